@@ -1,0 +1,1 @@
+"""The toolchain behind tasks.py: plan first, act second."""
