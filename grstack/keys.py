@@ -1,0 +1,54 @@
+"""Content keys: the hash of everything that a step's result depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+IGNORED = {"__pycache__", ".pytest_cache", ".hypothesis"}
+
+
+def of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
+
+
+def _digest(stream: object) -> str:  # Python 3.10 has no file_digest
+    digest = hashlib.sha256()
+    for chunk in iter(lambda: stream.read(1 << 20), b""):  # type: ignore[attr-defined]
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def files_under(path: Path) -> list[Path]:
+    """Every file of a tree (or the file itself), in a fixed order, without caches."""
+    if path.is_file():
+        return [path]
+    found: list[Path] = []
+    for directory, names, files in os.walk(path):
+        names[:] = sorted(n for n in names if n not in IGNORED)
+        found += [Path(directory) / f for f in sorted(files) if not f.endswith(".pyc")]
+    return found
+
+
+def of_tree(path: Path) -> str:
+    """Names, modes and contents of a tree; a missing path has a key of its own, so that its appearance is a change."""
+    if not path.exists():
+        return of_text("missing")
+    digest = hashlib.sha256()
+    for file in files_under(path):
+        executable = "x" if os.access(file, os.X_OK) else "-"
+        name = file.relative_to(path).as_posix() if file != path else file.name
+        digest.update(f"{name}\0{executable}\0{of_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def combine(inputs: Iterable[tuple[str, str]]) -> str:
+    """The key of a step from its labelled inputs, whose order does not count."""
+    return of_text("\n".join(f"{label}={digest}" for label, digest in sorted(inputs)))

@@ -1,0 +1,94 @@
+"""spec + lock + target + platform -> ordered steps with content keys. Reads files, changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grstack import keys
+from grstack.locks import Lock
+from grstack.plan.model import Kind, Plan, Step
+from grstack.recipes import Recipe, load_all
+
+SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
+
+
+def make_plan(root: Path, *, lock: Lock, platform: str, base: str, variant: str, operators: tuple[str, ...]) -> Plan:
+    """The plan of one image.
+
+    `base` is a digest reference or `bootstrap:<suite>`; `variant` says which torch wheel is installed
+    (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
+    """
+    recipes = load_all(root, platform, operators)
+    wheels = _wheels(lock, variant)
+    bottom = _base(root, lock, base)
+    environment = _environment(root, lock, wheels, bottom)
+    steps = [wheels, bottom, environment]
+    for recipe in recipes:
+        steps.append(_component(root, recipe, platform, environment, wheels, steps))
+    steps.append(_image(root, lock, platform, environment, [s for s in steps if s.kind is Kind.COMPONENT]))
+    return Plan(
+        target=lock.target, platform=platform, python=lock.python, arch=lock.arch, base=base, steps=tuple(steps)
+    )
+
+
+def _step(*, inputs: list[tuple[str, str]], **fields: object) -> Step:
+    return Step(key=keys.combine(inputs), inputs=tuple(sorted(inputs)), **fields)  # type: ignore[arg-type]
+
+
+def _wheels(lock: Lock, variant: str) -> Step:
+    chosen = lock.files(variant)
+    return _step(
+        name="wheels",
+        kind=Kind.WHEELS,
+        summary=f"{len(chosen)} locked wheels for {lock.target}, Python {lock.python}, {lock.arch} (torch: {variant})",
+        inputs=[(package.filename, package.sha256) for package in chosen],
+    )
+
+
+def _base(root: Path, lock: Lock, base: str) -> Step:
+    how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else "pulled by digest"
+    return _step(
+        name="base",
+        kind=Kind.BASE,
+        summary=f"{base}, {how}",
+        inputs=[("base", keys.of_text(base)), ("arch", lock.arch), ("docker/base", keys.of_tree(root / "docker/base"))],
+    )
+
+
+def _environment(root: Path, lock: Lock, wheels: Step, base: Step) -> Step:
+    dockerfile = f"docker/{lock.target}/environment.Dockerfile"
+    return _step(
+        name="environment",
+        kind=Kind.ENVIRONMENT,
+        summary=f"Python {lock.python} with the locked packages",
+        needs=(wheels.name, base.name),
+        inputs=[("wheels", wheels.key), ("base", base.key), (dockerfile, keys.of_tree(root / dockerfile))],
+    )
+
+
+def _component(root: Path, recipe: Recipe, platform: str, environment: Step, wheels: Step, before: list[Step]) -> Step:
+    needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
+    inputs = [("platform", platform), ("environment", environment.key)]
+    inputs += [(step.name, step.key) for step in needs]
+    inputs += [(path, keys.of_tree(root / path)) for path in (f"recipes/{recipe.folder}", *recipe.inputs)]
+    return _step(
+        name=recipe.name,
+        kind=Kind.COMPONENT,
+        summary=recipe.summary,
+        needs=(environment.name, *(s.name for s in needs)),
+        recipe=recipe,
+        inputs=inputs,
+    )
+
+
+def _image(root: Path, lock: Lock, platform: str, environment: Step, components: list[Step]) -> Step:
+    files = [f"docker/{lock.target}", *SOURCES]
+    return _step(
+        name="image",
+        kind=Kind.IMAGE,
+        summary=f"grstack/{lock.target}:{platform}",
+        needs=(environment.name, *(s.name for s in components)),
+        inputs=[("environment", environment.key), ("platform", platform)]
+        + [(step.name, step.key) for step in components]
+        + [(path, keys.of_tree(root / path)) for path in files],
+    )

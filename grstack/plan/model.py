@@ -1,0 +1,55 @@
+"""Plan and Step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from grstack.recipes import Recipe
+
+
+class Kind(str, Enum):
+    WHEELS = "wheels"  # locked files in the cache
+    BASE = "base"  # the distribution: an image, or this host
+    ENVIRONMENT = "environment"  # base + the locked Python packages
+    COMPONENT = "component"  # a recipe's build output
+    IMAGE = "image"  # environment + components + our sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    name: str
+    kind: Kind
+    summary: str
+    key: str
+    inputs: tuple[tuple[str, str], ...]
+    needs: tuple[str, ...] = ()
+    recipe: Recipe | None = None
+
+    @property
+    def short_key(self) -> str:
+        return self.key[:12]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    target: str
+    platform: str
+    python: str
+    arch: str
+    base: str  # what the base is: a digest reference, or `bootstrap:<suite>`
+    steps: tuple[Step, ...]
+
+    def step(self, name: str) -> Step:
+        return next(step for step in self.steps if step.name == name)
+
+    @property
+    def image(self) -> Step:
+        return self.steps[-1]
+
+    @property
+    def components(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.kind is Kind.COMPONENT)
+
+    def needed_by(self, step: Step) -> tuple[Step, ...]:
+        return tuple(self.step(name) for name in step.needs)

@@ -1,0 +1,72 @@
+"""recipes/<component>/recipe.yaml: how a component is built, from what, and what must come out."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from grstack.errors import SpecError
+
+
+class Recipe(BaseModel):
+    """One component. With `foreach: operators` the recipe stands for one component per operator."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    summary: str
+    platforms: tuple[str, ...]
+    inputs: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    outputs: tuple[str, ...]
+    wheels: tuple[str, ...] = ()  # locked packages whose wheel file the build reads from $GRSTACK_WHEELS
+    foreach: str | None = None
+    operator: str | None = None
+
+    def for_operator(self, operator: str) -> Recipe:
+        def fill(items: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(string.Template(item).safe_substitute(operator=operator) for item in items)
+
+        return self.model_copy(
+            update={
+                "name": f"{self.name}/{operator}",
+                "foreach": None,
+                "operator": operator,
+                "inputs": fill(self.inputs),
+                "outputs": fill(self.outputs),
+            }
+        )
+
+    @property
+    def folder(self) -> str:
+        return self.name.split("/")[0]
+
+
+def load_all(root: Path, platform: str, operators: tuple[str, ...]) -> list[Recipe]:
+    """The recipes that `platform` uses, expanded and in an order in which each follows what it needs."""
+    recipes: list[Recipe] = []
+    for file in sorted((root / "recipes").glob("*/recipe.yaml")):
+        try:
+            recipe = Recipe.model_validate(yaml.safe_load(file.read_text()))
+        except (ValidationError, yaml.YAMLError) as error:
+            raise SpecError(f"malformed recipe: {error}", where=str(file.relative_to(root))) from error
+        if platform in recipe.platforms:
+            recipes += [recipe.for_operator(o) for o in operators] if recipe.foreach else [recipe]
+    return _ordered(recipes)
+
+
+def _ordered(recipes: list[Recipe]) -> list[Recipe]:
+    available = {recipe.folder for recipe in recipes}
+    done: list[Recipe] = []
+    waiting = list(recipes)
+    while waiting:
+        built = {recipe.folder for recipe in done} - {recipe.folder for recipe in waiting}
+        ready = [r for r in waiting if not (set(r.needs) & available) - built]
+        if not ready:
+            raise SpecError(f"recipes need each other in a circle: {', '.join(r.name for r in waiting)}")
+        done += ready
+        waiting = [r for r in waiting if r not in ready]
+    return done

@@ -1,0 +1,141 @@
+"""The one door to subprocesses: echoed, logged, timed; a failure shows its last lines."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from grstack.errors import StepError
+
+TAIL = 40
+
+
+class CommandFailed(StepError):
+    def __init__(self, argv: Sequence[str], code: int, tail: Sequence[str], log: Path | None) -> None:
+        indented = "\n".join(f"    {line}" for line in tail)
+        super().__init__(
+            f"command failed with exit code {code}: {shlex.join(argv)}\n{indented}",
+            where=f"full log: {log}" if log else "",
+        )
+        self.code = code
+        self.tail = tuple(tail)
+
+
+class Runner:
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def capture(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float = 60) -> str:
+        """Runs a short command quietly and returns its output."""
+        try:
+            done = subprocess.run(
+                list(argv), env=_environment(env), capture_output=True, text=True, timeout=timeout, check=False
+            )
+        except FileNotFoundError as error:
+            raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], None) from error
+        except subprocess.TimeoutExpired as error:
+            raise CommandFailed(argv, 124, [f"no answer within {timeout:.0f} s"], None) from error
+        if done.returncode:
+            raise CommandFailed(argv, done.returncode, (done.stdout + done.stderr).splitlines()[-TAIL:], None)
+        return done.stdout
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        show: bool = False,
+    ) -> None:
+        """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it."""
+        self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        tail: deque[str] = deque(maxlen=TAIL)
+        started = time.monotonic()
+        with log.open("a", encoding="utf-8") as sink:
+            sink.write(f"+ {shlex.join(argv)}\n")
+            try:
+                process = subprocess.Popen(
+                    list(argv),
+                    cwd=cwd,
+                    env=_environment(env),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                )
+            except FileNotFoundError as error:
+                raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], log) from error
+            assert process.stdout is not None
+            try:
+                with self._progress(show) as live:
+                    for line in process.stdout:
+                        sink.write(line)
+                        tail.append(line.rstrip())
+                        if show:
+                            self.console.print(Text(line.rstrip()), soft_wrap=True)
+                        elif live is not None:
+                            live.update(Spinner("dots", Text(line.strip()[: self.console.width - 8], style="dim")))
+                code = process.wait()
+            except BaseException:
+                _end(process)
+                raise
+            sink.write(f"[exit {code}, {time.monotonic() - started:.1f} s]\n")
+        if code:
+            raise CommandFailed(argv, code, tail, log)
+
+    def replace(self, argv: Sequence[str]) -> int:
+        """Hands the terminal to an interactive command and returns its exit code."""
+        self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
+        return subprocess.call(list(argv))
+
+    def _progress(self, show: bool) -> _Maybe:
+        wanted = self.console.is_terminal and not show
+        return _Maybe(Live(Spinner("dots"), console=self.console, transient=True) if wanted else None)
+
+
+class _Maybe:
+    """A context that may be nothing: no live line where the output is not a terminal."""
+
+    def __init__(self, live: Live | None) -> None:
+        self.live = live
+
+    def __enter__(self) -> Live | None:
+        return self.live.__enter__() if self.live else None
+
+    def __exit__(self, *exc: object) -> None:
+        if self.live:
+            self.live.stop()
+
+
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str] | None:
+    return {**os.environ, **extra} if extra is not None else None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends the command and all that it started: first politely, then not."""
+    for sig, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+        try:
+            os.killpg(process.pid, sig)
+            process.wait(patience)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
