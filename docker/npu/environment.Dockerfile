@@ -1,0 +1,10 @@
+# Base + the locked Python packages. The context holds the wheels, the requirements with hashes, and uv.
+ARG BASE
+FROM ${BASE}
+RUN --mount=type=bind,target=/context \
+    python3 -m venv --without-pip /opt/grstack/venv \
+    && UV_CACHE_DIR=/tmp/uv UV_LINK_MODE=copy /context/uv pip install --python /opt/grstack/venv/bin/python \
+        --no-index --find-links /context/wheels --no-deps --require-hashes --compile-bytecode \
+        -r /context/requirements.txt \
+    && rm -rf /tmp/uv
+ENV PATH=/opt/grstack/venv/bin:${PATH} VIRTUAL_ENV=/opt/grstack/venv

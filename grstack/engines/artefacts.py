@@ -1,0 +1,93 @@
+"""Component outputs on the host: finished directories appear by rename, so a half-built one is never taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from grstack import keys
+from grstack.errors import StepError
+from grstack.paths import Paths
+from grstack.plan import Step
+from grstack.recipes import Recipe
+
+MANIFEST = "manifest.json"
+
+
+class Artefacts:
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
+
+    def directory(self, step: Step) -> Path:
+        return self.paths.artefacts / step.name / step.short_key
+
+    def exists(self, step: Step) -> bool:
+        return (self.directory(step) / MANIFEST).is_file()
+
+    def manifest(self, step: Step) -> dict[str, str]:
+        """File name -> sha256 of a finished component."""
+        content: dict[str, str] = json.loads((self.directory(step) / MANIFEST).read_text())
+        return content
+
+    def begin(self, step: Step) -> Path:
+        """A fresh place for the output of a build."""
+        out = self.paths.scratch / f"{step.name.replace('/', '-')}-{step.short_key}"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        return out
+
+    def finish(self, step: Step, out: Path) -> None:
+        """Checks that everything promised is there, then moves it into place in one step."""
+        assert step.recipe is not None
+        for pattern in step.recipe.outputs:
+            if not any(out.glob(pattern)):
+                raise StepError(
+                    f"{step.name} was built, but its recipe promises '{pattern}' and nothing matches",
+                    where=f"recipes/{step.recipe.folder}/recipe.yaml",
+                )
+        files = {f.relative_to(out).as_posix(): keys.of_file(f) for f in keys.files_under(out) if f.is_file()}
+        (out / MANIFEST).write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
+        os.sync()  # a power cut after the rename must not show an empty file
+        final = self.directory(step)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(final, ignore_errors=True)
+        out.rename(final)
+
+
+def stage_sources(root: Path, recipe: Recipe, into: Path) -> Path:
+    """A copy of exactly the files that a recipe declares: what it does not declare it cannot read."""
+    shutil.rmtree(into, ignore_errors=True)
+    for path in (f"recipes/{recipe.folder}", *recipe.inputs):
+        source, destination = root / path, into / path
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, destination, ignore=shutil.ignore_patterns(*keys.IGNORED, "*.pyc"))
+        elif source.exists():
+            shutil.copy2(source, destination)
+        else:
+            raise StepError(f"{recipe.name} declares the input '{path}', which does not exist",
+                            where=f"recipes/{recipe.folder}/recipe.yaml")
+    return into
+
+
+def build_environment(step: Step, platform: str, arch: str, places: dict[str, str]) -> dict[str, str]:
+    """The variables of a recipe's build.sh. `places` maps source, out, deps, wheels, python to paths."""
+    assert step.recipe is not None
+    variables = {
+        "GRSTACK_SOURCE": places["source"],
+        "GRSTACK_OUT": places["out"],
+        "GRSTACK_DEPS": places["deps"],
+        "GRSTACK_WHEELS": places["wheels"],
+        "GRSTACK_PYTHON": places["python"],
+        "GRSTACK_JOBS": str(os.cpu_count() or 2),
+        "GRSTACK_PLATFORM": platform,
+        "GRSTACK_ARCH": arch,
+        "SOURCE_DATE_EPOCH": "1700000000",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    if step.recipe.operator:
+        variables["GRSTACK_OPERATOR"] = step.recipe.operator
+    return variables

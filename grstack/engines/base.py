@@ -1,0 +1,66 @@
+"""What an engine must be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from grstack.plan import Plan, Step
+
+IMAGE_VENV = "/opt/grstack/venv"
+IMAGE_SOURCES = "/opt/grstack/src"
+ASCEND_HOME = "/usr/local/Ascend/ascend-toolkit/latest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """A host folder that a run sees. `name` is where: `/name` in a container, its own path on the host."""
+
+    source: Path
+    name: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the steps read besides the repository: the fetched wheels by file name."""
+
+    wheels: Mapping[str, Path] = field(default_factory=dict)  # installed into the environment
+    wheels_all: Mapping[str, Path] = field(default_factory=dict)  # and those that only recipes read
+    requirements: str = ""  # pip requirements with hashes, for the environment
+
+
+class Engine(Protocol):
+    name: str
+
+    def resolve_base(self, reference: str, suite: str) -> str:
+        """What the base will be: `reference` (by digest) if it can be had, else `bootstrap:<suite>`."""
+        ...
+
+    def is_built(self, plan: Plan, step: Step) -> bool: ...
+
+    def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
+        """Carries out one step. A step that is interrupted leaves nothing that `is_built` would accept."""
+        ...
+
+    def locate(self, plan: Plan, step: Step) -> str:
+        """The name under which a user finds the result of a step."""
+        ...
+
+    def run(
+        self,
+        plan: Plan,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount] = (),
+        env: Mapping[str, str] | None = None,
+        interactive: bool = False,
+    ) -> int:
+        """Runs a command in the finished image; returns its exit code."""
+        ...
+
+    def path_of(self, mount: Mount) -> str:
+        """Where a command run by this engine sees the mount."""
+        ...

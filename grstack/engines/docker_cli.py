@@ -1,0 +1,84 @@
+"""The docker command line: which client to use, and the argument lists. Pure but for `find_client`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from grstack.errors import EngineError
+
+
+def clients() -> list[Path]:
+    """Every `docker` on PATH, in its order."""
+    found = [Path(folder) / "docker" for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    return [path for path in dict.fromkeys(found) if os.access(path, os.X_OK)]
+
+
+def find_client() -> Path:
+    """The first client that can build with BuildKit.
+
+    From version 23 on BuildKit needs the buildx plug-in, which a bare client lacks; older clients carry it inside.
+    """
+    tried: list[str] = []
+    for client in clients():
+        version = _version(client)
+        if version is None:
+            continue
+        if version < 23 or _has_buildx(client):
+            return client
+        tried.append(f"{client} (version {version}, without buildx)")
+    detail = f"; found {', '.join(tried)}" if tried else ""
+    raise EngineError(
+        f"no docker client that can build with BuildKit{detail}",
+        next_command="apt-get install -y docker.io   (or your distribution's docker-buildx)",
+    )
+
+
+def _version(client: Path) -> int | None:
+    done = subprocess.run([str(client), "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"version (\d+)\.", done.stdout)
+    return int(match.group(1)) if match else None
+
+
+def _has_buildx(client: Path) -> bool:
+    return subprocess.run([str(client), "buildx", "version"], capture_output=True, check=False).returncode == 0
+
+
+def build_argv(
+    client: Path,
+    *,
+    dockerfile: Path,
+    context: Path,
+    tag: str,
+    args: Mapping[str, str],
+    labels: Mapping[str, str],
+    secrets: Mapping[str, Path],
+) -> list[str]:
+    argv = [str(client), "build", "--progress=plain", "--network=host", f"--file={dockerfile}", f"--tag={tag}"]
+    argv += [f"--build-arg={name}={value}" for name, value in sorted(args.items())]
+    argv += [f"--label={name}={value}" for name, value in sorted(labels.items())]
+    argv += [f"--secret=id={name},src={path}" for name, path in sorted(secrets.items())]
+    return [*argv, str(context)]
+
+
+def run_argv(
+    client: Path,
+    *,
+    image: str,
+    argv: Sequence[str],
+    volumes: Sequence[tuple[Path, str, bool]],
+    env: Mapping[str, str],
+    network: str,
+    shm_size: str = "1g",
+    name: str | None = None,
+    interactive: bool = False,
+) -> list[str]:
+    command = [str(client), "run", "--rm", "--init", f"--network={network}", f"--shm-size={shm_size}"]
+    command += [f"--name={name}"] if name else []
+    command += ["--interactive", "--tty"] if interactive else []
+    command += [f"--volume={source}:{target}{'' if writable else ':ro'}" for source, target, writable in volumes]
+    command += [f"--env={key}={value}" for key, value in sorted(env.items())]
+    return [*command, image, *argv]
