@@ -1,0 +1,22 @@
+"""versions.yaml as frozen, validated models. All faults are reported at once, each with its line."""
+
+from grstack.spec._faults import Fault
+from grstack.spec._load import load, loads
+from grstack.spec._models import (
+    Base,
+    Compatibility,
+    Dataset,
+    Operator,
+    Platform,
+    Target,
+    Tools,
+    Unsupported,
+    Variant,
+    Versions,
+)
+from grstack.spec._schema import schema_text
+
+__all__ = [
+    "Base", "Compatibility", "Dataset", "Fault", "Operator", "Platform", "Target", "Tools", "Unsupported",
+    "Variant", "Versions", "load", "loads", "schema_text",
+]  # fmt: skip

@@ -1,0 +1,193 @@
+"""The shape of versions.yaml. Values are checked one by one here; what must fit together is in _checks.py."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+Arch = Literal["x86_64", "aarch64"]
+
+
+def _version(value: str) -> str:
+    try:
+        Version(value)
+    except InvalidVersion:
+        raise ValueError(f"'{value}' is not a PEP 440 version") from None
+    return value
+
+
+def _requirement(value: str) -> str:
+    """An exact version, or a specifier set such as '<81'."""
+    try:
+        Version(value)
+    except InvalidVersion:
+        try:
+            specifiers = SpecifierSet(value)
+        except InvalidSpecifier:
+            raise ValueError(f"'{value}' is neither a PEP 440 version nor a specifier such as '>=1.2'") from None
+        if not len(specifiers):
+            raise ValueError("a version or a specifier is needed") from None
+    return value
+
+
+def _wheel(value: str) -> str:
+    try:
+        parse_wheel_filename(value)
+    except InvalidWheelFilename as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+Snake = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Python = Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Cann = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+(\.(RC)?[0-9]+)?([.A-Za-z0-9]+)?$")]
+ExactVersion = Annotated[str, AfterValidator(_version)]
+Requirement = Annotated[str, AfterValidator(_requirement)]
+WheelName = Annotated[str, AfterValidator(_wheel)]
+Glibc = Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,2}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Pythons(_Model):
+    default: Python
+    supported: tuple[Python, ...] = Field(min_length=1)
+
+
+class Resolve(_Model):
+    """Bounds of the resolution: releases after `before` are not seen; `glibc` is the oldest of the bases."""
+
+    before: datetime.date
+    glibc: Glibc
+
+
+class Bootstrap(_Model):
+    distribution: Literal["debian", "ubuntu"]
+    suite: Name
+
+
+class Base(_Model):
+    """A base image. Without a digest, `unpinned` says why."""
+
+    image: Text
+    tag: Text
+    digest: Digest | None = None
+    unpinned: Text | None = None
+    bootstrap: Bootstrap | None = None
+    pythons: tuple[Python, ...] = Field(min_length=1)
+
+    @property
+    def reference(self) -> str:
+        """`image@digest` or, when no digest is known, `image:tag`; without a registry host."""
+        return f"{self.image}@{self.digest}" if self.digest else f"{self.image}:{self.tag}"
+
+
+class Platform(_Model):
+    base: Name
+    cann: Cann
+
+
+class Target(_Model):
+    """What an image is for: its packages, and the base of each platform (or of the target itself)."""
+
+    summary: Text
+    packages: dict[Name, Requirement] = Field(min_length=1)
+    source_only: tuple[Name, ...] = ()
+    bad_metadata: dict[Name, Text] = {}
+    excludes: tuple[Name, ...] = ()
+    base: Name | None = None
+    platforms: dict[Literal["twin", "cann"], Platform] = {}
+    components: tuple[Name, ...] = ()
+
+
+class Unsupported(_Model):
+    target: Name
+    python: Python | None = None
+    arch: Arch | None = None
+    reason: Text
+
+    def covers(self, target: str, python: str, arch: str) -> bool:
+        return self.target == target and self.python in (None, python) and self.arch in (None, arch)
+
+
+class Variant(_Model):
+    """Another build of a release (`torch==2.6.0+cpu`), with the packages that only the plain build needs."""
+
+    package: Name
+    version: ExactVersion
+    variant: Literal["cpu"]
+    local: Name
+    drops: tuple[Text, ...] = ()
+    wheels: dict[WheelName, Sha256] = Field(min_length=1)
+    targets: tuple[Name, ...] = Field(min_length=1)
+
+
+class Compatibility(_Model):
+    package: Name
+    version: ExactVersion
+    torch: ExactVersion
+    cann: Cann | None = None
+    pythons: tuple[Python, ...] = Field(min_length=1)
+
+
+class Operator(_Model):
+    socs: tuple[Name, ...] = Field(min_length=1)
+
+
+class Dataset(_Model):
+    """A public data set that a wheel carries: the wheel, and the members that make the data set."""
+
+    summary: Text
+    package: Name
+    version: ExactVersion
+    wheel: WheelName
+    sha256: Sha256
+    folder: Text
+    members: dict[Name, Sha256] = Field(min_length=1)
+
+
+class Tools(_Model):
+    python: Python
+    packages: dict[Name, Requirement] = Field(min_length=1)
+    dev: dict[Name, Requirement] = {}
+
+
+class Versions(_Model):
+    schema_version: Literal["1"] = Field(alias="schema")
+    pythons: Pythons
+    architectures: tuple[Arch, ...] = Field(min_length=1)
+    resolve: Resolve
+    bases: dict[Name, Base] = Field(min_length=1)
+    socs: tuple[Name, ...] = Field(min_length=1)
+    targets: dict[Literal["npu", "cuda", "cpu"], Target] = Field(min_length=1)
+    unsupported: tuple[Unsupported, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    compatibility: tuple[Compatibility, ...] = ()
+    operators: dict[Snake, Operator] = {}
+    datasets: dict[Name, Dataset] = {}
+    tools: Tools
+
+    def refusal(self, target: str, python: str, arch: str) -> str | None:
+        """Why this combination cannot exist, or None."""
+        return next((row.reason for row in self.unsupported if row.covers(target, python, arch)), None)
+
+    def combinations(self) -> list[tuple[str, str, str]]:
+        """Every (target, python, arch) that can exist."""
+        return [
+            (target, python, arch)
+            for target in sorted(self.targets)
+            for python in self.pythons.supported
+            for arch in self.architectures
+            if self.refusal(target, python, arch) is None
+        ]
