@@ -1,0 +1,54 @@
+"""An engine without containers or network, for tests of everything above it. It keeps the same promises: a step that
+fails or is interrupted is not built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from grstack.engines.base import Inputs, Mount
+from grstack.plan import Plan, Step
+
+
+class FakeEngine:
+    name = "fake"
+
+    def __init__(self, *, fail: Callable[[Step], BaseException | None] = lambda step: None, exit_code: int = 0) -> None:
+        self.fail = fail
+        self.exit_code = exit_code
+        self.built: dict[str, str] = {}
+        self.history: list[str] = []
+        self.runs: list[tuple[str, ...]] = []
+
+    def resolve_base(self, reference: str, suite: str) -> str:
+        return reference or f"bootstrap:{suite}"
+
+    def locate(self, plan: Plan, step: Step) -> str:
+        return f"fake/{step.name}:{step.short_key}"
+
+    def is_built(self, plan: Plan, step: Step) -> bool:
+        return self.built.get(step.name) == step.key
+
+    def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
+        self.history.append(step.name)
+        for need in plan.needed_by(step):
+            if need.name != "wheels" and not self.is_built(plan, need):
+                raise AssertionError(f"{step.name} was built before {need.name}")
+        error = self.fail(step)
+        if error is not None:
+            raise error
+        self.built[step.name] = step.key
+
+    def path_of(self, mount: Mount) -> str:
+        return f"/{mount.name}"
+
+    def run(
+        self,
+        plan: Plan,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount] = (),
+        env: Mapping[str, str] | None = None,
+        interactive: bool = False,
+    ) -> int:
+        self.runs.append(tuple(argv))
+        return self.exit_code

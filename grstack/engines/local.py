@@ -1,0 +1,197 @@
+"""No engine: the same plan in a local prefix with virtual environments, where no container can run.
+
+An environment or a prefix counts as built when its marker file holds the step's key; the marker is written last.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from grstack import host
+from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
+from grstack.engines.base import ASCEND_HOME, Inputs, Mount
+from grstack.engines.docker import manifest, needed_wheels
+from grstack.errors import EngineError
+from grstack.paths import Paths
+from grstack.plan import Kind, Plan, Step
+from grstack.plan.make import SOURCES
+from grstack.run import CommandFailed, Runner
+
+MARKER = ".complete"
+HOST_COMMANDS = {
+    "g++": "g++",
+    "cmake": "cmake",
+    "ninja": "ninja-build",
+    "make": "make",
+    "makeself": "makeself",
+    "patch": "patch",
+    "readelf": "binutils",
+}
+
+
+class LocalEngine:
+    name = "none"
+
+    def __init__(self, paths: Paths, runner: Runner) -> None:
+        self.paths = paths
+        self.runner = runner
+        self.artefacts = Artefacts(paths)
+
+    def resolve_base(self, reference: str, suite: str) -> str:
+        return f"host:{host.codename() or 'unknown'}"
+
+    def _place(self, plan: Plan, step: Step) -> Path:
+        match step.kind:
+            case Kind.COMPONENT:
+                return self.artefacts.directory(step)
+            case Kind.WHEELS:
+                return self.paths.wheels
+            case Kind.IMAGE:
+                return self.paths.local / f"{plan.target}-{plan.platform}-{step.short_key}"
+            case _:
+                return self.paths.local / f"{step.name}-{step.short_key}"
+
+    def locate(self, plan: Plan, step: Step) -> str:
+        return os.path.relpath(self._place(plan, step), self.paths.root)
+
+    def is_built(self, plan: Plan, step: Step) -> bool:
+        if step.kind is Kind.COMPONENT:
+            return self.artefacts.exists(step)
+        if step.kind is Kind.BASE:
+            return all(shutil.which(command) for command in HOST_COMMANDS)
+        marker = self._place(plan, step) / MARKER
+        return marker.is_file() and marker.read_text() == step.key
+
+    def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
+        log = self.paths.logs / f"{step.name.replace('/', '-')}.log"
+        match step.kind:
+            case Kind.BASE:
+                host.ensure_commands(HOST_COMMANDS, self.runner, log)
+            case Kind.ENVIRONMENT:
+                self._environment(plan, step, inputs, log)
+            case Kind.COMPONENT:
+                self._component(plan, step, inputs, log)
+            case Kind.IMAGE:
+                self._prefix(plan, step, log)
+            case Kind.WHEELS:
+                raise AssertionError("wheels are fetched, not built")
+
+    def _python(self, version: str) -> str:
+        if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):
+            return os.path.realpath(sys.executable)
+        found = shutil.which(f"python{version}")
+        if not found:
+            raise EngineError(
+                f"--engine none needs Python {version} on this machine, and finds {sys.version.split()[0]}",
+                next_command=f"apt-get install -y python{version} python{version}-venv, or use the Docker engine",
+            )
+        return found
+
+    def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
+        place = self._place(plan, step)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (place / "requirements.txt").write_text(inputs.requirements)
+        links = place / "wheels"
+        links.mkdir()
+        for name, path in inputs.wheels.items():
+            (links / name).symlink_to(path)
+        self.runner.stream([self._python(plan.python), "-m", "venv", "--without-pip", str(place / "venv")], log=log)
+        uv = Path(sys.executable).parent / "uv"
+        argv = [str(uv), "pip", "install", "--python", str(place / "venv/bin/python"), "--no-index", "--find-links"]
+        argv += [str(links), "--no-deps", "--require-hashes", "--link-mode=copy", "-r", str(place / "requirements.txt")]
+        self.runner.stream(argv, log=log, env={"UV_CACHE_DIR": str(self.paths.cache / "uv")})
+        (place / MARKER).write_text(step.key)
+
+    def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
+        assert step.recipe is not None
+        out = self.artefacts.begin(step)
+        source = stage_sources(self.paths.root, step.recipe, self.paths.scratch / f"{out.name}-source")
+        wheels, deps = self.paths.scratch / f"{out.name}-wheels", self.paths.scratch / f"{out.name}-deps"
+        for folder in (wheels, deps):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        for name, path in needed_wheels(step, inputs).items():
+            (wheels / name).symlink_to(path)
+        for need in plan.needed_by(step):
+            if need.kind is Kind.COMPONENT:
+                (deps / need.name).parent.mkdir(parents=True, exist_ok=True)
+                (deps / need.name).symlink_to(self.artefacts.directory(need))
+        python = self._place(plan, plan.step("environment")) / "venv/bin/python"
+        places = {"source": source, "out": out, "deps": deps, "wheels": wheels, "python": python}
+        env = build_environment(step, plan.platform, plan.arch, {name: str(path) for name, path in places.items()})
+        env["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+        self.runner.stream(["bash", str(source / f"recipes/{step.recipe.folder}/build.sh")], log=log, env=env)
+        for folder in (source, wheels, deps):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.artefacts.finish(step, out)
+
+    def _prefix(self, plan: Plan, step: Step, log: Path) -> None:
+        import json
+
+        prefix = self._place(plan, step)
+        shutil.rmtree(prefix, ignore_errors=True)
+        prefix.mkdir(parents=True)
+        env = {
+            **self.environment(plan),
+            "GRSTACK_ROOT": str(prefix),
+            "GRSTACK_PYTHON": str(self._place(plan, plan.step("environment")) / "venv/bin/python"),
+            "ASCEND_HOME": f"{prefix}{ASCEND_HOME}",
+            # component wheels go beside the shared environment, which stays as it was
+            "PIP_TARGET": str(prefix / "site-packages"),
+            "UV_TARGET": str(prefix / "site-packages"),
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        }
+        order = ["twin", "torchrec", "plugin", "operators"]
+        for component in sorted(plan.components, key=lambda s: order.index(s.recipe.folder) if s.recipe else 0):
+            assert component.recipe is not None
+            script = self.paths.root / f"recipes/{component.recipe.folder}/install.sh"
+            artefact = {"GRSTACK_ARTEFACT": str(self.artefacts.directory(component))}
+            self.runner.stream(["bash", str(script)], log=log, env={**env, **artefact})
+        for source in SOURCES:
+            shutil.copytree(
+                self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        (prefix / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
+        (prefix / MARKER).write_text(step.key)
+
+    def environment(self, plan: Plan) -> dict[str, str]:
+        """The variables that an image sets with ENV."""
+        prefix = self._place(plan, plan.image)
+        home = f"{prefix}{ASCEND_HOME}"
+        venv = self._place(plan, plan.step("environment")) / "venv"
+        return {
+            "ASCEND_HOME_PATH": home,
+            "ASCEND_TOOLKIT_HOME": home,
+            "ASCEND_OPP_PATH": f"{home}/opp",
+            "LD_LIBRARY_PATH": f"{home}/lib64",
+            "PYTHONPATH": f"{prefix}/site-packages:{prefix}/src",
+            "PATH": f"{venv}/bin{os.pathsep}{os.environ['PATH']}",
+            "VIRTUAL_ENV": str(venv),
+        }
+
+    def path_of(self, mount: Mount) -> str:
+        return str(mount.source)
+
+    def run(
+        self,
+        plan: Plan,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount] = (),
+        env: Mapping[str, str] | None = None,
+        interactive: bool = False,
+    ) -> int:
+        variables = {**self.environment(plan), **(env or {})}
+        if interactive:
+            return subprocess.call(list(argv), env={**os.environ, **variables})
+        try:
+            self.runner.stream(argv, log=self.paths.logs / "run.log", env=variables, show=True)
+        except CommandFailed as error:
+            return error.code
+        return 0
