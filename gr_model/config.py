@@ -1,0 +1,198 @@
+"""Everything a run depends on, as frozen dataclasses; `key=value` overrides with dotted names."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A preset, a key or a value that does not exist or does not fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    dim: int = 50
+    blocks: int = 2
+    heads: int = 1
+    qk_dim: int = 50  # per head
+    value_dim: int = 50  # per head
+    max_items: int = 200  # newest interactions that are shown to the model
+    interleave: bool = False  # item, action, item, action, ... instead of items only
+    contextual: tuple[str, ...] = ()  # user features that stand before the sequence
+    dropout: float = 0.2
+    time_buckets: int = 128
+    norm_eps: float = 1e-6
+
+    @property
+    def max_tokens(self) -> int:
+        return len(self.contextual) + self.max_items * (2 if self.interleave else 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalConfig:
+    negatives: int = 128
+    temperature: float = 0.05
+    mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingConfig:
+    tasks: tuple[str, ...] = ("like", "love", "dislike")
+    held_out: int = 10  # newest interactions of each user, for the test
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    batch: int = 128
+    steps: int = 808
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.98
+    weight_decay: float = 0.0
+    seed: int = 0
+    eval_every: int = 100
+    log_every: int = 10
+    checkpoint_every: int = 0  # 0: only at the end
+    time_limit: float = 0.0  # seconds of training; 0: none
+    deterministic: bool = False  # the same random numbers on every device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    task: str
+    dataset: str = "ml-100k"
+    model: ModelConfig = field(default_factory=ModelConfig)
+    retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
+    ranking: RankingConfig = field(default_factory=RankingConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        faults = list(_faults(self))
+        if faults:
+            raise ConfigError("; ".join(faults))
+
+
+def preset(name: str) -> Config:
+    if name not in PRESETS:
+        raise ConfigError(f"unknown config {name!r}; valid: {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def keys(config: Config) -> dict[str, Any]:
+    """Dotted name -> value, for every setting."""
+    flat: dict[str, Any] = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if dataclasses.is_dataclass(value):
+            flat |= {f"{item.name}.{inner.name}": getattr(value, inner.name) for inner in dataclasses.fields(value)}
+        else:
+            flat[item.name] = value
+    return flat
+
+
+def override(config: Config, assignments: list[str]) -> Config:
+    """Apply `model.dim=64`-like assignments; all faults are reported at once."""
+    valid = keys(config)
+    faults: list[str] = []
+    changes: dict[str, dict[str, Any]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            faults.append(f"{assignment!r} is not of the form key=value")
+        elif name not in valid:
+            near = difflib.get_close_matches(name, valid, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            faults.append(f"unknown key {name!r}{hint}")
+        else:
+            section, _, key = name.rpartition(".")
+            owner = getattr(config, section) if section else config
+            try:
+                changes.setdefault(section, {})[key] = _parse(typing.get_type_hints(type(owner))[key], text)
+            except ValueError as error:
+                faults.append(f"{name}: {error}")
+    if any(fault.startswith("unknown key") for fault in faults):
+        faults.append(f"valid keys: {', '.join(valid)}")
+    if faults:
+        raise ConfigError("; ".join(faults))
+    sections = {
+        name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items() if name
+    }
+    return dataclasses.replace(config, **sections, **changes.get("", {}))
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
+def from_json(data: dict[str, Any]) -> Config:
+    """The inverse of `to_json`; an unknown or missing section is an error."""
+    hints = typing.get_type_hints(Config)
+    try:
+        arguments = {
+            name: hints[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in value.items()})
+            if dataclasses.is_dataclass(hints[name])
+            else value
+            for name, value in data.items()
+        }
+        return Config(**arguments)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"stored config does not fit this version of gr_model: {error}") from error
+
+
+def _parse(kind: Any, text: str) -> Any:
+    if kind is bool:
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if text.lower() not in words:
+            raise ValueError(f"expected true or false, got {text!r}")
+        return words[text.lower()]
+    if typing.get_origin(kind) is tuple or isinstance(kind, types.GenericAlias):
+        return tuple(part for part in text.split(",") if part)
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"expected {kind.__name__}, got {text!r}") from None
+
+
+def _faults(config: Config) -> typing.Iterator[str]:
+    model, train = config.model, config.train
+    if config.task not in ("retrieval", "ranking"):
+        yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
+    if config.retrieval.mask not in ("input", "history"):
+        yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
+    if config.task == "ranking" and not model.interleave:
+        yield "model.interleave: ranking predicts an action from the item before it and needs interleave=true"
+    if config.task == "ranking" and not config.ranking.tasks:
+        yield "ranking.tasks: at least one task"
+    positive = {
+        "model.dim": model.dim, "model.blocks": model.blocks, "model.heads": model.heads,
+        "model.qk_dim": model.qk_dim, "model.value_dim": model.value_dim, "model.max_items": model.max_items,
+        "model.time_buckets": model.time_buckets, "retrieval.negatives": config.retrieval.negatives,
+        "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
+        "train.batch": train.batch, "train.lr": train.lr, "train.log_every": train.log_every,
+    }  # fmt: skip
+    for name, value in positive.items():
+        if not value > 0:
+            yield f"{name}: must be greater than 0, got {value}"
+    at_least_zero = {"train.steps": train.steps, "train.eval_every": train.eval_every,
+                     "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit}  # fmt: skip
+    for name, value in at_least_zero.items():
+        if value < 0:
+            yield f"{name}: must not be negative, got {value}"
+    if not 0 <= model.dropout < 1:
+        yield f"model.dropout: must be in [0, 1), got {model.dropout}"
+
+
+PRESETS = {
+    # The public HSTU configuration for MovieLens-1M: dim 50, 2 blocks, 1 head, sequence 200, batch 128.
+    "ml-100k-retrieval": Config(task="retrieval"),
+    "ml-100k-ranking": Config(
+        task="ranking",
+        model=ModelConfig(max_items=100, interleave=True, contextual=("gender", "age", "occupation")),
+        train=TrainConfig(steps=400),
+    ),
+}

@@ -1,0 +1,115 @@
+"""From histories to tokens: contextual features, interleaved items and actions, position encoding.
+
+Shape suffixes: as in hstu.py; I is the number of interactions of all sequences, C of contextual features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from gr_model import jagged
+from gr_model.config import ModelConfig
+from gr_model.data.interactions import History
+from gr_model.hstu import Dropout, Sequences
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A batch on the device. `order` gives, for each sequence, its place in the list that was passed to `tokens`."""
+
+    sequences: Sequences
+    order: tuple[int, ...]
+    contextual_BC: torch.Tensor
+    items_I: torch.Tensor
+    actions_I: torch.Tensor
+    source_L: torch.Tensor  # row of concat(contextual, items, actions) that the token shows
+    position_L: torch.Tensor
+    item_at_I: torch.Tensor  # the token of the item
+    last_at_I: torch.Tensor  # the interaction's last token: of the action where there is one
+
+
+def tokens(histories: Sequence[History], columns: Sequence[int], config: ModelConfig, device: torch.device) -> Tokens:
+    """Lays the newest `max_items` interactions of each history out as tokens, the longest sequence first.
+
+    The time of a token is when it became known. An action has its own time; the item before it was shown without
+    anyone knowing when the action would come, so it has the time of the interaction before. Thus no prediction,
+    whether of the next item or of an item's action, sees the time of what it predicts.
+    """
+    if any(len(history) == 0 for history in histories):
+        raise ValueError("a history needs at least one interaction")
+    histories = [history[-config.max_items :] for history in histories]
+    order = sorted(range(len(histories)), key=lambda b: -len(histories[b]))
+    histories = [histories[b] for b in order]
+
+    stride, context = (2 if config.interleave else 1), len(columns)
+    counts_B = np.array([len(history) for history in histories])
+    lengths_B = context + stride * counts_B
+    start_B = np.cumsum(lengths_B) - lengths_B
+    row_I = np.repeat(np.arange(len(histories)), counts_B)
+    index_I = np.arange(counts_B.sum()) - np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
+    item_at_I = start_B[row_I] + context + stride * index_I
+    last_at_I = item_at_I + stride - 1
+
+    time_I = np.concatenate([history.times for history in histories])
+    before_I = np.where(index_I > 0, np.roll(time_I, 1), time_I)
+    times_L = np.empty(lengths_B.sum(), np.int64)
+    source_L = np.empty_like(times_L)
+    context_at = (start_B[:, None] + np.arange(context)).ravel()
+    times_L[context_at] = np.repeat([history.times[0] for history in histories], context)
+    times_L[item_at_I] = before_I if config.interleave else time_I
+    source_L[context_at] = np.arange(context_at.size)
+    source_L[item_at_I] = context_at.size + np.arange(len(row_I))
+    if config.interleave:
+        times_L[last_at_I] = time_I
+        source_L[last_at_I] = context_at.size + len(row_I) + np.arange(len(row_I))
+
+    def put(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)
+
+    return Tokens(
+        sequences=Sequences(jagged.offsets_of(put(lengths_B)), put(times_L), tuple(lengths_B.tolist())),
+        order=tuple(order),
+        contextual_BC=put(np.stack([history.features[list(columns)] for history in histories])),
+        items_I=put(np.concatenate([history.items for history in histories])),
+        actions_I=put(np.concatenate([history.actions for history in histories])),
+        source_L=put(source_L),
+        position_L=put(np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)),
+        item_at_I=put(item_at_I),
+        last_at_I=put(last_at_I),
+    )
+
+
+def rows(table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
+    """table(ids) by index_select, whose backward is several times faster on a CPU."""
+    return table.weight.index_select(0, ids)
+
+
+class Preprocess(nn.Module):
+    """Tokens -> x_LD."""
+
+    def __init__(self, config: ModelConfig, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.scale = config.dim**0.5
+        self.item = nn.Embedding(items, config.dim)
+        self.action = nn.Embedding(actions, config.dim) if config.interleave else None
+        self.contextual = nn.ModuleList(nn.Embedding(size, config.dim) for size in feature_sizes)
+        self.position = nn.Embedding(config.max_tokens, config.dim)
+        self.dropout = Dropout(config.dropout)
+        for parameter in self.parameters():
+            nn.init.trunc_normal_(parameter, std=0.02)
+        nn.init.trunc_normal_(self.position.weight, std=config.dim**-0.5)
+
+    def forward(self, batch: Tokens) -> torch.Tensor:
+        parts = [rows(self.item, batch.items_I)]
+        if self.contextual:
+            columns = [rows(table, ids) for table, ids in zip(self.contextual, batch.contextual_BC.T, strict=True)]
+            parts.insert(0, torch.stack(columns, dim=1).flatten(0, 1))
+        if self.action is not None:
+            parts.append(rows(self.action, batch.actions_I))
+        shown_LD = torch.cat(parts).index_select(0, batch.source_L)
+        return self.dropout(shown_LD * self.scale + rows(self.position, batch.position_L))

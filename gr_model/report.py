@@ -1,0 +1,161 @@
+"""A training run as one HTML page without outside files; curves are inline SVG."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+STYLE = """
+:root{--ink:#1c2733;--soft:#5d6b7a;--line:#dfe5ec;--paper:#fff;--back:#f4f6f9;--good:#187a4b;--bad:#b3261e}
+*{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);font:15px/1.5 system-ui,"DejaVu Sans",sans-serif}
+main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}h1{font-size:24px;margin:0 0 4px}h2{font-size:17px;margin:30px 0 10px}
+p.lead{margin:0 0 18px;color:var(--soft)}.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(460px,1fr));gap:16px}
+.card{background:var(--paper);border:1px solid var(--line);border-radius:8px;padding:14px 16px}
+.card h3{margin:0 0 6px;font-size:14px}figure{margin:0}figcaption{color:var(--soft);font-size:13px;margin-top:4px}
+svg{width:100%;height:auto;display:block}table{border-collapse:collapse;width:100%;background:var(--paper);border:1px solid var(--line)}
+td,th{text-align:left;padding:7px 12px;border-bottom:1px solid var(--line);vertical-align:top}th{font-size:13px;color:var(--soft);font-weight:600}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.badge{display:inline-block;padding:1px 9px;border-radius:10px;color:#fff;font-size:13px;font-weight:600}
+.ok{background:var(--good)}.no{background:var(--bad)}.twin{background:#8a5a00}code{font-size:13px;overflow-wrap:anywhere}details{margin-top:18px}
+.steps td:nth-child(1){white-space:nowrap}
+"""
+COLOURS = ("#1f6feb", "#d1570a", "#187a4b", "#8250df")
+
+
+@dataclass(frozen=True)
+class Series:
+    name: str
+    points: Sequence[tuple[float, float]]
+    dashed: bool = False
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def page(title: str, lead: str, body: str) -> str:
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{STYLE}</style><main><h1>{html.escape(title)}</h1>"
+        f'<p class="lead">{lead}</p>{body}</main></html>\n'
+    )
+
+
+def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str = "step") -> str:
+    """A line chart with axes, a legend and the last value of each series."""
+    series = [line for line in series if line.points]
+    if not series:
+        return f'<div class="card"><h3>{html.escape(title)}</h3><p>no points</p></div>'
+    width, height, left, right, top, bottom = 520, 280, 52, 12, 12, 52
+    xs = [x for line in series for x, _ in line.points]
+    ys = [y for line in series for _, y in line.points]
+    x_low, x_high = min(xs), max(max(xs), min(xs) + 1)
+    y_low, y_high = _padded(min(ys), max(ys))
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return (
+            left + (x - x_low) / (x_high - x_low) * (width - left - right),
+            height - bottom - (y - y_low) / (y_high - y_low) * (height - top - bottom),
+        )
+
+    parts = []
+    for tick in _ticks(y_low, y_high):
+        y = at(x_low, tick)[1]
+        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e6ebf1"/>')
+        parts.append(_text(left - 7, y + 4, f"{tick:g}", "end"))
+    for tick in _ticks(x_low, x_high):
+        parts.append(_text(at(tick, y_low)[0], height - bottom + 17, f"{tick:g}", "middle"))
+    parts.append(_text(width - right, height - bottom + 33, x_label, "end"))
+    legend_x = left
+    for index, line in enumerate(series):
+        colour = COLOURS[index % len(COLOURS)]
+        dash = ' stroke-dasharray="5 4"' if line.dashed else ""
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in line.points))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>')
+        if len(line.points) < 12 and not line.dashed:
+            dots = (at(*point) for point in line.points)
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in dots]
+        label = f"{line.name} {line.points[-1][1]:.4g}"
+        y = height - 8
+        parts.append(f'<line x1="{legend_x}" x2="{legend_x + 18}" y1="{y - 4}" y2="{y - 4}" stroke="{colour}" stroke-width="2.5"{dash}/>')
+        parts.append(_text(legend_x + 23, y, label, "start"))
+        legend_x += 40 + 7 * len(label)
+    note = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    return (
+        f'<div class="card"><h3>{html.escape(title)}</h3><figure>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)}">{"".join(parts)}</svg>'
+        f"{note}</figure></div>"
+    )
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric_from: int = 1) -> str:
+    """Cells are HTML; columns from `numeric_from` on are aligned right."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "".join(
+            f'<{tag} class="n">{cell}</{tag}>' if index >= numeric_from else f"<{tag}>{cell}</{tag}>"
+            for index, cell in enumerate(cells)
+        )
+
+    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    return f"<table><thead><tr>{line(header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def training_page(events: Sequence[dict[str, Any]]) -> str:
+    start = [event for event in events if event["event"] == "start"][-1]
+    steps = [event for event in events if event["event"] == "step"]
+    evaluations = [event for event in events if event["event"] == "evaluation"]
+    baseline = start["baseline"]
+    config = start["config"]
+    badge = ' <span class="badge twin">emulated NPU: figures of speed say nothing about hardware</span>'
+    lead = f"{html.escape(config['dataset'])} on {html.escape(start['device'])}, torch {html.escape(start['torch'])}."
+    if "emulated" in start["device"]:
+        lead += badge
+    last = evaluations[-1]["metrics"] if evaluations else {}
+    rows = [
+        [html.escape(name), f"{value:.4f}", f"{baseline['metrics'][name]:.4f}",
+         f"{value / baseline['metrics'][name]:.2f}" if baseline["metrics"][name] else ""]
+        for name, value in last.items()
+    ]  # fmt: skip
+    charts = [chart("Training loss", [Series("loss", [(e["step"], e["loss"]) for e in steps])])]
+    charts += metric_charts(evaluations, baseline)
+    charts.append(chart("Seconds per step", [Series("seconds", [(e["step"], e["seconds"]) for e in steps])]))
+    body = (
+        f"<h2>Result after {evaluations[-1]['step'] if evaluations else 0} steps</h2>"
+        + table(["metric", "model", html.escape(baseline["name"]), "ratio"], rows)
+        + f"<p>{html.escape(start['protocol'])}.</p>"
+        + f'<h2>Curves</h2><div class="cards">{"".join(charts)}</div>'
+        + f"<details><summary>Settings</summary><pre>{html.escape(json.dumps(config, indent=2))}</pre></details>"
+    )
+    return page(f"{config['task'].capitalize()}: HSTU", lead, body)
+
+
+def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any]) -> list[str]:
+    names = list(evaluations[-1]["metrics"]) if evaluations else []
+    charts = []
+    for name in names:
+        points = [(e["step"], e["metrics"][name]) for e in evaluations]
+        level = baseline["metrics"][name]
+        flat = [(min(0, points[0][0]), level), (points[-1][0], level)]
+        charts.append(chart(name, [Series("HSTU", points), Series(baseline["name"], flat, dashed=True)]))
+    return charts
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return (low - margin if low < 0 or low > margin else 0.0), high + margin
+
+
+def _ticks(low: float, high: float, count: int = 5) -> list[float]:
+    raw = (high - low) / count
+    power = 10.0 ** len(str(int(raw))) / 10 if raw >= 1 else 10.0 ** -next(n for n in range(1, 30) if raw * 10**n >= 1)
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.8)
+    first = -(-low // step) * step
+    return [round(first + index * step, 12) for index in range(int((high - first) / step + 1e-9) + 1)]
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="#5d6b7a" text-anchor="{anchor}">{html.escape(text)}</text>'
