@@ -1,0 +1,32 @@
+#!/bin/sh
+# Makes .venv with the toolchain's own packages, by hash. On Debian and Ubuntu as root, installs what Python lacks.
+# Make looks for .venv/bin/inv, which is moved into place last: an interrupted bootstrap starts over.
+set -eu
+cd "$(dirname "$0")"
+
+die() { printf '%s\n  next:  %s\n' "$1" "$2" >&2; exit 1; }
+
+python=${GRSTACK_TOOLS_PYTHON:-python3}
+if ! command -v "$python" >/dev/null 2>&1 || ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "installing python3-venv"
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            python3 python3-venv ca-certificates >/dev/null
+    else
+        die "Python 3.10 or later with the venv module is needed" "sudo apt-get install -y python3 python3-venv"
+    fi
+fi
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die "$("$python" --version) is too old; 3.10 or later is needed" "GRSTACK_TOOLS_PYTHON=/path/to/python3 make"
+
+echo "making .venv for the toolchain"
+rm -rf .venv
+"$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+    -r locks/tools.txt -r locks/tools-dev.txt || {
+    rm -rf .venv
+    die "the toolchain's packages cannot be installed" "check the package index: pip config list"
+}
+[ -x .venv/bin/inv ] || { rm -rf .venv; die "the lock of the tools does not bring invoke" "git checkout locks/tools.txt"; }
+touch .venv/bin/inv
