@@ -64,3 +64,7 @@ class Engine(Protocol):
     def path_of(self, mount: Mount) -> str:
         """Where a command run by this engine sees the mount."""
         ...
+
+    def manifest_path(self, plan: Plan) -> str:
+        """Where a command in the finished image finds its manifest."""
+        ...

@@ -206,6 +206,9 @@ class DockerEngine:
 
     # Running -------------------------------------------------------------------------------------------------------
 
+    def manifest_path(self, plan: Plan) -> str:
+        return "/opt/grstack/manifest.json"
+
     def path_of(self, mount: Mount) -> str:
         return f"/{mount.name}"
 

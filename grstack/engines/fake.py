@@ -38,6 +38,9 @@ class FakeEngine:
             raise error
         self.built[step.name] = step.key
 
+    def manifest_path(self, plan: Plan) -> str:
+        return "/manifest.json"
+
     def path_of(self, mount: Mount) -> str:
         return f"/{mount.name}"
 

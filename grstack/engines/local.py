@@ -175,6 +175,9 @@ class LocalEngine:
             "VIRTUAL_ENV": str(venv),
         }
 
+    def manifest_path(self, plan: Plan) -> str:
+        return str(self._place(plan, plan.image) / "manifest.json")
+
     def path_of(self, mount: Mount) -> str:
         return str(mount.source)
 

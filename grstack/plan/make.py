@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from grstack import keys
-from grstack.locks import Lock
+from grstack.locks import Build, Lock
 from grstack.plan.model import Kind, Plan, Step
 from grstack.recipes import Recipe, load_all
 
 SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
 
 
-def make_plan(root: Path, *, lock: Lock, platform: str, base: str, variant: str, operators: tuple[str, ...]) -> Plan:
+def make_plan(root: Path, *, lock: Lock, platform: str, base: str, build: Build, operators: tuple[str, ...]) -> Plan:
     """The plan of one image.
 
-    `base` is a digest reference or `bootstrap:<suite>`; `variant` says which torch wheel is installed
+    `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
     (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
     """
     recipes = load_all(root, platform, operators)
-    wheels = _wheels(lock, variant)
+    wheels = _wheels(lock, build)
     bottom = _base(root, lock, base)
     environment = _environment(root, lock, wheels, bottom)
     steps = [wheels, bottom, environment]
@@ -35,12 +35,12 @@ def _step(*, inputs: list[tuple[str, str]], **fields: object) -> Step:
     return Step(key=keys.combine(inputs), inputs=tuple(sorted(inputs)), **fields)  # type: ignore[arg-type]
 
 
-def _wheels(lock: Lock, variant: str) -> Step:
-    chosen = lock.files(variant)
+def _wheels(lock: Lock, build: Build) -> Step:
+    chosen = lock.wheels(build)
     return _step(
         name="wheels",
         kind=Kind.WHEELS,
-        summary=f"{len(chosen)} locked wheels for {lock.target}, Python {lock.python}, {lock.arch} (torch: {variant})",
+        summary=f"{len(chosen)} locked wheels for {lock.target}, Python {lock.python}, {lock.arch} (torch: {build})",
         inputs=[(package.filename, package.sha256) for package in chosen],
     )
 

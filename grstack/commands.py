@@ -1,0 +1,165 @@
+"""What the tasks do. Each function is one command; tasks.py only parses and calls."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from grstack.engines import Mount
+from grstack.errors import StepError, UsageError
+from grstack.execute import execute
+from grstack.plan import Kind, Plan
+from grstack.report import BuildReport
+from grstack.session import Choices, Session
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _console() -> Console:
+    wide = None if sys.stdout.isatty() else 140
+    return Console(width=wide, highlight=False)
+
+
+def session(choices: Choices) -> Session:
+    return Session(ROOT, choices, _console())
+
+
+def build_image(choices: Choices, *, dry_run: bool = False, explain: bool = False) -> BuildReport | None:
+    """Builds the image (or the local prefix), or only shows what would be done."""
+    from grstack.plan import explain as reading
+
+    s = session(choices)
+    if dry_run or explain:
+        plan, states = _plan_and_states(s)
+        if explain:
+            reading.explain(plan, s.console)
+        else:
+            reading.show(plan, states, s.console)
+        return None
+    report = _built(s)
+    report.show(s.console)
+    s.console.print(f"[green]{s.engine.locate(s.plan, s.plan.image)} is ready[/green]; next: make smoke-test, or inv run")
+    return report
+
+
+def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
+    from grstack.engines.find import answers
+
+    if s.choices.engine == "none" or answers():
+        plan = s.plan
+        return plan, {
+            step.name: "there" if step.kind is not Kind.WHEELS and s.engine.is_built(plan, step) else "to do"
+            for step in plan.steps
+        }
+    plan = s.plan_without_engine()
+    return plan, dict.fromkeys((step.name for step in plan.steps), "to do (no engine answers)")
+
+
+def _built(s: Session, until: str = "image") -> BuildReport:
+    report = execute(s.plan, s.engine, s.paths, s.fetch, s.console, until=until)
+    report.write(s.paths.build / "build-report.json")
+    return report
+
+
+def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str = "") -> None:
+    """Builds the operators' packages and installs them: into the image, or into an opp directory of this host."""
+    s = session(choices)
+    for name in operators:
+        if name not in s.versions.operators:
+            raise UsageError.unknown("operator", name, s.versions.operators)
+    if not into:
+        report = _built(s)
+        report.show(s.console)
+        for step in s.plan.components:
+            if step.recipe and step.recipe.operator:
+                s.console.print(f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}")
+        return
+    from grstack.engines.artefacts import Artefacts
+
+    _built(s, until="operators").show(s.console)
+    artefacts = Artefacts(s.paths)
+    target = Path(into).expanduser().resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    for step in s.plan.components:
+        if step.recipe and step.recipe.operator and (not operators or step.recipe.operator in operators):
+            for package in sorted(artefacts.directory(step).glob("*.run")):
+                s.runner.stream(
+                    ["bash", str(package), "--quiet"],
+                    log=s.paths.logs / "install-ops.log",
+                    env={"ASCEND_OPP_PATH": str(target), "ASCEND_CUSTOM_OPP_PATH": "", "ASCEND_HOME_PATH": ""},
+                )
+    s.console.print(f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}")
+
+
+def fetch_data(name: str, *, from_file: str = "") -> Path:
+    """Fetches a public data set, verified by hash, into data/<name>."""
+    from grstack import fetch
+
+    s = session(Choices())
+    folder: Path = fetch.fetch_data(
+        s.paths.root, name, s.paths.data, from_file=Path(from_file) if from_file else None
+    )
+    s.console.print(f"{name}: {os.path.relpath(folder, s.paths.root)}")
+    return folder
+
+
+def smoke_test(choices: Choices) -> None:
+    """Runs smoke_tests in the image and leaves build/smoke/smoke-report.{json,html}."""
+    s = session(choices)
+    fetch_data("ml-100k")
+    out = s.paths.build / "smoke"
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("smoke-report.*"):
+        old.unlink()
+    mounts = {
+        "out": Mount(source=out, name="out", writable=True),
+        "data": Mount(source=s.paths.data, name="data"),
+        "locks": Mount(source=s.paths.root / "locks", name="locks"),
+    }
+    _built(s)
+    lock = f"{s.engine.path_of(mounts['locks'])}/{s.lock.name}.json"
+    argv = ["python", "-m", "smoke_tests", "--out", s.engine.path_of(mounts["out"])]
+    argv += ["--data-dir", s.engine.path_of(mounts["data"]), "--lock", lock, "--manifest", s.engine.manifest_path(s.plan)]
+    code = s.engine.run(s.plan, argv, mounts=list(mounts.values()))
+    report = out / "smoke-report.html"
+    s.console.print(f"report: {os.path.relpath(report, s.paths.root)}" if report.exists() else "no report was written")
+    if code:
+        raise StepError(f"the smoke test failed (exit code {code})", where=str(s.paths.logs / "run.log"),
+                        next_command="inv run --shell, then python -m smoke_tests --help")
+    s.console.print("[green]the smoke test passed[/green]")
+
+
+def run(choices: Choices, command: str, *, shell: bool = False) -> int:
+    """Runs a command in the image with the repository, the data and an output folder mounted."""
+    s = session(choices)
+    out = s.paths.build / "out"
+    out.mkdir(parents=True, exist_ok=True)
+    s.paths.data.mkdir(parents=True, exist_ok=True)
+    _built(s)
+    mounts = [
+        Mount(source=out, name="out", writable=True),
+        Mount(source=s.paths.data, name="data", writable=True),
+        Mount(source=s.paths.root, name="source"),
+    ]
+    argv = ["bash"] if shell else ["bash", "-c", command]
+    return s.engine.run(s.plan, argv, mounts=mounts, interactive=shell)
+
+
+def lock(only: tuple[str, ...] = ()) -> None:
+    """Resolves every (target, python, arch) anew into locks/."""
+    from grstack import locks
+
+    s = session(Choices())
+    for path in locks.lock_all(ROOT, s.versions, only or None, console=s.console):
+        s.console.print(os.path.relpath(path, ROOT))
+
+
+def doctor(*, as_json: bool = False) -> int:
+    """What this machine has and lacks; the exit code is 1 where something must be mended."""
+    from grstack.doctor import run_doctor
+
+    return int(run_doctor(Session(ROOT, Choices(), _console()).paths.root, as_json=as_json))

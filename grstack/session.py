@@ -1,0 +1,133 @@
+"""One command's choices (target, platform, engine, ...) resolved once: spec, lock, engine and plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rich.console import Console
+
+from grstack import host, locks, spec
+from grstack.engines import Engine, Inputs, find_engine
+from grstack.errors import UnsupportedError, UsageError
+from grstack.locks import Build, Lock
+from grstack.paths import Paths
+from grstack.plan import Plan, make_plan
+from grstack.run import Runner
+from grstack.spec import Base, Target, Versions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What the user typed; an empty text stands for the default."""
+
+    target: str = "npu"
+    platform: str = ""
+    python: str = ""
+    arch: str = ""
+    engine: str = "auto"
+
+
+class Session:
+    def __init__(self, root: Path, choices: Choices, console: Console) -> None:
+        self.paths = Paths.of(root)
+        self.choices = choices
+        self.console = console
+        self.runner = Runner(console)
+
+    @cached_property
+    def versions(self) -> Versions:
+        return spec.load(self.paths.root / "versions.yaml")
+
+    @cached_property
+    def target(self) -> Target:
+        if self.choices.target not in self.versions.targets:
+            raise UsageError.unknown("target", self.choices.target, list(self.versions.targets))
+        return self.versions.targets[self.choices.target]  # type: ignore[index]
+
+    @cached_property
+    def platform(self) -> str:
+        """`twin` or `cann` behind target npu; the target's own name for the others."""
+        if not self.target.platforms:
+            if self.choices.platform not in ("", self.choices.target):
+                raise UsageError.unknown("platform", self.choices.platform, [self.choices.target])
+            return self.choices.target
+        platform = self.choices.platform or "twin"
+        if platform not in self.target.platforms:
+            raise UsageError.unknown("platform", platform, list(self.target.platforms))
+        return platform
+
+    @cached_property
+    def base(self) -> Base:
+        name = self.target.platforms[self.platform].base if self.target.platforms else self.target.base  # type: ignore[index]
+        assert name is not None  # the spec's own check
+        return self.versions.bases[name]
+
+    @cached_property
+    def lock(self) -> Lock:
+        python = self.choices.python or self.versions.pythons.default
+        arch = self.choices.arch or host.arch()
+        if python not in self.versions.pythons.supported:
+            raise UsageError.unknown("Python", python, self.versions.pythons.supported)
+        if arch not in self.versions.architectures:
+            raise UsageError.unknown("architecture", arch, self.versions.architectures)
+        if python not in self.base.pythons and self.choices.engine != "none":
+            raise UnsupportedError(
+                f"the base image {self.base.reference} has Python {', '.join(self.base.pythons)}, not {python}",
+                where="versions.yaml, bases",
+            )
+        reason = self.versions.refusal(self.choices.target, python, arch)
+        if reason:
+            raise UnsupportedError(f"{self.choices.target} on Python {python}, {arch} cannot exist: {reason}")
+        lock = locks.read(self.paths.root, self.choices.target, python, arch)
+        locks.check(lock, self.versions)
+        return lock
+
+    @cached_property
+    def build(self) -> Build:
+        """Which build of torch is installed: the smaller cpu one where the PyTorch index can be reached."""
+        from grstack import fetch
+
+        return fetch.choose_build(self.lock, self.paths.cache)
+
+    @cached_property
+    def engine(self) -> Engine:
+        self._check_names()
+        return find_engine(self.choices.engine, self.paths, self.runner)
+
+    def _check_names(self) -> None:
+        """Refuses a wrong name before an engine is started for it."""
+        _ = self.target, self.platform
+
+    @cached_property
+    def plan(self) -> Plan:
+        suite = self.base.bootstrap.suite if self.base.bootstrap else ""
+        return self._plan(self.engine.resolve_base(self.base.reference, suite))
+
+    def plan_without_engine(self) -> Plan:
+        """The plan of the pinned base, for a dry run on a machine without any engine."""
+        return self._plan(self.base.reference)
+
+    def _plan(self, base: str) -> Plan:
+        return make_plan(
+            self.paths.root,
+            lock=self.lock,
+            platform=self.platform,
+            base=base,
+            build=self.build,
+            operators=tuple(self.versions.operators),
+        )
+
+    def fetch(self) -> Inputs:
+        """Downloads what the lock names (or finds it in the cache), verified."""
+        from grstack import fetch
+
+        files = fetch.fetch_wheels(self.lock, self.paths.wheels, build=self.build, console=self.console)
+        chosen = self.lock.wheels(self.build)
+        installed = {p.filename for p in chosen if p.installed}
+        return Inputs(
+            wheels={name: path for name, path in files.items() if name in installed},
+            wheels_all=files,
+            requirements="".join(f"{p.requirement}\n" for p in chosen if p.installed),
+        )

@@ -1,0 +1,126 @@
+"""The commands. Each parses and calls; the work is in grstack. `make X` calls `inv X`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from invoke import Context, task
+from invoke.exceptions import Exit
+
+CHOICES = {
+    "target": "what the image is for: npu, cuda, cpu",
+    "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
+    "python": "3.11 (default) or 3.10",
+    "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
+}
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    """Shows an expected error as text with its exit code; anything else keeps its traceback."""
+    from grstack.errors import GrstackError
+
+    try:
+        return function()
+    except GrstackError as error:
+        raise Exit(f"error: {error}", code=error.exit_code) from None
+    except KeyboardInterrupt:
+        raise Exit("interrupted; the same command again continues", code=130) from None
+
+
+def _choices(**given: str) -> Any:
+    from grstack.session import Choices
+
+    return Choices(**given)
+
+
+@task(help={**CHOICES, "dry_run": "show the plan only", "explain": "show from what each key is made"})
+def build_image(
+    c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
+    dry_run: bool = False, explain: bool = False,
+) -> None:  # fmt: skip
+    """Build the pinned image; what is already built is kept."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    _call(lambda: commands.build_image(choices, dry_run=dry_run, explain=explain))
+
+
+@task(help={**CHOICES, "op": "one operator (default: all)", "into": "an opp directory of this host, instead of the image"})
+def install_ops(
+    c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = ""
+) -> None:
+    """Build the operators' .run packages and install them."""
+    from grstack import commands
+
+    choices = _choices(platform=platform, python=python, engine=engine)
+    _call(lambda: commands.install_ops(choices, operators=(op,) if op else (), into=into))
+
+
+@task(help=CHOICES)
+def smoke_test(
+    c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"
+) -> None:
+    """Run the smoke test in the image; leaves build/smoke/smoke-report.html."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    _call(lambda: commands.smoke_test(choices))
+
+
+@task(help=CHOICES)
+def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
+    """Everything: build the image, fetch the data, train and check in the container."""
+    build_image(c, platform=platform, engine=engine)
+    smoke_test(c, platform=platform, engine=engine)
+
+
+@task(help={**CHOICES, "command": "what to run in the image", "shell": "an interactive shell instead"})
+def run(
+    c: Context, command: str = "", target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
+    shell: bool = False,
+) -> None:  # fmt: skip
+    """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --data-dir /data"."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    code = _call(lambda: commands.run(choices, command, shell=shell or not command))
+    if code:
+        raise Exit(code=code)
+
+
+@task(help={"only": "one lock, for example npu-py3.11-x86_64 or tools"})
+def lock(c: Context, only: str = "") -> None:
+    """Resolve versions.yaml into locks/: exact wheels with hashes."""
+    from grstack import commands
+
+    _call(lambda: commands.lock((only,) if only else ()))
+
+
+@task(help={"json": "print the findings as JSON"})
+def doctor(c: Context, json: bool = False) -> None:
+    """Check this machine: engine, disk, memory, NPU driver, CANN, network."""
+    from grstack import commands
+
+    code = _call(lambda: commands.doctor(as_json=json))
+    if code:
+        raise Exit(code=code)
+
+
+@task(positional=["name"], help={"name": "the data set, for example ml-100k", "from_file": "a file that is already here"})
+def fetch_data(c: Context, name: str, from_file: str = "") -> None:
+    """Fetch a public data set into data/, verified by hash."""
+    from grstack import commands
+
+    _call(lambda: commands.fetch_data(name, from_file=from_file))
+
+
+@task(help={"unit": "only the tests that need neither engine nor image"})
+def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
+    """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
+    from grstack import checks
+
+    code = _call(lambda: checks.run_all(unit=unit, engine=engine))
+    if code:
+        sys.exit(code)
