@@ -1,0 +1,10 @@
+#pragma once
+
+#include "acl/acl.h"
+
+// The opaque handles of the aclnn protocol. The torch_npu wheel ships no header that declares them
+// (spec/ascend-runtime.md 1.9).
+struct aclTensor;
+struct aclTensorList;
+struct aclIntArray;
+struct aclOpExecutor;

@@ -1,0 +1,12 @@
+"""Operators of generative recommenders for PyTorch: ``torch.ops.fbgemm.*`` and ``torch.ops.mxrec.*``.
+
+Importing the package loads ``libgr_ops.so`` (schemas, Meta kernels, autograd) and, where torch_npu is in use,
+``libfbgemm_npu_api.so`` (the kernels for NPU tensors). Without torch_npu the import still works.
+"""
+
+from gr_ops.library import library_directory, load, npu_loaded
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "library_directory", "load", "npu_loaded"]
+
+load()
