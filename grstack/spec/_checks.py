@@ -85,18 +85,23 @@ def releases_fit(doc: Raw) -> Iterator[Finding]:
             torch = packages.get("torch")
             if torch and torch.text and row["torch"].text and torch.text != row["torch"].text:
                 yield pin.path, f"{package} {pin.text} goes with torch {row['torch'].text}, not with {torch.text}"
+            builds = row["pythons"].names()
             for python in supported:
-                if python.text and row["pythons"].names() and python.text not in row["pythons"].names():
-                    if not _declared_unsupported(doc, name, python.text):
-                        yield python.path, (
-                            f"{package} {pin.text} of target {name} has no build for Python {python.text}"
-                            f" ({_listed(row['pythons'].names())})"
-                        )
+                if not builds or not python.text or python.text in builds:
+                    continue
+                if not _declared_unsupported(doc, name, python.text):
+                    yield (
+                        python.path,
+                        f"{package} {pin.text} of target {name} has no build for Python {python.text}"
+                        f" ({_listed(builds)})",
+                    )
             for platform, settings in target["platforms"].items():
                 cann = settings["cann"]
                 if row["cann"].text and cann.text and cann.text != row["cann"].text:
-                    yield cann.path, f"{package} {pin.text} goes with CANN {row['cann'].text}, not with {cann.text}" + (
-                        f" (platform {platform})"
+                    yield (
+                        cann.path,
+                        f"{package} {pin.text} goes with CANN {row['cann'].text}, not with {cann.text}"
+                        f" (platform {platform})",
                     )
 
 
@@ -128,9 +133,12 @@ def references_exist(doc: Raw) -> Iterator[Finding]:
             if item.text not in targets:
                 yield item.path, f"unknown target '{item.text}'; valid: {_listed(targets)}"
             elif package is None or package.text != row["version"].text:
-                yield row["version"].path, (
-                    f"variant of {row['package'].text} {row['version'].text}, but target {item.text} has "
-                    f"{package.text if package else 'no such package'}"
+                yield (
+                    row["version"].path,
+                    (
+                        f"variant of {row['package'].text} {row['version'].text}, but target {item.text} has "
+                        f"{package.text if package else 'no such package'}"
+                    ),
                 )
 
 

@@ -46,8 +46,9 @@ class Lines:
                 self._walk(value, child)
         elif isinstance(node, yaml.SequenceNode):
             for index, value in enumerate(node.value):
-                self._lines[(*path, index)] = value.start_mark.line + 1
-                self._walk(value, (*path, index))
+                element = (*path, index)
+                self._lines[element] = value.start_mark.line + 1
+                self._walk(value, element)
 
     def of(self, path: Path) -> int:
         """The line of `path`, or of its nearest parent that is written down (for a missing key)."""

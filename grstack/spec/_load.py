@@ -22,7 +22,7 @@ def load(path: Path) -> Versions:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise SpecError("versions.yaml is missing", where=str(path), next_command="git checkout versions.yaml") from None
+        raise SpecError(f"{path.name} is missing", where=str(path), next_command=f"git checkout {path.name}") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"not UTF-8 text: {error.reason} at byte {error.start}", where=str(path)) from None
     return loads(text, name=str(path))

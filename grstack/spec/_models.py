@@ -43,6 +43,15 @@ def _wheel(value: str) -> str:
     return value
 
 
+def _one_of(*valid: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in valid:
+            raise ValueError(f"unknown name '{value}'; valid: {', '.join(valid)}")
+        return value
+
+    return AfterValidator(check)
+
+
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
 Snake = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -53,6 +62,8 @@ Cann = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+(\.(RC)?[0-9]+)
 ExactVersion = Annotated[str, AfterValidator(_version)]
 Requirement = Annotated[str, AfterValidator(_requirement)]
 WheelName = Annotated[str, AfterValidator(_wheel)]
+TargetName = Annotated[str, _one_of("cpu", "cuda", "npu")]
+PlatformName = Annotated[str, _one_of("cann", "twin")]
 Glibc = Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,2}$")]
 
 
@@ -107,7 +118,7 @@ class Target(_Model):
     bad_metadata: dict[Name, Text] = {}
     excludes: tuple[Name, ...] = ()
     base: Name | None = None
-    platforms: dict[Literal["twin", "cann"], Platform] = {}
+    platforms: dict[PlatformName, Platform] = {}
     components: tuple[Name, ...] = ()
 
 
@@ -170,7 +181,7 @@ class Versions(_Model):
     resolve: Resolve
     bases: dict[Name, Base] = Field(min_length=1)
     socs: tuple[Name, ...] = Field(min_length=1)
-    targets: dict[Literal["npu", "cuda", "cpu"], Target] = Field(min_length=1)
+    targets: dict[TargetName, Target] = Field(min_length=1)
     unsupported: tuple[Unsupported, ...] = ()
     variants: tuple[Variant, ...] = ()
     compatibility: tuple[Compatibility, ...] = ()

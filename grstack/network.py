@@ -1,0 +1,182 @@
+"""The host's network settings: package index, mirrors, proxies, CA bundle.
+
+Read from, first wins: GRSTACK_* variables, pip's and uv's variables, ~/.config/grstack/network.yaml, pip.conf.
+They are handed to commands through their environment; they are never written to a lock, an image or a log.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+from urllib.parse import unquote, urlsplit
+
+import platformdirs
+import yaml
+
+from grstack.errors import SpecError
+
+TorchBuild = Literal["auto", "plain", "cpu"]
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_KEYS = (
+    "index_url", "extra_index_urls", "find_links", "trusted_hosts", "torch_index_url", "torch_build",
+    "registry", "http_proxy", "https_proxy", "no_proxy", "ca_bundle",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where this host gets packages from. URLs may hold credentials: they are left out of repr and str."""
+
+    index_url: str | None = field(default=None, repr=False)
+    extra_index_urls: tuple[str, ...] = field(default=(), repr=False)
+    find_links: tuple[str, ...] = field(default=(), repr=False)
+    trusted_hosts: tuple[str, ...] = ()
+    torch_index_url: str | None = field(default=None, repr=False)
+    torch_build: TorchBuild = "auto"
+    registry: str | None = field(default=None, repr=False)
+    http_proxy: str | None = field(default=None, repr=False)
+    https_proxy: str | None = field(default=None, repr=False)
+    no_proxy: str | None = None
+    ca_bundle: Path | None = None
+
+    def environment(self) -> dict[str, str]:
+        """Variables that make pip, uv, curl and apt use these settings."""
+        # uv stops at the first index that knows a name; pip, whose settings these are, looks at all of them
+        env: dict[str, str] = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+        if self.index_url:
+            env |= {"PIP_INDEX_URL": self.index_url, "UV_DEFAULT_INDEX": self.index_url}
+        if self.extra_index_urls:
+            joined = " ".join(self.extra_index_urls)
+            env |= {"PIP_EXTRA_INDEX_URL": joined, "UV_INDEX": joined}
+        if self.find_links:
+            env |= {"PIP_FIND_LINKS": " ".join(self.find_links), "UV_FIND_LINKS": ",".join(self.find_links)}
+        if self.trusted_hosts:
+            hosts = " ".join(self.trusted_hosts)
+            env |= {"PIP_TRUSTED_HOST": hosts, "UV_INSECURE_HOST": hosts}
+        return env | self.connection()
+
+    def connection(self) -> dict[str, str]:
+        """Proxies and CA bundle alone, under the names that the usual clients read."""
+        env: dict[str, str] = {}
+        for name, value in (
+            ("http_proxy", self.http_proxy),
+            ("https_proxy", self.https_proxy),
+            ("no_proxy", self.no_proxy),
+        ):
+            if value:
+                env |= {name: value, name.upper(): value}
+        if self.ca_bundle:
+            bundle = str(self.ca_bundle)
+            names = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+            env |= dict.fromkeys(names, bundle)
+        return env
+
+    def redact(self, text: str) -> str:
+        """`text` without credentials, fit for a log or an error."""
+        for secret in sorted(self._secrets(), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return _CREDENTIALS.sub("***", text)
+
+    def _secrets(self) -> set[str]:
+        urls = [self.index_url, self.torch_index_url, self.registry, self.http_proxy, self.https_proxy]
+        found: set[str] = set()
+        for url in [*urls, *self.extra_index_urls, *self.find_links]:
+            password = urlsplit(url).password if url else None
+            if password:
+                found |= {password, unquote(password)}
+        return found
+
+
+def load(environ: Mapping[str, str] | None = None, config: Path | None = None) -> Settings:
+    """The settings of this host. `config` defaults to network.yaml in the user's grstack configuration."""
+    env = os.environ if environ is None else environ
+    path = config or Path(platformdirs.user_config_dir("grstack")) / "network.yaml"
+    own = _own_file(path)
+    pip = _pip_files(env)
+
+    def one(name: str, variables: Iterable[str], pip_option: str = "") -> str | None:
+        for variable in (f"GRSTACK_{name.upper()}", *variables):
+            if env.get(variable):
+                return env[variable]
+        value = own.get(name)
+        return " ".join(value) if isinstance(value, list) else value or pip.get(pip_option) or None
+
+    def many(name: str, variables: Iterable[str], pip_option: str, separator: str | None = None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((one(name, variables, pip_option) or "").replace(separator or " ", " ").split()))
+
+    ca_bundle = one("ca_bundle", ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), "cert")
+    torch_build = one("torch_build", ()) or "auto"
+    if torch_build not in ("auto", "plain", "cpu"):
+        raise SpecError(
+            f"torch_build is '{torch_build}'; valid: auto, cpu, plain",
+            where=f"GRSTACK_TORCH_BUILD, or {path}",
+            next_command="unset GRSTACK_TORCH_BUILD",
+        )
+    if ca_bundle and not Path(ca_bundle).exists():
+        raise SpecError(f"the CA bundle {ca_bundle} does not exist", where="PIP_CERT, SSL_CERT_FILE or pip.conf")
+    return Settings(
+        index_url=one("index_url", ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"), "index-url"),
+        extra_index_urls=many(
+            "extra_index_urls", ("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"), "extra-index-url"
+        ),
+        find_links=many("find_links", ("PIP_FIND_LINKS", "UV_FIND_LINKS"), "find-links", ","),
+        trusted_hosts=many("trusted_hosts", ("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"), "trusted-host"),
+        torch_index_url=one("torch_index_url", ()),
+        torch_build=cast(TorchBuild, torch_build),
+        registry=one("registry", ()),
+        http_proxy=one("http_proxy", ("HTTP_PROXY", "http_proxy"), "proxy"),
+        https_proxy=one("https_proxy", ("HTTPS_PROXY", "https_proxy"), "proxy"),
+        no_proxy=one("no_proxy", ("NO_PROXY", "no_proxy")),
+        ca_bundle=Path(ca_bundle) if ca_bundle else None,
+    )
+
+
+def _own_file(path: Path) -> dict[str, str | list[str]]:
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except FileNotFoundError:
+        return {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError(f"not valid YAML: {error}", where=str(path)) from None
+    if not isinstance(data, dict):
+        raise SpecError(f"a mapping is expected; keys: {', '.join(_KEYS)}", where=str(path))
+    faults = [f"unknown key '{key}'" for key in data if key not in _KEYS]
+    for key, value in data.items():
+        plain = isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+        if key in _KEYS and not plain:
+            faults.append(f"'{key}' must be a text or a list of texts")
+    if faults:
+        raise SpecError("; ".join(faults) + f"; valid keys: {', '.join(_KEYS)}", where=str(path))
+    return data
+
+
+def _pip_files(env: Mapping[str, str]) -> dict[str, str]:
+    """The options of pip's configuration files, the later file and the more special section first."""
+    home = Path(env.get("HOME", "~")).expanduser()
+    config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    files = [
+        Path("/etc/xdg/pip/pip.conf"),
+        Path("/etc/pip.conf"),
+        home / ".pip/pip.conf",
+        config_home / "pip/pip.conf",
+        Path(env.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf",
+    ]
+    if env.get("PIP_CONFIG_FILE"):
+        files.append(Path(env["PIP_CONFIG_FILE"]))
+    options: dict[str, str] = {}
+    for path in files:
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(path, encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError) as error:
+            raise SpecError(f"pip's configuration cannot be read: {error}", where=str(path)) from None
+        for section in ("global", "download"):
+            if parser.has_section(section):
+                options.update({key: value.strip() for key, value in parser.items(section)})
+    return options
