@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gr_model.data.interactions import Interactions, by_user
+
+INTER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+USER = "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token\n"
+ITEM = "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq\n"
+
+
+@pytest.fixture
+def atomic_folder(tmp_path: Path) -> Path:
+    """Two users and three items; user b's last two ratings have one time."""
+    folder = tmp_path / "ml-100k"
+    folder.mkdir()
+    (folder / "ml-100k.user").write_text(USER + "a\t24\tM\twriter\t1\nb\t53\tF\tother\t2\n")
+    (folder / "ml-100k.item").write_text(ITEM + "".join(f"{name}\tTitle\t1995\tDrama\n" for name in "xyz"))
+    (folder / "ml-100k.inter").write_text(
+        INTER + "b\tz\t3\t50\nb\tx\t5\t50\na\ty\t1\t30\nb\ty\t4\t10\na\tx\t2\t20\na\tz\t4\t40\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def random_data() -> Interactions:
+    """Twelve users with 6 to 40 interactions over 30 items."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(6, 41, 12)
+    total = counts.sum()
+    return Interactions(
+        name="random",
+        users=by_user(
+            user=np.repeat(np.arange(12), counts),
+            item=rng.integers(0, 30, total),
+            action=rng.integers(0, 5, total),
+            time=rng.integers(10**9, 10**9 + 10**6, total),
+            features=np.stack([rng.integers(0, 2, 12), rng.integers(0, 7, 12)], axis=1),
+        ),
+        items=30,
+        action_values=(1.0, 2.0, 3.0, 4.0, 5.0),
+        feature_sizes={"gender": 2, "age": 7},
+    )

@@ -1,0 +1,119 @@
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from gr_model import checkpoint, config, train
+from gr_model.checkpoint import CheckpointError
+from gr_model.config import ModelConfig, TrainConfig
+from gr_model.device import DeviceError, open_device
+from gr_model.trainer import Trainer, TrainingDiverged
+
+CPU = torch.device("cpu")
+
+
+def small(data, deterministic=False, **settings):
+    return Trainer(
+        config.Config(
+            task="retrieval",
+            model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16),
+            train=TrainConfig(batch=5, deterministic=deterministic, **settings),
+        ),
+        data,
+        CPU,
+    )
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_continuing_repeats_the_uninterrupted_run(random_data, tmp_path, deterministic):
+    whole = small(random_data, deterministic)
+    expected = [whole.train_step().loss for _ in range(8)]
+    first = small(random_data, deterministic)
+    losses = [first.train_step().loss for _ in range(4)]
+    checkpoint.save(tmp_path / "c.pt", first.state())
+    second = small(random_data, deterministic)
+    second.load_state(checkpoint.load(tmp_path / "c.pt"))
+    torch.manual_seed(99)  # no hidden state of the generator is needed
+    losses += [second.train_step().loss for _ in range(4)]
+    assert losses == expected
+    assert len(set(expected)) == 8
+
+
+def test_another_seed_is_another_run(random_data):
+    assert small(random_data).train_step().loss != small(random_data, seed=1).train_step().loss
+
+
+def test_every_epoch_shows_every_user_once(random_data):
+    trainer = small(random_data)
+    for epoch in range(3):
+        shown = sum((trainer.users_of_step(epoch * 3 + index) for index in range(3)), [])
+        assert sorted(shown) == list(range(12))
+    assert trainer.users_of_step(0) != trainer.users_of_step(3)
+
+
+def test_loss_that_is_not_finite_stops_the_run(random_data):
+    trainer = small(random_data)
+    with torch.no_grad():
+        trainer.model.hstu.layers[0].uvqk[0, 0] = float("nan")
+    with pytest.raises(TrainingDiverged, match="loss is nan at step 1"):
+        trainer.train_step()
+    assert trainer.step == 0
+
+
+def test_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
+    path = tmp_path / "c.pt"
+    checkpoint.save(path, {"step": 1})
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.save(path, {"step": 2})
+    assert checkpoint.load(path)["step"] == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["c.pt"]
+
+
+def test_unreadable_checkpoints(tmp_path):
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        checkpoint.load(tmp_path / "none.pt")
+    path = tmp_path / "c.pt"
+    checkpoint.save(path, {"step": 1})
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(CheckpointError, match="not a readable checkpoint"):
+        checkpoint.load(path)
+    torch.save({"step": 1}, path)
+    with pytest.raises(CheckpointError, match="format"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("name", ["tpu", "cpu:x", "npu:x", "cuda:99"])
+def test_devices_that_are_not_there(name):
+    with pytest.raises(DeviceError):
+        open_device(name)
+
+
+def test_command_line(atomic_folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    base = ["--data-dir", str(atomic_folder.parent), "--out", str(out)]
+    settings = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4"]
+    assert train.main(["--config", "ml-100k-retrieval", *base, *settings, "train.steps=3"]) == 0
+    events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events] == ["start", "step", "step", "step", "evaluation"]
+    assert "ties count against the model" in events[0]["protocol"]
+    assert "<svg" in (out / "report.html").read_text() and "http" not in (out / "report.html").read_text()
+    assert train.main(["--resume", str(out / "checkpoint.pt"), *base, "train.steps=5"]) == 0
+    events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5]
+    assert train.main(["--config", "ml-100k-retrieval", *base, *settings, "train.steps=1000", "train.time_limit=1e-9"]) == 0
+    assert "time limit" in capsys.readouterr().out
+    assert train.main(["--config", "nothing", *base]) == 1
+    assert "valid: ml-100k-retrieval, ml-100k-ranking" in capsys.readouterr().err
+
+
+def test_configs_of_the_presets_build(random_data):
+    for base in config.PRESETS.values():
+        model = dataclasses.replace(base.model, contextual=tuple(n for n in base.model.contextual if n != "occupation"))
+        trainer = Trainer(dataclasses.replace(base, model=model), random_data, CPU)
+        assert trainer.train_step().loss > 0
