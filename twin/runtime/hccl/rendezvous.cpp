@@ -1,0 +1,215 @@
+#include "rendezvous.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "failure.h"
+#include "link.h"
+
+namespace twin::hccl {
+namespace {
+constexpr uint32_t kVersion = 1;
+constexpr char kMagic[] = "twin-hccl root information";
+constexpr int kGreetingPatienceMs = 1000;
+constexpr int kSocketBuffer = 1 << 20;
+
+// As it lies in HcclRootInfo.
+struct RawCard {
+    char magic[sizeof kMagic];
+    uint32_t version;
+    uint32_t user;
+    char job[64];
+    char host[128];
+};
+static_assert(sizeof(RawCard) <= HCCL_ROOT_INFO_BYTES);
+
+struct RawGreeting {
+    FrameHeader header;
+    Greeting greeting;
+};
+
+std::string Host()
+{
+    std::string boot;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    std::array<char, 64> space{};
+    static_cast<void>(readlink("/proc/self/ns/net", space.data(), space.size() - 1));
+    return boot + "/" + space.data();
+}
+
+template <std::size_t Size> void Copy(char (&to)[Size], const std::string &from)
+{
+    std::memset(to, 0, Size);
+    from.copy(to, Size - 1);
+}
+
+template <std::size_t Size> std::string Text(const char (&from)[Size])
+{
+    return std::string(from, strnlen(from, Size));
+}
+
+[[noreturn]] void ThrowSystem(const std::string &action, int error)
+{
+    throw Failure(HCCL_E_SYSCALL, action + ": " + std::generic_category().message(error));
+}
+
+struct Address {
+    sockaddr_un value{};
+    socklen_t size = 0;
+
+    Address(const RootCard &card, uint32_t rank)
+    {
+        const std::string name =
+            "twin-hccl/u" + std::to_string(card.user) + "/" + card.job + "/r" + std::to_string(rank);
+        value.sun_family = AF_UNIX;  // a name that starts with a zero byte is abstract
+        name.copy(value.sun_path + 1, sizeof value.sun_path - 1);
+        size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    }
+    const sockaddr *Get() const { return reinterpret_cast<const sockaddr *>(&value); }
+};
+
+Descriptor NewSocket()
+{
+    Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!made) {
+        ThrowSystem("socket", errno);
+    }
+    return made;
+}
+
+void EnlargeBuffer(const Descriptor &socket)
+{
+    // The kernel caps it at net.core.wmem_max; a smaller buffer only means more rounds.
+    static_cast<void>(setsockopt(socket.Number(), SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer));
+}
+
+std::optional<ucred> Credentials(const Descriptor &socket)
+{
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (getsockopt(socket.Number(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+        return std::nullopt;
+    }
+    return peer;
+}
+}
+
+RootCard RootCard::Make()
+{
+    std::array<unsigned char, 16> random{};
+    if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+        ThrowSystem("getrandom", errno);
+    }
+    std::string token;
+    for (const unsigned char byte : random) {
+        constexpr char digits[] = "0123456789abcdef";
+        token += {digits[byte >> 4], digits[byte & 15]};
+    }
+    return {"p" + std::to_string(getpid()) + "-" + token, geteuid(), Host()};
+}
+
+RootCard RootCard::Read(const HcclRootInfo &info)
+{
+    RawCard raw{};
+    std::memcpy(&raw, info.internal, sizeof raw);
+    if (std::memcmp(raw.magic, kMagic, sizeof kMagic) != 0 || raw.version != kVersion) {
+        throw Failure(HCCL_E_PARA, "the root information was not made by this version of the twin's HcclGetRootInfo");
+    }
+    RootCard card{Text(raw.job), raw.user, Text(raw.host)};
+    if (card.host != Host()) {
+        throw Failure(HCCL_E_NOT_SUPPORT, "the twin's collectives join processes of one host and network namespace; "
+                                          "rank 0 runs on " + card.host + ", this rank on " + Host());
+    }
+    if (card.user != geteuid()) {
+        throw Failure(HCCL_E_NOT_SUPPORT, "rank 0 runs as user " + std::to_string(card.user) + ", this rank as " +
+                                              std::to_string(geteuid()) + "; all ranks must be of one user");
+    }
+    return card;
+}
+
+void RootCard::Write(HcclRootInfo &info) const
+{
+    RawCard raw{};
+    std::memcpy(raw.magic, kMagic, sizeof kMagic);
+    raw.version = kVersion;
+    raw.user = user;
+    Copy(raw.job, job);
+    Copy(raw.host, host);
+    std::memset(&info, 0, sizeof info);
+    std::memcpy(info.internal, &raw, sizeof raw);
+}
+
+Descriptor Listen(const RootCard &card, uint32_t rank, uint32_t ranks)
+{
+    Descriptor listener = NewSocket();
+    const Address address(card, rank);
+    if (bind(listener.Number(), address.Get(), address.size) != 0) {
+        if (errno == EADDRINUSE) {
+            throw Failure(HCCL_E_PARA, "rank " + std::to_string(rank) + " of this communicator exists already");
+        }
+        ThrowSystem("bind", errno);
+    }
+    if (listen(listener.Number(), static_cast<int>(ranks)) != 0) {
+        ThrowSystem("listen", errno);
+    }
+    return listener;
+}
+
+std::optional<Arrival> TryConnect(const RootCard &card, uint32_t peer, uint32_t rank, uint32_t ranks)
+{
+    Descriptor socket = NewSocket();
+    const Address address(card, peer);
+    if (connect(socket.Number(), address.Get(), address.size) != 0) {
+        if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR) {
+            return std::nullopt;
+        }
+        ThrowSystem("connect to rank " + std::to_string(peer), errno);
+    }
+    const auto credentials = Credentials(socket);
+    if (!credentials || credentials->uid != card.user) {
+        throw Failure(HCCL_E_PARA, "the socket of rank " + std::to_string(peer) + " belongs to another user");
+    }
+    EnlargeBuffer(socket);
+    const RawGreeting greeting{{FrameKind::Hello, 0, sizeof(Greeting)}, {kVersion, rank, ranks}};
+    if (send(socket.Number(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting) {
+        return std::nullopt;  // the peer closed again; the next attempt tells
+    }
+    return Arrival{std::move(socket), greeting.greeting, credentials->pid};
+}
+
+std::optional<Arrival> TryAccept(const Descriptor &listener)
+{
+    Descriptor socket(accept4(listener.Number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED) {
+            return std::nullopt;
+        }
+        ThrowSystem("accept", errno);
+    }
+    const auto credentials = Credentials(socket);
+    if (!credentials || credentials->uid != geteuid()) {
+        return std::nullopt;
+    }
+    // The peer greets at once after it connects, in one piece.
+    pollfd ready{socket.Number(), POLLIN, 0};
+    RawGreeting greeting{};
+    if (poll(&ready, 1, kGreetingPatienceMs) != 1 ||
+        recv(socket.Number(), &greeting, sizeof greeting, 0) != sizeof greeting ||
+        greeting.header.kind != FrameKind::Hello || greeting.greeting.version != kVersion) {
+        return std::nullopt;
+    }
+    EnlargeBuffer(socket);
+    return Arrival{std::move(socket), greeting.greeting, credentials->pid};
+}
+}
