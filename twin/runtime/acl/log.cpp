@@ -1,0 +1,59 @@
+#include "log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "settings.h"
+
+namespace twin {
+
+bool LogEnabled(int level) { return level >= GetSettings().logLevel; }
+
+void LogLine(int level, const char *origin, const char *format, va_list arguments)
+{
+    static constexpr std::array<const char *, 4> names = {"DEBUG", "INFO", "WARNING", "ERROR"};
+    char line[4096];
+    const auto index = static_cast<std::size_t>(std::clamp(level, 0, 3));
+    int used = std::snprintf(line, sizeof line, "[twin %s pid %d] %s", names[index], getpid(), origin);
+    used = std::min<int>(used, sizeof line - 2);
+    const int more = std::vsnprintf(line + used, sizeof line - 1 - static_cast<std::size_t>(used), format, arguments);
+    used = std::min<int>(used + std::max(more, 0), sizeof line - 2);
+    line[used] = '\n';
+    // One write per line keeps the lines of several processes apart. Nothing can be done about a failed one.
+    if (write(STDERR_FILENO, line, static_cast<std::size_t>(used) + 1) < 0) {
+        return;
+    }
+}
+
+void Log(int level, const char *format, ...)
+{
+    if (!LogEnabled(level)) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    LogLine(level, "", format, arguments);
+    va_end(arguments);
+}
+
+}  // namespace twin
+
+void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
+{
+    if (!twin::LogEnabled(logLevel) || fmt == nullptr) {
+        return;
+    }
+    const char *path = file == nullptr ? "?" : file;
+    const char *slash = std::strrchr(path, '/');
+    char origin[256];
+    std::snprintf(origin, sizeof origin, "app %s:%u %s: ", slash == nullptr ? path : slash + 1, line,
+                  func == nullptr ? "?" : func);
+    va_list arguments;
+    va_start(arguments, fmt);
+    twin::LogLine(logLevel, origin, fmt, arguments);
+    va_end(arguments);
+}

@@ -1,0 +1,44 @@
+// Published core counts of the chips that the twin can claim to be. All are Atlas A2 parts.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace twin {
+
+struct Soc {
+    const char *name;
+    int64_t cubeCores;
+    int64_t vectorCores;
+    int64_t l2Bytes;
+};
+
+inline constexpr int64_t kL2Bytes = int64_t{192} << 20;
+inline constexpr std::array<Soc, 4> kSocs = {{
+    {"Ascend910B1", 24, 48, kL2Bytes},
+    {"Ascend910B2", 24, 48, kL2Bytes},
+    {"Ascend910B3", 20, 40, kL2Bytes},
+    {"Ascend910B4", 20, 40, kL2Bytes},
+}};
+
+inline std::vector<const char *> SocNames()
+{
+    std::vector<const char *> names;
+    for (const Soc &soc : kSocs) {
+        names.push_back(soc.name);
+    }
+    return names;
+}
+
+inline const Soc &SocByName(std::string_view name)
+{
+    for (const Soc &soc : kSocs) {
+        if (soc.name == name) {
+            return soc;
+        }
+    }
+    return kSocs[1];
+}
+
+}  // namespace twin

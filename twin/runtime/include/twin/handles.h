@@ -1,0 +1,39 @@
+// The twin's own layout of the opaque aclnn handles (spec ascend-runtime 1.9).
+// Shared by libnnopbase (which makes and destroys them), libopapi and the generated libcust_opapi.
+// Only containers whose layout does not depend on the C++11 ABI flag appear here: the libraries of the
+// twin that link torch follow torch's ABI, the others the compiler's default.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "acl/acl.h"
+
+using aclnnStatus = int32_t;
+
+struct aclTensor {
+    std::vector<int64_t> viewDims;
+    std::vector<int64_t> strides;      // elements
+    std::vector<int64_t> storageDims;
+    int64_t offset;                    // elements, from the start of the storage
+    aclDataType dataType;
+    aclFormat format;
+    void *data;                        // start of the storage
+};
+
+struct aclScalar {
+    aclDataType dataType;
+    alignas(16) unsigned char value[16];
+};
+
+struct aclIntArray { std::vector<int64_t> values; };
+struct aclFloatArray { std::vector<float> values; };
+struct aclBoolArray { std::vector<unsigned char> values; };
+struct aclTensorList { std::vector<aclTensor *> values; };   // owns its members
+struct aclScalarList { std::vector<aclScalar *> values; };   // owns its members
+
+// One planned call. `run` enqueues the work on the stream; the second phase calls it once and deletes the executor.
+struct aclOpExecutor {
+    const char *name;                  // static storage
+    std::function<aclnnStatus(void *workspace, uint64_t workspaceSize, aclrtStream stream)> run;
+};

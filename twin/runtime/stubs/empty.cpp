@@ -1,0 +1,1 @@
+// Deliberately empty: what is not emulated is not exported.
