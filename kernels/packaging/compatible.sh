@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# Refuses a package whose libraries cannot be loaded here. With ASCEND_HOME_PATH they are opened; without it, the
+# toolkit they need is absent, so only ELF machine and GLIBC version are compared.
+
+readonly SKIP_HINT="install it, or skip the check with --force"
+
+# check_compatible VENDOR_TREE
+check_compatible() {
+    local tree=$1 library found=n
+    local -a libraries=()
+    while IFS= read -r -d '' library; do
+        [[ $library != */libcust_opmaster*.so ]] || found=y
+        libraries+=("$library")
+    done < <(find "$tree" -type f \( -name 'libcust_opmaster*.so' -o -name 'libcust_opsproto*.so' \
+        -o -name 'libcust_opapi.so' \) -print0 | LC_ALL=C sort -z)
+    [[ $found == y ]] || fail "the package has no libcust_opmaster (tiling) library; it is broken, build it again"
+    for library in "${libraries[@]}"; do
+        if [[ -n ${ASCEND_HOME_PATH:-} ]]; then
+            check_loads "$tree" "$library"
+        else
+            check_elf "$library"
+        fi
+    done
+}
+
+check_loads() {
+    local tree=$1 library=$2 path message
+    command -v python3 > /dev/null || fail "python3 is needed to check $(basename -- "$library"); $SKIP_HINT"
+    path=$(dirname -- "$library"):$tree/op_api/lib:$ASCEND_HOME_PATH/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    # RTLD_NOW: a missing symbol must show here, not at the first call
+    if ! message=$(LD_LIBRARY_PATH=$path python3 -c \
+        'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)' "$library" 2>&1); then
+        fail "$(basename -- "$library") cannot be loaded with the toolkit in $ASCEND_HOME_PATH: ${message##*$'\n'}
+Install the package built for this toolkit, or skip the check with --force."
+    fi
+}
+
+check_elf() {
+    local library=$1 theirs ours needed
+    command -v readelf > /dev/null || fail "readelf (binutils) is needed to check $(basename -- "$library"); $SKIP_HINT"
+    theirs=$(LC_ALL=C readelf -h -- "$library" 2> /dev/null | sed -n 's/^ *Machine: *//p') || true
+    ours=$(LC_ALL=C readelf -h -- "$(command -v bash)" | sed -n 's/^ *Machine: *//p')
+    [[ $theirs == "$ours" ]] || fail \
+        "$(basename -- "$library") is for '${theirs:-no known machine}', this system is '$ours'; get the other package"
+    needed=$(LC_ALL=C readelf -V -- "$library" | sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -V | tail -n 1)
+    ours=$(getconf GNU_LIBC_VERSION)
+    ours=${ours##* }
+    [[ $(printf '%s\n' "${needed:-0}" "$ours" | sort -V | tail -n 1) == "$ours" ]] || fail \
+        "$(basename -- "$library") needs GLIBC $needed, this system has $ours; build the package on this system"
+}
