@@ -1,0 +1,110 @@
+// The two-phase protocol (spec ascend-runtime 1.9) for operators that are written as a computation over CPU tensors.
+//
+//     ACLNN(aclnnAdd, (In, self), (In, other), (Number, alpha), (Out, out))
+//     {
+//         out = at::add(self, other, alpha);
+//     }
+//
+// defines aclnnAddGetWorkspaceSize and aclnnAdd. ACLNN_CHECKED takes, after the name, a function that sees the held
+// arguments in phase one and throws Refusal (check.h).
+#pragma once
+#include <array>
+#include <exception>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "arguments.h"
+
+namespace twin::opapi {
+
+aclnnStatus Refuse(const char *operatorName, aclnnStatus status, const char *reason);
+
+// Queues the computation on the stream. Its exceptions become the stream's failure.
+aclnnStatus Launch(const char *operatorName, aclrtStream stream, std::function<void()> computation);
+
+// Phase two of every operator: runs the executor once and deletes it.
+aclnnStatus Execute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+
+constexpr auto UNCHECKED = [](const auto &...) {};
+
+template <class... Kinds>
+struct Operator {
+    static constexpr size_t COUNT = sizeof...(Kinds);
+    using Computation = void (*)(typename Argument<Kinds>::Value...);
+    using Names = std::array<const char *, COUNT>;
+
+    template <class Check>
+    static aclnnStatus Plan(const char *operatorName, Computation computation, Check check, const Names &names,
+                            typename Argument<Kinds>::Handle... handles, uint64_t *workspaceSize,
+                            aclOpExecutor **executor)
+    {
+        try {
+            RequireHandle(workspaceSize, "workspaceSize");
+            RequireHandle(executor, "executor");
+            auto held = Hold(names, std::index_sequence_for<Kinds...>(), handles...);
+            std::apply(check, held);
+            *workspaceSize = 0;
+            *executor = new aclOpExecutor{
+                operatorName, [=](void *, uint64_t, aclrtStream stream) {
+                    return Launch(operatorName, stream, [=] { Run(computation, held); });
+                }};
+            return 0;
+        } catch (const Refusal &refusal) {
+            return Refuse(operatorName, refusal.Status(), refusal.what());
+        } catch (const std::exception &error) {
+            return Refuse(operatorName, INVALID_ARGUMENT, error.what());
+        }
+    }
+
+private:
+    using Held = std::tuple<typename Argument<Kinds>::Held...>;
+
+    template <size_t... I>
+    static Held Hold(const Names &names, std::index_sequence<I...>, typename Argument<Kinds>::Handle... handles)
+    {
+        return Held{Argument<Kinds>::Hold(handles, names[I])...};
+    }
+
+    static void Run(Computation computation, const Held &held)
+    {
+        std::apply([&](const auto &...each) { computation(Argument<Kinds>::Open(each)...); }, held);
+    }
+};
+
+}  // namespace twin::opapi
+
+// FOR_EACH(macro, (a, b), (c, d)) -> macro(a, b), macro(c, d)
+#define TWIN_PARENS ()
+#define TWIN_EXPAND(...) TWIN_EXPAND3(TWIN_EXPAND3(TWIN_EXPAND3(TWIN_EXPAND3(__VA_ARGS__))))
+#define TWIN_EXPAND3(...) TWIN_EXPAND2(TWIN_EXPAND2(TWIN_EXPAND2(TWIN_EXPAND2(__VA_ARGS__))))
+#define TWIN_EXPAND2(...) __VA_ARGS__
+#define TWIN_FOR_EACH(macro, ...) TWIN_EXPAND(TWIN_FOR_EACH_STEP(macro, __VA_ARGS__))
+#define TWIN_FOR_EACH_STEP(macro, first, ...) \
+    macro first __VA_OPT__(, TWIN_FOR_EACH_AGAIN TWIN_PARENS (macro, __VA_ARGS__))
+#define TWIN_FOR_EACH_AGAIN() TWIN_FOR_EACH_STEP
+
+#define TWIN_KIND(kind, name) kind
+#define TWIN_NAME(kind, name) name
+#define TWIN_NAME_TEXT(kind, name) #name
+#define TWIN_HANDLE(kind, name) ::twin::opapi::Argument<kind>::Handle name
+#define TWIN_VALUE(kind, name) [[maybe_unused]] ::twin::opapi::Argument<kind>::Value name
+
+#define ACLNN_CHECKED(NAME, CHECK, ...)                                                                      \
+    static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__));                                       \
+    extern "C" __attribute__((visibility("default"))) aclnnStatus NAME##GetWorkspaceSize(                    \
+        TWIN_FOR_EACH(TWIN_HANDLE, __VA_ARGS__), uint64_t *workspaceSize, aclOpExecutor **executor)          \
+    {                                                                                                        \
+        return ::twin::opapi::Operator<TWIN_FOR_EACH(TWIN_KIND, __VA_ARGS__)>::Plan(                         \
+            #NAME, &NAME##Compute, CHECK, {TWIN_FOR_EACH(TWIN_NAME_TEXT, __VA_ARGS__)},                      \
+            TWIN_FOR_EACH(TWIN_NAME, __VA_ARGS__), workspaceSize, executor);                                 \
+    }                                                                                                        \
+    extern "C" __attribute__((visibility("default"))) aclnnStatus NAME(                                      \
+        void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)                \
+    {                                                                                                        \
+        return ::twin::opapi::Execute(workspace, workspaceSize, executor, stream);                           \
+    }                                                                                                        \
+    static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__))
+
+#define ACLNN(NAME, ...) ACLNN_CHECKED(NAME, ::twin::opapi::UNCHECKED, __VA_ARGS__)

@@ -1,0 +1,58 @@
+// Comparisons, logical and bitwise operators.
+#include "call.h"
+#include "check.h"
+
+using namespace twin::opapi;
+
+#define UNARY(NAME, FUNCTION) \
+    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
+#define BINARY(NAME, FUNCTION) \
+    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (In, other), (Out, out)) { out = FUNCTION(self, other); }
+#define BINARY_SCALAR(NAME, FUNCTION) \
+    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Number, other), (Out, out)) { out = FUNCTION(self, other); }
+#define BINARY_IN_PLACE(NAME, METHOD) \
+    ACLNN_CHECKED(NAME, BROADCAST_INTO_SELF, (InOut, self), (In, other)) { self.METHOD(other); }
+
+BINARY(aclnnEqTensor, at::eq)
+BINARY(aclnnNeTensor, at::ne)
+BINARY(aclnnLtTensor, at::lt)
+BINARY(aclnnLeTensor, at::le)
+BINARY(aclnnGtTensor, at::gt)
+BINARY(aclnnGeTensor, at::ge)
+BINARY_SCALAR(aclnnEqScalar, at::eq)
+BINARY_SCALAR(aclnnNeScalar, at::ne)
+BINARY_SCALAR(aclnnLtScalar, at::lt)
+BINARY_SCALAR(aclnnLeScalar, at::le)
+BINARY_SCALAR(aclnnGtScalar, at::gt)
+BINARY_SCALAR(aclnnGeScalar, at::ge)
+
+UNARY(aclnnLogicalNot, at::logical_not)
+BINARY(aclnnLogicalAnd, at::logical_and)
+BINARY(aclnnLogicalOr, at::logical_or)
+BINARY(aclnnLogicalXor, at::logical_xor)
+BINARY_IN_PLACE(aclnnInplaceLogicalAnd, logical_and_)
+
+UNARY(aclnnBitwiseNot, at::bitwise_not)
+BINARY(aclnnBitwiseAndTensor, at::bitwise_and)
+BINARY(aclnnBitwiseOrTensor, at::bitwise_or)
+BINARY(aclnnBitwiseXorTensor, at::bitwise_xor)
+BINARY_SCALAR(aclnnBitwiseAndScalar, at::bitwise_and)
+BINARY_SCALAR(aclnnBitwiseOrScalar, at::bitwise_or)
+BINARY_IN_PLACE(aclnnInplaceBitwiseAndTensor, bitwise_and_)
+BINARY_IN_PLACE(aclnnInplaceBitwiseOrTensor, bitwise_or_)
+
+// One truth value for the whole of both tensors.
+ACLNN(aclnnEqual, (In, self), (In, other), (Out, out))
+{
+    out = at::full(out.Target().sizes(), self.sizes() == other.sizes() && at::equal(self, other), at::kBool);
+}
+
+ACLNN(aclnnIsInTensorScalar, (In, elements), (Number, test), (bool, assumeUnique), (bool, invert), (Out, out))
+{
+    out = at::isin(elements, test, assumeUnique, invert);
+}
+
+ACLNN(aclnnIsInScalarTensor, (Number, element), (In, test), (bool, assumeUnique), (bool, invert), (Out, out))
+{
+    out = at::isin(element, test, assumeUnique, invert).reshape(out.Target().sizes());
+}
