@@ -8,7 +8,7 @@ ARGS ?=
 help: $(INV)
 	@$(INV) --list
 
-$(INV): locks/tools.txt locks/tools-dev.txt bootstrap.sh
+$(INV): locks/tools-dev.txt bootstrap.sh
 	@sh bootstrap.sh
 
 Makefile: ;

@@ -24,7 +24,7 @@ echo "making .venv for the toolchain"
 rm -rf .venv
 "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
-    -r locks/tools.txt -r locks/tools-dev.txt || {
+    -r locks/tools-dev.txt || {
     rm -rf .venv
     die "the toolchain's packages cannot be installed" "check the package index: pip config list"
 }

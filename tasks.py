@@ -9,12 +9,16 @@ from typing import Any
 from invoke import Context, task
 from invoke.exceptions import Exit
 
-CHOICES = {
+OPTIONS = {
     "target": "what the image is for: npu, cuda, cpu",
     "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
     "python": "3.11 (default) or 3.10",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
+
+
+def _help(*options: str, **more: str) -> dict[str, str]:
+    return {**{name: OPTIONS[name] for name in options}, **more}
 
 
 def _call(function: Callable[[], Any]) -> Any:
@@ -35,7 +39,7 @@ def _choices(**given: str) -> Any:
     return Choices(**given)
 
 
-@task(help={**CHOICES, "dry_run": "show the plan only", "explain": "show from what each key is made"})
+@task(help=_help(*OPTIONS, dry_run="show the plan only", explain="show from what each key is made"))
 def build_image(
     c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
     dry_run: bool = False, explain: bool = False,
@@ -47,7 +51,12 @@ def build_image(
     _call(lambda: commands.build_image(choices, dry_run=dry_run, explain=explain))
 
 
-@task(help={**CHOICES, "op": "one operator (default: all)", "into": "an opp directory of this host, instead of the image"})
+@task(
+    help=_help(
+        "platform", "python", "engine",
+        op="one operator (default: all)", into="an opp directory of this host, instead of the image",
+    )
+)  # fmt: skip
 def install_ops(
     c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = ""
 ) -> None:
@@ -58,10 +67,8 @@ def install_ops(
     _call(lambda: commands.install_ops(choices, operators=(op,) if op else (), into=into))
 
 
-@task(help=CHOICES)
-def smoke_test(
-    c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"
-) -> None:
+@task(help=_help(*OPTIONS))
+def smoke_test(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
     """Run the smoke test in the image; leaves build/smoke/smoke-report.html."""
     from grstack import commands
 
@@ -69,14 +76,17 @@ def smoke_test(
     _call(lambda: commands.smoke_test(choices))
 
 
-@task(help=CHOICES)
+@task(help=_help("platform", "engine"))
 def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
     """Everything: build the image, fetch the data, train and check in the container."""
     build_image(c, platform=platform, engine=engine)
     smoke_test(c, platform=platform, engine=engine)
 
 
-@task(help={**CHOICES, "command": "what to run in the image", "shell": "an interactive shell instead"})
+@task(
+    positional=["command"],
+    help=_help(*OPTIONS, command="what to run in the image", shell="an interactive shell instead"),
+)
 def run(
     c: Context, command: str = "", target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
     shell: bool = False,
@@ -108,7 +118,7 @@ def doctor(c: Context, json: bool = False) -> None:
         raise Exit(code=code)
 
 
-@task(positional=["name"], help={"name": "the data set, for example ml-100k", "from_file": "a file that is already here"})
+@task(positional=["name"], help={"name": "for example ml-100k", "from_file": "a file that is already here"})
 def fetch_data(c: Context, name: str, from_file: str = "") -> None:
     """Fetch a public data set into data/, verified by hash."""
     from grstack import commands
@@ -116,7 +126,7 @@ def fetch_data(c: Context, name: str, from_file: str = "") -> None:
     _call(lambda: commands.fetch_data(name, from_file=from_file))
 
 
-@task(help={"unit": "only the tests that need neither engine nor image"})
+@task(help=_help("engine", unit="only the tests that need neither engine nor image"))
 def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
     from grstack import checks

@@ -42,7 +42,9 @@ def build_image(choices: Choices, *, dry_run: bool = False, explain: bool = Fals
         return None
     report = _built(s)
     report.show(s.console)
-    s.console.print(f"[green]{s.engine.locate(s.plan, s.plan.image)} is ready[/green]; next: make smoke-test, or inv run")
+    s.console.print(
+        f"[green]{s.engine.locate(s.plan, s.plan.image)} is ready[/green]; next: make smoke-test, or inv run"
+    )
     return report
 
 
@@ -76,7 +78,9 @@ def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str 
         report.show(s.console)
         for step in s.plan.components:
             if step.recipe and step.recipe.operator:
-                s.console.print(f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}")
+                s.console.print(
+                    f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}"
+                )
         return
     from grstack.engines.artefacts import Artefacts
 
@@ -92,7 +96,9 @@ def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str 
                     log=s.paths.logs / "install-ops.log",
                     env={"ASCEND_OPP_PATH": str(target), "ASCEND_CUSTOM_OPP_PATH": "", "ASCEND_HOME_PATH": ""},
                 )
-    s.console.print(f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}")
+    s.console.print(
+        f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}"
+    )
 
 
 def fetch_data(name: str, *, from_file: str = "") -> Path:
@@ -100,9 +106,7 @@ def fetch_data(name: str, *, from_file: str = "") -> Path:
     from grstack import fetch
 
     s = session(Choices())
-    folder: Path = fetch.fetch_data(
-        s.paths.root, name, s.paths.data, from_file=Path(from_file) if from_file else None
-    )
+    folder: Path = fetch.fetch_data(s.paths.root, name, s.paths.data, from_file=Path(from_file) if from_file else None)
     s.console.print(f"{name}: {os.path.relpath(folder, s.paths.root)}")
     return folder
 
@@ -123,13 +127,23 @@ def smoke_test(choices: Choices) -> None:
     _built(s)
     lock = f"{s.engine.path_of(mounts['locks'])}/{s.lock.name}.json"
     argv = ["python", "-m", "smoke_tests", "--out", s.engine.path_of(mounts["out"])]
-    argv += ["--data-dir", s.engine.path_of(mounts["data"]), "--lock", lock, "--manifest", s.engine.manifest_path(s.plan)]
+    argv += [
+        "--data-dir",
+        s.engine.path_of(mounts["data"]),
+        "--lock",
+        lock,
+        "--manifest",
+        s.engine.manifest_path(s.plan),
+    ]
     code = s.engine.run(s.plan, argv, mounts=list(mounts.values()))
     report = out / "smoke-report.html"
     s.console.print(f"report: {os.path.relpath(report, s.paths.root)}" if report.exists() else "no report was written")
     if code:
-        raise StepError(f"the smoke test failed (exit code {code})", where=str(s.paths.logs / "run.log"),
-                        next_command="inv run --shell, then python -m smoke_tests --help")
+        raise StepError(
+            f"the smoke test failed (exit code {code})",
+            where=str(s.paths.logs / "run.log"),
+            next_command="inv run --shell, then python -m smoke_tests --help",
+        )
     s.console.print("[green]the smoke test passed[/green]")
 
 

@@ -88,9 +88,7 @@ def _run(
                 engine.build(plan, step, inputs)
                 status = "built"
         files = artefacts.manifest(step) if step.kind is Kind.COMPONENT and artefacts.exists(step) else {}
-        report.steps.append(
-            result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files)
-        )
+        report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
         if not kept:
             console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
 
@@ -118,7 +116,9 @@ def build_lock(paths: Paths, console: Console, patience: float = 7200) -> Iterat
         try:
             lock.acquire(timeout=patience)
         except filelock.Timeout as error:
-            raise Busy("another build still runs", where=str(paths.build), next_command="the same again later") from error
+            raise Busy(
+                "another build still runs", where=str(paths.build), next_command="the same again later"
+            ) from error
     try:
         shutil.rmtree(paths.scratch, ignore_errors=True)
         yield

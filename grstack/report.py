@@ -66,4 +66,6 @@ class BuildReport:
 
 
 def result_of(step: Step, status: str, seconds: float, result: str, files: dict[str, str]) -> StepResult:
-    return StepResult(name=step.name, key=step.key, status=status, seconds=round(seconds, 2), result=result, files=files)
+    return StepResult(
+        name=step.name, key=step.key, status=status, seconds=round(seconds, 2), result=result, files=files
+    )

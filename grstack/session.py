@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host, locks, spec
+from grstack import host, locks, network, spec
 from grstack.engines import Engine, Inputs, find_engine
 from grstack.errors import UnsupportedError, UsageError
 from grstack.locks import Build, Lock
@@ -44,7 +44,7 @@ class Session:
     def target(self) -> Target:
         if self.choices.target not in self.versions.targets:
             raise UsageError.unknown("target", self.choices.target, list(self.versions.targets))
-        return self.versions.targets[self.choices.target]  # type: ignore[index]
+        return self.versions.targets[self.choices.target]
 
     @cached_property
     def platform(self) -> str:
@@ -60,7 +60,7 @@ class Session:
 
     @cached_property
     def base(self) -> Base:
-        name = self.target.platforms[self.platform].base if self.target.platforms else self.target.base  # type: ignore[index]
+        name = self.target.platforms[self.platform].base if self.target.platforms else self.target.base
         assert name is not None  # the spec's own check
         return self.versions.bases[name]
 
@@ -89,7 +89,7 @@ class Session:
         """Which build of torch is installed: the smaller cpu one where the PyTorch index can be reached."""
         from grstack import fetch
 
-        return fetch.choose_build(self.lock, self.paths.cache)
+        return fetch.choose_build(self.lock, self.paths.wheels, network.load(), console=self.console)
 
     @cached_property
     def engine(self) -> Engine:
@@ -123,7 +123,7 @@ class Session:
         """Downloads what the lock names (or finds it in the cache), verified."""
         from grstack import fetch
 
-        files = fetch.fetch_wheels(self.lock, self.paths.wheels, build=self.build, console=self.console)
+        files = fetch.fetch_wheels(self.lock, self.paths.wheels, network.load(), build=self.build, console=self.console)
         chosen = self.lock.wheels(self.build)
         installed = {p.filename for p in chosen if p.installed}
         return Inputs(

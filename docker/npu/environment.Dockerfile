@@ -2,7 +2,7 @@
 ARG BASE
 FROM ${BASE}
 RUN --mount=type=bind,target=/context \
-    python3 -m venv --without-pip /opt/grstack/venv \
+    python3 -m venv /opt/grstack/venv \
     && UV_CACHE_DIR=/tmp/uv UV_LINK_MODE=copy /context/uv pip install --python /opt/grstack/venv/bin/python \
         --no-index --find-links /context/wheels --no-deps --require-hashes --compile-bytecode \
         -r /context/requirements.txt \

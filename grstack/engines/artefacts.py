@@ -67,8 +67,10 @@ def stage_sources(root: Path, recipe: Recipe, into: Path) -> Path:
         elif source.exists():
             shutil.copy2(source, destination)
         else:
-            raise StepError(f"{recipe.name} declares the input '{path}', which does not exist",
-                            where=f"recipes/{recipe.folder}/recipe.yaml")
+            raise StepError(
+                f"{recipe.name} declares the input '{path}', which does not exist",
+                where=f"recipes/{recipe.folder}/recipe.yaml",
+            )
     return into
 
 

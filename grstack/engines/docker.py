@@ -1,4 +1,4 @@
-"""The Docker engine. Images are inspected, imported and tagged through the SDK; builds go through the CLI (BuildKit)."""
+"""The Docker engine: images are inspected, imported and tagged through the SDK, built through the CLI (BuildKit)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ class DockerEngine:
                 raise EngineError(
                     f"the base image {reference} cannot be pulled", next_command="inv doctor, or GRSTACK_BASE=bootstrap"
                 ) from error
-        self.runner.console.print("no container registry answers: the base is bootstrapped from the distribution's packages")
+        self.runner.console.print(
+            "no container registry answers: the base is bootstrapped from the distribution's packages"
+        )
         choice.parent.mkdir(parents=True, exist_ok=True)
         choice.write_text(bootstrap)
         return bootstrap
@@ -109,7 +111,9 @@ class DockerEngine:
             case Kind.BASE if plan.base.startswith("bootstrap:"):
                 self._bootstrap(plan, step, log)
             case Kind.BASE:
-                self._image(plan, step, self.paths.root / "docker/base/Dockerfile", self.paths.root / "docker/base", log)
+                self._image(
+                    plan, step, self.paths.root / "docker/base/Dockerfile", self.paths.root / "docker/base", log
+                )
             case Kind.ENVIRONMENT:
                 self._environment(plan, step, inputs, log)
             case Kind.COMPONENT:
@@ -126,7 +130,14 @@ class DockerEngine:
         self.runner.stream([str(self.paths.root / "docker/base/bootstrap.sh"), suite, str(tar)], log=log)
         reference = self.locate(plan, step)
         self.runner.stream(
-            [str(self.cli), "import", f"--change=LABEL {KEY}={step.key}", "--change=ENV LANG=C.UTF-8", str(tar), reference],
+            [
+                str(self.cli),
+                "import",
+                f"--change=LABEL {KEY}={step.key}",
+                "--change=ENV LANG=C.UTF-8",
+                str(tar),
+                reference,
+            ],
             log=log,
         )
         tar.unlink()
@@ -260,8 +271,10 @@ def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
     wanted = {name.replace("-", "_").lower() for name in step.recipe.wheels}
     chosen = {n: p for n, p in inputs.wheels_all.items() if n.split("-")[0].replace(".", "_").lower() in wanted}
     if len(chosen) < len(wanted):
-        raise StepError(f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
-                        next_command="inv lock")
+        raise StepError(
+            f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
+            next_command="inv lock",
+        )
     return chosen
 
 

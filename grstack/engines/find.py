@@ -35,8 +35,9 @@ def find_engine(name: str, paths: Paths, runner: Runner) -> Engine:
 
 def answers() -> bool:
     """Whether a Docker daemon answers (at DOCKER_HOST or the default socket)."""
-    import docker
     import docker.errors
+
+    import docker
 
     try:
         docker.from_env(timeout=5).ping()

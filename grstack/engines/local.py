@@ -101,7 +101,7 @@ class LocalEngine:
         links.mkdir()
         for name, path in inputs.wheels.items():
             (links / name).symlink_to(path)
-        self.runner.stream([self._python(plan.python), "-m", "venv", "--without-pip", str(place / "venv")], log=log)
+        self.runner.stream([self._python(plan.python), "-m", "venv", str(place / "venv")], log=log)
         uv = Path(sys.executable).parent / "uv"
         argv = [str(uv), "pip", "install", "--python", str(place / "venv/bin/python"), "--no-index", "--find-links"]
         argv += [str(links), "--no-deps", "--require-hashes", "--link-mode=copy", "-r", str(place / "requirements.txt")]

@@ -1,0 +1,71 @@
+"""`inv test`: linters and every test suite, each where it belongs; the test runner's own closing line comes last."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from grstack.commands import ROOT, session
+from grstack.engines import Mount
+from grstack.execute import execute
+from grstack.session import Choices
+
+BIN = Path(sys.executable).parent
+LINTED = ("grstack", "tasks.py", "tests", "gr_model", "smoke_tests", "kernels", "twin", "recipes", "benchmarks")
+ON_HOST = ("tests/unit", "tests/golden", "kernels/packaging/tests")
+IN_IMAGE = (
+    "twin/tests", "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests", "gr_model/tests",
+    "smoke_tests/tests",
+)  # fmt: skip
+WITH_ENGINE = ("tests/integration",)
+
+
+def run_all(*, unit: bool, engine: str) -> int:
+    """Runs everything, also after a failure, and returns 1 if anything failed."""
+    console = Console(highlight=False)
+    failed: list[str] = []
+
+    def check(title: str, code: int) -> None:
+        if code:
+            failed.append(title)
+
+    check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
+    check("mypy", _host(console, [str(BIN / "mypy")]))
+    check("host tests", _host(console, _pytest(_there(ON_HOST))))
+    if not unit:
+        check("tests in the image", _in_image(console, engine))
+        check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE))))
+    if failed:
+        console.print(f"[red]failed: {', '.join(failed)}[/red]")
+    return 1 if failed else 0
+
+
+def _there(paths: tuple[str, ...]) -> list[str]:
+    return [path for path in paths if (ROOT / path).exists()]
+
+
+def _pytest(paths: list[str]) -> list[str]:
+    return [str(BIN / "python"), "-m", "pytest", "-q", *paths]
+
+
+def _host(console: Console, argv: list[str]) -> int:
+    console.print(f"[dim]+ {' '.join(argv)}[/dim]", soft_wrap=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.call(argv, cwd=ROOT, env=env)
+
+
+def _in_image(console: Console, engine: str) -> int:
+    s = session(Choices(engine=engine))
+    execute(s.plan, s.engine, s.paths, s.fetch, console)
+    s.paths.data.mkdir(exist_ok=True)
+    source = Mount(source=ROOT, name="source")
+    data = Mount(source=s.paths.data, name="data")
+    root = s.engine.path_of(source)
+    argv = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", root]
+    argv += [f"--override-ini=pythonpath={root}", *(f"{root}/{path}" for path in _there(IN_IMAGE))]
+    env = {"GRSTACK_DATA": s.engine.path_of(data), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2"}
+    return s.engine.run(s.plan, argv, mounts=[source, data], env=env)
