@@ -1,0 +1,204 @@
+"""Train a small sharded model on two processes and save what every step gave (run as a program).
+
+    python sharded_training.py --device npu --module bags --sharding row_wise --optimizer adagrad --out FILE
+
+The processes take different batches. The file holds, per step, the losses of both ranks, and at the end
+the full tables and the dense parameters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+
+RANKS = 2
+STEPS = 4
+BATCH = 3
+DIM = 8
+TABLES = {"t0": (12, ["f0", "f1"]), "t1": (7, ["f2"])}
+FEATURES = [feature for _, features in TABLES.values() for feature in features]
+
+
+def make_tables() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    return {name: torch.randn(rows, DIM, generator=generator) for name, (rows, _) in TABLES.items()}
+
+
+def make_batch(step: int, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """values [L], lengths [features * BATCH] (empty bags included), target [BATCH]."""
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    lengths = torch.randint(0, 4, (len(FEATURES) * BATCH,), generator=generator)
+    rows = [rows for rows, features in TABLES.values() for _ in features]
+    values = [
+        torch.randint(0, limit, (int(lengths[f * BATCH : (f + 1) * BATCH].sum()),), generator=generator)
+        for f, limit in enumerate(rows)
+    ]
+    return torch.cat(values), lengths, torch.randn(BATCH, generator=generator)
+
+
+class Model(nn.Module):
+    """Embeddings -> one number per sample. `sequences`: unpooled embeddings, summed per sample after."""
+
+    def __init__(self, kind: str, device: torch.device) -> None:
+        super().__init__()
+        from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingCollection, EmbeddingConfig
+
+        make_config = EmbeddingBagConfig if kind == "bags" else EmbeddingConfig
+        configs = [
+            make_config(name=name, num_embeddings=rows, embedding_dim=DIM, feature_names=features)
+            for name, (rows, features) in TABLES.items()
+        ]
+        collection = EmbeddingBagCollection if kind == "bags" else EmbeddingCollection
+        self.kind = kind
+        self.sparse = collection(tables=configs, device=device)
+        generator = torch.Generator().manual_seed(3)
+        self.over = nn.Linear(DIM * len(FEATURES), 1)
+        with torch.no_grad():
+            self.over.weight.copy_(torch.randn(self.over.weight.shape, generator=generator))
+            self.over.bias.zero_()
+
+    def forward(self, features: object, target: Tensor) -> Tensor:
+        out = self.sparse(features)
+        if self.kind == "bags":
+            dense = out.values()
+        else:
+            dense = torch.cat([self._sum(out[feature]) for feature in FEATURES], dim=1)
+        return (self.over(dense).squeeze(1) - target).square().mean()
+
+    @staticmethod
+    def _sum(jagged: object) -> Tensor:
+        lengths: Tensor = jagged.lengths()  # type: ignore[attr-defined]
+        values: Tensor = jagged.values()  # type: ignore[attr-defined]
+        bag = torch.repeat_interleave(torch.arange(lengths.numel(), device=values.device), lengths.long())
+        return values.new_zeros(lengths.numel(), values.size(1)).index_add(0, bag, values)
+
+
+def work(rank: int, options: argparse.Namespace, port: int) -> None:
+    torch.set_num_threads(1)
+    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(RANKS), RANK=str(rank), WORLD_SIZE=str(RANKS))
+    if options.device == "npu":
+        import torch_npu  # noqa: F401
+
+        torch.npu.set_device(rank)  # type: ignore[attr-defined]
+    device = torch.device("npu", rank) if options.device == "npu" else torch.device("cpu")
+    backend = "hccl" if options.device == "npu" else "gloo"
+    dist.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
+    # Destroying a group while ranks still use it ends the other rank's collectives; leave together.
+    try:
+        record = train(rank, device, options)
+        if rank == 0:
+            torch.save(record, options.out)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def train(rank: int, device: torch.device, options: argparse.Namespace) -> dict[str, object]:
+    from fbgemm_gpu.split_embedding_configs import EmbOptimType
+    from torchrec import KeyedJaggedTensor
+    from torchrec.distributed import DistributedModelParallel
+    from torchrec.distributed.embedding import EmbeddingCollectionSharder
+    from torchrec.distributed.embedding_types import EmbeddingComputeKernel
+    from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+    from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+    from torchrec.distributed.planner.types import ParameterConstraints
+    from torchrec.optim.keyed import KeyedOptimizerWrapper
+
+    fused = options.sharding != "data_parallel" and options.optimizer != "dense"
+    optimizer = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}
+    fused_params = {"optimizer": optimizer[options.optimizer], "learning_rate": 0.1} if fused else {}
+    make_sharder = EmbeddingBagCollectionSharder if options.module == "bags" else EmbeddingCollectionSharder
+    sharder = make_sharder(fused_params=fused_params)
+    model = Model(options.module, torch.device("meta"))
+    kernel = EmbeddingComputeKernel.FUSED if fused else EmbeddingComputeKernel.DENSE
+    constraint = ParameterConstraints(
+        sharding_types=[options.sharding], compute_kernels=[kernel.value], min_partition=DIM // 2
+    )
+    planner = EmbeddingShardingPlanner(
+        topology=Topology(world_size=RANKS, compute_device=device.type, local_world_size=RANKS),
+        constraints={name: constraint for name in TABLES},
+    )
+    if options.optimizer == "dense":
+        # Sharders offer DENSE for data parallelism only; the kernel itself serves every sharding type.
+        sharder.compute_kernels = lambda sharding_type, device_type: [kernel.value]  # type: ignore[method-assign]
+    plan = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
+    placements = [
+        str(shard.placement)
+        for parameter in plan.plan["sparse"].values()
+        if parameter.sharding_spec is not None
+        for shard in parameter.sharding_spec.shards
+    ]
+    model = DistributedModelParallel(model, device=device, plan=plan, sharders=[sharder])
+    tables = make_tables()
+    state = model.state_dict()
+    prefix = "sparse.embedding_bags" if options.module == "bags" else "sparse.embeddings"
+    for name, table in tables.items():
+        fill(state[f"{prefix}.{name}.weight"], table)
+    model.load_state_dict(state)
+    dense = KeyedOptimizerWrapper(
+        {k: p for k, p in model.named_parameters() if not hasattr(p, "_in_backward_optimizers")},
+        lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    )
+    losses = []
+    for step in range(STEPS):
+        values, lengths, target = (part.to(device) for part in make_batch(step, rank))
+        features = KeyedJaggedTensor(keys=FEATURES, values=values, lengths=lengths)
+        dense.zero_grad()
+        loss = model(features, target)
+        loss.backward()
+        dense.step()
+        both = [torch.zeros_like(loss) for _ in range(RANKS)]
+        dist.all_gather(both, loss.detach())
+        losses.append([float(item) for item in both])
+    state = model.state_dict()
+    result: dict[str, object] = {"losses": losses, "placements": placements}
+    for name in TABLES:
+        result[name] = collect(state[f"{prefix}.{name}.weight"], device)
+    result["over"] = state["over.weight"].cpu()
+    return result
+
+
+def fill(target: object, table: Tensor) -> None:
+    """Write the full `table` into a (sharded) tensor."""
+    if isinstance(target, Tensor) and not hasattr(target, "local_shards"):
+        target.copy_(table)
+        return
+    for shard in target.local_shards():  # type: ignore[attr-defined]
+        (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
+        shard.tensor.copy_(table[row : row + rows, column : column + columns])
+
+
+def collect(source: object, device: torch.device) -> Tensor:
+    """The full tensor of a (sharded) tensor, on every rank."""
+    if not hasattr(source, "local_shards"):
+        return source.cpu()  # type: ignore[attr-defined]
+    whole = torch.zeros(source.size(), device=device)  # type: ignore[attr-defined]
+    for shard in source.local_shards():  # type: ignore[attr-defined]
+        (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
+        whole[row : row + rows, column : column + columns] = shard.tensor.detach()
+    dist.all_reduce(whole)
+    return whole.cpu()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", choices=["npu", "cpu"], required=True)
+    parser.add_argument("--module", choices=["bags", "sequences"], required=True)
+    parser.add_argument("--sharding", required=True)
+    parser.add_argument("--optimizer", choices=["sgd", "adagrad", "dense"], required=True)
+    parser.add_argument("--out", required=True)
+    options = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    mp.spawn(work, args=(options, port), nprocs=RANKS)
+
+
+if __name__ == "__main__":
+    main()
