@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Compiles the operator $GRSTACK_OPERATOR (all operators, if it is not set) and packs each as mxrec_opp_<op>.run.
+# Platform twin: by the twin's operator builder. Platform cann: by the toolkit in ASCEND_HOME_PATH.
+set -euo pipefail
+
+recipe=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+operators=$GRSTACK_SOURCE/kernels/operators
+packaging=$GRSTACK_SOURCE/kernels/packaging
+socs=${GRSTACK_SOCS:-ascend910b,ascend910_93,ascend310p}
+version=$(< "$packaging/VERSION")
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+
+fail() {
+    echo "operators: $1" >&2
+    exit 1
+}
+
+# build_twin OPERATOR VENDOR TREE
+build_twin() {
+    local home=$GRSTACK_DEPS/twin
+    local builder=$home/tools/opbuild/opbuild.py
+    [[ -f $builder ]] || fail "the twin has no operator builder ($builder); build the component twin first"
+    "$GRSTACK_PYTHON" "$builder" --op "$operators/$1" --out "$3" --vendor "$2" --soc "$socs" \
+        --arch "$GRSTACK_ARCH" --jobs "${GRSTACK_JOBS:-2}" --ascend-home "$home"
+}
+
+# build_cann OPERATOR VENDOR TREE
+build_cann() {
+    local home=${ASCEND_HOME_PATH:-} package
+    [[ -n $home ]] || fail \
+        "ASCEND_HOME_PATH is not set; install CANN's toolkit and type: source /usr/local/Ascend/ascend-toolkit/set_env.sh"
+    [[ -d $home/compiler/tikcpp/ascendc_kernel_cmake ]] || fail \
+        "$home has no compiler/tikcpp/ascendc_kernel_cmake (the ASC CMake package of CANN 8.2 or newer); install the \
+toolkit package of CANN 8.3.RC1, then type: source $home/set_env.sh"
+    cmake -S "$recipe/cann" -B "$scratch/cann/$1" -DCMAKE_BUILD_TYPE=Release "-DOPERATOR_DIR=$operators/$1" \
+        "-DCOMMON_DIR=$operators/common" "-DASCEND_CANN_PACKAGE_PATH=$home" "-DASCEND_COMPUTE_UNIT=${socs//,/;}" \
+        "-Dvendor_name=$2"
+    cmake --build "$scratch/cann/$1" --parallel "${GRSTACK_JOBS:-2}"
+    cmake --build "$scratch/cann/$1" --target package
+    # Only the tree is taken from CANN's package: the installer is ours.
+    package=$(find "$scratch/cann/$1" -maxdepth 2 -name '*.run' -print -quit)
+    [[ -n $package ]] || fail "CANN's build of $1 left no .run package in $scratch/cann/$1; see its output above"
+    bash "$package" --noexec --quiet --target "$3"
+    [[ -d $3/packages/vendors/$2 ]] || fail "CANN's package of $1 does not hold vendor $2"
+    if [[ ! -f $3/packages/vendors/$2/version.info ]]; then
+        local toolkit
+        toolkit=$(sed -n 's/^[Vv]ersion=//p' "$home/compiler/version.info")
+        echo "custom_opp_compiler_version=$toolkit" > "$3/packages/vendors/$2/version.info"
+    fi
+}
+
+build() {
+    local operator=$1 tree=$scratch/$1
+    local vendor=mxrec_$operator
+    [[ -d $operators/$operator/op_host ]] || fail \
+        "there is no operator '$operator'; known: $(cd "$operators" && echo */op_host | sed 's,/op_host,,g')"
+    mkdir -p "$tree"
+    "build_$GRSTACK_PLATFORM" "$operator" "$vendor" "$tree"
+    bash "$packaging/make_run.sh" --tree "$tree" --vendor "$vendor" --package "mxrec_opp_$operator" \
+        --version "$version" --out "$GRSTACK_OUT/mxrec_opp_$operator.run"
+}
+
+case "$GRSTACK_PLATFORM" in
+    twin | cann) ;;
+    *) fail "unknown platform '$GRSTACK_PLATFORM'; known: twin, cann" ;;
+esac
+if [[ -n ${GRSTACK_OPERATOR:-} ]]; then
+    build "$GRSTACK_OPERATOR"
+else
+    for host in "$operators"/*/op_host; do
+        build "$(basename -- "$(dirname -- "$host")")"
+    done
+fi
