@@ -1,8 +1,8 @@
 #include "random.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/Utils.h>
+#include <torch_npu/csrc/aten/NPUGeneratorImpl.h>
 
 #include "twin/seed.h"
 
@@ -22,7 +22,7 @@ std::mutex &DefaultGeneratorMutex()
 
 at::Generator TakeCpuGenerator(const at::Generator &generator, c10::Device device)
 {
-    at::Generator source = generator.defined() ? generator : at::globalContext().defaultGenerator(device);
+    at::Generator source = generator.defined() ? generator : at_npu::detail::getDefaultNPUGenerator(device.index());
     TORCH_CHECK(source.device().type() == device.type(), "Expected a generator of device type '",
                 c10::DeviceTypeName(device.type(), true), "' but found '", source.device(), "'");
     uint64_t seed = 0;
