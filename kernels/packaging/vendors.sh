@@ -80,7 +80,10 @@ write_priority() {
         fi
     } > "$new" || fail "cannot write $new (is the disk full?)"
     chmod "$mode" "$new"
-    mv -f -- "$new" "$vendors/config.ini"
+    mv -f -T -- "$new" "$vendors/config.ini" || {
+        rm -f -- "$new"
+        fail "cannot replace $vendors/config.ini"
+    }
 }
 
 put_first() {
