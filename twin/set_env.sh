@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Source this file: it makes the shell use the emulated Ascend home that the file lies in (bash or zsh).
 # Nothing is added twice, and no empty entry is left behind.
 _twin_home=$(cd -- "$(dirname -- "${BASH_SOURCE[0]:-$0}")" && pwd)

@@ -96,9 +96,9 @@ aclError aclrtGetDevice(int32_t *deviceId)
     if (deviceId == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(deviceId=null)");
     }
-    // Not logged: torch_npu asks each fresh thread this way.
+    // No text: torch_npu probes each fresh thread this way, also between a real failure and asking for its text.
     if (currentDevice < 0) {
-        return Report(ACL_ERROR_RT_CONTEXT_NULL, "aclrtGetDevice: this thread has no current device");
+        return ACL_ERROR_RT_CONTEXT_NULL;
     }
     *deviceId = currentDevice;
     return ACL_SUCCESS;
@@ -126,7 +126,7 @@ aclError aclrtGetCurrentContext(aclrtContext *context)
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(context=null)");
     }
     if (currentDevice < 0) {
-        return Report(ACL_ERROR_RT_CONTEXT_NULL, "aclrtGetCurrentContext: this thread has no current device");
+        return ACL_ERROR_RT_CONTEXT_NULL;
     }
     *context = &Contexts()[static_cast<std::size_t>(currentDevice)];
     return ACL_SUCCESS;

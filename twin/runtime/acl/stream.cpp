@@ -1,5 +1,6 @@
 #include "stream.h"
 
+#include <cxxabi.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -41,6 +42,8 @@ aclError RunGuarded(Task &task)
         return task.Run();
     } catch (const std::exception &fault) {
         return Fail(ACL_ERROR_RT_AICORE_EXCEPTION, task.Name(), ": %s", fault.what());
+    } catch (abi::__forced_unwind &) {
+        throw;  // pthread_exit, by which Python ends threads that ask for its lock while it shuts down
     } catch (...) {
         return Fail(ACL_ERROR_RT_AICORE_EXCEPTION, task.Name(), ": unknown exception");
     }
@@ -149,6 +152,12 @@ void Stream::StartWorker()
 void Stream::Work()
 {
     BindThread(device_);
+    // Also when a task ended the thread.
+    const std::shared_ptr<Stream> atEnd(this, [](Stream *stream) {
+        const std::lock_guard lock(stream->mutex_);
+        stream->ended_ = true;
+        stream->progressed_.notify_all();
+    });
     std::unique_lock lock(mutex_);
     for (;;) {
         arrived_.wait(lock, [this] { return !queue_.empty() || stopping_; });
@@ -164,8 +173,6 @@ void Stream::Work()
         ++completed_;
         progressed_.notify_all();
     }
-    ended_ = true;
-    progressed_.notify_all();
 }
 
 void Stream::Execute(Task &task)

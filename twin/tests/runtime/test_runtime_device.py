@@ -1,0 +1,135 @@
+"""Devices, contexts, versions and settings of libascendcl."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Scenario
+
+pytestmark = pytest.mark.twin
+
+
+def test_the_current_device_belongs_to_the_thread(scenario: Scenario) -> None:
+    scenario("""
+        import threading
+        from acl import *
+        number = ctypes.c_int32(-1)
+        refused(NO_CONTEXT, "aclrtGetDevice", ctypes.byref(number))
+        assert "aclrtSetDevice" in refused(NO_CONTEXT, "aclrtMalloc", ctypes.byref(ctypes.c_void_p()),
+                                           ctypes.c_size_t(8), 0)
+        call("aclrtSetDevice", 1)
+        call("aclrtGetDevice", ctypes.byref(number))
+        assert number.value == 1
+        context, fresh = create("aclrtGetCurrentContext"), []
+        def other():
+            fresh.append(lib.aclrtGetDevice(ctypes.byref(number)))
+            call("aclrtSetCurrentContext", context)
+            call("aclrtGetDevice", ctypes.byref(number))
+            fresh.append(number.value)
+        thread = threading.Thread(target=other)
+        thread.start(), thread.join()
+        assert fresh == [NO_CONTEXT, 1]
+        refused(NO_CONTEXT, "aclrtSetCurrentContext", ctypes.byref(number))
+    """)
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ({}, 2),
+        ({"TWIN_NPU_COUNT": "8"}, 8),
+        ({"TWIN_NPU_COUNT": "0"}, 0),
+        ({"TWIN_NPU_COUNT": "8", "ASCEND_RT_VISIBLE_DEVICES": "5,1,7"}, 3),
+        ({"TWIN_NPU_COUNT": "4", "ASCEND_RT_VISIBLE_DEVICES": "1,4,2"}, 1),  # ends at the first that does not exist
+        ({"ASCEND_RT_VISIBLE_DEVICES": ""}, 0),
+    ],
+)
+def test_visible_devices(scenario: Scenario, environment: dict[str, str], count: int) -> None:
+    scenario(
+        f"""
+        from acl import *
+        seen = ctypes.c_uint32()
+        call("aclrtGetDeviceCount", ctypes.byref(seen))
+        assert seen.value == {count}, seen.value
+        text = refused(INVALID_DEVICE, "aclrtSetDevice", {count})
+        assert "aclrtSetDevice(deviceId={count})" in text and "{count} visible" in text, text
+        refused(INVALID_DEVICE, "aclrtSetDevice", -1)
+        """,
+        **environment,
+    )
+
+
+def test_all_malformed_settings_are_told_at_once(scenario: Scenario) -> None:
+    scenario(
+        """
+        from acl import *
+        for function, arguments in {"aclInit": (None,), "aclrtSetDevice": (0,),
+                                    "aclrtGetDeviceCount": (ctypes.byref(ctypes.c_uint32()),)}.items():
+            text = refused(100000, function, *arguments)
+            for name in ("TWIN_NPU_COUNT='two'", "TWIN_NPU_SOC='Ascend950'", "TWIN_NPU_MEMORY='8G'",
+                         "TWIN_ATEN='yes'", "TWIN_CANN_VERSION='new'", "TWIN_LOG='loud'"):
+                assert name in text, text
+        """,
+        TWIN_NPU_COUNT="two",
+        TWIN_NPU_SOC="Ascend950",
+        TWIN_NPU_MEMORY="8G",
+        TWIN_ATEN="yes",
+        TWIN_CANN_VERSION="new",
+        TWIN_LOG="loud",
+    )
+
+
+@pytest.mark.parametrize("version", ["8.2.RC1", "8.3.RC1"])
+def test_versions(scenario: Scenario, version: str) -> None:
+    scenario(
+        f"""
+        from acl import *
+        def read(package):
+            field = ctypes.create_string_buffer(128 + 4 * 64 + 128)
+            call("aclsysGetCANNVersion", package, field)
+            return field.value.decode()
+        assert [read(package) for package in range(7)] == ["{version}"] * 7
+        assert read(7) == "25.2.0"
+        refused(100000, "aclsysGetCANNVersion", 8, ctypes.create_string_buffer(512))
+        """,
+        TWIN_CANN_VERSION=version,
+    )
+
+
+def test_life_cycle_and_log(scenario: Scenario) -> None:
+    done = scenario(
+        """
+        from acl import *
+        refused(100001, "aclFinalize")
+        call("aclInit", None)
+        refused(100002, "aclInit", None)
+        lib.aclAppLog(1, b"function", b"/a/b/file.cpp", 12, b"value %d", 42)
+        lib.aclAppLog(0, b"function", b"file.cpp", 12, b"too fine")
+        call("aclFinalize")
+        refused(100037, "aclFinalize")
+        call("aclInit", None)
+        """,
+        TWIN_LOG="info",
+    )
+    assert "emulated NPU" in done.stderr
+    assert "app file.cpp:12 function: value 42" in done.stderr
+    assert "too fine" not in done.stderr
+
+
+def test_refusals_are_honest(scenario: Scenario) -> None:
+    scenario("""
+        from acl import *
+        refused(NOT_SUPPORTED, "aclmdlInitDump")
+        refused(NOT_SUPPORTED, "aclrtSetDeviceSatMode", 0)
+        call("aclrtSetDeviceSatMode", 1)
+        refused(100035, "aclrtProcessReport", 1)
+        compiler = ctypes.CDLL("libacl_op_compiler.so")
+        assert compiler.aclopCompileAndExecute(b"Sort", 0, None, None, 0, None, None, None, 0, 0, None, None) == 500000
+        assert "Sort" in message()
+        assert compiler.aclSetCompileopt(10, b"enable") == 0
+        assert compiler.aclGetCompileoptSize(10) == 7
+        value = ctypes.create_string_buffer(7)
+        assert compiler.aclGetCompileopt(10, value, ctypes.c_size_t(6)) == 100000
+        assert compiler.aclGetCompileopt(10, value, ctypes.c_size_t(7)) == 0 and value.value == b"enable"
+        for name in ("aclGetCannAttribute", "aclprofInit", "aclmdlRICaptureBegin", "aclrtReserveMemAddress"):
+            assert not hasattr(lib, name), f"{name} is exported but not emulated"
+    """)
