@@ -22,6 +22,7 @@ import yaml
 from grstack.errors import SpecError
 
 TorchBuild = Literal["auto", "plain", "cpu"]
+SYSTEM_PIP_FILES = (Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"))
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _KEYS = (
     "index_url", "extra_index_urls", "find_links", "trusted_hosts", "torch_index_url", "torch_build",
@@ -160,9 +161,10 @@ def _pip_files(env: Mapping[str, str]) -> dict[str, str]:
     """The options of pip's configuration files, the later file and the more special section first."""
     home = Path(env.get("HOME", "~")).expanduser()
     config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    if env.get("PIP_CONFIG_FILE") == os.devnull:  # pip's own switch for "no configuration files"
+        return {}
     files = [
-        Path("/etc/xdg/pip/pip.conf"),
-        Path("/etc/pip.conf"),
+        *SYSTEM_PIP_FILES,
         home / ".pip/pip.conf",
         config_home / "pip/pip.conf",
         Path(env.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf",

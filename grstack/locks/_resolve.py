@@ -16,7 +16,7 @@ import tomli
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from grstack.errors import LockError
+from grstack.errors import LockError, NetworkError
 from grstack.locks._model import Lock, Package
 from grstack.locks._wheels import best, ranking
 from grstack.network import Settings
@@ -24,6 +24,7 @@ from grstack.run import CommandFailed, Runner
 from grstack.spec import Target, Variant, Versions
 
 UV_TIMEOUT = 900.0
+_UNREACHABLE = ("Failed to fetch", "error sending request", "client error")
 
 
 def requirement(name: str, version: str) -> str:
@@ -92,6 +93,12 @@ def run_uv(argv: list[str], *, runner: Runner, settings: Settings) -> str:
         return runner.capture(argv, env=settings.environment(), timeout=UV_TIMEOUT)
     except CommandFailed as error:
         said = "\n".join(f"  {settings.redact(line)}" for line in error.tail)
+        if any(phrase in said for phrase in _UNREACHABLE):
+            raise NetworkError(
+                f"the package index cannot be reached:\n{said}",
+                where="index of PIP_INDEX_URL, pip.conf or ~/.config/grstack/network.yaml",
+                next_command="inv doctor",
+            ) from None
         raise LockError(
             f"the package index gives no solution:\n{said}", where="versions.yaml", next_command="inv lock"
         ) from None

@@ -13,13 +13,13 @@ _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 
 def platforms(arch: str, glibc: str) -> Iterator[str]:
     """Platform tags of a Linux machine with this glibc, the best first."""
+    yield f"linux_{arch}"
     minor = int(glibc.partition(".")[2])
     oldest = 5 if arch == "x86_64" else 17
     for version in range(minor, oldest - 1, -1):
         yield f"manylinux_2_{version}_{arch}"
         if version in _LEGACY and (arch == "x86_64" or version == 17):
             yield f"{_LEGACY[version]}_{arch}"
-    yield f"linux_{arch}"
 
 
 def ranking(python: str, arch: str, glibc: str) -> dict[Tag, int]:
