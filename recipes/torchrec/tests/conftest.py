@@ -21,6 +21,9 @@ sys.path.insert(0, str(RECIPE))
 
 import build_wheel  # noqa: E402
 
+# The tests' own process uses no NPU; without CANN or the twin, torch_npu fails to load. Subprocesses decide anew.
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 _scratch = tempfile.TemporaryDirectory(prefix="torchrec-tests-")
 _wheels = os.environ.get("GRSTACK_WHEELS")
