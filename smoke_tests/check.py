@@ -1,0 +1,61 @@
+"""What a check is given and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class CheckFailed(Exception):
+    """The check ran and what it looks at does not hold; `details` are the single findings."""
+
+    def __init__(self, message: str, details: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.details = details or []
+
+
+@dataclass(frozen=True)
+class Context:
+    data_dir: Path
+    scratch: Path  # files that one check leaves for the next
+    lock: dict[str, Any]
+    manifest: dict[str, Any]  # of the image: target, platform, operators, files of each component
+
+    @property
+    def device(self) -> str:
+        return {"npu": "npu:0", "cuda": "cuda:0", "cpu": "cpu"}[self.manifest["target"]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    name: str
+    points: list[list[float]]
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    curves: list[Curve]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A check that holds. `figures` are numbers by name; everything can be written as JSON."""
+
+    summary: str
+    details: list[str] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
+    charts: list[Chart] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    claim: str
+    run: Callable[[Context], Outcome]
+    targets: tuple[str, ...] = ("npu", "cuda", "cpu")
+    time_limit: float = 600.0  # seconds

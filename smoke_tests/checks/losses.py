@@ -1,0 +1,73 @@
+"""The same seed on the CPU and on the device: losses, and the AUC of the ranking model."""
+
+from __future__ import annotations
+
+import statistics
+
+from gr_model import checkpoint
+
+from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
+from smoke_tests.checks import training
+
+RETRIEVAL_STEPS, RANKING_STEPS = 50, 10
+TOLERANCE, AUC_TOLERANCE = 1e-5, 1e-3
+CHECKPOINT = "retrieval.pt"  # the quality check goes on from it
+
+
+def run(context: Context) -> Outcome:
+    retrieval = training.trainer(context, "ml-100k-retrieval", context.device)
+    there = training.steps(retrieval, RETRIEVAL_STEPS)
+    checkpoint.save(context.scratch / CHECKPOINT, retrieval.state())
+    here = training.steps(training.trainer(context, "ml-100k-retrieval", "cpu"), RETRIEVAL_STEPS)
+
+    ranking_there, ranking_here = (
+        training.trainer(context, "ml-100k-ranking", device) for device in (context.device, "cpu")
+    )
+    rank_there, rank_here = training.steps(ranking_there, RANKING_STEPS), training.steps(ranking_here, RANKING_STEPS)
+    auc_there, auc_here = ranking_there.evaluate(), ranking_here.evaluate()
+
+    differences = {
+        "retrieval": relative(there.losses, here.losses),
+        "ranking": relative(rank_there.losses, rank_here.losses),
+    }
+    faults = [
+        f"{task}: relative difference {max(values):.2e} at step {values.index(max(values)) + 1}"
+        for task, values in differences.items()
+        if not max(values) <= TOLERANCE
+    ]
+    faults += [
+        f"{name}: {auc_there[name]:.5f} on {context.device}, {auc_here[name]:.5f} on cpu"
+        for name in auc_here
+        if not abs(auc_there[name] - auc_here[name]) <= AUC_TOLERANCE
+    ]
+    if here.losses[-1] >= here.losses[0]:
+        faults.append(f"the loss does not fall: {here.losses[0]:.4f} to {here.losses[-1]:.4f}")
+    if faults:
+        raise CheckFailed(f"{context.device} and cpu differ", faults)
+    worst = max(max(values) for values in differences.values())
+    return Outcome(
+        f"largest relative difference {worst:.1e} over {RETRIEVAL_STEPS} + {RANKING_STEPS} steps",
+        figures={
+            "largest relative difference of a loss": worst,
+            "largest difference of an AUC": max(abs(auc_there[n] - auc_here[n]) for n in auc_here),
+            f"seconds for {RETRIEVAL_STEPS} steps on {context.device}": sum(there.seconds),
+            f"seconds for {RETRIEVAL_STEPS} steps on cpu": sum(here.seconds),
+            f"median seconds per step on {context.device}": statistics.median(there.seconds),
+            "median seconds per step on cpu": statistics.median(here.seconds),
+        },
+        charts=[
+            Chart(
+                "Retrieval: training loss, same seed",
+                [Curve(context.device, there.points()), Curve("cpu", here.points(), dashed=True)],
+                "MovieLens-100K, batch 128, sequence 200, dim 50, 2 blocks; the curves must coincide",
+            ),
+            Chart(
+                "Ranking: training loss, same seed",
+                [Curve(context.device, rank_there.points()), Curve("cpu", rank_here.points(), dashed=True)],
+            ),
+        ],
+    )
+
+
+def relative(a: list[float], b: list[float]) -> list[float]:
+    return [abs(x - y) / abs(y) for x, y in zip(a, b, strict=True)]

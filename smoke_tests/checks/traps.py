@@ -1,0 +1,52 @@
+"""The traps of the pinned packages: autoload without CANN, a second fbgemm_gpu, an unpatched torchrec."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+from smoke_tests.check import CheckFailed, Context, Outcome
+
+
+def run(context: Context) -> Outcome:
+    faults = [*autoload_faults(context), *fbgemm_faults(), *torchrec_faults(context)]
+    if faults:
+        raise CheckFailed(f"{len(faults)} traps caught something", faults)
+    return Outcome("imports are safe, one fbgemm_gpu" + (", torchrec knows the NPU" if _npu(context) else ""))
+
+
+def autoload_faults(context: Context) -> list[str]:
+    """torch alone must import where there is neither CANN nor the twin; with them it must bring torch_npu."""
+    bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    bare["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    faults = _import("autoload off, no LD_LIBRARY_PATH", "import torch, sys; assert 'torch_npu' not in sys.modules", bare)
+    if _npu(context):
+        whole = {name: value for name, value in os.environ.items() if name != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+        code = "import torch; assert torch.npu.is_available() and torch.npu.device_count() > 0"
+        faults += _import("autoload on", code, whole)
+    return faults
+
+
+def fbgemm_faults() -> list[str]:
+    owners = sorted(set(importlib.metadata.packages_distributions().get("fbgemm_gpu", [])))
+    if len(owners) != 1:
+        return [f"the folder fbgemm_gpu belongs to {len(owners)} distributions: {', '.join(owners) or 'none'}"]
+    return []
+
+
+def torchrec_faults(context: Context) -> list[str]:
+    """Upstream's device list for compute kernels has no NPU; the patched one must accept it."""
+    version = importlib.metadata.version("torchrec")
+    faults = [] if not _npu(context) or version.endswith("+npu") else [f"torchrec is {version}, not the patched +npu"]
+    return faults + _import("torchrec", "import torchrec; torchrec.EmbeddingBagCollection", dict(os.environ))
+
+
+def _import(what: str, code: str, environment: dict[str, str]) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    return [] if done.returncode == 0 else [f"{what}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"]
+
+
+def _npu(context: Context) -> bool:
+    return context.manifest["target"] == "npu"

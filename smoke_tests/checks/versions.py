@@ -1,0 +1,67 @@
+"""Distributions as importlib.metadata finds them in this image, against the lock and the components' wheels."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from typing import Any
+
+from smoke_tests.check import CheckFailed, Context, Outcome
+
+INSTALLERS = {"pip", "setuptools", "wheel"}  # a virtual environment may bring them
+
+
+def run(context: Context) -> Outcome:
+    expected, found = expected_versions(context.lock, context.manifest), installed_versions()
+    faults = differences(expected, found)
+    if faults:
+        raise CheckFailed(f"{len(faults)} differences from the lock", faults)
+    shown = ("torch", "torch-npu", "fbgemm-gpu-cpu", "torchrec", "gr-ops")
+    return Outcome(f"{len(expected)} distributions as locked", [f"{n} {found[n][0]}" for n in shown if n in found])
+
+
+def expected_versions(lock: dict[str, Any], manifest: dict[str, Any]) -> dict[str, set[str]]:
+    """Name -> versions that are right. A package with a `+cpu` variant may be there as either."""
+    expected: dict[str, set[str]] = {}
+    for package in lock["packages"]:
+        if package.get("installed", True):
+            expected.setdefault(normalised(package["name"]), set()).add(package["version"])
+    for files in manifest.get("files", {}).values():
+        for path in files:
+            if path.endswith(".whl"):
+                name, version = path.rsplit("/", 1)[-1].split("-")[:2]
+                expected[normalised(name)] = {version}
+    return expected
+
+
+def installed_versions() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for distribution in importlib.metadata.distributions():
+        found.setdefault(normalised(distribution.metadata["Name"]), []).append(distribution.version)
+    return found
+
+
+def differences(expected: dict[str, set[str]], found: dict[str, list[str]]) -> list[str]:
+    faults = []
+    for name in sorted(expected.keys() | found.keys()):
+        right, there = expected.get(name), found.get(name, [])
+        if right is None:
+            if name not in INSTALLERS:
+                faults.append(f"{name} {', '.join(there)} is installed but not locked")
+        elif len(there) > 1:
+            faults.append(f"{name} is installed {len(there)} times: {', '.join(there)}")
+        elif not there:
+            # Only the plain torch wheel needs the CUDA libraries; the +cpu one comes without them.
+            if not (_cuda_library(name) and any(version.endswith("+cpu") for version in found.get("torch", []))):
+                faults.append(f"{name} {' or '.join(sorted(right))} is locked but not installed")
+        elif there[0] not in right:
+            faults.append(f"{name} is {there[0]}, locked is {' or '.join(sorted(right))}")
+    return faults
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _cuda_library(name: str) -> bool:
+    return name.startswith("nvidia-") or name == "triton"
