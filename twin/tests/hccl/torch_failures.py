@@ -1,0 +1,41 @@
+"""Run by torchrun: `torch_failures.py KIND OUT`; what a user sees when a rank dies, is late or calls another thing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch_npu  # noqa: F401
+
+
+def main() -> None:
+    kind, out = sys.argv[1], Path(sys.argv[2])
+    rank = int(os.environ["RANK"])
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl")
+    values = torch.ones(4, device="npu")
+    dist.all_reduce(values)
+    torch.npu.synchronize()
+    start = time.monotonic()
+    try:
+        if rank == 1 and kind == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 1 and kind == "late":
+            time.sleep(10)
+        if rank == 1 and kind == "mismatch":
+            dist.broadcast(values, 0)
+        else:
+            dist.all_reduce(values)
+        torch.npu.synchronize()
+    except Exception as error:
+        (out / f"rank{rank}.txt").write_text(f"{time.monotonic() - start}\n{error}")
+        raise
+
+
+if __name__ == "__main__":
+    main()
