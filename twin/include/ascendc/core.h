@@ -1,0 +1,93 @@
+// One simulated vector core as the kernel-side headers see it: its clocks, its unified buffer and its view of GM.
+// Instructions act at once, in program order; what the hardware would leave unordered is caught by vector clocks
+// whose components are the pipes and whose edges are flags, queues and barriers (tables 0.2 and E).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+enum pipe_t { PIPE_S = 0, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL, PIPE_FIX = 10 };
+
+namespace twin {
+
+constexpr uint32_t kUbBytes = 196608;
+constexpr uint32_t kUbBlock = 32;
+constexpr int kPipes = 7;                 // S, V, M, MTE1, MTE2, MTE3, FIX
+constexpr int kEventIds = 8;
+constexpr int kEvents = 36;
+constexpr int kMaxBuffers = 64;
+
+// Bytes of one buffer, as a LocalTensor carries them.
+struct UbRange {
+    uint32_t address = 0;
+    uint32_t bytes = 0;
+    int32_t buffer = -1;
+};
+
+struct Clock {
+    uint32_t at[kPipes] = {};
+};
+
+enum class BufferState : uint8_t { Free, Occupied, Enqueued, Dequeued };
+
+struct CoreState;
+
+class Core {
+public:
+    static Core &Current();
+
+    [[noreturn]] void Trap(const char *tag, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+    int64_t BlockIdx() const;
+    int64_t BlockNum() const;
+    uint64_t TilingKey() const;
+    bool FullChecks() const;
+    void SetTaskType(int type);
+    uint8_t *UserWorkspace(void *workspace);
+    const void *TilingData(const void *tiling, std::size_t bytes);
+
+    // Pipes and events.
+    void Issue(pipe_t pipe, const char *call);
+    void SetFlag(int event, pipe_t from, pipe_t to, int32_t id);
+    void WaitFlag(int event, pipe_t from, pipe_t to, int32_t id);
+    int FetchEvent(int event);
+    int AllocEvent(int event);
+    void ReleaseEvent(int event, int id);
+    void Barrier(pipe_t pipe);
+    void SyncAll(bool vectorOnly);
+
+    // Unified buffer. The access functions check extent, alignment and order for the instruction last issued.
+    void OpenPipe(void *pipe);
+    void *LivePipe() const;
+    void ClosePipe();
+    void DestroyPipe();
+    void ResetPipe();
+    int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);
+    void AddQueueBuffers(int queue, uint32_t count, uint32_t bytes);
+    UbRange AddBuffer(uint32_t bytes);
+    UbRange QueueAlloc(int queue);
+    void QueuePush(int queue, const UbRange &range);
+    UbRange QueuePop(int queue);
+    void QueueFree(int queue, const UbRange &range);
+    int QueueCount(int queue) const;
+    bool QueueHasFree(int queue) const;
+
+    const uint8_t *UbRead(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
+    uint8_t *UbWrite(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
+    // Which bytes an instruction has left defined: all, none, or those defined in its sources.
+    void Define(const UbRange &range, uint64_t offset, uint64_t bytes);
+    void Undefine(const UbRange &range, uint64_t offset, uint64_t bytes);
+    bool Defined(const UbRange &range, uint64_t offset, uint64_t bytes) const;
+    void RequireDefined(const UbRange &range, uint64_t offset, uint64_t bytes);
+
+    // Global memory: DMA, and scalar access through this core's data cache.
+    const uint8_t *GmRead(const void *address, uint64_t bytes);
+    uint8_t *GmWrite(void *address, uint64_t bytes);
+    void ScalarLoad(const void *address, void *value, uint32_t bytes);
+    void ScalarStore(void *address, const void *value, uint32_t bytes);
+    void CleanCache(const void *address, bool whole);
+    void Yield();
+
+    CoreState *state;
+};
+
+}

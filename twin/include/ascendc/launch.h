@@ -1,0 +1,38 @@
+// Runs a kernel entry on simulated vector cores. Used by the generated libcust_opapi and by the kernel tests.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace twin {
+
+constexpr int kTrapped = 507015;          // ACL_ERROR_RT_AICORE_EXCEPTION
+constexpr uint64_t kSystemWorkspaceBytes = 16777216;
+
+// Global memory that a launch may touch.
+struct GmExtent {
+    const void *start;
+    uint64_t bytes;
+    const char *name;
+    bool writable;
+};
+
+struct Launch {
+    const char *name;
+    void (*entry)(void *const *arguments);
+    void *const *arguments;
+    const GmExtent *extents;
+    std::size_t extentCount;
+    uint32_t blockDim;
+    uint32_t cores;                       // physical vector cores
+    uint32_t scheduleMode;
+    uint64_t tilingKey;
+    void *workspace;
+    uint64_t workspaceBytes;
+    const void *tiling;
+    std::size_t tilingBytes;
+};
+
+// 0, or kTrapped with the report in `error`. TWIN_SEED and TWIN_CHECK are read at each launch.
+int Run(const Launch &launch, char *error, std::size_t capacity);
+
+}

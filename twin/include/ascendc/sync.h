@@ -1,0 +1,59 @@
+// Flags, barriers and the barrier between cores (A.10, A.11), and the system queries (A.4).
+#pragma once
+#include "ascendc/pipe.h"
+
+namespace AscendC {
+
+template <pipe_t pipe>
+void PipeBarrier()
+{
+    static_assert(pipe != PIPE_S, "PipeBarrier does not exist for PIPE_S");
+    twin::Core::Current().Barrier(pipe);
+}
+
+template <HardEvent event>
+void SetFlag(int32_t id)
+{
+    static_assert(OnVectorCore(event), "this event does not exist on a vector core");
+    constexpr auto pipes = kEventPipes[static_cast<int>(event)];
+    twin::Core::Current().SetFlag(static_cast<int>(event), pipes.from, pipes.to, id);
+}
+
+template <HardEvent event>
+void WaitFlag(int32_t id)
+{
+    static_assert(OnVectorCore(event), "this event does not exist on a vector core");
+    constexpr auto pipes = kEventPipes[static_cast<int>(event)];
+    twin::Core::Current().WaitFlag(static_cast<int>(event), pipes.from, pipes.to, id);
+}
+
+template <bool isAIVOnly = true>
+void SyncAll()
+{
+    twin::Core::Current().SyncAll(isAIVOnly);
+}
+
+template <MemDsbT type>
+void DataSyncBarrier()
+{
+}
+
+inline int64_t GetBlockIdx() { return twin::Core::Current().BlockIdx(); }
+inline int64_t GetBlockNum() { return twin::Core::Current().BlockNum(); }
+inline int64_t GetSubBlockIdx() { return 0; }
+inline int64_t GetSubBlockNum() { return 1; }
+inline int64_t GetTaskRation() { return 1; }
+inline int64_t GetTaskRatio() { return 1; }
+inline constexpr int64_t GetDataBlockSizeInBytes() { return twin::kUbBlock; }
+inline void Trap() { twin::Core::Current().Trap("Trap", "the kernel called Trap()"); }
+inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return twin::Core::Current().UserWorkspace(workspace); }
+inline void SetSysWorkspace(GM_ADDR) {}
+
+}
+
+#define ASSERT(condition)                                                                      \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            ::twin::Core::Current().Trap("ASSERT", "%s:%d: %s", __FILE__, __LINE__, #condition); \
+        }                                                                                      \
+    } while (false)

@@ -1,0 +1,68 @@
+// Access to tiling data and tiling keys from the kernel (A.3). The builder defines, per compiled object:
+// TWIN_OBJECT (its number), and TWIN_TILING_DEFAULT when the host registered a tiling class for this operator.
+#pragma once
+#include "ascendc/core.h"
+
+enum KernelMetaType {
+    KERNEL_TYPE_AIV_ONLY = 0,
+    KERNEL_TYPE_AIC_ONLY,
+    KERNEL_TYPE_MIX_AIV_1_0,
+    KERNEL_TYPE_MIX_AIC_1_0,
+    KERNEL_TYPE_MIX_AIC_1_1,
+    KERNEL_TYPE_MIX_AIC_1_2,
+};
+
+namespace twin {
+
+template <typename Struct>
+Struct LoadTiling(const void *tiling)
+{
+    Struct data;
+    __builtin_memcpy(&data, Core::Current().TilingData(tiling, sizeof(Struct)), sizeof(Struct));
+    return data;
+}
+
+void RegisterTilingKey(int object, uint64_t key);
+
+// Instantiated for each key that a kernel tests, so that an unknown key is refused before the launch.
+template <int object, uint64_t key>
+struct TilingKeyUse {
+    static bool Registered()
+    {
+        RegisterTilingKey(object, key);
+        return true;
+    }
+    static inline const bool registered = Registered();
+};
+
+template <int object, uint64_t key>
+bool TilingKeyIs()
+{
+    return TilingKeyUse<object, key>::registered && Core::Current().TilingKey() == key;
+}
+
+}
+
+#ifndef TWIN_OBJECT
+#define TWIN_OBJECT 0
+#endif
+
+#define TILING_KEY_VAR (::twin::Core::Current().TilingKey())
+#define TILING_KEY_IS(key) (::twin::TilingKeyIs<TWIN_OBJECT, (key)>())
+#define KERNEL_TASK_TYPE_DEFAULT(type) ::twin::Core::Current().SetTaskType(static_cast<int>(type))
+#define KERNEL_TASK_TYPE(key, type)                                       \
+    do {                                                                  \
+        if (::twin::Core::Current().TilingKey() == (key)) {               \
+            ::twin::Core::Current().SetTaskType(static_cast<int>(type));  \
+        }                                                                 \
+    } while (false)
+#define REGISTER_TILING_DEFAULT(Struct) using TwinDefaultTiling = Struct
+#define REGISTER_TILING_FOR_TILINGKEY(expression, Struct)                       \
+    static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")
+#ifdef TWIN_TILING_DEFAULT
+using TwinDefaultTiling = TWIN_TILING_DEFAULT;
+#endif
+#define GET_TILING_DATA(name, tiling) const auto name = ::twin::LoadTiling<TwinDefaultTiling>(tiling)
+#define GET_TILING_DATA_WITH_STRUCT(Struct, name, tiling) const auto name = ::twin::LoadTiling<Struct>(tiling)
+#define GET_TILING_DATA_MEMBER(Struct, member, variable, tiling) \
+    const auto variable = ::twin::LoadTiling<Struct>(tiling).member

@@ -1,0 +1,10 @@
+// The kernel language on the twin: a vector core in a CPU process (spec A).
+#pragma once
+#include "ascendc/copy.h"
+#include "ascendc/list.h"
+#include "ascendc/pipe.h"
+#include "ascendc/sync.h"
+#include "ascendc/tensor.h"
+#include "ascendc/tiling.h"
+#include "ascendc/types.h"
+#include "ascendc/vector.h"

@@ -1,0 +1,164 @@
+"""Operator definitions as the dump program prints them."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+
+from naming import lower_camel, snake_case
+
+# ge::DataType code -> (enumerator, type in kernel source)
+DATA_TYPES: dict[int, tuple[str, str]] = {
+    0: ("DT_FLOAT", "float"),
+    1: ("DT_FLOAT16", "half"),
+    2: ("DT_INT8", "int8_t"),
+    3: ("DT_INT32", "int32_t"),
+    4: ("DT_UINT8", "uint8_t"),
+    6: ("DT_INT16", "int16_t"),
+    7: ("DT_UINT16", "uint16_t"),
+    8: ("DT_UINT32", "uint32_t"),
+    9: ("DT_INT64", "int64_t"),
+    10: ("DT_UINT64", "uint64_t"),
+    11: ("DT_DOUBLE", "double"),
+    12: ("DT_BOOL", "bool"),
+    16: ("DT_COMPLEX64", "complex64"),
+    27: ("DT_BF16", "bfloat16_t"),
+}
+FORMATS = {0: "FORMAT_NCHW", 1: "FORMAT_NHWC", 2: "FORMAT_ND", 29: "FORMAT_FRACTAL_NZ"}
+VALUE_TYPES = {9: "aclIntArray", 0: "aclFloatArray", 12: "aclBoolArray"}
+ATTRIBUTE_TYPES = {
+    "bool": "bool ",
+    "int": "int64_t ",
+    "float": "double ",
+    "string": "char *",
+    "listBool": "const aclBoolArray *",
+    "listInt": "const aclIntArray *",
+    "listFloat": "const aclFloatArray *",
+}
+
+
+class DefinitionError(Exception):
+    """The operator's OpDef breaks a rule of the description language (spec C.2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    name: str
+    option: str
+    types: list[int]
+    type_list: list[int]
+    formats: list[int]
+    format_list: list[int]
+    value_depend: bool
+    auto_contiguous: bool
+    follow: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    name: str
+    option: str
+    kind: str
+    has_default: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    type: str
+    inputs: list[Parameter]
+    outputs: list[Parameter]
+    attributes: list[Attribute]
+    has_tiling: bool
+    socs: list[str]
+
+    @property
+    def snake(self) -> str:
+        return snake_case(self.type)
+
+    @property
+    def columns(self) -> int:
+        return max([1, *(len(p.types) for p in [*self.inputs, *self.outputs])])
+
+    def arguments(self) -> list[tuple[str, str, str]]:
+        """(C type, C name, role) in the order inputs, attributes, outputs."""
+        result = []
+        for p in self.inputs:
+            result.append((_input_type(p), lower_camel(p.name) + _optional(p.option), "Input"))
+        for a in self.attributes:
+            result.append((ATTRIBUTE_TYPES[a.kind], lower_camel(a.name) + _optional(a.option), "Attribute"))
+        single = len(self.outputs) == 1
+        for p in self.outputs:
+            name = "out" if single else f"{lower_camel(p.name)}Out"
+            result.append(("const aclTensorList *" if p.option == "dynamic" else "const aclTensor *", name, "Output"))
+        return result
+
+    def column_macros(self, column: int) -> dict[str, str]:
+        """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination (spec C.8)."""
+        macros: dict[str, str] = {}
+        for p in [*self.inputs, *self.outputs]:
+            upper = p.name.upper()
+            code = p.types[column] if column < len(p.types) else (p.type_list[0] if p.type_list else None)
+            if code is not None and code in DATA_TYPES:
+                macros[f"ORIG_DTYPE_{upper}"], macros[f"DTYPE_{upper}"] = DATA_TYPES[code]
+            form = p.formats[column] if column < len(p.formats) else 2
+            macros[f"FORMAT_{upper}"] = FORMATS.get(form, "FORMAT_ND")
+        return macros
+
+
+def _optional(option: str) -> str:
+    return "Optional" if option == "optional" else ""
+
+
+def _input_type(p: Parameter) -> str:
+    if p.option == "dynamic":
+        return "const aclTensorList *"
+    if p.value_depend:
+        return f"const {VALUE_TYPES[p.types[0]]} *"
+    return "const aclTensor *"
+
+
+def parse(data: dict) -> list[Operator]:
+    return [
+        Operator(
+            type=entry["type"],
+            inputs=[Parameter(**p) for p in entry["inputs"]],
+            outputs=[Parameter(**p) for p in entry["outputs"]],
+            attributes=[Attribute(**a) for a in entry["attributes"]],
+            has_tiling=entry["has_tiling"],
+            socs=entry["socs"],
+        )
+        for entry in data["operators"]
+    ]
+
+
+def check(op: Operator) -> None:
+    """Raise DefinitionError naming every rule of C.2 that the definition breaks."""
+    faults = []
+    parameters = [*op.inputs, *op.outputs]
+    for p in [*parameters, *op.attributes]:
+        if keyword.iskeyword(p.name) or p.name in {"input", "max", "min"} or p.name != p.name.lower():
+            faults.append(f"name '{p.name}' is not allowed")
+    for p in parameters:
+        if not p.types and not p.type_list and not p.follow:
+            faults.append(f"{p.name}: no data types")
+        if p.types and len(p.types) != op.columns:
+            faults.append(f"{p.name}: {len(p.types)} data types, other parameters have {op.columns}")
+        if p.formats and len(p.formats) != op.columns:
+            faults.append(f"{p.name}: {len(p.formats)} formats for {op.columns} columns")
+        if p.value_depend and (not p.types or p.types[0] not in VALUE_TYPES):
+            faults.append(f"{p.name}: ValueDepend needs INT64, FLOAT or BOOL")
+        if p.type_list and len(p.type_list) > 1:
+            faults.append(f"{p.name}: DataTypeList with several types is not built by the twin; write columns")
+    shared = {p.name for p in op.inputs} & {p.name for p in op.outputs}
+    faults += [f"{name}: an input and output of one name (in place) is not built by the twin" for name in sorted(shared)]
+    for a in op.attributes:
+        if a.kind not in ATTRIBUTE_TYPES:
+            faults.append(f"attribute {a.name}: no type")
+        if a.option == "optional" and not a.has_default:
+            faults.append(f"attribute {a.name}: optional without a default")
+        if a.option == "required" and a.has_default:
+            faults.append(f"attribute {a.name}: required with a default")
+    if not op.has_tiling:
+        faults.append("no tiling function")
+    if faults:
+        raise DefinitionError(f"{op.type}: " + "; ".join(faults))

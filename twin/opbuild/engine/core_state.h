@@ -1,0 +1,91 @@
+// What one simulated core remembers during a launch.
+#pragma once
+#include <string>
+#include <ucontext.h>
+#include <unordered_map>
+#include <vector>
+
+#include "ascendc/launch.h"
+#include "gm_history.h"
+
+namespace twin {
+
+class Scheduler;
+
+struct Trapped {
+    std::string text;
+};
+struct Abandoned {
+};
+
+struct Buffer {
+    uint32_t start = 0;
+    uint32_t bytes = 0;
+    int queue = -1;
+    BufferState state = BufferState::Free;
+    Clock produced;
+    Clock freed;
+};
+
+struct Queue {
+    int position = 0;
+    pipe_t producer = PIPE_V;
+    pipe_t consumer = PIPE_V;
+    int depth = 1;
+    std::vector<int> buffers;
+    std::vector<int> waiting;             // enqueued, oldest first
+    std::size_t next = 0;
+};
+
+struct Event {
+    bool raised[kEventIds] = {};
+    bool reserved[kEventIds] = {};
+    Clock clock[kEventIds];
+};
+
+// Order and definedness of 32 bytes of the unified buffer.
+struct BlockShadow {
+    uint32_t writeEpoch = 0;
+    uint8_t writePipe = 0;
+    uint32_t readEpoch[kPipes] = {};
+    uint32_t defined = 0;                 // bit i: byte i holds a value
+};
+
+struct CacheLineCopy {
+    unsigned char bytes[64];
+    uint64_t valid = 0;                   // bit i: byte i is present
+    uint64_t dirty = 0;                   // bit i: byte i was stored by this core
+};
+
+struct CoreState {
+    Core core;
+    Scheduler *scheduler = nullptr;
+    uint32_t block = 0;
+    uint32_t slot = 0;
+    bool finished = false;
+    bool atBarrier = false;
+    uint64_t barriers = 0;
+
+    uint32_t issued[kPipes] = {};
+    Clock known[kPipes];                  // known[p].at[q]: instructions of q finished before p's next one starts
+    pipe_t pipe = PIPE_S;
+    const char *call = "";
+    int taskType = -1;
+
+    void *livePipe = nullptr;
+    bool pipeDestroyed = false;
+    std::vector<Buffer> buffers;
+    std::vector<Queue> queues;
+    uint32_t ubUsed = 0;
+    Event events[kEvents];
+    std::vector<BlockShadow> shadow;
+    std::vector<uint8_t> ub;
+    std::unordered_map<uint64_t, CacheLineCopy> cache;
+    GmHistory gm;
+    std::size_t lastExtent = 0;
+
+    std::vector<unsigned char> stack;
+    ucontext_t context;
+};
+
+}

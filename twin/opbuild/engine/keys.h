@@ -1,0 +1,10 @@
+#pragma once
+#include <cstdint>
+#include <set>
+
+namespace twin {
+
+// Empty when the object tests no key: it then serves every key.
+const std::set<uint64_t> &TilingKeys(int object);
+
+}

@@ -1,0 +1,292 @@
+// The core's memory side: order and definedness in the unified buffer, bounds and order in global memory, data cache.
+#include <algorithm>
+#include <cstring>
+
+#include "core_state.h"
+#include "scheduler.h"
+
+namespace twin {
+
+namespace {
+
+constexpr const char *kPipeNames[kPipes] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
+
+int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
+
+bool IsDma(int pipe) { return pipe == PIPE_MTE1 || pipe == PIPE_MTE2 || pipe == PIPE_MTE3; }
+
+uint32_t CheckedAddress(Core &core, const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment)
+{
+    const auto &buffers = core.state->buffers;
+    if (range.buffer < 0 || static_cast<std::size_t>(range.buffer) >= buffers.size()) {
+        core.Trap("E-36", "access through a tensor that has no buffer");
+    }
+    const auto &buffer = buffers[range.buffer];
+    const uint64_t start = range.address + offset;
+    if (start + bytes > static_cast<uint64_t>(buffer.start) + buffer.bytes) {
+        core.Trap(core.state->pipe == PIPE_S ? "E-36" : "E-25",
+                  "UB [0x%llx, 0x%llx) is outside the buffer [0x%x, 0x%x)", static_cast<unsigned long long>(start),
+                  static_cast<unsigned long long>(start + bytes), buffer.start, buffer.start + buffer.bytes);
+    }
+    if (start % alignment != 0) {
+        core.Trap(core.state->pipe == PIPE_S ? "E-36" : "E-01", "UB address 0x%llx is not aligned to %u bytes",
+                  static_cast<unsigned long long>(start), alignment);
+    }
+    if (buffer.queue >= 0 && buffer.state == BufferState::Free) {
+        core.Trap("E-09", "use of the tensor at UB 0x%llx after FreeTensor", static_cast<unsigned long long>(start));
+    }
+    return static_cast<uint32_t>(start);
+}
+
+[[noreturn]] void Unordered(Core &core, const char *access, uint32_t block, const char *earlier, int pipe)
+{
+    core.Trap("E-11", "%s of UB 0x%x by pipe %s does not wait for the %s by pipe %s: a flag, queue or barrier is missing",
+              access, block * kUbBlock, kPipeNames[Index(core.state->pipe)], earlier, kPipeNames[pipe]);
+}
+
+}
+
+const uint8_t *Core::UbRead(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment)
+{
+    const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
+    if (state->scheduler->full && bytes != 0) {
+        const int p = Index(state->pipe);
+        const auto &known = state->known[p];
+        const uint32_t epoch = state->issued[p];
+        const uint32_t last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
+        for (uint32_t b = start / kUbBlock; b <= last; ++b) {
+            auto &shadow = state->shadow[b];
+            if (shadow.writePipe != p && known.at[shadow.writePipe] < shadow.writeEpoch) {
+                Unordered(*this, "read", b, "write", shadow.writePipe);
+            }
+            shadow.readEpoch[p] = epoch;
+        }
+    }
+    return state->ub.data() + start;
+}
+
+uint8_t *Core::UbWrite(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment)
+{
+    const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
+    if (state->scheduler->full && bytes != 0) {
+        const int p = Index(state->pipe);
+        const auto &known = state->known[p];
+        const uint32_t epoch = state->issued[p];
+        const uint32_t last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
+        for (uint32_t b = start / kUbBlock; b <= last; ++b) {
+            auto &shadow = state->shadow[b];
+            if (shadow.writePipe != p) {
+                if (known.at[shadow.writePipe] < shadow.writeEpoch) {
+                    Unordered(*this, "write", b, "write", shadow.writePipe);
+                }
+            } else if (IsDma(p) && shadow.writeEpoch != epoch && known.at[p] < shadow.writeEpoch) {
+                Trap("E-13", "two writes of pipe %s to UB 0x%x without PipeBarrier", kPipeNames[p], b * kUbBlock);
+            }
+            for (int q = 0; q < kPipes; ++q) {
+                if (q != p && known.at[q] < shadow.readEpoch[q]) {
+                    Unordered(*this, "write", b, "read", q);
+                }
+            }
+            shadow.writePipe = static_cast<uint8_t>(p);
+            shadow.writeEpoch = epoch;
+        }
+    }
+    return state->ub.data() + start;
+}
+
+namespace {
+
+uint32_t ByteMask(uint64_t from, uint64_t to)
+{
+    const uint32_t high = to >= 32 ? ~0u : (1u << to) - 1;
+    return high & ~((1u << from) - 1);
+}
+
+template <typename F>
+void ForBlocks(CoreState &s, const UbRange &range, uint64_t offset, uint64_t bytes, F f)
+{
+    uint64_t at = range.address + offset;
+    const uint64_t end = at + bytes;
+    while (at < end) {
+        const uint64_t block = at / kUbBlock;
+        const uint64_t stop = std::min<uint64_t>(end, (block + 1) * kUbBlock);
+        f(s.shadow[block], ByteMask(at % kUbBlock, stop - block * kUbBlock));
+        at = stop;
+    }
+}
+
+}
+
+void Core::Define(const UbRange &range, uint64_t offset, uint64_t bytes)
+{
+    if (state->scheduler->full) {
+        ForBlocks(*state, range, offset, bytes, [](BlockShadow &b, uint32_t mask) { b.defined |= mask; });
+    }
+}
+
+void Core::Undefine(const UbRange &range, uint64_t offset, uint64_t bytes)
+{
+    if (state->scheduler->full) {
+        ForBlocks(*state, range, offset, bytes, [](BlockShadow &b, uint32_t mask) { b.defined &= ~mask; });
+    }
+}
+
+bool Core::Defined(const UbRange &range, uint64_t offset, uint64_t bytes) const
+{
+    bool all = true;
+    if (state->scheduler->full) {
+        ForBlocks(*state, range, offset, bytes,
+                  [&all](const BlockShadow &b, uint32_t mask) { all = all && (b.defined & mask) == mask; });
+    }
+    return all;
+}
+
+void Core::RequireDefined(const UbRange &range, uint64_t offset, uint64_t bytes)
+{
+    if (!Defined(range, offset, bytes)) {
+        Trap("E-16", "bytes of UB [0x%llx, 0x%llx) were never written",
+             static_cast<unsigned long long>(range.address + offset),
+             static_cast<unsigned long long>(range.address + offset + bytes));
+    }
+}
+
+namespace {
+
+const GmExtent &Extent(Core &core, const void *address, uint64_t bytes, bool write)
+{
+    const auto &launch = core.state->scheduler->launch;
+    const auto at = reinterpret_cast<uint64_t>(address);
+    for (std::size_t i = 0; i < launch.extentCount; ++i) {
+        const std::size_t index = (core.state->lastExtent + i) % launch.extentCount;
+        const auto &extent = launch.extents[index];
+        const auto start = reinterpret_cast<uint64_t>(extent.start);
+        if (at >= start && at - start <= extent.bytes && bytes <= extent.bytes - (at - start)) {
+            core.state->lastExtent = index;
+            if (write && !extent.writable) {
+                core.Trap("E-17", "write of %llu bytes at GM %p, inside the input %s",
+                          static_cast<unsigned long long>(bytes), address, extent.name);
+            }
+            return extent;
+        }
+    }
+    const GmExtent *nearest = nullptr;
+    for (std::size_t i = 0; i < launch.extentCount; ++i) {
+        const auto &extent = launch.extents[i];
+        const auto start = reinterpret_cast<uint64_t>(extent.start);
+        if (at < start + extent.bytes + 65536 && start < at + bytes + 65536) {
+            nearest = &extent;
+        }
+    }
+    core.Trap("E-17", "%s of %llu bytes at GM %p is outside every tensor of the launch%s%s", write ? "write" : "read",
+              static_cast<unsigned long long>(bytes), address, nearest != nullptr ? ", near " : "",
+              nearest != nullptr ? nearest->name : "");
+}
+
+void Record(Core &core, const void *address, uint64_t bytes, bool write)
+{
+    auto &s = *core.state;
+    if (!s.scheduler->full) {
+        return;
+    }
+    const int p = Index(s.pipe);
+    const auto start = reinterpret_cast<uint64_t>(address);
+    s.gm.Add({start, start + bytes, s.block, s.issued[p], s.known[p], static_cast<uint8_t>(p), write, s.call});
+}
+
+}
+
+const uint8_t *Core::GmRead(const void *address, uint64_t bytes)
+{
+    Extent(*this, address, bytes, false);
+    Record(*this, address, bytes, false);
+    if (state->scheduler->Random(16)) {
+        Yield();
+    }
+    return static_cast<const uint8_t *>(address);
+}
+
+uint8_t *Core::GmWrite(void *address, uint64_t bytes)
+{
+    Extent(*this, address, bytes, true);
+    Record(*this, address, bytes, true);
+    if (state->scheduler->Random(16)) {
+        Yield();
+    }
+    return static_cast<uint8_t *>(address);
+}
+
+// Reads through this core's copy of the 64-byte line, as the hardware does: old bytes stay old until the line is dropped.
+void Core::ScalarLoad(const void *address, void *value, uint32_t bytes)
+{
+    Issue(PIPE_S, "GlobalTensor::GetValue");
+    Extent(*this, address, bytes, false);
+    const auto at = reinterpret_cast<uint64_t>(address);
+    if (at % bytes != 0) {
+        Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
+    }
+    const uint64_t offset = at % 64;
+    auto found = state->cache.find(at / 64);
+    if (found == state->cache.end()) {
+        found = state->cache.emplace(at / 64, CacheLineCopy{}).first;
+    }
+    auto &line = found->second;
+    const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
+    if ((line.valid & mask) != mask) {
+        Record(*this, address, bytes, false);
+        std::memcpy(line.bytes + offset, address, bytes);
+        line.valid |= mask;
+    } else if ((line.dirty & mask) == 0 && std::memcmp(line.bytes + offset, address, bytes) != 0) {
+        Trap("E-19", "the data cache holds a stale copy of GM %p: DataCacheCleanAndInvalid is missing", address);
+    }
+    std::memcpy(value, line.bytes + offset, bytes);
+}
+
+void Core::ScalarStore(void *address, const void *value, uint32_t bytes)
+{
+    Issue(PIPE_S, "GlobalTensor::SetValue");
+    const auto &extent = Extent(*this, address, bytes, true);
+    const auto at = reinterpret_cast<uint64_t>(address);
+    if (at % bytes != 0) {
+        Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
+    }
+    const uint64_t offset = at % 64;
+    auto &line = state->cache[at / 64];
+    const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
+    std::memcpy(line.bytes + offset, value, bytes);
+    line.valid |= mask;
+    line.dirty |= mask;
+    // The whole line goes back to GM one day: another core must not touch any of it.
+    const auto first = std::max(at / 64 * 64, reinterpret_cast<uint64_t>(extent.start));
+    const auto last = std::min(at / 64 * 64 + 64, reinterpret_cast<uint64_t>(extent.start) + extent.bytes);
+    Record(*this, reinterpret_cast<const void *>(first), last - first, true);
+}
+
+void Core::CleanCache(const void *address, bool whole)
+{
+    const char *call = state->call;
+    Issue(PIPE_S, "DataCacheCleanAndInvalid");
+    const auto flush = [this](uint64_t line, const CacheLineCopy &copy) {
+        for (uint32_t i = 0; i < 64; ++i) {
+            if (((copy.dirty >> i) & 1u) != 0) {
+                auto *to = reinterpret_cast<uint8_t *>(line * 64 + i);
+                Record(*this, to, 1, true);
+                *to = copy.bytes[i];
+            }
+        }
+    };
+    if (whole) {
+        for (const auto &entry : state->cache) {
+            flush(entry.first, entry.second);
+        }
+        state->cache.clear();
+    } else {
+        const auto found = state->cache.find(reinterpret_cast<uint64_t>(address) / 64);
+        if (found != state->cache.end()) {
+            flush(found->first, found->second);
+            state->cache.erase(found);
+        }
+    }
+    state->call = call;
+}
+
+}

@@ -1,0 +1,323 @@
+#include "scheduler.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+
+namespace twin {
+
+thread_local CoreState *currentCore = nullptr;
+
+namespace {
+
+constexpr std::size_t kStackBytes = 256 * 1024;
+
+// Cores are large; launches hand them on instead of building them anew.
+class CorePool {
+public:
+    std::unique_ptr<CoreState> Take()
+    {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (!free_.empty()) {
+                auto core = std::move(free_.back());
+                free_.pop_back();
+                return core;
+            }
+        }
+        auto core = std::make_unique<CoreState>();
+        core->core.state = core.get();
+        core->ub.resize(kUbBytes);
+        core->shadow.resize(kUbBytes / kUbBlock);
+        core->stack.resize(kStackBytes);
+        return core;
+    }
+    void Give(std::unique_ptr<CoreState> core)
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        free_.push_back(std::move(core));
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<CoreState>> free_;
+};
+
+CorePool &Pool()
+{
+    static CorePool pool;
+    return pool;
+}
+
+bool FullFromEnvironment()
+{
+    const char *level = std::getenv("TWIN_CHECK");
+    return level == nullptr || std::strcmp(level, "fast") != 0;
+}
+
+const char *SeedFromEnvironment()
+{
+    const char *seed = std::getenv("TWIN_SEED");
+    return seed != nullptr && *seed != '\0' ? seed : nullptr;
+}
+
+}
+
+Scheduler::Scheduler(const Launch &launchIn)
+    : launch(launchIn), full(FullFromEnvironment()), seeded(SeedFromEnvironment() != nullptr),
+      seed_(seeded ? std::strtoull(SeedFromEnvironment(), nullptr, 10) * 2654435761u + 88172645463325252ull : 1)
+{
+}
+
+Scheduler::~Scheduler()
+{
+    for (auto &core : cores_) {
+        Pool().Give(std::move(core));
+    }
+}
+
+std::size_t Scheduler::Pick(std::size_t count)
+{
+    seed_ ^= seed_ << 13;
+    seed_ ^= seed_ >> 7;
+    seed_ ^= seed_ << 17;
+    return static_cast<std::size_t>(seed_ % count);
+}
+
+bool Scheduler::Random(uint32_t oneIn) { return seeded && Pick(oneIn) == 0; }
+
+void Scheduler::Enter()
+{
+    CoreState &core = *currentCore;
+    core.scheduler->Body(core);
+    core.scheduler->SwitchAway(core);
+}
+
+void Scheduler::Body(CoreState &core)
+{
+    try {
+        if (abandoning) {
+            throw Abandoned{};
+        }
+        launch.entry(launch.arguments);
+        Finish(core);
+    } catch (const Trapped &trap) {
+        if (!failed_) {
+            failed_ = true;
+            error_ = trap.text;
+        }
+        abandoning = true;
+    } catch (const Abandoned &) {
+    } catch (const std::exception &fault) {
+        failed_ = true;
+        error_ = std::string("operator ") + launch.name + " call " + core.call + ": " + fault.what();
+        abandoning = true;
+    }
+    core.finished = true;
+}
+
+// Table E-34: what a kernel must not leave behind.
+void Scheduler::Finish(CoreState &core)
+{
+    core.call = "end of kernel";
+    core.pipe = PIPE_S;
+    for (const auto &buffer : core.buffers) {
+        if (buffer.queue >= 0 && buffer.state != BufferState::Free) {
+            core.core.Trap("E-34", "a queue tensor at UB 0x%x was not freed", buffer.start);
+        }
+    }
+    for (int event = 0; event < kEvents; ++event) {
+        for (int id = 0; id < kEventIds; ++id) {
+            if (core.events[event].raised[id]) {
+                core.core.Trap("E-12", "flag of event %d, id %d was set but never waited for", event, id);
+            }
+            if (core.events[event].reserved[id]) {
+                core.core.Trap("E-10", "event %d, id %d was allocated but not released", event, id);
+            }
+        }
+    }
+    core.core.CleanCache(nullptr, true);
+}
+
+void Scheduler::SwitchAway(CoreState &core)
+{
+    swapcontext(&core.context, &main_);
+    currentCore = &core;
+    if (abandoning && !core.finished) {
+        throw Abandoned{};
+    }
+}
+
+void Scheduler::Start(CoreState &core, uint32_t block)
+{
+    core.scheduler = this;
+    core.block = block;
+    core.finished = false;
+    core.atBarrier = false;
+    core.barriers = 0;
+    std::fill(std::begin(core.issued), std::end(core.issued), 0u);
+    std::fill(std::begin(core.known), std::end(core.known), Clock{});
+    std::fill(std::begin(core.events), std::end(core.events), Event{});
+    core.pipe = PIPE_S;
+    core.call = "kernel entry";
+    core.taskType = -1;
+    core.livePipe = nullptr;
+    core.buffers.clear();
+    core.queues.clear();
+    core.ubUsed = 0;
+    core.cache.clear();
+    core.gm.Clear();
+    core.lastExtent = 0;
+    getcontext(&core.context);
+    core.context.uc_stack.ss_sp = core.stack.data();
+    core.context.uc_stack.ss_size = core.stack.size();
+    core.context.uc_link = nullptr;
+    makecontext(&core.context, &Scheduler::Enter, 0);
+}
+
+void Scheduler::MeetAll(CoreState &core)
+{
+    core.atBarrier = true;
+    ++core.barriers;
+    while (core.atBarrier) {
+        SwitchAway(core);
+    }
+}
+
+// All blocks have arrived: what each core's scalar unit knows to be finished is now ordered before everything later.
+void Scheduler::ReleaseBarrier()
+{
+    CheckHistory();
+    for (auto *core : running_) {
+        core->atBarrier = false;
+    }
+    ++barriers_;
+}
+
+void Scheduler::CheckHistory()
+{
+    if (!full) {
+        return;
+    }
+    std::vector<GmAccess> all = std::move(carried_);
+    carried_.clear();
+    for (auto &core : cores_) {
+        for (const auto &access : core->gm.accesses) {
+            all.push_back(access);
+        }
+    }
+    GmConflict conflict;
+    if (FindConflict(all, conflict)) {
+        const auto &a = conflict.first;
+        const auto &b = conflict.second;
+        char text[512];
+        const char *tag = a.core != b.core ? (a.pipe == PIPE_S || b.pipe == PIPE_S ? "E-18" : "E-20") : "E-13";
+        std::snprintf(text, sizeof(text),
+                      "operator %s block %u call %s: [%s] %s of GM [0x%llx, 0x%llx) is not ordered with the %s of GM "
+                      "[0x%llx, 0x%llx) by block %u call %s",
+                      launch.name, b.core, b.call, tag, b.write ? "write" : "read",
+                      static_cast<unsigned long long>(b.start), static_cast<unsigned long long>(b.end),
+                      a.write ? "write" : "read", static_cast<unsigned long long>(a.start),
+                      static_cast<unsigned long long>(a.end), a.core, a.call);
+        failed_ = true;
+        error_ = text;
+        abandoning = true;
+        return;
+    }
+    for (auto &core : cores_) {
+        for (const auto &access : core->gm.accesses) {
+            if (core->known[PIPE_S].at[access.pipe] < access.epoch && access.pipe != PIPE_S) {
+                carried_.push_back(access);
+            }
+        }
+        core->gm.Clear();
+    }
+}
+
+int Scheduler::Run(std::string &error)
+{
+    const uint32_t slots = std::min(launch.blockDim, launch.cores);
+    std::vector<uint32_t> order(launch.blockDim);
+    for (uint32_t i = 0; i < launch.blockDim; ++i) {
+        order[i] = i;
+    }
+    for (uint32_t i = launch.blockDim; seeded && i > 1; --i) {
+        std::swap(order[i - 1], order[Pick(i)]);
+    }
+    for (uint32_t i = 0; i < slots; ++i) {
+        cores_.push_back(Pool().Take());
+        cores_.back()->slot = i;
+    }
+    uint32_t started = 0;
+    while (started < launch.blockDim && !failed_) {
+        running_.clear();
+        for (uint32_t i = 0; i < slots && started < launch.blockDim; ++i) {
+            Start(*cores_[i], order[started++]);
+            running_.push_back(cores_[i].get());
+        }
+        std::size_t at = 0;
+        while (true) {
+            std::vector<CoreState *> ready;
+            for (auto *core : running_) {
+                if (!core->finished && (!core->atBarrier || abandoning)) {
+                    ready.push_back(core);
+                }
+            }
+            if (ready.empty()) {
+                const bool waiting = std::any_of(running_.begin(), running_.end(),
+                                                 [](const CoreState *c) { return c->atBarrier && !c->finished; });
+                if (!waiting) {
+                    break;
+                }
+                const auto ended = std::find_if(running_.begin(), running_.end(),
+                                                [](const CoreState *c) { return c->finished; });
+                if (ended != running_.end() && !abandoning) {
+                    char text[256];
+                    std::snprintf(text, sizeof(text),
+                                  "operator %s block %u call SyncAll: [E-33] the other blocks wait at SyncAll number "
+                                  "%llu, which this block never reached",
+                                  launch.name, (*ended)->block, static_cast<unsigned long long>(barriers_ + 1));
+                    failed_ = true;
+                    error_ = text;
+                    abandoning = true;
+                } else {
+                    ReleaseBarrier();
+                }
+                continue;
+            }
+            CoreState *next = ready[seeded ? Pick(ready.size()) : at % ready.size()];
+            currentCore = next;
+            swapcontext(&main_, &next->context);
+            currentCore = nullptr;
+        }
+        if (!failed_) {
+            CheckHistory();
+        }
+        carried_.clear();
+    }
+    error = error_;
+    return failed_ ? kTrapped : 0;
+}
+
+int Run(const Launch &launch, char *error, std::size_t capacity)
+{
+    std::string text;
+    int code;
+    if (launch.blockDim == 0 || launch.blockDim > 65535) {
+        text = "operator " + std::string(launch.name) + ": [E-35] blockDim " + std::to_string(launch.blockDim) +
+               " is outside 1..65535";
+        code = kTrapped;
+    } else {
+        Scheduler scheduler(launch);
+        code = scheduler.Run(text);
+    }
+    if (capacity != 0) {
+        std::snprintf(error, capacity, "%s", text.c_str());
+    }
+    return code;
+}
+
+}

@@ -1,0 +1,114 @@
+"""C++ written from an operator's definition: the aclnn pair, its header, the table of kernels, tiling structs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from definition import Operator
+
+
+def signature(op: Operator) -> str:
+    arguments = [f"{ctype}{name}" for ctype, name, _ in op.arguments()]
+    arguments += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
+    return f"aclnnStatus aclnn{op.type}GetWorkspaceSize(" + ", ".join(arguments) + ")"
+
+
+def run_signature(op: Operator) -> str:
+    return (
+        f"aclnnStatus aclnn{op.type}(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, "
+        "aclrtStream stream)"
+    )
+
+
+def header(op: Operator) -> str:
+    guard = f"ACLNN_{op.snake.upper()}_H_"
+    return f"""#ifndef {guard}
+#define {guard}
+#include "aclnn/acl_meta.h"
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+__attribute__((visibility("default"))) {signature(op)};
+
+__attribute__((visibility("default"))) {run_signature(op)};
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def pair(op: Operator, objects: Sequence[int], kernel_symbol: str) -> str:
+    """The aclnn functions and the kernel table; column j is served by object objects[j]."""
+    count = len(op.inputs) + len(op.outputs) + 2
+    used = sorted(set(objects))
+    void_list = ", ".join(["void *"] * count)
+    declarations = "\n".join(f'extern "C" void {kernel_symbol}__{n}({void_list});' for n in used)
+    values = ", ".join(f"a[{i}]" for i in range(count))
+    entries = "\n".join(f"void Enter{n}(void *const *a) {{ {kernel_symbol}__{n}({values}); }}" for n in used)
+    calls = "\n".join(f"    call.{role}({name});" for _, name, role in op.arguments())
+    return f"""#include "opcall.h"
+#include "twin/executor.h"
+
+{declarations}
+
+namespace {{
+
+{entries}
+
+const twin::KernelTable &Kernels()
+{{
+    static const twin::KernelTable table{{
+        "{op.type}",
+        {{{", ".join(str(n) for n in objects)}}},
+        {{{", ".join(f"Enter{n}" for n in objects)}}}}};
+    return table;
+}}
+
+}}
+
+extern "C" __attribute__((visibility("default"))) {signature(op)}
+{{
+    twin::AclnnCall call("{op.type}", Kernels());
+{calls}
+    return call.Plan(workspaceSize, executor);
+}}
+
+extern "C" __attribute__((visibility("default"))) {run_signature(op)}
+{{
+    return twinRunExecutor(executor, workspace, workspaceSize, stream);
+}}
+"""
+
+
+def kernel_unit(op: Operator, kernel_file: str, number: int) -> str:
+    """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro."""
+    return f"""#include "kernel_operator.h"
+#ifdef TWIN_TILING_HEADER
+#include TWIN_TILING_HEADER
+#endif
+namespace kernel_object_{op.snake}_{number} {{
+#include "{kernel_file}"
+}}
+"""
+
+
+def tiling_structs(classes: Sequence[dict]) -> str:
+    """Plain structs for classes written with the tiling macros; nested ones stand first, aligned to 8 (spec C.6)."""
+    nested = {f["type"] for c in classes for f in c["fields"] if f["nested"]}
+    text = "#pragma once\n#include <cstdint>\n"
+    seen: set[str] = set()
+    for c in sorted(classes, key=lambda c: c["name"] not in nested):
+        if c["name"] in seen:
+            continue
+        seen.add(c["name"])
+        text += f"\nstruct alignas(8) {c['name']} {{\n"
+        for f in c["fields"]:
+            suffix = f"[{f['count']}]" if f["count"] else ""
+            text += f"    {f['type']} {f['name']}{suffix};\n"
+        text += "};\n"
+    return text

@@ -1,0 +1,313 @@
+"""Builds one Ascend C operator for the twin and lays out its vendor tree (spec ascend-runtime 5, 6.1).
+
+Knows no operator by name: everything follows from the OpDefs that op_host registers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform as host_platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import generate  # noqa: E402
+from definition import DefinitionError, Operator, check, parse  # noqa: E402
+
+ENGINE_SOURCES = sorted((HERE / "engine").glob("*.cpp"))
+KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
+SUPPORTED_ARCHS = ("x86_64", "aarch64")
+
+
+class BuildError(Exception):
+    """A step of the build failed; the message holds the command and its output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    op: Path
+    out: Path
+    vendor: str
+    socs: list[str]
+    arch: str
+    jobs: int
+    ascend_home: Path
+    include: list[Path]
+    link: list[Path]
+    version: str
+    work: Path
+    sanitize: str = ""
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def compiler(self) -> list[str]:
+        flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
+        flags += [f"-ffile-prefix-map={self.op.parent}=operators", f"-ffile-prefix-map={HERE}=opbuild"]
+        flags += [f"-ffile-prefix-map={self.work}=build"]
+        if self.sanitize:
+            flags += [f"-fsanitize={self.sanitize}", "-fno-sanitize-recover=all", "-g"]
+        return ["g++", *flags]
+
+    @property
+    def api_includes(self) -> list[str]:
+        common = self.op.parent / "common"
+        folders = [self.op / "op_kernel", self.op / "op_host", *([common] if common.is_dir() else [])]
+        return [f"-I{p}" for p in [*folders, *self.include]]
+
+    def run(self, command: list[str]) -> str:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise BuildError(f"+ {shlex.join(command)}\nexit code {result.returncode}\n{result.stdout}{result.stderr}")
+        if result.stderr.strip():
+            print(result.stderr, file=sys.stderr)
+        return result.stdout
+
+    def compile(self, source: Path, target: Path, extra: list[str]) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.run([*self.compiler, *extra, "-c", str(source), "-o", str(target)])
+        return target
+
+
+def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict]]:
+    """Compile op_host, run the dump program on it. Returns objects, operators, tiling classes."""
+    sources = sorted((build.op / "op_host").glob("*.cpp"))
+    if not sources:
+        raise BuildError(f"{build.op}/op_host holds no .cpp file")
+    dump_source = HERE / "templates" / "dump_definitions.cpp"
+
+    def compile_host(source: Path) -> Path:
+        return build.compile(source, build.work / "host" / f"{source.stem}.o", build.api_includes)
+
+    with ThreadPoolExecutor(build.jobs) as pool:
+        *objects, dump = pool.map(compile_host, [*sources, dump_source])
+    program = build.work / "dump_definitions"
+    build.run([*build.compiler, *map(str, [*objects, dump]), "-o", str(program)])
+    data = json.loads(build.run([str(program)]))
+    operators = parse(data)
+    if not operators:
+        raise BuildError(f"{build.op}/op_host registers no operator (OP_ADD)")
+    for op in operators:
+        check(op)
+        if not (build.op / "op_kernel" / f"{op.snake}.cpp").is_file():
+            raise BuildError(f"{op.type}: op_kernel/{op.snake}.cpp does not exist (the snake case of the type, C.9)")
+    return objects, operators, data["tiling_classes"]
+
+
+def kernel_objects(build: Build, op: Operator, tiling: list[dict], first: int) -> tuple[list[Path], list[int]]:
+    """Compile the kernel once per distinct set of macros that its source uses. Returns objects and column -> object."""
+    kernel = build.op / "op_kernel" / f"{op.snake}.cpp"
+    generated = build.work / "generated"
+    own = [c for c in tiling if c["operator"] == op.type or c["operator"].startswith(f"{op.type}_")]
+    tiling_flags: list[str] = []
+    if own:
+        tiling_header = generated / f"{op.snake}_tiling_data.h"
+        tiling_header.write_text(generate.tiling_structs(tiling))
+        default = next((c for c in own if c["operator"] == op.type), own[0])
+        tiling_flags = [f'-DTWIN_TILING_HEADER="{tiling_header}"', f"-DTWIN_TILING_DEFAULT={default['name']}"]
+    columns = [op.column_macros(c) for c in range(op.columns)]
+
+    def flags(macros: dict[str, str]) -> list[str]:
+        return [*tiling_flags, *(f"-D{k}={v}" for k, v in macros.items()), *build.api_includes]
+
+    used = used_macros(build, kernel, op, flags(columns[0]))
+    keys = [tuple(sorted((k, v) for k, v in macros.items() if k in used)) for macros in columns]
+    distinct = list(dict.fromkeys(keys))
+
+    def compile_kernel(index: int) -> Path:
+        number = first + index
+        unit = generated / f"{op.snake}_{number}.cpp"
+        unit.write_text(generate.kernel_unit(op, str(kernel), number))
+        extra = [f"-DTWIN_OBJECT={number}", f"-D{op.snake}={op.snake}__{number}", "-Wno-unused-parameter"]
+        macros = columns[keys.index(distinct[index])]
+        return build.compile(unit, build.work / "kernel" / f"{op.snake}_{number}.o", [*extra, *flags(macros)])
+
+    with ThreadPoolExecutor(build.jobs) as pool:
+        objects = list(pool.map(compile_kernel, range(len(distinct))))
+    return objects, [first + distinct.index(key) for key in keys]
+
+
+def used_macros(build: Build, kernel: Path, op: Operator, flags: list[str]) -> set[str]:
+    """The dtype and format macros that the kernel's source tests or expands."""
+    text = build.run(["g++", "-std=c++17", "-E", "-dU", *flags, str(kernel)])
+    names = set(re.findall(r"^#(?:define|undef) (\w+)", text, re.MULTILINE))
+    return names & set(op.column_macros(0))
+
+
+def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict]) -> Path:
+    kernels: list[Path] = []
+    pairs: list[Path] = []
+    for op in operators:
+        objects, column_objects = kernel_objects(build, op, tiling, len(kernels))
+        kernels += objects
+        source = build.work / "generated" / f"aclnn_{op.snake}.cpp"
+        source.write_text(generate.pair(op, column_objects, op.snake))
+        pairs.append(source)
+    engine_flags = [f"-I{HERE / 'engine'}", *build.api_includes]
+
+    def compile_engine(source: Path) -> Path:
+        return build.compile(source, build.work / "engine" / f"{source.stem}.o", engine_flags)
+
+    with ThreadPoolExecutor(build.jobs) as pool:
+        engine = list(pool.map(compile_engine, [*ENGINE_SOURCES, *pairs]))
+    library = build.work / "libcust_opapi.so"
+    search = [f"-L{p}" for p in build.link]
+    sanitizer = [] if build.sanitize else ["-Wl,--no-undefined"]
+    build.run(
+        [*build.compiler, "-shared", "-Wl,-soname,libcust_opapi.so", *sanitizer, *map(str, [*host, *kernels, *engine])]
+        + [*search, "-lnnopbase", "-lascendcl", "-o", str(library)]
+    )
+    return library
+
+
+def link_host(build: Build, host: list[Path], name: str) -> Path:
+    library = build.work / name
+    build.run([*build.compiler, "-shared", f"-Wl,-soname,{name}", *map(str, host), "-o", str(library)])
+    return library
+
+
+def install(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755 if source.suffix == ".so" else 0o644)
+
+
+def write(target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def prototype(op: Operator) -> str:
+    """The graph-mode prototype of op_proto.h."""
+    lines = [f"REG_OP({op.type})"]
+    suffix = {"dynamic": "DYNAMIC_", "optional": "OPTIONAL_"}
+    for kind, parameters in (("INPUT", op.inputs), ("OUTPUT", op.outputs)):
+        for p in parameters:
+            lines.append(f"    .{suffix.get(p.option, '')}{kind}({p.name}, ge::TensorType::ALL())")
+    lines += [f"    .{'REQUIRED_ATTR' if a.option == 'required' else 'ATTR'}({a.name}, {a.kind[:1].upper()}{a.kind[1:]})"
+              for a in op.attributes if not a.has_default]
+    return "\n".join([*lines, f"    .OP_END_FACTORY_REG({op.type});"])
+
+
+def ops_info(op: Operator) -> dict:
+    info: dict = {"opFile": {"value": op.snake}, "opInterface": {"value": op.snake}}
+    for kind, parameters in (("input", op.inputs), ("output", op.outputs)):
+        for i, p in enumerate(parameters):
+            info[f"{kind}{i}"] = {"name": p.name, "paramType": p.option, "dtype": p.types, "format": p.formats}
+    if op.attributes:
+        info["attr"] = {"list": ",".join(a.name for a in op.attributes)}
+        for a in op.attributes:
+            info[f"attr_{a.name}"] = {"paramType": a.option, "type": a.kind}
+    return info
+
+
+def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Path], socs: list[str]) -> Path:
+    root = build.out / "packages" / "vendors" / build.vendor
+    shutil.rmtree(root, ignore_errors=True)
+    write(root / "version.info", f"custom_opp_compiler_version=twin-{build.version}\n")
+    install(opapi, root / "op_api/lib/libcust_opapi.so")
+    proto_lib = link_host(build, host, "libcust_opsproto_rt2.0.so")
+    install(proto_lib, root / f"op_proto/lib/linux/{build.arch}/libcust_opsproto_rt2.0.so")
+    tiling_lib = link_host(build, host, "libcust_opmaster_rt2.0.so")
+    tbe = root / "op_impl/ai_core/tbe"
+    relative = Path(f"lib/linux/{build.arch}/libcust_opmaster_rt2.0.so")
+    install(tiling_lib, tbe / "op_tiling" / relative)
+    (tbe / "op_tiling/liboptiling.so").symlink_to(relative)
+    write(root / "op_proto/inc/op_proto.h", "#pragma once\n#include \"graph/operator_reg.h\"\n\nnamespace ge {\n\n"
+          + "\n\n".join(prototype(op) for op in operators) + "\n\n}\n")
+    for op in operators:
+        write(root / f"op_api/include/aclnn_{op.snake}.h", generate.header(op))
+        sources = [build.op / "op_kernel", build.op.parent / "common"]
+        for source in [f for folder in sources if folder.is_dir() for f in sorted(folder.glob("*.[ch]*"))]:
+            install(source, tbe / f"{build.vendor}_impl/dynamic" / source.name)
+    for soc in socs:
+        supported = [op for op in operators if soc in op.socs]
+        info = {op.type: ops_info(op) for op in supported}
+        write(tbe / f"config/{soc}/aic-{soc}-ops-info.json", json.dumps(info, indent=2, sort_keys=True) + "\n")
+        (tbe / f"kernel/{soc}").mkdir(parents=True, exist_ok=True)
+        binaries = {op.type: {"binaryList": []} for op in supported}
+        write(tbe / f"kernel/config/{soc}/binary_info_config.json", json.dumps(binaries, indent=2) + "\n")
+    return root
+
+
+def chosen_socs(build: Build, operators: list[Operator]) -> list[str]:
+    """The asked-for SoCs that the operators declare; the others are named and left out."""
+    kept = [soc for soc in build.socs if any(soc in op.socs for op in operators)]
+    for soc in sorted(set(build.socs) - set(kept)):
+        print(f"opbuild: {soc}: not declared by {', '.join(op.type for op in operators)}, left out")
+    if not kept:
+        raise BuildError(f"no operator declares any of {', '.join(build.socs)}")
+    return kept
+
+
+def toolkit_version(home: Path) -> str:
+    info = home / "version.info"
+    match = re.search(r"^[Vv]ersion\s*=\s*(\S+)", info.read_text(), re.MULTILINE) if info.is_file() else None
+    return match.group(1) if match else "unknown"
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="opbuild", description=__doc__)
+    parser.add_argument("--op", type=Path, required=True, help="operator directory (op_host, op_kernel)")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--vendor", required=True)
+    parser.add_argument("--soc", default="ascend910b", help="comma separated")
+    parser.add_argument("--arch", default=host_platform.machine(), choices=SUPPORTED_ARCHS)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--ascend-home", type=Path, required=True)
+    parser.add_argument("--include", type=Path, action="append", default=[], help="more include directories")
+    parser.add_argument("--sanitize", default="", help="for tests: address,undefined")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = arguments(argv)
+    home = args.ascend_home.resolve()
+    socs = args.soc.split(",")
+    if unknown := sorted(set(socs) - set(KNOWN_SOCS)):
+        print(f"opbuild: unknown soc {', '.join(unknown)}; known: {', '.join(KNOWN_SOCS)}", file=sys.stderr)
+        return 2
+    if args.arch != host_platform.machine():
+        print(f"opbuild: cannot build for {args.arch} on {host_platform.machine()}", file=sys.stderr)
+        return 2
+    # In a checkout the headers stand beside this tool, in an installed toolkit under its include folder.
+    beside = [p for p in (HERE.parent / "include", HERE.parent / "runtime/include") if p.is_dir()]
+    with tempfile.TemporaryDirectory(prefix="opbuild-") as scratch:
+        build = Build(
+            op=args.op.resolve(),
+            out=args.out.resolve(),
+            vendor=args.vendor,
+            socs=socs,
+            arch=args.arch,
+            jobs=max(1, args.jobs),
+            ascend_home=home,
+            include=[*beside, *(p.resolve() for p in args.include), home / "include"],
+            link=[home / "lib64"],
+            version=toolkit_version(home),
+            work=Path(scratch),
+            sanitize=args.sanitize,
+        )
+        (build.work / "generated").mkdir()
+        try:
+            host, operators, tiling = describe(build)
+            kept = chosen_socs(build, operators)
+            opapi = link_opapi(build, host, operators, tiling)
+            root = lay_out(build, operators, opapi, host, kept)
+        except (BuildError, DefinitionError) as error:
+            print(f"opbuild: {error}", file=sys.stderr)
+            return 1
+    print(f"opbuild: {', '.join(op.type for op in operators)} -> {root}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
