@@ -122,7 +122,7 @@ def train(rank: int, device: torch.device, options: argparse.Namespace) -> dict[
     )
     planner = EmbeddingShardingPlanner(
         topology=Topology(world_size=RANKS, compute_device=device.type, local_world_size=RANKS),
-        constraints={name: constraint for name in TABLES},
+        constraints=dict.fromkeys(TABLES, constraint),
     )
     if options.optimizer == "dense":
         # Sharders offer DENSE for data parallelism only; the kernel itself serves every sharding type.

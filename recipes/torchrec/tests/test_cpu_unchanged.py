@@ -29,7 +29,7 @@ def test_same_results(upstream_tree: Path, patched: str, tmp_path: Path) -> None
     assert before.keys() == after.keys() and len(before) == 8
     for name, expected in before.items():
         assert len(expected) == len(after[name]) > 0
-        for old, new in zip(expected, after[name]):
+        for old, new in zip(expected, after[name], strict=True):
             if isinstance(old, torch.Tensor):
                 assert torch.equal(old, new), name
             else:

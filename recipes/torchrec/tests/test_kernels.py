@@ -28,7 +28,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (  # noqa: E4
 from torch import Tensor  # noqa: E402
 
 ROWS, DIMS, FEATURE_TABLE = [10, 7, 5], [8, 4, 12], [0, 0, 1, 2]
-SPECS = [(r, d, EmbeddingLocation.HOST, ComputeDevice.CPU) for r, d in zip(ROWS, DIMS)]
+SPECS = [(r, d, EmbeddingLocation.HOST, ComputeDevice.CPU) for r, d in zip(ROWS, DIMS, strict=True)]
 SGD, ADAGRAD, ROWWISE = EmbOptimType.EXACT_SGD, EmbOptimType.EXACT_ADAGRAD, EmbOptimType.EXACT_ROWWISE_ADAGRAD
 SAME = [[4]] * 4
 VARYING = [[2, 3], [1, 2], [3, 0], [2, 2]]
@@ -52,7 +52,8 @@ def batch(step: int, strides: list[list[int]]) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(step)
     lengths = [torch.randint(0, 4, (sum(s),), generator=generator) for s in strides]
     indices = [
-        torch.randint(0, ROWS[t], (int(part.sum()),), generator=generator) for t, part in zip(FEATURE_TABLE, lengths)
+        torch.randint(0, ROWS[t], (int(part.sum()),), generator=generator)
+        for t, part in zip(FEATURE_TABLE, lengths, strict=True)
     ]
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(lengths).cumsum(0)])
     return torch.cat(indices), offsets
@@ -182,7 +183,7 @@ def test_unpooled(optimizer: EmbOptimType) -> None:
 def test_dense_equals_fbgemm(pooling: PoolingMode, weighted: bool) -> None:
     from torchrec.distributed.npu_embedding_kernel import NpuDenseTableBatchedEmbeddingBags
 
-    specs = list(zip(ROWS, DIMS))
+    specs = list(zip(ROWS, DIMS, strict=True))
     reference = DenseTableBatchedEmbeddingBagsCodegen(specs, FEATURE_TABLE, pooling_mode=pooling, use_cpu=True)
     subject = NpuDenseTableBatchedEmbeddingBags(
         specs, torch.device("cpu"), feature_table_map=FEATURE_TABLE, pooling_mode=pooling
@@ -192,7 +193,7 @@ def test_dense_equals_fbgemm(pooling: PoolingMode, weighted: bool) -> None:
     indices, offsets = batch(0, SAME)
     weights = [torch.rand(indices.numel()).requires_grad_() if weighted else None]
     weights.append(weights[0].detach().clone().requires_grad_() if weights[0] is not None else None)
-    outs = [module(indices, offsets, w) for module, w in zip((reference, subject), weights)]
+    outs = [module(indices, offsets, w) for module, w in zip((reference, subject), weights, strict=True)]
     torch.testing.assert_close(outs[1], outs[0])
     grad = torch.randn(outs[0].shape)
     for out in outs:
@@ -219,7 +220,7 @@ def test_empty_batch() -> None:
     out = subject(torch.empty(0, dtype=torch.int64), torch.zeros(9, dtype=torch.int64))
     assert out.shape == (2, 8 + 8 + 4 + 12) and not out.any()
     out.sum().backward()
-    for old, new in zip(before, subject.split_embedding_weights()):
+    for old, new in zip(before, subject.split_embedding_weights(), strict=True):
         assert torch.equal(old, new)
 
 

@@ -41,9 +41,9 @@ def reference(optimizer: str) -> dict[str, object]:
             step_losses.append((over(torch.cat(pooled, dim=1)).squeeze(1) - target).square().mean())
         grads = torch.autograd.grad(sum(step_losses) / program.RANKS, [*tables.values(), *over.parameters()])
         with torch.no_grad():
-            for parameter, grad in zip(over.parameters(), grads[len(tables) :]):
+            for parameter, grad in zip(over.parameters(), grads[len(tables) :], strict=True):
                 parameter -= RATE * grad
-            for (name, table), grad in zip(tables.items(), grads):
+            for (name, table), grad in zip(tables.items(), grads, strict=False):
                 if optimizer == "adagrad":
                     squares[name] += grad.square().mean(dim=1)
                     grad = grad / (squares[name].sqrt() + EPS).unsqueeze(1)

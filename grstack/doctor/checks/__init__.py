@@ -1,0 +1,22 @@
+"""The registry: a new check is a file here with a function `check(facts) -> Finding`, and a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grstack.doctor.checks import arch, cann, disk, engine, memory, network, npu_driver, python
+from grstack.doctor.facts import Facts
+from grstack.doctor.finding import Finding
+
+Check = Callable[[Facts], Finding]
+
+CHECKS: dict[str, Check] = {
+    "engine": engine.check,
+    "disk": disk.check,
+    "memory": memory.check,
+    "architecture": arch.check,
+    "python": python.check,
+    "NPU driver": npu_driver.check,
+    "CANN": cann.check,
+    "network": network.check,
+}
