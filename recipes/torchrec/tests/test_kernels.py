@@ -54,6 +54,7 @@ def batch(step: int, strides: list[list[int]]) -> tuple[Tensor, Tensor]:
     indices = [
         torch.randint(0, ROWS[t], (int(part.sum()),), generator=generator)
         for t, part in zip(FEATURE_TABLE, lengths, strict=True)
+        for t, part in zip(FEATURE_TABLE, lengths, strict=True)
     ]
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(lengths).cumsum(0)])
     return torch.cat(indices), offsets

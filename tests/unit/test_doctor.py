@@ -1,0 +1,255 @@
+"""The doctor's checks on invented machines, and the doctor itself with checks that hang or break."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grstack.doctor import CHECKS, Finding, Severity, examine, run_doctor
+from grstack.doctor.facts import GIB, CannState, EngineState, HostFacts, NpuState
+from grstack.doctor.finding import ok
+from grstack.errors import SpecError
+from grstack.run import CommandFailed, Runner
+from grstack.spec import Versions, load
+
+ROOT = Path(__file__).resolve().parents[2]
+CANN_HOME = Path("/opt/cann")
+
+
+@dataclass(kw_only=True)
+class Machine:
+    """A machine with everything; each test takes something away."""
+
+    versions: Versions = field(default_factory=lambda: load(ROOT / "versions.yaml"))
+    arch: str = "x86_64"
+    memory: int = 16 * GIB
+    python: tuple[int, int] = (3, 11)
+    pythons: tuple[str, ...] = ("3.11",)
+    disks: dict[str, int] = field(default_factory=lambda: {"/build": 100 * GIB, "/cache": 100 * GIB})
+    shared_disk: bool = False
+    engine_state: EngineState = EngineState(version="27.5.1")
+    npu_state: NpuState = NpuState(devices=("davinci0", "davinci1"), driver="25.2.0", tool="/usr/local/bin/npu-smi")
+    cann_state: CannState | None = CannState(home=CANN_HOME, version="8.3.RC1")
+    problem: str | None = None
+    cached_wheels: int = 0
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        return tuple(Path(path) for path in self.disks)
+
+    def has_python(self, version: str) -> bool:
+        return version in self.pythons
+
+    def filesystem(self, path: Path) -> int:
+        return 1 if self.shared_disk else list(self.disks).index(str(path))
+
+    def free(self, path: Path) -> int:
+        return self.disks[str(path)]
+
+    def engine(self) -> EngineState:
+        return self.engine_state
+
+    def npu(self) -> NpuState:
+        return self.npu_state
+
+    def cann(self) -> CannState | None:
+        return self.cann_state
+
+    def index_problem(self) -> str | None:
+        return self.problem
+
+
+def run(machine: Machine, **options: object) -> tuple[int, str]:
+    out = io.StringIO()
+    code = run_doctor(ROOT, facts=machine, console=Console(file=out, width=200), **options)  # type: ignore[arg-type]
+    return code, out.getvalue()
+
+
+def test_a_complete_machine_is_healthy() -> None:
+    findings = examine(Machine(), CHECKS)
+    assert [f.check for f in findings] == list(CHECKS)
+    assert {f.severity for f in findings} == {Severity.OK}
+    assert run(Machine())[0] == 0
+
+
+NO_NPU = NpuState(devices=(), driver=None, tool=None)
+CASES = [
+    ("engine", {"engine_state": EngineState(version=None)}, Severity.WARNING, "no container engine", "--engine none"),
+    (
+        "engine",
+        {"engine_state": EngineState(version=None, can_install=True)},
+        Severity.NOTE,
+        "the first build installs",
+        "--engine none",
+    ),
+    (
+        "engine",
+        {"engine_state": EngineState(version="29", problem="no buildx")},
+        Severity.WARNING,
+        "no buildx",
+        "buildx",
+    ),
+    (
+        "disk",
+        {"disks": {"/build": 90 * GIB, "/cache": 3 * GIB}},
+        Severity.ERROR,
+        "3.0 GiB free at /cache",
+        "GRSTACK_CACHE",
+    ),
+    ("disk", {"disks": {"/build": 12 * GIB, "/cache": 90 * GIB}}, Severity.WARNING, "12.0 GiB free at /build", "prune"),
+    ("memory", {"memory": 2 * GIB}, Severity.ERROR, "2.0 GiB of memory, a build needs 4 GiB", "memory limit"),
+    ("memory", {"memory": 6 * GIB}, Severity.WARNING, "6.0 GiB", "memory limit"),
+    ("architecture", {"arch": "riscv64"}, Severity.ERROR, "riscv64", "x86_64 or aarch64"),
+    ("python", {"python": (3, 9)}, Severity.ERROR, "Python 3.9, the toolchain needs 3.10", "apt-get"),
+    ("python", {"python": (3, 12), "pythons": ()}, Severity.NOTE, "without 3.11", "python3.11-venv"),
+    ("NPU driver", {"npu_state": NO_NPU}, Severity.NOTE, "platform twin", "driver"),
+    (
+        "NPU driver",
+        {"npu_state": NpuState(devices=(), driver="25.2.0", tool=None)},
+        Severity.WARNING,
+        "/dev/davinci",
+        "--device",
+    ),
+    (
+        "NPU driver",
+        {"npu_state": NpuState(devices=("davinci0",), driver=None, tool=None)},
+        Severity.WARNING,
+        "1 NPU, but no driver",
+        "mount",
+    ),
+    (
+        "NPU driver",
+        {"npu_state": NpuState(devices=("davinci0",), driver="25.2.0", tool=None)},
+        Severity.WARNING,
+        "no npu-smi",
+        "npu-smi",
+    ),
+    ("CANN", {"cann_state": None}, Severity.NOTE, "no CANN", ""),
+    ("CANN", {"cann_state": CannState(home=CANN_HOME, version="8.2.RC1")}, Severity.WARNING, "8.3.RC1", "build-image"),
+    ("CANN", {"cann_state": CannState(home=CANN_HOME, version="8.5.0")}, Severity.WARNING, "8.5.0", "8.3.RC1"),
+    (
+        "CANN",
+        {"cann_state": CannState(home=CANN_HOME, version=None)},
+        Severity.WARNING,
+        "no readable version",
+        "ASCEND",
+    ),
+    ("network", {"problem": "timed out"}, Severity.ERROR, "timed out", "PIP_INDEX_URL"),
+    ("network", {"problem": "timed out", "cached_wheels": 7}, Severity.WARNING, "7 wheels are cached", "network.yaml"),
+]
+
+
+@pytest.mark.parametrize(("check", "change", "severity", "message", "remedy"), CASES)
+def test_each_lack_has_a_severity_and_a_remedy(
+    check: str, change: dict[str, object], severity: Severity, message: str, remedy: str
+) -> None:
+    machine = Machine(**change)  # type: ignore[arg-type]
+    findings = {f.check: f for f in examine(machine, CHECKS)}
+    found = findings.pop(check)
+    assert found.severity is severity
+    assert message in found.message
+    assert remedy in found.remedy
+    assert {f.severity for f in findings.values()} == {Severity.OK}, "one lack, one finding"
+    assert run(machine)[0] == (1 if severity is Severity.ERROR else 0)
+
+
+def test_both_spellings_of_a_cann_release_are_known() -> None:
+    for version in ("8.3.RC1", "8.3.RC1.alpha003", "8.3.0.1.200"):
+        assert CHECKS["CANN"](Machine(cann_state=CannState(home=CANN_HOME, version=version))).severity is Severity.OK
+
+
+def test_places_on_one_disk_are_named_once() -> None:
+    machine = Machine(disks={"/build": 2 * GIB, "/cache": 2 * GIB}, shared_disk=True)
+    assert "/build" in CHECKS["disk"](machine).message
+
+
+def test_json_is_machine_readable() -> None:
+    code, text = run(Machine(memory=GIB), as_json=True)
+    document = json.loads(text)
+    assert code == 1 and document["healthy"] is False
+    assert document["counts"] == {"ok": len(CHECKS) - 1, "note": 0, "warning": 0, "error": 1}
+    (bad,) = (row for row in document["findings"] if row["severity"] == "error")
+    assert bad["check"] == "memory" and bad["remedy"]
+
+
+def test_table_shows_brackets_and_remedies() -> None:
+    _, text = run(Machine(problem="[Errno 111] refused"))
+    assert "[Errno 111] refused" in text and "PIP_INDEX_URL" in text and "network" in text
+
+
+def test_checks_run_at_once() -> None:
+    """Every check waits for all the others: one after the other they would never finish."""
+    barrier = threading.Barrier(5)
+
+    def check(machine: object) -> Finding:
+        barrier.wait(timeout=20)
+        return ok("met")
+
+    findings = examine(Machine(), {str(n): check for n in range(5)}, limit=20)
+    assert [f.message for f in findings] == ["met"] * 5
+
+
+def test_a_hanging_check_is_reported_and_holds_nobody_up() -> None:
+    release = threading.Event()
+
+    def hangs(machine: object) -> Finding:
+        release.wait(30)
+        return ok("too late")
+
+    started = time.monotonic()
+    findings = examine(Machine(), {"stuck": hangs, "fine": lambda machine: ok("fine")}, limit=0.5)
+    assert time.monotonic() - started < 5
+    release.set()
+    assert [(f.check, f.severity) for f in findings] == [("stuck", Severity.WARNING), ("fine", Severity.OK)]
+    assert "no answer within 0.5 s" in findings[0].message
+
+
+def test_a_broken_check_is_an_error() -> None:
+    def breaks(machine: object) -> Finding:
+        raise OSError("no such device")
+
+    def names(machine: object) -> Finding:
+        raise SpecError("unknown key 'x'", where="versions.yaml:3", next_command="edit versions.yaml")
+
+    broken, named = examine(Machine(), {"broken": breaks, "named": names})
+    assert broken.severity is Severity.ERROR and "OSError: no such device" in broken.message
+    assert named.severity is Severity.ERROR
+    assert "versions.yaml:3" in named.message and named.remedy == "edit versions.yaml"
+
+
+class Refusing(Runner):
+    """Every command fails with what uv says when a host refuses."""
+
+    def capture(self, argv, *, env=None, timeout=60):  # type: ignore[no-untyped-def]
+        raise CommandFailed(argv, 2, ["error: Failed to fetch", "  at https://user:hunter2@index.invalid/simple"], None)
+
+
+def test_index_credentials_are_not_shown(clean_network: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "https://user:hunter2@index.invalid/simple")
+    problem = HostFacts(ROOT, Refusing(Console(file=io.StringIO()))).index_problem()
+    assert problem is not None and "Failed to fetch" in problem and "hunter2" not in problem
+
+
+def test_cann_version_is_read_from_the_install_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = HostFacts(ROOT, Refusing(Console(file=io.StringIO())))
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "absent"))
+    assert facts.cann() is None
+    record = tmp_path / "x86_64-linux" / "ascend_toolkit_install.info"
+    record.parent.mkdir()
+    record.write_text("package_name=Ascend-cann-toolkit\nversion=8.3.RC1\n")
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
+    assert facts.cann() == CannState(home=tmp_path, version="8.3.RC1")
+
+
+def test_facts_of_the_real_machine_are_plausible() -> None:
+    facts = HostFacts(ROOT, Refusing(Console(file=io.StringIO())))
+    assert facts.memory > GIB // 2
+    assert all(facts.free(path) > 0 for path in facts.places)
+    assert facts.has_python(f"{facts.python[0]}.{facts.python[1]}")
