@@ -5,6 +5,8 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/accumulate.h>
 
+#include <cstring>
+
 #include "common/checks.h"
 #include "npu/aclnn/operator.h"
 
@@ -27,6 +29,13 @@ at::Tensor as_rows(const at::Tensor& tensor, at::IntArrayRef outer, at::IntArray
   std::vector<int64_t> shape = outer.vec();
   shape.push_back(c10::multiply_integers(inner));
   return tensor.view(shape);
+}
+
+// The value that has been converted already: fill_ itself refuses what does not fit (-128.9 for int8).
+at::Scalar scalar_of(at::ScalarType dtype, int64_t bits) {
+  at::Tensor value = at::empty({}, at::TensorOptions(dtype).device(at::kCPU));
+  std::memcpy(value.mutable_data_ptr(), &bits, value.itemsize());
+  return value.item();
 }
 
 void run_jagged_to_padded_dense(const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,
@@ -57,7 +66,7 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   const c10::DeviceGuard guard(values.device());
   at::Tensor dense = at::empty(shape, values.options());
   if (dense.numel() == 0) return dense;
-  if (values.numel() == 0) return dense.fill_(padding_value);
+  if (values.numel() == 0) return dense.fill_(scalar_of(values.scalar_type(), padding));
 
   const at::IntArrayRef sizes(shape);
   const size_t outer = 1 + offsets.size();

@@ -1,0 +1,46 @@
+"""Plugin tests run where torch_npu can be imported: in the npu image, or with the twin on LD_LIBRARY_PATH."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "twin: needs the twin's runtime")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.twin)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plugin() -> None:
+    import torch_npu  # noqa: F401
+
+    import gr_ops
+
+    gr_ops.load()
+    assert gr_ops.npu_loaded()
+
+
+@pytest.fixture
+def fresh_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a script in a process of its own: variables are read once, and an asynchronous error is final."""
+
+    def run(
+        script: str, command: tuple[str, ...] = (sys.executable, "-c"), **variables: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
+        for name, value in variables.items():
+            if value is None:
+                environment.pop(name, None)
+        return subprocess.run(
+            [*command, textwrap.dedent(script)], env=environment, capture_output=True, text=True, timeout=300
+        )
+
+    return run
