@@ -1,0 +1,53 @@
+"""Compiles the simulated cores and the test kernels once, with the undefined-behaviour sanitizer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+TWIN = HERE.parent.parent
+ENGINE = TWIN / "opbuild" / "engine"
+FLAGS = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+SOURCES = [ENGINE / f"{name}.cpp" for name in ("core", "memory", "scheduler", "gm_history", "keys")]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    text: str
+
+
+@pytest.fixture(scope="session")
+def run_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome]:
+    compiler = shutil.which("g++")
+    assert compiler is not None, "the kernel tests need g++"
+    build = tmp_path_factory.mktemp("ascendc")
+
+    def compile_one(source: Path) -> str:
+        target = build / f"{source.stem}.o"
+        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{ENGINE}", "-c", str(source), "-o", str(target)]
+        subprocess.run(command, check=True)
+        return str(target)
+
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(compile_one, [*SOURCES, HERE / "run_case.cpp"]))
+    program = build / "run_case"
+    subprocess.run([compiler, *FLAGS, *objects, "-o", str(program)], check=True)
+
+    def run(
+        name: str, *, blocks: int = 1, cores: int = 40, elements: int = 640, batch: bool = True, seed: int | None = None,
+        check: str = "full",
+    ) -> Outcome:
+        environment = {"TWIN_CHECK": check, **({} if seed is None else {"TWIN_SEED": str(seed)})}
+        command = [str(program), name, str(blocks), str(cores), str(elements), "1" if batch else "0"]
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+        return Outcome(result.returncode, result.stdout + result.stderr)
+
+    return run

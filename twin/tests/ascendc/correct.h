@@ -1,0 +1,114 @@
+// Kernels that must pass under every seed and core count.
+#pragma once
+#include "kernels.h"
+
+namespace cases {
+
+inline void AddOneQueued(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TQue<TPosition::VECIN, 1> in;
+    TQue<TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(in, 2, TILE * sizeof(float));
+    pipe.InitBuffer(out, 2, TILE * sizeof(float));
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        LocalTensor<float> x = in.AllocTensor<float>();
+        DataCopyPad(x, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        in.EnQue(x);
+        x = in.DeQue<float>();
+        LocalTensor<float> y = out.AllocTensor<float>();
+        Adds(y, x, 1.0f, static_cast<int32_t>(n));
+        in.FreeTensor(x);
+        out.EnQue(y);
+        y = out.DeQue<float>();
+        DataCopyPad(s.y[at], y, burst);
+        out.FreeTensor(y);
+    }
+}
+
+// The same with flags of its own and one buffer.
+inline void AddOneFlags(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, TILE * sizeof(float));
+    LocalTensor<float> t = buffer.Get<float>();
+    const auto loaded = pipe.AllocEventID<HardEvent::MTE2_V>();
+    const auto computed = pipe.AllocEventID<HardEvent::V_MTE3>();
+    const auto stored = pipe.AllocEventID<HardEvent::MTE3_MTE2>();
+    SetFlag<HardEvent::MTE3_MTE2>(stored);
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        WaitFlag<HardEvent::MTE3_MTE2>(stored);
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(true, 0, 0, 0));
+        SetFlag<HardEvent::MTE2_V>(loaded);
+        WaitFlag<HardEvent::MTE2_V>(loaded);
+        Adds(t, t, 1.0f, static_cast<int32_t>(n));
+        SetFlag<HardEvent::V_MTE3>(computed);
+        WaitFlag<HardEvent::V_MTE3>(computed);
+        DataCopyPad(s.y[at], t, burst);
+        SetFlag<HardEvent::MTE3_MTE2>(stored);
+    }
+    WaitFlag<HardEvent::MTE3_MTE2>(stored);
+    pipe.ReleaseEventID<HardEvent::MTE2_V>(loaded);
+    pipe.ReleaseEventID<HardEvent::V_MTE3>(computed);
+    pipe.ReleaseEventID<HardEvent::MTE3_MTE2>(stored);
+}
+
+// Element by element on the scalar unit.
+inline void AddOneScalar(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, TILE * sizeof(float));
+    LocalTensor<float> t = buffer.Get<float>();
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        const auto load = pipe.FetchEventID<HardEvent::MTE2_S>();
+        SetFlag<HardEvent::MTE2_S>(load);
+        WaitFlag<HardEvent::MTE2_S>(load);
+        for (uint32_t i = 0; i < n; ++i) {
+            t.SetValue(i, t.GetValue(i) + 1.0f);
+        }
+        const auto store = pipe.FetchEventID<HardEvent::S_MTE3>();
+        SetFlag<HardEvent::S_MTE3>(store);
+        WaitFlag<HardEvent::S_MTE3>(store);
+        DataCopyPad(s.y[at], t, burst);
+        PipeBarrier<PIPE_ALL>();
+    }
+}
+
+// Every block writes a token to the workspace, all meet, every block adds the token of its neighbour (1.0).
+inline void AddNeighboursToken(const Arguments &a)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    const Share s = ShareOf(a);
+    const uint64_t blocks = static_cast<uint64_t>(GetBlockNum());
+    GlobalTensor<float> tokens = Floats(GetUserWorkspace(a.workspace), blocks * 8);
+    {
+        TPipe pipe;
+        TBuf<TPosition::VECCALC> buffer;
+        pipe.InitBuffer(buffer, 2 * 32);
+        LocalTensor<float> token = buffer.Get<float>();
+        Duplicate(token, 1.0f, 8);
+        PipeBarrier<PIPE_ALL>();
+        DataCopy(tokens[static_cast<uint64_t>(GetBlockIdx()) * 8], token, 8);
+        PipeBarrier<PIPE_ALL>();
+        SyncAll();
+        const uint64_t neighbour = (static_cast<uint64_t>(GetBlockIdx()) + 1) % blocks;
+        DataCopy(token[8], tokens[neighbour * 8], 8);
+        PipeBarrier<PIPE_ALL>();
+        ASSERT(token.GetValue(8) == 1.0f);
+    }
+    AddOneQueued(a);
+}
+
+}
