@@ -14,6 +14,7 @@ using namespace twin::opapi;
 UNARY(aclnnRelu, at::relu)
 UNARY(aclnnGelu, at::gelu)
 UNARY(aclnnSigmoid, at::sigmoid)
+UNARY(aclnnLogSigmoid, at::log_sigmoid)
 UNARY(aclnnSilu, at::silu)
 UNARY(aclnnTanh, at::tanh)
 UNARY(aclnnHardswish, at::hardswish)

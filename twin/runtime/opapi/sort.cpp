@@ -73,6 +73,9 @@ ACLNN(aclnnUniqueDim, (In, self), (bool, sorted), (bool, returnInverse), (int64_
 
 ACLNN(aclnnNonzero, (In, self), (SizedOut, out)) { out = at::nonzero(self); }
 
+// Not in the specification's list: torch_npu turns boolean indices into lists of places with it, one row per dimension.
+ACLNN(aclnnNonzeroV2, (In, self), (SizedOut, out)) { out = at::nonzero(self).t(); }
+
 ACLNN(aclnnMaskedSelect, (In, self), (In, mask), (SizedOut, out))
 {
     out = at::masked_select(self, mask.to(at::kBool));

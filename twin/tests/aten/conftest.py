@@ -1,0 +1,63 @@
+"""Programs under test run in processes of their own: the loader reads LD_LIBRARY_PATH only at process start, and
+after one asynchronous error the rest of a process is not trustworthy (spec ascend-runtime 3.2)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+MODES = ("override", "aclnn")
+
+
+class Program:
+    """Runs one of programs/*.py on the twin; its last line of output is a JSON document."""
+
+    def __init__(self, library_dir: str) -> None:
+        self.library_dir = library_dir
+
+    def process(
+        self, name: str, *arguments: str, mode: str = "override", **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        libraries = [self.library_dir, os.environ.get("LD_LIBRARY_PATH", "")]
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
+            "TWIN_ATEN": mode,
+            "OMP_NUM_THREADS": "1",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
+            **env,
+        }
+        command = [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+    def __call__(self, name: str, *arguments: str, mode: str = "override", **env: str) -> Any:
+        done = self.process(name, *arguments, mode=mode, **env)
+        assert done.returncode == 0, f"{name} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def library_dir() -> str:
+    home = os.environ.get("ASCEND_HOME_PATH")
+    directory = os.environ.get("TWIN_LIB64") or (f"{home}/lib64" if home else "")
+    assert directory and Path(directory, "libopapi.so").is_file(), (
+        "the twin is not built: set TWIN_LIB64 to the folder with its libraries"
+    )
+    return directory
+
+
+@pytest.fixture(scope="session")
+def twin_lib64() -> str:
+    return library_dir()
+
+
+@pytest.fixture(scope="session")
+def program(twin_lib64: str) -> Callable[..., Any]:
+    return Program(twin_lib64)

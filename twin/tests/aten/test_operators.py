@@ -1,0 +1,33 @@
+"""Operators on the twin against PyTorch on the CPU: values, gradients, device of the results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "programs"))
+from operators import OPERATORS, OVERRIDE_ONLY  # noqa: E402
+
+pytestmark = pytest.mark.twin
+
+
+@pytest.fixture(scope="module")
+def outcomes(program: Callable[..., Any]) -> dict[str, dict[str, str]]:
+    return {
+        "override": program("operators", mode="override"),
+        "aclnn": program("operators", *OPERATORS, mode="aclnn"),
+    }
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, *OVERRIDE_ONLY])
+def test_override_equals_cpu(outcomes: dict[str, dict[str, str]], name: str) -> None:
+    assert outcomes["override"][name] == ""
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_aclnn_equals_cpu(outcomes: dict[str, dict[str, str]], name: str) -> None:
+    assert outcomes["aclnn"][name] == ""
