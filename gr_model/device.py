@@ -29,8 +29,8 @@ def open_device(name: str) -> torch.device:
             raise DeviceError("device npu needs torch_npu, which is not installed; use the npu image")
         try:
             importlib.import_module("torch_npu")
-        except (ImportError, OSError, RuntimeError) as error:
-            raise DeviceError(f"torch_npu does not load ({error}); is LD_LIBRARY_PATH set to CANN or the twin?") from error
+        except Exception as error:  # torch_npu raises a bare Exception when CANN is not where the environment says
+            raise DeviceError(f"torch_npu does not load ({error}); are CANN's or the twin's variables set?") from error
     if kind != "cpu":
         count = getattr(torch, kind).device_count()
         if int(index or 0) >= count:

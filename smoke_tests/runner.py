@@ -39,7 +39,7 @@ def run_check(check: Check, arguments: Sequence[str], scratch: Path) -> Result:
     result_file.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "smoke_tests", *arguments, "--worker", check.name, "--result", str(result_file)]
     # Threads that wait must not take the core from those that work: two cores also carry the twin's device threads.
-    environment = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONWARNINGS": "default", **os.environ}
+    environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
     begin = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)

@@ -45,7 +45,11 @@ def torchrec_faults(context: Context) -> list[str]:
 
 def _import(what: str, code: str, environment: dict[str, str]) -> list[str]:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
-    return [] if done.returncode == 0 else [f"{what}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"]
+    if done.returncode == 0:
+        return []
+    lines = done.stderr.strip().splitlines() or ["no message"]
+    raised = [line for line in lines if "Error" in line or "Exception" in line]
+    return [f"{what}: exit code {done.returncode}: {(raised or lines)[-1]}"]
 
 
 def _npu(context: Context) -> bool:

@@ -1,0 +1,52 @@
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("elftools", reason="pyelftools is in the images")
+from smoke_tests.checks import elf  # noqa: E402
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> Path:
+    """liba.so needs libb.so, which lies in another folder."""
+    assert shutil.which("cc"), "the images have a C compiler"
+    (tmp_path / "b").mkdir()
+    source = tmp_path / "x.c"
+    source.write_text("int x;")
+    build = ["cc", "-shared", "-fPIC", str(source)]
+    subprocess.run([*build, "-o", str(tmp_path / "b/libb.so"), "-Wl,-soname,libb.so"], check=True)
+    subprocess.run([*build, "-o", str(tmp_path / "liba.so"), "-Wl,--no-as-needed", f"-L{tmp_path}/b", "-lb"], check=True)
+    subprocess.run(
+        [*build, "-o", str(tmp_path / "libc_.so"), "-Wl,--no-as-needed,-rpath,$ORIGIN/b", f"-L{tmp_path}/b", "-lb"], check=True
+    )
+    (tmp_path / "script.so").write_text("INPUT(libb.so)")
+    return tmp_path
+
+
+def test_missing_library_is_named(libraries):
+    objects = list(elf.shared_objects(libraries))
+    assert sorted(o.path.name for o in objects) == ["liba.so", "libb.so", "libc_.so"]
+    system = elf.system_directories()
+    faults, left = elf.unresolved(objects, system, ())
+    assert faults == [f"{libraries}/liba.so: libb.so is not found"] and left == set()
+    assert elf.unresolved(objects, system, {"libb.so": "host"}) == ([], {"libb.so"})
+    assert elf.unresolved(objects, [libraries / "b", *system], ()) == ([], set())
+
+
+def test_library_that_an_import_has_loaded(libraries):
+    lib = libraries / "torch" / "lib"
+    lib.mkdir(parents=True)
+    shutil.move(libraries / "b/libb.so", lib)
+    faults, _ = elf.unresolved(elf.shared_objects(libraries), elf.system_directories(), ())
+    assert faults == []
+
+
+def test_library_of_another_machine(libraries):
+    path = libraries / "b/libb.so"
+    data = bytearray(path.read_bytes())
+    data[18:20] = (183 if data[18] == 62 else 62).to_bytes(2, "little")  # e_machine: aarch64 and x86_64 swapped
+    path.write_bytes(data)
+    faults, _ = elf.unresolved([elf.read(libraries / "libc_.so")], elf.system_directories(), ())
+    assert len(faults) == 1 and "libb.so is found for" in faults[0]

@@ -1,0 +1,42 @@
+from smoke_tests.checks.versions import differences, expected_versions
+
+LOCK = {
+    "packages": [
+        {"name": "torch", "version": "2.6.0", "variant": "plain"},
+        {"name": "torch", "version": "2.6.0+cpu", "variant": "cpu"},
+        {"name": "nvidia-nccl-cu12", "version": "2.21.5"},
+        {"name": "torchrec", "version": "1.1.0", "installed": False},
+        {"name": "typing_extensions", "version": "4.16.0"},
+    ]
+}
+MANIFEST = {"files": {"torchrec": {"torchrec-1.1.0+npu-py311-none-any.whl": "ab"}, "twin": {"lib64/libhccl.so": "cd"}}}
+RIGHT = {
+    "torch": ["2.6.0"], "nvidia-nccl-cu12": ["2.21.5"], "torchrec": ["1.1.0+npu"], "typing-extensions": ["4.16.0"],
+}  # fmt: skip
+
+
+def test_what_is_right():
+    expected = expected_versions(LOCK, MANIFEST)
+    assert differences(expected, RIGHT) == []
+    # Of the +cpu build there are no CUDA libraries.
+    cpu = {**RIGHT, "torch": ["2.6.0+cpu"]}
+    del cpu["nvidia-nccl-cu12"]
+    assert differences(expected, cpu) == []
+    assert differences(expected, {**RIGHT, "pip": ["26"]}) == []
+
+
+def test_each_difference_is_named():
+    found = {**RIGHT, "torch": ["2.5.0"], "torchrec": ["1.1.0"], "fbgemm-gpu": ["1.9.0"], "nvidia-nccl-cu12": ["1", "2"]}
+    del found["typing-extensions"]
+    assert differences(expected_versions(LOCK, MANIFEST), found) == [
+        "fbgemm-gpu 1.9.0 is installed but not locked",
+        "nvidia-nccl-cu12 is installed 2 times: 1, 2",
+        "torch is 2.5.0, locked is 2.6.0 or 2.6.0+cpu",
+        "torchrec is 1.1.0, locked is 1.1.0+npu",
+        "typing-extensions 4.16.0 is locked but not installed",
+    ]
+
+
+def test_missing_cuda_library_of_the_plain_build():
+    found = {name: value for name, value in RIGHT.items() if name != "nvidia-nccl-cu12"}
+    assert differences(expected_versions(LOCK, MANIFEST), found) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
