@@ -63,7 +63,8 @@ CASES = {
     "unknown platform": ("      cann: {base", "      cannn: {base", "cannn:", "valid: cann, twin"),
     "key given twice": ("  glibc:", "  before: 2026-01-01\n  glibc:", "  before: 2026-01-01", "twice"),
     "python 3.12 with torch_npu": (
-        'supported: ["3.10", "3.11"]', 'supported: ["3.10", "3.11", "3.12"]', "supported: [", "no build for Python 3.12",
+        'supported: ["3.10", "3.11"]', 'supported: ["3.10", "3.11", "3.12"]',
+        "supported: [", "no build for Python 3.12",
     ),
     "platform cann without base": (
         "cann: {base: cann-8.3.rc1-910b, cann: 8.3.RC1}", "cann: {cann: 8.3.RC1}", "cann: {cann:", "cann needs a base",
