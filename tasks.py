@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -25,12 +26,18 @@ def _call(function: Callable[[], Any]) -> Any:
     """Shows an expected error as text with its exit code; anything else keeps its traceback."""
     from grstack.errors import GrstackError
 
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         return function()
     except GrstackError as error:
         raise Exit(f"error: {error}", code=error.exit_code) from None
     except KeyboardInterrupt:
         raise Exit("interrupted; the same command again continues", code=130) from None
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM ends a command as Ctrl-C does: its containers and processes go with it."""
+    raise KeyboardInterrupt
 
 
 def _choices(**given: str) -> Any:

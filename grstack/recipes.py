@@ -35,6 +35,7 @@ class Recipe(BaseModel):
                 "name": f"{self.name}/{operator}",
                 "foreach": None,
                 "operator": operator,
+                "summary": fill((self.summary,))[0],
                 "inputs": fill(self.inputs),
                 "outputs": fill(self.outputs),
             }

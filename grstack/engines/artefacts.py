@@ -59,11 +59,12 @@ class Artefacts:
 def stage_sources(root: Path, recipe: Recipe, into: Path) -> Path:
     """A copy of exactly the files that a recipe declares: what it does not declare it cannot read."""
     shutil.rmtree(into, ignore_errors=True)
-    for path in (f"recipes/{recipe.folder}", *recipe.inputs):
+    for path in dict.fromkeys((f"recipes/{recipe.folder}", *recipe.inputs)):
         source, destination = root / path, into / path
         destination.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, destination, ignore=shutil.ignore_patterns(*keys.IGNORED, "*.pyc"))
+            ignored = shutil.ignore_patterns(*keys.IGNORED, "*.pyc")
+            shutil.copytree(source, destination, ignore=ignored, dirs_exist_ok=True)
         elif source.exists():
             shutil.copy2(source, destination)
         else:

@@ -1,0 +1,67 @@
+"""Which docker client is used, and the argument lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grstack.engines import docker_cli
+from grstack.errors import EngineError
+
+
+def client(folder: Path, version: str, buildx: bool) -> Path:
+    folder.mkdir()
+    path = folder / "docker"
+    ok = "exit 0" if buildx else "exit 1"
+    path.write_text(f'#!/bin/sh\ncase "$1" in buildx) {ok};; *) echo "Docker version {version}, build x";; esac\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_a_new_client_without_buildx_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client(tmp_path / "new", "28.2.2", buildx=False)
+    old = client(tmp_path / "old", "20.10.24+dfsg1", buildx=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}/new:{tmp_path}/old:/usr/bin:/bin")
+    assert docker_cli.find_client() == old
+
+
+def test_a_new_client_with_buildx_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = client(tmp_path / "new", "28.2.2", buildx=True)
+    client(tmp_path / "old", "20.10.24", buildx=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}/new:{tmp_path}/old:/bin")
+    assert docker_cli.find_client() == new
+
+
+def test_no_usable_client_says_what_was_found_and_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client(tmp_path / "new", "28.2.2", buildx=False)
+    monkeypatch.setattr(docker_cli, "clients", lambda: [tmp_path / "new/docker"])
+    with pytest.raises(EngineError, match=r"28, without buildx") as error:
+        docker_cli.find_client()
+    assert "docker.io" in error.value.next_command
+
+
+def test_build_arguments_carry_no_secret_content(tmp_path: Path) -> None:
+    argv = docker_cli.build_argv(
+        Path("docker"),
+        dockerfile=tmp_path / "Dockerfile",
+        context=tmp_path,
+        tag="t",
+        args={"BASE": "b"},
+        labels={"k": "v"},
+        secrets={"ca": tmp_path / "ca.crt"},
+    )
+    assert f"--secret=id=ca,src={tmp_path}/ca.crt" in argv and argv[-1] == str(tmp_path)
+    assert "--network=host" in argv and "--build-arg=BASE=b" in argv
+
+
+def test_mounts_are_read_only_unless_said_otherwise() -> None:
+    argv = docker_cli.run_argv(
+        Path("docker"),
+        image="i",
+        argv=["true"],
+        volumes=[(Path("/a b"), "/a", False), (Path("/c"), "/c", True)],
+        env={},
+        network="none",
+    )
+    assert "--volume=/a b:/a:ro" in argv and "--volume=/c:/c" in argv and "--network=none" in argv

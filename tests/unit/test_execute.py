@@ -1,0 +1,106 @@
+"""Carrying out a plan on the fake engine: what is kept, what a failure and an interruption leave."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grstack.engines import Inputs
+from grstack.engines.fake import FakeEngine
+from grstack.errors import DiskFull, Interrupted, StepError
+from grstack.execute import build_lock, execute
+from grstack.paths import Paths
+from grstack.plan import Plan, Step, make_plan
+from grstack.report import BuildReport
+from tests.project import make_lock, make_project
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    return Paths(root=make_project(tmp_path / "a place with spaces"), cache=tmp_path / "cache")
+
+
+def plan_of(paths: Paths) -> Plan:
+    return make_plan(
+        paths.root, lock=make_lock(), platform="twin", base="bootstrap:x", build="plain", operators=("one", "two")
+    )
+
+
+def run(paths: Paths, engine: FakeEngine, until: str = "image") -> BuildReport:
+    console = Console(quiet=True)
+    return execute(plan_of(paths), engine, paths, lambda: Inputs(), console, until=until)
+
+
+def test_everything_is_built_once(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    assert engine.history[0] == "base" and engine.history[-1] == "image"
+    engine.history.clear()
+    report = run(paths, engine)
+    assert engine.history == []
+    assert {step.status for step in report.steps} == {"kept"}
+
+
+def test_one_operator_changed_rebuilds_it_and_the_image(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    engine.history.clear()
+    (paths.root / "kernels/operators/two/op_kernel/two.cpp").write_text("// two, better\n")
+    run(paths, engine)
+    assert engine.history == ["operators/two", "image"]
+
+
+def test_until_builds_only_what_is_asked_for(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine, until="operators")
+    assert "operators/one" in engine.history and "torchrec" not in engine.history and "image" not in engine.history
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (KeyboardInterrupt(), Interrupted),
+        (OSError(errno.ENOSPC, "No space left on device"), DiskFull),
+        (StepError("it broke"), StepError),
+    ],
+)
+def test_a_stopped_build_continues_where_it_stopped(
+    paths: Paths, error: BaseException, expected: type[Exception]
+) -> None:
+    def fail(step: Step) -> BaseException | None:
+        return error if step.name == "torchrec" else None
+
+    engine = FakeEngine(fail=fail)
+    with pytest.raises(expected):
+        run(paths, engine)
+    done = set(engine.built)
+    assert "torchrec" not in done and "image" not in done
+    engine.fail = lambda step: None
+    engine.history.clear()
+    run(paths, engine)
+    assert not done & set(engine.history)
+    assert engine.history[-1] == "image"
+
+
+def test_a_second_build_waits_and_says_so(paths: Paths) -> None:
+    from grstack.errors import Busy
+
+    console = Console(record=True, width=120, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115
+    with build_lock(paths, Console(quiet=True)), pytest.raises(Busy), build_lock(paths, console, patience=0.1):
+        raise AssertionError("two builds at once")
+    assert "another build runs" in console.export_text()
+
+
+def test_the_report_is_complete_and_replaces_the_old_one_at_once(paths: Paths) -> None:
+    import json
+
+    report = run(paths, FakeEngine())
+    target = paths.build / "build-report.json"
+    report.write(target)
+    content = json.loads(target.read_text())
+    assert content["emulated"] is True
+    assert [step["name"] for step in content["steps"]][-1] == "image"
+    assert not list(paths.build.glob("*.tmp"))

@@ -1,0 +1,96 @@
+"""Plans: what a change rebuilds, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grstack.errors import SpecError
+from grstack.plan import Kind, Plan, make_plan
+from tests.project import make_lock, make_project
+
+
+def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookworm", build: str = "plain") -> Plan:
+    return make_plan(
+        root,
+        lock=make_lock(),
+        platform=platform,
+        base=base,
+        build=build,
+        operators=("one", "two"),  # type: ignore[arg-type]
+    )
+
+
+def changed(before: Plan, after: Plan) -> set[str]:
+    keys = {step.name: step.key for step in before.steps}
+    return {step.name for step in after.steps if keys.get(step.name) != step.key}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_project(tmp_path)
+
+
+def test_order_follows_needs(root: Path) -> None:
+    plan = plan_of(root)
+    names = [step.name for step in plan.steps]
+    assert names.index("twin") < names.index("operators/one")
+    assert names[-1] == "image" and plan.image.kind is Kind.IMAGE
+    for step in plan.steps:
+        assert all(names.index(need) < names.index(step.name) for need in step.needs)
+
+
+def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
+    assert plan_of(root) == plan_of(root)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "image"}),
+        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "image"}),
+        ("recipes/torchrec/build.sh", {"torchrec", "image"}),
+        ("gr_model/__init__.py", {"image"}),
+        ("docker/npu/Dockerfile", {"image"}),
+        ("docker/base/packages.txt", {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "image"}),
+    ],
+)  # fmt: skip
+def test_a_change_rebuilds_what_depends_on_it_and_nothing_else(root: Path, path: str, expected: set[str]) -> None:
+    before = plan_of(root)
+    (root / path).write_text("changed\n")
+    assert changed(before, plan_of(root)) == expected
+
+
+def test_a_mode_change_counts_and_caches_do_not(root: Path) -> None:
+    before = plan_of(root)
+    cache = root / "gr_model/__pycache__"
+    cache.mkdir()
+    (cache / "x.pyc").write_text("x")
+    assert not changed(before, plan_of(root))
+    (root / "recipes/twin/build.sh").chmod(0o755)
+    assert "twin" in changed(before, plan_of(root))
+
+
+def test_the_build_of_torch_and_the_base_are_part_of_the_key(root: Path) -> None:
+    assert "wheels" in changed(plan_of(root), plan_of(root, build="cpu"))
+    assert "base" in changed(plan_of(root), plan_of(root, base="debian@sha256:" + "0" * 64))
+
+
+def test_platform_cann_has_no_twin(root: Path) -> None:
+    names = {step.name for step in plan_of(root, platform="cann").steps}
+    assert "twin" not in names and "operators/one" in names
+
+
+def test_recipes_in_a_circle_are_refused(root: Path) -> None:
+    file = root / "recipes/twin/recipe.yaml"
+    file.write_text(file.read_text() + "needs: [operators]\n")
+    with pytest.raises(SpecError, match="circle"):
+        plan_of(root)
+
+
+def test_an_unknown_recipe_field_names_the_file(root: Path) -> None:
+    file = root / "recipes/twin/recipe.yaml"
+    file.write_text(file.read_text() + "colour: red\n")
+    with pytest.raises(SpecError, match="colour"):
+        plan_of(root)
