@@ -53,7 +53,10 @@ def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
         ("recipes/torchrec/build.sh", {"torchrec", "image"}),
         ("gr_model/__init__.py", {"image"}),
         ("docker/npu/Dockerfile", {"image"}),
-        ("docker/base/packages.txt", {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "image"}),
+        (
+            "docker/base/packages.txt",
+            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "image"},
+        ),
     ],
 )  # fmt: skip
 def test_a_change_rebuilds_what_depends_on_it_and_nothing_else(root: Path, path: str, expected: set[str]) -> None:
