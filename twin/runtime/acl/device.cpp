@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "default_device.h"
 #include "failure.h"
 #include "process.h"
 #include "settings.h"
@@ -43,10 +44,10 @@ aclError RequireDevice(const char *function, int32_t *device)
     if (const aclError error = RefuseForkedChild(function); error != ACL_SUCCESS) {
         return error;
     }
-    if (currentDevice < 0) {
+    *device = currentDevice >= 0 ? currentDevice : DefaultDevice();
+    if (*device < 0) {
         return Fail(ACL_ERROR_RT_CONTEXT_NULL, function, ": this thread has no current device; call aclrtSetDevice");
     }
-    *device = currentDevice;
     return ACL_SUCCESS;
 }
 

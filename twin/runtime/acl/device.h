@@ -16,7 +16,7 @@ int32_t DeviceCount();
 int32_t CurrentDevice();
 void BindThread(int32_t device);
 
-// Writes the thread's device, or fails with "no current context" on behalf of `function`.
+// Writes the thread's device, else the default one (default_device.h), or fails with "no current context" on behalf of `function`.
 aclError RequireDevice(const char *function, int32_t *device);
 aclError CheckDeviceId(const char *function, int32_t device);
 

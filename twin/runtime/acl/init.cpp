@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "default_device.h"
 #include "device.h"
 #include "failure.h"
 #include "log.h"
@@ -66,13 +67,16 @@ aclError InstallAtenOverride(const char *function)
 
 }  // namespace
 
-aclError aclInit(const char *)
+aclError aclInit(const char *configPath)
 {
     const auto &settings = GetSettings();
     if (!settings.faults.empty()) {
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, ": %s", settings.faults.c_str());
     }
     if (const aclError error = RefuseForkedChild(__func__); error != ACL_SUCCESS) {
+        return error;
+    }
+    if (const aclError error = ReadDefaultDevice(__func__, configPath); error != ACL_SUCCESS) {
         return error;
     }
     {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import Scenario
 
@@ -30,6 +32,26 @@ def test_the_current_device_belongs_to_the_thread(scenario: Scenario) -> None:
         assert fresh == [NO_CONTEXT, 1]
         refused(NO_CONTEXT, "aclrtSetCurrentContext", ctypes.byref(number))
     """)
+
+
+def test_the_configuration_file_names_a_default_device(scenario: Scenario, tmp_path: Path) -> None:
+    config = tmp_path / "acl.json"
+    config.write_text('{"dump":{"dump_scene":"lite_exception"}, "defaultDevice":{"default_device":"1"}}')
+    scenario(
+        f"""
+        from acl import *
+        refused(100003, "aclInit", b"{tmp_path}/missing.json")
+        call("aclInit", b"{config}")
+        refused(NO_CONTEXT, "aclrtGetDevice", ctypes.byref(ctypes.c_int32()))
+        before = memory()
+        malloc(64)
+        assert memory()[0] == before[0] - 64
+        call("aclrtSetDevice", 0)
+        assert memory() == before
+        call("aclrtSetDevice", 1)
+        assert memory()[0] == before[0] - 64
+        """
+    )
 
 
 @pytest.mark.parametrize(

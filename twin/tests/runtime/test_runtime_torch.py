@@ -10,7 +10,6 @@ pytestmark = pytest.mark.twin
 BASICS = """
 import torch, torch_npu
 assert torch.npu.is_available() and torch.npu.device_count() == 2
-torch.zeros(1, device="npu")
 properties = torch.npu.get_device_properties(0)
 assert (properties.name, properties.cube_core_num, properties.vector_core_num) == ("Ascend910B2", 24, 48)
 
