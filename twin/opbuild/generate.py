@@ -97,7 +97,7 @@ namespace kernel_object_{op.snake}_{number} {{
 """
 
 
-def tiling_structs(classes: Sequence[dict]) -> str:
+def tiling_structs(classes: Sequence[dict], default: str) -> str:
     """Plain structs for classes written with the tiling macros; nested ones stand first, aligned to 8 (spec C.6)."""
     nested = {f["type"] for c in classes for f in c["fields"] if f["nested"]}
     text = "#pragma once\n#include <cstdint>\n"
@@ -111,4 +111,4 @@ def tiling_structs(classes: Sequence[dict]) -> str:
             suffix = f"[{f['count']}]" if f["count"] else ""
             text += f"    {f['type']} {f['name']}{suffix};\n"
         text += "};\n"
-    return text
+    return text + f"\nusing TwinDefaultTiling = {default};\n"

@@ -111,9 +111,9 @@ def kernel_objects(build: Build, op: Operator, tiling: list[dict], first: int) -
     tiling_flags: list[str] = []
     if own:
         tiling_header = generated / f"{op.snake}_tiling_data.h"
-        tiling_header.write_text(generate.tiling_structs(tiling))
         default = next((c for c in own if c["operator"] == op.type), own[0])
-        tiling_flags = [f'-DTWIN_TILING_HEADER="{tiling_header}"', f"-DTWIN_TILING_DEFAULT={default['name']}"]
+        tiling_header.write_text(generate.tiling_structs(tiling, default["name"]))
+        tiling_flags = [f'-DTWIN_TILING_HEADER="{tiling_header}"']
     columns = [op.column_macros(c) for c in range(op.columns)]
 
     def flags(macros: dict[str, str]) -> list[str]:

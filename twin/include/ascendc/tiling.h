@@ -1,5 +1,5 @@
 // Access to tiling data and tiling keys from the kernel (A.3). The builder defines, per compiled object:
-// TWIN_OBJECT (its number), and TWIN_TILING_DEFAULT when the host registered a tiling class for this operator.
+// TWIN_OBJECT (its number), and a header with TwinDefaultTiling when the host registered a tiling class by macros.
 #pragma once
 #include "ascendc/core.h"
 
@@ -59,9 +59,6 @@ bool TilingKeyIs()
 #define REGISTER_TILING_DEFAULT(Struct) using TwinDefaultTiling = Struct
 #define REGISTER_TILING_FOR_TILINGKEY(expression, Struct)                       \
     static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")
-#ifdef TWIN_TILING_DEFAULT
-using TwinDefaultTiling = TWIN_TILING_DEFAULT;
-#endif
 #define GET_TILING_DATA(name, tiling) const auto name = ::twin::LoadTiling<TwinDefaultTiling>(tiling)
 #define GET_TILING_DATA_WITH_STRUCT(Struct, name, tiling) const auto name = ::twin::LoadTiling<Struct>(tiling)
 #define GET_TILING_DATA_MEMBER(Struct, member, variable, tiling) \

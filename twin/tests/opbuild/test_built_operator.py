@@ -1,0 +1,105 @@
+"""An operator that the builder has never seen: macro tiling data, an optional input, two types, two tiling keys."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "kernels/operators/common/tests"))
+LIB64 = os.environ.get("TWIN_LIB64") or (
+    os.environ["ASCEND_HOME_PATH"] + "/lib64" if "ASCEND_HOME_PATH" in os.environ else None
+)
+
+pytestmark = [pytest.mark.twin, pytest.mark.skipif(LIB64 is None, reason="needs the built twin: set TWIN_LIB64")]
+
+
+def acl_include() -> Path:
+    import importlib.util
+
+    spec = importlib.util.find_spec("torch_npu")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "include/third_party/acl/inc"
+
+
+@pytest.fixture(scope="module")
+def vendor(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("opbuild")
+    home = folder / "home"
+    home.mkdir()
+    (home / "lib64").symlink_to(str(LIB64))
+    (home / "version.info").write_text("Version=8.3.RC1\n")
+    command = [sys.executable, str(ROOT / "twin/opbuild/opbuild.py"), "--op", str(HERE / "scale_rows"), "--out", str(folder)]
+    command += ["--vendor", "test", "--soc", "ascend910b,ascend310p", "--ascend-home", str(home)]
+    subprocess.run([*command, "--include", str(acl_include())], check=True)
+    return folder / "packages/vendors/test"
+
+
+@pytest.fixture(scope="module")
+def call(vendor):
+    import aclnn_host
+
+    host = aclnn_host.Host(Path(str(LIB64)))
+    library = vendor / "op_api/lib/libcust_opapi.so"
+    return lambda x, bias, factor, y: host.call(library, "ScaleRows", x, bias, factor, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_tiling_data_of_macros_reaches_the_kernel(call, dtype, with_bias):
+    x = np.arange(21, dtype=dtype).reshape(3, 7)
+    bias = np.arange(7, dtype=dtype) if with_bias else None
+    y = np.empty_like(x)
+    call(x, bias, ctypes.c_double(0.5), y)
+    assert (y == x * np.array(0.5, dtype) + (0 if bias is None else bias)).all()
+
+
+def test_unknown_tiling_key(call):
+    with pytest.raises(RuntimeError, match="561003.*tiling key 5"):
+        call(np.ones((2, 5), np.float32), None, ctypes.c_double(1), np.ones((2, 5), np.float32))
+
+
+def test_failed_tiling(call):
+    with pytest.raises(RuntimeError, match="561002"):
+        call(np.ones(5, np.float32), None, ctypes.c_double(1), np.ones(5, np.float32))
+
+
+def test_strided_input_without_auto_contiguous(call):
+    with pytest.raises(RuntimeError, match="161002.*x must be contiguous"):
+        call(np.ones((2, 8), np.float32)[:, ::2], None, ctypes.c_double(1), np.ones((2, 4), np.float32))
+
+
+def test_a_trap_reaches_synchronise_with_its_text(call):
+    # bias is shorter than a row: the kernel reads past it.
+    with pytest.raises(RuntimeError, match=r"507015: .*ScaleRows block \d call DataCopyPad: \[E-17\]"):
+        call(np.ones((2, 8), np.float32), np.ones(3, np.float32), ctypes.c_double(1), np.ones((2, 8), np.float32))
+
+
+def test_vendor_tree(vendor):
+    assert (vendor / "version.info").read_text() == "custom_opp_compiler_version=twin-8.3.RC1\n"
+    assert "aclnnScaleRowsGetWorkspaceSize(const aclTensor *x, const aclTensor *biasOptional, double factor, " in (
+        vendor / "op_api/include/aclnn_scale_rows.h"
+    ).read_text()
+    tbe = vendor / "op_impl/ai_core/tbe"
+    info = json.loads((tbe / "config/ascend910b/aic-ascend910b-ops-info.json").read_text())
+    assert info["ScaleRows"]["input1"]["name"] == "bias"
+    assert not (tbe / "config/ascend310p").exists()
+    assert (tbe / "op_tiling/liboptiling.so").resolve().name == "libcust_opmaster_rt2.0.so"
+    assert (tbe / "test_impl/dynamic/scale_rows.cpp").is_file()
+
+
+def test_the_library_needs_only_the_runtime(vendor):
+    text = subprocess.run(
+        ["readelf", "-d", str(vendor / "op_api/lib/libcust_opapi.so")], capture_output=True, text=True, check=True
+    ).stdout
+    needed = {line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line}
+    system = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+    assert needed - system == {"libnnopbase.so", "libascendcl.so"}

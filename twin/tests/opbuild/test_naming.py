@@ -1,0 +1,84 @@
+"""Names of C.9, with the specification's own examples."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "opbuild"))
+
+from definition import Attribute, DefinitionError, Operator, Parameter, check  # noqa: E402
+from naming import lower_camel, snake_case  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("op_type", "snake"),
+    [
+        ("AddCustom", "add_custom"),
+        ("JaggedToDense", "jagged_to_dense"),
+        ("AbcAAc", "abc_a_ac"),
+        ("HSTUForward", "hstu_forward"),
+        ("TopK2D", "top_k2_d"),
+    ],
+)
+def test_snake_case(op_type, snake):
+    assert snake_case(op_type) == snake
+
+
+@pytest.mark.parametrize(("name", "camel"), [("x", "x"), ("grad_out", "gradOut"), ("max_lengths", "maxLengths")])
+def test_lower_camel(name, camel):
+    assert lower_camel(name) == camel
+
+
+def parameter(name: str, option: str = "required", types: tuple[int, ...] = (0,), **more) -> Parameter:
+    fields = {"type_list": [], "formats": [2] * len(types), "format_list": [], "value_depend": False}
+    fields |= {"auto_contiguous": False, "follow": ""}
+    return Parameter(name=name, option=option, types=list(types), **{**fields, **more})
+
+
+def operator(**changes) -> Operator:
+    fields = {
+        "type": "FooBar",
+        "inputs": [parameter("grad_out"), parameter("tables", "dynamic"), parameter("bias", "optional")],
+        "outputs": [parameter("y")],
+        "attributes": [Attribute(name="max_len", option="optional", kind="int", has_default=True)],
+        "has_tiling": True,
+        "socs": ["ascend910b"],
+    }
+    return Operator(**{**fields, **changes})
+
+
+def test_c_parameters_follow_the_declaration():
+    assert operator().arguments() == [
+        ("const aclTensor *", "gradOut", "Input"),
+        ("const aclTensorList *", "tables", "Input"),
+        ("const aclTensor *", "biasOptional", "Input"),
+        ("int64_t ", "maxLenOptional", "Attribute"),
+        ("const aclTensor *", "out", "Output"),
+    ]
+
+
+def test_several_outputs_keep_their_names():
+    names = [name for _, name, role in operator(outputs=[parameter("y"), parameter("z")]).arguments() if role == "Output"]
+    assert names == ["yOut", "zOut"]
+
+
+def test_a_sound_definition_passes():
+    check(operator())
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"inputs": [parameter("lambda")]}, "name 'lambda' is not allowed"),
+        ({"inputs": [parameter("x", types=(0, 1))], "outputs": [parameter("y")]}, "y: 1 data types"),
+        ({"inputs": [parameter("w")], "outputs": [parameter("w")]}, "in place"),
+        ({"has_tiling": False}, "no tiling function"),
+        ({"attributes": [Attribute(name="a", option="optional", kind="int", has_default=False)]}, "without a default"),
+    ],
+)
+def test_faults_are_named(changes, fault):
+    with pytest.raises(DefinitionError, match=fault):
+        check(operator(**changes))
