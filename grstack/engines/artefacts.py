@@ -11,7 +11,6 @@ from grstack import keys
 from grstack.errors import StepError
 from grstack.paths import Paths
 from grstack.plan import Step
-from grstack.recipes import Recipe
 
 MANIFEST = "manifest.json"
 
@@ -56,22 +55,30 @@ class Artefacts:
         out.rename(final)
 
 
-def stage_sources(root: Path, recipe: Recipe, into: Path) -> Path:
-    """A copy of exactly the files that a recipe declares: what it does not declare it cannot read."""
+def stage_sources(root: Path, step: Step, into: Path) -> Path:
+    """A copy of exactly the files that a recipe declares: what it does not declare it cannot read.
+
+    Raises where a file was edited since the plan was made: the result would stand under the wrong key.
+    """
+    recipe = step.recipe
+    assert recipe is not None
     shutil.rmtree(into, ignore_errors=True)
+    ignored = shutil.ignore_patterns(*keys.IGNORED, "*.pyc")
+    planned = dict(step.inputs)
     for path in dict.fromkeys((f"recipes/{recipe.folder}", *recipe.inputs)):
         source, destination = root / path, into / path
         destination.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            ignored = shutil.ignore_patterns(*keys.IGNORED, "*.pyc")
             shutil.copytree(source, destination, ignore=ignored, dirs_exist_ok=True)
         elif source.exists():
             shutil.copy2(source, destination)
         else:
             raise StepError(
-                f"{recipe.name} declares the input '{path}', which does not exist",
+                f"{step.name} declares the input '{path}', which does not exist",
                 where=f"recipes/{recipe.folder}/recipe.yaml",
             )
+        if keys.of_tree(destination) != planned[path]:
+            raise StepError(f"{path} was edited while the build ran", next_command="the same command again")
     return into
 
 

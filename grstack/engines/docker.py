@@ -189,7 +189,7 @@ class DockerEngine:
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
         out = self.artefacts.begin(step)
-        source = stage_sources(self.paths.root, step.recipe, self.paths.scratch / f"{out.name}-source")
+        source = stage_sources(self.paths.root, step, self.paths.scratch / f"{out.name}-source")
         volumes = [(source, "/source", False), (out, "/out", True)]
         volumes += [(p, f"/wheels/{n}", False) for n, p in needed_wheels(step, inputs).items()]
         for need in plan.needed_by(step):

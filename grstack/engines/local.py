@@ -111,7 +111,7 @@ class LocalEngine:
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
         out = self.artefacts.begin(step)
-        source = stage_sources(self.paths.root, step.recipe, self.paths.scratch / f"{out.name}-source")
+        source = stage_sources(self.paths.root, step, self.paths.scratch / f"{out.name}-source")
         wheels, deps = self.paths.scratch / f"{out.name}-wheels", self.paths.scratch / f"{out.name}-deps"
         for folder in (wheels, deps):
             shutil.rmtree(folder, ignore_errors=True)

@@ -46,7 +46,9 @@ def _wheels(lock: Lock, build: Build) -> Step:
 
 
 def _base(root: Path, lock: Lock, base: str) -> Step:
-    how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else "pulled by digest"
+    how = "pulled by digest" if "@sha256:" in base else "pulled by tag: no digest is published"
+    how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else how
+    how = "this machine" if base.startswith("host:") else how
     return _step(
         name="base",
         kind=Kind.BASE,

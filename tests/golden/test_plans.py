@@ -1,0 +1,36 @@
+"""The plan of the fixture project and of this repository, as text: a change of what a build does shows in review."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from grstack import locks, spec
+from grstack.plan import make_plan
+from grstack.plan.explain import as_data
+from tests.project import make_lock, make_project
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("platform", ["twin", "cann"])
+def test_plan_with_keys(tmp_path: Path, platform: str, snapshot: SnapshotAssertion) -> None:
+    root = make_project(tmp_path)
+    plan = make_plan(
+        root, lock=make_lock(), platform=platform, base="debian@sha256:0", build="plain", operators=("one", "two")
+    )
+    assert json.dumps(as_data(plan), indent=1) == snapshot
+
+
+@pytest.mark.parametrize("platform", ["twin", "cann"])
+def test_plan_of_this_repository_without_keys(platform: str, snapshot: SnapshotAssertion) -> None:
+    versions = spec.load(ROOT / "versions.yaml")
+    target = versions.targets["npu"]
+    base = versions.bases[target.platforms[platform].base].reference  # type: ignore[index]
+    lock = locks.read(ROOT, "npu", "3.11", "x86_64")
+    plan = make_plan(ROOT, lock=lock, platform=platform, base=base, build="cpu", operators=tuple(versions.operators))
+    steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
+    assert "\n".join([plan.base, *steps]) == snapshot

@@ -1,0 +1,144 @@
+"""Builds on the real engine that are cut short: nothing half-built is taken as built, nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grstack.engines.docker import KEY, DockerEngine
+from grstack.engines.find import answers
+from grstack.paths import Paths
+from grstack.plan import Plan, make_plan
+from grstack.run import Runner
+from tests.project import make_lock, make_project
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.image
+
+BUILD = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from grstack.engines import Inputs
+from grstack.errors import GrstackError
+from grstack.execute import execute
+from tests.integration.test_docker_builds import engine_of, plan_of
+root = Path(sys.argv[1])
+engine = engine_of(root)
+wheel = root / "torchrec-1.1.0-py3-none-any.whl"
+wheel.write_text("a wheel")
+try:
+    inputs = Inputs(wheels_all={wheel.name: wheel})
+    execute(plan_of(root), engine, engine.paths, lambda: inputs, Console(), until="torchrec")
+except GrstackError as error:
+    print(error)
+    sys.exit(error.exit_code)
+"""
+
+
+def engine_of(root: Path) -> DockerEngine:
+    return DockerEngine(Paths(root=root, cache=root / "cache"), Runner(Console()))
+
+
+def plan_of(root: Path) -> Plan:
+    return make_plan(
+        root, lock=make_lock(), platform="twin", base="bootstrap:fixture", build="plain", operators=("one", "two")
+    )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A fixture project whose environment image stands for the real one: the real base under the fixture's key."""
+    if not answers():
+        pytest.fail("these tests need a running engine; type: inv build-image")
+    project = make_project(tmp_path)
+    (project / "docker/base/packages.txt").write_text(f"{uuid.uuid4()}\n")  # a key of its own in each test
+    engine, plan = engine_of(project), plan_of(project)
+    image = next(i for i in engine.client.images.list("grstack/base") if i.tags)
+    tag = engine.locate(plan, plan.step("environment"))
+    script = f"FROM {image.tags[0]}\nLABEL {KEY}={plan.step('environment').key}\n"
+    subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
+                   capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})  # fmt: skip
+    yield project
+    engine.client.images.remove(tag, force=True)
+
+
+def start(root: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILD, str(root)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def containers(engine: DockerEngine) -> list[str]:
+    return [c.name for c in engine.client.containers.list() if c.name.startswith("grstack-torchrec")]
+
+
+def wait_for_container(engine: DockerEngine) -> None:
+    for _ in range(300):
+        if containers(engine):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the build did not start its container")
+
+
+def test_sigint_leaves_nothing_and_the_next_run_continues(root: Path) -> None:
+    engine = engine_of(root)
+    script = root / "recipes/torchrec/build.sh"
+    script.write_text('touch "$GRSTACK_OUT/a.whl"; sleep 120\n')
+    process = start(root)
+    wait_for_container(engine)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "nothing half-built" in output
+    plan = plan_of(root)
+    assert not engine.is_built(plan, plan.step("torchrec"))
+    assert containers(engine) == []
+    script.write_text('cp /wheels/*.whl "$GRSTACK_OUT/a.whl"\n')
+    again = start(root)
+    output, _ = again.communicate(timeout=60)
+    assert again.returncode == 0, output
+    plan = plan_of(root)
+    assert engine.is_built(plan, plan.step("torchrec"))
+    assert (engine.artefacts.directory(plan.step("torchrec")) / "a.whl").read_text() == "a wheel"
+
+
+def test_sigkill_leaves_nothing_that_is_taken_as_built(root: Path) -> None:
+    engine = engine_of(root)
+    (root / "recipes/torchrec/build.sh").write_text('touch "$GRSTACK_OUT/a.whl"; sleep 120\n')
+    process = start(root)
+    wait_for_container(engine)
+    process.kill()
+    process.wait(60)
+    plan = plan_of(root)
+    assert not engine.is_built(plan, plan.step("torchrec"))
+    for name in containers(engine):
+        engine.client.containers.get(name).remove(force=True)
+
+
+def test_a_build_has_no_network_and_reads_only_its_inputs(root: Path) -> None:
+    (root / "recipes/torchrec/build.sh").write_text(
+        'test ! -e "$GRSTACK_SOURCE/twin" || { echo "sees the twin"; exit 1; }\n'
+        '! touch "$GRSTACK_SOURCE/x" 2>/dev/null || { echo "writes the source"; exit 1; }\n'
+        "ls /sys/class/net | grep -v '^lo$' && { echo 'has a network'; exit 1; }\n"
+        'touch "$GRSTACK_OUT/a.whl"\n'
+    )
+    process = start(root)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+
+
+def test_a_promise_that_is_not_kept_is_named(root: Path) -> None:
+    (root / "recipes/torchrec/build.sh").write_text("true\n")
+    process = start(root)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 10 and "promises '*.whl'" in output
