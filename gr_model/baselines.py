@@ -23,7 +23,7 @@ def popularity(task: Retrieval) -> dict[str, float]:
 
 
 def rating_means(task: Ranking, shrink: float = 5.0) -> dict[str, float]:
-    """Scores by the mean rating of the item plus that of the user in the training part, each drawn to the global one."""
+    """Scores by the item's plus the user's mean rating in the training part, each drawn to the global one."""
     held_out, values = task.config.ranking.held_out, np.array(task.data.action_values)
     item = np.concatenate([user.items[:-held_out] for user in task.users])
     rating = np.concatenate([values[user.actions[:-held_out]] for user in task.users])

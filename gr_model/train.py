@@ -20,7 +20,7 @@ import torch
 from gr_model import baselines, checkpoint, data, report
 from gr_model import config as configs
 from gr_model.checkpoint import CheckpointError
-from gr_model.config import Config, ConfigError
+from gr_model.config import ConfigError
 from gr_model.data import DataError
 from gr_model.device import DeviceError, describe, open_device
 from gr_model.jagged import OperatorsMissing
@@ -104,8 +104,15 @@ def _run(options: argparse.Namespace) -> int:
     say = _line_printer()
     log = Log(options.out / "log.jsonl", append=bool(state))
     name, expected = baselines.baseline(trainer.task)
-    log("start", config=configs.to_json(config), device=describe(device), step=trainer.step,
-        torch=torch.__version__, protocol=trainer.task.protocol(), baseline={"name": name, "metrics": expected})  # fmt: skip
+    log(
+        "start",
+        config=configs.to_json(config),
+        device=describe(device),
+        step=trainer.step,
+        torch=torch.__version__,
+        protocol=trainer.task.protocol(),
+        baseline={"name": name, "metrics": expected},
+    )
     say(f"{options.config or options.resume} on {describe(device)}: {len(trainer.task.users)} users, "
         f"{interactions.items} items, {sum(p.numel() for p in trainer.model.parameters()):,} parameters")  # fmt: skip
     say(trainer.task.protocol())
@@ -132,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--config", help=f"one of: {', '.join(configs.PRESETS)}")
-    what.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue a run; takes its config from the file")
+    what.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue a run, with its config")
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA", "data")),
                         help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)")  # fmt: skip
@@ -143,6 +150,3 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-__all__ = ["Config", "Log", "main", "train"]

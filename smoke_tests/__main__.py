@@ -23,8 +23,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     lock, manifest = _read(parser, options.lock), _read(parser, options.manifest)
     missing = [key for key in MANIFEST_KEYS if key not in manifest]
-    if missing or "packages" not in lock:
-        parser.error(f"{options.manifest}: lacks {', '.join(missing)}" if missing else f"{options.lock}: not a lock file")
+    if missing:
+        parser.error(f"{options.manifest}: lacks {', '.join(missing)}")
+    if "packages" not in lock:
+        parser.error(f"{options.lock}: not a lock file")
     checks = {check.name: check for check in CHECKS if manifest["target"] in check.targets}
     unknown = [name for name in options.only if name not in checks]
     if unknown:

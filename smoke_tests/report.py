@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gr_model import report as pages
-
 from smoke_tests.runner import Result
 
 
@@ -66,7 +65,8 @@ def html_report(results: Sequence[Result], manifest: dict[str, Any]) -> str:
         if result.outcome.details:
             opened = "" if result.passed else " open"
             lines = html.escape("\n".join(result.outcome.details))
-            body += f"<details{opened}><summary>{html.escape(result.check)}: details</summary><pre>{lines}</pre></details>"
+            body += f"<details{opened}><summary>{html.escape(result.check)}: details</summary>"
+            body += f"<pre>{lines}</pre></details>"
     return pages.page(f"Smoke test: {passed} of {len(results)} checks passed", lead, body)
 
 

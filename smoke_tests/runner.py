@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -66,7 +67,8 @@ def judge(code: int | None, result_file: Path, tail: list[str], limit: float) ->
         return False, Outcome(f"the process ended with {_exit(code)} before it had a result", tail)
     outcome = Outcome(**written["outcome"])
     if written["passed"] and code != 0:
-        return False, dataclasses.replace(outcome, summary=f"held, but the process ended with {_exit(code)}", details=tail)
+        summary = f"held, but the process ended with {_exit(code)}"
+        return False, dataclasses.replace(outcome, summary=summary, details=tail)
     return written["passed"], outcome
 
 
@@ -85,10 +87,8 @@ def work(check: Check, context: Context, result_file: Path) -> int:
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # also children that the check may have left
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

@@ -49,7 +49,7 @@ def case(lengths, config, seed=0):
             parameter.copy_(torch.randn_like(parameter) * 0.5)  # so that scores and biases matter
     total = sum(lengths)
     x = torch.randn(total, config.dim)
-    times = torch.cat([torch.randint(0, 10**6, (n,)).sort().values for n in lengths]) if total else torch.zeros(0).long()
+    times = torch.cat([torch.randint(0, 10**6, (n,)).sort().values for n in lengths])
     return model, x, Sequences(offsets_of(torch.tensor(lengths)), times, tuple(lengths))
 
 

@@ -21,7 +21,8 @@ def test_ranks_against_sorting():
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(50, 200, generator=generator)
     target = torch.randint(200, (50,), generator=generator)
-    expected = [1 + sorted(row, reverse=True).index(row[t]) for row, t in zip(scores.tolist(), target.tolist())]
+    pairs = zip(scores.tolist(), target.tolist(), strict=True)
+    expected = [1 + sorted(row, reverse=True).index(row[t]) for row, t in pairs]
     assert metrics.target_ranks(scores, target, torch.zeros_like(scores, dtype=torch.bool)).tolist() == expected
 
 

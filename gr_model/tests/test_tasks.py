@@ -70,9 +70,7 @@ def test_both_ways_to_score_samples_agree(samples, monkeypatch):
     expected = torch.autograd.grad((torch.einsum("id,ird->ir", query, items[ids]) * weights).sum(), (query, items))
     torch.testing.assert_close(actual, expected)
     big = torch.randn(1000, 5)
-    torch.testing.assert_close(
-        retrieval.sampled_scores(query, big, ids), torch.einsum("id,ird->ir", query, big[ids])
-    )
+    torch.testing.assert_close(retrieval.sampled_scores(query, big, ids), torch.einsum("id,ird->ir", query, big[ids]))
 
 
 @pytest.mark.parametrize("mask", ["input", "history"])

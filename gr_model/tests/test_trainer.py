@@ -106,7 +106,8 @@ def test_command_line(atomic_folder, tmp_path, capsys):
     assert train.main(["--resume", str(out / "checkpoint.pt"), *base, "train.steps=5"]) == 0
     events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5]
-    assert train.main(["--config", "ml-100k-retrieval", *base, *settings, "train.steps=1000", "train.time_limit=1e-9"]) == 0
+    limited = [*settings, "train.steps=1000", "train.time_limit=1e-9"]
+    assert train.main(["--config", "ml-100k-retrieval", *base, *limited]) == 0
     assert "time limit" in capsys.readouterr().out
     assert train.main(["--config", "nothing", *base]) == 1
     assert "valid: ml-100k-retrieval, ml-100k-ranking" in capsys.readouterr().err

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from gr_model.trainer import Trainer
 from torch.nn.parallel import DistributedDataParallel
 
+from gr_model.trainer import Trainer
 from smoke_tests.check import CheckFailed, Context, Outcome
 from smoke_tests.checks import training
 

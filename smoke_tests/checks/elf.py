@@ -87,10 +87,9 @@ def read(path: Path) -> SharedObject | None:
                 soname = tag.soname
             elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
                 text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
-                origin = str(path.parent)
-                search += [
-                    Path(part.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)) for part in text.split(":") if part
-                ]
+                for name in ("$ORIGIN", "${ORIGIN}"):
+                    text = text.replace(name, str(path.parent))
+                search += [Path(part) for part in text.split(":") if part]
         return SharedObject(path, elf.get_machine_arch(), soname, tuple(needed), tuple(search))
 
 

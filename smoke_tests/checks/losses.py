@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 
 from gr_model import checkpoint
-
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import training
 

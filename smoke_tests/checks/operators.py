@@ -24,6 +24,7 @@ def run(context: Context) -> Outcome:
         raise CheckFailed(f"{len(faults)} faults of installation", faults)
 
     import torch
+
     from gr_model.device import open_device
     from gr_model.jagged import load_operators
 

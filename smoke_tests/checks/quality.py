@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gr_model import baselines, checkpoint
-
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import losses, training
 
@@ -24,7 +23,8 @@ def run(context: Context) -> Outcome:
         print(metrics[-1])
     popular = baselines.popularity(run.task)
     reached = metrics[-1][1][METRIC]
-    summary = f"HR@10 {reached:.4f} after {STEPS} steps, popularity {popular[METRIC]:.4f}: {reached / popular[METRIC]:.2f} times"
+    ratio = reached / popular[METRIC]
+    summary = f"HR@10 {reached:.4f} after {STEPS} steps, popularity {popular[METRIC]:.4f}: {ratio:.2f} times"
     if not reached >= FACTOR * popular[METRIC]:
         raise CheckFailed(f"{summary}; {FACTOR:g} times are needed", [run.task.protocol()])
     return Outcome(

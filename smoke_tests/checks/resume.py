@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from gr_model import checkpoint
 
+from gr_model import checkpoint
 from smoke_tests.check import CheckFailed, Context, Outcome
 from smoke_tests.checks import training
 

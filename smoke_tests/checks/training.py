@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from gr_model import config, data
 from gr_model.device import open_device
 from gr_model.trainer import Trainer
-
 from smoke_tests.check import Context
 
 

@@ -21,7 +21,8 @@ def autoload_faults(context: Context) -> list[str]:
     """torch alone must import where there is neither CANN nor the twin; with them it must bring torch_npu."""
     bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     bare["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    faults = _import("autoload off, no LD_LIBRARY_PATH", "import torch, sys; assert 'torch_npu' not in sys.modules", bare)
+    code = "import torch, sys; assert 'torch_npu' not in sys.modules"
+    faults = _import("autoload off, no LD_LIBRARY_PATH", code, bare)
     if _npu(context):
         whole = {name: value for name, value in os.environ.items() if name != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
         code = "import torch; assert torch.npu.is_available() and torch.npu.device_count() > 0"

@@ -16,11 +16,13 @@ def libraries(tmp_path: Path) -> Path:
     source = tmp_path / "x.c"
     source.write_text("int x;")
     build = ["cc", "-shared", "-fPIC", str(source)]
-    subprocess.run([*build, "-o", str(tmp_path / "b/libb.so"), "-Wl,-soname,libb.so"], check=True)
-    subprocess.run([*build, "-o", str(tmp_path / "liba.so"), "-Wl,--no-as-needed", f"-L{tmp_path}/b", "-lb"], check=True)
-    subprocess.run(
-        [*build, "-o", str(tmp_path / "libc_.so"), "-Wl,--no-as-needed,-rpath,$ORIGIN/b", f"-L{tmp_path}/b", "-lb"], check=True
-    )
+    with_b = [f"-L{tmp_path}/b", "-lb"]
+    for name, options in (
+        ("b/libb.so", ["-Wl,-soname,libb.so"]),
+        ("liba.so", ["-Wl,--no-as-needed", *with_b]),
+        ("libc_.so", ["-Wl,--no-as-needed,-rpath,$ORIGIN/b", *with_b]),
+    ):
+        subprocess.run([*build, "-o", str(tmp_path / name), *options], check=True)
     (tmp_path / "script.so").write_text("INPUT(libb.so)")
     return tmp_path
 

@@ -27,6 +27,7 @@ def test_reference_by_hand():
 def test_comparisons_hold_for_stock_fbgemm_where_it_can():
     """The same cases on the CPU: the reference agrees with an implementation that is not ours."""
     import torch
+
     from gr_model.jagged import load_operators
 
     load_operators(torch.device("cpu"))

@@ -92,5 +92,6 @@ def test_whole_command_reports_a_failure(tmp_path):
     arguments = ["--out", str(out), "--data-dir", str(tmp_path), "--lock", str(lock), "--manifest", str(manifest)]
     assert __main__.main([*arguments, "--only", "versions"]) == 1
     data = json.loads((out / "smoke-report.json").read_text())
-    assert not data["passed"] and any("installed but not locked" in line for line in data["checks"][0]["outcome"]["details"])
-    assert (out / "smoke-report.html").exists() and sorted(os.listdir(out)) == ["smoke-report.html", "smoke-report.json"]
+    details = data["checks"][0]["outcome"]["details"]
+    assert not data["passed"] and any("installed but not locked" in line for line in details)
+    assert sorted(os.listdir(out)) == ["smoke-report.html", "smoke-report.json"]

@@ -26,7 +26,8 @@ def test_what_is_right():
 
 
 def test_each_difference_is_named():
-    found = {**RIGHT, "torch": ["2.5.0"], "torchrec": ["1.1.0"], "fbgemm-gpu": ["1.9.0"], "nvidia-nccl-cu12": ["1", "2"]}
+    wrong = {"torch": ["2.5.0"], "torchrec": ["1.1.0"], "fbgemm-gpu": ["1.9.0"], "nvidia-nccl-cu12": ["1", "2"]}
+    found = {**RIGHT, **wrong}
     del found["typing-extensions"]
     assert differences(expected_versions(LOCK, MANIFEST), found) == [
         "fbgemm-gpu 1.9.0 is installed but not locked",
@@ -39,4 +40,5 @@ def test_each_difference_is_named():
 
 def test_missing_cuda_library_of_the_plain_build():
     found = {name: value for name, value in RIGHT.items() if name != "nvidia-nccl-cu12"}
-    assert differences(expected_versions(LOCK, MANIFEST), found) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
+    expected = expected_versions(LOCK, MANIFEST)
+    assert differences(expected, found) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
