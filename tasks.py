@@ -107,12 +107,12 @@ def run(
         raise Exit(code=code)
 
 
-@task(help={"only": "one lock, for example npu-py3.11-x86_64 or tools"})
-def lock(c: Context, only: str = "") -> None:
+@task(help={"only": "one lock, for example npu-py3.11-x86_64 or tools", "check": "only tell whether one is stale"})
+def lock(c: Context, only: str = "", check: bool = False) -> None:
     """Resolve versions.yaml into locks/: exact wheels with hashes."""
     from grstack import commands
 
-    _call(lambda: commands.lock((only,) if only else ()))
+    _call(lambda: commands.lock((only,) if only else (), check=check))
 
 
 @task(help={"json": "print the findings as JSON"})

@@ -163,11 +163,16 @@ def run(choices: Choices, command: str, *, shell: bool = False) -> int:
     return s.engine.run(s.plan, argv, mounts=mounts, interactive=shell)
 
 
-def lock(only: tuple[str, ...] = ()) -> None:
-    """Resolves every (target, python, arch) anew into locks/."""
+def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
+    """Resolves every (target, python, arch) anew into locks/, or only checks that none is stale."""
     from grstack import locks
 
     s = session(Choices())
+    if check:
+        for combination in s.versions.combinations():
+            locks.check(locks.read(ROOT, *combination), s.versions)
+        s.console.print(f"{len(s.versions.combinations())} locks agree with versions.yaml")
+        return
     for path in locks.lock_all(ROOT, s.versions, only or None, console=s.console):
         s.console.print(os.path.relpath(path, ROOT))
 
