@@ -6,8 +6,14 @@ import pytest
 import torch
 
 DEVICE = "npu:0"
-PAD = torch.ops.mxrec.jagged_to_padded_dense
-UNPAD = torch.ops.mxrec.dense_to_jagged
+
+
+def to_dense(*arguments: object) -> torch.Tensor:
+    return torch.ops.mxrec.jagged_to_padded_dense(*arguments)
+
+
+def to_jagged(*arguments: object) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    return torch.ops.mxrec.dense_to_jagged(*arguments)
 
 
 def npu(data: object, dtype: torch.dtype = torch.int64) -> torch.Tensor:
@@ -25,49 +31,49 @@ def dense(batch: int = 3) -> torch.Tensor:
 OFF = [0, 2, 5, 6]
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "lengths and offsets differ": (
-        lambda: PAD(values(), [npu(OFF)], [3, 4]),
+        lambda: to_dense(values(), [npu(OFF)], [3, 4]),
         r"jagged_to_padded_dense: max_lengths has 2 entries but there is 1 jagged dimension; expected .*, got \[3, 4\]",
     ),
-    "no offsets": (lambda: PAD(values(), [], []), "offsets must contain at least one tensor; expected .*, got 0"),
-    "no offsets to jagged": (lambda: UNPAD(dense(), []), "dense_to_jagged: offsets must contain at least one tensor"),
+    "no offsets": (lambda: to_dense(values(), [], []), "offsets must contain at least one tensor; expected .*, got 0"),
+    "no offsets to jagged": (lambda: to_jagged(dense(), []), "dense_to_jagged: offsets must contain at least one tensor"),
     "six levels": (
-        lambda: PAD(values(), [npu([0, 1])] * 6, [1] * 6),
+        lambda: to_dense(values(), [npu([0, 1])] * 6, [1] * 6),
         "offsets has too many tensors; expected at most 5 jagged dimensions, got 6",
     ),
     "two-dimensional offsets": (
-        lambda: PAD(values(), [npu([OFF])], [3]),
+        lambda: to_dense(values(), [npu([OFF])], [3]),
         r"offsets\[0\] has 2 dimensions; expected: offsets\[k\] must be 1-D with B\+1 >= 1 entries, got .*4",
     ),
     "empty offsets": (
-        lambda: PAD(values(), [npu([])], [3]),
+        lambda: to_dense(values(), [npu([])], [3]),
         r"offsets\[0\] is empty; expected: offsets\[k\] must be 1-D with B\+1 >= 1 entries, got 0 entries",
     ),
     "short offsets": (
-        lambda: PAD(values(), [npu(OFF, torch.int16)], [3]),
+        lambda: to_dense(values(), [npu(OFF, torch.int16)], [3]),
         "expected: offsets must be int32 or int64, got Short",
     ),
     "float offsets": (
-        lambda: UNPAD(dense(), [npu(OFF, torch.float32)]),
+        lambda: to_jagged(dense(), [npu(OFF, torch.float32)]),
         "dense_to_jagged: .*offsets must be int32 or int64, got Float",
     ),
     "mixed offsets": (
-        lambda: PAD(values(), [npu(OFF), npu([0, 1, 2, 3, 4, 5, 6], torch.int32)], [3, 3]),
+        lambda: to_dense(values(), [npu(OFF), npu([0, 1, 2, 3, 4, 5, 6], torch.int32)], [3, 3]),
         r"offsets\[1\] differs in dtype; expected that of offsets\[0\] \(Long\), got Int",
     ),
     "negative length": (
-        lambda: PAD(values(), [npu(OFF)], [-1]),
+        lambda: to_dense(values(), [npu(OFF)], [-1]),
         r"max_lengths\[0\] is negative; expected: max_lengths\[k\] must be >= 0, got -1",
     ),
     "another batch": (
-        lambda: UNPAD(dense(2), [npu(OFF)]),
+        lambda: to_jagged(dense(2), [npu(OFF)]),
         "dense has batch 2 but offsets describe 3 rows; expected .*, got 2",
     ),
     "dense without its levels": (
-        lambda: UNPAD(torch.zeros(3, device=DEVICE), [npu(OFF)]),
+        lambda: to_jagged(torch.zeros(3, device=DEVICE), [npu(OFF)]),
         "dense has too few dimensions; expected at least 2",
     ),
     "negative total": (
-        lambda: UNPAD(dense(), [npu(OFF)], -2),
+        lambda: to_jagged(dense(), [npu(OFF)], -2),
         "total_L is negative; expected: total_L must be >= 0, got -2",
     ),
     "negative total of the backward": (
@@ -75,27 +81,27 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "jagged_to_padded_dense_backward: total_L is negative",
     ),
     "offsets elsewhere": (
-        lambda: PAD(values(), [torch.tensor(OFF)], [3]),
+        lambda: to_dense(values(), [torch.tensor(OFF)], [3]),
         r"jagged_to_padded_dense: expected offsets\[0\] on npu:0, got cpu",
     ),
     "offsets on another device": (
-        lambda: PAD(values(), [torch.tensor(OFF).to("npu:1")], [3]),
+        lambda: to_dense(values(), [torch.tensor(OFF).to("npu:1")], [3]),
         r"expected offsets\[0\] on npu:0, got npu:1",
     ),
-    "values without a dimension": (lambda: PAD(npu(1), [npu(OFF)], [3]), "values has no dimensions"),
+    "values without a dimension": (lambda: to_dense(npu(1), [npu(OFF)], [3]), "values has no dimensions"),
     "unsupported dtype": (
-        lambda: PAD(torch.zeros(6, dtype=torch.uint32).to(DEVICE), [npu(OFF)], [3]),
+        lambda: to_dense(torch.zeros(6, dtype=torch.uint32).to(DEVICE), [npu(OFF)], [3]),
         "values has an unsupported dtype; expected one of float16.*, got UInt32",
     ),
     "padding out of range": (
-        lambda: PAD(npu([1] * 6, torch.int8), [npu(OFF)], [3], 128.0),
+        lambda: to_dense(npu([1] * 6, torch.int8), [npu(OFF)], [3], 128.0),
         "padding_value is out of range; expected a value of int8, got 128",
     ),
     "padding NaN for integers": (
-        lambda: PAD(npu([1] * 6), [npu(OFF)], [3], float("nan")),
+        lambda: to_dense(npu([1] * 6), [npu(OFF)], [3], float("nan")),
         "padding_value is out of range; expected a value of int64, got nan",
     ),
-    "padding beyond int64": (lambda: PAD(npu([1] * 6), [npu(OFF)], [3], 2.0**63), "padding_value is out of range"),
+    "padding beyond int64": (lambda: to_dense(npu([1] * 6), [npu(OFF)], [3], 2.0**63), "padding_value is out of range"),
     "scalar lengths": (
         lambda: torch.ops.mxrec.asynchronous_complete_cumsum(npu(3)),
         "asynchronous_complete_cumsum: t_in must be 1-D or 2-D",
@@ -120,16 +126,16 @@ def test_bad_arguments_are_refused(case: str) -> None:
 
 CHECKED: dict[str, tuple[Callable[[], object], str]] = {
     "decreasing": (
-        lambda: PAD(values(), [npu([0, 5, 2, 6])], [3]),
+        lambda: to_dense(values(), [npu([0, 5, 2, 6])], [3]),
         r"offsets must be non-decreasing: off\[2\]=2 < off\[1\]=5",
     ),
     "decreasing to jagged": (
-        lambda: UNPAD(dense(), [npu([0, 5, 2, 6])]),
+        lambda: to_jagged(dense(), [npu([0, 5, 2, 6])]),
         r"dense_to_jagged: offsets must be non-decreasing: off\[2\]=2 < off\[1\]=5",
     ),
-    "beyond values": (lambda: PAD(values(), [npu([0, 2, 5, 7])], [3]), "offsets end at 7 but values has 6 rows"),
+    "beyond values": (lambda: to_dense(values(), [npu([0, 2, 5, 7])], [3]), "offsets end at 7 but values has 6 rows"),
     "second level too short": (
-        lambda: PAD(values(), [npu([0, 2, 3]), npu([0, 1, 3])], [2, 2]),
+        lambda: to_dense(values(), [npu([0, 2, 3]), npu([0, 1, 3])], [2, 2]),
         r"offsets\[1\] has 3 entries; expected offsets\[0\]\[-1\] \+ 1 = 4",
     ),
     "overflow": (
@@ -151,7 +157,7 @@ def test_device_data_is_checked_on_request(case: str, monkeypatch: pytest.Monkey
 def test_malformed_offsets_stay_inside_memory(offsets: list[int]) -> None:
     """Unchecked, the result has the right shape and holds only input rows and padding."""
     source = torch.arange(1.0, 13.0).view(6, 2)
-    padded = PAD(source.to(DEVICE), [npu(offsets)], [3], 99.0).cpu()
+    padded = to_dense(source.to(DEVICE), [npu(offsets)], [3], 99.0).cpu()
     allowed = {tuple(row) for row in source.tolist()} | {(99.0, 99.0)}
     assert padded.shape == (3, 3, 2) and {tuple(row) for row in padded.view(-1, 2).tolist()} <= allowed
     jagged = torch.ops.mxrec.dense_to_jagged_forward(source.view(3, 2, 2).to(DEVICE), [npu(offsets)], 6).cpu()
