@@ -110,6 +110,12 @@ class Session:
         return self._plan(self.base.reference)
 
     def _plan(self, base: str) -> Plan:
+        if not (self.paths.root / "docker" / self.choices.target).is_dir():
+            images = sorted(p.parent.name for p in (self.paths.root / "docker").glob("*/environment.Dockerfile"))
+            raise UnsupportedError(
+                f"target '{self.choices.target}' is locked, but has no image yet; images: {', '.join(images)}",
+                where="docker/",
+            )
         return make_plan(
             self.paths.root,
             lock=self.lock,
