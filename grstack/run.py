@@ -137,5 +137,3 @@ def _end(process: subprocess.Popen[str]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
-
-
