@@ -21,8 +21,12 @@ build_twin() {
     local home=$GRSTACK_DEPS/twin
     local builder=$home/tools/opbuild/opbuild.py
     [[ -f $builder ]] || fail "the twin has no operator builder ($builder); build the component twin first"
+    # The twin's home has no acl/*.h: they come from the torch_npu wheel, which must not be imported for it.
+    local torch_npu
+    torch_npu=$("$GRSTACK_PYTHON" -c 'import importlib.util as u; print(*u.find_spec("torch_npu").submodule_search_locations)')
     "$GRSTACK_PYTHON" "$builder" --op "$operators/$1" --out "$3" --vendor "$2" --soc "$socs" \
-        --arch "$GRSTACK_ARCH" --jobs "${GRSTACK_JOBS:-2}" --ascend-home "$home"
+        --arch "$GRSTACK_ARCH" --jobs "${GRSTACK_JOBS:-2}" --ascend-home "$home" \
+        --include "$torch_npu/include/third_party/acl/inc"
 }
 
 # build_cann OPERATOR VENDOR TREE
