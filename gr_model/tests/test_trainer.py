@@ -44,6 +44,17 @@ def test_another_seed_is_another_run(random_data):
     assert small(random_data).train_step().loss != small(random_data, seed=1).train_step().loss
 
 
+def test_every_step_draws_new_negatives(random_data):
+    trainer = small(random_data)
+    drawn = []
+    make = trainer.task.batch
+    trainer.task.batch = lambda *arguments: drawn.append(make(*arguments)) or drawn[-1]
+    trainer.train_step()
+    trainer.train_step()
+    first, second = (batch.samples_IR[:40, 1:] for batch in drawn)
+    assert not torch.equal(first, second)
+
+
 def test_every_epoch_shows_every_user_once(random_data):
     trainer = small(random_data)
     for epoch in range(3):
