@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -62,7 +63,10 @@ private:
 // An output whose size only the data tells: the result is written densely and the caller's handle gets its shape.
 class SizedOutput {
 public:
-    explicit SizedOutput(const HeldSizedOutput &held) : argument_(held.argument), handle_(held.handle), target_(held.Open()) {}
+    explicit SizedOutput(const HeldSizedOutput &held)
+        : argument_(held.argument), handle_(held.handle), target_(held.Open())
+    {
+    }
     void operator=(const at::Tensor &result) const;
 
 private:

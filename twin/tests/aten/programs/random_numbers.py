@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.utils.checkpoint import checkpoint
 
-NPU = torch.device("npu:0")
+NPU = "npu:0"
 
 DRAWS: dict[str, Callable[[], torch.Tensor]] = {
     "randn": lambda: torch.randn(1000, device=NPU),
