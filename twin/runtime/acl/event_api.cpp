@@ -21,17 +21,15 @@ public:
         : Task("aclrtRecordEvent"), event_(std::move(event)), record_(event_->BeginRecord())
     {
     }
-    aclError Run() override
-    {
-        event_->EndRecord(record_, {});
-        return ACL_SUCCESS;
-    }
+    aclError Run() override { return ACL_SUCCESS; }
     // Whoever waits for work that did not happen must learn it, and must not wait for ever.
-    void Skip(const Failure &failure) override { event_->EndRecord(record_, failure); }
+    void Skip(const Failure &failure) override { failure_ = failure; }
+    void Settle() override { event_->EndRecord(record_, failure_); }
 
 private:
     std::shared_ptr<Event> event_;
     uint64_t record_;
+    Failure failure_;
 };
 
 class WaitTask final : public Task {
@@ -41,8 +39,8 @@ public:
     {
         event_->BeginWait();
     }
-    ~WaitTask() override { event_->EndWait(); }
     aclError Run() override { return event_->Wait(Name(), record_, OpWaitTimeout()); }
+    void Settle() override { event_->EndWait(); }
 
 private:
     std::shared_ptr<Event> event_;

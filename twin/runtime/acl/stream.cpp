@@ -79,6 +79,8 @@ aclError Stream::Submit(const char *function, std::unique_ptr<Task> task)
         destroyed = {ACL_ERROR_RT_INVALID_HANDLE, "stream " + std::to_string(id_) + " was destroyed"};
     }
     task->Skip(destroyed);
+    task->Finish();
+    task->Settle();
     return Fail(destroyed.code, function, ": %s", destroyed.text.c_str());
 }
 
@@ -168,10 +170,14 @@ void Stream::Work()
         queue_.pop_front();
         lock.unlock();
         Execute(*task);
-        task.reset();
+        task->Finish();
         lock.lock();
         ++completed_;
+        task->Settle();
         progressed_.notify_all();
+        lock.unlock();
+        task.reset();
+        lock.lock();
     }
 }
 

@@ -19,7 +19,7 @@ struct Failure {
     std::string text;
 };
 
-// Run or Skip is called once, on the worker; destruction releases what the task holds.
+// Run or Skip is called once, then Finish, then Settle.
 class Task {
 public:
     explicit Task(const char *name) : name_(name) {}
@@ -31,6 +31,10 @@ public:
     virtual aclError Run() = 0;
     // The stream failed or was destroyed before the task's turn came.
     virtual void Skip(const Failure &) {}
+    // Releases what the caller gave, before the stream counts the task as done.
+    virtual void Finish() {}
+    // Together with that count, under the stream's lock: who sees one sees the other.
+    virtual void Settle() {}
 
 private:
     std::string name_;

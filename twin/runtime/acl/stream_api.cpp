@@ -58,15 +58,18 @@ public:
         : Task(name), run_(run), drop_(drop), argument_(argument)
     {
     }
-    ~ForeignTask() override
-    {
-        if (drop_ != nullptr) {
-            drop_(argument_);
-        }
-    }
+    ~ForeignTask() override { Drop(); }
     aclError Run() override { return run_(argument_); }
+    void Finish() override { Drop(); }
 
 private:
+    void Drop()
+    {
+        if (drop_ != nullptr) {
+            std::exchange(drop_, nullptr)(argument_);
+        }
+    }
+
     int32_t (*run_)(void *);
     void (*drop_)(void *);
     void *argument_;

@@ -71,6 +71,22 @@ def test_query_tells_whether_the_work_is_done(scenario: Scenario) -> None:
     """)
 
 
+def test_an_event_and_its_stream_are_done_together(scenario: Scenario) -> None:
+    # Many rounds: seen from the host there is no moment between the last record and the end of the stream's work.
+    scenario("""
+        from acl import *
+        call("aclrtSetDevice", 0)
+        s, e = stream(), event()
+        for _ in range(3000):
+            call("aclrtRecordEvent", e, s)
+            call("aclrtSynchronizeEvent", e)
+            assert status("aclrtStreamQuery", s) == 0
+            call("aclrtRecordEvent", e, s)
+            call("aclrtSynchronizeStream", s)
+            assert status("aclrtQueryEventStatus", e) == 1
+    """)
+
+
 def test_a_stream_waits_for_an_event_of_another(scenario: Scenario) -> None:
     scenario("""
         import threading

@@ -158,11 +158,14 @@ def test_exit_codes_are_kept(scenario: Scenario, ending: str, code: int) -> None
         with torch.npu.stream(torch.npu.Stream(device="npu:1")):
             for _ in range(20):
                 y = x @ x
+        ready = threading.Event()
         def forever():
             z = torch.ones(4, device="npu:0")
+            ready.set()  # Python may not end a daemon thread inside an operator: that aborts on any backend
             while True:
                 time.sleep(0.001)
         threading.Thread(target=forever, daemon=True).start()
+        ready.wait()
         {ending}
         """,
         code=code,
