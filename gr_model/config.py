@@ -193,6 +193,6 @@ PRESETS = {
     "ml-100k-ranking": Config(
         task="ranking",
         model=ModelConfig(max_items=100, interleave=True, contextual=("gender", "age", "occupation")),
-        train=TrainConfig(steps=400),
+        train=TrainConfig(steps=150),
     ),
 }
