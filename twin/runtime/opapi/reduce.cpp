@@ -4,7 +4,8 @@
 
 using namespace twin::opapi;
 
-ACLNN_CHECKED(aclnnReduceSum, DIMS_OF_SELF, (In, self), (OptionalInts, dims), (bool, keepdim), (Type, dtype), (Out, out))
+ACLNN_CHECKED(aclnnReduceSum, DIMS_OF_SELF, (In, self), (OptionalInts, dims), (bool, keepdim), (Type, dtype),
+              (Out, out))
 {
     out = at::sum(self, dims, keepdim, dtype);
 }
