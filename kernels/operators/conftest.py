@@ -73,7 +73,14 @@ def build(host, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     def run(operator: str) -> Path:
         if operator not in built:
             vendor = f"mxrec_{operator}"
-            command = [sys.executable, str(opbuild()), "--op", str(OPERATORS / operator), "--out", str(folder / operator)]
+            command = [
+                sys.executable,
+                str(opbuild()),
+                "--op",
+                str(OPERATORS / operator),
+                "--out",
+                str(folder / operator),
+            ]
             command += ["--vendor", vendor, "--ascend-home", str(home), "--include", str(acl_include())]
             subprocess.run(command, check=True)
             built[operator] = folder / operator / "packages/vendors" / vendor

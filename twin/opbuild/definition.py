@@ -150,7 +150,9 @@ def check(op: Operator) -> None:
         if p.type_list and len(p.type_list) > 1:
             faults.append(f"{p.name}: DataTypeList with several types is not built by the twin; write columns")
     shared = {p.name for p in op.inputs} & {p.name for p in op.outputs}
-    faults += [f"{name}: an input and output of one name (in place) is not built by the twin" for name in sorted(shared)]
+    faults += [
+        f"{name}: an input and output of one name (in place) is not built by the twin" for name in sorted(shared)
+    ]
     for a in op.attributes:
         if a.kind not in ATTRIBUTE_TYPES:
             faults.append(f"attribute {a.name}: no type")

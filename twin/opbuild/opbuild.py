@@ -193,8 +193,11 @@ def prototype(op: Operator) -> str:
     for kind, parameters in (("INPUT", op.inputs), ("OUTPUT", op.outputs)):
         for p in parameters:
             lines.append(f"    .{suffix.get(p.option, '')}{kind}({p.name}, ge::TensorType::ALL())")
-    lines += [f"    .{'REQUIRED_ATTR' if a.option == 'required' else 'ATTR'}({a.name}, {a.kind[:1].upper()}{a.kind[1:]})"
-              for a in op.attributes if not a.has_default]
+    lines += [
+        f"    .{'REQUIRED_ATTR' if a.option == 'required' else 'ATTR'}({a.name}, {a.kind[:1].upper()}{a.kind[1:]})"
+        for a in op.attributes
+        if not a.has_default
+    ]
     return "\n".join([*lines, f"    .OP_END_FACTORY_REG({op.type});"])
 
 
@@ -222,8 +225,12 @@ def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Pat
     relative = Path(f"lib/linux/{build.arch}/libcust_opmaster_rt2.0.so")
     install(tiling_lib, tbe / "op_tiling" / relative)
     (tbe / "op_tiling/liboptiling.so").symlink_to(relative)
-    write(root / "op_proto/inc/op_proto.h", "#pragma once\n#include \"graph/operator_reg.h\"\n\nnamespace ge {\n\n"
-          + "\n\n".join(prototype(op) for op in operators) + "\n\n}\n")
+    write(
+        root / "op_proto/inc/op_proto.h",
+        '#pragma once\n#include "graph/operator_reg.h"\n\nnamespace ge {\n\n'
+        + "\n\n".join(prototype(op) for op in operators)
+        + "\n\n}\n",
+    )
     for op in operators:
         write(root / f"op_api/include/aclnn_{op.snake}.h", generate.header(op))
         sources = [build.op / "op_kernel", build.op.parent / "common"]

@@ -42,7 +42,13 @@ def run_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome]
     subprocess.run([compiler, *FLAGS, *objects, "-o", str(program)], check=True)
 
     def run(
-        name: str, *, blocks: int = 1, cores: int = 40, elements: int = 640, batch: bool = True, seed: int | None = None,
+        name: str,
+        *,
+        blocks: int = 1,
+        cores: int = 40,
+        elements: int = 640,
+        batch: bool = True,
+        seed: int | None = None,
         check: str = "full",
     ) -> Outcome:
         environment = {"TWIN_CHECK": check, **({} if seed is None else {"TWIN_SEED": str(seed)})}

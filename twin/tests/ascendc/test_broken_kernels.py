@@ -53,8 +53,19 @@ SEVERAL = {
     "MeetingBeforeStoreEnds": "E-20",
     "MeetingOfSome": "E-33",
 }
-FAST = ["TooMuchUb", "AllocWithoutFree", "DeQueEmpty", "FreeTwice", "WaitWithoutSet", "ReadPastTensor", "WriteInput",
-        "VectorPastBuffer", "MisalignedUb", "TailLostByDataCopy", "MeetingOfSome"]
+FAST = [
+    "TooMuchUb",
+    "AllocWithoutFree",
+    "DeQueEmpty",
+    "FreeTwice",
+    "WaitWithoutSet",
+    "ReadPastTensor",
+    "WriteInput",
+    "VectorPastBuffer",
+    "MisalignedUb",
+    "TailLostByDataCopy",
+    "MeetingOfSome",
+]
 
 
 def assert_trapped(outcome, kernel: str, rule: str) -> None:

@@ -37,7 +37,14 @@ def vendor(tmp_path_factory) -> Path:
     home.mkdir()
     (home / "lib64").symlink_to(str(LIB64))
     (home / "version.info").write_text("Version=8.3.RC1\n")
-    command = [sys.executable, str(ROOT / "twin/opbuild/opbuild.py"), "--op", str(HERE / "scale_rows"), "--out", str(folder)]
+    command = [
+        sys.executable,
+        str(ROOT / "twin/opbuild/opbuild.py"),
+        "--op",
+        str(HERE / "scale_rows"),
+        "--out",
+        str(folder),
+    ]
     command += ["--vendor", "test", "--soc", "ascend910b,ascend310p", "--ascend-home", str(home)]
     subprocess.run([*command, "--include", str(acl_include())], check=True)
     return folder / "packages/vendors/test"
@@ -85,9 +92,10 @@ def test_a_trap_reaches_synchronise_with_its_text(call):
 
 def test_vendor_tree(vendor):
     assert (vendor / "version.info").read_text() == "custom_opp_compiler_version=twin-8.3.RC1\n"
-    assert "aclnnScaleRowsGetWorkspaceSize(const aclTensor *x, const aclTensor *biasOptional, double factor, " in (
-        vendor / "op_api/include/aclnn_scale_rows.h"
-    ).read_text()
+    assert (
+        "aclnnScaleRowsGetWorkspaceSize(const aclTensor *x, const aclTensor *biasOptional, double factor, "
+        in (vendor / "op_api/include/aclnn_scale_rows.h").read_text()
+    )
     tbe = vendor / "op_impl/ai_core/tbe"
     info = json.loads((tbe / "config/ascend910b/aic-ascend910b-ops-info.json").read_text())
     assert info["ScaleRows"]["input1"]["name"] == "bias"
@@ -101,5 +109,12 @@ def test_the_library_needs_only_the_runtime(vendor):
         ["readelf", "-d", str(vendor / "op_api/lib/libcust_opapi.so")], capture_output=True, text=True, check=True
     ).stdout
     needed = {line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line}
-    system = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+    system = {
+        "libstdc++.so.6",
+        "libm.so.6",
+        "libgcc_s.so.1",
+        "libc.so.6",
+        "ld-linux-x86-64.so.2",
+        "ld-linux-aarch64.so.1",
+    }
     assert needed - system == {"libnnopbase.so", "libascendcl.so"}

@@ -61,7 +61,9 @@ def test_c_parameters_follow_the_declaration():
 
 
 def test_several_outputs_keep_their_names():
-    names = [name for _, name, role in operator(outputs=[parameter("y"), parameter("z")]).arguments() if role == "Output"]
+    names = [
+        name for _, name, role in operator(outputs=[parameter("y"), parameter("z")]).arguments() if role == "Output"
+    ]
     assert names == ["yOut", "zOut"]
 
 

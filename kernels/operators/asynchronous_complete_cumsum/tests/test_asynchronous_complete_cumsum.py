@@ -84,7 +84,9 @@ def test_bfloat16_sums_in_float32_and_rounds_once(call, size):
     bits = np.random.default_rng(size).uniform(-1, 1, size).astype(np.float32).view(np.uint32) >> 16
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     y = run(call, bits.astype(np.uint16), BFLOAT16)
-    np.testing.assert_allclose((y.astype(np.uint32) << 16).view(np.float32), expected(wide, np.float64), atol=1e-2, rtol=1e-2)
+    np.testing.assert_allclose(
+        (y.astype(np.uint32) << 16).view(np.float32), expected(wide, np.float64), atol=1e-2, rtol=1e-2
+    )
 
 
 def test_infinities_and_nan(call):

@@ -162,7 +162,15 @@ class _Staged:
         strides = (ctypes.c_int64 * array.ndim)(*[s // item for s in array.strides])
         storage = (ctypes.c_int64 * 1)((high - low) // item)
         return self.host.base.aclCreateTensor(
-            dims, ctypes.c_uint64(array.ndim), code, strides, ctypes.c_int64(offset), ND, storage, ctypes.c_uint64(1), device
+            dims,
+            ctypes.c_uint64(array.ndim),
+            code,
+            strides,
+            ctypes.c_int64(offset),
+            ND,
+            storage,
+            ctypes.c_uint64(1),
+            device,
         )
 
     def _copy(self, target: Any, source: Any, size: int, kind: int) -> None:

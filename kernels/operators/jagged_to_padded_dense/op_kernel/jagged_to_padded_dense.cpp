@@ -39,7 +39,7 @@ public:
     }
 
 private:
-    // Cells [from, to) of the line that starts at element `lineStart`.
+    // Elements [from, to) of the line that starts at `lineStart`; rows beyond its end are cut off by `to`.
     __aicore__ inline void WriteLine(int64_t line, int64_t lineStart, int64_t from, int64_t to)
     {
         const jagged::Span rows = LineRows(line);
@@ -54,7 +54,7 @@ private:
         }
     }
 
-    // Rows of values behind a line, cut to S_K; empty where the line is not on the tree.
+    // Rows of values behind a line, more than S_K perhaps; empty where the line is not on the tree.
     __aicore__ inline jagged::Span LineRows(int64_t line) const
     {
         const uint32_t last = tiling_.dims - 1;
@@ -74,11 +74,7 @@ private:
             }
             node = children.start + steps[k];
         }
-        jagged::Span rows = tree_.Rows(last, node);
-        if (rows.end - rows.start > tiling_.maxLengths[last]) {
-            rows.end = rows.start + tiling_.maxLengths[last];
-        }
-        return rows;
+        return tree_.Rows(last, node);
     }
 
     JaggedTilingData tiling_;
