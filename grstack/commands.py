@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from grstack.engines import Mount
+from grstack.engines.artefacts import Artefacts
 from grstack.errors import StepError, UsageError
 from grstack.execute import execute
 from grstack.plan import Kind, Plan
@@ -64,6 +65,7 @@ def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
 def _built(s: Session, until: str = "image") -> BuildReport:
     report = execute(s.plan, s.engine, s.paths, s.fetch, s.console, until=until)
     report.write(s.paths.build / "build-report.json")
+    Artefacts(s.paths).publish(s.plan.components)
     return report
 
 
@@ -82,8 +84,6 @@ def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str 
                     f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}"
                 )
         return
-    from grstack.engines.artefacts import Artefacts
-
     _built(s, until="operators").show(s.console)
     artefacts = Artefacts(s.paths)
     target = Path(into).expanduser().resolve()

@@ -25,8 +25,13 @@ class Paths:
 
     @property
     def artefacts(self) -> Path:
-        """Finished component outputs, one directory per content key."""
-        return self.build / "artefacts"
+        """Finished component outputs, one directory per content key; shared by all checkouts of this user."""
+        return self.cache / "artefacts"
+
+    @property
+    def packages(self) -> Path:
+        """The packages of the last build, by name: .run files and wheels."""
+        return self.build / "packages"
 
     @property
     def logs(self) -> Path:

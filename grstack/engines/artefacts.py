@@ -51,8 +51,23 @@ class Artefacts:
         os.sync()  # a power cut after the rename must not show an empty file
         final = self.directory(step)
         final.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(final, ignore_errors=True)
-        out.rename(final)
+        arrived = final.with_name(f".{final.name}-{os.getpid()}")
+        shutil.rmtree(arrived, ignore_errors=True)
+        shutil.move(out, arrived)  # the cache may be on another file system
+        if not self.exists(step):  # another checkout may have built the same meanwhile
+            shutil.rmtree(final, ignore_errors=True)
+            arrived.rename(final)
+        shutil.rmtree(arrived, ignore_errors=True)
+
+    def publish(self, steps: tuple[Step, ...]) -> None:
+        """Copies the packages of these steps to one place with plain names."""
+        shutil.rmtree(self.paths.packages, ignore_errors=True)
+        self.paths.packages.mkdir(parents=True)
+        for step in steps:
+            if self.exists(step):
+                for name in self.manifest(step):
+                    if name.endswith((".run", ".whl")):
+                        shutil.copy2(self.directory(step) / name, self.paths.packages)
 
 
 def stage_sources(root: Path, step: Step, into: Path) -> Path:

@@ -53,7 +53,7 @@ class DockerEngine:
             case Kind.IMAGE:
                 return f"grstack/{plan.target}:{plan.platform}"
             case Kind.COMPONENT:
-                return str(self.artefacts.directory(step).relative_to(self.paths.root))
+                return str(self.artefacts.directory(step))
             case Kind.WHEELS:
                 return str(self.paths.wheels)
 
