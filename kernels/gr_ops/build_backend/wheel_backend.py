@@ -39,9 +39,7 @@ def build_wheel(
         for library in LIBRARIES:
             entries[f"{PACKAGE}/{library}"] = (Path(build) / library).read_bytes()
     entries[f"{info}/METADATA"] = metadata(version).encode()
-    entries[f"{info}/WHEEL"] = (
-        f"Wheel-Version: 1.0\nGenerator: gr_ops\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    )
+    entries[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: gr_ops\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     entries[f"{info}/RECORD"] = record(entries, f"{info}/RECORD")
     name = f"{PACKAGE}-{version}-{tag}.whl"
     write_zip(Path(wheel_directory) / name, entries)

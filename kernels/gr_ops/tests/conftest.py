@@ -20,9 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def plugin() -> None:
-    import torch_npu  # noqa: F401
-
     import gr_ops
+    import torch_npu  # noqa: F401
 
     gr_ops.load()
     assert gr_ops.npu_loaded()
@@ -32,15 +31,12 @@ def plugin() -> None:
 def fresh_process() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a script in a process of its own: variables are read once, and an asynchronous error is final."""
 
-    def run(
-        script: str, command: tuple[str, ...] = (sys.executable, "-c"), **variables: str | None
-    ) -> subprocess.CompletedProcess[str]:
+    def run(script: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
         for name, value in variables.items():
             if value is None:
                 environment.pop(name, None)
-        return subprocess.run(
-            [*command, textwrap.dedent(script)], env=environment, capture_output=True, text=True, timeout=300
-        )
+        command = [sys.executable, "-c", textwrap.dedent(script)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
     return run

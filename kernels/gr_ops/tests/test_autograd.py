@@ -76,9 +76,7 @@ def test_double_backward_of_to_dense(ops, case) -> None:
     offsets, lengths, trailing = case
     rows = int(offsets[-1][-1])
     point, direction = counting((rows, *trailing)), counting((rows, *trailing), -3.0)
-    second = directional_hessian(
-        lambda x: ops.jagged_to_padded_dense(x, on_npu(offsets), lengths), point, direction
-    )
+    second = directional_hessian(lambda x: ops.jagged_to_padded_dense(x, on_npu(offsets), lengths), point, direction)
     y, fv = (reference.pad(t.numpy(), offsets, lengths, 0) for t in (point, direction))
     np.testing.assert_array_equal(second.cpu().numpy(), reference.unpad(6 * y * fv, offsets, rows))
 
@@ -142,4 +140,5 @@ def test_no_grad_and_inference_mode(ops) -> None:
         assert not ops.jagged_to_padded_dense(values, offsets, [2]).requires_grad
     with torch.inference_mode():
         assert ops.jagged_to_padded_dense(values, offsets, [2]).tolist() == [[1, 2], [3, 4], [6, 0]]
-        assert ops.dense_to_jagged(ops.jagged_to_padded_dense(values, offsets, [3]), offsets)[0].tolist() == [1, 2, 3, 4, 5, 6]
+        dense = ops.jagged_to_padded_dense(values, offsets, [3])
+        assert ops.dense_to_jagged(dense, offsets)[0].tolist() == [1, 2, 3, 4, 5, 6]

@@ -4,7 +4,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,7 +107,9 @@ def test_memory_stays_flat(fresh_process: Run) -> None:
 
 
 def test_missing_operator_names_libraries_and_variable(fresh_process: Run, tmp_path: Path) -> None:
-    result = fresh_process(CUMSUM, ASCEND_CUSTOM_OPP_PATH=str(tmp_path / "none"), ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    result = fresh_process(
+        CUMSUM, ASCEND_CUSTOM_OPP_PATH=str(tmp_path / "none"), ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None
+    )
     assert result.returncode == 1
     for text in (
         "aclnnAsynchronousCompleteCumsumGetWorkspaceSize was not found", f"{tmp_path}/none/{LIBRARY}: not there",
@@ -118,7 +119,9 @@ def test_missing_operator_names_libraries_and_variable(fresh_process: Run, tmp_p
 
 
 def test_custom_path_skips_empty_and_missing_entries(fresh_process: Run, vendor: Path, tmp_path: Path) -> None:
-    result = fresh_process(CUMSUM, ASCEND_CUSTOM_OPP_PATH=f":{tmp_path}/none:{vendor}:", ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    result = fresh_process(
+        CUMSUM, ASCEND_CUSTOM_OPP_PATH=f":{tmp_path}/none:{vendor}:", ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None
+    )
     assert result.stdout.strip().endswith("[0, 2, 5]"), result.stderr
 
 
@@ -168,7 +171,7 @@ def test_without_fbgemm_its_operators_exist(fresh_process: Run) -> None:
     assert result.stdout.strip().endswith("no fbgemm ok"), result.stderr
 
 
-def test_wheels_scripts_are_independent_of_import_order(fresh_process: Run) -> None:
+def test_import_order_does_not_matter(fresh_process: Run) -> None:
     for first, second in (("gr_ops", "fbgemm_gpu"), ("fbgemm_gpu", "gr_ops"), ("torch_npu", "gr_ops")):
-        result = fresh_process(f"import torch, {first}, {second}; print('order ok')", (sys.executable, "-W", "ignore", "-c"))
+        result = fresh_process(f"import torch, {first}, {second}; print('order ok')")
         assert result.stdout.strip().endswith("order ok"), result.stderr

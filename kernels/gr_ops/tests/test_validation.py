@@ -1,4 +1,4 @@
-"""Every row of spec/operators.md 2.7, and the form of 1.3: <op>: <argument> <what is wrong>; expected <rule>, got <value>."""
+"""Every row of spec/operators.md 2.7, in the form of 1.3: <op>: <argument> <fault>; expected <rule>, got <value>."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         r"jagged_to_padded_dense: max_lengths has 2 entries but there is 1 jagged dimension; expected .*, got \[3, 4\]",
     ),
     "no offsets": (lambda: to_dense(values(), [], []), "offsets must contain at least one tensor; expected .*, got 0"),
-    "no offsets to jagged": (lambda: to_jagged(dense(), []), "dense_to_jagged: offsets must contain at least one tensor"),
+    "no offsets to jagged": (
+        lambda: to_jagged(dense(), []),
+        "dense_to_jagged: offsets must contain at least one tensor",
+    ),
     "six levels": (
         lambda: to_dense(values(), [npu([0, 1])] * 6, [1] * 6),
         "offsets has too many tensors; expected at most 5 jagged dimensions, got 6",
@@ -153,7 +156,9 @@ def test_device_data_is_checked_on_request(case: str, monkeypatch: pytest.Monkey
         call()
 
 
-@pytest.mark.parametrize("offsets", [[0, 5, 2, 6], [0, 2, 5, 600], [-5, 2, 5, 6], [6, 5, 2, 0], [2**40, -(2**40), 0, 3]])
+@pytest.mark.parametrize(
+    "offsets", [[0, 5, 2, 6], [0, 2, 5, 600], [-5, 2, 5, 6], [6, 5, 2, 0], [2**40, -(2**40), 0, 3]]
+)
 def test_malformed_offsets_stay_inside_memory(offsets: list[int]) -> None:
     """Unchecked, the result has the right shape and holds only input rows and padding."""
     source = torch.arange(1.0, 13.0).view(6, 2)

@@ -71,7 +71,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]:
 
 @pytest.fixture(scope="session")
 def good_library(library: Callable[[str], bytes]) -> bytes:
-    return library('#include <string.h>\nunsigned long size_of(const char *s) { return strlen(s); }\n')
+    return library("#include <string.h>\nunsigned long size_of(const char *s) { return strlen(s); }\n")
 
 
 @pytest.fixture

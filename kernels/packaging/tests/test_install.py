@@ -178,7 +178,9 @@ def test_set_env_adds_each_entry_once_and_no_empty_one(make_package: Make, tmp_p
     script = 'source "$F"; source "$F"; printf "%s\\n%s" "$ASCEND_CUSTOM_OPP_PATH" "$LD_LIBRARY_PATH"'
     result = run("bash", "-euc", script, F=vendor / "bin/set_env.bash")
     assert result.out == f"{vendor}\n{vendor}/op_api/lib", result.err
-    result = run("bash", "-euc", script, F=vendor / "bin/set_env.bash", ASCEND_CUSTOM_OPP_PATH="/x", LD_LIBRARY_PATH="/y")
+    result = run(
+        "bash", "-euc", script, F=vendor / "bin/set_env.bash", ASCEND_CUSTOM_OPP_PATH="/x", LD_LIBRARY_PATH="/y"
+    )
     assert result.out == f"{vendor}:/x\n{vendor}/op_api/lib:/y"
 
 
@@ -304,7 +306,9 @@ def test_root_installs_for_all_and_another_user_reads(make_package: Make, opp: P
     open_parents(opp)
     assert run(make_package(), f"--install-path={opp}", "--install-for-all", umask=0o077).code == 0
     vendor = opp / "vendors/mxrec_demo"
-    result = as_nobody(f'source "{vendor}/bin/set_env.bash" && echo "$ASCEND_CUSTOM_OPP_PATH" && cat "{vendor}/{OPAPI}" | wc -c')
+    result = as_nobody(
+        f'source "{vendor}/bin/set_env.bash" && echo "$ASCEND_CUSTOM_OPP_PATH" && cat "{vendor}/{OPAPI}" | wc -c'
+    )
     assert result.out.split("\n")[:2] == [str(vendor), str((vendor / OPAPI).stat().st_size)], result.err
 
 

@@ -13,7 +13,18 @@ Make = Callable[..., Path]
 
 
 def build(tree: Path, out: Path, umask: int = 0o022, **variables: object) -> str:
-    arguments = ["--tree", tree, "--vendor", "mxrec_demo", "--package", "mxrec_opp_demo", "--version", "1.0", "--out", out]
+    arguments = [
+        "--tree",
+        tree,
+        "--vendor",
+        "mxrec_demo",
+        "--package",
+        "mxrec_opp_demo",
+        "--version",
+        "1.0",
+        "--out",
+        out,
+    ]
     result = run(MAKE_RUN, *arguments, umask=umask, **variables)
     assert result.code == 0, result.err
     return hashlib.sha256(out.read_bytes()).hexdigest()
@@ -27,9 +38,15 @@ def test_equal_input_gives_equal_bytes(make_tree: Make, tmp_path: Path) -> None:
             os.utime(path, (1, time.time() - 1e6))
             path.chmod(0o700)
     (tmp_path / "tmp dir").mkdir()
-    assert build(other, tmp_path / "sub dir" / "second.run", umask=0o077, TMPDIR=tmp_path / "tmp dir", TZ="Asia/Tokyo") == first
+    assert (
+        build(other, tmp_path / "sub dir" / "second.run", umask=0o077, TMPDIR=tmp_path / "tmp dir", TZ="Asia/Tokyo")
+        == first
+    )
     assert list((tmp_path / "tmp dir").iterdir()) == []
-    assert build(make_tree(changes={"version.info": b"custom_opp_compiler_version=2\n"}, name="c"), tmp_path / "c.run") != first
+    assert (
+        build(make_tree(changes={"version.info": b"custom_opp_compiler_version=2\n"}, name="c"), tmp_path / "c.run")
+        != first
+    )
 
 
 def test_no_trace_of_the_building_machine(make_tree: Make, tmp_path: Path) -> None:
@@ -47,8 +64,18 @@ def test_vendor_name_reaches_every_script(make_package: Make, tmp_path: Path) ->
 @pytest.mark.parametrize("vendor", ["customize", "a-b", "a b", "../x", "a.b"])
 def test_vendor_names_that_cannot_work_are_refused(make_tree: Make, tmp_path: Path, vendor: str) -> None:
     result = run(
-        MAKE_RUN, "--tree", make_tree(), "--vendor", vendor, "--package", "p", "--version", "1", "--out", tmp_path / "o.run"
-    )  # fmt: skip
+        MAKE_RUN,
+        "--tree",
+        make_tree(),
+        "--vendor",
+        vendor,
+        "--package",
+        "p",
+        "--version",
+        "1",
+        "--out",
+        tmp_path / "o.run",
+    )
     assert result.code == 1 and "--vendor" in result.err
     assert not (tmp_path / "o.run").exists()
 
@@ -57,8 +84,18 @@ def test_missing_tree_and_missing_options_are_named(make_tree: Make, tmp_path: P
     assert "--out is missing" in run(MAKE_RUN, "--tree", "t", "--vendor", "v", "--package", "p", "--version", "1").err
     assert "unknown option" in run(MAKE_RUN, "--frob", "x").err
     result = run(
-        MAKE_RUN, "--tree", make_tree(), "--vendor", "mxrec_no", "--package", "p", "--version", "1", "--out", tmp_path / "o"
-    )  # fmt: skip
+        MAKE_RUN,
+        "--tree",
+        make_tree(),
+        "--vendor",
+        "mxrec_no",
+        "--package",
+        "p",
+        "--version",
+        "1",
+        "--out",
+        tmp_path / "o",
+    )
     assert "build the operator first" in result.err
 
 

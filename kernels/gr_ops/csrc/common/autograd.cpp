@@ -23,7 +23,8 @@ auto find(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-at::Tensor call_pad(const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef lengths, double padding) {
+at::Tensor call_pad(const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef lengths,
+                    double padding) {
   static const auto op = find<PadSignature>("mxrec::jagged_to_padded_dense_forward");
   return op.call(values, offsets, lengths, padding);
 }
@@ -102,7 +103,7 @@ at::Tensor unpad(const at::Tensor& dense, const TensorVector& offsets, std::opti
 }
 
 std::tuple<at::Tensor, TensorVector> unpad_with_offsets(const at::Tensor& dense, const TensorVector& offsets,
-                                                                   std::optional<c10::SymInt> total) {
+                                                        std::optional<c10::SymInt> total) {
   return {unpad(dense, offsets, std::move(total)), offsets};
 }
 

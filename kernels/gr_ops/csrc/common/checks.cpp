@@ -42,8 +42,8 @@ const char* plural(size_t count, const char* one, const char* many) { return cou
 void check_offsets(const char* op, at::TensorList offsets, c10::Device device) {
   TORCH_CHECK(!offsets.empty(), op, ": offsets must contain at least one tensor; expected 1 to ", kMaxJaggedDims,
               " tensors, got 0");
-  TORCH_CHECK(offsets.size() <= kMaxJaggedDims, op, ": offsets has too many tensors; expected at most ",
-              kMaxJaggedDims, " jagged dimensions, got ", offsets.size());
+  TORCH_CHECK(offsets.size() <= kMaxJaggedDims, op, ": offsets has too many tensors; expected at most ", kMaxJaggedDims,
+              " jagged dimensions, got ", offsets.size());
   for (size_t k = 0; k < offsets.size(); ++k) {
     const at::Tensor& offset = offsets[k];
     TORCH_CHECK(offset.scalar_type() == at::kInt || offset.scalar_type() == at::kLong, op, ": offsets[", k,
@@ -52,8 +52,7 @@ void check_offsets(const char* op, at::TensorList offsets, c10::Device device) {
                 "] differs in dtype; expected that of offsets[0] (", offsets[0].scalar_type(), "), got ",
                 offset.scalar_type());
     TORCH_CHECK(offset.dim() == 1, op, ": offsets[", k, "] has ", offset.dim(),
-                " dimensions; expected: offsets[k] must be 1-D with B+1 >= 1 entries, got shape ",
-                offset.sym_sizes());
+                " dimensions; expected: offsets[k] must be 1-D with B+1 >= 1 entries, got shape ", offset.sym_sizes());
     TORCH_SYM_CHECK(offset.sym_size(0).sym_ge(1), op, ": offsets[", k,
                     "] is empty; expected: offsets[k] must be 1-D with B+1 >= 1 entries, got 0 entries");
     TORCH_CHECK(offset.device() == device, op, ": expected offsets[", k, "] on ", device, ", got ", offset.device());
@@ -162,8 +161,8 @@ void check_offset_values(const char* op, const std::vector<at::Tensor>& offsets,
     const at::Tensor offset = offsets[k].to(at::kLong).contiguous();
     const int64_t* data = offset.const_data_ptr<int64_t>();
     const int64_t entries = offset.numel();
-    TORCH_CHECK(k == 0 || entries == last + 1, op, ": offsets[", k, "] has ", entries,
-                " entries; expected offsets[", k - 1, "][-1] + 1 = ", last + 1, ", got ", entries);
+    TORCH_CHECK(k == 0 || entries == last + 1, op, ": offsets[", k, "] has ", entries, " entries; expected offsets[",
+                k - 1, "][-1] + 1 = ", last + 1, ", got ", entries);
     TORCH_CHECK(data[0] >= 0, op, ": offsets[", k, "] starts below zero; expected off[0] >= 0, got ", data[0]);
     for (int64_t i = 1; i < entries; ++i) {
       TORCH_CHECK(data[i] >= data[i - 1], op, ": offsets must be non-decreasing: off[", i, "]=", data[i], " < off[",
@@ -186,7 +185,8 @@ void check_cumsum_input(const char* op, const at::Tensor& lengths) {
 }
 
 void check_cumsum_overflow(const char* op, const at::Tensor& lengths) {
-  AT_DISPATCH_INTEGRAL_TYPES(lengths.scalar_type(), "check_cumsum_overflow", [&] { check_row_overflow<scalar_t>(op, lengths); });
+  AT_DISPATCH_INTEGRAL_TYPES(lengths.scalar_type(), "check_cumsum_overflow",
+                             [&] { check_row_overflow<scalar_t>(op, lengths); });
 }
 
 int64_t padding_bits(const char* op, at::ScalarType dtype, double padding_value) {

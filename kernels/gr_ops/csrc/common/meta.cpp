@@ -32,7 +32,7 @@ at::Tensor unpad(const at::Tensor& dense, const TensorVector& offsets, std::opti
 }
 
 std::tuple<at::Tensor, TensorVector> unpad_with_offsets(const at::Tensor& dense, const TensorVector& offsets,
-                                                                   std::optional<c10::SymInt> total_length) {
+                                                        std::optional<c10::SymInt> total_length) {
   return {unpad(dense, offsets, std::move(total_length)), offsets};
 }
 

@@ -83,7 +83,7 @@ void define_int_lengths(torch::Library& library, const std::string& name) {
 }
 
 std::tuple<at::Tensor, TensorVector> dense_to_jagged_pair(const at::Tensor& dense, const TensorVector& offsets,
-                                                                     std::optional<c10::SymInt> total_length) {
+                                                          std::optional<c10::SymInt> total_length) {
   using Default = at::Tensor(const at::Tensor&, const TensorVector&, std::optional<c10::SymInt>);
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("mxrec::dense_to_jagged_forward", "").typed<Default>();

@@ -20,9 +20,7 @@ std::vector<at::Tensor> contiguous(at::TensorList tensors) {
   return result;
 }
 
-std::vector<int64_t> concrete(const std::vector<c10::SymInt>& shape) {
-  return C10_AS_INTARRAYREF_SLOW(shape).vec();
-}
+std::vector<int64_t> concrete(const std::vector<c10::SymInt>& shape) { return C10_AS_INTARRAYREF_SLOW(shape).vec(); }
 
 // The operators see two levels only: rows, and D inner elements per row.
 at::Tensor as_rows(const at::Tensor& tensor, at::IntArrayRef outer, at::IntArrayRef inner) {

@@ -28,7 +28,7 @@ at::Tensor dense_to_jagged_forward(const at::Tensor& dense, const TensorVector& 
 }
 
 std::tuple<at::Tensor, TensorVector> dense_to_jagged(const at::Tensor& dense, const TensorVector& offsets,
-                                                                std::optional<int64_t> total_length) {
+                                                     std::optional<int64_t> total_length) {
   return {dense_to_jagged_forward(dense, offsets, total_length), offsets};
 }
 

@@ -102,9 +102,8 @@ std::unique_ptr<const aclTensor, DestroyHandle> make_tensor(const at::Tensor& te
     storage_sizes = description.storage_sizes_;
   }
   const aclTensor* handle = functions().create_tensor(
-      tensor.sizes().data(), static_cast<uint64_t>(tensor.dim()), to_acl(tensor.scalar_type()),
-      tensor.strides().data(), tensor.storage_offset(), format, storage_sizes.data(), storage_sizes.size(),
-      const_cast<void*>(storage->data()));
+      tensor.sizes().data(), static_cast<uint64_t>(tensor.dim()), to_acl(tensor.scalar_type()), tensor.strides().data(),
+      tensor.storage_offset(), format, storage_sizes.data(), storage_sizes.size(), const_cast<void*>(storage->data()));
   TORCH_CHECK(handle != nullptr, "aclCreateTensor failed for shape ", tensor.sizes(), " of ", tensor.scalar_type());
   return std::unique_ptr<const aclTensor, DestroyHandle>(handle);
 }
