@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import sysconfig
+from pathlib import Path
 from typing import Any
 
 from smoke_tests.check import CheckFailed, Context, Outcome
@@ -34,9 +36,12 @@ def expected_versions(lock: dict[str, Any], manifest: dict[str, Any]) -> dict[st
     return expected
 
 
-def installed_versions() -> dict[str, list[str]]:
+def installed_versions(folders: list[str] | None = None) -> dict[str, list[str]]:
+    """What stands in the environment's own folders. sys.path is no guide: setuptools adds its vendored copies to it."""
+    if folders is None:
+        folders = [str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("purelib", "platlib")]
     found: dict[str, list[str]] = {}
-    for distribution in importlib.metadata.distributions():
+    for distribution in importlib.metadata.distributions(path=list(dict.fromkeys(folders))):
         found.setdefault(normalised(distribution.metadata["Name"]), []).append(distribution.version)
     return found
 

@@ -1,4 +1,4 @@
-from smoke_tests.checks.versions import differences, expected_versions
+from smoke_tests.checks.versions import differences, expected_versions, installed_versions
 
 LOCK = {
     "packages": [
@@ -42,3 +42,13 @@ def test_missing_cuda_library_of_the_plain_build():
     found = {name: value for name, value in RIGHT.items() if name != "nvidia-nccl-cu12"}
     expected = expected_versions(LOCK, MANIFEST)
     assert differences(expected, found) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
+
+
+def test_two_copies_are_seen_and_vendored_ones_are_not(tmp_path, monkeypatch):
+    for folder in ("site/one-1.dist-info", "site/One-2.dist-info", "site/setuptools/_vendor/zipp-3.dist-info"):
+        (tmp_path / folder).mkdir(parents=True)
+        name, version = folder.split("/")[-1].removesuffix(".dist-info").split("-")
+        (tmp_path / folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site/setuptools/_vendor"))
+    found = installed_versions([str(tmp_path / "site")])
+    assert {name: sorted(versions) for name, versions in found.items()} == {"one": ["1", "2"]}
