@@ -1,6 +1,6 @@
 """Fake kernels whose result has a size that only the data knows: ``dense_to_jagged`` without total_L.
 
-All others are Meta kernels in C++ (csrc/common/meta.cpp).
+All others are Meta kernels in C++ (csrc/jagged/meta.cpp).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-#include "npu/aclnn/libraries.h"
+#include "aclnn/libraries.h"
 
 #include <c10/util/Exception.h>
 #include <dlfcn.h>

@@ -1,40 +1,19 @@
-#include "common/checks.h"
+#include "jagged/checks.h"
 
-#include <ATen/Dispatch.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
+
+#include "common/dtypes.h"
 
 namespace gr_ops {
 namespace {
 
-bool is_movable(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kFloat:
-    case at::kDouble:
-    case at::kBool:
-    case at::kChar:
-    case at::kByte:
-    case at::kShort:
-    case at::kInt:
-    case at::kLong:
-    case at::kComplexFloat:
-      return true;
-    default:
-      return false;
-  }
-}
-
 void check_movable(const char* op, const char* argument, const at::Tensor& tensor) {
-  TORCH_CHECK(is_movable(tensor.scalar_type()), op, ": ", argument,
-              " has an unsupported dtype; expected one of float16, bfloat16, float32, float64, bool, int8, uint8, "
-              "int16, int32, int64, complex64, got ",
-              tensor.scalar_type());
+  TORCH_CHECK(is_movable(tensor.scalar_type()), op, ": ", argument, " has an unsupported dtype; expected one of ",
+              kMovableDtypes, ", got ", tensor.scalar_type());
 }
 
 const char* plural(size_t count, const char* one, const char* many) { return count == 1 ? one : many; }
@@ -59,21 +38,6 @@ void check_offsets(const char* op, at::TensorList offsets, c10::Device device) {
   }
 }
 
-std::string integer_name(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kByte:
-      return "uint8";
-    case at::kChar:
-      return "int8";
-    case at::kShort:
-      return "int16";
-    case at::kInt:
-      return "int32";
-    default:
-      return "int64";
-  }
-}
-
 template <typename Stored>
 int64_t bits_of(Stored value) {
   int64_t bits = 0;
@@ -89,20 +53,6 @@ int64_t integer_bits(const char* op, at::ScalarType dtype, double value) {
   TORCH_CHECK(truncated >= low && truncated < end, op, ": padding_value is out of range; expected a value of ",
               integer_name(dtype), ", got ", value);
   return bits_of(static_cast<Integer>(truncated));
-}
-
-template <typename Integer>
-void check_row_overflow(const char* op, const at::Tensor& lengths) {
-  const at::Tensor rows = (lengths.dim() == 2 ? lengths : lengths.unsqueeze(0)).contiguous();
-  const auto* data = rows.const_data_ptr<Integer>();
-  for (int64_t r = 0; r < rows.size(0); ++r) {
-    Integer sum = 0;
-    for (int64_t i = 0; i < rows.size(1); ++i) {
-      TORCH_CHECK(!__builtin_add_overflow(sum, *data++, &sum), op, ": cumsum overflows ",
-                  integer_name(lengths.scalar_type()), " at position ", i + 1,
-                  rows.size(0) > 1 ? " of row " + std::to_string(r) : std::string(), "; use int64 lengths");
-    }
-  }
 }
 
 }  // namespace
@@ -150,11 +100,6 @@ std::vector<c10::SymInt> jagged_shape(const char* op, const at::Tensor& dense, a
   return shape;
 }
 
-bool value_checks_enabled() {
-  const char* value = std::getenv("MXREC_CHECK");
-  return value != nullptr && std::strcmp(value, "1") == 0;
-}
-
 void check_offset_values(const char* op, const std::vector<at::Tensor>& offsets, std::optional<int64_t> rows) {
   int64_t last = 0;
   for (size_t k = 0; k < offsets.size(); ++k) {
@@ -172,21 +117,6 @@ void check_offset_values(const char* op, const std::vector<at::Tensor>& offsets,
   }
   TORCH_CHECK(!rows || last <= *rows, op, ": offsets end at ", last, " but values has ", rows.value_or(0),
               " rows; expected offsets[-1][-1] <= values.size(0), got ", last);
-}
-
-void check_cumsum_input(const char* op, const at::Tensor& lengths) {
-  TORCH_CHECK(lengths.dim() == 1 || lengths.dim() == 2, op, ": t_in must be 1-D or 2-D; expected [n] or [r, n], got ",
-              lengths.dim(), " dimensions");
-  const at::ScalarType dtype = lengths.scalar_type();
-  TORCH_CHECK(is_movable(dtype) && dtype != at::kBool && dtype != at::kComplexFloat, op,
-              ": t_in has an unsupported dtype; expected one of int8, uint8, int16, int32, int64, float16, bfloat16, "
-              "float32, float64, got ",
-              dtype);
-}
-
-void check_cumsum_overflow(const char* op, const at::Tensor& lengths) {
-  AT_DISPATCH_INTEGRAL_TYPES(lengths.scalar_type(), "check_cumsum_overflow",
-                             [&] { check_row_overflow<scalar_t>(op, lengths); });
 }
 
 int64_t padding_bits(const char* op, at::ScalarType dtype, double padding_value) {

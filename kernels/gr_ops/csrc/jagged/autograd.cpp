@@ -1,8 +1,7 @@
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "common/checks.h"
+#include "common/operators.h"
 
 // Pad (jagged -> dense) and Unpad (dense -> jagged) are linear, and each is the gradient of the other
 // (spec/operators.md 2.5). Each backward calls the other one's operator through the dispatcher with autograd on,
@@ -18,30 +17,25 @@ using PadSignature = at::Tensor(const at::Tensor&, const TensorVector&, c10::Sym
 using UnpadSignature = at::Tensor(const at::Tensor&, const TensorVector&, std::optional<c10::SymInt>);
 using PadBackwardSignature = at::Tensor(const at::Tensor&, const TensorVector&, c10::SymInt);
 
-template <typename Signature>
-auto find(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
-
 at::Tensor call_pad(const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef lengths,
                     double padding) {
-  static const auto op = find<PadSignature>("mxrec::jagged_to_padded_dense_forward");
+  static const auto op = find_operator<PadSignature>("mxrec::jagged_to_padded_dense_forward");
   return op.call(values, offsets, lengths, padding);
 }
 
 at::Tensor call_unpad(const at::Tensor& dense, const TensorVector& offsets, std::optional<c10::SymInt> total) {
-  static const auto op = find<UnpadSignature>("mxrec::dense_to_jagged_forward");
+  static const auto op = find_operator<UnpadSignature>("mxrec::dense_to_jagged_forward");
   return op.call(dense, offsets, std::move(total));
 }
 
 at::Tensor call_pad_backward(const at::Tensor& grad, const TensorVector& offsets, c10::SymInt total) {
-  static const auto op = find<PadBackwardSignature>("mxrec::jagged_to_padded_dense_backward");
+  static const auto op = find_operator<PadBackwardSignature>("mxrec::jagged_to_padded_dense_backward");
   return op.call(grad, offsets, std::move(total));
 }
 
 at::Tensor call_unpad_backward(const at::Tensor& grad, const TensorVector& offsets, c10::SymIntArrayRef lengths,
                                double padding) {
-  static const auto op = find<PadSignature>("mxrec::dense_to_jagged_backward");
+  static const auto op = find_operator<PadSignature>("mxrec::dense_to_jagged_backward");
   return op.call(grad, offsets, lengths, padding);
 }
 
@@ -121,10 +115,6 @@ void register_autograd(torch::Library& m) {
   m.impl("dense_to_jagged", &unpad_with_offsets);
   m.impl("dense_to_jagged_forward", &unpad);
   m.impl("dense_to_jagged_backward", &unpad_backward);
-  // Lengths are counts: the result never requires a gradient, and no "not implemented" node is recorded.
-  m.impl("asynchronous_complete_cumsum", torch::CppFunction::makeFallthrough());
-  m.impl("asynchronous_inclusive_cumsum", torch::CppFunction::makeFallthrough());
-  m.impl("asynchronous_exclusive_cumsum", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace

@@ -6,15 +6,14 @@
 #include <optional>
 #include <vector>
 
+#include "common/operators.h"
+
 // Validation and shape rules of the jagged operators (spec/operators.md 2.3, 2.4, 2.7), shared by every
 // back end and by the Meta kernels, so that a fake tensor is refused for the same reason as a real one.
 // Symbols: B rows, K jagged dimensions, S1..SK padded lengths, L values, D inner elements.
 namespace gr_ops {
 
 constexpr size_t kMaxJaggedDims = 5;
-
-// Every kernel of an operator must have one C++ signature, and fbgemm_gpu's kernels take a vector.
-using TensorVector = std::vector<at::Tensor>;
 
 // [B, S1..SK, trailing...] for values [L, trailing...]; raises on any fault of the arguments.
 std::vector<c10::SymInt> dense_shape(const char* op, const at::Tensor& values, at::TensorList offsets,
@@ -27,16 +26,8 @@ std::vector<c10::SymInt> jagged_shape(const char* op, const at::Tensor& dense, a
 // The part of jagged_shape that is needed before total_L can be read from the offsets.
 void check_dense(const char* op, const at::Tensor& dense, at::TensorList offsets);
 
-// MXREC_CHECK=1: also look into device data, at the price of a synchronisation.
-bool value_checks_enabled();
-
 // offsets on the CPU. rows: the number of values rows that offsets may address, none to skip that check.
 void check_offset_values(const char* op, const std::vector<at::Tensor>& offsets, std::optional<int64_t> rows);
-
-// lengths on the CPU, of an integer type: raises where the running sum leaves the range of the type.
-void check_cumsum_overflow(const char* op, const at::Tensor& lengths);
-
-void check_cumsum_input(const char* op, const at::Tensor& lengths);
 
 // The bytes of padding_value after C conversion to dtype, in the low bytes of the result.
 int64_t padding_bits(const char* op, at::ScalarType dtype, double padding_value);

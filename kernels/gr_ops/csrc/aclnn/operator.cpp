@@ -1,4 +1,4 @@
-#include "npu/aclnn/operator.h"
+#include "aclnn/operator.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>

@@ -1,6 +1,6 @@
 #include <torch/library.h>
 
-#include "common/checks.h"
+#include "jagged/checks.h"
 
 // Shape inference without a device. dense_to_jagged without total_L has a size that only the data knows: the
 // fake kernels in gr_ops/fake.py serve it, a plain meta tensor cannot.
@@ -36,26 +36,11 @@ std::tuple<at::Tensor, TensorVector> unpad_with_offsets(const at::Tensor& dense,
   return {unpad(dense, offsets, std::move(total_length)), offsets};
 }
 
-at::Tensor complete_cumsum(const at::Tensor& lengths) {
-  check_cumsum_input("asynchronous_complete_cumsum", lengths);
-  std::vector<c10::SymInt> shape = lengths.sym_sizes().vec();
-  shape.back() = shape.back() + 1;
-  return lengths.new_empty_symint(shape);
-}
-
-at::Tensor same_shape_cumsum(const at::Tensor& lengths) {
-  check_cumsum_input("asynchronous_cumsum", lengths);
-  return lengths.new_empty_symint(lengths.sym_sizes());
-}
-
 void register_meta(torch::Library& m) {
   m.impl("jagged_to_padded_dense", &pad);
   m.impl("jagged_to_padded_dense_forward", &pad);
   m.impl("jagged_to_padded_dense_backward", &pad_backward);
   m.impl("dense_to_jagged_backward", &unpad_backward);
-  m.impl("asynchronous_complete_cumsum", &complete_cumsum);
-  m.impl("asynchronous_inclusive_cumsum", &same_shape_cumsum);
-  m.impl("asynchronous_exclusive_cumsum", &same_shape_cumsum);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include "npu/aclnn/arguments.h"
+#include "aclnn/arguments.h"
 
 #include <c10/util/Exception.h>
 
-#include "npu/aclnn/libraries.h"
+#include "aclnn/libraries.h"
 #include "torch_npu/csrc/core/NPUStorageImpl.h"
 
 namespace gr_ops::aclnn {

@@ -1,14 +1,11 @@
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "common/checks.h"
+#include "common/operators.h"
 
-// Operator schemas in fbgemm:: and mxrec::. fbgemm_gpu may have defined some of the fbgemm:: ones, and a second
-// definition is an error in PyTorch, so each is defined only where it is absent.
 namespace gr_ops {
 namespace {
 
@@ -21,21 +18,7 @@ constexpr const char* kSchemas[] = {
     "dense_to_jagged(Tensor dense, Tensor[] x_offsets, SymInt? total_L=None) -> (Tensor, Tensor[])",
     "dense_to_jagged_forward(Tensor dense, Tensor[] x_offsets, SymInt? total_L=None) -> Tensor",
     "dense_to_jagged_backward(Tensor grad, Tensor[] offsets, SymInt[] max_lengths, float padding_value=0.) -> Tensor",
-    "asynchronous_complete_cumsum(Tensor t_in) -> Tensor",
-    "asynchronous_inclusive_cumsum(Tensor t_in) -> Tensor",
-    "asynchronous_exclusive_cumsum(Tensor t_in) -> Tensor",
 };
-
-bool is_defined(const std::string& name, const std::string& overload) {
-  return c10::Dispatcher::singleton().findSchema({name, overload}).has_value();
-}
-
-void define_if_absent(torch::Library& library, const std::string& space, const char* text) {
-  c10::FunctionSchema schema = torch::schema(text);
-  if (!is_defined(space + "::" + schema.name(), schema.overload_name())) {
-    library.def(std::move(schema), {at::Tag::pt2_compliant_tag});
-  }
-}
 
 // An overload is the default one with other argument types, whatever back end serves the default.
 template <const char* Name>
@@ -44,7 +27,7 @@ struct PaddedOverloads {
 
   static at::Tensor call(const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef max_lengths,
                          double padding_value) {
-    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(Name, "").typed<Default>();
+    static const auto op = find_operator<Default>(Name);
     return op.call(values, offsets, max_lengths, padding_value);
   }
   static at::Tensor one_length(const at::Tensor& values, const TensorVector& offsets, int64_t max_length,
@@ -85,16 +68,15 @@ void define_int_lengths(torch::Library& library, const std::string& name) {
 std::tuple<at::Tensor, TensorVector> dense_to_jagged_pair(const at::Tensor& dense, const TensorVector& offsets,
                                                           std::optional<c10::SymInt> total_length) {
   using Default = at::Tensor(const at::Tensor&, const TensorVector&, std::optional<c10::SymInt>);
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("mxrec::dense_to_jagged_forward", "").typed<Default>();
+  static const auto op = find_operator<Default>("mxrec::dense_to_jagged_forward");
   return {op.call(dense, offsets, std::move(total_length)), offsets};
 }
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(fbgemm, m) {
-  const bool stock_pad = is_defined(kFbgemmPad, "");
-  const bool stock_pad_forward = is_defined(kFbgemmPadForward, "");
+  const bool stock_pad = is_defined(kFbgemmPad);
+  const bool stock_pad_forward = is_defined(kFbgemmPadForward);
   for (const char* schema : kSchemas) define_if_absent(m, "fbgemm", schema);
   define_one_length<kFbgemmPad>(m, "jagged_to_padded_dense");
   define_one_length<kFbgemmPadForward>(m, "jagged_to_padded_dense_forward");

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "npu/aclnn/arguments.h"
-#include "npu/aclnn/libraries.h"
-#include "npu/aclnn/types.h"
+#include "aclnn/arguments.h"
+#include "aclnn/libraries.h"
+#include "aclnn/types.h"
 
 // The two-phase call of spec/ascend-runtime.md 4.2.
 namespace gr_ops::aclnn {

@@ -1,14 +1,14 @@
-#include "npu/jagged.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/accumulate.h>
+#include <torch/library.h>
 
 #include <cstring>
 
-#include "common/checks.h"
-#include "npu/aclnn/operator.h"
+#include "aclnn/operator.h"
+#include "common/settings.h"
+#include "jagged/checks.h"
 
 namespace gr_ops::npu {
 namespace {
@@ -55,8 +55,7 @@ void run_dense_to_jagged(const at::Tensor& dense, at::TensorList offsets, int64_
   op(arguments, convert.tensor(dense), convert.tensor_list(offsets), total_length, convert.tensor(values));
 }
 
-}  // namespace
-
+// values [L, trailing...] -> [B, S1..SK, trailing...]; rows beyond the data hold padding_value.
 at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,
                double padding_value) {
   const auto shape = concrete(dense_shape(op, values, offsets, c10::fromIntArrayRefSlow(max_lengths)));
@@ -74,6 +73,7 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   return dense;
 }
 
+// dense [B, S1..SK, trailing...] -> [total_length, trailing...]; rows that dense does not hold are zero.
 at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets, int64_t total_length) {
   const auto shape = concrete(jagged_shape(op, dense, offsets, total_length));
   const c10::DeviceGuard guard(dense.device());
@@ -88,16 +88,63 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
   return values;
 }
 
+// offsets[-1][-1], read back from the device.
 int64_t read_total_length(const char* op, const at::Tensor& dense, at::TensorList offsets) {
   check_dense(op, dense, offsets);
   return offsets.back().select(0, -1).item().toLong();
 }
 
+// MXREC_CHECK=1: raises if the contents of offsets are inconsistent. rows: as in check_offset_values.
 void check_values_if_enabled(const char* op, at::TensorList offsets, std::optional<int64_t> rows) {
   if (!value_checks_enabled()) return;
   std::vector<at::Tensor> host;
   for (const at::Tensor& offset : offsets) host.push_back(offset.cpu());
   check_offset_values(op, host, rows);
 }
+
+at::Tensor jagged_to_padded_dense(const at::Tensor& values, const TensorVector& offsets, at::IntArrayRef max_lengths,
+                                  double padding_value) {
+  constexpr const char* op = "jagged_to_padded_dense";
+  dense_shape(op, values, offsets, c10::fromIntArrayRefSlow(max_lengths));
+  check_values_if_enabled(op, offsets, values.size(0));
+  return pad(op, values, offsets, max_lengths, padding_value);
+}
+
+at::Tensor jagged_to_padded_dense_backward(const at::Tensor& grad, const TensorVector& offsets, int64_t total_length) {
+  return unpad("jagged_to_padded_dense_backward", grad, offsets, total_length);
+}
+
+at::Tensor dense_to_jagged_forward(const at::Tensor& dense, const TensorVector& offsets,
+                                   std::optional<int64_t> total_length) {
+  constexpr const char* op = "dense_to_jagged";
+  check_dense(op, dense, offsets);
+  check_values_if_enabled(op, offsets, std::nullopt);
+  return unpad(op, dense, offsets, total_length ? *total_length : read_total_length(op, dense, offsets));
+}
+
+std::tuple<at::Tensor, TensorVector> dense_to_jagged(const at::Tensor& dense, const TensorVector& offsets,
+                                                     std::optional<int64_t> total_length) {
+  return {dense_to_jagged_forward(dense, offsets, total_length), offsets};
+}
+
+// grad may have fewer rows than offsets address (total_L was smaller): those cells get padding_value.
+at::Tensor dense_to_jagged_backward(const at::Tensor& grad, const TensorVector& offsets, at::IntArrayRef max_lengths,
+                                    double padding_value) {
+  return pad("dense_to_jagged_backward", grad, offsets, max_lengths, padding_value);
+}
+
+void register_npu(torch::Library& m) {
+  m.impl("jagged_to_padded_dense", &jagged_to_padded_dense);
+  m.impl("jagged_to_padded_dense_forward", &jagged_to_padded_dense);
+  m.impl("jagged_to_padded_dense_backward", &jagged_to_padded_dense_backward);
+  m.impl("dense_to_jagged", &dense_to_jagged);
+  m.impl("dense_to_jagged_forward", &dense_to_jagged_forward);
+  m.impl("dense_to_jagged_backward", &dense_to_jagged_backward);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(fbgemm, PrivateUse1, m) { register_npu(m); }
+TORCH_LIBRARY_IMPL(mxrec, PrivateUse1, m) { register_npu(m); }
 
 }  // namespace gr_ops::npu

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "npu/aclnn/types.h"
+#include "aclnn/types.h"
 
 namespace gr_ops::aclnn {
 

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <string>
+#include <vector>
+
+// Operators in fbgemm:: and mxrec::. fbgemm_gpu may have defined some of the fbgemm:: ones, and a second definition is
+// an error in PyTorch, so each is defined only where it is absent.
+namespace gr_ops {
+
+// Every kernel of an operator must have one C++ signature, and fbgemm_gpu's kernels take a vector.
+using TensorVector = std::vector<at::Tensor>;
+
+bool is_defined(const std::string& name, const std::string& overload = "");
+
+// space: "fbgemm" or "mxrec"; text: a schema without the space.
+void define_if_absent(torch::Library& library, const std::string& space, const char* text);
+
+template <typename Signature>
+auto find_operator(const char* name, const char* overload = "") {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Signature>();
+}
+
+}  // namespace gr_ops
