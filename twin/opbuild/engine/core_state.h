@@ -7,6 +7,7 @@
 
 #include "ascendc/launch.h"
 #include "gm_history.h"
+#include "ub_shadow.h"
 
 namespace twin {
 
@@ -43,13 +44,6 @@ struct Event {
     Clock clock[kEventIds];
 };
 
-// Order and definedness of 32 bytes of the unified buffer.
-struct BlockShadow {
-    uint32_t writeEpoch = 0;
-    uint8_t writePipe = 0;
-    uint32_t readEpoch[kPipes] = {};
-    uint32_t defined = 0;                 // bit i: byte i holds a value
-};
 
 struct CacheLineCopy {
     unsigned char bytes[64];
@@ -73,12 +67,11 @@ struct CoreState {
     int taskType = -1;
 
     void *livePipe = nullptr;
-    bool pipeDestroyed = false;
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
     uint32_t ubUsed = 0;
     Event events[kEvents];
-    std::vector<BlockShadow> shadow;
+    UbShadow shadow;
     std::vector<uint8_t> ub;
     std::unordered_map<uint64_t, CacheLineCopy> cache;
     GmHistory gm;

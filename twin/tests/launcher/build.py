@@ -80,7 +80,7 @@ class Workshop:
         assert compiler is not None, "these tests need g++"
         target.parent.mkdir(parents=True, exist_ok=True)
         command = [compiler, "-std=c++17", "-fPIC", "-DFUNC_VISIBILITY", *WARNINGS, *self.flags, *extra]
-        subprocess.run([*command, "-c", str(source), "-o", str(target)], check=True)
+        subprocess.run([*command, "-c", str(source), "-o", str(target)], check=True, capture_output=True, text=True)
         return target
 
     def compile_all(self, sources: Sequence[Path], extra: Sequence[str]) -> list[Path]:

@@ -32,23 +32,22 @@ def cumsum_case(name: str, shape: Sequence[int], seed: int = 1) -> Case:
 
 
 def to_dense_case(
-    name: str, batch: int, longest: int, inner: int, dims: int = 1, dtype: str = "int32", padding: int = -7
+    name: str, batch: int, lengths: tuple[int, ...], inner: int, dtype: str = "int32", padding: int = -7
 ) -> Case:
     rng = np.random.default_rng(batch + inner)
-    offsets = random_offsets(rng, batch, dims, longest + 3, "int64")
+    offsets = random_offsets(rng, batch, len(lengths), max(lengths) + 3, "int64")
     values = rng.integers(1, 30000, (int(offsets[-1][-1]), inner)).astype(dtype)
-    lengths = (longest,) * dims
     dense = to_dense(values, offsets, lengths, padding)
     return Case(name, [values, offsets, lengths, padding, Output(dense)])
 
 
 def to_jagged_case(
-    name: str, batch: int, longest: int, inner: int, dims: int = 1, dtype: str = "int32", extra: int = 2
+    name: str, batch: int, lengths: tuple[int, ...], inner: int, dtype: str = "int32", extra: int = 2
 ) -> Case:
     rng = np.random.default_rng(batch + inner)
-    offsets = random_offsets(rng, batch, dims, longest + 3, "int64")
+    offsets = random_offsets(rng, batch, len(lengths), max(lengths) + 3, "int64")
     total = int(offsets[-1][-1]) + extra
-    dense = rng.integers(1, 30000, (batch, *(longest,) * dims, inner)).astype(dtype)
+    dense = rng.integers(1, 30000, (batch, *lengths, inner)).astype(dtype)
     return Case(name, [dense, offsets, total, Output(to_jagged(dense, offsets, total))])
 
 
@@ -67,23 +66,24 @@ CUMSUM_CASES = [
     cumsum_case("one", (1,)),
     cumsum_case("short rows", (70, 7)),
     cumsum_case("long rows", (3, 5003)),
+    cumsum_case("rows of one tile", (3, 4096)),
     cumsum_case("shared row", (20001,)),
     cumsum_case("shared rows", (3, 9001)),
 ]
 TO_DENSE_CASES = [
-    to_dense_case("odd inner", 33, 30, 17),
-    to_dense_case("nested", 5, 3, 3, dims=3),
-    to_dense_case("halves", 40, 30, 65, dtype="int16"),
-    to_dense_case("long rows", 3, 4, 30000),
-    to_dense_case("wide padding", 6, 40, 33, dtype="int64", padding=2**40 + 5),
+    to_dense_case("odd inner", 33, (30,), 17),
+    to_dense_case("nested", 5, (3, 4, 2), 3),
+    to_dense_case("halves", 40, (30,), 65, dtype="int16"),
+    to_dense_case("long rows", 3, (4,), 30000),
+    to_dense_case("wide padding", 6, (40,), 33, dtype="int64", padding=2**40 + 5),
     wrong_offsets_case(TO_DENSE),
 ]
 TO_JAGGED_CASES = [
-    to_jagged_case("odd inner", 33, 30, 17),
-    to_jagged_case("nested", 5, 3, 3, dims=3),
-    to_jagged_case("halves", 40, 30, 65, dtype="int16"),
-    to_jagged_case("long rows", 3, 4, 30000),
-    to_jagged_case("rows without a cell", 9, 4, 50, extra=400),
+    to_jagged_case("odd inner", 33, (30,), 17),
+    to_jagged_case("nested", 5, (3, 4, 2), 3),
+    to_jagged_case("halves", 40, (30,), 65, dtype="int16"),
+    to_jagged_case("long rows", 3, (4,), 30000),
+    to_jagged_case("rows without a cell", 9, (4,), 50, extra=400),
     wrong_offsets_case(TO_JAGGED),
 ]
 CASES = {CUMSUM.snake: CUMSUM_CASES, TO_DENSE.snake: TO_DENSE_CASES, TO_JAGGED.snake: TO_JAGGED_CASES}
