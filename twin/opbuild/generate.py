@@ -106,9 +106,13 @@ def tiling_structs(classes: Sequence[dict], default: str) -> str:
         if c["name"] in seen:
             continue
         seen.add(c["name"])
+        if c["name"] == "TCubeTiling":  # the Matmul library's own
+            text += '\n#include "kernel_tiling/kernel_tiling.h"\nusing AscendC::tiling::TCubeTiling;\n'
+            continue
         text += f"\nstruct alignas(8) {c['name']} {{\n"
         for f in c["fields"]:
             suffix = f"[{f['count']}]" if f["count"] else ""
-            text += f"    {f['type']} {f['name']}{suffix};\n"
+            aligned = "alignas(8) " if f["nested"] else ""
+            text += f"    {aligned}{f['type']} {f['name']}{suffix};\n"
         text += "};\n"
     return text + f"\nusing TwinDefaultTiling = {default};\n"
