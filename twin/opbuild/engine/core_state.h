@@ -13,8 +13,11 @@ namespace twin {
 
 class Scheduler;
 
+inline int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
+
 struct Trapped {
     std::string text;
+    int code = kTrapped;
 };
 struct Abandoned {
 };
@@ -71,6 +74,8 @@ struct CoreState {
     pipe_t pipe = PIPE_S;
     const char *call = "";
     int taskType = -1;
+    AtomicMode atomic = AtomicMode::None;
+    int atomicType = -1;
 
     void *livePipe = nullptr;
     std::vector<Buffer> buffers;

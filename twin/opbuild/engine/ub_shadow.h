@@ -24,6 +24,34 @@ public:
     Collision Read(uint32_t first, uint32_t last, int pipe, uint32_t epoch, const Clock &known);
     Collision Write(uint32_t first, uint32_t last, int pipe, uint32_t epoch, const Clock &known);
 
+    // The same for one block, as the scalar unit asks for it element by element.
+    Collision ReadOne(uint32_t block, int pipe, uint32_t epoch, const Clock &known)
+    {
+        const int w = writer_[block];
+        if (w != pipe && known.at[w] < written_[block]) {
+            return {block, w, true};
+        }
+        read_[pipe][block] = epoch;
+        newestRead_[pipe] = epoch;
+        return {};
+    }
+    Collision WriteOne(uint32_t block, int pipe, uint32_t epoch, const Clock &known)
+    {
+        bool doubtful = writer_[block] != pipe && known.at[writer_[block]] < written_[block];
+        for (int r = 0; r < kPipes; ++r) {
+            doubtful |= r != pipe && known.at[r] < newestRead_[r];
+        }
+        if (doubtful) {
+            return Write(block, block + 1, pipe, epoch, known);
+        }
+        written_[block] = epoch;
+        writer_[block] = static_cast<uint8_t>(pipe);
+        newestWrite_[pipe] = epoch;
+        return {};
+    }
+    bool DefinedIn(uint32_t block, uint32_t mask) const { return (defined_[block] & mask) == mask; }
+    void DefineIn(uint32_t block, uint32_t mask) { defined_[block] |= mask; }
+
     // Was any of the blocks written by instruction `epoch` of `pipe`?
     bool WrittenBy(uint32_t first, uint32_t last, int pipe, uint32_t epoch) const;
 
