@@ -68,6 +68,7 @@ CUMSUM_CASES = [
     cumsum_case("long rows", (3, 5003)),
     cumsum_case("rows of one tile", (3, 4096)),
     cumsum_case("shared row", (20001,)),
+    cumsum_case("uneven parts", (16500,)),
     cumsum_case("shared rows", (3, 9001)),
 ]
 TO_DENSE_CASES = [
@@ -75,7 +76,7 @@ TO_DENSE_CASES = [
     to_dense_case("nested", 5, (3, 4, 2), 3),
     to_dense_case("halves", 40, (30,), 65, dtype="int16"),
     to_dense_case("long rows", 3, (4,), 30000),
-    to_dense_case("wide padding", 6, (40,), 33, dtype="int64", padding=2**40 + 5),
+    to_dense_case("wide padding", 4, (400,), 33, dtype="int64", padding=2**40 + 5),
     wrong_offsets_case(TO_DENSE),
 ]
 TO_JAGGED_CASES = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutant import COMPARISON, Edit, Mutant
+from mutant import COMPARISON, COMPILER, Edit, Mutant
 from operators import CUMSUM
 
 KERNEL = "asynchronous_complete_cumsum/op_kernel/asynchronous_complete_cumsum.cpp"
@@ -11,6 +11,11 @@ HOST = "asynchronous_complete_cumsum/op_host/asynchronous_complete_cumsum.cpp"
 STORE_SLOT = (
     "        AscendC::DataCopyPad(totals_[block * SLOT_BYTES], slot, "
     "AscendC::DataCopyExtParams(1, SLOT_BYTES, 0, 0, 0));\n"
+)
+SLOT = "        AscendC::LocalTensor<uint8_t> slot = slots_.Get<uint8_t>();\n"
+TOTALS_32 = (
+    "        AscendC::GlobalTensor<int32_t> totals32;\n"
+    "        totals32.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t *>(const_cast<uint8_t *>(totals_.GetPhyAddr())));\n"
 )
 SCAN = "        ScanRows(in, out, tile, sum);\n"
 
@@ -200,14 +205,19 @@ BETWEEN_CORES = [
     ),
     mutant(
         "stale_total",
-        "stale cache: the totals are read by S before and after the meeting",
+        "stale cache: a total is read by S before it is written and after",
         "E-19",
         "DataCacheCleanAndInvalid is missing",
         (
             KERNEL,
+            "        AscendC::LocalTensor<uint8_t> slot = slots_.Get<uint8_t>();\n",
+            "        totals_.GetValue(0);\n        AscendC::SyncAll();\n"
+            "        AscendC::LocalTensor<uint8_t> slot = slots_.Get<uint8_t>();\n",
+        ),
+        (
+            KERNEL,
             "        AscendC::PipeBarrier<PIPE_ALL>();\n        AscendC::SyncAll();",
-            "        totals_.GetValue(0);\n        AscendC::PipeBarrier<PIPE_ALL>();\n        AscendC::SyncAll();\n"
-            "        totals_.GetValue(0);",
+            "        AscendC::PipeBarrier<PIPE_ALL>();\n        AscendC::SyncAll();\n        totals_.GetValue(0);",
         ),
     ),
 ]
@@ -283,6 +293,62 @@ MEMORY = [
     ),
 ]
 
+ATOMICS = [
+    mutant(
+        "atomic_onto_nothing",
+        "wrong atomic: a total is added to a slot that nobody cleared",
+        "E-21",
+        "onto memory that nothing has initialised",
+        (
+            KERNEL,
+            STORE_SLOT,
+            "        AscendC::SetAtomicAdd<int32_t>();\n        AscendC::DataCopyPad(totals32[block * 8], "
+            "slot.ReinterpretCast<int32_t>(), AscendC::DataCopyExtParams(1, SLOT_BYTES, 0, 0, 0));\n"
+            "        AscendC::SetAtomicNone();\n",
+        ),
+        (KERNEL, SLOT, SLOT + TOTALS_32),
+    ),
+    mutant(
+        "atomic_over_plain_store",
+        "wrong atomic: the slot is cleared and added to without PipeBarrier<PIPE_MTE3>",
+        "E-21",
+        "is not ordered with the write",
+        (
+            KERNEL,
+            STORE_SLOT,
+            STORE_SLOT + "        AscendC::SetAtomicAdd<int32_t>();\n        AscendC::DataCopyPad(totals32[block * 8], "
+            "slot.ReinterpretCast<int32_t>(), AscendC::DataCopyExtParams(1, SLOT_BYTES, 0, 0, 0));\n"
+            "        AscendC::SetAtomicNone();\n",
+        ),
+        (KERNEL, SLOT, SLOT + TOTALS_32),
+    ),
+    mutant(
+        "atomic_mode_left_on",
+        "wrong atomic: the results are added to y, and the mode stays on",
+        "E-30",
+        "elements that have no atomic operation",
+        (KERNEL, "        AscendC::SyncAll();\n", "        AscendC::SyncAll();\n        AscendC::SetAtomicAdd<float>();\n"),
+    ),
+    mutant(
+        "atomic_mode_on_at_the_end",
+        "wrong atomic: the mode is on when the kernel ends",
+        "E-34",
+        "SetAtomicNone is missing",
+        (
+            KERNEL,
+            "        kernel.ScanWholeRows();\n",
+            "        kernel.ScanWholeRows();\n        AscendC::SetAtomicMax<int32_t>();\n",
+        ),
+    ),
+    mutant(
+        "atomic_of_wide_integers",
+        "wrong atomic: 64-bit integers have none",
+        COMPILER,
+        "E-30: this type has no atomic operation",
+        (KERNEL, "        AscendC::SyncAll();\n", "        AscendC::SyncAll();\n        AscendC::SetAtomicAdd<T>();\n"),
+    ),
+]
+
 LOGIC = [
     mutant(
         "tail_as_long_as_a_tile",
@@ -346,11 +412,15 @@ LOGIC = [
         ),
     ),
     mutant(
-        "rows_for_columns",
-        "wrong tiling field: rows hold the number of columns",
+        "columns_of_the_output",
+        "wrong tiling field: the columns of y instead of those of x",
         "E-17",
         "is outside every tensor",
-        (HOST, "tiling->rows = last == 0 ? 1 : x.GetDim(0);", "tiling->rows = x.GetDim(last);"),
+        (
+            HOST,
+            "    platform_ascendc::PlatformAscendC platform(",
+            "    tiling->columns = y.GetDim(last);\n    platform_ascendc::PlatformAscendC platform(",
+        ),
     ),
     mutant(
         "unknown_key",
@@ -368,4 +438,4 @@ LOGIC = [
     ),
 ]
 
-MUTANTS = [*SYNCHRONISATION, *BETWEEN_CORES, *MEMORY, *LOGIC]
+MUTANTS = [*SYNCHRONISATION, *BETWEEN_CORES, *MEMORY, *ATOMICS, *LOGIC]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from build import Operator
-from mutant import COMPARISON, COMPILER, Edit, Mutant
+from mutant import COMPARISON, COMPILER, TIMEOUT, Edit, Mutant
 from operators import TO_DENSE, TO_JAGGED
 
 WRITER = "common/jagged_writer.h"
@@ -264,10 +264,10 @@ MEMORY = [
     ),
     mutant(
         TO_JAGGED,
-        "cell_outside_dense",
-        "out of range: rows beyond the longest are copied",
-        "E-17",
-        "of a GlobalTensor of",
+        "cells_of_next_line",
+        "logic: rows beyond the longest are copied, from the next line's cells",
+        COMPARISON,
+        "wrong: byte",
         (JAGGED, "        if (line < 0 || step >= tiling_.maxLengths[last_]) {\n            return FillTo(at, nodeEnd, end);\n        }\n", ""),
         (JAGGED, "copyEnd = stored < nodeEnd ? stored : nodeEnd;", "copyEnd = nodeEnd;"),
     ),
@@ -354,10 +354,31 @@ SPLITS = [
     mutant(
         TO_DENSE,
         "line_in_16_bits",
-        "overflow: the start of a line is computed in 16 bits",
-        "E-17",
-        "of a GlobalTensor of",
+        "overflow: the start of a line in 16 bits takes the walk back to an earlier line for ever",
+        TIMEOUT,
+        "the kernel did not end within",
         (DENSE, "lineStart = line * lineElements;", "lineStart = static_cast<uint16_t>(line * lineElements);"),
+    ),
+    mutant(
+        TO_JAGGED,
+        "walk_without_progress",
+        "endless loop: rows behind the last offset stop the walk over the nodes",
+        TIMEOUT,
+        "the kernel did not end within",
+        (JAGGED, "            return FillTo(at, end, end);", "            return at;"),
+    ),
+    mutant(
+        TO_JAGGED,
+        "empty_loop",
+        "endless loop that makes no call",
+        TIMEOUT,
+        "then no call, at ",
+        (
+            WRITER,
+            "        kind_ = NOTHING;\n    }\n\n    __aicore__ inline void Copy",
+            "        kind_ = NOTHING;\n        volatile bool ready = false;\n        while (!ready) {\n        }\n    }\n\n"
+            "    __aicore__ inline void Copy",
+        ),
     ),
     mutant(
         TO_DENSE,

@@ -10,6 +10,7 @@ from build import OPERATORS, Operator
 
 COMPARISON = "comparison"  # a logic error that no hardware would refuse: only the result shows it
 COMPILER = "compiler"
+TIMEOUT = "watchdog"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Mutant:
     fault: str
     operator: Operator
     edits: tuple[Edit, ...]
-    found_by: str  # rule of table E, "host" (the call is refused), COMPILER or COMPARISON
+    found_by: str  # rule of table E, "host" (the call is refused), or one of the above
     message: str  # part of what is printed
 
     @property
