@@ -1,11 +1,11 @@
 // What one simulated core remembers during a launch.
 #pragma once
 #include <string>
-#include <ucontext.h>
 #include <unordered_map>
 #include <vector>
 
 #include "ascendc/launch.h"
+#include "fiber.h"
 #include "gm_history.h"
 #include "ub_shadow.h"
 
@@ -90,8 +90,7 @@ struct CoreState {
     GmHistory gm;
     std::size_t lastExtent = 0;
 
-    std::vector<unsigned char> stack;
-    ucontext_t context;
+    Fiber fiber;
 };
 
 }

@@ -33,7 +33,6 @@ public:
         auto core = std::make_unique<CoreState>();
         core->core.state = core.get();
         core->ub.resize(kUbBytes);
-        core->stack.resize(kStackBytes);
         return core;
     }
     void Give(std::unique_ptr<CoreState> core)
@@ -95,8 +94,9 @@ bool Scheduler::Random(uint32_t oneIn) { return seeded && Pick(oneIn) == 0; }
 void Scheduler::Enter()
 {
     CoreState &core = *currentCore;
+    Fiber::Entered(core.scheduler->main_);
     core.scheduler->Body(core);
-    core.scheduler->SwitchAway(core);
+    Fiber::Switch(core.fiber, core.scheduler->main_, true);
 }
 
 void Scheduler::Body(CoreState &core)
@@ -146,14 +146,14 @@ void Scheduler::Leave(void *self, uint64_t programCounter)
     }
     scheduler.stuck_ = currentCore;
     scheduler.stuckAt_ = programCounter;
-    setcontext(&scheduler.main_);
+    Fiber::Abandon(scheduler.main_);
 }
 
 // Lets a core run until it waits or ends.
 void Scheduler::Resume(CoreState &core)
 {
     currentCore = &core;
-    swapcontext(&main_, &core.context);
+    Fiber::Switch(main_, core.fiber);
     currentCore = nullptr;
     if (stuck_ != nullptr) {
         CoreState &stuck = *stuck_;
@@ -205,7 +205,7 @@ void Scheduler::Finish(CoreState &core)
 
 void Scheduler::SwitchAway(CoreState &core)
 {
-    swapcontext(&core.context, &main_);
+    Fiber::Switch(core.fiber, main_);
     currentCore = &core;
     if (abandoning && !core.finished) {
         throw Abandoned{};
@@ -234,11 +234,7 @@ void Scheduler::Start(CoreState &core, uint32_t block)
     core.cubeObjects.clear();
     core.gm.Clear();
     core.lastExtent = 0;
-    getcontext(&core.context);
-    core.context.uc_stack.ss_sp = core.stack.data();
-    core.context.uc_stack.ss_size = core.stack.size();
-    core.context.uc_link = nullptr;
-    makecontext(&core.context, &Scheduler::Enter, 0);
+    core.fiber.Prepare(&Scheduler::Enter, kStackBytes);
 }
 
 void Scheduler::MeetAll(CoreState &core)

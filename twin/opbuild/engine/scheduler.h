@@ -53,7 +53,7 @@ private:
     std::vector<CoreState *> running_;
     std::vector<GmAccess> carried_;
     uint64_t barriers_ = 0;
-    ucontext_t main_;
+    Fiber main_;
     Watchdog watchdog_;
     CoreState *volatile stuck_ = nullptr; // the core that the watchdog took out of its kernel
     volatile uint64_t stuckAt_ = 0;

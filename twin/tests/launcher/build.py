@@ -74,6 +74,7 @@ class Workshop:
     own_runtime: bool = False
     jobs: int = 2
     _fixed: list[Path] = field(default_factory=list)
+    _runtime: dict[str, list[Path]] = field(default_factory=dict)
 
     def compile(self, source: Path, target: Path, extra: Sequence[str] = ()) -> Path:
         compiler = shutil.which("g++")
@@ -98,8 +99,12 @@ class Workshop:
         return program
 
     def runtime_objects(self, parts: Sequence[str]) -> list[Path]:
-        sources = [source for part in parts for source in sorted((RUNTIME / part).glob("*.cpp"))]
-        return self.compile_all(sources, [f"-I{RUNTIME / 'include'}", *wheel_includes()])
+        """Libraries of the runtime by folder, each compiled once."""
+        for part in parts:
+            if part not in self._runtime:
+                sources = sorted((RUNTIME / part).glob("*.cpp"))
+                self._runtime[part] = self.compile_all(sources, [f"-I{RUNTIME / 'include'}", *wheel_includes()])
+        return [file for part in parts for file in self._runtime[part]]
 
     def fixed_objects(self) -> list[Path]:
         """What every program shares: the launcher, the engine and, if asked for, the runtime."""
