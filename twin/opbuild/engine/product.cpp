@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-// The same source for several instruction sets, chosen when the library is loaded: before a sanitizer is ready for it.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// The same source for several instruction sets, chosen when the library is loaded.
+#if defined(__x86_64__)
 #define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=haswell", "default")))
 #else
 #define FOR_EACH_CPU
