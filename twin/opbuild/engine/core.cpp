@@ -13,6 +13,8 @@ namespace twin {
 
 namespace {
 
+constexpr uint32_t kSelectScratchBytes = 8192;
+
 int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
 
 void Join(Clock &into, const Clock &from)
@@ -232,6 +234,14 @@ void Core::ResetPipe()
         queue.buffers.clear();
     }
     state->ubUsed = 0;
+}
+
+void Core::UseSelectScratch()
+{
+    if (state->ubUsed > kUbBytes - kSelectScratchBytes) {
+        Trap("E-03", "Select needs the last %u bytes of the unified buffer, buffers reach %u", kSelectScratchBytes,
+             state->ubUsed);
+    }
 }
 
 int Core::MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth)
