@@ -118,8 +118,9 @@ public:
         sequence.queries = Least(queryEnd_ - sequence.queryStart, sequence.keys);
         return true;
     }
-    // Query rows of the sequence that Next has just given, also those that do not take part.
+    // Ends of the rows of the sequence that Next has just given, also of those that do not take part.
     __aicore__ inline int64_t QueryEnd() const { return queryEnd_; }
+    __aicore__ inline int64_t KeyEnd() const { return keyEnd_; }
 
     __aicore__ inline void SetMask(const Sequence &sequence, Mask &mask) const
     {

@@ -47,11 +47,11 @@ struct HstuTilingData {
     uint32_t blockRows;                    // rows of a task
     uint32_t chunk;                        // columns of a tile at most
     uint32_t stripElements;                // of the part of a tile in the unified buffer
-    uint32_t deterministic;
+    uint32_t sumsBias;                     // the bias gradient sums over a broadcast dimension
     uint64_t slotElements;                 // fp32 elements of a tile in the workspace
     uint64_t accumulatorElements;
     uint64_t coreElements;                 // workspace of one vector core
-    AscendC::tiling::TCubeTiling scores;
-    AscendC::tiling::TCubeTiling values;
-    AscendC::tiling::TCubeTiling gradients;
+    AscendC::tiling::TCubeTiling scores;   // rows of queries times rows of keys, turned
+    AscendC::tiling::TCubeTiling values;   // forward: weights times values; backward: tiles, turned, times rows
+    AscendC::tiling::TCubeTiling gradients;  // backward: tiles times rows
 };
