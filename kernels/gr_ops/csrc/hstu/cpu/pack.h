@@ -78,14 +78,13 @@ void pack_depth(const Tokens& tokens, int first, int count, int dim, typename P:
     for (int i = 0; i < count; i += 2) {
       const auto* even = token<BFloat16>(tokens, first + i);
       const auto* odd = i + 1 < count ? token<BFloat16>(tokens, first + i + 1) : nullptr;
+      auto* row = to + i / 2 * ld;
       for (int d = 0; d < dim; d += P::kLanes) {
-        BFloat16 low[P::kLanes] = {}, high[P::kLanes] = {};
-        const int n = dim - d < P::kLanes ? dim - d : P::kLanes;
-        std::memcpy(low, even + d, n * sizeof(BFloat16));
-        if (odd != nullptr) std::memcpy(high, odd + d, n * sizeof(BFloat16));
-        const Vector32 pairs =
-            __builtin_convertvector(load16(low), Vector32) | (__builtin_convertvector(load16(high), Vector32) << 16);
-        put(to + i / 2 * ld + d, reinterpret_cast<VectorF>(pairs));
+        const VectorF low = load_some(even + d, dim - d);
+        const VectorF high = odd != nullptr ? load_some(odd + d, dim - d) : VectorF{};
+        // A bfloat16 widened to float has its bits above and zeros below.
+        put(row + d,
+            reinterpret_cast<VectorF>((reinterpret_cast<Vector32>(low) >> 16) | reinterpret_cast<Vector32>(high)));
       }
     }
   }
