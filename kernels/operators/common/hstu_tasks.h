@@ -87,7 +87,7 @@ private:
         return cost;
     }
 
-    // One walk over all sequences gives the total, a second one stops at the first task that starts in this core's range.
+    // One walk over all sequences gives the total, a second one stops at the first task of this core's range.
     __aicore__ inline void Share()
     {
         int64_t total = 0;
@@ -141,11 +141,13 @@ private:
                 own_ = OwnBegin(sequence_);
                 continue;
             }
-            const int64_t start = at_;
+            // A task belongs to the range that holds its middle: no core gets more than half a task too much at an end.
             const int64_t from = own_;
-            at_ += Cost(sequence_, from);
+            const int64_t cost = Cost(sequence_, from);
+            const int64_t middle = at_ + cost / 2;
+            at_ += cost;
             own_ += tiling_->blockRows;
-            if (start >= begin_ && start < end_) {
+            if (middle >= begin_ && middle < end_) {
                 Open(from);
                 return true;
             }

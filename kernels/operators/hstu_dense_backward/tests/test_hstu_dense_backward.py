@@ -122,8 +122,15 @@ def test_custom_masks(call, mask_dtype, dtype):
     for shape in ((True, True), (False, True), (True, False), (False, False)):
         for bias in (None, (False, True), (True, True)):
             options = Options(mask_type=CUSTOM)
-            problem = Problem(lengths=[33, 0, 190], mask=shape, mask_dtype=mask_dtype, bias=bias, slack=3, dtype=dtype,
-                              options=options)
+            problem = Problem(
+                lengths=[33, 0, 190],
+                mask=shape,
+                mask_dtype=mask_dtype,
+                bias=bias,
+                slack=3,
+                dtype=dtype,
+                options=options,
+            )
             check(call, problem)
 
 
@@ -135,8 +142,9 @@ def test_context_and_targets(call, group, dtype):
     contexts = [2, 0, 0, 300, 1, 0, 0]
     targets = [3, 4, 0, 30, 40, 257, 1]
     check(call, Problem(lengths=lengths, contexts=contexts, targets=targets, options=options, dtype=dtype))
-    check(call, Problem(lengths=lengths, targets=targets, options=options, dtype=dtype, index="int32",
-                        bias=(False, True)))
+    check(
+        call, Problem(lengths=lengths, targets=targets, options=options, dtype=dtype, index="int32", bias=(False, True))
+    )
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, 200])
@@ -152,8 +160,17 @@ def test_local_windows(call, window, full_tail):
 @pytest.mark.parametrize("mask_type", [CAUSAL, UPPER, FULL, CUSTOM])
 def test_fewer_queries_than_keys(call, mask_type, dtype):
     mask = (True, False) if mask_type == CUSTOM else None
-    check(call, Problem(lengths=[1, 0, 60, 130], key_lengths=[600, 4, 60, 257], options=Options(mask_type=mask_type),
-                        mask=mask, bias=(True, True), dtype=dtype))
+    check(
+        call,
+        Problem(
+            lengths=[1, 0, 60, 130],
+            key_lengths=[600, 4, 60, 257],
+            options=Options(mask_type=mask_type),
+            mask=mask,
+            bias=(True, True),
+            dtype=dtype,
+        ),
+    )
 
 
 def test_rows_further_apart_than_65535_elements(call):
@@ -164,8 +181,13 @@ def test_rows_further_apart_than_65535_elements(call):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_masked_infinities_do_not_leak(call, dtype):
     for mask_type in (CAUSAL, CUSTOM):
-        problem = Problem(lengths=[70], dtype=dtype, bias=(True, True), mask=(True, True) if mask_type == CUSTOM else None,
-                          options=Options(mask_type=mask_type))
+        problem = Problem(
+            lengths=[70],
+            dtype=dtype,
+            bias=(True, True),
+            mask=(True, True) if mask_type == CUSTOM else None,
+            options=Options(mask_type=mask_type),
+        )
         clean = problem.arrays["bias"].copy()
         hidden = np.broadcast_to(np.triu(np.ones((70, 70), bool), 1), clean.shape)
         if mask_type == CUSTOM:

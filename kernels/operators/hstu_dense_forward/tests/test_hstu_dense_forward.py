@@ -13,8 +13,16 @@ NAME = "hstu_dense_forward", "HstuDenseForward"
 
 def run(call, problem: Problem) -> np.ndarray:
     output = problem.empty(sum(problem.lengths), problem.heads, problem.value_dim)
-    call(*NAME, *problem.inputs(), None, None, None, None, *problem.attributes(),
-         wrap(problem.shaped(output), problem.dtype))
+    call(
+        *NAME,
+        *problem.inputs(),
+        None,
+        None,
+        None,
+        None,
+        *problem.attributes(),
+        wrap(problem.shaped(output), problem.dtype),
+    )
     return output
 
 
@@ -86,8 +94,15 @@ def test_custom_masks(call, mask_dtype, dtype):
     for shape in ((True, True), (False, True), (True, False), (False, False)):
         for bias in (None, (False, True)):
             options = Options(mask_type=CUSTOM)
-            problem = Problem(lengths=[33, 0, 190], mask=shape, mask_dtype=mask_dtype, bias=bias, slack=3, dtype=dtype,
-                              options=options)
+            problem = Problem(
+                lengths=[33, 0, 190],
+                mask=shape,
+                mask_dtype=mask_dtype,
+                bias=bias,
+                slack=3,
+                dtype=dtype,
+                options=options,
+            )
             check(call, problem)
 
 
@@ -115,8 +130,18 @@ def test_context_and_targets(call, group, dtype):
     targets = [3, 4, 0, 30, 40, 257, 1]
     check(call, Problem(lengths=lengths, contexts=contexts, targets=targets, options=options, dtype=dtype))
     check(call, Problem(lengths=lengths, targets=targets, options=options, dtype=dtype, index="int32"))
-    check(call, Problem(lengths=[90, 90], contexts=[3, 7], targets=[9, 80], options=options, dtype=dtype,
-                        layout="normal", index="int32"))
+    check(
+        call,
+        Problem(
+            lengths=[90, 90],
+            contexts=[3, 7],
+            targets=[9, 80],
+            options=options,
+            dtype=dtype,
+            layout="normal",
+            index="int32",
+        ),
+    )
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, 200])
@@ -133,8 +158,17 @@ def test_local_windows(call, window, full_tail):
 @pytest.mark.parametrize("mask_type", [CAUSAL, UPPER, FULL, CUSTOM])
 def test_fewer_queries_than_keys(call, mask_type, dtype):
     mask = (True, False) if mask_type == CUSTOM else None
-    check(call, Problem(lengths=[1, 0, 60, 130], key_lengths=[600, 4, 60, 257], options=Options(mask_type=mask_type),
-                        mask=mask, bias=(True, True), dtype=dtype))
+    check(
+        call,
+        Problem(
+            lengths=[1, 0, 60, 130],
+            key_lengths=[600, 4, 60, 257],
+            options=Options(mask_type=mask_type),
+            mask=mask,
+            bias=(True, True),
+            dtype=dtype,
+        ),
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -143,8 +177,14 @@ def test_paged_keys(call, page_size, dtype):
     rng = np.random.default_rng(page_size)
     cached, new = [0, 70, 5, 300], [9, 40, 1, 140]
     targets = [4, 0, 1, 17]
-    problem = Problem(lengths=new, key_lengths=[a + b for a, b in zip(cached, new)], targets=targets, dtype=dtype,
-                      dim=24, options=Options(group=3))
+    problem = Problem(
+        lengths=new,
+        key_lengths=[a + b for a, b in zip(cached, new)],
+        targets=targets,
+        dtype=dtype,
+        dim=24,
+        options=Options(group=3),
+    )
     # The cached part of each sequence moves into pages in any order, the rest stays.
     counts = [-(-c // page_size) for c in cached]
     pages = sum(counts) + 3
@@ -179,8 +219,13 @@ def test_rows_further_apart_than_65535_elements(call):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_masked_infinities_do_not_leak(call, dtype):
     for mask_type in (CAUSAL, CUSTOM):
-        problem = Problem(lengths=[70], dtype=dtype, bias=(True, True), mask=(True, True) if mask_type == CUSTOM else None,
-                          options=Options(mask_type=mask_type))
+        problem = Problem(
+            lengths=[70],
+            dtype=dtype,
+            bias=(True, True),
+            mask=(True, True) if mask_type == CUSTOM else None,
+            options=Options(mask_type=mask_type),
+        )
         clean = problem.arrays["bias"].copy()
         hidden = np.broadcast_to(np.triu(np.ones((70, 70), bool), 1), clean.shape)
         if mask_type == CUSTOM:
