@@ -404,8 +404,23 @@ private:
                                                            pitch * sizeof(CT)));
         const float *from = core.CubeScratch(0);
         for (uint32_t row = 0; row < rows; ++row) {
+            if (enAtomic != 0 && core.FullChecks() && Untouched(to + row * pitch, columns)) {
+                core.Trap("E-21", "atomic access to GM %p, which nothing has written",
+                          static_cast<const void *>(to + row * pitch));
+            }
             Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
         }
+    }
+    // Outputs and workspace start as a pattern (launch_plan.cpp).
+    static bool Untouched(const CT *row, uint32_t count)
+    {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(row);
+        for (uint64_t i = 0; i < count * sizeof(CT); ++i) {
+            if (bytes[i] != 0xA5) {
+                return false;
+            }
+        }
+        return true;
     }
     void WriteLocal(const LocalTensor<CT> &local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic)
     {

@@ -1,4 +1,4 @@
-#include <ATen/ops/empty.h>
+#include <ATen/ops/sub.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -54,8 +54,8 @@ at::Tensor operator_mask(const Problem& p) {
 
 void check_limits(const Problem& p) {
   for (const auto& [name, dim] : {std::pair{"q", p.dim}, std::pair{"v", p.value_dim}}) {
-    TORCH_CHECK(dim <= kMaxDim, p.op, ": ", name, " has head dimension ", dim, " on the NPU; expected at most ", kMaxDim,
-                ", got ", dim);
+    TORCH_CHECK(dim <= kMaxDim, p.op, ": ", name, " has head dimension ", dim, " on the NPU; expected at most ",
+                kMaxDim, ", got ", dim);
   }
 }
 
@@ -64,7 +64,7 @@ Problem make_npu_problem(const Arguments& a) {
   check_limits(p);
   if (value_checks_enabled()) read_rows(p, a);
   if (a.target_offsets.defined() && !p.num_target.defined()) {
-    p.num_target = a.target_offsets.slice(0, 1) - a.target_offsets.slice(0, 0, p.batch);
+    p.num_target = at::sub(a.target_offsets.slice(0, 1), a.target_offsets.slice(0, 0, p.batch));
   }
   unify_indices(p);
   p.mask = operator_mask(p);
@@ -90,12 +90,12 @@ at::Tensor forward(const Arguments& a) {
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& convert = *arguments;
   op(arguments, handle(convert, in_layout(p, p.q)), handle(convert, in_layout(p, p.k)),
-     handle(convert, in_layout(p, p.v)), handle(convert, p.mask), handle(convert, p.bias),
-     handle(convert, p.q_offsets), separate_keys ? handle(convert, p.k_offsets) : nullptr,
-     handle(convert, p.num_context), handle(convert, p.num_target), handle(convert, p.kv_cache),
-     handle(convert, p.page_offsets), handle(convert, p.page_ids), handle(convert, p.last_page_len),
-     static_cast<int64_t>(p.mask_type), p.max_k, p.scale, p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha,
-     p.max_attn_len, p.min_full_attn_len, handle(convert, output));
+     handle(convert, in_layout(p, p.v)), handle(convert, p.mask), handle(convert, p.bias), handle(convert, p.q_offsets),
+     separate_keys ? handle(convert, p.k_offsets) : nullptr, handle(convert, p.num_context),
+     handle(convert, p.num_target), handle(convert, p.kv_cache), handle(convert, p.page_offsets),
+     handle(convert, p.page_ids), handle(convert, p.last_page_len), static_cast<int64_t>(p.mask_type), p.max_k, p.scale,
+     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len,
+     handle(convert, output));
   return output;
 }
 

@@ -51,7 +51,7 @@ class Problem:
     index: str = "int64"
     seed: int = 0
     longest: int | None = None  # max_seq_len; None: the longest sequence
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.seed)
