@@ -1,4 +1,4 @@
-"""HSTU attention as spec/operators.md 5.4 to 5.8 define it, cell by cell in float64 NumPy; independent of every kernel."""
+"""HSTU attention as spec/operators.md 5.4 to 5.8 define it, in float64 NumPy; independent of every kernel."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def visible(n: int, context: int = 0, target: int = 0, group: int = 1, window: int = 0, min_full: int = 0) -> NDArray[np.bool_]:
+def visible(
+    n: int, context: int = 0, target: int = 0, group: int = 1, window: int = 0, min_full: int = 0
+) -> NDArray[np.bool_]:
     """[n, n]: query i sees key j; mask type 0 with contexts, targets and a local window."""
     i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     history_end = n - target
@@ -117,9 +119,15 @@ def batch(
         n = offsets_k[b + 1] - offsets_k[b]
         rows.append(
             Row(
-                q[queries], k[keys], v[keys], scale=scale or 1.0 / longest,
-                mask=square_of(mask, b, q.shape[1], n), bias=square_of(bias, b, q.shape[1], n),
-                context=context[b] if context else 0, target=target[b] if target else 0, **settings,
+                q[queries],
+                k[keys],
+                v[keys],
+                scale=scale or 1.0 / longest,
+                mask=square_of(mask, b, q.shape[1], n),
+                bias=square_of(bias, b, q.shape[1], n),
+                context=context[b] if context else 0,
+                target=target[b] if target else 0,
+                **settings,
             )  # fmt: skip
         )
     return rows

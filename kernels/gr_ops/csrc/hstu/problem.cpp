@@ -14,7 +14,7 @@ namespace {
 at::Tensor tokens(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
   const at::Tensor plain = tensor.contiguous();
-  return plain.dim() == 4 ? plain.view({-1, plain.size(2), plain.size(3)}) : plain;
+  return plain.dim() == 4 ? plain.view({plain.size(0) * plain.size(1), plain.size(2), plain.size(3)}) : plain;
 }
 
 at::Tensor contiguous(const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
