@@ -86,8 +86,12 @@ extern "C" __attribute__((visibility("default"))) {run_signature(op)}
 
 
 def kernel_unit(op: Operator, kernel_file: str, number: int) -> str:
-    """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro."""
+    """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro.
+
+    The API's headers come first: inside the namespace they would declare an API of their own.
+    """
     return f"""#include "kernel_operator.h"
+#include "lib/matmul_intf.h"
 #ifdef TWIN_TILING_HEADER
 #include TWIN_TILING_HEADER
 #endif

@@ -65,6 +65,8 @@ public:
     void ClosePipe();
     void DestroyPipe();
     void ResetPipe();
+    // Selects take the last 8 KiB of the unified buffer as scratch.
+    void UseSelectScratch();
     int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);
     void AddQueueBuffers(int queue, uint32_t count, uint32_t bytes);
     UbRange AddBuffer(uint32_t bytes);

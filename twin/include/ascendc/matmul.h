@@ -399,13 +399,31 @@ private:
     void Write(const GlobalTensor<CT> &gm, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic)
     {
         auto &core = twin::Core::Current();
+        if (enAtomic > 3) {
+            core.Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
+        }
         gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
         auto *to = reinterpret_cast<CT *>(core.GmWriteRows(const_cast<CT *>(gm.GetPhyAddr()), rows, columns * sizeof(CT),
                                                            pitch * sizeof(CT)));
         const float *from = core.CubeScratch(0);
         for (uint32_t row = 0; row < rows; ++row) {
+            if (enAtomic != 0 && core.FullChecks() && Untouched(to + row * pitch, columns)) {
+                core.Trap("E-21", "atomic access to GM %p, which nothing has written",
+                          static_cast<const void *>(to + row * pitch));
+            }
             Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
         }
+    }
+    // Outputs and workspace start as a pattern (launch_plan.cpp).
+    static bool Untouched(const CT *row, uint32_t count)
+    {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(row);
+        for (uint64_t i = 0; i < count * sizeof(CT); ++i) {
+            if (bytes[i] != 0xA5) {
+                return false;
+            }
+        }
+        return true;
     }
     void WriteLocal(const LocalTensor<CT> &local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic)
     {
@@ -440,16 +458,13 @@ private:
                     to[i] = twin_detail::FromAccumulator<CT>(twin_detail::ToAccumulator(to[i]) + rounded);
                 }
                 break;
-            case 2:
-            case 3:
+            default:
                 for (uint32_t i = 0; i < count; ++i) {
                     const float old = twin_detail::ToAccumulator(to[i]);
                     const float value = twin_detail::ToAccumulator(twin_detail::FromAccumulator<CT>(from[i]));
                     to[i] = twin_detail::FromAccumulator<CT>((enAtomic == 2) == (value > old) ? value : old);
                 }
                 break;
-            default:
-                twin::Core::Current().Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
         }
     }
 

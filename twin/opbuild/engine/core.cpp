@@ -13,6 +13,8 @@ namespace twin {
 
 namespace {
 
+constexpr uint32_t kSelectScratchBytes = 8192;
+
 void Join(Clock &into, const Clock &from)
 {
     for (int i = 0; i < kPipes; ++i) {
@@ -234,6 +236,14 @@ void Core::ResetPipe()
         queue.buffers.clear();
     }
     state->ubUsed = 0;
+}
+
+void Core::UseSelectScratch()
+{
+    if (state->ubUsed > kUbBytes - kSelectScratchBytes) {
+        Trap("E-03", "Select needs the last %u bytes of the unified buffer, buffers reach %u", kSelectScratchBytes,
+             state->ubUsed);
+    }
 }
 
 int Core::MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth)

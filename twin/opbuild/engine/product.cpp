@@ -4,12 +4,8 @@
 #include <cstring>
 #include <vector>
 
-// The same source for several instruction sets, chosen when the library is loaded.
-#if defined(__x86_64__)
-#define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=haswell", "default")))
-#else
-#define FOR_EACH_CPU
-#endif
+#include "ascendc/bulk.h"
+#include "clones.h"
 
 namespace twin {
 
@@ -21,46 +17,6 @@ constexpr uint32_t kDepth = 256;          // k of a packed panel, which stays in
 
 typedef float Lanes __attribute__((vector_size(kColumns * sizeof(float)), aligned(4)));
 
-float FromHalf(uint16_t bits)
-{
-    // The exponent is rebased by a product, which is exact for subnormal numbers too.
-    const uint32_t magnitude = (bits & 0x7fffu) << 13;
-    const uint32_t rebase = 0x77800000u;   // 2^112
-    float scaled;
-    float factor;
-    std::memcpy(&scaled, &magnitude, sizeof(float));
-    std::memcpy(&factor, &rebase, sizeof(float));
-    scaled *= factor;
-    uint32_t result;
-    std::memcpy(&result, &scaled, sizeof(float));
-    result = (bits & 0x7c00u) == 0x7c00u ? (magnitude | 0x7f800000u) : result;
-    result |= (bits & 0x8000u) << 16;
-    std::memcpy(&scaled, &result, sizeof(float));
-    return scaled;
-}
-
-float FromBfloat16(uint16_t bits)
-{
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float value;
-    std::memcpy(&value, &wide, sizeof(float));
-    return value;
-}
-
-FOR_EACH_CPU void WidenHalf(const uint16_t *from, uint32_t count, float *to)
-{
-    for (uint32_t i = 0; i < count; ++i) {
-        to[i] = FromHalf(from[i]);
-    }
-}
-
-FOR_EACH_CPU void WidenBfloat16(const uint16_t *from, uint32_t count, float *to)
-{
-    for (uint32_t i = 0; i < count; ++i) {
-        to[i] = FromBfloat16(from[i]);
-    }
-}
-
 // `count` elements of one stored row as floats.
 const float *StoredRow(const CubeMatrix &matrix, uint64_t row, uint64_t column, uint32_t count, float *buffer)
 {
@@ -69,7 +25,7 @@ const float *StoredRow(const CubeMatrix &matrix, uint64_t row, uint64_t column, 
         return static_cast<const float *>(matrix.data) + at;
     }
     const auto *from = static_cast<const uint16_t *>(matrix.data) + at;
-    matrix.type == CubeType::Half ? WidenHalf(from, count, buffer) : WidenBfloat16(from, count, buffer);
+    matrix.type == CubeType::Half ? WidenHalf(from, buffer, count) : WidenBfloat16(from, buffer, count);
     return buffer;
 }
 

@@ -31,7 +31,8 @@ struct Arguments {
 enum Break : uint32_t {
     NOTHING, NO_WAIT, NO_END, NO_REGISTER, LATE_REGISTER, FIVE_OBJECTS, WRONG_SINGLE, PITCH_LATE, NARROW_PITCH,
     WIDE_PITCH, NO_B, WRONG_TRANSPOSE, WAIT_TWICE, WAIT_WITHOUT_ASKING, LOAD_BEFORE_WAIT, SLOT_STILL_LOADED,
-    INPUT_STILL_STORED, NO_ITERATE, BIAS_WITHOUT_TILING, PAST_TENSOR, UNDEFINED_OPERAND, ATOMIC_UNKNOWN
+    INPUT_STILL_STORED, NO_ITERATE, BIAS_WITHOUT_TILING, PAST_TENSOR, UNDEFINED_OPERAND, ATOMIC_UNKNOWN,
+    ATOMIC_ON_NOTHING
 };
 
 template <typename T>
@@ -180,6 +181,7 @@ private:
             case NO_ITERATE: p.mm.GetTensorC(Slot(turn)); break;
             case PAST_TENSOR: p.mm.SetTensorB(p.b[p.t.pitchB]); break;
             case ATOMIC_UNKNOWN: atomic = 4; break;
+            case ATOMIC_ON_NOTHING: atomic = 1; break;
             case INPUT_STILL_STORED:
                 // A is a row that this core's own store may not have written yet.
                 Duplicate(block_, 1.0f, static_cast<int32_t>(p.t.k));

@@ -33,6 +33,7 @@ BREAKS = {
     "BIAS_WITHOUT_TILING": (18, "E-32"),
     "PAST_TENSOR": (19, "E-17"),
     "ATOMIC_UNKNOWN": (21, "E-32"),
+    "ATOMIC_ON_NOTHING": (22, "E-21"),
 }
 FIELDS = {
     "usedCoreNum": (0, "E-32"),
