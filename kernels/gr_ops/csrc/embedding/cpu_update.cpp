@@ -26,6 +26,8 @@ rows::Step step_of(const Optimizer& optimizer) {
   step.max_norm = static_cast<float>(optimizer.max_norm);
   if (optimizer.kind == rows::kAdam) {
     const auto iter = static_cast<double>(optimizer.iter);
+    step.rest1 = static_cast<float>(1.0 - optimizer.beta1);
+    step.rest2 = static_cast<float>(1.0 - optimizer.beta2);
     step.correction1 = static_cast<float>(1.0 / (1.0 - std::pow(optimizer.beta1, iter)));
     step.correction2 = static_cast<float>(1.0 / (1.0 - std::pow(optimizer.beta2, iter)));
   }

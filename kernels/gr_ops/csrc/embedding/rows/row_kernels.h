@@ -21,6 +21,8 @@ struct Step {
   float eps;
   float beta1;
   float beta2;
+  float rest1;  // 1 - beta1, rounded once
+  float rest2;
   float weight_decay;
   int64_t weight_decay_mode;
   float max_norm;

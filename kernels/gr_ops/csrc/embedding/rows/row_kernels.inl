@@ -230,11 +230,9 @@ static void update_rowwise_adagrad(float* __restrict w, float* __restrict m, flo
 static void update_adam(float* __restrict w, float* __restrict m1, float* __restrict m2, float* __restrict g,
                         int64_t width, const Step& step) {
   const Step s = step;
-  const float rest1 = 1.0f - s.beta1;
-  const float rest2 = 1.0f - s.beta2;
   for (int64_t i = 0; i < width; ++i) {
-    m1[i] = s.beta1 * m1[i] + rest1 * g[i];
-    m2[i] = s.beta2 * m2[i] + rest2 * g[i] * g[i];
+    m1[i] = s.beta1 * m1[i] + s.rest1 * g[i];
+    m2[i] = s.beta2 * m2[i] + s.rest2 * g[i] * g[i];
     const float direction = m1[i] * s.correction1 / (__builtin_sqrtf(m2[i] * s.correction2) + s.eps);
     w[i] -= s.learning_rate * (direction + s.weight_decay * w[i]);
   }
