@@ -278,7 +278,7 @@ public:
         Tensor("dev_weights", REQUIRED, embedding::StoredColumns());
         Tensor("uvm_weights", OPTIONAL, embedding::StoredColumns());
         Tensor("lxu_cache_weights", OPTIONAL, embedding::StoredColumns());
-        Tensor("weights_placements", REQUIRED, embedding::Same(ge::DT_INT32));
+        Tensor("weights_placements", OPTIONAL, embedding::Same(ge::DT_INT32));
         Tensor("weights_offsets", REQUIRED, embedding::Same(ge::DT_INT64));
         Tensor("d_offsets", REQUIRED, embedding::Same(ge::DT_INT32));
         Tensor("hash_size_cumsum", REQUIRED, embedding::Same(ge::DT_INT64));

@@ -6,8 +6,8 @@ from ctypes import c_double
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError, Bits
 from aclnn_host import BFLOAT16 as BFLOAT16_CODE
+from aclnn_host import AclnnError, Bits
 from embedding_reference import (
     BFLOAT16,
     FLOAT,
@@ -217,7 +217,9 @@ def test_gradient_of_the_weights(call, pooling, width):
     expected = weight_gradient(tables, weights, grad, indices, offsets, pooling)
     updated = weights.astype(np.float64)
     optimizer = Optimizer("sgd")
-    optimizer.apply(tables, updated, np.zeros(0), np.zeros(0), aggregate(tables, grad, indices, offsets, pooling, factors))
+    optimizer.apply(
+        tables, updated, np.zeros(0), np.zeros(0), aggregate(tables, grad, indices, offsets, pooling, factors)
+    )
     empty = np.zeros(0, np.float32)
     arguments = tables, optimizer, weights, empty, empty, grad, indices, offsets, pooling
     out = step(call, *arguments, factors=factors, wanted=True)
@@ -296,7 +298,9 @@ def test_no_indices_changes_nothing(call):
     assert (weights == 1).all() and (m1 == 1).all()
 
 
-@pytest.mark.parametrize(("pooling", "iteration", "shape"), [(3, 1, (2, 4)), (SUM, 0, (2, 4)), (SUM, 1, (3, 4)), (SUM, 1, (2, 3))])
+@pytest.mark.parametrize(
+    ("pooling", "iteration", "shape"), [(3, 1, (2, 4)), (SUM, 0, (2, 4)), (SUM, 1, (3, 4)), (SUM, 1, (2, 3))]
+)
 def test_wrong_arguments(call, pooling, iteration, shape):
     m = np.zeros(40, np.float32)
     with pytest.raises(AclnnError, match="161002"):

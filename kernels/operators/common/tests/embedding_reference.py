@@ -184,7 +184,9 @@ class Optimizer:
 
 def random_bags(rng: np.random.Generator, tables: Tables, batch: int, longest: int, hot: float = 0.0):
     """(indices, offsets): bags up to `longest`, some empty; a share `hot` of the indices is row 0."""
-    lengths = rng.integers(0, longest + 1, batch * len(tables.features)) * (rng.random(batch * len(tables.features)) > 0.2)
+    lengths = rng.integers(0, longest + 1, batch * len(tables.features)) * (
+        rng.random(batch * len(tables.features)) > 0.2
+    )
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     indices = np.zeros(int(offsets[-1]), np.int64)
     for t, _, first, end in tables.bags(offsets):

@@ -130,7 +130,7 @@ public:
         Vector("dev_weights", REQUIRED, embedding::StoredColumns());
         Vector("uvm_weights", OPTIONAL, embedding::StoredColumns());
         Vector("lxu_cache_weights", OPTIONAL, embedding::StoredColumns());
-        Vector("weights_placements", REQUIRED, embedding::Same(ge::DT_INT32));
+        Vector("weights_placements", OPTIONAL, embedding::Same(ge::DT_INT32));
         Vector("weights_offsets", REQUIRED, embedding::Same(ge::DT_INT64));
         Vector("d_offsets", REQUIRED, embedding::Same(ge::DT_INT32));
         Vector("indices", REQUIRED, embedding::IndexColumns());

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError, Bits
 from aclnn_host import BFLOAT16 as BFLOAT16_CODE
+from aclnn_host import AclnnError, Bits
 from embedding_reference import (
     BFLOAT16,
     FLOAT,
