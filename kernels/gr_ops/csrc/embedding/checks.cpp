@@ -133,8 +133,8 @@ void check_gradient(const char* op, const at::Tensor& grad_output, const Lookup&
     const at::Tensor& mask = *options.feature_requires_grad;
     check_integers(op, "feature_requires_grad", mask, mask.device());
     TORCH_SYM_CHECK(mask.sym_numel().sym_eq(feature_count(lookup)), op,
-                    ": feature_requires_grad has the wrong size; expected ", feature_count(lookup),
-                    " features, got ", mask.sym_numel());
+                    ": feature_requires_grad has the wrong size; expected ", feature_count(lookup), " features, got ",
+                    mask.sym_numel());
   }
 }
 
@@ -152,11 +152,11 @@ std::vector<Feature> describe_features(const char* op, const Lookup& lookup, std
     feature = {starts[t], 0, columns[t + 1] - columns[t], columns[t], 0, 0, 0};
     TORCH_CHECK(feature.width > 0, op, ": D_offsets must increase; expected D_offsets[", t + 1, "] > ", columns[t],
                 ", got ", columns[t + 1]);
-    TORCH_CHECK(feature.width <= max_d, op, ": max_D is too small; expected at least ", feature.width,
-                " as feature ", t, " has, got ", max_d);
+    TORCH_CHECK(feature.width <= max_d, op, ": max_D is too small; expected at least ", feature.width, " as feature ",
+                t, " has, got ", max_d);
     TORCH_CHECK(lookup.pooling != kNone || feature.width == features[0].width, op,
-                ": pooling_mode NONE needs equal embedding dims; expected ", features[0].width, " as feature 0 has, got ",
-                feature.width, " of feature ", t);
+                ": pooling_mode NONE needs equal embedding dims; expected ", features[0].width,
+                " as feature 0 has, got ", feature.width, " of feature ", t);
     const int64_t weights_end = lookup.weights.numel();
     TORCH_CHECK(feature.weights >= 0 && feature.weights <= weights_end, op, ": weights_offsets[", t,
                 "] is outside weights; expected 0 to ", weights_end, ", got ", feature.weights);

@@ -9,7 +9,7 @@ namespace gr_ops::embedding {
 
 // One feature's table and its columns of the output.
 struct Feature {
-  int64_t weights;    // position of the table in weights
+  int64_t weights;  // position of the table in weights
   int64_t rows;
   int64_t width;      // D_t
   int64_t column;     // first column of the output

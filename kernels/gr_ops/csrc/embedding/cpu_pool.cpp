@@ -140,9 +140,9 @@ at::Tensor pool(const Lookup& given) {
   if (given.indice_weights) lookup.indice_weights = given.indice_weights->contiguous();
   check_offset_values(kOp, lookup);
   const bool pooled = lookup.pooling != kNone;
-  const at::Tensor out = at::empty({pooled ? batch_size(lookup).expect_int() : lookup.indices.numel(),
-                                    pooled ? total_d : features[0].width},
-                                   lookup.weights.options().dtype(dtype));
+  const at::Tensor out = at::empty(
+      {pooled ? batch_size(lookup).expect_int() : lookup.indices.numel(), pooled ? total_d : features[0].width},
+      lookup.weights.options().dtype(dtype));
   if (out.numel() == 0) return out;
   const at::Tensor offsets = lookup.offsets.to(at::kLong);
   with_row_type(lookup.weights.scalar_type(), [&](auto* row) {

@@ -119,9 +119,7 @@ class RowUpdates {
     return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
   }
 
-  size_t bag_of(const Record& record) const {
-    return pass_.by_index() ? bag_of_index_[record.source] : record.source;
-  }
+  size_t bag_of(const Record& record) const { return pass_.by_index() ? bag_of_index_[record.source] : record.source; }
 
   // The feature of a bag; neighbours mostly share it.
   size_t feature_of(size_t bag) {
@@ -281,22 +279,20 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
   if (given.indice_weights) lookup.indice_weights = given.indice_weights->contiguous();
   auto features = describe_features(kOp, lookup, grad_output.size(1));
   TORCH_CHECK(lookup.pooling != kNone || grad_output.size(1) == features[0].width, kOp,
-              ": grad_output has the wrong shape; expected ", features[0].width, " columns, got ",
-              grad_output.size(1));
+              ": grad_output has the wrong shape; expected ", features[0].width, " columns, got ", grad_output.size(1));
   describe_state(kOp, optimizer, features);
   check_offset_values(kOp, lookup);
   const int64_t count = lookup.indices.numel();
   const at::Tensor weights_gradient =
       at::zeros({options.weights_gradient ? count : 0}, lookup.weights.options().dtype(at::kFloat));
   if (count == 0) return weights_gradient;
-  TORCH_CHECK(count <= std::numeric_limits<uint32_t>::max() &&
-                  lookup.offsets.numel() <= std::numeric_limits<uint32_t>::max(),
-              kOp, ": indices is too long; expected at most ", std::numeric_limits<uint32_t>::max(),
-              " indices and bags, got ", count, " and ", lookup.offsets.numel());
+  TORCH_CHECK(
+      count <= std::numeric_limits<uint32_t>::max() && lookup.offsets.numel() <= std::numeric_limits<uint32_t>::max(),
+      kOp, ": indices is too long; expected at most ", std::numeric_limits<uint32_t>::max(), " indices and bags, got ",
+      count, " and ", lookup.offsets.numel());
   at::Tensor gradient = grad_output.contiguous();
   if (options.max_gradient >= 0) gradient = gradient.clamp(-options.max_gradient, options.max_gradient);
-  const Pass pass{lookup, optimizer, features, lookup.offsets.to(at::kLong), gradient,
-                  batch_size(lookup).expect_int()};
+  const Pass pass{lookup, optimizer, features, lookup.offsets.to(at::kLong), gradient, batch_size(lookup).expect_int()};
 
   int64_t rows = 0;
   for (const Feature& feature : features) rows = std::max(rows, feature.key + feature.rows);

@@ -54,6 +54,7 @@ c10::intrusive_ptr<Pending> prepare(const Call& call, rows::OptimizerKind kind) 
   pending->options.max_gradient = max_gradient_of(call);
   const auto& weights = pending->lookup.indice_weights;
   pending->options.weights_gradient = weights.has_value() && weights->requires_grad();
+  check_lookup(call.op_name().c_str(), pending->lookup);
   check_optimizer(call.op_name().c_str(), pending->lookup, pending->optimizer);
   return pending;
 }

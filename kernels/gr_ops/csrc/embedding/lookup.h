@@ -12,17 +12,17 @@ enum Pooling : int64_t { kSum = 0, kMean = 1, kNone = 2 };
 
 // Where the rows are and which ones are looked up (spec/operators.md 6.3). T features, B samples, L indices.
 struct Lookup {
-  at::Tensor weights;                          // 1-D: all tables, row-major
-  at::Tensor weights_offsets;                  // [T]
-  at::Tensor d_offsets;                        // [T + 1]
+  at::Tensor weights;          // 1-D: all tables, row-major
+  at::Tensor weights_offsets;  // [T]
+  at::Tensor d_offsets;        // [T + 1]
   c10::SymInt total_d = 0;
   c10::SymInt max_d = 0;
   std::optional<at::Tensor> hash_size_cumsum;  // [T + 1]
   int64_t total_hash_size_bits = 0;
-  at::Tensor indices;                          // [L]
-  at::Tensor offsets;                          // [T * B + 1], feature-major
+  at::Tensor indices;  // [L]
+  at::Tensor offsets;  // [T * B + 1], feature-major
   int64_t pooling = kSum;
-  std::optional<at::Tensor> indice_weights;    // [L] float32
+  std::optional<at::Tensor> indice_weights;  // [L] float32
   int64_t output_dtype = 0;
 };
 
@@ -47,7 +47,7 @@ struct Optimizer {
 struct UpdateOptions {
   std::optional<at::Tensor> feature_requires_grad;  // [T]; concerns the gradient of indice_weights only
   bool weights_gradient = false;
-  double max_gradient = -1;                         // below 0: no clipping
+  double max_gradient = -1;  // below 0: no clipping
 };
 
 at::ScalarType output_type(int64_t output_dtype);

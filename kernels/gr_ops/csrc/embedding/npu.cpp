@@ -135,8 +135,10 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
   TORCH_CHECK(max_d >= 1 && max_d <= grad_output.size(1), kBackward, ": max_D is wrong; expected 1 to ",
               grad_output.size(1), " as grad_output has columns, got ", max_d);
   const bool whole = optimizer.kind == rows::kRowwiseAdagrad || options.weights_gradient;
-  TORCH_CHECK(!whole || max_d <= kWholeRow, kBackward, ": max_D is too large for row-wise Adagrad and for the gradient "
-              "of indice_weights on the NPU; expected at most ", kWholeRow, ", got ", max_d);
+  TORCH_CHECK(!whole || max_d <= kWholeRow, kBackward,
+              ": max_D is too large for row-wise Adagrad and for the gradient "
+              "of indice_weights on the NPU; expected at most ",
+              kWholeRow, ", got ", max_d);
   check_values_if_enabled(kBackward, given, grad_output.size(1), &optimizer);
   const c10::DeviceGuard guard(given.weights.device());
   const int64_t count = given.indices.numel();

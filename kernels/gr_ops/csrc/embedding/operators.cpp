@@ -5,7 +5,6 @@
 namespace gr_ops::embedding {
 namespace {
 
-
 using PoolSignature = decltype(pool_kernel<nullptr, c10::SymInt>);
 using UpdateSignature = decltype(update_kernel<nullptr, c10::SymInt>);
 
@@ -40,8 +39,10 @@ at::ScalarType output_type(int64_t output_dtype) {
     case 5:
       return at::kBFloat16;
     default:
-      TORCH_CHECK(false, "split_embedding_codegen_lookup: output_dtype is not supported; expected 0 (float32), 1 "
-                  "(float16) or 5 (bfloat16), got ", output_dtype);
+      TORCH_CHECK(false,
+                  "split_embedding_codegen_lookup: output_dtype is not supported; expected 0 (float32), 1 "
+                  "(float16) or 5 (bfloat16), got ",
+                  output_dtype);
   }
 }
 

@@ -41,8 +41,7 @@ at::Tensor update_kernel(const at::Tensor& grad_output, const at::Tensor& weight
                          int64_t pooling_mode, const std::optional<at::Tensor>& indice_weights,
                          const std::optional<at::Tensor>& feature_requires_grad, bool weights_gradient,
                          double max_gradient, int64_t kind, const std::optional<at::Tensor>& momentum1,
-                         const std::optional<at::Tensor>& momentum1_offsets,
-                         const std::optional<at::Tensor>& momentum2,
+                         const std::optional<at::Tensor>& momentum1_offsets, const std::optional<at::Tensor>& momentum2,
                          const std::optional<at::Tensor>& momentum2_offsets, double learning_rate, double eps,
                          double beta1, double beta2, double weight_decay, int64_t weight_decay_mode, double max_norm,
                          int64_t iter) {

@@ -44,10 +44,10 @@ constexpr const char* kBackwardHead =
 
 struct OptimizerArguments {
   const char* name;
-  const char* device;      // in a lookup
-  const char* iteration;   // in a lookup, after the tail: not for adam, which has it among its own
-  const char* host;        // in a lookup on the CPU
-  const char* backward;    // in the backward pass
+  const char* device;     // in a lookup
+  const char* iteration;  // in a lookup, after the tail: not for adam, which has it among its own
+  const char* host;       // in a lookup on the CPU
+  const char* backward;   // in the backward pass
 };
 
 constexpr OptimizerArguments kOptimizerArguments[] = {
@@ -90,10 +90,11 @@ void define_entries(torch::Library& m, const std::string& space) {
   define_if_absent(m, space, kForward);
   for (const OptimizerArguments& optimizer : kOptimizerArguments) {
     const std::string name = optimizer.name;
-    const std::string lookup = lookup_name(name) + "(" + kDeviceHead + optimizer.device + kDeviceTail +
-                               optimizer.iteration + kDeviceEnd;
+    const std::string lookup =
+        lookup_name(name) + "(" + kDeviceHead + optimizer.device + kDeviceTail + optimizer.iteration + kDeviceEnd;
     define_if_absent(m, space, lookup.c_str());
-    const std::string host = host_lookup_name(name) + "(" + kHostHead + optimizer.host + ", int output_dtype=0) -> Tensor";
+    const std::string host =
+        host_lookup_name(name) + "(" + kHostHead + optimizer.host + ", int output_dtype=0) -> Tensor";
     define_if_absent(m, space, host.c_str());
     const std::string backward = backward_name(name) + "(" + kBackwardHead + optimizer.backward + ") -> Tensor";
     define_if_absent(m, space, backward.c_str());

@@ -122,10 +122,10 @@ template <bool weighted, typename Row, typename Index>
 static inline void pool_rows(const Row* base, const Index* indices, int64_t count, int64_t readable, int64_t stride,
                              int64_t width, const float* weights, float scale, bool accumulate, float* out) {
   int64_t column = 0;
-#define GR_OPS_POOL(V, COUNT)                                                                                          \
-  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                               \
-    pool_columns<V, COUNT, weighted>(base + column, indices, count, readable, stride, weights, scale, accumulate,      \
-                                     out + column);                                                                    \
+#define GR_OPS_POOL(V, COUNT)                                                                                     \
+  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                          \
+    pool_columns<V, COUNT, weighted>(base + column, indices, count, readable, stride, weights, scale, accumulate, \
+                                     out + column);                                                               \
   }
   GR_OPS_POOL(V16, 8)
   GR_OPS_POOL(V16, 4)
@@ -209,10 +209,12 @@ static void update_adagrad(float* __restrict w, float* __restrict m, float*, flo
 static void update_rowwise_adagrad(float* __restrict w, float* __restrict m, float*, float* __restrict g, int64_t width,
                                    const Step& step) {
   const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
-  m[0] += sum_of(width, [=](int64_t i) {
-            const float value = g[i] + decay * w[i];
-            return value * value;
-          }) / static_cast<float>(width);
+  m[0] += sum_of(width,
+                 [=](int64_t i) {
+                   const float value = g[i] + decay * w[i];
+                   return value * value;
+                 }) /
+          static_cast<float>(width);
   const float rate = step.learning_rate / (__builtin_sqrtf(m[0]) + step.eps);
   float keep = 1.0f;
   if (step.weight_decay_mode == 1) keep = 1.0f - rate * step.weight_decay;
