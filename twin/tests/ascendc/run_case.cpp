@@ -1,4 +1,5 @@
-// run_case NAME BLOCKS CORES ELEMENTS SCHEDULE_MODE: runs one test kernel; prints "ok" or the trap's report.
+// run_case NAME BLOCKS CORES ELEMENTS SCHEDULE_MODE [SEEDS]: runs one test kernel, once for each seed of "1,2,...";
+// prints "ok" or the trap's report.
 // Exit code 0 when it ran and y[i] == x[i] + 1 where the case promises it, 1 when it trapped, 2 for a wrong result.
 #include <cstdio>
 #include <cstdlib>
