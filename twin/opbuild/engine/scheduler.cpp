@@ -16,6 +16,8 @@ thread_local CoreState *currentCore = nullptr;
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
+// A device has about 32 KiB; frames of this machine, and those of the engine, are larger.
+constexpr std::size_t kKernelStackBytes = 96 * 1024;
 
 // Cores are large; launches hand them on instead of building them anew.
 class CorePool {
@@ -149,6 +151,15 @@ void Scheduler::Leave(void *self, uint64_t programCounter)
     Fiber::Abandon(scheduler.main_);
 }
 
+// From inside a kernel that no exception can pass.
+void Scheduler::Drop(CoreState &core, const std::string &text)
+{
+    Fail(kTrapped, text);
+    core.finished = true;
+    Fiber::Switch(core.fiber, main_, true);
+    std::abort();
+}
+
 // Lets a core run until it waits or ends.
 void Scheduler::Resume(CoreState &core)
 {
@@ -196,6 +207,10 @@ void Scheduler::Finish(CoreState &core)
         if (core.cubeObjects[i].open || !core.cubeObjects[i].pending.empty()) {
             core.core.Trap("E-32", "Matmul object %zu was not ended: WaitIterateAll or End is missing", i);
         }
+    }
+    if (core.fiber.DeepestUse() > kKernelStackBytes) {
+        core.core.Trap("E-40", "the kernel used %zu KiB of stack: its local arrays belong into the unified buffer",
+                       core.fiber.DeepestUse() / 1024);
     }
     if (core.atomic != AtomicMode::None) {
         core.core.Trap("E-34", "the atomic mode is on: SetAtomicNone is missing");

@@ -129,6 +129,8 @@ class Workshop:
         )
         macros = [f"-D{k}={v}" for k, v in operator.macros.items()]
         own = ["-DTWIN_OBJECT=0", f"-D{operator.snake}={operator.snake}__0", "-Wno-unused-parameter"]
+        if not any(flag.startswith("-fsanitize") for flag in self.flags):
+            own.append("-fsanitize=integer-divide-by-zero")
         folders = [kernel.parent, tree / "common", TWIN / "include"]
         return self.compile(unit, target, [*own, *macros, *(f"-I{f}" for f in folders)])
 
