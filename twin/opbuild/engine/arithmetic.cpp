@@ -1,5 +1,5 @@
-// Kernels are compiled with -fsanitize=integer-divide-by-zero. Its handler, which is otherwise the sanitizer's, is here,
-// so that a division by zero (E-37) is reported like every other fault of a kernel.
+// Kernels are compiled with -fsanitize=integer-divide-by-zero. Its handler, otherwise the sanitizer's, is here, so that a
+// division by zero (E-37) is reported like every other fault of a kernel.
 #include <cstdint>
 #include <string>
 
@@ -24,7 +24,8 @@ extern "C" void __ubsan_handle_divrem_overflow(void *data, uintptr_t, uintptr_t)
     }
     const auto &where = *static_cast<const SourceLocation *>(data);
     const std::string file = where.file == nullptr ? "" : where.file;
-    core->scheduler->Drop(*core, "operator " + std::string(core->scheduler->launch.name) + " block " +
-                                     std::to_string(core->block) + " call " + core->call + ": [E-37] division by zero at " +
-                                     file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line));
+    const std::string place = file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line);
+    core->scheduler->Drop(*core, std::string("operator ") + core->scheduler->launch.name + " block " +
+                                     std::to_string(core->block) + " call " + core->call +
+                                     ": [E-37] division by zero at " + place);
 }

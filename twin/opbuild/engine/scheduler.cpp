@@ -132,8 +132,8 @@ std::string Scheduler::Overdue(const CoreState &core, const std::string &place) 
 {
     char limit[64];
     std::snprintf(limit, sizeof(limit), "%g", watchdog_.Seconds());
-    return std::string("operator ") + launch.name + " block " + std::to_string(core.block) + " call " + core.call + place +
-           ": [TIMEOUT] the kernel did not end within " + limit + " s (TWIN_KERNEL_TIMEOUT)";
+    return std::string("operator ") + launch.name + " block " + std::to_string(core.block) + " call " + core.call +
+           place + ": [TIMEOUT] the kernel did not end within " + limit + " s (TWIN_KERNEL_TIMEOUT)";
 }
 
 void Scheduler::TimeIsOver(CoreState &core) { throw Trapped{Overdue(core, ""), kTimedOut}; }

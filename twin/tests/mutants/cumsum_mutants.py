@@ -15,7 +15,8 @@ STORE_SLOT = (
 SLOT = "        AscendC::LocalTensor<uint8_t> slot = slots_.Get<uint8_t>();\n"
 TOTALS_32 = (
     "        AscendC::GlobalTensor<int32_t> totals32;\n"
-    "        totals32.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t *>(const_cast<uint8_t *>(totals_.GetPhyAddr())));\n"
+    "        totals32.SetGlobalBuffer("
+    "reinterpret_cast<__gm__ int32_t *>(const_cast<uint8_t *>(totals_.GetPhyAddr())));\n"
 )
 SCAN = "        ScanRows(in, out, tile, sum);\n"
 
