@@ -90,6 +90,24 @@ inline void CastModeUnknown(const Arguments &)
     Cast(b.t[128].ReinterpretCast<bfloat16_t>(), b.t, RoundMode::CAST_NONE, 64);
 }
 
+inline void CompareOfPart(const Arguments &)
+{
+    Bench b;
+    Duplicate(b.t, 1.0f, 64);
+    CompareScalar(b.t[128].ReinterpretCast<uint8_t>(), b.t, 0.0f, CMPMODE::GT, 60u);
+}
+
+// The scratch of Select is the end of the unified buffer.
+inline void SelectOverBuffers(const Arguments &)
+{
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 190 * 1024);
+    LocalTensor<float> t = buffer.Get<float>();
+    Duplicate(t, 1.0f, 128);
+    Select(t, t[64].ReinterpretCast<uint8_t>(), t, 0.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64u);
+}
+
 // An output queue filled by DMA: its flags are those of the vector unit.
 inline void OutputQueueLoaded(const Arguments &a)
 {
@@ -124,7 +142,7 @@ inline void DivisionByZero(const Arguments &a)
 inline void LargeLocalArray(const Arguments &)
 {
     volatile float lanes[32 * 1024];
-    for (uint32_t i = 0; i < 32 * 1024; i += 64) {
+    for (uint32_t i = 0; i < 32 * 1024; ++i) {
         lanes[i] = static_cast<float>(i);
     }
 }

@@ -47,7 +47,8 @@ const std::map<std::string, Case> kCases = {
     BROKEN(OtherTilingClass), BROKEN(QueueTensorNotFreed), BROKEN(ScalarPastTensor), BROKEN(TwoPipes),
     BROKEN(AtomicOverPlainStore), BROKEN(AtomicOntoNothing), BROKEN(AtomicOfOtherType), BROKEN(AtomicOfTwoKinds),
     BROKEN(AtomicModeLeftOn), BROKEN(StrideZero), BROKEN(LanesMisaligned), BROKEN(RepeatReadsResult),
-    BROKEN(BlocksShifted), BROKEN(CastModeUnknown), BROKEN(OutputQueueLoaded), BROKEN(EnQueOfBuffer),
+    BROKEN(BlocksShifted), BROKEN(CastModeUnknown), BROKEN(CompareOfPart), BROKEN(SelectOverBuffers),
+    BROKEN(OutputQueueLoaded), BROKEN(EnQueOfBuffer),
     BROKEN(DivisionByZero), BROKEN(LargeLocalArray), BROKEN(PollingForEver), BROKEN(LoopWithoutCall),
 };
 

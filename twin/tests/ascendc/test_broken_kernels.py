@@ -53,6 +53,8 @@ SINGLE = {
     "RepeatReadsResult": "E-27",
     "BlocksShifted": "E-27",
     "CastModeUnknown": "E-30",
+    "CompareOfPart": "E-26",
+    "SelectOverBuffers": "E-03",
     "OutputQueueLoaded": "E-11",
     "EnQueOfBuffer": "E-09",
     "DivisionByZero": "E-37",
