@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -25,8 +26,9 @@ class Recipe(BaseModel):
     wheels: tuple[str, ...] = ()  # locked packages whose wheel file the build reads from $GRSTACK_WHEELS
     foreach: str | None = None
     operator: str | None = None
+    socs: tuple[str, ...] = ()  # of the operator, by versions.yaml; $GRSTACK_SOCS of the build
 
-    def for_operator(self, operator: str) -> Recipe:
+    def for_operator(self, operator: str, socs: Sequence[str]) -> Recipe:
         def fill(items: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(string.Template(item).safe_substitute(operator=operator) for item in items)
 
@@ -35,6 +37,7 @@ class Recipe(BaseModel):
                 "name": f"{self.name}/{operator}",
                 "foreach": None,
                 "operator": operator,
+                "socs": tuple(socs),
                 "summary": fill((self.summary,))[0],
                 "inputs": fill(self.inputs),
                 "outputs": fill(self.outputs),
@@ -46,8 +49,11 @@ class Recipe(BaseModel):
         return self.name.split("/")[0]
 
 
-def load_all(root: Path, platform: str, operators: tuple[str, ...]) -> list[Recipe]:
-    """The recipes that `platform` uses, expanded and in an order in which each follows what it needs."""
+def load_all(root: Path, platform: str, operators: Mapping[str, Sequence[str]]) -> list[Recipe]:
+    """The recipes that `platform` uses, expanded and in an order in which each follows what it needs.
+
+    `operators` names each operator's SoCs.
+    """
     recipes: list[Recipe] = []
     for file in sorted((root / "recipes").glob("*/recipe.yaml")):
         try:
@@ -55,7 +61,7 @@ def load_all(root: Path, platform: str, operators: tuple[str, ...]) -> list[Reci
         except (ValidationError, yaml.YAMLError) as error:
             raise SpecError(f"malformed recipe: {error}", where=str(file.relative_to(root))) from error
         if platform in recipe.platforms:
-            recipes += [recipe.for_operator(o) for o in operators] if recipe.foreach else [recipe]
+            recipes += [recipe.for_operator(*item) for item in operators.items()] if recipe.foreach else [recipe]
     return _ordered(recipes)
 
 

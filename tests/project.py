@@ -24,6 +24,7 @@ FILES = {
     "gr_model/__init__.py": "",
     "smoke_tests/__init__.py": "",
 }
+OPERATORS = {"one": ("ascend910b", "ascend910_93"), "two": ("ascend910b",)}
 RECIPES = {
     "twin": {"platforms": ["twin"], "inputs": ["twin/runtime"], "outputs": ["lib64/a.so"]},
     "torchrec": {"platforms": ["twin", "cann"], "inputs": [], "outputs": ["*.whl"], "wheels": ["torchrec"]},

@@ -115,4 +115,5 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
     }
     if step.recipe.operator:
         variables["GRSTACK_OPERATOR"] = step.recipe.operator
+        variables["GRSTACK_SOCS"] = ",".join(step.recipe.socs)
     return variables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import keys
@@ -12,10 +13,12 @@ from grstack.recipes import Recipe, load_all
 SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
 
 
-def make_plan(root: Path, *, lock: Lock, platform: str, base: str, build: Build, operators: tuple[str, ...]) -> Plan:
+def make_plan(
+    root: Path, *, lock: Lock, platform: str, base: str, build: Build, operators: Mapping[str, Sequence[str]]
+) -> Plan:
     """The plan of one image.
 
-    `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
+    `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
     (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
     """
     recipes = load_all(root, platform, operators)
@@ -72,6 +75,7 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, whe
     needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
     inputs = [("platform", platform), ("environment", environment.key)]
     inputs += [(step.name, step.key) for step in needs]
+    inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
     inputs += [(path, keys.of_tree(root / path)) for path in (f"recipes/{recipe.folder}", *recipe.inputs)]
     return _step(
         name=recipe.name,

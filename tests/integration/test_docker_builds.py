@@ -19,7 +19,7 @@ from grstack.engines.find import answers
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from tests.project import make_lock, make_project
+from tests.project import OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
@@ -51,7 +51,7 @@ def engine_of(root: Path) -> DockerEngine:
 
 def plan_of(root: Path) -> Plan:
     return make_plan(
-        root, lock=make_lock(), platform="twin", base="bootstrap:fixture", build="plain", operators=("one", "two")
+        root, lock=make_lock(), platform="twin", base="bootstrap:fixture", build="plain", operators=OPERATORS
     )
 
 

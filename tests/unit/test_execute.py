@@ -15,7 +15,7 @@ from grstack.execute import build_lock, execute
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
 from grstack.report import BuildReport
-from tests.project import make_lock, make_project
+from tests.project import OPERATORS, make_lock, make_project
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def paths(tmp_path: Path) -> Paths:
 
 def plan_of(paths: Paths) -> Plan:
     return make_plan(
-        paths.root, lock=make_lock(), platform="twin", base="bootstrap:x", build="plain", operators=("one", "two")
+        paths.root, lock=make_lock(), platform="twin", base="bootstrap:x", build="plain", operators=OPERATORS
     )
 
 
