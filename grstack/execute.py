@@ -28,9 +28,9 @@ def execute(
     report = BuildReport.of(plan, engine.name)
     started = time.monotonic()
     with build_lock(paths, console):
-        wanted = _wanted(plan, engine, until)
+        wanted, needed = _wanted(plan, engine, until)
         try:
-            _run(plan, engine, paths, fetch, console, report, wanted)
+            _run(plan, engine, paths, fetch, console, report, wanted, needed)
         except KeyboardInterrupt as error:
             raise Interrupted(
                 "interrupted; finished steps are kept and nothing half-built is",
@@ -44,9 +44,10 @@ def execute(
     return report
 
 
-def _wanted(plan: Plan, engine: Engine, until: str) -> list[Step]:
-    """The steps to look at, in order. A result that exists needs none of its inputs."""
-    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")]
+def _wanted(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str]]:
+    """The steps to look at, in order, and the names of those to carry out. A result that exists needs no inputs."""
+    beside = [s for s in plan.components if s not in plan.installed] if until == "image" else []
+    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")] + beside
     needed: set[str] = set()
     queue = [goal for goal in goals if not engine.is_built(plan, goal)]
     while queue:
@@ -57,7 +58,7 @@ def _wanted(plan: Plan, engine: Engine, until: str) -> list[Step]:
     if any(plan.step(name).kind in (Kind.ENVIRONMENT, Kind.COMPONENT) for name in needed):
         needed.add("wheels")
     names = needed | {goal.name for goal in goals} | {s.name for s in plan.components if until == "image"}
-    return [step for step in plan.steps if step.name in names]
+    return [step for step in plan.steps if step.name in names], needed
 
 
 def _run(
@@ -68,15 +69,13 @@ def _run(
     console: Console,
     report: BuildReport,
     wanted: list[Step],
+    needed: set[str],
 ) -> None:
     artefacts = Artefacts(paths)
     inputs = Inputs()
-    image_is_built = engine.is_built(plan, plan.image)
     for number, step in enumerate(wanted, 1):
         begun = time.monotonic()
-        kept = step.kind is not Kind.WHEELS and (
-            engine.is_built(plan, step) or (image_is_built and step.name != plan.image.name)
-        )
+        kept = step.name not in needed
         if kept:
             status = "kept"
         else:

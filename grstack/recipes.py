@@ -24,6 +24,7 @@ class Recipe(BaseModel):
     needs: tuple[str, ...] = ()
     outputs: tuple[str, ...]
     wheels: tuple[str, ...] = ()  # locked packages whose wheel file the build reads from $GRSTACK_WHEELS
+    image: bool = True  # whether the image installs it; what it does not is built beside it
     foreach: str | None = None
     operator: str | None = None
     socs: tuple[str, ...] = ()  # of the operator, by versions.yaml; $GRSTACK_SOCS of the build

@@ -16,6 +16,7 @@ FILES = {
     "recipes/twin/install.sh": "true\n",
     "recipes/operators/build.sh": "true\n",
     "recipes/operators/install.sh": "true\n",
+    "recipes/packages/build.sh": "true\n",
     "recipes/torchrec/build.sh": "true\n",
     "recipes/torchrec/install.sh": "true\n",
     "twin/runtime/acl.cpp": "int main() {}\n",
@@ -34,6 +35,13 @@ RECIPES = {
         "needs": ["twin"],
         "inputs": ["kernels/operators/${operator}"],
         "outputs": ["mxrec_opp_${operator}.run"],
+    },
+    "packages": {
+        "platforms": ["twin", "cann"],
+        "needs": ["operators"],
+        "inputs": [],
+        "outputs": ["*.run"],
+        "image": False,
     },
 }
 

@@ -155,7 +155,7 @@ class DockerEngine:
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
-        for component in plan.components:
+        for component in plan.installed:
             assert component.recipe is not None
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
@@ -288,8 +288,8 @@ def manifest(plan: Plan, artefacts: Artefacts) -> dict[str, Any]:
         "arch": plan.arch,
         "key": plan.image.key,
         "steps": {step.name: step.key for step in plan.steps},
-        "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
-        "files": {step.name: artefacts.manifest(step) for step in plan.components},
+        "operators": [s.recipe.operator for s in plan.installed if s.recipe and s.recipe.operator],
+        "files": {step.name: artefacts.manifest(step) for step in plan.installed},
     }
 
 

@@ -148,7 +148,7 @@ class LocalEngine:
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
         order = ["twin", "torchrec", "plugin", "operators"]
-        for component in sorted(plan.components, key=lambda s: order.index(s.recipe.folder) if s.recipe else 0):
+        for component in sorted(plan.installed, key=lambda s: order.index(s.recipe.folder) if s.recipe else 0):
             assert component.recipe is not None
             script = self.paths.root / f"recipes/{component.recipe.folder}/install.sh"
             artefact = {"GRSTACK_ARTEFACT": str(self.artefacts.directory(component))}

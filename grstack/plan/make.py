@@ -28,7 +28,8 @@ def make_plan(
     steps = [wheels, bottom, environment]
     for recipe in recipes:
         steps.append(_component(root, recipe, platform, environment, wheels, steps))
-    steps.append(_image(root, lock, platform, environment, [s for s in steps if s.kind is Kind.COMPONENT]))
+    installed = [s for s in steps if s.recipe is not None and s.recipe.image]
+    steps.append(_image(root, lock, platform, environment, installed))
     return Plan(
         target=lock.target, platform=platform, python=lock.python, arch=lock.arch, base=base, steps=tuple(steps)
     )

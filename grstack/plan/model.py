@@ -51,5 +51,10 @@ class Plan:
     def components(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.kind is Kind.COMPONENT)
 
+    @property
+    def installed(self) -> tuple[Step, ...]:
+        """The components that go into the image."""
+        return tuple(step for step in self.components if step.recipe is None or step.recipe.image)
+
     def needed_by(self, step: Step) -> tuple[Step, ...]:
         return tuple(self.step(name) for name in step.needs)

@@ -48,14 +48,15 @@ def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "image"}),
-        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "image"}),
+        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "packages", "image"}),
+        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "packages", "image"}),
+        ("recipes/packages/build.sh", {"packages"}),
         ("recipes/torchrec/build.sh", {"torchrec", "image"}),
         ("gr_model/__init__.py", {"image"}),
         ("docker/npu/Dockerfile", {"image"}),
         (
             "docker/base/packages.txt",
-            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "image"},
+            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "packages", "image"},
         ),
     ],
 )  # fmt: skip
