@@ -62,16 +62,45 @@ def build_image(
     help=_help(
         "platform", "python", "engine",
         op="one operator (default: all)", into="an opp directory of this host, instead of the image",
+        soc="with --into: the package of this SoC only (default: all its SoCs)",
+        force="with --into: also over another vendor's operators, and without the checks of compatibility",
     )
 )  # fmt: skip
 def install_ops(
-    c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = ""
-) -> None:
+    c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = "",
+    soc: str = "", force: bool = False,
+) -> None:  # fmt: skip
     """Build the operators' .run packages and install them."""
     from grstack import commands
 
     choices = _choices(platform=platform, python=python, engine=engine)
-    _call(lambda: commands.install_ops(choices, operators=(op,) if op else (), into=into))
+    operators = (op,) if op else ()
+    _call(lambda: commands.install_ops(choices, operators=operators, into=into, soc=soc, force=force))
+
+
+@task(
+    positional=["action", "name"],
+    help=_help(
+        "platform", "python", "engine",
+        action="list, which OPERATOR, verify, or remove VENDOR",
+        name="the operator or the vendor",
+        into="an opp directory of this host (default: ASCEND_OPP_PATH and ASCEND_CUSTOM_OPP_PATH, else the image)",
+        image="look into the image although the variables are set",
+        force="remove a vendor that brings no uninstaller",
+        json="print what was found as JSON",
+    ),
+)  # fmt: skip
+def opp(
+    c: Context, action: str = "list", name: str = "", platform: str = "", python: str = "", engine: str = "auto",
+    into: str = "", image: bool = False, force: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Which vendor serves which operator, and why: inv opp list | which OPERATOR | verify | remove VENDOR."""
+    from grstack import commands
+
+    choices = _choices(platform=platform, python=python, engine=engine)
+    code = _call(lambda: commands.opp(choices, action, name, into=into, image=image, force=force, as_json=json))
+    if code:
+        raise Exit(code=code)
 
 
 @task(help=_help(*OPTIONS))

@@ -69,13 +69,19 @@ def _built(s: Session, until: str = "image") -> BuildReport:
     return report
 
 
-def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str = "") -> None:
+def install_ops(
+    choices: Choices, *, operators: tuple[str, ...] = (), into: str = "", soc: str = "", force: bool = False
+) -> None:
     """Builds the operators' packages and installs them: into the image, or into an opp directory of this host."""
+    from grstack import install
+
     s = session(choices)
     for name in operators:
         if name not in s.versions.operators:
             raise UsageError.unknown("operator", name, s.versions.operators)
     if not into:
+        if soc or force:
+            raise UsageError("--soc and --force choose what is installed on this host", next_command="add --into DIR")
         report = _built(s)
         report.show(s.console)
         for step in s.plan.components:
@@ -84,21 +90,26 @@ def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str 
                     f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}"
                 )
         return
-    _built(s, until="operators").show(s.console)
-    artefacts = Artefacts(s.paths)
+    if soc:
+        install.check_soc(s, operators or tuple(s.versions.operators), soc)
     target = Path(into).expanduser().resolve()
-    target.mkdir(parents=True, exist_ok=True)
-    for step in s.plan.components:
-        if step.recipe and step.recipe.operator and (not operators or step.recipe.operator in operators):
-            for package in sorted(artefacts.directory(step).glob("*.run")):
-                s.runner.stream(
-                    ["bash", str(package), "--quiet"],
-                    log=s.paths.logs / "install-ops.log",
-                    env={"ASCEND_OPP_PATH": str(target), "ASCEND_CUSTOM_OPP_PATH": "", "ASCEND_HOME_PATH": ""},
-                )
+    install.check_target(target)
+    _built(s, until="packages" if soc else "operators").show(s.console)
+    install.install(s, install.packages(s, operators, soc), target, force=force)
     s.console.print(
-        f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}"
+        f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}",
+        soft_wrap=True,
     )
+
+
+def opp(
+    choices: Choices, action: str, name: str = "", *, into: str = "", image: bool = False, force: bool = False,
+    as_json: bool = False,
+) -> int:  # fmt: skip
+    """The vendor manager: which vendor serves which operator, why, and whether it is sound."""
+    from grstack.opp import command
+
+    return command.opp(session(choices), action, name, into=into, image=image, force=force, as_json=as_json)
 
 
 def fetch_data(name: str, *, from_file: str = "") -> Path:

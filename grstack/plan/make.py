@@ -18,8 +18,9 @@ def make_plan(
 ) -> Plan:
     """The plan of one image.
 
-    `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
-    (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
+    `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which
+    torch wheel is installed (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan
+    itself is pure.
     """
     recipes = load_all(root, platform, operators)
     wheels = _wheels(lock, build)
