@@ -57,7 +57,7 @@ def _read(path: Path, elf: Any) -> Library:
     return Library(
         path=path,
         machine=elf.get_machine_arch(),
-        needed=tuple(str(getattr(tag, "needed")) for tag in dynamic.iter_tags("DT_NEEDED"))  # noqa: B009,
+        needed=tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED")),  # type: ignore[attr-defined]
         exports=frozenset(exports),
         undefined=frozenset(undefined),
     )

@@ -16,6 +16,11 @@ fail() {
     exit 1
 }
 
+run() {
+    printf '+ %s\n' "${*@Q}"
+    "$@"
+}
+
 # build_twin OPERATOR VENDOR TREE
 build_twin() {
     local home=$GRSTACK_DEPS/twin
@@ -24,7 +29,7 @@ build_twin() {
     # The twin's home has no acl/*.h: they come from the torch_npu wheel, which must not be imported for it.
     local torch_npu
     torch_npu=$("$GRSTACK_PYTHON" -c 'import importlib.util as u; print(*u.find_spec("torch_npu").submodule_search_locations)')
-    "$GRSTACK_PYTHON" "$builder" --op "$operators/$1" --out "$3" --vendor "$2" --soc "$socs" \
+    run "$GRSTACK_PYTHON" "$builder" --op "$operators/$1" --out "$3" --vendor "$2" --soc "$socs" \
         --arch "$GRSTACK_ARCH" --jobs "${GRSTACK_JOBS:-2}" --ascend-home "$home" \
         --include "$torch_npu/include/third_party/acl/inc"
 }
@@ -34,18 +39,15 @@ build_cann() {
     local home=${ASCEND_HOME_PATH:-} package
     [[ -n $home ]] || fail \
         "ASCEND_HOME_PATH is not set; install CANN's toolkit and type: source /usr/local/Ascend/ascend-toolkit/set_env.sh"
-    [[ -d $home/compiler/tikcpp/ascendc_kernel_cmake ]] || fail \
-        "$home has no compiler/tikcpp/ascendc_kernel_cmake (the ASC CMake package of CANN 8.2 or newer); install the \
-toolkit package of CANN 8.3.RC1, then type: source $home/set_env.sh"
-    cmake -S "$recipe/cann" -B "$scratch/cann/$1" -DCMAKE_BUILD_TYPE=Release "-DOPERATOR_DIR=$operators/$1" \
+    run cmake -S "$recipe/cann" -B "$scratch/cann/$1" -DCMAKE_BUILD_TYPE=Release "-DOPERATOR_DIR=$operators/$1" \
         "-DCOMMON_DIR=$operators/common" "-DASCEND_CANN_PACKAGE_PATH=$home" "-DASCEND_COMPUTE_UNIT=${socs//,/;}" \
-        "-Dvendor_name=$2"
-    cmake --build "$scratch/cann/$1" --parallel "${GRSTACK_JOBS:-2}"
-    cmake --build "$scratch/cann/$1" --target package
+        "-Dvendor_name=$2" "-DPython3_EXECUTABLE=$GRSTACK_PYTHON"
+    run cmake --build "$scratch/cann/$1" --parallel "${GRSTACK_JOBS:-2}"
+    run cmake --build "$scratch/cann/$1" --target package
     # Only the tree is taken from CANN's package: the installer is ours.
     package=$(find "$scratch/cann/$1" -maxdepth 2 -name '*.run' -print -quit)
     [[ -n $package ]] || fail "CANN's build of $1 left no .run package in $scratch/cann/$1; see its output above"
-    bash "$package" --noexec --quiet --target "$3"
+    run bash "$package" --noexec --quiet --target "$3"
     [[ -d $3/packages/vendors/$2 ]] || fail "CANN's package of $1 does not hold vendor $2"
     if [[ ! -f $3/packages/vendors/$2/version.info ]]; then
         local toolkit
@@ -73,7 +75,7 @@ build() {
     mkdir -p "$tree"
     "build_$GRSTACK_PLATFORM" "$operator" "$vendor" "$tree"
     check_socs "$operator" "$tree/packages/vendors/$vendor"
-    bash "$packaging/make_run.sh" --tree "$tree" --vendor "$vendor" --package "mxrec_opp_$operator" \
+    run bash "$packaging/make_run.sh" --tree "$tree" --vendor "$vendor" --package "mxrec_opp_$operator" \
         --version "$version" --out "$GRSTACK_OUT/mxrec_opp_$operator.run"
 }
 
