@@ -9,6 +9,7 @@ from typing import Any
 
 from invoke import Context, task
 from invoke.exceptions import Exit
+from invoke.main import program
 
 OPTIONS = {
     "target": "what the image is for: npu, cuda, cpu",
@@ -79,7 +80,7 @@ def install_ops(
 
 
 @task(
-    positional=["action", "name"],
+    positional=[],
     help=_help(
         "platform", "python", "engine",
         action="list, which OPERATOR, verify, or remove VENDOR",
@@ -120,7 +121,7 @@ def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
 
 
 @task(
-    positional=["command"],
+    positional=[],
     help=_help(*OPTIONS, command="what to run in the image", shell="an interactive shell instead"),
 )
 def run(
@@ -142,6 +143,14 @@ def lock(c: Context, only: str = "", check: bool = False) -> None:
     from grstack import commands
 
     _call(lambda: commands.lock((only,) if only else (), check=check))
+
+
+@task(help={"all": "also the fetched wheels", "dry_run": "only show what would be removed"})
+def clean(c: Context, all: bool = False, dry_run: bool = False) -> None:
+    """Remove what no current plan needs: scratch, old artefacts and images of this user."""
+    from grstack import commands
+
+    _call(lambda: commands.clean(everything=all, dry_run=dry_run))
 
 
 @task(help={"json": "print the findings as JSON"})
@@ -170,3 +179,10 @@ def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
     code = _call(lambda: checks.run_all(unit=unit, engine=engine))
     if code:
         sys.exit(code)
+
+
+# This file is loaded between invoke's reading of its own options and of the tasks'.
+if core := getattr(program, "core", None):
+    from grstack.words import spell_out
+
+    core.unparsed[:] = spell_out(core.unparsed, {"opp": ("action", "name"), "run": ("command",)})

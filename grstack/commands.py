@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from grstack import host
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import StepError, UsageError
@@ -186,6 +187,34 @@ def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
         return
     for path in locks.lock_all(ROOT, s.versions, only or None, console=s.console):
         s.console.print(os.path.relpath(path, ROOT))
+
+
+def clean(*, everything: bool = False, dry_run: bool = False) -> None:
+    """Shows what no current plan needs and how much room it takes, then removes it."""
+    from grstack import clean as cleaning
+    from grstack.engines.find import answers
+    from grstack.engines.images import DockerImages
+    from grstack.plan.current import current_plans
+
+    s = session(Choices())
+    keep = {step.key for p in current_plans(ROOT, s.versions, s.operators, host.arch()) for step in p.steps}
+    images = None
+    if answers():
+        import docker
+
+        images = DockerImages(docker.from_env(timeout=600))
+    else:
+        s.console.print("no container engine answers: images are not looked at")
+    items = cleaning.collect(s.paths, keep, images, everything=everything)
+    if not items:
+        s.console.print("nothing to remove")
+        return
+    cleaning.show(items, s.console)
+    if dry_run:
+        s.console.print("nothing was removed (--dry-run)")
+        return
+    freed = cleaning.remove(items, s.paths, images, s.console)
+    s.console.print(f"[green]removed {cleaning.human(freed)}[/green]")
 
 
 def doctor(*, as_json: bool = False) -> int:

@@ -86,7 +86,10 @@ def _run(
             else:
                 engine.build(plan, step, inputs)
                 status = "built"
-        files = artefacts.manifest(step) if step.kind is Kind.COMPONENT and artefacts.exists(step) else {}
+        files = {}
+        if step.kind is Kind.COMPONENT and artefacts.exists(step):
+            files = artefacts.manifest(step)
+            artefacts.mark_used(step)
         report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
         if not kept:
             console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
@@ -99,7 +102,7 @@ def check_disk(paths: Paths) -> None:
         raise DiskFull(
             f"{free / 2**30:.1f} GiB free, a build needs {NEEDED_BYTES / 2**30:.0f} GiB",
             where=str(paths.build),
-            next_command="docker system prune, or rm -r build/",
+            next_command="inv clean, or docker system prune",
         )
 
 

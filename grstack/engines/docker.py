@@ -141,6 +141,7 @@ class DockerEngine:
             log=log,
         )
         tar.unlink()
+        self._note(step)
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("environment")
@@ -184,7 +185,13 @@ class DockerEngine:
             secrets=host_secrets(),
         )
         self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1"})
+        self._note(step)
         shutil.rmtree(self.paths.scratch / step.name, ignore_errors=True)
+
+    def _note(self, step: Step) -> None:
+        """Remembers that this image is ours: a daemon may hold those of other users too."""
+        self.paths.images.mkdir(parents=True, exist_ok=True)
+        (self.paths.images / step.key).touch()
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None

@@ -83,5 +83,7 @@ def problems(found: tuple[Problem, ...], place: str, count: int, console: Consol
     errors = sum(problem.severity == "error" for problem in found)
     if errors:
         console.print(f"[bold red]{errors} of the findings must be mended[/bold red]")
+    elif found:
+        console.print(f"[green]no fault in {count} vendors[/green]; the notes say what was not checked")
     else:
         console.print(f"[green]{count} vendors are sound[/green]")
