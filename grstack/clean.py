@@ -40,10 +40,15 @@ def collect(paths: Paths, keep: Collection[str], images: Images | None, *, every
         places = [("fetched wheels", paths.wheels), ("uv's cache", paths.cache / "uv")]
         found += [_directory(what, path) for what, path in places if path.is_dir()]
     if images is not None:
-        ours = {file.name for file in paths.images.glob("*")} if paths.images.is_dir() else set()
+        ours = noted(paths)
         for image in outdated(images.all(), keep=keep, ours=ours, before=before):
             found.append(Item(what="image", name=image.name, bytes=image.unique_bytes, image=image))
     return found
+
+
+def noted(paths: Paths) -> set[str]:
+    """The keys of the images that builds of this user have noted."""
+    return {file.name for file in paths.images.glob("*")}
 
 
 def _directory(what: str, path: Path) -> Item:
@@ -92,6 +97,18 @@ def show(items: list[Item], console: Console) -> None:
     least = "at least " if any(item.image for item in items) else ""
     table.add_row("total", "", f"{least}{human(sum(item.bytes for item in items))}")
     console.print(table)
+
+
+def show_unknown(paths: Paths, keep: Collection[str], images: Images, console: Console) -> None:
+    """Images that bear our label and were built by another user, or before builds were noted: never removed here."""
+    ours = noted(paths)
+    others = [image for image in images.all() if image.key not in ours and image.key not in keep]
+    if others:
+        console.print(
+            f"{len(others)} images of grstack were not built, or not noted, by this user and are left alone;"
+            " docker image prune removes the untagged ones",
+            soft_wrap=True,
+        )
 
 
 def human(count: int) -> str:

@@ -206,6 +206,8 @@ def clean(*, everything: bool = False, dry_run: bool = False) -> None:
     else:
         s.console.print("no container engine answers: images are not looked at")
     items = cleaning.collect(s.paths, keep, images, everything=everything)
+    if images is not None:
+        cleaning.show_unknown(s.paths, keep, images, s.console)
     if not items:
         s.console.print("nothing to remove")
         return

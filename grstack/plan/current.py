@@ -21,9 +21,10 @@ def current_plans(root: Path, versions: Versions, operators: Mapping[str, Sequen
             continue
         lock = locks.read(root, target, python, arch)
         platforms = versions.targets[target].platforms
-        bases = {name: platform.base for name, platform in platforms.items()} or {target: versions.targets[target].base}
+        own = versions.targets[target].base
+        bases = {target: own} if own else {name: platform.base for name, platform in platforms.items()}
         for platform, name in bases.items():
-            for base in _bases(versions.bases[name or ""]):
+            for base in _bases(versions.bases[name]):
                 for build in BUILDS:
                     yield make_plan(root, lock=lock, platform=platform, base=base, build=build, operators=operators)
 
