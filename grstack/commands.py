@@ -110,7 +110,9 @@ def opp(
     """The vendor manager: which vendor serves which operator, why, and whether it is sound."""
     from grstack.opp import command
 
-    return command.opp(session(choices), action, name, into=into, image=image, force=force, as_json=as_json)
+    # what a program reads is alone on the standard output
+    s = Session(ROOT, choices, Console(stderr=True) if as_json else _console())
+    return command.opp(s, action, name, into=into, image=image, force=force, as_json=as_json)
 
 
 def fetch_data(name: str, *, from_file: str = "") -> Path:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from grstack.engines import Mount
 from grstack.errors import StepError, UsageError
-from grstack.execute import execute
 from grstack.opp import show
 from grstack.opp.remove import remove
 from grstack.opp.scan import State, scan
@@ -56,11 +55,13 @@ def _host(into: str, action: str) -> tuple[str, State]:
 
 def _image(s: Session, action: str) -> tuple[str, State]:
     """Looks from inside the image, with this checkout's scanner."""
+    image = s.engine.locate(s.plan, s.plan.image)
+    if not s.engine.is_built(s.plan, s.plan.image):
+        raise UsageError(f"{image} is not built from these sources yet", next_command="inv build-image")
     out = s.paths.build / "opp"
     out.mkdir(parents=True, exist_ok=True)
     answer = out / "state.json"
     answer.unlink(missing_ok=True)
-    execute(s.plan, s.engine, s.paths, s.fetch, s.console)
     source, mount = Mount(source=s.paths.root, name="source"), Mount(source=out, name="out", writable=True)
     argv = ["python", "-m", "grstack.opp.scan", "--out", f"{s.engine.path_of(mount)}/{answer.name}"]
     argv += ["--verify"] if action == "verify" else []
@@ -72,7 +73,7 @@ def _image(s: Session, action: str) -> tuple[str, State]:
     code = s.engine.run(s.plan, argv, mounts=[source, mount], env=env)
     if code or not answer.is_file():
         raise StepError(f"the vendors of the image could not be read (exit code {code})", where=str(s.paths.logs))
-    return s.engine.locate(s.plan, s.plan.image), State.from_json(answer.read_text())
+    return image, State.from_json(answer.read_text())
 
 
 def _answer(
