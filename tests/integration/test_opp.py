@@ -164,16 +164,14 @@ def test_upgrade_and_downgrade(real: Real, output: io.StringIO, opp: Path, repac
 
 
 def test_uninstall_by_the_manager_and_by_the_package(real: Real, output: io.StringIO, opp: Path) -> None:
-    commands.install_ops(Choices(), into=str(opp))
+    commands.install_ops(Choices(), into=str(opp), operators=(CUMSUM, DENSE))
     assert commands.opp(Choices(), "remove", f"mxrec_{DENSE}", into=str(opp)) == 0
-    assert f"mxrec_{DENSE}" not in {c.vendor.name for c in look(opp).found}
+    assert [c.vendor.name for c in look(opp).found] == [f"mxrec_{CUMSUM}"]
     assert errors(look(opp, real.twin)) == []
     assert which(look(opp).found, camel(DENSE)) is None
     with pytest.raises(UsageError, match="unknown vendor"):
         commands.opp(Choices(), "remove", f"mxrec_{DENSE}", into=str(opp))
-    for operator in real.operators:
-        if operator != DENSE:
-            assert run(["bash", real.package(operator), "--uninstall"], ASCEND_OPP_PATH=opp).returncode == 0
+    assert run(["bash", real.package(CUMSUM), "--uninstall"], ASCEND_OPP_PATH=opp).returncode == 0
     assert list((opp / "vendors").iterdir()) == []
 
 
@@ -239,7 +237,7 @@ except RuntimeError as error:
 """
 
 
-def in_image(real: Real, opp: Path, log: Path) -> str:
+def in_image(real: Real, opp: Path) -> str:
     """Runs the program in the image with this opp directory, and returns what it printed."""
     s = real.session
     execute(s.plan, s.engine, s.paths, s.fetch, s.console)
@@ -258,15 +256,14 @@ def in_image(real: Real, opp: Path, log: Path) -> str:
 def test_the_runtime_asks_the_vendor_that_the_manager_names(
     real: Real, output: io.StringIO, opp: Path, repack: Callable[..., Path], tmp_path: Path
 ) -> None:
-    commands.install_ops(Choices(), into=str(opp))
-    assert in_image(real, opp, tmp_path) == "RESULT [0, 2, 5, 9]"
+    commands.install_ops(Choices(), into=str(opp), operators=(CUMSUM,))
     broken = repack(CUMSUM, vendor="another_team", library=refusing_library(tmp_path))
     assert run(["bash", broken, "--force"], ASCEND_OPP_PATH=opp).returncode == 0
     answer = which(look(opp).found, CUMSUM)
     assert answer is not None and answer.by is not None and answer.by.vendor.name == "another_team"
-    assert in_image(real, opp, tmp_path) == "REFUSED True"
+    assert in_image(real, opp) == "REFUSED True"
     commands.opp(Choices(), "remove", "another_team", into=str(opp))
-    assert in_image(real, opp, tmp_path) == "RESULT [0, 2, 5, 9]"
+    assert in_image(real, opp) == "RESULT [0, 2, 5, 9]"
 
 
 # Users and places
@@ -325,9 +322,9 @@ def test_a_custom_path_does_not_move_the_target_and_is_named_where_it_wins(
     sourced = run(["bash", "-c", f"source '{entry}/bin/set_env.bash'; echo $ASCEND_CUSTOM_OPP_PATH"])
     monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", f"{sourced.stdout.strip()}:")
     before = tree_state(custom)
-    commands.install_ops(Choices(), into=str(opp))
+    commands.install_ops(Choices(), into=str(opp), operators=(CUMSUM,))
     assert tree_state(custom) == before
-    assert {c.vendor.name for c in look(opp).found} == {f"mxrec_{name}" for name in real.operators}
+    assert [c.vendor.name for c in look(opp).found] == [f"mxrec_{CUMSUM}"]
     assert f"warning: {camel(CUMSUM)} is still taken from {entry}" in output.getvalue()
     assert commands.opp(Choices(), "which", CUMSUM, into=str(opp)) == 0
     assert "because ASCEND_CUSTOM_OPP_PATH, entry 1 is the first place searched" in output.getvalue()
@@ -413,8 +410,9 @@ def test_packages_in_the_image(real: Real, output: io.StringIO, repack: Callable
     image = s.engine.locate(s.plan, s.plan.image)
     done = run(["docker", "run", "--rm", "--network=none", *volumes, image, "bash", "-c", IN_IMAGE])
     assert done.returncode == 0, done.stderr
-    others = [name for name in reversed(real.operators) if name != CUMSUM]
-    assert done.stdout.splitlines() == [
+    *lines, last = done.stdout.splitlines()
+    assert last in {f"first mxrec_{name}" for name in real.operators if name != CUMSUM}
+    assert lines == [
         f"upgrading mxrec_opp_{CUMSUM} from 0.1.0 to 2.0.0",
         f"first mxrec_{CUMSUM}, version 2.0.0",
         f"downgrading mxrec_opp_{CUMSUM} from 2.0.0 to 0.1.0",
@@ -423,6 +421,5 @@ def test_packages_in_the_image(real: Real, output: io.StringIO, repack: Callable
         "refused to a user",
         "SUCCESS",
         "SUCCESS",
-        f"first mxrec_{others[0]}",
     ]
     assert "cannot write into" in done.stderr
