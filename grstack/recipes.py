@@ -56,7 +56,15 @@ def load_all(root: Path, platform: str, operators: tuple[str, ...]) -> list[Reci
             raise SpecError(f"malformed recipe: {error}", where=str(file.relative_to(root))) from error
         if platform in recipe.platforms:
             recipes += [recipe.for_operator(o) for o in operators] if recipe.foreach else [recipe]
+    _check_inputs(root, recipes)
     return _ordered(recipes)
+
+
+def _check_inputs(root: Path, recipes: list[Recipe]) -> None:
+    """An input that is not there would count as nothing: a change of the misspelt file would rebuild nothing."""
+    missing = [f"{r.name}: {path}" for r in recipes for path in r.inputs if not (root / path).exists()]
+    if missing:
+        raise SpecError(f"recipes name inputs that do not exist: {'; '.join(missing)}", where="recipes/")
 
 
 def _ordered(recipes: list[Recipe]) -> list[Recipe]:

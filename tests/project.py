@@ -10,6 +10,8 @@ from grstack.locks import Lock, Package
 
 FILES = {
     "docker/base/packages.txt": "python3\n",
+    "docker/base/bootstrap.sh": "true\n",
+    "docker/base/Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/environment.Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/Dockerfile": "ARG ENVIRONMENT\nFROM ${ENVIRONMENT}\n",
     "recipes/twin/build.sh": "true\n",

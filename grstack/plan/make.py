@@ -49,11 +49,13 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     how = "pulled by digest" if "@sha256:" in base else "pulled by tag: no digest is published"
     how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else how
     how = "this machine" if base.startswith("host:") else how
+    recipe = "docker/base/bootstrap.sh" if base.startswith("bootstrap:") else "docker/base/Dockerfile"
     return _step(
         name="base",
         kind=Kind.BASE,
         summary=f"{base}, {how}",
-        inputs=[("base", keys.of_text(base)), ("arch", lock.arch), ("docker/base", keys.of_tree(root / "docker/base"))],
+        inputs=[("base", keys.of_text(base)), ("arch", lock.arch)]
+        + [(path, keys.of_tree(root / path)) for path in ("docker/base/packages.txt", recipe)],
     )
 
 
