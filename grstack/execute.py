@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from rich.console import Console
 from grstack.engines import Engine, Inputs
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import Busy, DiskFull, Interrupted
+from grstack.files import disk_full
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.report import BuildReport, result_of
@@ -40,12 +40,10 @@ def execute(
                 next_command="the same command again continues",
             ) from error
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise DiskFull("the disk is full", where=str(paths.root), next_command="inv doctor") from error
-            raise
+            raise disk_full(error, paths.build) or error from None
         finally:
             report.seconds = round(time.monotonic() - started, 2)
-            with contextlib.suppress(OSError):  # on a full disk the first error is the one to show
+            with contextlib.suppress(OSError, DiskFull):  # on a full disk the first error is the one to show
                 report.write(paths.build / "build-report.json")
     return report
 

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from grstack.files import sha256_of
+
 # Files that no build reads: their change rebuilds nothing, and they go into no image.
 IGNORED = ("__pycache__", ".pytest_cache", ".hypothesis", "tests", "conftest.py", "*.pyc", "*.md")
 
@@ -18,18 +20,6 @@ def ignored(name: str) -> bool:
 
 def of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def of_file(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
-
-
-def _digest(stream: object) -> str:  # Python 3.10 has no file_digest
-    digest = hashlib.sha256()
-    for chunk in iter(lambda: stream.read(1 << 20), b""):  # type: ignore[attr-defined]
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def files_under(path: Path) -> list[Path]:
@@ -51,7 +41,7 @@ def of_tree(path: Path) -> str:
     for file in files_under(path):
         executable = "x" if os.access(file, os.X_OK) else "-"
         name = file.relative_to(path).as_posix() if file != path else file.name
-        digest.update(f"{name}\0{executable}\0{of_file(file)}\n".encode())
+        digest.update(f"{name}\0{executable}\0{sha256_of(file)}\n".encode())
     return digest.hexdigest()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from grstack.files import write_atomically
 from grstack.plan import Plan, Step
 
 
@@ -52,10 +53,7 @@ class BuildReport:
         )
 
     def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        temporary.replace(path)
+        write_atomically(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def show(self, console: Console) -> None:
         emulated = "  (emulated NPU)" if self.emulated else ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from grstack import keys
 from grstack.errors import StepError
+from grstack.files import sha256_of
 from grstack.paths import Paths
 from grstack.plan import Step
 
@@ -46,7 +47,7 @@ class Artefacts:
                     f"{step.name} was built, but its recipe promises '{pattern}' and nothing matches",
                     where=f"recipes/{step.recipe.folder}/recipe.yaml",
                 )
-        files = {f.relative_to(out).as_posix(): keys.of_file(f) for f in keys.files_under(out) if f.is_file()}
+        files = {f.relative_to(out).as_posix(): sha256_of(f) for f in keys.files_under(out) if f.is_file()}
         (out / MANIFEST).write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
         os.sync()  # a power cut after the rename must not show an empty file
         final = self.directory(step)

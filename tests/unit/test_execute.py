@@ -107,7 +107,7 @@ def test_the_report_is_complete_and_replaces_the_old_one_at_once(paths: Paths) -
     content = json.loads((paths.build / "build-report.json").read_text())
     assert content["emulated"] is True
     assert [step["name"] for step in content["steps"]][-1] == "image"
-    assert not list(paths.build.glob("*.tmp"))
+    assert not list(paths.build.glob(".build-report.json.*"))
 
 
 def test_a_failed_build_leaves_a_report_that_says_so(paths: Paths) -> None:
