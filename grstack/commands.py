@@ -64,7 +64,6 @@ def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
 
 def _built(s: Session, until: str = "image") -> BuildReport:
     report = execute(s.plan, s.engine, s.paths, s.fetch, s.console, until=until)
-    report.write(s.paths.build / "build-report.json")
     Artefacts(s.paths).publish(s.plan.components)
     return report
 
@@ -75,21 +74,22 @@ def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str 
     for name in operators:
         if name not in s.versions.operators:
             raise UsageError.unknown("operator", name, s.versions.operators)
-    if not into:
-        report = _built(s)
-        report.show(s.console)
-        for step in s.plan.components:
-            if step.recipe and step.recipe.operator:
-                s.console.print(
-                    f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}"
-                )
+    if into:
+        _install_into(s, operators or tuple(s.versions.operators), Path(into).expanduser().resolve())
         return
-    _built(s, until="operators").show(s.console)
+    if operators:
+        raise UsageError("an image holds every operator; --op goes with --into", next_command="inv install-ops")
+    _built(s).show(s.console)
+    for name in s.versions.operators:
+        s.console.print(f"installed: vendor mxrec_{name} in {s.engine.locate(s.plan, s.plan.image)}")
+
+
+def _install_into(s: Session, operators: tuple[str, ...], target: Path) -> None:
+    _built(s, until="operators" if len(operators) > 1 else f"operators/{operators[0]}").show(s.console)
     artefacts = Artefacts(s.paths)
-    target = Path(into).expanduser().resolve()
     target.mkdir(parents=True, exist_ok=True)
     for step in s.plan.components:
-        if step.recipe and step.recipe.operator and (not operators or step.recipe.operator in operators):
+        if step.recipe and step.recipe.operator in operators:
             for package in sorted(artefacts.directory(step).glob("*.run")):
                 s.runner.stream(
                     ["bash", str(package), "--quiet"],
@@ -124,7 +124,9 @@ def smoke_test(choices: Choices) -> None:
         "data": Mount(source=s.paths.data, name="data"),
         "locks": Mount(source=s.paths.root / "locks", name="locks"),
     }
-    _built(s)
+    build = _built(s)
+    if build.built_anything:
+        build.show(s.console)
     lock = f"{s.engine.path_of(mounts['locks'])}/{s.lock.name}.json"
     argv = ["python", "-m", "smoke_tests", "--out", s.engine.path_of(mounts["out"])]
     argv += [
@@ -142,12 +144,12 @@ def smoke_test(choices: Choices) -> None:
         raise StepError(
             f"the smoke test failed (exit code {code})",
             where=str(s.paths.logs / "run.log"),
-            next_command="inv run --shell, then python -m smoke_tests --help",
+            next_command="inv shell, then python -m smoke_tests --help",
         )
     s.console.print("[green]the smoke test passed[/green]")
 
 
-def run(choices: Choices, command: str, *, shell: bool = False) -> int:
+def run(choices: Choices, argv: list[str], *, interactive: bool = False) -> int:
     """Runs a command in the image with the repository, the data and an output folder mounted."""
     s = session(choices)
     out = s.paths.build / "out"
@@ -159,8 +161,7 @@ def run(choices: Choices, command: str, *, shell: bool = False) -> int:
         Mount(source=s.paths.data, name="data", writable=True),
         Mount(source=s.paths.root, name="source"),
     ]
-    argv = ["bash"] if shell else ["bash", "-c", command]
-    return s.engine.run(s.plan, argv, mounts=mounts, interactive=shell)
+    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive)
 
 
 def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
@@ -181,4 +182,4 @@ def doctor(*, as_json: bool = False) -> int:
     """What this machine has and lacks; the exit code is 1 where something must be mended."""
     from grstack.doctor import run_doctor
 
-    return int(run_doctor(Session(ROOT, Choices(), _console()).paths.root, as_json=as_json))
+    return int(run_doctor(ROOT, as_json=as_json))

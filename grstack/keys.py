@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
-IGNORED = {"__pycache__", ".pytest_cache", ".hypothesis"}
+# Files that no build reads: their change rebuilds nothing, and they go into no image.
+IGNORED = ("__pycache__", ".pytest_cache", ".hypothesis", "tests", "conftest.py", "*.pyc", "*.md")
+
+
+def ignored(name: str) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in IGNORED)
 
 
 def of_text(text: str) -> str:
@@ -27,13 +33,13 @@ def _digest(stream: object) -> str:  # Python 3.10 has no file_digest
 
 
 def files_under(path: Path) -> list[Path]:
-    """Every file of a tree (or the file itself), in a fixed order, without caches."""
+    """Every file of a tree (or the file itself), in a fixed order, without what is IGNORED."""
     if path.is_file():
         return [path]
     found: list[Path] = []
     for directory, names, files in os.walk(path):
-        names[:] = sorted(n for n in names if n not in IGNORED)
-        found += [Path(directory) / f for f in sorted(files) if not f.endswith(".pyc")]
+        names[:] = sorted(n for n in names if not ignored(n))
+        found += [Path(directory) / f for f in sorted(files) if not ignored(f)]
     return found
 
 

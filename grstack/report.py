@@ -16,7 +16,7 @@ from grstack.plan import Plan, Step
 class StepResult:
     name: str
     key: str
-    status: str  # built, kept, failed
+    status: str  # built, verified (wheels), kept, failed
     seconds: float
     result: str
     files: dict[str, str] = field(default_factory=dict)
@@ -33,6 +33,11 @@ class BuildReport:
     engine: str
     seconds: float = 0.0
     steps: list[StepResult] = field(default_factory=list)
+    wheels: list[str] = field(default_factory=list)  # file names as locked; empty where none was needed
+
+    @property
+    def built_anything(self) -> bool:
+        return any(step.status != "kept" for step in self.steps)
 
     @classmethod
     def of(cls, plan: Plan, engine: str) -> BuildReport:

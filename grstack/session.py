@@ -122,6 +122,7 @@ class Session:
             platform=self.platform,
             base=base,
             build=self.build,
+            components=self.target.components,
             operators=tuple(self.versions.operators),
         )
 

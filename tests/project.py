@@ -39,6 +39,9 @@ RECIPES = {
 }
 
 
+COMPONENTS = ("twin", "torchrec", "operators")
+
+
 def make_project(root: Path) -> Path:
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -60,14 +60,15 @@ class Artefacts:
         shutil.rmtree(arrived, ignore_errors=True)
 
     def publish(self, steps: tuple[Step, ...]) -> None:
-        """Copies the packages of these steps to one place with plain names."""
+        """Copies the packages of these steps to one place with plain names. What is there stays where one is gone."""
+        if not all(self.exists(step) for step in steps):
+            return
         shutil.rmtree(self.paths.packages, ignore_errors=True)
         self.paths.packages.mkdir(parents=True)
         for step in steps:
-            if self.exists(step):
-                for name in self.manifest(step):
-                    if name.endswith((".run", ".whl")):
-                        shutil.copy2(self.directory(step) / name, self.paths.packages)
+            for name in self.manifest(step):
+                if name.endswith((".run", ".whl")):
+                    shutil.copy2(self.directory(step) / name, self.paths.packages)
 
 
 def stage_sources(root: Path, step: Step, into: Path) -> Path:
@@ -78,7 +79,7 @@ def stage_sources(root: Path, step: Step, into: Path) -> Path:
     recipe = step.recipe
     assert recipe is not None
     shutil.rmtree(into, ignore_errors=True)
-    ignored = shutil.ignore_patterns(*keys.IGNORED, "*.pyc")
+    ignored = shutil.ignore_patterns(*keys.IGNORED)
     planned = dict(step.inputs)
     for path in dict.fromkeys((f"recipes/{recipe.folder}", *recipe.inputs)):
         source, destination = root / path, into / path

@@ -17,8 +17,10 @@ from grstack.engines import docker_cli
 from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
 from grstack.engines.base import IMAGE_VENV, Inputs, Mount
 from grstack.errors import EngineError, StepError
+from grstack.keys import IGNORED
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
+from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
 
 KEY = "grstack.key"
@@ -160,15 +162,12 @@ class DockerEngine:
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
             shutil.copy2(self.paths.root / f"recipes/{component.recipe.folder}/install.sh", place / "install.sh")
-        from grstack.plan.make import SOURCES
-
         for source in SOURCES:
-            shutil.copytree(
-                self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copytree(self.paths.root / f"docker/{plan.target}", context / "docker")
         (context / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
-        dockerfile = self.paths.root / f"docker/{plan.target}/Dockerfile"
+        dockerfile = context / "docker/Dockerfile"
+        dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
         environment = self.locate(plan, plan.step("environment"))
         self._image(plan, step, dockerfile, context, log, ENVIRONMENT=environment)
 

@@ -12,13 +12,22 @@ from grstack.recipes import Recipe, load_all
 SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
 
 
-def make_plan(root: Path, *, lock: Lock, platform: str, base: str, build: Build, operators: tuple[str, ...]) -> Plan:
+def make_plan(
+    root: Path,
+    *,
+    lock: Lock,
+    platform: str,
+    base: str,
+    build: Build,
+    components: tuple[str, ...],
+    operators: tuple[str, ...],
+) -> Plan:
     """The plan of one image.
 
     `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
     (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
     """
-    recipes = load_all(root, platform, operators)
+    recipes = load_all(root, platform, components, operators)
     wheels = _wheels(lock, build)
     bottom = _base(root, lock, base)
     environment = _environment(root, lock, wheels, bottom)

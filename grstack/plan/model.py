@@ -51,5 +51,10 @@ class Plan:
     def components(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.kind is Kind.COMPONENT)
 
+    @property
+    def install_order(self) -> tuple[Step, ...]:
+        """Components as an image takes them: each after what it needs, operators last, since they change most."""
+        return tuple(sorted(self.components, key=lambda step: bool(step.recipe and step.recipe.operator)))
+
     def needed_by(self, step: Step) -> tuple[Step, ...]:
         return tuple(self.step(name) for name in step.needs)

@@ -8,7 +8,7 @@ import pytest
 
 from grstack.errors import SpecError
 from grstack.plan import Kind, Plan, make_plan
-from tests.project import make_lock, make_project
+from tests.project import COMPONENTS, make_lock, make_project
 
 
 def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookworm", build: str = "plain") -> Plan:
@@ -18,6 +18,7 @@ def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookwo
         platform=platform,
         base=base,
         build=build,
+        components=COMPONENTS,
         operators=("one", "two"),  # type: ignore[arg-type]
     )
 
