@@ -62,7 +62,7 @@ def build_image(
 @task(
     help=_help(
         "platform", "python", "engine",
-        op="one operator (default: all)", into="an opp directory of this host, instead of the image",
+        op="one operator (with --into)", into="an opp directory of this host, instead of the image",
         soc="with --into: the package of this SoC only (default: all its SoCs)",
         force="with --into: also over another vendor's operators, and without the checks of compatibility",
     )
@@ -115,24 +115,30 @@ def smoke_test(c: Context, target: str = "npu", platform: str = "", python: str 
 
 @task(help=_help("platform", "engine"))
 def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
-    """Everything: build the image, fetch the data, train and check in the container."""
-    build_image(c, platform=platform, engine=engine)
+    """Everything: fetch the data, build the image, train and check in the container."""
     smoke_test(c, platform=platform, engine=engine)
 
 
-@task(
-    positional=[],
-    help=_help(*OPTIONS, command="what to run in the image", shell="an interactive shell instead"),
-)
+@task(positional=["command"], help=_help(*OPTIONS, command="what to run in the image, as one argument"))
 def run(
-    c: Context, command: str = "", target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
-    shell: bool = False,
-) -> None:  # fmt: skip
+    c: Context, command: str, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"
+) -> None:
     """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --data-dir /data"."""
     from grstack import commands
 
     choices = _choices(target=target, platform=platform, python=python, engine=engine)
-    code = _call(lambda: commands.run(choices, command, shell=shell or not command))
+    code = _call(lambda: commands.run(choices, ["bash", "-c", command]))
+    if code:
+        raise Exit(code=code)
+
+
+@task(help=_help(*OPTIONS))
+def shell(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
+    """Open a shell in the image, with the repository, the data and an output folder mounted."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    code = _call(lambda: commands.run(choices, ["bash"], interactive=True))
     if code:
         raise Exit(code=code)
 
@@ -174,9 +180,9 @@ def fetch_data(c: Context, name: str, from_file: str = "") -> None:
 @task(help=_help("engine", unit="only the tests that need neither engine nor image"))
 def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
-    from grstack import checks
+    from grstack import suites
 
-    code = _call(lambda: checks.run_all(unit=unit, engine=engine))
+    code = _call(lambda: suites.run_all(unit=unit, engine=engine))
     if code:
         sys.exit(code)
 
@@ -185,4 +191,4 @@ def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
 if core := getattr(program, "core", None):
     from grstack.words import spell_out
 
-    core.unparsed[:] = spell_out(core.unparsed, {"opp": ("action", "name"), "run": ("command",)})
+    core.unparsed[:] = spell_out(core.unparsed, {"opp": ("action", "name")})

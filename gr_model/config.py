@@ -142,6 +142,22 @@ def from_json(data: dict[str, Any]) -> Config:
         raise ConfigError(f"stored config does not fit this version of gr_model: {error}") from error
 
 
+def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
+    """The config of a run that continues. What shapes the model or splits the data stays as the checkpoint has it."""
+    before = from_json(stored)
+    after = override(before, assignments)
+    old, new = keys(before), keys(after)
+    fixed = [name for name in old if old[name] != new[name] and not _may_change(name)]
+    if fixed:
+        told = ", ".join(f"{name}={old[name]}" for name in fixed)
+        raise ConfigError(f"the checkpoint was made with {told}, which cannot change; for others start with --config")
+    return after
+
+
+def _may_change(name: str) -> bool:
+    return name.startswith(("train.", "retrieval.")) or name == "model.dropout"
+
+
 def _parse(kind: Any, text: str) -> Any:
     if kind is bool:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

@@ -65,7 +65,6 @@ def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
 
 def _built(s: Session, until: str = "image") -> BuildReport:
     report = execute(s.plan, s.engine, s.paths, s.fetch, s.console, until=until)
-    report.write(s.paths.build / "build-report.json")
     Artefacts(s.paths).publish(s.plan.components)
     return report
 
@@ -74,28 +73,28 @@ def install_ops(
     choices: Choices, *, operators: tuple[str, ...] = (), into: str = "", soc: str = "", force: bool = False
 ) -> None:
     """Builds the operators' packages and installs them: into the image, or into an opp directory of this host."""
-    from grstack import install
-
     s = session(choices)
     for name in operators:
         if name not in s.versions.operators:
             raise UsageError.unknown("operator", name, s.versions.operators)
-    if not into:
-        if soc or force:
-            raise UsageError("--soc and --force choose what is installed on this host", next_command="add --into DIR")
-        report = _built(s)
-        report.show(s.console)
-        for step in s.plan.components:
-            if step.recipe and step.recipe.operator:
-                s.console.print(
-                    f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}"
-                )
+    if into:
+        _install_into(s, operators, Path(into).expanduser().resolve(), soc=soc, force=force)
         return
+    if operators or soc or force:
+        raise UsageError("an image holds every operator; --op, --soc and --force go with --into DIR")
+    _built(s).show(s.console)
+    for name in s.versions.operators:
+        s.console.print(f"installed: vendor mxrec_{name} in {s.engine.locate(s.plan, s.plan.image)}")
+
+
+def _install_into(s: Session, operators: tuple[str, ...], target: Path, *, soc: str, force: bool) -> None:
+    from grstack import install
+
     if soc:
         install.check_soc(s, operators or tuple(s.versions.operators), soc)
-    target = Path(into).expanduser().resolve()
     install.check_target(target)
-    _built(s, until="packages" if soc else "operators").show(s.console)
+    until = "packages" if soc else "operators"
+    _built(s, until=f"operators/{operators[0]}" if len(operators) == 1 and not soc else until).show(s.console)
     install.install(s, install.packages(s, operators, soc), target, force=force)
     s.console.print(
         f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}",
@@ -138,7 +137,9 @@ def smoke_test(choices: Choices) -> None:
         "data": Mount(source=s.paths.data, name="data"),
         "locks": Mount(source=s.paths.root / "locks", name="locks"),
     }
-    _built(s)
+    build = _built(s)
+    if build.built_anything:
+        build.show(s.console)
     lock = f"{s.engine.path_of(mounts['locks'])}/{s.lock.name}.json"
     argv = ["python", "-m", "smoke_tests", "--out", s.engine.path_of(mounts["out"])]
     argv += [
@@ -156,12 +157,12 @@ def smoke_test(choices: Choices) -> None:
         raise StepError(
             f"the smoke test failed (exit code {code})",
             where=str(s.paths.logs / "run.log"),
-            next_command="inv run --shell, then python -m smoke_tests --help",
+            next_command="inv shell, then python -m smoke_tests --help",
         )
     s.console.print("[green]the smoke test passed[/green]")
 
 
-def run(choices: Choices, command: str, *, shell: bool = False) -> int:
+def run(choices: Choices, argv: list[str], *, interactive: bool = False) -> int:
     """Runs a command in the image with the repository, the data and an output folder mounted."""
     s = session(choices)
     out = s.paths.build / "out"
@@ -173,8 +174,7 @@ def run(choices: Choices, command: str, *, shell: bool = False) -> int:
         Mount(source=s.paths.data, name="data", writable=True),
         Mount(source=s.paths.root, name="source"),
     ]
-    argv = ["bash"] if shell else ["bash", "-c", command]
-    return s.engine.run(s.plan, argv, mounts=mounts, interactive=shell)
+    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive)
 
 
 def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
@@ -225,4 +225,4 @@ def doctor(*, as_json: bool = False) -> int:
     """What this machine has and lacks; the exit code is 1 where something must be mended."""
     from grstack.doctor import run_doctor
 
-    return int(run_doctor(Session(ROOT, Choices(), _console()).paths.root, as_json=as_json))
+    return int(run_doctor(ROOT, as_json=as_json))

@@ -10,7 +10,6 @@
     ├── DataError (8)               a malformed data file: file, line, reason
     ├── EngineError (9)             no container engine, or it refused
     ├── StepError (10)              a step of a plan failed
-    │   └── PatchError (11)         a patch does not apply to the locked source
     ├── DiskFull (12)               not enough room to go on
     ├── Busy (13)                   another build holds the lock
     ├── PackageError (14)           an operator package cannot be installed or removed, or is not sound
@@ -84,10 +83,6 @@ class EngineError(GrstackError):
 
 class StepError(GrstackError):
     exit_code = 10
-
-
-class PatchError(StepError):
-    exit_code = 11
 
 
 class DiskFull(GrstackError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from grstack.files import write_atomically
 from grstack.plan import Plan, Step
 
 
@@ -16,7 +17,7 @@ from grstack.plan import Plan, Step
 class StepResult:
     name: str
     key: str
-    status: str  # built, kept, failed
+    status: str  # built, verified (wheels), kept, failed
     seconds: float
     result: str
     files: dict[str, str] = field(default_factory=dict)
@@ -33,6 +34,11 @@ class BuildReport:
     engine: str
     seconds: float = 0.0
     steps: list[StepResult] = field(default_factory=list)
+    wheels: list[str] = field(default_factory=list)  # file names as locked; empty where none was needed
+
+    @property
+    def built_anything(self) -> bool:
+        return any(step.status != "kept" for step in self.steps)
 
     @classmethod
     def of(cls, plan: Plan, engine: str) -> BuildReport:
@@ -47,10 +53,7 @@ class BuildReport:
         )
 
     def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        temporary.replace(path)
+        write_atomically(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def show(self, console: Console) -> None:
         emulated = "  (emulated NPU)" if self.emulated else ""

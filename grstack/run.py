@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -35,20 +36,41 @@ class CommandFailed(StepError):
 class Runner:
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._captured: set[subprocess.Popen[str]] = set()
 
     def capture(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float = 60) -> str:
-        """Runs a short command quietly and returns its output."""
+        """Runs a short command quietly and returns its output. Several threads may do so at once."""
         try:
-            done = subprocess.run(
-                list(argv), env=_environment(env), capture_output=True, text=True, timeout=timeout, check=False
+            process = subprocess.Popen(
+                list(argv),
+                env=_environment(env),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
             )
         except FileNotFoundError as error:
             raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], None) from error
+        self._captured.add(process)
+        try:
+            output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
+            _end(process)
             raise CommandFailed(argv, 124, [f"no answer within {timeout:.0f} s"], None) from error
-        if done.returncode:
-            raise CommandFailed(argv, done.returncode, (done.stdout + done.stderr).splitlines()[-TAIL:], None)
-        return done.stdout
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            self._captured.discard(process)
+        if process.returncode:
+            raise CommandFailed(argv, process.returncode, (output + errors).splitlines()[-TAIL:], None)
+        return output
+
+    def end_captured(self) -> None:
+        """Ends what other threads wait for in `capture`: their calls fail, so that the threads end too."""
+        for process in tuple(self._captured):
+            _end(process)
 
     def stream(
         self,
@@ -103,23 +125,10 @@ class Runner:
         self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
         return subprocess.call(list(argv))
 
-    def _progress(self, show: bool) -> _Maybe:
-        wanted = self.console.is_terminal and not show
-        return _Maybe(Live(Spinner("dots"), console=self.console, transient=True) if wanted else None)
-
-
-class _Maybe:
-    """A context that may be nothing: no live line where the output is not a terminal."""
-
-    def __init__(self, live: Live | None) -> None:
-        self.live = live
-
-    def __enter__(self) -> Live | None:
-        return self.live.__enter__() if self.live else None
-
-    def __exit__(self, *exc: object) -> None:
-        if self.live:
-            self.live.stop()
+    def _progress(self, show: bool) -> AbstractContextManager[Live | None]:
+        if show or not self.console.is_terminal:
+            return nullcontext()
+        return Live(Spinner("dots"), console=self.console, transient=True)
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str] | None:

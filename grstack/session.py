@@ -129,6 +129,7 @@ class Session:
             platform=self.platform,
             base=base,
             build=self.build,
+            components=self.target.components,
             operators=self.operators,
         )
 

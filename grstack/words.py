@@ -1,4 +1,4 @@
-"""Words after a task's name, for options that may also be left out: `inv opp which X`, `inv run COMMAND`.
+"""Words after a task's name, for options that may also be left out: `inv opp which X`.
 
 Invoke has positional arguments too, but each of them must then be given.
 """

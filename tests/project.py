@@ -10,6 +10,8 @@ from grstack.locks import Lock, Package
 
 FILES = {
     "docker/base/packages.txt": "python3\n",
+    "docker/base/bootstrap.sh": "true\n",
+    "docker/base/Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/environment.Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/Dockerfile": "ARG ENVIRONMENT\nFROM ${ENVIRONMENT}\n",
     "recipes/twin/build.sh": "true\n",
@@ -44,6 +46,9 @@ RECIPES = {
         "image": False,
     },
 }
+
+
+COMPONENTS = ("twin", "torchrec", "operators", "packages")
 
 
 def make_project(root: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from grstack import keys
 from grstack.errors import StepError
+from grstack.files import sha256_of
 from grstack.paths import Paths
 from grstack.plan import Step
 
@@ -50,7 +51,7 @@ class Artefacts:
                     f"{step.name} was built, but its recipe promises '{pattern}' and nothing matches",
                     where=f"recipes/{step.recipe.folder}/recipe.yaml",
                 )
-        files = {f.relative_to(out).as_posix(): keys.of_file(f) for f in keys.files_under(out) if f.is_file()}
+        files = {f.relative_to(out).as_posix(): sha256_of(f) for f in keys.files_under(out) if f.is_file()}
         (out / MANIFEST).write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
         os.sync()  # a power cut after the rename must not show an empty file
         final = self.directory(step)
@@ -64,14 +65,15 @@ class Artefacts:
         shutil.rmtree(arrived, ignore_errors=True)
 
     def publish(self, steps: tuple[Step, ...]) -> None:
-        """Copies the packages of these steps to one place with plain names."""
+        """Copies the packages of these steps to one place with plain names. What is there stays where one is gone."""
+        if not all(self.exists(step) for step in steps):
+            return
         shutil.rmtree(self.paths.packages, ignore_errors=True)
         self.paths.packages.mkdir(parents=True)
         for step in steps:
-            if self.exists(step):
-                for name in self.manifest(step):
-                    if name.endswith((".run", ".whl")):
-                        shutil.copy2(self.directory(step) / name, self.paths.packages)
+            for name in self.manifest(step):
+                if name.endswith((".run", ".whl")):
+                    shutil.copy2(self.directory(step) / name, self.paths.packages)
 
 
 def stage_sources(root: Path, step: Step, into: Path) -> Path:
@@ -82,7 +84,7 @@ def stage_sources(root: Path, step: Step, into: Path) -> Path:
     recipe = step.recipe
     assert recipe is not None
     shutil.rmtree(into, ignore_errors=True)
-    ignored = shutil.ignore_patterns(*keys.IGNORED, "*.pyc")
+    ignored = shutil.ignore_patterns(*keys.IGNORED)
     planned = dict(step.inputs)
     for path in dict.fromkeys((f"recipes/{recipe.folder}", *recipe.inputs)):
         source, destination = root / path, into / path

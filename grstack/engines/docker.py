@@ -17,8 +17,10 @@ from grstack.engines import docker_cli
 from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
 from grstack.engines.base import IMAGE_VENV, Inputs, Mount
 from grstack.errors import EngineError, StepError
+from grstack.keys import IGNORED
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
+from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
 
 KEY = "grstack.key"
@@ -156,20 +158,17 @@ class DockerEngine:
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
-        for component in plan.installed:
+        for component in plan.install_order:
             assert component.recipe is not None
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
             shutil.copy2(self.paths.root / f"recipes/{component.recipe.folder}/install.sh", place / "install.sh")
-        from grstack.plan.make import SOURCES
-
         for source in SOURCES:
-            shutil.copytree(
-                self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copytree(self.paths.root / f"docker/{plan.target}", context / "docker")
         (context / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
-        dockerfile = self.paths.root / f"docker/{plan.target}/Dockerfile"
+        dockerfile = context / "docker/Dockerfile"
+        dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
         environment = self.locate(plan, plan.step("environment"))
         self._image(plan, step, dockerfile, context, log, ENVIRONMENT=environment)
 
@@ -295,8 +294,8 @@ def manifest(plan: Plan, artefacts: Artefacts) -> dict[str, Any]:
         "arch": plan.arch,
         "key": plan.image.key,
         "steps": {step.name: step.key for step in plan.steps},
-        "operators": [s.recipe.operator for s in plan.installed if s.recipe and s.recipe.operator],
-        "files": {step.name: artefacts.manifest(step) for step in plan.installed},
+        "operators": [s.recipe.operator for s in plan.install_order if s.recipe and s.recipe.operator],
+        "files": {step.name: artefacts.manifest(step) for step in plan.install_order},
     }
 
 

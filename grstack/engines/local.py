@@ -17,6 +17,7 @@ from grstack.engines.artefacts import Artefacts, build_environment, stage_source
 from grstack.engines.base import ASCEND_HOME, Inputs, Mount
 from grstack.engines.docker import manifest, needed_wheels
 from grstack.errors import EngineError
+from grstack.keys import IGNORED
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.plan.make import SOURCES
@@ -147,16 +148,13 @@ class LocalEngine:
             "UV_TARGET": str(prefix / "site-packages"),
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
-        order = ["twin", "torchrec", "plugin", "operators"]
-        for component in sorted(plan.installed, key=lambda s: order.index(s.recipe.folder) if s.recipe else 0):
+        for component in plan.install_order:
             assert component.recipe is not None
             script = self.paths.root / f"recipes/{component.recipe.folder}/install.sh"
             artefact = {"GRSTACK_ARTEFACT": str(self.artefacts.directory(component))}
             self.runner.stream(["bash", str(script)], log=log, env={**env, **artefact})
         for source in SOURCES:
-            shutil.copytree(
-                self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         (prefix / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
         (prefix / MARKER).write_text(step.key)
 

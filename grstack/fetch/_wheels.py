@@ -116,6 +116,10 @@ def _download_all(
             for future in as_completed(waiting):
                 paths[waiting[future].filename] = future.result()
                 progress.update(bar, advance=1, description=waiting[future].name)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            runner.end_captured()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
     return paths

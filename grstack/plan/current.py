@@ -26,7 +26,15 @@ def current_plans(root: Path, versions: Versions, operators: Mapping[str, Sequen
         for platform, name in bases.items():
             for base in _bases(versions.bases[name]):
                 for build in BUILDS:
-                    yield make_plan(root, lock=lock, platform=platform, base=base, build=build, operators=operators)
+                    yield make_plan(
+                        root,
+                        lock=lock,
+                        platform=platform,
+                        base=base,
+                        build=build,
+                        components=versions.targets[target].components,
+                        operators=operators,
+                    )
 
 
 def _bases(base: Base) -> list[str]:

@@ -14,7 +14,14 @@ SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
 
 
 def make_plan(
-    root: Path, *, lock: Lock, platform: str, base: str, build: Build, operators: Mapping[str, Sequence[str]]
+    root: Path,
+    *,
+    lock: Lock,
+    platform: str,
+    base: str,
+    build: Build,
+    components: tuple[str, ...],
+    operators: Mapping[str, Sequence[str]],
 ) -> Plan:
     """The plan of one image.
 
@@ -22,7 +29,7 @@ def make_plan(
     torch wheel is installed (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan
     itself is pure.
     """
-    recipes = load_all(root, platform, operators)
+    recipes = load_all(root, platform, components, operators)
     wheels = _wheels(lock, build)
     bottom = _base(root, lock, base)
     environment = _environment(root, lock, wheels, bottom)
@@ -54,11 +61,13 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     how = "pulled by digest" if "@sha256:" in base else "pulled by tag: no digest is published"
     how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else how
     how = "this machine" if base.startswith("host:") else how
+    recipe = "docker/base/bootstrap.sh" if base.startswith("bootstrap:") else "docker/base/Dockerfile"
     return _step(
         name="base",
         kind=Kind.BASE,
         summary=f"{base}, {how}",
-        inputs=[("base", keys.of_text(base)), ("arch", lock.arch), ("docker/base", keys.of_tree(root / "docker/base"))],
+        inputs=[("base", keys.of_text(base)), ("arch", lock.arch)]
+        + [(path, keys.of_tree(root / path)) for path in ("docker/base/packages.txt", recipe)],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,9 @@ def run(context: Context) -> Outcome:
     with warnings.catch_warnings():
         # torch_npu warns when it copies to the CPU and computes there: a right value would then prove nothing.
         warnings.filterwarnings("error", message=".*fall back to run on the CPU.*")
-        for what, actual, expected in comparisons(device):
+        for what, compute, expected in comparisons(device):
             count += 1
-            actual = actual.cpu().numpy()
+            actual = compute().cpu().numpy()
             if actual.shape != expected.shape or actual.dtype != expected.dtype or not np.array_equal(actual, expected):
                 raise CheckFailed(f"{what} differs from the reference", [f"got {actual}", f"expected {expected}"])
     loaded = Path("/proc/self/maps").read_text()
@@ -77,8 +77,8 @@ def vendor_faults(operators: list[str], opp: Path) -> tuple[list[str], dict[str,
     return faults, vendors
 
 
-def comparisons(device: Any) -> Iterator[tuple[str, Any, np.ndarray]]:
-    """(what, result on the device, expected). First the documents' worked examples, then random ones."""
+def comparisons(device: Any) -> Iterator[tuple[str, Callable[[], Any], np.ndarray]]:
+    """(what, its computation on the device, expected). First the documents' worked examples, then random ones."""
     import torch
 
     ops = torch.ops.fbgemm
@@ -86,34 +86,49 @@ def comparisons(device: Any) -> Iterator[tuple[str, Any, np.ndarray]]:
     def put(array: np.ndarray) -> Any:
         return torch.from_numpy(array).to(device)
 
-    lengths = np.array([2, 3, 1, 4], np.int32)
-    yield "cumsum, example", ops.asynchronous_complete_cumsum(put(lengths)), np.array([0, 2, 5, 6, 10], np.int32)
-    offsets = put(np.array([0, 2, 5, 6]))
-    values = np.arange(1, 7)
+    def cumsum(lengths: np.ndarray) -> Callable[[], Any]:
+        return lambda: ops.asynchronous_complete_cumsum(put(lengths))
+
+    def to_padded(values: np.ndarray, bounds: np.ndarray, longest: int, pad: float) -> Callable[[], Any]:
+        return lambda: ops.jagged_to_padded_dense(put(values), [put(bounds)], [longest], pad)
+
+    def to_jagged(dense: np.ndarray, bounds: np.ndarray, total: int | None) -> Callable[[], Any]:
+        return lambda: ops.dense_to_jagged(put(dense), [put(bounds)], total)[0]
+
+    def gradient(values: np.ndarray, bounds: np.ndarray, padded: np.ndarray) -> Callable[[], Any]:
+        """Of to_padded at `values` towards `padded`."""
+
+        def compute() -> Any:
+            x = put(values).requires_grad_()
+            ops.jagged_to_padded_dense(x, [put(bounds)], [padded.shape[1]], 0.0).backward(put(padded))
+            return x.grad
+
+        return compute
+
+    yield "cumsum, example", cumsum(np.array([2, 3, 1, 4], np.int32)), np.array([0, 2, 5, 6, 10], np.int32)
+    bounds, values = np.array([0, 2, 5, 6]), np.arange(1, 7)
     dense = np.zeros((3, 50), np.int64)
     dense[0, :2], dense[1, :3], dense[2, :1] = [1, 2], [3, 4, 5], [6]
-    yield "to padded, example", ops.jagged_to_padded_dense(put(values), [offsets], [50], 0.0), dense
-    yield "to jagged, example", ops.dense_to_jagged(put(dense[:, :10]), [offsets])[0], values
+    yield "to padded, example", to_padded(values, bounds, 50, 0.0), dense
+    yield "to jagged, example", to_jagged(dense[:, :10], bounds, None), values
 
     rng = np.random.default_rng(0)
     # Rows: none, one, some empty, many; longest: shorter than some rows (truncation) and longer than all;
     # inner sizes below, at and above a 32-byte block, and one that is no multiple of it.
-    for rows, limit, inner, kind in (
+    for rows, longest, inner, kind in (
         (0, 5, 4, np.float32), (1, 7, 1, np.float32), (17, 3, 50, np.float32), (64, 40, 8, np.float16),
         (128, 200, 13, np.int64), (33, 20, 100, np.int32), (5, 9, 3, np.int8),
     ):  # fmt: skip
         lengths = rng.integers(0, 30, rows)
         bounds = np.concatenate([[0], np.cumsum(lengths)])
-        name = f"{rows} rows, longest {limit}, inner {inner}, {np.dtype(kind).name}"
-        yield f"cumsum, {name}", ops.asynchronous_complete_cumsum(put(lengths)), bounds
+        name = f"{rows} rows, longest {longest}, inner {inner}, {np.dtype(kind).name}"
+        yield f"cumsum, {name}", cumsum(lengths), bounds
         values = rng.integers(-100, 100, (bounds[-1], inner)).astype(kind)
-        padded, back = reference(values, bounds, limit, pad=7)
-        yield f"to padded, {name}", ops.jagged_to_padded_dense(put(values), [put(bounds)], [limit], 7.0), padded
-        yield f"to jagged, {name}", ops.dense_to_jagged(put(padded), [put(bounds)], int(bounds[-1]))[0], back
+        padded, back = reference(values, bounds, longest, pad=7)
+        yield f"to padded, {name}", to_padded(values, bounds, longest, 7.0), padded
+        yield f"to jagged, {name}", to_jagged(padded, bounds, int(bounds[-1])), back
         if kind is np.float32:
-            x = put(values).requires_grad_()
-            ops.jagged_to_padded_dense(x, [put(bounds)], [limit], 0.0).backward(put(padded))
-            yield f"gradient of to padded, {name}", x.grad, back
+            yield f"gradient of to padded, {name}", gradient(values, bounds, padded), back
 
 
 def reference(values: np.ndarray, bounds: np.ndarray, limit: int, pad: float) -> tuple[np.ndarray, np.ndarray]:

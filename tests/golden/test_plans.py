@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from grstack import locks, spec
 from grstack.plan import make_plan
 from grstack.plan.explain import as_data
-from tests.project import OPERATORS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_plan_with_keys(tmp_path: Path, platform: str, snapshot: SnapshotAssertion) -> None:
     root = make_project(tmp_path)
     plan = make_plan(
-        root, lock=make_lock(), platform=platform, base="debian@sha256:0", build="plain", operators=OPERATORS
+        root,
+        lock=make_lock(),
+        platform=platform,
+        base="debian@sha256:0",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
     )
     assert json.dumps(as_data(plan), indent=1) == snapshot
 
@@ -32,6 +38,14 @@ def test_plan_of_this_repository_without_keys(platform: str, snapshot: SnapshotA
     base = versions.bases[target.platforms[platform].base].reference  # type: ignore[index]
     socs = {name: operator.socs for name, operator in versions.operators.items()}
     lock = locks.read(ROOT, "npu", "3.11", "x86_64")
-    plan = make_plan(ROOT, lock=lock, platform=platform, base=base, build="cpu", operators=socs)
+    plan = make_plan(
+        ROOT,
+        lock=lock,
+        platform=platform,
+        base=base,
+        build="cpu",
+        components=target.components,
+        operators=socs,
+    )
     steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
     assert "\n".join([plan.base, *steps]) == snapshot

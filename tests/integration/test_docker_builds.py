@@ -19,7 +19,7 @@ from grstack.engines.find import answers
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from tests.project import OPERATORS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
@@ -51,7 +51,13 @@ def engine_of(root: Path) -> DockerEngine:
 
 def plan_of(root: Path) -> Plan:
     return make_plan(
-        root, lock=make_lock(), platform="twin", base="bootstrap:fixture", build="plain", operators=OPERATORS
+        root,
+        lock=make_lock(),
+        platform="twin",
+        base="bootstrap:fixture",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
     )
 
 
@@ -114,13 +120,18 @@ def test_sigint_leaves_nothing_and_the_next_run_continues(root: Path) -> None:
 
 def test_sigkill_leaves_nothing_that_is_taken_as_built(root: Path) -> None:
     engine = engine_of(root)
-    (root / "recipes/torchrec/build.sh").write_text('touch "$GRSTACK_OUT/a.whl"; sleep 120\n')
+    script = root / "recipes/torchrec/build.sh"
+    script.write_text('touch "$GRSTACK_OUT/a.whl"; sleep 120\n')
     process = start(root)
     wait_for_container(engine)
     process.kill()
     process.wait(60)
     plan = plan_of(root)
     assert not engine.is_built(plan, plan.step("torchrec"))
+    script.write_text('cp /wheels/*.whl "$GRSTACK_OUT/a.whl"\n')
+    again = start(root)
+    output, _ = again.communicate(timeout=60)
+    assert again.returncode == 0, output
     for name in containers(engine):
         engine.client.containers.get(name).remove(force=True)
 

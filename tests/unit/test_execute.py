@@ -15,7 +15,7 @@ from grstack.execute import build_lock, execute
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
 from grstack.report import BuildReport
-from tests.project import OPERATORS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 
 @pytest.fixture
@@ -25,7 +25,13 @@ def paths(tmp_path: Path) -> Paths:
 
 def plan_of(paths: Paths) -> Plan:
     return make_plan(
-        paths.root, lock=make_lock(), platform="twin", base="bootstrap:x", build="plain", operators=OPERATORS
+        paths.root,
+        lock=make_lock(),
+        platform="twin",
+        base="bootstrap:x",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
     )
 
 
@@ -107,10 +113,31 @@ def test_a_second_build_waits_and_says_so(paths: Paths) -> None:
 def test_the_report_is_complete_and_replaces_the_old_one_at_once(paths: Paths) -> None:
     import json
 
-    report = run(paths, FakeEngine())
-    target = paths.build / "build-report.json"
-    report.write(target)
-    content = json.loads(target.read_text())
+    run(paths, FakeEngine())
+    content = json.loads((paths.build / "build-report.json").read_text())
     assert content["emulated"] is True
     assert [step["name"] for step in content["steps"]][-1] == "image"
-    assert not list(paths.build.glob("*.tmp"))
+    assert not list(paths.build.glob(".build-report.json.*"))
+
+
+def test_a_failed_build_leaves_a_report_that_says_so(paths: Paths) -> None:
+    import json
+
+    run(paths, FakeEngine())
+    (paths.root / "recipes/torchrec/build.sh").write_text("exit 1\n")
+    with pytest.raises(StepError):
+        run(paths, FakeEngine(fail=lambda step: StepError("it broke") if step.name == "torchrec" else None))
+    steps = json.loads((paths.build / "build-report.json").read_text())["steps"]
+    assert steps[-1]["name"] == "torchrec" and steps[-1]["status"] == "failed"
+
+
+def test_a_lost_artefact_is_built_again_where_it_is_asked_for(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    del engine.built["operators/two"]
+    engine.history.clear()
+    report = run(paths, engine)  # the image has it, and needs nothing more
+    assert engine.history == []
+    report = run(paths, engine, until="operators")
+    assert engine.history == ["operators/two"]
+    assert {s.name: s.status for s in report.steps}["operators/two"] == "built"

@@ -10,7 +10,7 @@ from grstack import operators, spec
 from grstack.engines.artefacts import build_environment
 from grstack.errors import SpecError
 from grstack.plan import make_plan
-from tests.project import OPERATORS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFINITION = """
@@ -64,7 +64,15 @@ def test_socs_reach_the_build_and_its_key(tmp_path: Path) -> None:
 
     def step(socs: tuple[str, ...]):
         chosen = {**OPERATORS, "one": socs}
-        plan = make_plan(project, lock=make_lock(), platform="twin", base="b", build="plain", operators=chosen)
+        plan = make_plan(
+            project,
+            lock=make_lock(),
+            platform="twin",
+            base="b",
+            build="plain",
+            components=COMPONENTS,
+            operators=chosen,
+        )
         return plan.step("operators/one")
 
     both, single = step(("ascend910b", "ascend910_93")), step(("ascend910b",))

@@ -57,7 +57,9 @@ def test_every_vendor_is_installed_removed_and_listed(packages: list[Path], opp:
     assert list((opp / "vendors").iterdir()) == []
 
 
-def test_a_single_package_replaces_its_part(packages: list[Path], make_package: Make, opp: Path, tmp_path: Path) -> None:
+def test_a_single_package_replaces_its_part(
+    packages: list[Path], make_package: Make, opp: Path, tmp_path: Path
+) -> None:
     assert bundle(tmp_path / "b.run", *packages).code == 0
     assert run(tmp_path / "b.run", ASCEND_OPP_PATH=opp).code == 0
     newer = run(make_package("mxrec_two", version="0.3.0"), ASCEND_OPP_PATH=opp)
@@ -99,7 +101,9 @@ def test_one_vendor_twice_and_nothing_are_refused(packages: list[Path], tmp_path
     assert "is not there" in bundle(tmp_path / "x.run", tmp_path / "gone.run").err
 
 
-def test_a_fault_in_one_vendor_installs_none(packages: list[Path], make_package: Make, opp: Path, tmp_path: Path) -> None:
+def test_a_fault_in_one_vendor_installs_none(
+    packages: list[Path], make_package: Make, opp: Path, tmp_path: Path
+) -> None:
     broken = make_package("mxrec_broken", changes={OPMASTER: None})
     assert bundle(tmp_path / "b.run", *packages, broken).code == 0
     result = run(tmp_path / "b.run", ASCEND_OPP_PATH=opp)

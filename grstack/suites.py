@@ -19,11 +19,12 @@ from grstack.session import Choices, Session
 
 BIN = Path(sys.executable).parent
 LINTED = ("grstack", "tasks.py", "tests", "gr_model", "smoke_tests", "kernels", "twin", "recipes", "benchmarks")
-ON_HOST = ("tests/unit", "tests/golden", "kernels/packaging/tests")
+ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process.
 IN_IMAGE = (
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl",
-    "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests", "gr_model/tests", "smoke_tests/tests",
+    "kernels/packaging/tests", "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests",
+    "gr_model/tests", "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
@@ -43,6 +44,7 @@ def run_all(*, unit: bool, engine: str) -> int:
 
     host.ensure_commands(HOST_COMMANDS, Runner(console), ROOT / "build/logs/tests.log")
     check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
+    check("ruff format", _host(console, [str(BIN / "ruff"), "format", "--check", *_there(LINTED)]))
     check("mypy", _host(console, [str(BIN / "mypy")]))
     check("host tests", _host(console, _pytest(_there(ON_HOST))))
     if not unit:
