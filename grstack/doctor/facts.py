@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from grstack import host, network
+from grstack.opp.search import Environment, candidates, conflicts
 from grstack.paths import Paths
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Versions, load
@@ -39,6 +40,13 @@ class NpuState:
 class CannState:
     home: Path
     version: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OppState:
+    place: str  # the opp directory, or the variable that names vendors
+    vendors: int  # that the runtime asks
+    faults: tuple[str, ...] = ()  # conflicts, and vendors that are named and cannot serve
 
 
 class Facts(Protocol):
@@ -72,6 +80,7 @@ class Facts(Protocol):
     def engine(self) -> EngineState: ...
     def npu(self) -> NpuState: ...
     def cann(self) -> CannState | None: ...
+    def opp(self) -> OppState | None: ...
     def index_problem(self) -> str | None:
         """Asks the configured package index for one package; None if it answers. No credential is shown."""
         ...
@@ -149,6 +158,16 @@ class HostFacts:
         files = [home / "version.info", home / "version.cfg", *sorted(home.glob("*-linux/ascend_toolkit_install.info"))]
         found = (_field(file, key) for file in files for key in ("version", "Version", "toolkit_running_version"))
         return CannState(home=home, version=next((version for version in found if version), None))
+
+    def opp(self) -> OppState | None:
+        environment = Environment.of(os.environ)
+        if not environment.opp and not environment.custom:
+            return None
+        found = candidates(environment)
+        faults = [f"{c.vendor.name}: {c.not_asked}" for c in found if c.not_asked and c.found_by != "nothing"]
+        faults += [f"{s.operator} is in {1 + len(s.shadowed)} vendors" for s in conflicts(found)]
+        asked = sum(not c.not_asked for c in found)
+        return OppState(place=environment.opp or "ASCEND_CUSTOM_OPP_PATH", vendors=asked, faults=tuple(faults))
 
     def index_problem(self) -> str | None:
         settings = network.load()

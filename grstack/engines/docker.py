@@ -143,6 +143,7 @@ class DockerEngine:
             log=log,
         )
         tar.unlink()
+        self._note(step)
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("environment")
@@ -157,7 +158,7 @@ class DockerEngine:
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
-        for component in plan.components:
+        for component in plan.install_order:
             assert component.recipe is not None
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
@@ -183,7 +184,13 @@ class DockerEngine:
             secrets=host_secrets(),
         )
         self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1"})
+        self._note(step)
         shutil.rmtree(self.paths.scratch / step.name, ignore_errors=True)
+
+    def _note(self, step: Step) -> None:
+        """Remembers that this image is ours: a daemon may hold those of other users too."""
+        self.paths.images.mkdir(parents=True, exist_ok=True)
+        (self.paths.images / step.key).touch()
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
@@ -287,8 +294,8 @@ def manifest(plan: Plan, artefacts: Artefacts) -> dict[str, Any]:
         "arch": plan.arch,
         "key": plan.image.key,
         "steps": {step.name: step.key for step in plan.steps},
-        "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
-        "files": {step.name: artefacts.manifest(step) for step in plan.components},
+        "operators": [s.recipe.operator for s in plan.install_order if s.recipe and s.recipe.operator],
+        "files": {step.name: artefacts.manifest(step) for step in plan.install_order},
     }
 
 

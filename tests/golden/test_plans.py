@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from grstack import locks, spec
 from grstack.plan import make_plan
 from grstack.plan.explain import as_data
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ def test_plan_with_keys(tmp_path: Path, platform: str, snapshot: SnapshotAsserti
         base="debian@sha256:0",
         build="plain",
         components=COMPONENTS,
-        operators=("one", "two"),
+        operators=OPERATORS,
     )
     assert json.dumps(as_data(plan), indent=1) == snapshot
 
@@ -36,6 +36,7 @@ def test_plan_of_this_repository_without_keys(platform: str, snapshot: SnapshotA
     versions = spec.load(ROOT / "versions.yaml")
     target = versions.targets["npu"]
     base = versions.bases[target.platforms[platform].base].reference  # type: ignore[index]
+    socs = {name: operator.socs for name, operator in versions.operators.items()}
     lock = locks.read(ROOT, "npu", "3.11", "x86_64")
     plan = make_plan(
         ROOT,
@@ -44,7 +45,7 @@ def test_plan_of_this_repository_without_keys(platform: str, snapshot: SnapshotA
         base=base,
         build="cpu",
         components=target.components,
-        operators=tuple(versions.operators),
+        operators=socs,
     )
     steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
     assert "\n".join([plan.base, *steps]) == snapshot

@@ -19,7 +19,7 @@ from grstack.engines.find import answers
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
@@ -57,7 +57,7 @@ def plan_of(root: Path) -> Plan:
         base="bootstrap:fixture",
         build="plain",
         components=COMPONENTS,
-        operators=("one", "two"),
+        operators=OPERATORS,
     )
 
 
