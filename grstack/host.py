@@ -14,6 +14,8 @@ from pathlib import Path
 from grstack.errors import EngineError
 from grstack.run import Runner
 
+ADD_ONLY = ("--no-install-recommends", "--no-upgrade", "--no-remove")
+
 
 def arch() -> str:
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(platform.machine(), platform.machine())
@@ -94,24 +96,28 @@ def ensure_packages(missing: Iterable[str], runner: Runner, log: Path, env: Mapp
     apt_install(names, runner, log, env)
 
 
-def apt_install(packages: Sequence[str], runner: Runner, log: Path, env: Mapping[str, str], *, some: bool = False) -> None:
-    """Installs packages with the host's apt; with `some`, those of them that its distribution has."""
+def apt_install(
+    packages: Sequence[str], runner: Runner, log: Path, env: Mapping[str, str], *, some: bool = False
+) -> None:
+    """Installs packages with the host's apt; with `some`, those of them that its distribution has.
+
+    What is installed stays as it is: an upgrade could restart a running engine, a removal replace another one.
+    """
     env = {"DEBIAN_FRONTEND": "noninteractive", **env}
     # apt takes its CA bundle from an option only
     options = [f"-o=Acquire::https::CaInfo={env['SSL_CERT_FILE']}"] if "SSL_CERT_FILE" in env else []
     runner.stream(["apt-get", *options, "update", "-qq"], log=log, env=env)
     names = apt_knows(packages) if some else packages
-    runner.stream(["apt-get", *options, "install", "-y", "-qq", "--no-install-recommends", *names], log=log, env=env)
+    runner.stream(["apt-get", *options, "install", "-y", "-qq", *ADD_ONLY, *names], log=log, env=env)
 
 
 def apt_knows(packages: Iterable[str]) -> list[str]:
     """Those of `packages` that this machine's apt could install."""
+    names = list(packages)
     if not shutil.which("apt-cache"):
         return []
-    return [name for name in packages if _has_candidate(name)]
-
-
-def _has_candidate(package: str) -> bool:
-    done = subprocess.run(["apt-cache", "policy", package], capture_output=True, text=True, check=False)
-    candidates = re.findall(r"^\s*Candidate:\s*(\S+)", done.stdout, re.MULTILINE)
-    return bool(candidates) and candidates[0] != "(none)"
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(["apt-cache", "policy", *names], capture_output=True, text=True, check=False, env=env)
+    blocks = re.findall(r"^(\S+):\n.*\n +Candidate: (\S+)", done.stdout, re.MULTILINE)
+    found = {name for name, candidate in blocks if candidate != "(none)"}
+    return [name for name in names if name in found]

@@ -10,4 +10,4 @@ MEMORY_COMFORTABLE = 8 * GIB  # and a training process per emulated NPU
 # A first build on one disk: wheels 2.5, the engine's copy of them 2.5, environment 6, base and components 2
 DISK_NEEDED = 15 * GIB
 DISK_COMFORTABLE = 40 * GIB  # images of two versions and the engine's build cache
-DISK_PER_STEP = 7 * GIB  # the largest step, the environment; less may be left before any other
+DISK_LEFT = 5 * GIB  # no step is started with less

@@ -103,11 +103,7 @@ class DockerEngine:
         return labels.get(KEY)
 
     def places(self) -> tuple[Path, ...]:
-        """The daemon's own folder, where the daemon runs on this machine."""
-        if not str(self.client.api.base_url).startswith("http+docker://"):  # what the SDK calls a Unix socket
-            return ()
-        root = Path(self.client.info().get("DockerRootDir") or "/nonexistent")
-        return (root,) if root.is_dir() else ()
+        return store_of(self.client)
 
     @cached_property
     def upstream(self) -> Upstream:
@@ -126,9 +122,7 @@ class DockerEngine:
                 self._bootstrap(plan, step, log)
             case Kind.BASE:
                 context = self.paths.root / "docker/base"
-                self._image(
-                    plan, step, context / "Dockerfile", context, log, BASE=self.upstream.local_name(plan.base)
-                )
+                self._image(plan, step, context / "Dockerfile", context, log, BASE=self.upstream.local_name(plan.base))
             case Kind.ENVIRONMENT:
                 self._environment(plan, step, inputs, log)
             case Kind.COMPONENT:
@@ -358,6 +352,14 @@ def manifest(plan: Plan, artefacts: Artefacts) -> dict[str, Any]:
         "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
         "files": {step.name: artefacts.manifest(step) for step in plan.components},
     }
+
+
+def store_of(client: Any) -> tuple[Path, ...]:
+    """The daemon's own folder, where the daemon runs on this machine."""
+    if not str(client.api.base_url).startswith("http+docker://"):  # what the SDK calls a Unix socket
+        return ()
+    root = Path(client.info().get("DockerRootDir") or "/nonexistent")
+    return (root,) if root.is_dir() else ()
 
 
 def hash_of_packages(packages: Mapping[str, str]) -> str:

@@ -11,15 +11,13 @@ from pathlib import Path
 from grstack import host
 from grstack.errors import EngineError
 
+# The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
+PACKAGES = ("docker.io", "docker-cli", "docker-buildx")
 
-# What a client that builds needs beside docker.io, where the distribution ships it apart (Debian 13, Ubuntu).
-CLIENT_PACKAGES = ("docker-cli", "docker-buildx")
 
-
-def install_command(*more: str) -> str:
+def install_command() -> str:
     """What to type, with the packages that this machine's distribution has."""
-    wanted = (*more, *CLIENT_PACKAGES)
-    return f"sudo apt-get install -y {' '.join(host.apt_knows(wanted) or wanted)}"
+    return f"sudo apt-get install -y {' '.join(host.apt_knows(PACKAGES) or PACKAGES)}"
 
 
 def clients() -> list[Path]:
@@ -42,8 +40,7 @@ def find_client() -> Path:
             return client
         tried.append(f"{client} (version {version}, without buildx)")
     detail = f"; found {', '.join(tried)}" if tried else ""
-    command = install_command() if tried else install_command("docker.io")
-    raise EngineError(f"no docker client that can build with BuildKit{detail}", next_command=command)
+    raise EngineError(f"no docker client that can build with BuildKit{detail}", next_command=install_command())
 
 
 def _version(client: Path) -> int | None:

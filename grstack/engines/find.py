@@ -55,9 +55,9 @@ def _ensure_client(paths: Paths, runner: Runner, settings: Settings) -> None:
     except EngineError as error:
         if not host.can_install():
             raise
-        runner.console.print(f"{error.what}: installing {' and '.join(docker_cli.CLIENT_PACKAGES)}")
+        runner.console.print(f"{error.what}: installing one")
         log = paths.logs / "engine.log"
-        host.apt_install(docker_cli.CLIENT_PACKAGES, runner, log, settings.connection(), some=True)
+        host.apt_install(docker_cli.PACKAGES, runner, log, settings.connection(), some=True)
         docker_cli.find_client()
 
 
@@ -65,13 +65,12 @@ def _start(paths: Paths, runner: Runner, settings: Settings) -> None:
     if not host.can_install():
         raise EngineError(
             "no container engine answers",
-            next_command=f"sudo systemctl start docker   (to install: {docker_cli.install_command('docker.io')}; "
+            next_command=f"sudo systemctl start docker   (to install: {docker_cli.install_command()}; "
             "without any engine: add --engine none)",
         )
     if not shutil.which("dockerd"):
-        packages = ("docker.io", *docker_cli.CLIENT_PACKAGES)
         runner.console.print("no container engine found: installing docker.io")
-        host.apt_install(packages, runner, paths.logs / "engine.log", settings.connection(), some=True)
+        host.apt_install(docker_cli.PACKAGES, runner, paths.logs / "engine.log", settings.connection(), some=True)
     if answers():  # the package's own start script may have done it
         return
     runner.console.print(f"starting dockerd (log: {DAEMON_LOG})")

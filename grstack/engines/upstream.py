@@ -29,6 +29,12 @@ _UNREACHABLE = re.compile(
 _ANSWERED = re.compile(r"Pulling from|Pulling fs layer|Download complete|Verifying Checksum|Pull complete|Waiting$")
 
 
+def asked_for(base: Base, settings: Settings) -> list[str]:
+    """What is pulled, in order: from the configured registry if there is one, else from the public one."""
+    names = settings.mirrored(base.image) or (base.image,)
+    return [base.model_copy(update={"image": name}).reference for name in names]
+
+
 class Upstream:
     def __init__(self, paths: Paths, runner: Runner, settings: Settings, client: Any, cli: Path) -> None:
         self.paths = paths
@@ -69,11 +75,6 @@ class Upstream:
         """The name of a resolved base in this engine's store. It tells no registry of this host."""
         return f"{REPOSITORY}:{keys.of_text(reference)[:12]}"
 
-    def asked_for(self, base: Base) -> list[str]:
-        """What is pulled, in order: from the configured registry if there is one, else from the public one."""
-        names = self.settings.mirrored(base.image) or (base.image,)
-        return [base.model_copy(update={"image": name}).reference for name in names]
-
     def _no_bootstrap(self, base: Base) -> str:
         raise EngineError(
             f"the base {base.reference} is an image and cannot be bootstrapped",
@@ -86,7 +87,7 @@ class Upstream:
     def _here(self, base: Base, *, act: bool) -> str:
         import docker.errors
 
-        for name in (self.local_name(base.reference), base.reference, *self.asked_for(base)):
+        for name in (self.local_name(base.reference), base.reference, *asked_for(base, self.settings)):
             try:
                 image = self.client.images.get(name)
             except docker.errors.ImageNotFound:
@@ -110,7 +111,7 @@ class Upstream:
 
     def _pull(self, base: Base) -> None:
         """Pulls without a limit of time: a large image over a slow line is not a registry that does not answer."""
-        for reference in self.asked_for(base):
+        for reference in asked_for(base, self.settings):
             try:
                 self.runner.stream([str(self.cli), "pull", reference], log=self.paths.logs / "base.log")
                 return
@@ -124,7 +125,7 @@ class Upstream:
         if _UNREACHABLE.search(said):
             raise NetworkError(
                 f"no registry that has {base.reference} can be reached ({said})",
-                where="`registry` in ~/.config/grstack/network.yaml, or GRSTACK_REGISTRY; the engine's own proxy settings",
+                where="registry in ~/.config/grstack/network.yaml, or GRSTACK_REGISTRY; the engine's own proxies",
                 next_command="inv doctor, or docker load -i <file with the image>",
             )
         raise EngineError(
@@ -137,7 +138,7 @@ class Upstream:
         return self.paths.build / "unreachable-bases.json"
 
     def _asked_key(self, base: Base) -> str:
-        return keys.of_text("\n".join(self.asked_for(base)))
+        return keys.of_text("\n".join(asked_for(base, self.settings)))
 
     def _unreachable_lately(self, base: Base) -> bool:
         since = self._remembered().get(self._asked_key(base), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grstack.doctor.checks import arch, cann, disk, engine, memory, network, npu_driver, python
+from grstack.doctor.checks import arch, cann, disk, engine, memory, network, npu_driver, python, registry, torch_index
 from grstack.doctor.facts import Facts
 from grstack.doctor.finding import Finding
 
@@ -19,4 +19,6 @@ CHECKS: dict[str, Check] = {
     "NPU driver": npu_driver.check,
     "CANN": cann.check,
     "network": network.check,
+    "PyTorch index": torch_index.check,
+    "registry": registry.check,
 }
