@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Runner:
         self.console = console
         self._captured: set[subprocess.Popen[str]] = set()
         self.settings = settings or Settings()
+        self._private: dict[str, str] = {}
 
     def capture(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float = 60) -> str:
         """Runs a short command quietly and returns its output. Several threads may do so at once."""
@@ -81,6 +82,15 @@ class Runner:
         for process in tuple(self._captured):
             _end(process)
 
+    def keep_private(self, name: str, hosts: Iterable[str]) -> None:
+        """More hosts that no log may hold; `name` stands there in their place."""
+        self._private |= {host: f"<{name}>" for host in hosts if host}
+
+    def _conceal(self, text: str) -> str:
+        for host, name in self._private.items():
+            text = text.replace(host, name)
+        return self.settings.conceal(text)
+
     def stream(
         self,
         argv: Sequence[str],
@@ -91,7 +101,7 @@ class Runner:
         show: bool = False,
     ) -> None:
         """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it."""
-        redact, conceal = self.settings.redact, self.settings.conceal
+        redact, conceal = self.settings.redact, self._conceal
         self.console.print(Text(redact(f"+ {shlex.join(argv)}"), style="dim"), soft_wrap=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         tail: deque[str] = deque(maxlen=TAIL)

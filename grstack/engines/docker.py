@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from grstack import host, keys
 from grstack.engines import docker_cli
@@ -225,6 +226,7 @@ class DockerEngine:
         sources = sources_for(distribution or said.get("ID", ""), suite or said.get("VERSION_CODENAME", ""))
         found: dict[str, Path] = {}
         if sources:
+            self.runner.keep_private("apt mirror", (urlsplit(uri).netloc for source in sources for uri in source.uris))
             found["apt_sources"] = folder / "host.sources"
             found["apt_sources"].write_text(text_of(sources))
         if self.settings.ca_bundle:
