@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from grstack import host, keys
-from grstack.engines import docker_cli
-from grstack.engines.apt_sources import sources_for, text_of
-from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
+from grstack import keys
+from grstack.engines import bootstrap, docker_cli
+from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
 from grstack.engines.base import IMAGE_VENV, Inputs, Mount
+from grstack.engines.bootstrap import host_secrets
 from grstack.engines.upstream import Upstream
-from grstack.errors import EngineError, StepError
+from grstack.errors import EngineError
 from grstack.keys import IGNORED
 from grstack.network import Settings
 from grstack.paths import Paths
@@ -31,10 +30,6 @@ from grstack.spec import Base
 KEY = "grstack.key"
 BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
 CHECKOUT = "grstack.checkout"  # on build containers: whose they are
-KEYRINGS = {
-    "debian": (Path("/usr/share/keyrings/debian-archive-keyring.gpg"), "debian-archive-keyring"),
-    "ubuntu": (Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"), "ubuntu-keyring"),
-}
 
 
 class DockerEngine:
@@ -134,17 +129,12 @@ class DockerEngine:
                 raise AssertionError("wheels are fetched, not built")
 
     def _bootstrap(self, plan: Plan, step: Step, log: Path) -> None:
-        distribution, _, suite = plan.base.removeprefix("bootstrap:").partition("/")
-        connection = self.settings.connection()
-        host.ensure_commands({"mmdebstrap": "mmdebstrap"}, self.runner, log, connection)
-        keyring, package = KEYRINGS[distribution]
-        host.ensure_packages([] if keyring.exists() else [package], self.runner, log, connection)
+        release = plan.base.removeprefix("bootstrap:")
+        bootstrap.ensure_tools(release, self.runner, log, self.settings)
         scratch = self._scratch("base")
         tar = scratch / "base.tar"
-        argv = [str(self.paths.root / "docker/base/bootstrap.sh"), suite, str(tar)]
-        secrets = self._secrets(scratch, distribution, suite)
-        env = {f"GRSTACK_{name.upper()}": str(path) for name, path in secrets.items()}
-        self.runner.stream(argv, log=log, env=connection | env)
+        script = self.paths.root / "docker/base/bootstrap.sh"
+        bootstrap.make_root(script, release, tar, self.runner, log, self.settings)
         change = [f"--change=LABEL {KEY}={step.key}", "--change=ENV LANG=C.UTF-8"]
         self.runner.stream([str(self.cli), "import", *change, str(tar), self.locate(plan, step)], log=log)
         tar.unlink()
@@ -177,7 +167,7 @@ class DockerEngine:
         dockerfile = context / "docker/Dockerfile"
         dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
         environment = self.locate(plan, plan.step("environment"))
-        labels = {BASE_PACKAGES: hash_of_packages(packages)}
+        labels = {BASE_PACKAGES: keys.combine(packages.items())}
         self._image(plan, step, dockerfile, context, log, labels=labels, ENVIRONMENT=environment)
 
     def _base_packages(self, plan: Plan) -> dict[str, str]:
@@ -212,26 +202,12 @@ class DockerEngine:
             tag=self.locate(plan, step),
             args=args,
             labels={KEY: step.key, "grstack.target": plan.target, "grstack.platform": plan.platform, **(labels or {})},
-            secrets=self._secrets(self._scratch("secrets")) if step.kind is Kind.BASE else {},
+            secrets=host_secrets(self._scratch("secrets"), self.runner, self.settings)
+            if step.kind is Kind.BASE
+            else {},
             from_environment=tuple(proxies),
         )
         self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies})
-
-    def _secrets(self, folder: Path, distribution: str = "", suite: str = "") -> dict[str, Path]:
-        """The host's package sources and CA bundle, for build steps only: they never land in a layer.
-
-        Without a distribution the host's own release is meant; the build step looks whether it is the image's too.
-        """
-        said = host.release()
-        sources = sources_for(distribution or said.get("ID", ""), suite or said.get("VERSION_CODENAME", ""))
-        found: dict[str, Path] = {}
-        if sources:
-            self.runner.keep_private("apt mirror", (urlsplit(uri).netloc for source in sources for uri in source.uris))
-            found["apt_sources"] = folder / "host.sources"
-            found["apt_sources"].write_text(text_of(sources))
-        if self.settings.ca_bundle:
-            found["ca"] = self.settings.ca_bundle
-        return found
 
     @cached_property
     def leftovers_removed(self) -> int:
@@ -328,44 +304,12 @@ class DockerEngine:
         return place
 
 
-def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
-    """The wheel files that a recipe asked for by package name."""
-    assert step.recipe is not None
-    wanted = {name.replace("-", "_").lower() for name in step.recipe.wheels}
-    chosen = {n: p for n, p in inputs.wheels_all.items() if n.split("-")[0].replace(".", "_").lower() in wanted}
-    if len(chosen) < len(wanted):
-        raise StepError(
-            f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
-            next_command="inv lock",
-        )
-    return chosen
-
-
-def manifest(plan: Plan, artefacts: Artefacts) -> dict[str, Any]:
-    """What the image was made from; written into it as /opt/grstack/manifest.json."""
-    return {
-        "target": plan.target,
-        "platform": plan.platform,
-        "emulated": plan.platform == "twin",
-        "python": plan.python,
-        "arch": plan.arch,
-        "key": plan.image.key,
-        "steps": {step.name: step.key for step in plan.steps},
-        "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
-        "files": {step.name: artefacts.manifest(step) for step in plan.components},
-    }
-
-
 def store_of(client: Any) -> tuple[Path, ...]:
     """The daemon's own folder, where the daemon runs on this machine."""
     if not str(client.api.base_url).startswith("http+docker://"):  # what the SDK calls a Unix socket
         return ()
     root = Path(client.info().get("DockerRootDir") or "/nonexistent")
     return (root,) if root.is_dir() else ()
-
-
-def hash_of_packages(packages: Mapping[str, str]) -> str:
-    return keys.combine(packages.items())
 
 
 def _link(source: Path, destination: Path) -> None:

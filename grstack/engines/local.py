@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import host
-from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
+from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
 from grstack.engines.base import ASCEND_HOME, Inputs, Mount
-from grstack.engines.docker import manifest, needed_wheels
 from grstack.errors import EngineError
 from grstack.keys import IGNORED
 from grstack.network import Settings

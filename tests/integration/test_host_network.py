@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grstack.engines import Inputs, docker
+from grstack.engines import Inputs, bootstrap
 from grstack.engines.apt_sources import Source
 from grstack.engines.docker import DockerEngine
 from grstack.engines.find import answers
@@ -99,7 +99,7 @@ def engine(root: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterato
         index_url=f"https://{SENTINEL}-user@index.{SENTINEL}.invalid/simple", registry=f"{SENTINEL}.invalid:5000",
     )  # fmt: skip
     source = Source(uris=(f"http://{MIRROR}/debian",), suites=("bookworm",), components=("main",), trusted=True)
-    monkeypatch.setattr(docker, "sources_for", lambda *args: [source])
+    monkeypatch.setattr(bootstrap, "sources_for", lambda *args: [source])
     engine = DockerEngine(Paths(root=root, cache=root / "cache"), Runner(Console(), settings), settings)
     yield engine
     for image in engine.client.images.list(filters={"label": "grstack.test=host-network"}):

@@ -1,4 +1,4 @@
-"""docker/base/bootstrap.sh on a machine whose mmdebstrap is a script: what it is asked for, and the hooks it is given."""
+"""docker/base/bootstrap.sh where mmdebstrap is a script: what it is asked for, and what its hooks leave."""
 
 from __future__ import annotations
 
