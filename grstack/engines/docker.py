@@ -162,7 +162,7 @@ class DockerEngine:
             shutil.copytree(self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copytree(self.paths.root / f"docker/{plan.target}", context / "docker")
         packages = self._base_packages(plan)
-        content = {**manifest(plan, self.artefacts), "base": {"reference": plan.base, "packages": packages}}
+        content = manifest(plan, self.artefacts, packages)
         (context / "manifest.json").write_text(json.dumps(content, indent=1) + "\n")
         dockerfile = context / "docker/Dockerfile"
         dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
@@ -195,6 +195,8 @@ class DockerEngine:
         **args: str,
     ) -> None:
         proxies = {n: v for n, v in self.settings.connection().items() if n.lower().endswith("_proxy")}
+        reads_host = step.kind is Kind.BASE
+        secrets = host_secrets(self._scratch("secrets"), self.runner, self.settings) if reads_host else {}
         argv = docker_cli.build_argv(
             self.cli,
             dockerfile=dockerfile,
@@ -202,9 +204,7 @@ class DockerEngine:
             tag=self.locate(plan, step),
             args=args,
             labels={KEY: step.key, "grstack.target": plan.target, "grstack.platform": plan.platform, **(labels or {})},
-            secrets=host_secrets(self._scratch("secrets"), self.runner, self.settings)
-            if step.kind is Kind.BASE
-            else {},
+            secrets=secrets,
             from_environment=tuple(proxies),
         )
         self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies})
