@@ -12,6 +12,7 @@
     ├── StepError (10)              a step of a plan failed
     ├── DiskFull (12)               not enough room to go on
     ├── Busy (13)                   another build holds the lock
+    ├── PackageError (14)           an operator package cannot be installed or removed, or is not sound
     └── Interrupted (130)           SIGINT; finished steps are kept, the next run continues
 
 Every error says what went wrong, where, and the next command to type.
@@ -90,6 +91,10 @@ class DiskFull(GrstackError):
 
 class Busy(GrstackError):
     exit_code = 13
+
+
+class PackageError(GrstackError):
+    exit_code = 14
 
 
 class Interrupted(GrstackError):

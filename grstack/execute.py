@@ -52,7 +52,8 @@ def execute(
 
 def _select(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str]]:
     """The steps to report, in order, and the names of those to carry out. A result that exists needs no inputs."""
-    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")]
+    beside = [s for s in plan.components if s not in plan.install_order] if until == "image" else []
+    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")] + beside
     to_do: set[str] = set()
     queue = [goal for goal in goals if not engine.is_built(plan, goal)]
     while queue:
@@ -95,7 +96,10 @@ def _run(
                 report.steps.append(result_of(step, "failed", time.monotonic() - begun, "", {}))
                 raise
             console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
-        files = artefacts.manifest(step) if step.kind is Kind.COMPONENT and artefacts.exists(step) else {}
+        files = {}
+        if step.kind is Kind.COMPONENT and artefacts.exists(step):
+            files = artefacts.manifest(step)
+            artefacts.mark_used(step)
         report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
 
 

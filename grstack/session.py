@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host, locks, network, spec
+from grstack import host, locks, network, operators, spec
 from grstack.engines import Engine, Inputs, find_engine
 from grstack.errors import UnsupportedError, UsageError
 from grstack.locks import Build, Lock
@@ -92,6 +92,13 @@ class Session:
         return fetch.choose_build(self.lock, self.paths.wheels, self.settings, console=self.console)
 
     @cached_property
+    def operators(self) -> dict[str, tuple[str, ...]]:
+        """The operators of versions.yaml with their SoCs, which must be those of their definitions."""
+        socs = {name: operator.socs for name, operator in self.versions.operators.items()}
+        operators.check(self.paths.root, socs)
+        return socs
+
+    @cached_property
     def engine(self) -> Engine:
         self._check_choices()
         return find_engine(self.choices.engine, self.paths, self.runner, self.settings)
@@ -127,7 +134,7 @@ class Session:
             base=base,
             build=build,
             components=self.target.components,
-            operators=tuple(self.versions.operators),
+            operators=self.operators,
         )
 
     def fetch(self) -> Inputs:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from grstack import host, network
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
+from grstack.run import Runner
 from grstack.session import Choices, Session
 
 BIN = Path(sys.executable).parent
@@ -24,6 +26,9 @@ IN_IMAGE = (
     "kernels/packaging/tests", "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests",
     "gr_model/tests", "smoke_tests/tests",
 )  # fmt: skip
+HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
+    "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
+}  # fmt: skip
 TEST_WHEELS = "test-wheels"
 WITH_ENGINE = ("tests/integration",)
 
@@ -37,6 +42,9 @@ def run_all(*, unit: bool, engine: str) -> int:
         if code:
             failed.append(title)
 
+    settings = network.load()
+    log = ROOT / "build/logs/tests.log"
+    host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
     check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
     check("ruff format", _host(console, [str(BIN / "ruff"), "format", "--check", *_there(LINTED)]))
     check("mypy", _host(console, [str(BIN / "mypy")]))

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from grstack import host, network
 from grstack.files import free_bytes
+from grstack.opp.search import Environment, candidates, conflicts
 from grstack.paths import Paths
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Versions, load
@@ -34,6 +35,13 @@ class NpuState:
     devices: tuple[str, ...]  # /dev/davinciN
     driver: str | None  # version of the installed driver
     tool: str | None  # path of npu-smi
+
+
+@dataclass(frozen=True, kw_only=True)
+class OppState:
+    place: str  # the opp directory, or the variable that names vendors
+    vendors: int  # that the runtime asks
+    faults: tuple[str, ...] = ()  # conflicts, and vendors that are named and cannot serve
 
 
 class Facts(Protocol):
@@ -67,6 +75,7 @@ class Facts(Protocol):
     def engine(self) -> EngineState: ...
     def npu(self) -> NpuState: ...
     def cann(self) -> host.Cann | None: ...
+    def opp(self) -> OppState | None: ...
     def index_problem(self) -> str | None:
         """Asks the configured package index for one package; None if it answers. No credential is shown."""
         ...
@@ -156,6 +165,16 @@ class HostFacts:
 
     def cann(self) -> host.Cann | None:
         return host.cann()
+
+    def opp(self) -> OppState | None:
+        environment = Environment.of(os.environ)
+        if not environment.opp and not environment.custom:
+            return None
+        found = candidates(environment)
+        faults = [f"{c.vendor.name}: {c.not_asked}" for c in found if c.not_asked and c.found_by != "nothing"]
+        faults += [f"{s.operator} is in {1 + len(s.shadowed)} vendors" for s in conflicts(found)]
+        asked = sum(not c.not_asked for c in found)
+        return OppState(place=environment.opp or "ASCEND_CUSTOM_OPP_PATH", vendors=asked, faults=tuple(faults))
 
     def index_problem(self) -> str | None:
         # uv is the client that builds use, so proxy, CA bundle and credentials are tried as they will be used.

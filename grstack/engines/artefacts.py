@@ -34,6 +34,10 @@ class Artefacts:
         content: dict[str, str] = json.loads((self.directory(step) / MANIFEST).read_text())
         return content
 
+    def mark_used(self, step: Step) -> None:
+        """Another checkout's `inv clean` leaves alone what was used lately."""
+        os.utime(self.directory(step))
+
     def begin(self, step: Step) -> Path:
         """A fresh place for the output of a build."""
         out = self.paths.scratch / f"{step.name.replace('/', '-')}-{step.short_key}"
@@ -120,6 +124,7 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
     }
     if step.recipe.operator:
         variables["GRSTACK_OPERATOR"] = step.recipe.operator
+        variables["GRSTACK_SOCS"] = ",".join(step.recipe.socs)
     return variables
 
 

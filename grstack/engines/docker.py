@@ -138,6 +138,7 @@ class DockerEngine:
         change = [f"--change=LABEL {KEY}={step.key}", "--change=ENV LANG=C.UTF-8"]
         self.runner.stream([str(self.cli), "import", *change, str(tar), self.locate(plan, step)], log=log)
         tar.unlink()
+        self._note(step)
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("environment")
@@ -153,7 +154,7 @@ class DockerEngine:
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
-        for component in plan.components:
+        for component in plan.install_order:
             assert component.recipe is not None
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
@@ -208,6 +209,8 @@ class DockerEngine:
             from_environment=tuple(proxies),
         )
         self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies})
+        self._note(step)
+        shutil.rmtree(self.paths.scratch / step.name, ignore_errors=True)
 
     @cached_property
     def leftovers_removed(self) -> int:
@@ -217,6 +220,11 @@ class DockerEngine:
         for container in left:
             self._remove_container(container.name)
         return len(left)
+
+    def _note(self, step: Step) -> None:
+        """Remembers that this image is ours: a daemon may hold those of other users too."""
+        self.paths.images.mkdir(parents=True, exist_ok=True)
+        (self.paths.images / step.key).touch()
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None

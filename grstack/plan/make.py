@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import keys
@@ -20,12 +21,13 @@ def make_plan(
     base: str,
     build: Build,
     components: tuple[str, ...],
-    operators: tuple[str, ...],
+    operators: Mapping[str, Sequence[str]],
 ) -> Plan:
     """The plan of one image.
 
-    `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
-    (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
+    `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which
+    torch wheel is installed (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan
+    itself is pure.
     """
     recipes = load_all(root, platform, components, operators)
     wheels = _wheels(lock, build)
@@ -34,7 +36,8 @@ def make_plan(
     steps = [wheels, bottom, environment]
     for recipe in recipes:
         steps.append(_component(root, recipe, platform, environment, wheels, steps))
-    steps.append(_image(root, lock, platform, environment, [s for s in steps if s.kind is Kind.COMPONENT]))
+    installed = [s for s in steps if s.recipe is not None and s.recipe.image]
+    steps.append(_image(root, lock, platform, environment, installed))
     return Plan(
         target=lock.target, platform=platform, python=lock.python, arch=lock.arch, base=base, steps=tuple(steps)
     )
@@ -83,6 +86,7 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, whe
     needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
     inputs = [("platform", platform), ("environment", environment.key)]
     inputs += [(step.name, step.key) for step in needs]
+    inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
     inputs += [(path, keys.of_tree(root / path)) for path in (f"recipes/{recipe.folder}", *recipe.inputs)]
     return _step(
         name=recipe.name,

@@ -53,8 +53,10 @@ class Plan:
 
     @property
     def install_order(self) -> tuple[Step, ...]:
-        """Components as an image takes them: each after what it needs, operators last, since they change most."""
-        return tuple(sorted(self.components, key=lambda step: bool(step.recipe and step.recipe.operator)))
+        """The components of the image as it takes them: each after what it needs, operators last, since they change
+        most. Those that are built beside the image are not among them."""
+        taken = (step for step in self.components if step.recipe is None or step.recipe.image)
+        return tuple(sorted(taken, key=lambda step: bool(step.recipe and step.recipe.operator)))
 
     def needed_by(self, step: Step) -> tuple[Step, ...]:
         return tuple(self.step(name) for name in step.needs)

@@ -16,7 +16,7 @@ from grstack.paths import Paths
 from grstack.plan import make_plan
 from grstack.plan.explain import as_data
 from grstack.run import Runner
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 from tests.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ def test_plan_with_keys(tmp_path: Path, platform: str, snapshot: SnapshotAsserti
         base="debian@sha256:0",
         build="plain",
         components=COMPONENTS,
-        operators=("one", "two"),
+        operators=OPERATORS,
     )
     assert json.dumps(as_data(plan), indent=1) == snapshot
 
@@ -43,6 +43,7 @@ def test_plan_of_this_repository_without_keys(tmp_path: Path, platform: str, sna
     target = versions.targets["npu"]
     empty = Upstream(Paths(root=tmp_path, cache=tmp_path), Runner(Console()), Settings(), Store(), Path("docker"))
     base = empty.resolve(versions.bases[target.platforms[platform].base], act=False)
+    socs = {name: operator.socs for name, operator in versions.operators.items()}
     lock = locks.read(ROOT, "npu", "3.11", "x86_64")
     plan = make_plan(
         ROOT,
@@ -51,7 +52,7 @@ def test_plan_of_this_repository_without_keys(tmp_path: Path, platform: str, sna
         base=base,
         build="cpu",
         components=target.components,
-        operators=tuple(versions.operators),
+        operators=socs,
     )
     steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
     assert "\n".join([plan.base, *steps]) == snapshot

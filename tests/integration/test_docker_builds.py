@@ -21,7 +21,7 @@ from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
@@ -59,7 +59,7 @@ def plan_of(root: Path) -> Plan:
         base="bootstrap:fixture",
         build="plain",
         components=COMPONENTS,
-        operators=("one", "two"),
+        operators=OPERATORS,
     )
 
 

@@ -22,7 +22,7 @@ from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTINEL = "sentinel-7f3a"
@@ -86,7 +86,7 @@ def root(tmp_path: Path) -> Path:
 def plan_of(root: Path, base: str, python: str = "3.11") -> Plan:
     lock = make_lock().model_copy(update={"python": python})
     return make_plan(
-        root, lock=lock, platform="twin", base=base, build="plain", components=COMPONENTS, operators=("one", "two")
+        root, lock=lock, platform="twin", base=base, build="plain", components=COMPONENTS, operators=OPERATORS
     )
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from opp_tree import make_vendor, set_priority
 from rich.console import Console
 
 from grstack.doctor import CHECKS, Finding, Severity, examine, run_doctor
-from grstack.doctor.facts import EngineState, HostFacts, NpuState
+from grstack.doctor.facts import EngineState, HostFacts, NpuState, OppState
 from grstack.doctor.finding import ok
 from grstack.errors import SpecError
 from grstack.host import Cann
@@ -39,6 +40,7 @@ class Machine:
     engine_state: EngineState = EngineState(version="27.5.1")
     npu_state: NpuState = NpuState(devices=("davinci0", "davinci1"), driver="25.2.0", tool="/usr/local/bin/npu-smi")
     cann_state: Cann | None = Cann(home=CANN_HOME, version="8.3.RC1")
+    opp_state: OppState | None = OppState(place="/opp", vendors=3)
     problem: str | None = None
     torch_problem: str | None = None
     no_registry: str | None = None
@@ -65,6 +67,9 @@ class Machine:
 
     def cann(self) -> Cann | None:
         return self.cann_state
+
+    def opp(self) -> OppState | None:
+        return self.opp_state
 
     def index_problem(self) -> str | None:
         return self.problem
@@ -165,6 +170,15 @@ CASES = [
         Severity.WARNING,
         "no readable version",
         "ASCEND",
+    ),
+    ("operators", {"opp_state": None}, Severity.NOTE, "images bring their operators", "inv opp list"),
+    ("operators", {"opp_state": OppState(place="/a", vendors=0)}, Severity.NOTE, "no operator package in /a", "'/a'"),
+    (
+        "operators",
+        {"opp_state": OppState(place="/a", vendors=2, faults=("AddOne is in 2 vendors",))},
+        Severity.WARNING,
+        "/a: AddOne is in 2 vendors",
+        "inv opp verify",
     ),
     ("network", {"problem": "timed out"}, Severity.ERROR, "timed out", "PIP_INDEX_URL"),
     ("network", {"problem": "timed out", "cached_wheels": 7}, Severity.WARNING, "7 wheels are cached", "network.yaml"),
@@ -273,6 +287,22 @@ def test_cann_version_is_read_from_the_install_record(tmp_path: Path, monkeypatc
     record.write_text("package_name=Ascend-cann-toolkit\nversion=8.3.RC1\n")
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
     assert facts.cann() == Cann(home=tmp_path, version="8.3.RC1")
+
+
+def test_operator_packages_are_those_of_the_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = HostFacts(ROOT, Refusing(Console(file=io.StringIO())))
+    monkeypatch.delenv("ASCEND_OPP_PATH", raising=False)
+    monkeypatch.delenv("ASCEND_CUSTOM_OPP_PATH", raising=False)
+    assert facts.opp() is None
+    make_vendor(tmp_path, "one", "AddOne", "AddBoth")
+    make_vendor(tmp_path, "two", "AddTwo", "AddBoth")
+    set_priority(tmp_path, "one")
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path))
+    assert facts.opp() == OppState(place=str(tmp_path), vendors=1)
+    set_priority(tmp_path, "one", "two", "gone")
+    state = facts.opp()
+    assert state is not None and state.vendors == 2
+    assert state.faults == ("gone: the directory is not there", "AddBoth is in 2 vendors")
 
 
 def test_facts_of_the_real_machine_are_plausible() -> None:

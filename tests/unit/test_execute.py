@@ -16,7 +16,7 @@ from grstack.needs import DISK_LEFT, GIB
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
 from grstack.report import BuildReport
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def plan_of(paths: Paths) -> Plan:
         base="bootstrap:x",
         build="plain",
         components=COMPONENTS,
-        operators=("one", "two"),
+        operators=OPERATORS,
     )
 
 
@@ -44,7 +44,7 @@ def run(paths: Paths, engine: FakeEngine, until: str = "image") -> BuildReport:
 def test_everything_is_built_once(paths: Paths) -> None:
     engine = FakeEngine()
     run(paths, engine)
-    assert engine.history[0] == "base" and engine.history[-1] == "image"
+    assert engine.history[0] == "base" and engine.history[-1] == "image" and "packages" in engine.history
     engine.history.clear()
     report = run(paths, engine)
     assert engine.history == []
@@ -57,7 +57,17 @@ def test_one_operator_changed_rebuilds_it_and_the_image(paths: Paths) -> None:
     engine.history.clear()
     (paths.root / "kernels/operators/two/op_kernel/two.cpp").write_text("// two, better\n")
     run(paths, engine)
-    assert engine.history == ["operators/two", "image"]
+    assert engine.history == ["operators/two", "packages", "image"]
+
+
+def test_what_the_image_does_not_hold_is_built_beside_it(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    engine.history.clear()
+    (paths.root / "recipes/packages/build.sh").write_text("exit 0\n")
+    report = run(paths, engine)
+    assert engine.history == ["packages"]
+    assert {step.name: step.status for step in report.steps}["image"] == "kept"
 
 
 def test_until_builds_only_what_is_asked_for(paths: Paths) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from grstack.errors import SpecError
 from grstack.plan import Kind, Plan, make_plan
-from tests.project import COMPONENTS, make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 
 def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookworm", build: str = "plain") -> Plan:
@@ -19,7 +19,7 @@ def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookwo
         base=base,
         build=build,
         components=COMPONENTS,
-        operators=("one", "two"),  # type: ignore[arg-type]
+        operators=OPERATORS,  # type: ignore[arg-type]
     )
 
 
@@ -49,14 +49,15 @@ def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "image"}),
-        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "image"}),
+        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "packages", "image"}),
+        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "packages", "image"}),
+        ("recipes/packages/build.sh", {"packages"}),
         ("recipes/torchrec/build.sh", {"torchrec", "image"}),
         ("gr_model/__init__.py", {"image"}),
         ("docker/npu/Dockerfile", {"image"}),
         (
             "docker/base/packages.txt",
-            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "image"},
+            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "packages", "image"},
         ),
     ],
 )  # fmt: skip

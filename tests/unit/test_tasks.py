@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-    for name in ("build_image", "install_ops", "smoke_test", "run", "lock", "doctor", "fetch_data"):
+    for name in ("build_image", "install_ops", "smoke_test", "run", "lock", "doctor", "fetch_data", "opp", "clean"):
         monkeypatch.setattr(commands, name, lambda *a, _name=name, **k: made.append((_name, a, k)))
     monkeypatch.setattr(suites, "run_all", lambda **k: made.append(("test", (), k)))
     return made
@@ -38,6 +38,9 @@ def typed(*words: str) -> int:
     [
         (["build-image", "--dry-run", "--platform", "cann"], "build_image"),
         (["install-ops", "--into", "a place", "--op", "dense_to_jagged"], "install_ops"),
+        (["install-ops", "--into", "a place", "--soc", "ascend910b", "--force"], "install_ops"),
+        (["opp", "--action=which", "--name=DenseToJagged", "--into", "a place"], "opp"),
+        (["clean", "--all", "--dry-run"], "clean"),
         (["smoke-test"], "smoke_test"),
         (["smoke", "--engine", "none"], "smoke_test"),
         (["run", "echo hi"], "run"),
@@ -73,6 +76,9 @@ def test_run_without_a_command_is_refused(calls: list[Any], capsys: pytest.Captu
         (["build-image", "--python", "3.12", "--engine", "none"], 2, "valid: 3.10, 3.11"),
         (["install-ops", "--op", "sum", "--into", "x"], 2, "dense_to_jagged"),
         (["install-ops", "--op", "dense_to_jagged"], 2, "--into"),
+        (["install-ops", "--soc", "ascend910b"], 2, "--into"),
+        (["install-ops", "--into", "x", "--soc", "ascend310p"], 2, "valid: ascend910_93, ascend910b"),
+        (["opp", "--action=show"], 2, "valid: list, remove, verify, which"),
         (["fetch-data", "ml-1"], 2, "valid: ml-100k"),
     ],
 )
