@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -273,14 +274,22 @@ def as_another_user(command: str) -> subprocess.CompletedProcess[str]:
     return run(["su", "nobody", "-s", "/bin/bash", "-c", command] if os.geteuid() == 0 else ["bash", "-c", command])
 
 
-def test_a_user_installs_in_his_own_place_only(real: Real, output: io.StringIO, opp: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """pytest closes its own directories to other users."""
+    with tempfile.TemporaryDirectory(prefix="grstack test ") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_user_installs_in_his_own_place_only(real: Real, output: io.StringIO, open_place: Path) -> None:
+    opp, home, package = open_place / "the opp", open_place / "his home", open_place / "package.run"
     commands.install_ops(Choices(), into=str(opp), operators=(CUMSUM,))
     before = tree_state(opp)
-    home, package = tmp_path / "his home", tmp_path / "package.run"
     home.mkdir()
     shutil.copy(real.package(DENSE), package)
-    for path in (tmp_path, *(p for p in tmp_path.parents if "pytest-" in p.name), opp, opp / "vendors"):
-        path.chmod(0o755 if path not in (opp, opp / "vendors") else 0o555)
+    for path in (opp, opp / "vendors"):
+        path.chmod(0o555)
     if os.geteuid() == 0:
         shutil.chown(home, "nobody")
     refused = as_another_user(f"ASCEND_OPP_PATH='{opp}' '{package}'")
