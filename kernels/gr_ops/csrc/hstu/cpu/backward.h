@@ -1,0 +1,332 @@
+#pragma once
+
+#include "hstu/cpu/scores.h"
+
+// Gradients by blocks of queries x tiles of keys; the scores are computed again. With [key][query] as in forward.h:
+//   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = alpha * dL/dS (spec/operators.md 5.6)
+// Every sum runs over blocks and tiles in ascending order, whichever of the functions below is used: the same bits.
+namespace gr_ops::hstu {
+namespace {
+
+template <class P>
+class Backward {
+ public:
+  using Sum = typename P::Sum;
+  using Operand = typename P::Operand;
+  using Vector = typename P::Vector;
+
+  Backward(const Head& head, int keys, void* block)
+      : head_(head),
+        arena_(block),
+        depth_(groups<P>(head.dim)),
+        value_depth_(groups<P>(head.value_dim)),
+        width_(round_up(head.dim, P::kLanes)),
+        value_width_(round_up(head.value_dim, P::kLanes)) {
+    const int deep = round_up(depth_, P::kLanes);
+    const int value_deep = round_up(value_depth_, P::kLanes);
+    query_columns_ = arena_.take<Operand>(deep * kQueryBlock);
+    grad_columns_ = arena_.take<Operand>(value_deep * kQueryBlock);
+    query_depth_ = arena_.take<Operand>(kQueryBlock / P::kGroup * width_);
+    grad_depth_ = arena_.take<Operand>(kQueryBlock / P::kGroup * value_width_);
+    key_copy_ = arena_.take<Operand>(kKeyTile * deep);
+    value_copy_ = arena_.take<Operand>(kKeyTile * value_deep);
+    key_depth_ = arena_.take<Operand>(kKeyTile / P::kGroup * width_);
+    scores_ = arena_.take<Sum>(kKeyTile * kQueryBlock);
+    products_ = arena_.take<Sum>(kKeyTile * kQueryBlock);
+    if constexpr (P::kGroup == 1) {
+      weight_rows_ = products_;
+      gradient_rows_ = gradient_depth_ = scores_;
+    } else {
+      weight_rows_ = arena_.take<Operand>(kKeyTile * kQueryBlock / P::kGroup);
+      gradient_rows_ = arena_.take<Operand>(kKeyTile * kQueryBlock / P::kGroup);
+      gradient_depth_ = arena_.take<Operand>(kKeyTile * kQueryBlock / P::kGroup);
+    }
+    query_sums_ = arena_.take<Sum>(static_cast<size_t>(head.dim) * kQueryBlock);
+    bias_sums_ = arena_.take<Sum>(kKeyTile * kQueryBlock);
+    key_sums_ = arena_.take<Sum>(static_cast<size_t>(keys > kKeyTile ? keys : kKeyTile) * width_);
+    value_sums_ = arena_.take<Sum>(static_cast<size_t>(keys > kKeyTile ? keys : kKeyTile) * value_width_);
+    activation_.allocate(arena_);
+    if (block != nullptr) activation_.set_head(head);
+  }
+
+  size_t bytes() const { return arena_.used(); }
+
+  void all() {
+    zero(key_sums_, static_cast<size_t>(head_.keys) * width_);
+    zero(value_sums_, static_cast<size_t>(head_.keys) * value_width_);
+    for (int block = 0; block < query_blocks(head_.queries); ++block) {
+      set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
+      pack_query_columns();
+      pack_query_depth();
+      zero(query_sums_, static_cast<size_t>(head_.dim) * kQueryBlock);
+      for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
+        if (!set_keys(key)) continue;
+        pack_key_rows();
+        pack_key_depth();
+        differentiate();
+        add_to_keys(key_sums_ + static_cast<ptrdiff_t>(key) * width_,
+                    value_sums_ + static_cast<ptrdiff_t>(key) * value_width_);
+        add_to_queries();
+        if (head_.dbias != nullptr) write_bias();
+      }
+      write_queries();
+    }
+    write_keys(0, head_.keys);
+  }
+
+  void keys(int first, int last) {
+    for (int tile = first; tile < last; ++tile) {
+      zero(key_sums_, static_cast<size_t>(kKeyTile) * width_);
+      zero(value_sums_, static_cast<size_t>(kKeyTile) * value_width_);
+      bool packed = false;
+      for (int block = 0; block < query_blocks(head_.queries); ++block) {
+        set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
+        if (!set_keys(tile * kKeyTile)) continue;
+        if (!packed) pack_key_rows();
+        packed = true;
+        pack_query_columns();
+        pack_query_depth();
+        differentiate();
+        add_to_keys(key_sums_, value_sums_);
+      }
+      const int key = tile * kKeyTile;
+      write_keys(key, smaller(key + kKeyTile, head_.keys));
+    }
+  }
+
+  void queries(int first, int last) {
+    for (int block = first; block < last; ++block) {
+      set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
+      pack_query_columns();
+      zero(query_sums_, static_cast<size_t>(head_.dim) * kQueryBlock);
+      for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
+        if (!set_keys(key)) continue;
+        pack_key_rows();
+        pack_key_depth();
+        differentiate();
+        add_to_queries();
+        if (head_.dbias != nullptr) write_bias();
+      }
+      write_queries();
+    }
+  }
+
+  // Adds this head's part to [key][position] sums of a block of positions.
+  void add_bias(int position, int key, Sum* sums) {
+    const int start = larger(position, head_.shift);
+    const int end = smaller(position + kQueryBlock, head_.shift + head_.queries);
+    if (start >= end || key >= head_.keys) return;
+    set_queries(start - head_.shift, end - start);
+    if (!set_keys(key)) return;
+    pack_query_columns();
+    pack_key_rows();
+    differentiate();
+    for (int s = 0; s < strip_count_; ++s) {
+      const Strip& strip = strips_[s];
+      const int lanes_end = smaller(strip.to * P::kLanes, queries_);
+      for (int j = strip.key; j < strip.key + strip.keys; ++j) {
+        Sum* to = sums + static_cast<ptrdiff_t>(j) * kQueryBlock + (start - position);
+        for (int i = strip.from * P::kLanes; i < lanes_end; ++i) to[i] += scores_[j * kQueryBlock + i];
+      }
+    }
+  }
+
+  Sum* bias_sums() { return bias_sums_; }
+
+ private:
+  static void zero(Sum* sums, size_t count) { std::memset(sums, 0, count * sizeof(Sum)); }
+
+  void set_queries(int query, int count) {
+    query_ = query;
+    queries_ = count;
+    sights_.set(head_, query, count);
+  }
+
+  // False if no query of the block sees a key of the tile.
+  bool set_keys(int key) {
+    if (key + kKeyTile <= sights_.first || key >= sights_.last) return false;
+    key_ = key;
+    keys_ = smaller(kKeyTile, head_.keys - key);
+    strip_count_ = strips<P>(sights_, key, keys_, strips_);
+    return strip_count_ > 0;
+  }
+
+  void pack_query_columns() {
+    pack_columns<P>(head_.q, query_, queries_, head_.dim, query_columns_);
+    pack_columns<P>(head_.grad, query_, queries_, head_.value_dim, grad_columns_);
+  }
+
+  void pack_query_depth() {
+    pack_block_depth(head_.q, head_.dim, query_depth_, width_);
+    pack_block_depth(head_.grad, head_.value_dim, grad_depth_, value_width_);
+  }
+
+  void pack_block_depth(const Tokens& tokens, int dim, Operand* to, int width) {
+    pack_depth<P>(tokens, query_, queries_, dim, to, width);
+    const int filled = groups<P>(queries_);
+    std::memset(to + static_cast<ptrdiff_t>(filled) * width, 0,
+                sizeof(Operand) * (sights_.lanes / P::kGroup - filled) * width);
+  }
+
+  void pack_key_rows() {
+    k_ = row_operand<P>(head_.k, key_, keys_, head_.dim, key_copy_);
+    v_ = row_operand<P>(head_.v, key_, keys_, head_.value_dim, value_copy_);
+  }
+
+  void pack_key_depth() { pack_depth<P>(head_.k, key_, keys_, head_.dim, key_depth_, width_); }
+
+  // Weights P and gradients dX of the tile.
+  void differentiate() {
+    activation_.load_squares(head_, query_, queries_, key_, keys_);
+    for (int s = 0; s < strip_count_; ++s) {
+      const Strip& strip = strips_[s];
+      const int lane = strip.from * P::kLanes;
+      const ptrdiff_t at = static_cast<ptrdiff_t>(strip.key) * kQueryBlock + lane;
+      gemm<P, false>(strip.keys, strip.to - strip.from, depth_, k_.data + strip.key * k_.ld, k_.ld,
+                     query_columns_ + lane, kQueryBlock, scores_ + at, kQueryBlock, false);
+      gemm<P, false>(strip.keys, strip.to - strip.from, value_depth_, v_.data + strip.key * v_.ld, v_.ld,
+                     grad_columns_ + lane, kQueryBlock, products_ + at, kQueryBlock, false);
+      differentiate(strip);
+    }
+  }
+
+  void differentiate(const Strip& strip) {
+    const int end = strip.key + strip.keys;
+    for (int key = strip.key; key < end; ++key) {
+      for (int v = strip.from; v < strip.to; ++v) {
+        const int lane = v * P::kLanes;
+        const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
+        const Vector s = activation_.score(scores_, at);
+        const Vector sigma = sigmoid<P::kPrecise>(s);
+        Vector weight = s * sigma * activation_.scale;
+        Vector gradient = load(products_ + at) * activation_.scale * activation_.alpha * sigma *
+                          (splat(Sum(1)) + s * (splat(Sum(1)) - sigma));
+        if (activation_.weight != nullptr) {
+          const Vector user = load(activation_.weight + at);
+          weight = Activation<P>::weighted(user, weight);
+          gradient = Activation<P>::weighted(user, gradient);
+        }
+        if (!strip.full) {
+          weight = sights_.select(lane, key_ + key, weight);
+          gradient = sights_.select(lane, key_ + key, gradient);
+        }
+        store(scores_ + at, gradient);
+        put_row(weight_rows_ + at / P::kGroup, weight);
+        if constexpr (P::kGroup == 2) put_row(gradient_rows_ + at / 2, gradient);
+      }
+    }
+    if constexpr (P::kGroup == 2) {
+      for (int key = strip.key; key < end; key += 2) {
+        for (int lane = strip.from * P::kLanes; lane < strip.to * P::kLanes; lane += P::kLanes) {
+          const Sum* from = scores_ + static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
+          const Vector odd = key + 1 < end ? load(from + kQueryBlock) : Vector{};
+          put(gradient_depth_ + static_cast<ptrdiff_t>(key / 2) * kQueryBlock + lane, pair(load(from), odd));
+        }
+      }
+    }
+  }
+
+  void add_to_keys(Sum* key_sums, Sum* value_sums) {
+    constexpr ptrdiff_t row = kQueryBlock / P::kGroup;
+    for (int s = 0; s < strip_count_; ++s) {
+      const Strip& strip = strips_[s];
+      const int from = strip.from * P::kLanes / P::kGroup;
+      const int deep = strip.to * P::kLanes / P::kGroup - from;
+      gemm<P, false>(strip.keys, value_width_ / P::kLanes, deep, weight_rows_ + strip.key * row + from, row,
+                     grad_depth_ + static_cast<ptrdiff_t>(from) * value_width_, value_width_,
+                     value_sums + static_cast<ptrdiff_t>(strip.key) * value_width_, value_width_, true);
+      gemm<P, false>(strip.keys, width_ / P::kLanes, deep, gradient_rows_ + strip.key * row + from, row,
+                     query_depth_ + static_cast<ptrdiff_t>(from) * width_, width_,
+                     key_sums + static_cast<ptrdiff_t>(strip.key) * width_, width_, true);
+    }
+  }
+
+  void add_to_queries() {
+    for (int s = 0; s < strip_count_; ++s) {
+      const Strip& strip = strips_[s];
+      const int lane = strip.from * P::kLanes;
+      const ptrdiff_t group = strip.key / P::kGroup;
+      gemm<P, true>(head_.dim, strip.to - strip.from, groups<P>(strip.keys), key_depth_ + group * width_, width_,
+                    gradient_depth_ + group * kQueryBlock + lane, kQueryBlock, query_sums_ + lane, kQueryBlock, true);
+    }
+  }
+
+  void write_queries() {
+    auto* to = static_cast<typename P::Stored*>(head_.dq) + query_ * head_.q.stride;
+    unpack_columns<P>(query_sums_, 0, queries_, head_.dim, to, head_.q.stride);
+  }
+
+  // The sums of keys [first, last).
+  void write_keys(int first, int last) {
+    using Stored = typename P::Stored;
+    unpack_rows<P>(key_sums_, width_, last - first, head_.dim, static_cast<Stored*>(head_.dk) + first * head_.k.stride,
+                   head_.k.stride);
+    unpack_rows<P>(value_sums_, value_width_, last - first, head_.value_dim,
+                   static_cast<Stored*>(head_.dv) + first * head_.v.stride, head_.v.stride);
+  }
+
+  // The tile's dX to dbias; hidden cells within a strip are 0 there already.
+  void write_bias() {
+    auto* square = static_cast<typename P::Stored*>(head_.dbias);
+    for (int s = 0; s < strip_count_; ++s) {
+      const Strip& strip = strips_[s];
+      unpack_columns<P>(scores_ + strip.key * kQueryBlock, strip.from * P::kLanes,
+                        smaller(strip.to * P::kLanes, queries_), strip.keys,
+                        square + (query_ + head_.shift) * head_.bias_side + key_ + strip.key, head_.bias_side);
+    }
+  }
+
+  const Head& head_;
+  Arena arena_;
+  const int depth_, value_depth_, width_, value_width_;
+  Operand *query_columns_, *grad_columns_, *query_depth_, *grad_depth_;
+  Operand *key_copy_, *value_copy_, *key_depth_;
+  Operand *weight_rows_, *gradient_rows_, *gradient_depth_;
+  Sum *scores_, *products_;  // Q K^T, then dX; V dO^T
+  Sum *query_sums_, *key_sums_, *value_sums_, *bias_sums_;
+  Activation<P> activation_;
+  BlockSight<Sum> sights_;
+  Strip strips_[kKeyTile / kStrip];
+  int strip_count_ = 0;
+  int query_ = 0, queries_ = 0, key_ = 0, keys_ = 0;
+  RowOperand<P> k_{}, v_{};
+};
+
+template <class P>
+size_t backward_scratch(int dim, int value_dim, int keys) {
+  Head head;
+  head.dim = dim;
+  head.value_dim = value_dim;
+  return Backward<P>(head, keys, nullptr).bytes();
+}
+
+template <class P>
+void backward(const Head& head, void* scratch) {
+  Backward<P>(head, head.keys, scratch).all();
+}
+
+template <class P>
+void backward_keys(const Head& head, int first, int last, void* scratch) {
+  Backward<P>(head, 0, scratch).keys(first, last);
+}
+
+template <class P>
+void backward_queries(const Head& head, int first, int last, void* scratch) {
+  Backward<P>(head, 0, scratch).queries(first, last);
+}
+
+template <class P>
+void bias_gradient(const Head* heads, size_t count, int position_block, int key_tile, void* scratch) {
+  const int position = position_block * kQueryBlock;
+  const int key = key_tile * kKeyTile;
+  typename P::Sum* sums = Backward<P>(heads[0], 0, scratch).bias_sums();
+  std::memset(sums, 0, sizeof(typename P::Sum) * kKeyTile * kQueryBlock);
+  for (size_t h = 0; h < count; ++h) Backward<P>(heads[h], 0, scratch).add_bias(position, key, sums);
+  const auto side = static_cast<int>(heads[0].bias_side);
+  auto* to = static_cast<typename P::Stored*>(heads[0].dbias) + position * heads[0].bias_side + key;
+  unpack_columns<P>(sums, 0, smaller(kQueryBlock, side - position), smaller(kKeyTile, side - key), to,
+                    heads[0].bias_side);
+}
+
+}  // namespace
+}  // namespace gr_ops::hstu

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "hstu/cpu/scores.h"
+
+// O = (SiLU((Q K^T + bias) * alpha) * scale * mask) V by blocks of queries x tiles of keys. Scores stand as
+// [key][query], so that keys and values are used as they lie in memory and each product is 64 queries wide.
+namespace gr_ops::hstu {
+namespace {
+
+template <class P>
+struct ForwardScratch {
+  using Sum = typename P::Sum;
+  using Operand = typename P::Operand;
+  Operand *queries, *keys, *values, *weights;
+  Sum *scores, *out;
+  Activation<P> activation;
+  size_t bytes;
+
+  ForwardScratch(int dim, int value_dim, void* block) {
+    Arena arena(block);
+    const size_t depth = round_up(groups<P>(dim), P::kLanes);
+    const size_t width = round_up(value_dim, P::kLanes);
+    queries = arena.take<Operand>(depth * kQueryBlock);
+    keys = arena.take<Operand>(kKeyTile * depth);
+    values = arena.take<Operand>(kKeyTile * width / P::kGroup);
+    scores = arena.take<Sum>(kKeyTile * kQueryBlock);
+    weights =
+        P::kGroup == 1 ? reinterpret_cast<Operand*>(scores) : arena.take<Operand>(kKeyTile / P::kGroup * kQueryBlock);
+    out = arena.take<Sum>(static_cast<size_t>(value_dim) * kQueryBlock);
+    activation.allocate(arena);
+    bytes = arena.used();
+  }
+};
+
+template <class P>
+size_t forward_scratch(int dim, int value_dim) {
+  return ForwardScratch<P>(dim, value_dim, nullptr).bytes;
+}
+
+template <class P>
+void forward(const Head& head, int first_block, int last_block, void* memory) {
+  ForwardScratch<P> scratch(head.dim, head.value_dim, memory);
+  scratch.activation.set_head(head);
+  const int depth = groups<P>(head.dim);
+  const ptrdiff_t width = round_up(head.value_dim, P::kLanes);
+  BlockSight<typename P::Sum> sights;
+  Strip strip_list[kKeyTile / kStrip];
+  for (int block = first_block; block < last_block; ++block) {
+    const int query = block * kQueryBlock;
+    const int queries = smaller(kQueryBlock, head.queries - query);
+    sights.set(head, query, queries);
+    pack_columns<P>(head.q, query, queries, head.dim, scratch.queries);
+    std::memset(scratch.out, 0, sizeof(typename P::Sum) * head.value_dim * kQueryBlock);
+    for (int key = sights.first / kKeyTile * kKeyTile; key < sights.last; key += kKeyTile) {
+      const int keys = smaller(kKeyTile, head.keys - key);
+      const int count = strips<P>(sights, key, keys, strip_list);
+      if (count == 0) continue;
+      const RowOperand<P> k = row_operand<P>(head.k, key, keys, head.dim, scratch.keys);
+      pack_depth<P>(head.v, key, keys, head.value_dim, scratch.values, width);
+      scratch.activation.load_squares(head, query, queries, key, keys);
+      for (int i = 0; i < count; ++i) {
+        const Strip& strip = strip_list[i];
+        const int lane = strip.from * P::kLanes;
+        gemm<P, false>(strip.keys, strip.to - strip.from, depth, k.data + strip.key * k.ld, k.ld,
+                       scratch.queries + lane, kQueryBlock, scratch.scores + strip.key * kQueryBlock + lane,
+                       kQueryBlock, false);
+        activate<P>(scratch.activation, sights, strip, key, scratch.scores, scratch.weights);
+        const ptrdiff_t group = strip.key / P::kGroup;
+        gemm<P, true>(head.value_dim, strip.to - strip.from, groups<P>(strip.keys), scratch.values + group * width,
+                      width, scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock,
+                      true);
+      }
+    }
+    auto* out = static_cast<typename P::Stored*>(head.out) + query * head.out_stride;
+    unpack_columns<P>(scratch.out, 0, queries, head.value_dim, out, head.out_stride);
+  }
+}
+
+}  // namespace
+}  // namespace gr_ops::hstu

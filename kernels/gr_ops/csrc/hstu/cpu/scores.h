@@ -1,0 +1,85 @@
+#pragma once
+
+#include "hstu/cpu/arena.h"
+#include "hstu/cpu/mask.h"
+#include "hstu/cpu/silu.h"
+#include "hstu/cpu/square.h"
+
+// From scores to weights: SiLU, scale, bias and masks on a tile of [key][query].
+namespace gr_ops::hstu {
+namespace {
+
+// The bias and the user's mask of the tile at hand, and the constants of the head.
+template <class P>
+struct Activation {
+  using Sum = typename P::Sum;
+  using Vector = typename P::Vector;
+
+  Sum* bias_tile = nullptr;
+  Sum* weight_tile = nullptr;
+  const Sum* bias = nullptr;    // bias_tile, or null without a bias
+  const Sum* weight = nullptr;  // weight_tile, or null without a user's mask
+  Vector alpha, scale;
+
+  void allocate(Arena& arena) {
+    bias_tile = arena.take<Sum>(kKeyTile * kQueryBlock);
+    weight_tile = arena.take<Sum>(kKeyTile * kQueryBlock);
+  }
+
+  void set_head(const Head& head) {
+    alpha = splat(static_cast<Sum>(head.alpha));
+    scale = splat(static_cast<Sum>(head.scale));
+  }
+
+  void load_squares(const Head& head, int query, int queries, int key, int keys) {
+    const int position = query + head.shift;
+    bias = weight = nullptr;
+    if (head.bias != nullptr) {
+      load_tile(head.bias, ElementOf<typename P::Stored>::value, head.bias_side, position, queries, key, keys,
+                bias_tile);
+      bias = bias_tile;
+    }
+    if (head.weight != nullptr) {
+      load_tile(head.weight, head.weight_element, head.weight_side, position, queries, key, keys, weight_tile);
+      weight = weight_tile;
+    }
+  }
+
+  Vector score(const Sum* scores, ptrdiff_t at) const {
+    Vector x = load(scores + at);
+    if (bias != nullptr) x += load(bias + at);
+    return alpha * x;
+  }
+
+  // factor * value; 0 where the factor is, whatever the value.
+  static Vector weighted(Vector factor, Vector value) { return factor == Vector{} ? Vector{} : factor * value; }
+};
+
+// weights[key][query] = SiLU(score) * scale * mask of a strip, in place of the scores for kGroup 1.
+template <class P>
+void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>& block, const Strip& strip,
+              int first_key, const typename P::Sum* scores, typename P::Operand* weights) {
+  using Vector = typename P::Vector;
+  const auto weight_at = [&](int key, int lane) -> Vector {
+    const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
+    const Vector s = activation.score(scores, at);
+    Vector p = s * sigmoid<P::kPrecise>(s) * activation.scale;
+    if (activation.weight != nullptr) p = Activation<P>::weighted(load(activation.weight + at), p);
+    return strip.full ? p : block.select(lane, first_key + key, p);
+  };
+  const int end = strip.key + strip.keys;
+  for (int key = strip.key; key < end; key += P::kGroup) {
+    for (int v = strip.from; v < strip.to; ++v) {
+      const int lane = v * P::kLanes;
+      if constexpr (P::kGroup == 1) {
+        store(weights + static_cast<ptrdiff_t>(key) * kQueryBlock + lane, weight_at(key, lane));
+      } else {
+        const Vector odd = key + 1 < end ? weight_at(key + 1, lane) : Vector{};
+        put(weights + static_cast<ptrdiff_t>(key / 2) * kQueryBlock + lane, pair(weight_at(key, lane), odd));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gr_ops::hstu
