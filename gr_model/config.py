@@ -24,6 +24,7 @@ class ModelConfig:
     max_items: int = 200  # newest interactions that are shown to the model
     interleave: bool = False  # item, action, item, action, ... instead of items only
     contextual: tuple[str, ...] = ()  # user features that stand before the sequence
+    attention: str = "plain"  # in "plain" PyTorch, or "fused": the operator torch.ops.mxrec.hstu_dense
     dropout: float = 0.2
     time_buckets: int = 128
     norm_eps: float = 1e-6
@@ -155,7 +156,7 @@ def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
 
 
 def _may_change(name: str) -> bool:
-    return name.startswith(("train.", "retrieval.")) or name == "model.dropout"
+    return name.startswith(("train.", "retrieval.")) or name in ("model.dropout", "model.attention")
 
 
 def _parse(kind: Any, text: str) -> Any:
@@ -178,6 +179,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
     if config.retrieval.mask not in ("input", "history"):
         yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
+    if model.attention not in ("plain", "fused"):
+        yield f"model.attention: unknown kind {model.attention!r}; valid: plain, fused"
     if config.task == "ranking" and not model.interleave:
         yield "model.interleave: ranking predicts an action from the item before it and needs interleave=true"
     if config.task == "ranking" and not config.ranking.tasks:
