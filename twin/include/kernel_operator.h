@@ -3,6 +3,7 @@
 #include "ascendc/copy.h"
 #include "ascendc/list.h"
 #include "ascendc/pipe.h"
+#include "ascendc/select.h"
 #include "ascendc/sync.h"
 #include "ascendc/tensor.h"
 #include "ascendc/tiling.h"

@@ -86,8 +86,12 @@ extern "C" __attribute__((visibility("default"))) {run_signature(op)}
 
 
 def kernel_unit(op: Operator, kernel_file: str, number: int) -> str:
-    """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro."""
+    """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro.
+
+    The API's headers come first: inside the namespace they would declare an API of their own.
+    """
     return f"""#include "kernel_operator.h"
+#include "lib/matmul_intf.h"
 #ifdef TWIN_TILING_HEADER
 #include TWIN_TILING_HEADER
 #endif
@@ -106,9 +110,13 @@ def tiling_structs(classes: Sequence[dict], default: str) -> str:
         if c["name"] in seen:
             continue
         seen.add(c["name"])
+        if c["name"] == "TCubeTiling":  # the Matmul library's own
+            text += '\n#include "kernel_tiling/kernel_tiling.h"\nusing AscendC::tiling::TCubeTiling;\n'
+            continue
         text += f"\nstruct alignas(8) {c['name']} {{\n"
         for f in c["fields"]:
             suffix = f"[{f['count']}]" if f["count"] else ""
-            text += f"    {f['type']} {f['name']}{suffix};\n"
+            aligned = "alignas(8) " if f["nested"] else ""
+            text += f"    {aligned}{f['type']} {f['name']}{suffix};\n"
         text += "};\n"
     return text + f"\nusing TwinDefaultTiling = {default};\n"

@@ -51,7 +51,7 @@ class Build:
 
     @property
     def compiler(self) -> list[str]:
-        flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
+        flags = ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
         flags += [f"-ffile-prefix-map={self.op.parent}=operators", f"-ffile-prefix-map={HERE}=opbuild"]
         flags += [f"-ffile-prefix-map={self.work}=build"]
         if self.sanitize:

@@ -39,10 +39,12 @@ public:
 
     int64_t BlockIdx() const;
     int64_t BlockNum() const;
+    int64_t VectorsPerBlock() const;
     uint64_t TilingKey() const;
     bool FullChecks() const;
     void SetTaskType(int type);
     uint8_t *UserWorkspace(void *workspace);
+    uint8_t *SystemWorkspace() const;
     const void *TilingData(const void *tiling, std::size_t bytes);
 
     // Pipes and events.
@@ -53,6 +55,7 @@ public:
     int AllocEvent(int event);
     void ReleaseEvent(int event, int id);
     void Barrier(pipe_t pipe);
+    void KnowFinished(pipe_t knower, pipe_t finished);
     void SyncAll(bool vectorOnly);
 
     // Unified buffer. The access functions check extent, alignment and order for the instruction last issued.
@@ -61,6 +64,8 @@ public:
     void ClosePipe();
     void DestroyPipe();
     void ResetPipe();
+    // Selects take the last 8 KiB of the unified buffer as scratch.
+    void UseSelectScratch();
     int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);
     void AddQueueBuffers(int queue, uint32_t count, uint32_t bytes);
     UbRange AddBuffer(uint32_t bytes);
@@ -71,6 +76,7 @@ public:
     int QueueCount(int queue) const;
     bool QueueHasFree(int queue) const;
 
+    const uint8_t *UbData(const UbRange &range) const;
     const uint8_t *UbRead(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
     uint8_t *UbWrite(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
     // Which bytes an instruction has left defined: all, none, or those defined in its sources.
@@ -86,6 +92,18 @@ public:
     void ScalarStore(void *address, const void *value, uint32_t bytes);
     void CleanCache(const void *address, bool whole);
     void Yield();
+    // `rows` stretches of `bytes`, `pitch` bytes from start to start.
+    const uint8_t *GmReadRows(const void *address, uint64_t rows, uint64_t bytes, uint64_t pitch);
+    uint8_t *GmWriteRows(void *address, uint64_t rows, uint64_t bytes, uint64_t pitch);
+
+    // Matmul objects (B.3, B.4): the cube serves this core's requests in order; PIPE_M stands for its work on them.
+    int AddCubeObject();
+    void CubeUse(int object, const char *call);
+    void CubeIssue(int object, const char *call, bool waitsLater);
+    void CubeWait(int object);
+    void CubeFinish(int object);          // what was issued is over and visible
+    void CubeEnd(int object);
+    float *CubeScratch(uint64_t floats);
 
     CoreState *state;
 };

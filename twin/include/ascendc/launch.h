@@ -23,7 +23,8 @@ struct Launch {
     const GmExtent *extents;
     std::size_t extentCount;
     uint32_t blockDim;
-    uint32_t cores;                       // physical vector cores
+    uint32_t cores;                       // physical vector cores that the kernel's type can use
+    uint32_t vectorsPerBlock;             // of a block: 2 for KERNEL_TYPE_MIX_AIC_1_2; 0 stands for 1
     uint32_t scheduleMode;
     uint64_t tilingKey;
     void *workspace;

@@ -40,16 +40,18 @@ void DataSyncBarrier()
 
 inline int64_t GetBlockIdx() { return twin::Core::Current().BlockIdx(); }
 inline int64_t GetBlockNum() { return twin::Core::Current().BlockNum(); }
-inline int64_t GetSubBlockIdx() { return 0; }
-inline int64_t GetSubBlockNum() { return 1; }
-inline int64_t GetTaskRation() { return 1; }
-inline int64_t GetTaskRatio() { return 1; }
+inline int64_t GetSubBlockNum() { return twin::Core::Current().VectorsPerBlock(); }
+inline int64_t GetSubBlockIdx() { return GetBlockIdx() % GetSubBlockNum(); }
+inline int64_t GetTaskRation() { return GetSubBlockNum(); }
+inline int64_t GetTaskRatio() { return GetSubBlockNum(); }
 inline constexpr int64_t GetDataBlockSizeInBytes() { return twin::kUbBlock; }
 inline void Trap() { twin::Core::Current().Trap("Trap", "the kernel called Trap()"); }
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return twin::Core::Current().UserWorkspace(workspace); }
 inline void SetSysWorkspace(GM_ADDR) {}
 
 }
+
+inline __gm__ uint8_t *GetSysWorkSpacePtr() { return twin::Core::Current().SystemWorkspace(); }
 
 #define ASSERT(condition)                                                                      \
     do {                                                                                       \

@@ -35,6 +35,27 @@ struct TilingKeyUse {
     static inline const bool registered = Registered();
 };
 
+// Kernel types are part of a binary's description: the launch needs them before the kernel runs.
+void RegisterTaskType(int object, bool anyKey, uint64_t key, int type);
+
+template <int object, bool anyKey, uint64_t key, int type>
+struct TaskTypeUse {
+    static bool Registered()
+    {
+        RegisterTaskType(object, anyKey, key, type);
+        return true;
+    }
+    static inline const bool registered = Registered();
+};
+
+template <int object, bool anyKey, uint64_t key, int type>
+void SetTaskType()
+{
+    if (TaskTypeUse<object, anyKey, key, type>::registered && (anyKey || Core::Current().TilingKey() == key)) {
+        Core::Current().SetTaskType(type);
+    }
+}
+
 template <int object, uint64_t key>
 bool TilingKeyIs()
 {
@@ -49,13 +70,8 @@ bool TilingKeyIs()
 
 #define TILING_KEY_VAR (::twin::Core::Current().TilingKey())
 #define TILING_KEY_IS(key) (::twin::TilingKeyIs<TWIN_OBJECT, (key)>())
-#define KERNEL_TASK_TYPE_DEFAULT(type) ::twin::Core::Current().SetTaskType(static_cast<int>(type))
-#define KERNEL_TASK_TYPE(key, type)                                       \
-    do {                                                                  \
-        if (::twin::Core::Current().TilingKey() == (key)) {               \
-            ::twin::Core::Current().SetTaskType(static_cast<int>(type));  \
-        }                                                                 \
-    } while (false)
+#define KERNEL_TASK_TYPE_DEFAULT(type) (::twin::SetTaskType<TWIN_OBJECT, true, 0, static_cast<int>(type)>())
+#define KERNEL_TASK_TYPE(key, type) (::twin::SetTaskType<TWIN_OBJECT, false, (key), static_cast<int>(type)>())
 #define REGISTER_TILING_DEFAULT(Struct) using TwinDefaultTiling = Struct
 #define REGISTER_TILING_FOR_TILINGKEY(expression, Struct)                       \
     static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")

@@ -1,5 +1,6 @@
 // Vector instructions on PIPE_V (A.12, A.13): fills, elementwise arithmetic and conversions.
 #pragma once
+#include "ascendc/bulk.h"
 #include "ascendc/tensor.h"
 
 namespace AscendC {
@@ -105,8 +106,9 @@ void DefineFrom(const LocalTensor<D> &dst, uint64_t count, const LocalTensor<S> 
     }
 }
 
-template <typename D, typename S, typename F>
-void Unary(const char *name, const LocalTensor<D> &dst, const LocalTensor<S> &src, int64_t countIn, F f)
+// `loop(from, to, count)` computes all elements.
+template <typename D, typename S, typename Loop>
+void UnaryLoop(const char *name, const LocalTensor<D> &dst, const LocalTensor<S> &src, int64_t countIn, Loop loop)
 {
     auto &core = twin::Core::Current();
     core.Issue(PIPE_V, name);
@@ -117,10 +119,18 @@ void Unary(const char *name, const LocalTensor<D> &dst, const LocalTensor<S> &sr
     CheckOverlap(dst, src, count);
     const auto *from = reinterpret_cast<const S *>(core.UbRead(src.Range(), 0, count * sizeof(S)));
     auto *to = reinterpret_cast<D *>(core.UbWrite(dst.Range(), 0, count * sizeof(D)));
-    for (uint64_t i = 0; i < count; ++i) {
-        to[i] = f(from[i]);
-    }
+    loop(from, to, count);
     DefineFrom(dst, count, src);
+}
+
+template <typename D, typename S, typename F>
+void Unary(const char *name, const LocalTensor<D> &dst, const LocalTensor<S> &src, int64_t count, F f)
+{
+    UnaryLoop(name, dst, src, count, [f](const S *from, D *to, uint64_t n) {
+        for (uint64_t i = 0; i < n; ++i) {
+            to[i] = f(from[i]);
+        }
+    });
 }
 
 template <typename T, typename F>
@@ -201,12 +211,25 @@ void DuplicateLanes(const LocalTensor<T> &dst, T value, const uint64_t (&bits)[2
         core.Trap("E-25", "dstBlkStride must not be 0");
     }
     for (uint32_t r = 0; r < static_cast<uint32_t>(repeat); ++r) {
-        for (uint32_t lane = 0; lane < kLanesPerRepeat<T>; ++lane) {
-            if (LaneOn(bits, lane)) {
-                const uint64_t at = LaneAddress(r, lane, kLanesPerBlock<T>, blockStride, repeatStride, sizeof(T));
-                std::memcpy(core.UbWrite(dst.Range(), at, sizeof(T), sizeof(T)), &value, sizeof(T));
-                core.Define(dst.Range(), at, sizeof(T));
+        uint32_t lane = 0;
+        while (lane < kLanesPerRepeat<T>) {
+            if (!LaneOn(bits, lane)) {
+                ++lane;
+                continue;
             }
+            // Lanes that lie side by side.
+            uint32_t end = lane + 1;
+            while (end < kLanesPerRepeat<T> && LaneOn(bits, end) && (blockStride == 1 || end % kLanesPerBlock<T> != 0)) {
+                ++end;
+            }
+            const uint64_t at = LaneAddress(r, lane, kLanesPerBlock<T>, blockStride, repeatStride, sizeof(T));
+            const uint64_t bytes = (end - lane) * sizeof(T);
+            auto *to = core.UbWrite(dst.Range(), at, bytes, sizeof(T));
+            for (uint64_t i = 0; i < bytes; i += sizeof(T)) {
+                std::memcpy(to + i, &value, sizeof(T));
+            }
+            core.Define(dst.Range(), at, bytes);
+            lane = end;
         }
     }
 }
@@ -275,6 +298,26 @@ D Convert(S value, RoundMode mode)
         return static_cast<D>(value < lowest ? lowest : value > highest ? highest : value);
     } else {
         return static_cast<D>(value);
+    }
+}
+
+template <typename D, typename S>
+void ConvertAll(const S *from, D *to, uint64_t count, RoundMode mode)
+{
+    const auto *bits = reinterpret_cast<const uint16_t *>(from);
+    auto *toBits = reinterpret_cast<uint16_t *>(to);
+    if constexpr (std::is_same<S, half>::value && std::is_same<D, float>::value) {
+        twin::WidenHalf(bits, to, count);
+    } else if constexpr (std::is_same<S, bfloat16_t>::value && std::is_same<D, float>::value) {
+        twin::WidenBfloat16(bits, to, count);
+    } else if constexpr (std::is_same<S, float>::value && std::is_same<D, half>::value) {
+        twin::NarrowHalf(from, toBits, count);
+    } else if constexpr (std::is_same<S, float>::value && std::is_same<D, bfloat16_t>::value) {
+        twin::NarrowBfloat16(from, toBits, count);
+    } else {
+        for (uint64_t i = 0; i < count; ++i) {
+            to[i] = Convert<D, S>(from[i], mode);
+        }
     }
 }
 
@@ -395,10 +438,20 @@ TWIN_SCALAR(Mins, MinOp)
         });                                                                                           \
     }
 TWIN_UNARY(Abs, std::fabs(x))
-TWIN_UNARY(Exp, std::exp(x))
 TWIN_UNARY(Ln, std::log(x))
 TWIN_UNARY(Sqrt, std::sqrt(x))
 #undef TWIN_UNARY
+
+template <typename T>
+void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t &count)
+{
+    static_assert(twin_detail::kFloating<T>, "E-30: Exp does not take this type");
+    if constexpr (std::is_same<T, float>::value) {
+        twin_detail::UnaryLoop("Exp", dst, src, count, twin::ExpFloats);
+    } else {
+        twin_detail::Unary("Exp", dst, src, count, [](T x) { return static_cast<T>(std::exp(static_cast<float>(x))); });
+    }
+}
 
 template <typename T>
 void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t &count)
@@ -424,7 +477,9 @@ void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode 
     if (!std::is_integral<D>::value && mode != RoundMode::CAST_NONE && mode != RoundMode::CAST_RINT) {
         twin::Core::Current().Trap("E-30", "the twin rounds to nearest even only when it narrows to a floating type");
     }
-    twin_detail::Unary("Cast", dst, src, count, [mode](S x) { return twin_detail::Convert<D, S>(x, mode); });
+    twin_detail::UnaryLoop("Cast", dst, src, count, [mode](const S *from, D *to, uint64_t n) {
+        twin_detail::ConvertAll(from, to, n, mode);
+    });
 }
 
 }

@@ -13,6 +13,8 @@ namespace twin {
 
 namespace {
 
+constexpr uint32_t kSelectScratchBytes = 8192;
+
 int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
 
 void Join(Clock &into, const Clock &from)
@@ -53,9 +55,17 @@ void Core::Trap(const char *tag, const char *format, ...)
 
 int64_t Core::BlockIdx() const { return state->block; }
 int64_t Core::BlockNum() const { return state->scheduler->launch.blockDim; }
+int64_t Core::VectorsPerBlock() const { return state->scheduler->vectorsPerBlock; }
 uint64_t Core::TilingKey() const { return state->scheduler->launch.tilingKey; }
 bool Core::FullChecks() const { return state->scheduler->full; }
-void Core::SetTaskType(int type) { state->taskType = type; }
+void Core::SetTaskType(int type)
+{
+    state->taskType = type;
+    if ((type == KERNEL_TYPE_MIX_AIC_1_2 ? 2u : 1u) != state->scheduler->vectorsPerBlock) {
+        Trap("E-33", "the launch has %u vector cores per block, the kernel type %d other", state->scheduler->vectorsPerBlock,
+             type);
+    }
+}
 void *Core::LivePipe() const { return state->livePipe; }
 
 uint8_t *Core::UserWorkspace(void *workspace)
@@ -68,6 +78,8 @@ uint8_t *Core::UserWorkspace(void *workspace)
     }
     return static_cast<uint8_t *>(workspace) + kSystemWorkspaceBytes;
 }
+
+uint8_t *Core::SystemWorkspace() const { return static_cast<uint8_t *>(state->scheduler->launch.workspace); }
 
 const void *Core::TilingData(const void *tiling, std::size_t bytes)
 {
@@ -163,6 +175,11 @@ void Core::Barrier(pipe_t pipe)
     }
 }
 
+void Core::KnowFinished(pipe_t knower, pipe_t finished)
+{
+    state->known[Index(knower)].at[Index(finished)] = state->issued[Index(finished)];
+}
+
 void Core::SyncAll(bool vectorOnly)
 {
     state->call = "SyncAll";
@@ -170,10 +187,11 @@ void Core::SyncAll(bool vectorOnly)
     if (!vectorOnly) {
         Trap("E-33", "SyncAll<false> in a kernel without a cube side hangs");
     }
-    if (state->taskType != KERNEL_TYPE_MIX_AIV_1_0) {
+    if (state->taskType != KERNEL_TYPE_MIX_AIV_1_0 && state->taskType != KERNEL_TYPE_MIX_AIC_1_1 &&
+        state->taskType != KERNEL_TYPE_MIX_AIC_1_2) {
         Trap("E-33", "SyncAll needs a MIX kernel type: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0)");
     }
-    if (launch.blockDim > launch.cores) {
+    if (launch.blockDim * state->scheduler->vectorsPerBlock > launch.cores) {
         Trap("E-22", "%u blocks wait for each other on %u cores", launch.blockDim, launch.cores);
     }
     if (launch.scheduleMode != 1) {
@@ -216,6 +234,14 @@ void Core::ResetPipe()
         queue.buffers.clear();
     }
     state->ubUsed = 0;
+}
+
+void Core::UseSelectScratch()
+{
+    if (state->ubUsed > kUbBytes - kSelectScratchBytes) {
+        Trap("E-03", "Select needs the last %u bytes of the unified buffer, buffers reach %u", kSelectScratchBytes,
+             state->ubUsed);
+    }
 }
 
 int Core::MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth)

@@ -57,6 +57,12 @@ struct CacheLineCopy {
     uint64_t dirty = 0;                   // bit i: byte i was stored by this core
 };
 
+// A Matmul object of this core.
+struct CubeObject {
+    bool open = false;                    // used since its last End
+    std::vector<uint32_t> pending;        // epochs of products that WaitIterateAll has yet to wait for
+};
+
 struct CoreState {
     Core core;
     Scheduler *scheduler = nullptr;
@@ -81,6 +87,8 @@ struct CoreState {
     std::vector<BlockShadow> shadow;
     std::vector<uint8_t> ub;
     std::unordered_map<uint64_t, CacheLineCopy> cache;
+    std::vector<CubeObject> cubeObjects;
+    std::vector<float> cubeScratch;
     GmHistory gm;
     std::size_t lastExtent = 0;
 

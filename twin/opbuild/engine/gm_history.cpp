@@ -9,7 +9,9 @@ void GmHistory::Add(const GmAccess &access)
 {
     if (!accesses.empty()) {
         auto &last = accesses.back();
+        // Products are waited for one by one: they stay apart.
         const bool sameKind = last.write == access.write && last.pipe == access.pipe &&
+                              (access.pipe != PIPE_M || last.epoch == access.epoch) &&
                               std::memcmp(&last.known, &access.known, sizeof(Clock)) == 0;
         if (sameKind && last.end == access.start) {
             last.end = access.end;

@@ -125,6 +125,7 @@ int32_t Execute(const LaunchPlan &plan, void *workspace, uint64_t workspaceBytes
     launch.extentCount = memory.extents.size();
     launch.blockDim = plan.blockDim;
     launch.cores = plan.cores;
+    launch.vectorsPerBlock = plan.vectorsPerBlock;
     launch.scheduleMode = plan.scheduleMode;
     launch.tilingKey = plan.tilingKey;
     launch.workspace = workspace;

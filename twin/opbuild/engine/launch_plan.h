@@ -23,6 +23,7 @@ struct LaunchPlan {
     uint32_t blockDim = 0;
     uint32_t scheduleMode = 0;
     uint32_t cores = 0;
+    uint32_t vectorsPerBlock = 1;
     std::vector<PlanArgument> arguments;   // inputs, then outputs, in declaration order
 };
 

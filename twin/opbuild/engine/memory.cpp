@@ -46,6 +46,8 @@ uint32_t CheckedAddress(Core &core, const UbRange &range, uint64_t offset, uint6
 
 }
 
+const uint8_t *Core::UbData(const UbRange &range) const { return state->ub.data() + range.address; }
+
 const uint8_t *Core::UbRead(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment)
 {
     const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
@@ -197,8 +199,10 @@ void Record(Core &core, const void *address, uint64_t bytes, bool write)
 
 const uint8_t *Core::GmRead(const void *address, uint64_t bytes)
 {
-    Extent(*this, address, bytes, false);
-    Record(*this, address, bytes, false);
+    // A read of what nothing may write is ordered with everything.
+    if (Extent(*this, address, bytes, false).writable) {
+        Record(*this, address, bytes, false);
+    }
     if (state->scheduler->Random(16)) {
         Yield();
     }
@@ -215,11 +219,40 @@ uint8_t *Core::GmWrite(void *address, uint64_t bytes)
     return static_cast<uint8_t *>(address);
 }
 
+const uint8_t *Core::GmReadRows(const void *address, uint64_t rows, uint64_t bytes, uint64_t pitch)
+{
+    const auto *first = static_cast<const uint8_t *>(address);
+    const bool dense = bytes == pitch;
+    for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
+        if (!Extent(*this, first + row * pitch, dense ? rows * bytes : bytes, false).writable) {
+            // The rows of a matrix lie in one tensor.
+            Extent(*this, first, (rows - 1) * pitch + bytes, false);
+            break;
+        }
+        Record(*this, first + row * pitch, dense ? rows * bytes : bytes, false);
+    }
+    if (state->scheduler->Random(16)) {
+        Yield();
+    }
+    return first;
+}
+
+uint8_t *Core::GmWriteRows(void *address, uint64_t rows, uint64_t bytes, uint64_t pitch)
+{
+    auto *first = static_cast<uint8_t *>(address);
+    const bool dense = bytes == pitch;
+    for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
+        Extent(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
+        Record(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
+    }
+    return first;
+}
+
 // Reads through this core's copy of the 64-byte line, as the hardware does: old bytes stay old until the line is dropped.
 void Core::ScalarLoad(const void *address, void *value, uint32_t bytes)
 {
     Issue(PIPE_S, "GlobalTensor::GetValue");
-    Extent(*this, address, bytes, false);
+    const bool writable = Extent(*this, address, bytes, false).writable;
     const auto at = reinterpret_cast<uint64_t>(address);
     if (at % bytes != 0) {
         Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
@@ -232,7 +265,9 @@ void Core::ScalarLoad(const void *address, void *value, uint32_t bytes)
     auto &line = found->second;
     const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
     if ((line.valid & mask) != mask) {
-        Record(*this, address, bytes, false);
+        if (writable) {
+            Record(*this, address, bytes, false);
+        }
         std::memcpy(line.bytes + offset, address, bytes);
         line.valid |= mask;
     } else if ((line.dirty & mask) == 0 && std::memcmp(line.bytes + offset, address, bytes) != 0) {

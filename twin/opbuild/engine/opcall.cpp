@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ascendc/tiling.h"
 #include "keys.h"
 #include "launch_plan.h"
 #include "platform.h"
@@ -382,7 +383,10 @@ aclnnStatus AclnnCall::Plan(uint64_t *workspaceSize, aclOpExecutor **executor)
         plan->tilingKey = context.GetTilingKey();
         plan->blockDim = context.GetBlockDim();
         plan->scheduleMode = context.GetScheduleMode();
-        plan->cores = call.platform.vectorCores;
+        const int taskType = TaskType(kernels_.objectOfColumn[at], plan->tilingKey);
+        const bool mixed = taskType == KERNEL_TYPE_MIX_AIC_1_1 || taskType == KERNEL_TYPE_MIX_AIC_1_2;
+        plan->vectorsPerBlock = taskType == KERNEL_TYPE_MIX_AIC_1_2 ? 2 : 1;
+        plan->cores = mixed ? call.platform.cubeCores * plan->vectorsPerBlock : call.platform.vectorCores;
         const auto add = [&](const std::vector<std::unique_ptr<ops::OpParamDef>> &parameters,
                              const std::vector<Argument> &arguments, bool output) -> aclnnStatus {
             for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -68,6 +68,7 @@ const char *SeedFromEnvironment()
 
 Scheduler::Scheduler(const Launch &launchIn)
     : launch(launchIn), full(FullFromEnvironment()), seeded(SeedFromEnvironment() != nullptr),
+      vectorsPerBlock(std::max(launchIn.vectorsPerBlock, 1u)),
       seed_(seeded ? std::strtoull(SeedFromEnvironment(), nullptr, 10) * 2654435761u + 88172645463325252ull : 1)
 {
 }
@@ -139,6 +140,11 @@ void Scheduler::Finish(CoreState &core)
             }
         }
     }
+    for (std::size_t i = 0; i < core.cubeObjects.size(); ++i) {
+        if (core.cubeObjects[i].open || !core.cubeObjects[i].pending.empty()) {
+            core.core.Trap("E-32", "Matmul object %zu was not ended: WaitIterateAll or End is missing", i);
+        }
+    }
     core.core.CleanCache(nullptr, true);
 }
 
@@ -169,6 +175,7 @@ void Scheduler::Start(CoreState &core, uint32_t block)
     core.queues.clear();
     core.ubUsed = 0;
     core.cache.clear();
+    core.cubeObjects.clear();
     core.gm.Clear();
     core.lastExtent = 0;
     getcontext(&core.context);
@@ -214,7 +221,9 @@ void Scheduler::CheckHistory()
         const auto &a = conflict.first;
         const auto &b = conflict.second;
         char text[512];
-        const char *tag = a.core != b.core ? (a.pipe == PIPE_S || b.pipe == PIPE_S ? "E-18" : "E-20") : "E-13";
+        const bool cube = a.pipe == PIPE_M || b.pipe == PIPE_M;
+        const char *tag = a.core != b.core ? (a.pipe == PIPE_S || b.pipe == PIPE_S ? "E-18" : "E-20")
+                                           : (cube ? "E-32" : "E-13");
         std::snprintf(text, sizeof(text),
                       "operator %s block %u call %s: [%s] %s of GM [0x%llx, 0x%llx) is not ordered with the %s of GM "
                       "[0x%llx, 0x%llx) by block %u call %s",
@@ -239,12 +248,13 @@ void Scheduler::CheckHistory()
 
 int Scheduler::Run(std::string &error)
 {
-    const uint32_t slots = std::min(launch.blockDim, launch.cores);
-    std::vector<uint32_t> order(launch.blockDim);
-    for (uint32_t i = 0; i < launch.blockDim; ++i) {
+    const uint32_t blocks = launch.blockDim * vectorsPerBlock;
+    const uint32_t slots = std::min(blocks, launch.cores);
+    std::vector<uint32_t> order(blocks);
+    for (uint32_t i = 0; i < blocks; ++i) {
         order[i] = i;
     }
-    for (uint32_t i = launch.blockDim; seeded && i > 1; --i) {
+    for (uint32_t i = blocks; seeded && i > 1; --i) {
         std::swap(order[i - 1], order[Pick(i)]);
     }
     for (uint32_t i = 0; i < slots; ++i) {
@@ -252,9 +262,9 @@ int Scheduler::Run(std::string &error)
         cores_.back()->slot = i;
     }
     uint32_t started = 0;
-    while (started < launch.blockDim && !failed_) {
+    while (started < blocks && !failed_) {
         running_.clear();
-        for (uint32_t i = 0; i < slots && started < launch.blockDim; ++i) {
+        for (uint32_t i = 0; i < slots && started < blocks; ++i) {
             Start(*cores_[i], order[started++]);
             running_.push_back(cores_[i].get());
         }

@@ -24,6 +24,7 @@ public:
     const Launch &launch;
     const bool full;
     const bool seeded;
+    const uint32_t vectorsPerBlock;
     bool abandoning = false;
 
 private:

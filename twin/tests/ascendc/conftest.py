@@ -15,7 +15,9 @@ HERE = Path(__file__).resolve().parent
 TWIN = HERE.parent.parent
 ENGINE = TWIN / "opbuild" / "engine"
 FLAGS = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
-SOURCES = [ENGINE / f"{name}.cpp" for name in ("core", "memory", "scheduler", "gm_history", "keys")]
+SOURCES = [
+    ENGINE / f"{name}.cpp" for name in ("core", "cube", "bulk", "product", "memory", "scheduler", "gm_history", "keys")
+]
 
 
 @dataclass(frozen=True)

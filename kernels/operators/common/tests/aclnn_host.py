@@ -137,6 +137,8 @@ class _Staged:
             values = (ctypes.c_void_p * len(members))(*members)
             handle = self.host.base.aclCreateTensorList(values, ctypes.c_uint64(len(members)))
             return self._handle("aclDestroyTensorList", handle)
+        if isinstance(argument, (str, float)):
+            return ctypes.c_char_p(argument.encode()) if isinstance(argument, str) else ctypes.c_double(argument)
         if isinstance(argument, ctypes.c_double):
             return argument
         if isinstance(argument, int):

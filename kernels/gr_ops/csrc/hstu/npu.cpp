@@ -1,0 +1,129 @@
+#include <ATen/ops/sub.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "aclnn/operator.h"
+#include "common/settings.h"
+#include "hstu/entries.h"
+#include "hstu/problem.h"
+#include "hstu/rows.h"
+
+// The HSTU operators on NPU tensors: HstuDenseForward and HstuDenseBackward, which know every form of the problem.
+namespace gr_ops::hstu {
+namespace {
+
+constexpr int64_t kMaxDim = 512;  // of a head, in the operators
+
+using TensorHandle = const aclTensor*;
+using ForwardOperator =
+    aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
+                    TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, int64_t,
+                    int64_t, double, char*, int64_t, double, int64_t, int64_t, TensorHandle>;
+using BackwardOperator =
+    aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
+                    TensorHandle, TensorHandle, TensorHandle, int64_t, int64_t, double, char*, int64_t, double, int64_t,
+                    int64_t, TensorHandle, TensorHandle, TensorHandle, TensorHandle>;
+
+char kNormal[] = "normal";
+char kJagged[] = "jagged";
+
+TensorHandle handle(aclnn::Arguments& convert, const at::Tensor& tensor) {
+  return tensor.defined() ? convert.tensor(tensor) : nullptr;
+}
+
+// The operators take offsets, counts and page tables of one type.
+void unify_indices(Problem& p) {
+  const std::array<at::Tensor*, 7> indices{&p.q_offsets,    &p.k_offsets, &p.num_context,  &p.num_target,
+                                           &p.page_offsets, &p.page_ids,  &p.last_page_len};
+  const auto wide = [](const at::Tensor* tensor) { return tensor->defined() && tensor->scalar_type() == at::kLong; };
+  if (std::none_of(indices.begin(), indices.end(), wide)) return;
+  for (at::Tensor* tensor : indices) {
+    if (tensor->defined()) *tensor = tensor->to(at::kLong);
+  }
+}
+
+// The mask as the operators take it: of q's type, or one byte for each cell.
+at::Tensor operator_mask(const Problem& p) {
+  if (!p.mask.defined() || p.mask.scalar_type() == at::kByte) return p.mask;
+  return p.mask.scalar_type() == at::kBool ? p.mask.view(at::kByte) : p.mask.to(p.q.scalar_type());
+}
+
+void check_limits(const Problem& p) {
+  for (const auto& [name, dim] : {std::pair{"q", p.dim}, std::pair{"v", p.value_dim}}) {
+    TORCH_CHECK(dim <= kMaxDim, p.op, ": ", name, " has head dimension ", dim, " on the NPU; expected at most ",
+                kMaxDim, ", got ", dim);
+  }
+}
+
+Problem make_npu_problem(const Arguments& a) {
+  Problem p = make_problem(a);
+  check_limits(p);
+  if (value_checks_enabled()) read_rows(p, a);
+  if (a.target_offsets.defined() && !p.num_target.defined()) {
+    p.num_target = at::sub(a.target_offsets.slice(0, 1), a.target_offsets.slice(0, 0, p.batch));
+  }
+  unify_indices(p);
+  p.mask = operator_mask(p);
+  return p;
+}
+
+// The normal layout has four dimensions where the problem has three.
+at::Tensor in_layout(const Problem& p, const at::Tensor& tensor) {
+  if (p.q_offsets.defined() || !tensor.defined()) return tensor;
+  return tensor.view({p.batch, p.max_q, tensor.size(1), tensor.size(2)});
+}
+
+bool is_empty(const Problem& p) { return p.heads == 0 || p.dim == 0 || p.value_dim == 0 || p.batch == 0; }
+
+at::Tensor forward(const Arguments& a) {
+  const c10::DeviceGuard guard(a.q.device());
+  const bool separate_keys = a.offsets_k.defined();
+  Problem p = make_npu_problem(a);
+  const at::Tensor output = new_output(a);
+  if (output.numel() == 0) return output;
+  if (is_empty(p)) return output.zero_();
+  static const ForwardOperator op("aclnnHstuDenseForward");
+  auto arguments = std::make_shared<aclnn::Arguments>();
+  aclnn::Arguments& convert = *arguments;
+  op(arguments, handle(convert, in_layout(p, p.q)), handle(convert, in_layout(p, p.k)),
+     handle(convert, in_layout(p, p.v)), handle(convert, p.mask), handle(convert, p.bias), handle(convert, p.q_offsets),
+     separate_keys ? handle(convert, p.k_offsets) : nullptr, handle(convert, p.num_context),
+     handle(convert, p.num_target), handle(convert, p.kv_cache), handle(convert, p.page_offsets),
+     handle(convert, p.page_ids), handle(convert, p.last_page_len), static_cast<int64_t>(p.mask_type), p.max_k, p.scale,
+     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len,
+     handle(convert, output));
+  return output;
+}
+
+Gradients backward(const Arguments& a) {
+  const c10::DeviceGuard guard(a.q.device());
+  const bool separate_keys = a.offsets_k.defined();
+  Problem p = make_npu_problem(a);
+  const Gradients gradients = new_gradients(a);
+  const auto& [q_grad, k_grad, v_grad, bias_grad] = gradients;
+  if (is_empty(p) || (q_grad.numel() == 0 && k_grad.numel() == 0)) {
+    for (const at::Tensor& tensor : {q_grad, k_grad, v_grad, bias_grad}) tensor.zero_();
+    return gradients;
+  }
+  static const BackwardOperator op("aclnnHstuDenseBackward");
+  auto arguments = std::make_shared<aclnn::Arguments>();
+  aclnn::Arguments& convert = *arguments;
+  op(arguments, handle(convert, in_layout(p, p.grad)), handle(convert, in_layout(p, p.q)),
+     handle(convert, in_layout(p, p.k)), handle(convert, in_layout(p, p.v)), handle(convert, p.mask),
+     handle(convert, p.bias), handle(convert, p.q_offsets), separate_keys ? handle(convert, p.k_offsets) : nullptr,
+     handle(convert, p.num_context), handle(convert, p.num_target), static_cast<int64_t>(p.mask_type), p.max_k, p.scale,
+     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len,
+     handle(convert, q_grad), handle(convert, k_grad), handle(convert, v_grad),
+     p.needs_bias_grad ? handle(convert, bias_grad) : nullptr);
+  return gradients;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mxrec, PrivateUse1, m) { Entries<&forward, &backward>::register_in(m); }
+
+}  // namespace gr_ops::hstu

@@ -1,0 +1,6 @@
+// The high-level matrix product of mix kernels (spec B.1 to B.5): GM and unified buffer operands in ND.
+#pragma once
+#include "ascendc/matmul.h"
+
+namespace matmul = AscendC;
+using AscendC::tiling::TCubeTiling;

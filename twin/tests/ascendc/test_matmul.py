@@ -1,0 +1,128 @@
+"""The Matmul object: products agree with double precision; each broken use is stopped with its rule."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import ENGINE, FLAGS, HERE, SOURCES, TWIN, Outcome
+
+# matmul_kernels.h: enum Break.
+BREAKS = {
+    "NO_WAIT": (1, "E-32"),
+    "NO_END": (2, "E-32"),
+    "NO_REGISTER": (3, "E-32"),
+    "LATE_REGISTER": (4, "E-32"),
+    "FIVE_OBJECTS": (5, "E-32"),
+    "WRONG_SINGLE": (6, "E-32"),
+    "PITCH_LATE": (7, "E-32"),
+    "NARROW_PITCH": (8, "E-32"),
+    "WIDE_PITCH": (9, "E-32"),
+    "NO_B": (10, "E-32"),
+    "WRONG_TRANSPOSE": (11, "E-32"),
+    "WAIT_TWICE": (12, "E-32"),
+    "WAIT_WITHOUT_ASKING": (13, "E-32"),
+    "LOAD_BEFORE_WAIT": (14, "E-32"),
+    "SLOT_STILL_LOADED": (15, "E-32"),
+    "INPUT_STILL_STORED": (16, "E-32"),
+    "NO_ITERATE": (17, "E-32"),
+    "BIAS_WITHOUT_TILING": (18, "E-32"),
+    "PAST_TENSOR": (19, "E-17"),
+    "ATOMIC_UNKNOWN": (21, "E-32"),
+    "ATOMIC_ON_NOTHING": (22, "E-21"),
+}
+FIELDS = {
+    "usedCoreNum": (0, "E-32"),
+    "baseM": (24, "E-32"),
+    "baseN": (0, "E-32"),
+    "baseK": (12, "E-32"),
+    "singleCoreM": (8, "E-32"),
+    "singleCoreK": (100000, "E-32"),
+    "depthA1": (3, "E-32"),
+    "depthB1": (-1, "E-32"),
+    "stepM": (2, "E-32"),
+    "dbL0A": (64, "E-28"),
+    "dbL0C": (64, "E-28"),
+    "isBias": (1, "E-32"),
+    "iterateOrder": (7, "E-32"),
+}
+
+
+@pytest.fixture(scope="session")
+def run_matmul(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome]:
+    compiler = shutil.which("g++")
+    assert compiler is not None, "the kernel tests need g++"
+    build = tmp_path_factory.mktemp("matmul")
+
+    def compile_one(source: Path) -> str:
+        target = build / f"{source.stem}.o"
+        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{ENGINE}", "-c", str(source), "-o", str(target)]
+        subprocess.run(command, check=True)
+        return str(target)
+
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(compile_one, [*SOURCES, HERE / "run_matmul.cpp"]))
+    program = build / "run_matmul"
+    subprocess.run([compiler, *FLAGS, *objects, "-o", str(program)], check=True)
+
+    def run(kernel, shape, *, cores=2, breaks=0, field="", value=0, seed=None, check="full") -> Outcome:
+        environment = {"TWIN_CHECK": check, **({} if seed is None else {"TWIN_SEED": str(seed)})}
+        command = [str(program), kernel, *map(str, shape), str(cores), str(breaks), field, str(value)]
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+        return Outcome(result.returncode, result.stdout + result.stderr)
+
+    return run
+
+
+# Around the 16-element grid, blocks of 32 rows, and panels of 256 in k.
+SHAPES = [(1, 1, 1), (33, 17, 15), (100, 40, 64), (31, 130, 300), (64, 300, 257)]
+KERNELS = ["float", "float-ta", "float-tb", "half", "half-ta", "half-tb", "bfloat16-tatb", "tiled", "tiled-half"]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_products_agree_with_double(run_matmul, kernel, shape):
+    outcome = run_matmul(kernel, shape)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("cores", [1, 3, 20])
+@pytest.mark.parametrize("kernel", ["ahead", "local"])
+def test_every_order_and_core_count(run_matmul, kernel, cores, seed):
+    outcome = run_matmul(kernel, (250, 40, 48), cores=cores, seed=seed)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_broken_use_is_stopped(run_matmul, name):
+    number, rule = BREAKS[name]
+    outcome = run_matmul("ahead", (200, 40, 48), cores=1, breaks=number)
+    assert outcome.code == 1, outcome.text
+    assert f"[{rule}]" in outcome.text
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_wrong_tiling_field(run_matmul, field):
+    value, rule = FIELDS[field]
+    outcome = run_matmul("float", (100, 40, 48), field=field, value=value)
+    assert outcome.code == 1, outcome.text
+    assert f"[{rule}]" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("kernel", "breaks", "rule"), [("two-open", 0, "E-32"), ("no-task-type", 0, "E-32"), ("local", 20, "E-16")]
+)
+def test_broken_kernel_is_stopped(run_matmul, kernel, breaks, rule):
+    outcome = run_matmul(kernel, (40, 40, 48), cores=1, breaks=breaks)
+    assert outcome.code == 1, outcome.text
+    assert f"[{rule}]" in outcome.text
+
+
+def test_fast_checks_give_the_same_result(run_matmul):
+    outcome = run_matmul("ahead", (250, 40, 48), check="fast")
+    assert (outcome.code, outcome.text) == (0, "ok\n")
