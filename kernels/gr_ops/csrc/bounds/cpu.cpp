@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bounds/checks.h"
+#include "common/operators.h"
 #include "common/override.h"
 #include "common/parallel.h"
 
@@ -173,17 +174,9 @@ void bounds_check_indices(const at::Tensor& rows_per_table, const at::Tensor& in
   }
 }
 
-template <typename Library>
-void register_cpu(Library& m) {
-  m.impl("bounds_check_indices", &bounds_check_indices);
-}
-
 }  // namespace
 
-TORCH_LIBRARY_IMPL(mxrec, CPU, m) { register_cpu(m); }
-TORCH_LIBRARY_IMPL(fbgemm, CPU, m) {
-  FbgemmRegistrar registrar(m);
-  register_cpu(registrar);
-}
+TORCH_LIBRARY_IMPL(mxrec, CPU, m) { m.impl(kBoundsOp, &bounds_check_indices); }
+TORCH_LIBRARY_IMPL(fbgemm, CPU, m) { FbgemmRegistrar(m).impl(kBoundsOp, forward_to_mxrec()); }
 
 }  // namespace gr_ops::cpu

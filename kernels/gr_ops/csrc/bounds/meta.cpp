@@ -12,7 +12,7 @@ namespace {
 void bounds_check_indices(const at::Tensor& /*rows_per_table*/, const at::Tensor& /*indices*/,
                           const at::Tensor& /*offsets*/, int64_t /*mode*/, const at::Tensor& /*warning*/,
                           const std::optional<at::Tensor>& /*weights*/,
-                          const std::optional<at::Tensor>& /*batch_offsets*/, const c10::SymInt& /*max_batch*/,
+                          const std::optional<at::Tensor>& /*batch_offsets*/, c10::SymInt /*max_batch*/,
                           const std::optional<at::Tensor>& /*b_t_map*/, int64_t /*info_bits*/, int64_t /*info_mask*/,
                           int64_t /*version*/) {}
 

@@ -107,22 +107,21 @@ at::Tensor backward(const at::Tensor& permute, const at::Tensor& lengths, const 
   return Backward::apply(permute, lengths, grad, std::move(total));
 }
 
-template <typename Library>
-void register_autograd(Library& m) {
-  m.impl("permute_2D_sparse_data", &permute_2d);
-  m.impl("permute_1D_sparse_data", &permute_1d);
-}
-
 }  // namespace
 
-TORCH_LIBRARY_IMPL(fbgemm, AutogradPrivateUse1, m) { register_autograd(m); }
+TORCH_LIBRARY_IMPL(mxrec, Autograd, m) {
+  m.impl("permute_2D_sparse_data", &permute_2d);
+  m.impl("permute_1D_sparse_data", &permute_1d);
+  m.impl("permute_sparse_data_backward", &backward);
+}
+TORCH_LIBRARY_IMPL(fbgemm, AutogradPrivateUse1, m) {
+  m.impl("permute_2D_sparse_data", forward_to_mxrec());
+  m.impl("permute_1D_sparse_data", forward_to_mxrec());
+}
 TORCH_LIBRARY_IMPL(fbgemm, AutogradCPU, m) {
   FbgemmRegistrar registrar(m);
-  register_autograd(registrar);
-}
-TORCH_LIBRARY_IMPL(mxrec, Autograd, m) {
-  register_autograd(m);
-  m.impl("permute_sparse_data_backward", &backward);
+  registrar.impl("permute_2D_sparse_data", forward_to_mxrec());
+  registrar.impl("permute_1D_sparse_data", forward_to_mxrec());
 }
 
 }  // namespace gr_ops

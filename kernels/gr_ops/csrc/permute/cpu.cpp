@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "common/operators.h"
 #include "common/override.h"
 #include "common/parallel.h"
 #include "common/wide.h"
@@ -166,21 +167,17 @@ at::Tensor permute_sparse_data_backward(const at::Tensor& permute, const at::Ten
   return result;
 }
 
-template <typename Library>
-void register_cpu(Library& m) {
-  m.impl("permute_2D_sparse_data", &permute_2D_sparse_data);
-  m.impl("permute_1D_sparse_data", &permute_1D_sparse_data);
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mxrec, CPU, m) {
-  register_cpu(m);
+  m.impl("permute_2D_sparse_data", &permute_2D_sparse_data);
+  m.impl("permute_1D_sparse_data", &permute_1D_sparse_data);
   m.impl("permute_sparse_data_backward", &permute_sparse_data_backward);
 }
 TORCH_LIBRARY_IMPL(fbgemm, CPU, m) {
   FbgemmRegistrar registrar(m);
-  register_cpu(registrar);
+  registrar.impl("permute_2D_sparse_data", forward_to_mxrec());
+  registrar.impl("permute_1D_sparse_data", forward_to_mxrec());
 }
 
 }  // namespace gr_ops::cpu

@@ -81,6 +81,18 @@ void sum_by_index(const at::Tensor& grad, const at::Tensor& index, Wide<T>* sums
   }
 }
 
+// Sums of 16-bit types are rounded once, at the end. target is zero.
+template <typename T>
+void gradient(const at::Tensor& grad, const at::Tensor& index, T* target, int64_t length) {
+  if constexpr (kHalfWidth<T>) {
+    std::vector<float> sums(length);
+    sum_by_index<T>(grad, index, sums.data(), length);
+    for (int64_t j = 0; j < length; ++j) target[j] = static_cast<T>(sums[j]);
+  } else {
+    sum_by_index<T>(grad, index, target, length);
+  }
+}
+
 // [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
 std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, const at::Tensor& x,
                                                         const at::Tensor& index) {
@@ -91,15 +103,7 @@ std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, 
   const at::Tensor source = grad.contiguous();
   at::Tensor grad_x = at::zeros(x.sizes(), x.options());
   AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), op, [&] {
-    auto* target = grad_x.mutable_data_ptr<scalar_t>();
-    const int64_t length = x.size(0);
-    if constexpr (kHalfWidth<scalar_t>) {
-      std::vector<float> sums(length);
-      sum_by_index<scalar_t>(source, entries, sums.data(), length);
-      for (int64_t j = 0; j < length; ++j) target[j] = static_cast<scalar_t>(sums[j]);
-    } else {
-      sum_by_index<scalar_t>(source, entries, target, length);
-    }
+    gradient(source, entries, grad_x.mutable_data_ptr<scalar_t>(), x.size(0));
   });
   return {grad_x, at::zeros(index.sizes(), index.options())};
 }
