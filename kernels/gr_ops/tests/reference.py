@@ -42,16 +42,21 @@ def unpad(dense: Array, offsets: Sequence[Array], total: int) -> Array:
     return values
 
 
+def block_starts(lengths: Array) -> Array:
+    """Where the block of each feature starts, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths.sum(axis=tuple(range(1, lengths.ndim)), dtype=np.int64))])
+
+
 def permute_rows(permute: Sequence[int], lengths: Array, rows: Array) -> Array:
     """The blocks of `rows` in the order of permute (3.3); lengths [T] or [T, B]."""
-    starts = np.concatenate([[0], np.cumsum(lengths.reshape(len(lengths), -1).sum(axis=1, dtype=np.int64))])
+    starts = block_starts(lengths)
     blocks = [rows[starts[p] : starts[p + 1]] for p in permute]
     return np.concatenate([rows[:0], *blocks])
 
 
 def permute_rows_grad(permute: Sequence[int], lengths: Array, grad: Array) -> Array:
     """The sum over all copies of each row, in ascending position of permute (3.4)."""
-    starts = np.concatenate([[0], np.cumsum(lengths.reshape(len(lengths), -1).sum(axis=1, dtype=np.int64))])
+    starts = block_starts(lengths)
     result = np.zeros((starts[-1], *grad.shape[1:]), grad.dtype)
     at = 0
     for p in permute:

@@ -142,7 +142,7 @@ def test_any_structure_on_the_cpu(data: st.DataObject) -> None:
     lengths = np.array(data.draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)), np.int64).reshape(shape)
     permute = data.draw(st.lists(st.integers(0, max(features - 1, 0)), max_size=8 if features else 0))
     inner = data.draw(st.integers(1, 3))
-    values = torch.arange(float(int(lengths.sum()) * inner)).view(-1, inner).requires_grad_()
+    values = torch.arange(float(int(lengths.sum()) * inner)).view(int(lengths.sum()), inner).requires_grad_()
     got = torch.ops.mxrec.permute_2D_sparse_data(
         torch.tensor(permute, dtype=torch.int32), torch.from_numpy(lengths), values
     )

@@ -43,9 +43,9 @@ struct Permute : torch::autograd::Function<Permute> {
                                const Variable& values, const std::optional<at::Tensor>& weights,
                                std::optional<c10::SymInt> sum, PermuteCall call) {
     at::AutoDispatchBelowADInplaceOrView below;
+    auto [out_lengths, out_values, out_weights] = call(permute, lengths, values, weights, std::move(sum));
     ctx->save_for_backward({permute, lengths});
     ctx->saved_data["rows"] = values.sym_size(0);
-    auto [out_lengths, out_values, out_weights] = call(permute, lengths, values, weights, std::move(sum));
     variable_list results{std::move(out_lengths), std::move(out_values)};
     if (out_weights) results.push_back(*std::move(out_weights));
     ctx->mark_non_differentiable({results[0]});
@@ -89,9 +89,10 @@ struct Backward : torch::autograd::Function<Backward> {
   static Variable forward(AutogradContext* ctx, const Variable& permute, const Variable& lengths, const Variable& grad,
                           c10::SymInt total) {
     at::AutoDispatchBelowADInplaceOrView below;
+    at::Tensor result = call_backward(permute, lengths, grad, std::move(total));
     ctx->save_for_backward({permute, lengths});
     ctx->saved_data["rows"] = grad.sym_size(0);
-    return call_backward(permute, lengths, grad, std::move(total));
+    return result;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
