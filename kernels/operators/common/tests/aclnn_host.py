@@ -137,7 +137,7 @@ class _Staged:
             values = (ctypes.c_void_p * len(members))(*members)
             handle = self.host.base.aclCreateTensorList(values, ctypes.c_uint64(len(members)))
             return self._handle("aclDestroyTensorList", handle)
-        if isinstance(argument, ctypes.c_double):
+        if isinstance(argument, (ctypes.c_double, ctypes.c_bool)):
             return argument
         if isinstance(argument, int):
             return ctypes.c_int64(argument)

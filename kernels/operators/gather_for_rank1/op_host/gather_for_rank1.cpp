@@ -11,8 +11,8 @@ constexpr std::size_t X = 0;
 constexpr std::size_t INDEX = 1;
 constexpr int64_t UB_BLOCK = 32;
 constexpr int64_t MAX_TABLE_BYTES = 96 * 1024;
-constexpr uint32_t RESIDENT_TILE = 2048;
-constexpr uint32_t DISTANT_TILE = 1024;
+constexpr uint32_t RESIDENT_TILE = 2048;       // of 2- and 4-byte elements
+constexpr uint32_t SHORT_TILE = 1024;          // the others need more room for each
 constexpr int64_t MIN_CORE_ELEMENTS = 1024;
 constexpr int64_t SHARE_ALIGNMENT = 256;       // elements, so that every share starts on a 512-byte border of y
 constexpr uint64_t DISTANT = 10;               // added to the key
@@ -46,7 +46,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
     const int64_t cores = std::max<int64_t>(1, platform.GetCoreNumAiv());
     int64_t wanted = std::clamp<int64_t>(CeilDiv(tiling->count, MIN_CORE_ELEMENTS), 1, cores);
     const bool resident = bytes <= MAX_TABLE_BYTES && bytes * wanted <= tiling->count * UB_BLOCK + UB_BLOCK;
-    tiling->tileElements = resident ? RESIDENT_TILE : DISTANT_TILE;
+    tiling->tileElements = resident && width < 8 ? RESIDENT_TILE : SHORT_TILE;
     tiling->tableBytes = static_cast<uint32_t>(resident ? (CeilDiv(bytes, UB_BLOCK) + 3) * UB_BLOCK : 0);
     tiling->countPerCore = CeilDiv(CeilDiv(tiling->count, wanted), SHARE_ALIGNMENT) * SHARE_ALIGNMENT;
 
