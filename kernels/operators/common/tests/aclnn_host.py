@@ -152,10 +152,14 @@ class _Staged:
         array, code = (argument.array, argument.code) if isinstance(argument, Bits) else (argument, None)
         code = DATA_TYPES[array.dtype.name] if code is None else code
         low, high = _bounds(array)
-        device = self.allocate(high - low)
-        if high > low:
-            self._copy(device, ctypes.c_void_p(low), high - low, 1)
-        self.arrays.append((array, device, low))
+        same = [d for a, d, start in self.arrays if a is array and high > low]
+        if same:  # given twice: updated in place
+            device = same[0]
+        else:
+            device = self.allocate(high - low)
+            if high > low:
+                self._copy(device, ctypes.c_void_p(low), high - low, 1)
+            self.arrays.append((array, device, low))
         item = array.itemsize
         offset = (array.ctypes.data - low) // item if array.size else 0
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)
