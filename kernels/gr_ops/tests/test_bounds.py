@@ -264,3 +264,43 @@ def test_bad_arguments(case: str) -> None:
     action, message = BAD[case]
     with pytest.raises(RuntimeError, match=re.escape(message)):
         action()
+
+
+INDICES = "indices[1] of table 0, batch 0 is out of range; expected 0 <= index < 5 or -1, got 5"
+
+
+@pytest.mark.parametrize("mode", [FATAL, V2_FATAL])
+def test_fatal_on_the_device_raises_at_once_on_request(ops, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXREC_CHECK", "1")
+    for indices, offsets, _, _, count in GOLDEN:
+        c = Call([5, 3], indices, offsets, device="npu:0")
+        if count:
+            with pytest.raises(RuntimeError, match="bounds_check_indices: .*reported by the device"):
+                c.run(mode, ops=ops)
+        else:
+            c.run(mode, ops=ops)
+        assert (c.indices.tolist(), c.offsets.tolist(), c.warning.item()) == (indices, offsets, 10)
+    with pytest.raises(RuntimeError, match=re.escape(INDICES)):
+        Call([5, 3], [0, 5, 2, 3, 2], [0, 2, 3, 4, 5], device="npu:0").run(mode, ops=ops)
+    with pytest.raises(RuntimeError, match=re.escape("expected offsets[0] == 0, got 1")):
+        Call([5, 3], [0, 1, 2, 0, 2], [1, 2, 3, 4, 5], device="npu:0").run(mode, ops=ops)
+
+
+def test_fatal_on_the_device_raises_when_its_report_has_arrived() -> None:
+    good, bad = [0, 1, 2, 0, 2], [0, 5, 2, 3, 2]
+    Call([5, 3], bad, [0, 2, 3, 4, 5], device="npu:0").run(FATAL)  # returns before the device has looked
+    with pytest.raises(RuntimeError, match=re.escape(INDICES)):
+        torch.ops.mxrec.raise_bounds_violations()
+    torch.ops.mxrec.raise_bounds_violations()  # raised once
+    Call([5, 3], bad, [0, 2, 3, 4, 5], device="npu:0").run(FATAL)
+    torch.npu.synchronize()
+    with pytest.raises(RuntimeError, match=re.escape(INDICES)):
+        Call([5, 3], good, [0, 2, 3, 4, 5], device="npu:0").run(IGNORE)
+    Call([5, 3], good, [0, 2, 3, 4, 5], device="npu:0").run(FATAL)
+    torch.ops.mxrec.raise_bounds_violations()
+
+
+def test_vbe_on_every_device(device: str) -> None:
+    bags = torch.tensor([0, 3, 4], dtype=torch.int32).to(device)
+    c = Call([5, 3], [0, 5, 2, 4, 2], [0, 2, 3, 3, 5], device=device)
+    assert c.run(WARNING, None, bags, 3) == ([0, 0, 2, 0, 2], [0, 2, 3, 3, 5], 2)
