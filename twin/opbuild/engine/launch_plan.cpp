@@ -48,7 +48,9 @@ public:
             data = Own(bytes);
             view.output ? scatters_.push_back({&view, data}) : view.Gather(data);
         }
-        if (view.output && !Fast()) {
+        // An output in the place of an input keeps its contents: the operator updates it in place.
+        const bool inPlace = view.output && MakeWritable(data, bytes);
+        if (view.output && !inPlace && !Fast()) {
             std::memset(data, kPoison, bytes);
         }
         extents.push_back({data, bytes, view.name.c_str(), view.output});
@@ -87,6 +89,19 @@ public:
     std::vector<GmExtent> extents;
 
 private:
+    // True if an input lies exactly there; it may be written then.
+    bool MakeWritable(const unsigned char *data, std::size_t bytes)
+    {
+        bool found = false;
+        for (auto &extent : extents) {
+            if (bytes != 0 && extent.start == data && extent.bytes == bytes && !extent.writable) {
+                extent.writable = true;
+                found = true;
+            }
+        }
+        return found;
+    }
+
     std::deque<Block> blocks_;
     std::vector<std::pair<const View *, const unsigned char *>> scatters_;
 };
