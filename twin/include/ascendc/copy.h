@@ -245,9 +245,15 @@ void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const DataCo
     const uint64_t to = bytes + static_cast<uint64_t>(p.dstStride) * twin::kUbBlock;
     for (uint64_t i = 0; bytes != 0 && i < p.blockCount; ++i) {
         const uint8_t *data = core.UbRead(src.Range(), i * from, bytes);
-        const bool defined = core.Defined(src.Range(), i * from, bytes);
         std::memmove(core.UbWrite(dst.Range(), i * to, bytes), data, bytes);
-        defined ? core.Define(dst.Range(), i * to, bytes) : core.Undefine(dst.Range(), i * to, bytes);
+        if (core.Defined(src.Range(), i * from, bytes)) {
+            core.Define(dst.Range(), i * to, bytes);
+            continue;
+        }
+        for (uint64_t b = 0; b < bytes; b += sizeof(T)) {
+            core.Defined(src.Range(), i * from + b, sizeof(T)) ? core.Define(dst.Range(), i * to + b, sizeof(T))
+                                                               : core.Undefine(dst.Range(), i * to + b, sizeof(T));
+        }
     }
 }
 

@@ -13,7 +13,8 @@ void GmHistory::Add(const GmAccess &access)
         const bool sameKind = last.write == access.write && last.pipe == access.pipe &&
                               (access.pipe != PIPE_M || last.epoch == access.epoch) &&
                               std::memcmp(&last.known, &access.known, sizeof(Clock)) == 0;
-        if (sameKind && last.end == access.start) {
+        // A transfer that is waited for must not be joined with the next one, which is not.
+        if (sameKind && last.end == access.start && (access.pipe == PIPE_S || last.epoch == access.epoch)) {
             last.end = access.end;
             last.epoch = access.epoch;
             return;

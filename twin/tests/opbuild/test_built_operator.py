@@ -96,6 +96,13 @@ def test_a_trap_reaches_synchronise_with_its_text(call):
         call(np.ones((2, 8), np.float32), np.ones(3, np.float32), ctypes.c_double(1), np.ones((2, 8), np.float32))
 
 
+def test_an_output_in_the_place_of_an_input(call):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    expected = x * 2
+    call(x, None, ctypes.c_double(2.0), x)
+    np.testing.assert_array_equal(x, expected)
+
+
 def test_vendor_tree(vendor):
     assert (vendor / "version.info").read_text() == "custom_opp_compiler_version=twin-8.3.RC1\n"
     assert (
