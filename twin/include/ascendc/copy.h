@@ -1,5 +1,6 @@
 // DataCopy and DataCopyPad (A.8).
 #pragma once
+#include "ascendc/atomic.h"
 #include "ascendc/tensor.h"
 
 namespace AscendC {
@@ -114,7 +115,11 @@ void CopyOut(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const Bursts
         const uint64_t at = i * bursts.ubPitch;
         const uint8_t *data = core.UbRead(src.Range(), at, bursts.bytes);
         core.RequireDefined(src.Range(), at, bursts.bytes);
-        std::memcpy(core.GmWrite(to + i * bursts.gmPitch, bursts.bytes), data, bursts.bytes);
+        if (core.Atomic() == twin::AtomicMode::None) {
+            std::memcpy(core.GmWrite(to + i * bursts.gmPitch, bursts.bytes), data, bursts.bytes);
+        } else {
+            Accumulate<T>(to + i * bursts.gmPitch, data, bursts.bytes);
+        }
     }
 }
 

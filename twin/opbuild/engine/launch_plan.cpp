@@ -12,7 +12,6 @@ namespace twin {
 namespace {
 
 constexpr std::size_t kGmAlignment = 512;
-constexpr unsigned char kPoison = 0xA5;
 
 struct Free {
     void operator()(void *p) const { std::free(p); }
@@ -53,7 +52,7 @@ public:
         if (view.output && !inPlace && !Fast()) {
             std::memset(data, kPoison, bytes);
         }
-        extents.push_back({data, bytes, view.name.c_str(), view.output});
+        extents.push_back({data, bytes, view.name.c_str(), view.output, view.output && !Fast()});
         return data;
     }
 
@@ -123,7 +122,7 @@ int32_t Execute(const LaunchPlan &plan, void *workspace, uint64_t workspaceBytes
     }
     void *tiling = memory.Bytes(plan.tiling, "tiling data");
     if (workspaceBytes != 0) {
-        memory.extents.push_back({workspace, workspaceBytes, "workspace", true});
+        memory.extents.push_back({workspace, workspaceBytes, "workspace", true, !Fast()});
         if (!Fast() && workspaceBytes > kSystemWorkspaceBytes) {
             std::memset(static_cast<unsigned char *>(workspace) + kSystemWorkspaceBytes, kPoison,
                         workspaceBytes - kSystemWorkspaceBytes);
