@@ -22,9 +22,9 @@ LINTED = ("grstack", "tasks.py", "tests", "gr_model", "smoke_tests", "kernels", 
 ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process.
 IN_IMAGE = (
-    "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl",
-    "kernels/packaging/tests", "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests",
-    "gr_model/tests", "smoke_tests/tests",
+    "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
+    "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "kernels/packaging/tests", "kernels/operators",
+    "kernels/gr_ops/tests", "recipes/torchrec/tests", "gr_model/tests", "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",

@@ -1,8 +1,10 @@
+import importlib
+import sys
+
 import numpy as np
 import torch
 
-from gr_model.jagged import load_operators
-from smoke_tests.checks import operators
+from smoke_tests.checks import jagged_cases, model_cases, operators
 
 
 def test_missing_packages_are_named(tmp_path):
@@ -19,7 +21,7 @@ def test_missing_packages_are_named(tmp_path):
 
 def test_reference_by_hand():
     values = np.array([[1.0], [2.0], [3.0], [4.0]])
-    padded, back = operators.reference(values, np.array([0, 3, 3, 4]), 2, pad=7)
+    padded, back = jagged_cases.reference(values, np.array([0, 3, 3, 4]), 2, pad=7)
     assert padded[..., 0].tolist() == [[1, 2], [7, 7], [4, 7]]
     assert back[:, 0].tolist() == [1, 2, 0, 4]  # the third value was cut off
 
@@ -34,9 +36,10 @@ REFUSED = {
 
 def test_comparisons_hold_for_stock_fbgemm():
     """The same cases on the CPU: the reference agrees with an implementation that is not ours."""
-    load_operators(torch.device("cpu"))
+    assert "gr_ops" not in sys.modules, "gr_ops replaces fbgemm's kernels"
+    importlib.import_module("fbgemm_gpu")
     checked = 0
-    for what, compute, expected in operators.comparisons(torch.device("cpu")):
+    for what, compute, expected, _ in jagged_cases.comparisons(torch.device("cpu")):
         try:
             actual = compute().numpy()
         except RuntimeError as error:
@@ -45,3 +48,15 @@ def test_comparisons_hold_for_stock_fbgemm():
         np.testing.assert_array_equal(actual, expected, err_msg=what, strict=True)
         checked += 1
     assert checked >= 27 - len(REFUSED)
+
+
+def test_attention_reference_equals_pytorch():
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.normal(size=(5, 2, 3)) for _ in range(3))
+    expected = torch.zeros(5, 2, 3, dtype=torch.float64)
+    for start, end in ((0, 3), (3, 5)):
+        for head in range(2):
+            a, b, c = (torch.from_numpy(x)[start:end, head] for x in (q, k, v))
+            expected[start:end, head] = (torch.nn.functional.silu(a @ b.T) * 0.5).tril() @ c
+    actual = model_cases.attention(q, k, v, np.array([0, 3, 5]), 0.5)
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5, atol=1e-6)
