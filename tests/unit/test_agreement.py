@@ -8,7 +8,7 @@ from pathlib import Path
 from invoke.collection import Collection
 
 import tasks
-from grstack import spec
+from grstack import spec, suites
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = spec.load(ROOT / "versions.yaml")
@@ -39,3 +39,11 @@ def sources() -> list[Path]:
     folders = ("grstack", "gr_model", "smoke_tests", "kernels", "recipes", "twin", "docs", "docker", "benchmarks")
     beside = [ROOT / name for name in ("README.md", "Makefile", "versions.yaml", "bootstrap.sh")]
     return beside + [path for folder in folders for kind in kinds for path in (ROOT / folder).rglob(kind)]
+
+
+def test_every_test_file_belongs_to_a_suite() -> None:
+    folders = [ROOT / path for path in (*suites.ON_HOST, *suites.IN_IMAGE, *suites.WITH_ENGINE)]
+    places = ("tests", "twin", "kernels", "recipes", "gr_model", "smoke_tests")
+    files = [file for place in places for file in (ROOT / place).rglob("test_*.py")]
+    assert len(files) > 50
+    assert [str(f.relative_to(ROOT)) for f in files if not any(folder in f.parents for folder in folders)] == []
