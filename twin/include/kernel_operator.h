@@ -2,6 +2,7 @@
 #pragma once
 #include "ascendc/atomic.h"
 #include "ascendc/copy.h"
+#include "ascendc/gather.h"
 #include "ascendc/list.h"
 #include "ascendc/pipe.h"
 #include "ascendc/select.h"

@@ -137,9 +137,11 @@ class _Staged:
             values = (ctypes.c_void_p * len(members))(*members)
             handle = self.host.base.aclCreateTensorList(values, ctypes.c_uint64(len(members)))
             return self._handle("aclDestroyTensorList", handle)
-        if isinstance(argument, (str, float)):
-            return ctypes.c_char_p(argument.encode()) if isinstance(argument, str) else ctypes.c_double(argument)
-        if isinstance(argument, ctypes.c_double):
+        if isinstance(argument, str):
+            return ctypes.c_char_p(argument.encode())
+        if isinstance(argument, float):
+            return ctypes.c_double(argument)
+        if isinstance(argument, (ctypes.c_double, ctypes.c_bool)):
             return argument
         if isinstance(argument, int):
             return ctypes.c_int64(argument)
