@@ -33,7 +33,7 @@ struct Case {
 
 const std::map<std::string, Case> kCases = {
     CORRECT(AddOneQueued), CORRECT(AddOneFlags), CORRECT(AddOneScalar), CORRECT(AddNeighboursToken),
-    CORRECT(AddOneAtomically), CORRECT(AddOneInChains), CORRECT(AddOneThroughCopy), CORRECT(AddOneBehindLoadAhead),
+    CORRECT(AddOneAtomically), CORRECT(AddTokensByFlags), CORRECT(AddOneInChains), CORRECT(AddOneThroughCopy), CORRECT(AddOneBehindLoadAhead),
     BROKEN(MisalignedUb), BROKEN(TailLostByDataCopy), BROKEN(TooMuchUb), BROKEN(TooManyBuffers), BROKEN(TooManyLive),
     BROKEN(AllocWithoutFree), BROKEN(EnQueBeyondDepth), BROKEN(DeQueEmpty), BROKEN(FreeTwice), BROKEN(FreeInOtherQueue),
     BROKEN(EventIdOutOfRange), BROKEN(EventNotReleased), BROKEN(VectorBeforeLoad), BROKEN(StoreBeforeVector),
@@ -48,7 +48,8 @@ const std::map<std::string, Case> kCases = {
     BROKEN(AtomicOverPlainStore), BROKEN(AtomicOntoNothing), BROKEN(AtomicOfOtherType), BROKEN(AtomicOfTwoKinds),
     BROKEN(AtomicModeLeftOn), BROKEN(StrideZero), BROKEN(LanesMisaligned), BROKEN(RepeatReadsResult),
     BROKEN(BlocksShifted), BROKEN(CastModeUnknown), BROKEN(CompareOfPart), BROKEN(SelectOverBuffers),
-    BROKEN(OutputQueueLoaded), BROKEN(EnQueOfBuffer),
+    BROKEN(FlagNotWaitedFor), BROKEN(FlagOfOtherPipe), BROKEN(FlagOfSyncAll), BROKEN(FlagOfSome),
+    BROKEN(FlagSetTooOften), BROKEN(OutputQueueLoaded), BROKEN(EnQueOfBuffer),
     BROKEN(DivisionByZero), BROKEN(LargeLocalArray), BROKEN(PollingForEver), BROKEN(LoopWithoutCall),
 };
 
