@@ -414,10 +414,9 @@ SPLITS = [
         "then no call, at ",
         (
             WRITER,
-            "        kind_ = NOTHING;\n    }\n\n    __aicore__ inline void Copy",
-            "        kind_ = NOTHING;\n        volatile bool ready = false;\n"
-            "        while (!ready) {\n        }\n    }\n\n"
-            "    __aicore__ inline void Copy",
+            "        MakeFill(fillBytes, fillPattern);\n",
+            "        MakeFill(fillBytes, fillPattern);\n        volatile bool ready = false;\n"
+            "        while (!ready) {\n        }\n",
         ),
     ),
     mutant(
