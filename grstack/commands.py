@@ -54,12 +54,12 @@ def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
     from grstack.engines.find import answers
 
     if s.choices.engine == "none" or answers():
-        plan = s.plan
+        plan = s.plan_to_show(with_engine=True)
         return plan, {
             step.name: "there" if step.kind is not Kind.WHEELS and s.engine.is_built(plan, step) else "to do"
             for step in plan.steps
         }
-    plan = s.plan_without_engine()
+    plan = s.plan_to_show(with_engine=False)
     return plan, dict.fromkeys((step.name for step in plan.steps), "to do (no engine answers)")
 
 

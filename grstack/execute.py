@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import filelock
 from rich.console import Console
@@ -14,12 +15,11 @@ from rich.console import Console
 from grstack.engines import Engine, Inputs
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import Busy, DiskFull, Interrupted
-from grstack.files import disk_full
+from grstack.files import disk_full, free_bytes
+from grstack.needs import DISK_LEFT, DISK_NEEDED, GIB
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.report import BuildReport, result_of
-
-NEEDED_BYTES = 20 << 30  # an npu image with the CUDA build of torch takes 6 GB, three times that while it is built
 
 
 def execute(
@@ -41,6 +41,8 @@ def execute(
             ) from error
         except OSError as error:
             raise disk_full(error, paths.build) or error from None
+        else:
+            report.result = engine.describe(plan)
         finally:
             report.seconds = round(time.monotonic() - started, 2)
             with contextlib.suppress(OSError, DiskFull):  # on a full disk the first error is the one to show
@@ -83,7 +85,7 @@ def _run(
         if step.name in to_do:
             console.print(f"[bold]{number}/{len(steps)} {step.name}[/bold] {step.summary}", highlight=False)
             try:
-                check_disk(paths)
+                check_disk((paths.build, paths.cache, *engine.places()))
                 if step.kind is Kind.WHEELS:
                     inputs, status = fetch(), "verified"
                     report.wheels = sorted(inputs.wheels_all)
@@ -101,15 +103,17 @@ def _run(
         report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
 
 
-def check_disk(paths: Paths) -> None:
-    paths.build.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(paths.build).free
-    if free < NEEDED_BYTES // 4:
-        raise DiskFull(
-            f"{free / 2**30:.1f} GiB free, a build needs {NEEDED_BYTES / 2**30:.0f} GiB",
-            where=str(paths.build),
-            next_command="inv clean, or docker system prune",
-        )
+def check_disk(places: Sequence[Path]) -> None:
+    """Refuses to start a step where the checkout, the cache or the engine's store has next to no room."""
+    for place in places:
+        free = free_bytes(place)
+        if free < DISK_LEFT:
+            raise DiskFull(
+                f"{free / GIB:.1f} GiB free, a step needs {DISK_LEFT / GIB:.0f} GiB and a first build "
+                f"{DISK_NEEDED / GIB:.0f} GiB",
+                where=str(place),
+                next_command="inv clean, or docker system prune",
+            )
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class BuildReport:
     engine: str
     seconds: float = 0.0
     steps: list[StepResult] = field(default_factory=list)
+    result: dict[str, str] = field(default_factory=dict)  # image id, base digest, hash of the base's package list
     wheels: list[str] = field(default_factory=list)  # file names as locked; empty where none was needed
 
     @property
@@ -63,6 +64,8 @@ class BuildReport:
         for step in self.steps:
             table.add_row(step.name, step.status, f"{step.seconds:.1f} s", step.key[:12], step.result)
         console.print(table)
+        for name, value in self.result.items():
+            console.print(f"  {name}: {value}", highlight=False)
         packages = [(n, h) for s in self.steps for n, h in s.files.items() if n.endswith((".run", ".whl"))]
         for name, digest in packages:
             console.print(f"  {digest[:16]}  {name}", highlight=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -17,9 +20,12 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from grstack.errors import StepError
+from grstack.errors import DiskFull, StepError
+from grstack.network import Settings
 
 TAIL = 40
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class CommandFailed(StepError):
@@ -34,9 +40,13 @@ class CommandFailed(StepError):
 
 
 class Runner:
-    def __init__(self, console: Console) -> None:
+    """`settings` keep credentials off the terminal, and the hosts of this machine's network out of the logs."""
+
+    def __init__(self, console: Console, settings: Settings | None = None) -> None:
         self.console = console
         self._captured: set[subprocess.Popen[str]] = set()
+        self.settings = settings or Settings()
+        self._private: dict[str, str] = {}
 
     def capture(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float = 60) -> str:
         """Runs a short command quietly and returns its output. Several threads may do so at once."""
@@ -72,6 +82,15 @@ class Runner:
         for process in tuple(self._captured):
             _end(process)
 
+    def keep_private(self, name: str, hosts: Iterable[str]) -> None:
+        """More hosts that no log may hold; `name` stands there in their place."""
+        self._private |= {host: f"<{name}>" for host in hosts if host}
+
+    def _conceal(self, text: str) -> str:
+        for host, name in self._private.items():
+            text = text.replace(host, name)
+        return self.settings.conceal(text)
+
     def stream(
         self,
         argv: Sequence[str],
@@ -82,12 +101,13 @@ class Runner:
         show: bool = False,
     ) -> None:
         """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it."""
-        self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
+        redact, conceal = self.settings.redact, self._conceal
+        self.console.print(Text(redact(f"+ {shlex.join(argv)}"), style="dim"), soft_wrap=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         tail: deque[str] = deque(maxlen=TAIL)
         started = time.monotonic()
         with log.open("a", encoding="utf-8") as sink:
-            sink.write(f"+ {shlex.join(argv)}\n")
+            sink.write(conceal(f"+ {shlex.join(argv)}\n"))
             try:
                 process = subprocess.Popen(
                     list(argv),
@@ -99,6 +119,7 @@ class Runner:
                     text=True,
                     errors="replace",
                     start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )
             except FileNotFoundError as error:
                 raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], log) from error
@@ -106,7 +127,8 @@ class Runner:
             try:
                 with self._progress(show) as live:
                     for line in process.stdout:
-                        sink.write(line)
+                        sink.write(conceal(line))
+                        line = redact(line)
                         tail.append(line.rstrip())
                         if show:
                             self.console.print(Text(line.rstrip()), soft_wrap=True)
@@ -117,8 +139,14 @@ class Runner:
                 _end(process)
                 raise
             sink.write(f"[exit {code}, {time.monotonic() - started:.1f} s]\n")
+        if code and not show and any(_DISK_FULL.search(line) for line in tail):
+            raise DiskFull(
+                f"the disk became full during {redact(shlex.join(argv[:2]))}",
+                where=f"full log: {log}",
+                next_command="inv doctor, or docker system prune",
+            )
         if code:
-            raise CommandFailed(argv, code, tail, log)
+            raise CommandFailed([redact(word) for word in argv], code, tail, log)
 
     def replace(self, argv: Sequence[str]) -> int:
         """Hands the terminal to an interactive command and returns its exit code."""
@@ -129,6 +157,12 @@ class Runner:
         if show or not self.console.is_terminal:
             return nullcontext()
         return Live(Spinner("dots"), console=self.console, transient=True)
+
+
+def _end_with_parent() -> None:
+    """Where this process is killed, its command ends too: it would go on with files that the next run removes."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str] | None:

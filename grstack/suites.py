@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host
+from grstack import host, network
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
@@ -42,7 +42,9 @@ def run_all(*, unit: bool, engine: str) -> int:
         if code:
             failed.append(title)
 
-    host.ensure_commands(HOST_COMMANDS, Runner(console), ROOT / "build/logs/tests.log")
+    settings = network.load()
+    log = ROOT / "build/logs/tests.log"
+    host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
     check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
     check("ruff format", _host(console, [str(BIN / "ruff"), "format", "--check", *_there(LINTED)]))
     check("mypy", _host(console, [str(BIN / "mypy")]))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from grstack import keys
+from grstack.engines.base import Inputs
 from grstack.errors import StepError
 from grstack.files import sha256_of
 from grstack.paths import Paths
-from grstack.plan import Step
+from grstack.plan import Plan, Step
 
 MANIFEST = "manifest.json"
 
@@ -123,3 +126,32 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
         variables["GRSTACK_OPERATOR"] = step.recipe.operator
         variables["GRSTACK_SOCS"] = ",".join(step.recipe.socs)
     return variables
+
+
+def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
+    """The wheel files that a recipe asked for by package name."""
+    assert step.recipe is not None
+    wanted = {name.replace("-", "_").lower() for name in step.recipe.wheels}
+    chosen = {n: p for n, p in inputs.wheels_all.items() if n.split("-")[0].replace(".", "_").lower() in wanted}
+    if len(chosen) < len(wanted):
+        raise StepError(
+            f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
+            next_command="inv lock",
+        )
+    return chosen
+
+
+def manifest(plan: Plan, artefacts: Artefacts, base_packages: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What the image was made from; written into it as /opt/grstack/manifest.json."""
+    return {
+        "target": plan.target,
+        "platform": plan.platform,
+        "emulated": plan.platform == "twin",
+        "python": plan.python,
+        "arch": plan.arch,
+        "key": plan.image.key,
+        "base": {"reference": plan.base, "packages": dict(base_packages or {})},
+        "steps": {step.name: step.key for step in plan.steps},
+        "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
+        "files": {step.name: artefacts.manifest(step) for step in plan.components},
+    }

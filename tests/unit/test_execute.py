@@ -12,6 +12,7 @@ from grstack.engines import Inputs
 from grstack.engines.fake import FakeEngine
 from grstack.errors import DiskFull, Interrupted, StepError
 from grstack.execute import build_lock, execute
+from grstack.needs import DISK_LEFT, GIB
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
 from grstack.report import BuildReport
@@ -141,3 +142,32 @@ def test_a_lost_artefact_is_built_again_where_it_is_asked_for(paths: Paths) -> N
     report = run(paths, engine, until="operators")
     assert engine.history == ["operators/two"]
     assert {s.name: s.status for s in report.steps}["operators/two"] == "built"
+
+
+def test_no_step_is_started_without_room_in_the_checkout_the_cache_or_the_engine(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "engine-store"
+
+    class Engine(FakeEngine):
+        def places(self) -> tuple[Path, ...]:
+            return (store,)
+
+    engine = Engine()
+    for full in (paths.build, paths.cache, store):
+        free = {paths.build: 99 * GIB, paths.cache: 99 * GIB, store: 99 * GIB, full: DISK_LEFT - 1}
+        monkeypatch.setattr("grstack.execute.free_bytes", free.__getitem__)
+        with pytest.raises(DiskFull, match="a first build 15 GiB") as error:
+            run(paths, engine)
+        assert error.value.where == str(full)
+    assert engine.history == []
+    monkeypatch.setattr("grstack.execute.free_bytes", lambda path: DISK_LEFT)
+    run(paths, engine)
+
+
+def test_the_report_names_the_result(paths: Paths) -> None:
+    report = run(paths, FakeEngine())
+    assert report.result == {"image": f"fake/image:{plan_of(paths).image.short_key}"}
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
+    report.show(console)
+    assert "image: fake/image:" in console.export_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from package_index import PackageIndex
@@ -258,6 +259,9 @@ def test_all_locks_and_no_others(traps: PackageIndex, settings: Settings, tmp_pa
         "npu-py3.11-x86_64.json", "npu-py3.11-aarch64.json", "tools.txt", "tools-dev.txt",
     }  # fmt: skip
     assert "scipy==1.0" in (tmp_path / "locks/tools.txt").read_text(encoding="utf-8")
+    host = urlsplit(traps.url).netloc
+    for path in (tmp_path / "locks").iterdir():
+        assert host not in path.read_text(encoding="utf-8"), f"{path.name} names the index of this host"
 
 
 def test_a_lock_refuses_a_file_that_is_not_its_package() -> None:
