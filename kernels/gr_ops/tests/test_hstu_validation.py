@@ -188,8 +188,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "heads of the cache": (lambda: paged(zeros(3, 2, 4, 1, 4)), "kv_cache has wrong heads; expected N=2 and D=4"),
     "values of another dimension": (lambda: paged(v=zeros(6, 2, 5)), "v has another head dimension than kv_cache"),
     "target counts disagree": (
-
-               lambda: ops.hstu_paged(*tokens(), seq_offset=index(OFFSETS), seq_offset_t=index([0, 1, 2]), num_target=index([1, 2])),
+        lambda: paged(seq_offset_t=[0, 1, 2], num_target=[1, 2]),
         "seq_offset_t and num_target disagree in row 1; expected 2, got 1",
     ),
 }  # fmt: skip
