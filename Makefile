@@ -3,7 +3,7 @@ INV := .venv/bin/inv
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help
+.PHONY: help FORCE
 
 help: $(INV)
 	@$(INV) --list
@@ -11,7 +11,9 @@ help: $(INV)
 $(INV): locks/tools-dev.txt bootstrap.sh
 	@sh bootstrap.sh
 
-Makefile: ;
+# Files of this folder are not tasks.
+Makefile bootstrap.sh locks/tools-dev.txt FORCE: ;
 
-%: $(INV)
+# FORCE: a file or folder that happens to have a task's name does not count as its result.
+%: $(INV) FORCE
 	@$(INV) $@ $(ARGS)

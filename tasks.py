@@ -9,6 +9,7 @@ from typing import Any
 
 from invoke import Context, task
 from invoke.exceptions import Exit
+from invoke.main import program
 
 OPTIONS = {
     "target": "what the image is for: npu, cuda, cpu",
@@ -61,17 +62,46 @@ def build_image(
 @task(
     help=_help(
         "platform", "python", "engine",
-        op="one operator (default: all)", into="an opp directory of this host, instead of the image",
+        op="one operator (with --into)", into="an opp directory of this host, instead of the image",
+        soc="with --into: the package of this SoC only (default: all its SoCs)",
+        force="with --into: also over another vendor's operators, and without the checks of compatibility",
     )
 )  # fmt: skip
 def install_ops(
-    c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = ""
-) -> None:
+    c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = "",
+    soc: str = "", force: bool = False,
+) -> None:  # fmt: skip
     """Build the operators' .run packages and install them."""
     from grstack import commands
 
     choices = _choices(platform=platform, python=python, engine=engine)
-    _call(lambda: commands.install_ops(choices, operators=(op,) if op else (), into=into))
+    operators = (op,) if op else ()
+    _call(lambda: commands.install_ops(choices, operators=operators, into=into, soc=soc, force=force))
+
+
+@task(
+    positional=[],
+    help=_help(
+        "platform", "python", "engine",
+        action="list, which OPERATOR, verify, or remove VENDOR",
+        name="the operator or the vendor",
+        into="an opp directory of this host (default: ASCEND_OPP_PATH and ASCEND_CUSTOM_OPP_PATH, else the image)",
+        image="look into the image although the variables are set",
+        force="remove a vendor that brings no uninstaller",
+        json="print what was found as JSON",
+    ),
+)  # fmt: skip
+def opp(
+    c: Context, action: str = "list", name: str = "", platform: str = "", python: str = "", engine: str = "auto",
+    into: str = "", image: bool = False, force: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Which vendor serves which operator, and why: inv opp list | which OPERATOR | verify | remove VENDOR."""
+    from grstack import commands
+
+    choices = _choices(platform=platform, python=python, engine=engine)
+    code = _call(lambda: commands.opp(choices, action, name, into=into, image=image, force=force, as_json=json))
+    if code:
+        raise Exit(code=code)
 
 
 @task(help=_help(*OPTIONS))
@@ -85,24 +115,30 @@ def smoke_test(c: Context, target: str = "npu", platform: str = "", python: str 
 
 @task(help=_help("platform", "engine"))
 def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
-    """Everything: build the image, fetch the data, train and check in the container."""
-    build_image(c, platform=platform, engine=engine)
+    """Everything: fetch the data, build the image, train and check in the container."""
     smoke_test(c, platform=platform, engine=engine)
 
 
-@task(
-    positional=["command"],
-    help=_help(*OPTIONS, command="what to run in the image", shell="an interactive shell instead"),
-)
+@task(positional=["command"], help=_help(*OPTIONS, command="what to run in the image, as one argument"))
 def run(
-    c: Context, command: str = "", target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
-    shell: bool = False,
-) -> None:  # fmt: skip
+    c: Context, command: str, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"
+) -> None:
     """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --data-dir /data"."""
     from grstack import commands
 
     choices = _choices(target=target, platform=platform, python=python, engine=engine)
-    code = _call(lambda: commands.run(choices, command, shell=shell or not command))
+    code = _call(lambda: commands.run(choices, ["bash", "-c", command]))
+    if code:
+        raise Exit(code=code)
+
+
+@task(help=_help(*OPTIONS))
+def shell(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
+    """Open a shell in the image, with the repository, the data and an output folder mounted."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    code = _call(lambda: commands.run(choices, ["bash"], interactive=True))
     if code:
         raise Exit(code=code)
 
@@ -113,6 +149,14 @@ def lock(c: Context, only: str = "", check: bool = False) -> None:
     from grstack import commands
 
     _call(lambda: commands.lock((only,) if only else (), check=check))
+
+
+@task(help={"all": "also the fetched wheels", "dry_run": "only show what would be removed"})
+def clean(c: Context, all: bool = False, dry_run: bool = False) -> None:
+    """Remove what no current plan needs: scratch, old artefacts and images of this user."""
+    from grstack import commands
+
+    _call(lambda: commands.clean(everything=all, dry_run=dry_run))
 
 
 @task(help={"json": "print the findings as JSON"})
@@ -136,8 +180,15 @@ def fetch_data(c: Context, name: str, from_file: str = "") -> None:
 @task(help=_help("engine", unit="only the tests that need neither engine nor image"))
 def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
-    from grstack import checks
+    from grstack import suites
 
-    code = _call(lambda: checks.run_all(unit=unit, engine=engine))
+    code = _call(lambda: suites.run_all(unit=unit, engine=engine))
     if code:
         sys.exit(code)
+
+
+# This file is loaded between invoke's reading of its own options and of the tasks'.
+if core := getattr(program, "core", None):
+    from grstack.words import spell_out
+
+    core.unparsed[:] = spell_out(core.unparsed, {"opp": ("action", "name")})

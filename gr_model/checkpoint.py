@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from gr_model.files import replacing
 
 FORMAT = 1
 
@@ -18,23 +18,8 @@ class CheckpointError(RuntimeError):
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Writes beside `path` and renames, so that a kill or a full disk leaves the old file as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save({"format": FORMAT, **_to_cpu(state)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with replacing(path) as file:
+        torch.save({"format": FORMAT, **_to_cpu(state)}, file)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class ModelConfig:
     max_items: int = 200  # newest interactions that are shown to the model
     interleave: bool = False  # item, action, item, action, ... instead of items only
     contextual: tuple[str, ...] = ()  # user features that stand before the sequence
+    attention: str = "plain"  # in "plain" PyTorch, or "fused": the operator torch.ops.mxrec.hstu_dense
     dropout: float = 0.2
     time_buckets: int = 128
     norm_eps: float = 1e-6
@@ -142,6 +143,22 @@ def from_json(data: dict[str, Any]) -> Config:
         raise ConfigError(f"stored config does not fit this version of gr_model: {error}") from error
 
 
+def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
+    """The config of a run that continues. What shapes the model or splits the data stays as the checkpoint has it."""
+    before = from_json(stored)
+    after = override(before, assignments)
+    old, new = keys(before), keys(after)
+    fixed = [name for name in old if old[name] != new[name] and not _may_change(name)]
+    if fixed:
+        told = ", ".join(f"{name}={old[name]}" for name in fixed)
+        raise ConfigError(f"the checkpoint was made with {told}, which cannot change; for others start with --config")
+    return after
+
+
+def _may_change(name: str) -> bool:
+    return name.startswith(("train.", "retrieval.")) or name in ("model.dropout", "model.attention")
+
+
 def _parse(kind: Any, text: str) -> Any:
     if kind is bool:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -162,6 +179,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
     if config.retrieval.mask not in ("input", "history"):
         yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
+    if model.attention not in ("plain", "fused"):
+        yield f"model.attention: unknown kind {model.attention!r}; valid: plain, fused"
     if config.task == "ranking" and not model.interleave:
         yield "model.interleave: ranking predicts an action from the item before it and needs interleave=true"
     if config.task == "ranking" and not config.ranking.tasks:

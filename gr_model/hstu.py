@@ -1,4 +1,6 @@
-"""HSTU (Zhai et al. 2024, "Actions Speak Louder than Words", section 3) in plain PyTorch over jagged sequences.
+"""HSTU (Zhai et al. 2024, "Actions Speak Louder than Words", section 3) over jagged sequences.
+
+The attention is plain PyTorch on blocks of queries, or one fused operator (`ModelConfig.attention`).
 
 Shape suffixes
   L  tokens of all sequences, one after the other     B  sequences            D  model dim
@@ -18,6 +20,7 @@ from torch import nn
 from gr_model import jagged
 from gr_model.config import ModelConfig
 
+CAUSAL = 0  # the operator's mask type: keys up to the query
 QUERY_BLOCK = 32  # smaller skips more padding, larger makes fewer operator calls
 
 
@@ -59,13 +62,15 @@ class QueryBlock:
 
 
 def query_blocks(sequences: Sequences, config: ModelConfig) -> list[QueryBlock]:
-    """Computed once per batch and used by every layer."""
+    """Computed once per batch and used by every layer. The fused operator takes all queries as one block."""
     device = sequences.times_L.device
+    plain = config.attention == "plain"
+    size = QUERY_BLOCK if plain else max(sequences.longest, 1)
     times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
     blocks = []
-    for start in range(0, sequences.longest, QUERY_BLOCK):
-        stop = min(start + QUERY_BLOCK, sequences.longest)
-        rows = sum(length > start for length in sequences.lengths)
+    for start in range(0, sequences.longest, size):
+        stop = min(start + size, sequences.longest)
+        rows = sum(length > start for length in sequences.lengths) if plain else len(sequences.lengths)
         distance_QK = torch.arange(start, stop, device=device)[:, None] - torch.arange(stop, device=device)
         blocks.append(
             QueryBlock(
@@ -119,6 +124,7 @@ class HSTULayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.heads, self.qk_dim, self.value_dim = config.heads, config.qk_dim, config.value_dim
+        self.fused, self.scale = config.attention == "fused", 1 / config.max_tokens
         values, keys = config.heads * config.value_dim, config.heads * config.qk_dim
         self.split = (values, values + 2 * keys)  # u | v, q, k
         self.norm = nn.LayerNorm(config.dim, config.norm_eps, elementwise_affine=False)
@@ -131,19 +137,30 @@ class HSTULayer(nn.Module):
 
     def forward(self, x_LD: torch.Tensor, sequences: Sequences, blocks: list[QueryBlock]) -> torch.Tensor:
         u_LV, vqk_L = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
-        attended_LV = self.attention(vqk_L, sequences, blocks)
+        attend = self._attend_fused if self.fused else self._attend_plain
+        attended_LV = attend(vqk_L, sequences, blocks)
         return x_LD + self.output(self.dropout(u_LV * self.attention_norm(attended_LV)))
 
-    def attention(self, vqk_L: torch.Tensor, sequences: Sequences, blocks: list[QueryBlock]) -> torch.Tensor:
+    def _attend_fused(self, vqk_L: torch.Tensor, sequences: Sequences, blocks: list[QueryBlock]) -> torch.Tensor:
+        values, keys = self.heads * self.value_dim, self.heads * self.qk_dim
+        v_L, q_L, k_L = vqk_L.split((values, keys, keys), dim=1)
+        q_LNA, k_LNA = q_L.unflatten(1, (self.heads, self.qk_dim)), k_L.unflatten(1, (self.heads, self.qk_dim))
+        v_LNV = v_L.unflatten(1, (self.heads, self.value_dim))
+        (block,) = blocks
+        bias_B1SS = self.bias(block)[:, None].to(v_LNV.dtype)
+        arguments = (None, bias_B1SS, CAUSAL, sequences.longest, self.scale, "jagged", sequences.offsets_B1)
+        return torch.ops.mxrec.hstu_dense(q_LNA, k_LNA, v_LNV, *arguments).flatten(1)
+
+    def _attend_plain(self, vqk_L: torch.Tensor, sequences: Sequences, blocks: list[QueryBlock]) -> torch.Tensor:
         vqk_BS = jagged.to_padded(vqk_L, sequences.offsets_B1, sequences.longest)
         v_BNSV, q_BNSA, k_BNSA = self._heads(vqk_BS)
-        parts = [self._attend(block, q_BNSA, k_BNSA, v_BNSV) for block in blocks]
+        parts = [self._attend_block(block, q_BNSA, k_BNSA, v_BNSV) for block in blocks]
         # Sequences that end before a block have no queries there; their rows are padding.
         rows = len(sequences.lengths)
         padded = torch.cat([F.pad(part, (0, 0, 0, 0, 0, rows - part.shape[0])) for part in parts], dim=1)
         return jagged.to_jagged(padded, sequences.offsets_B1, sequences.total)
 
-    def _attend(self, block: QueryBlock, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def _attend_block(self, block: QueryBlock, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         q_BNQA = q[: block.rows, :, block.start : block.stop]
         k_BNKA, v_BNKV = k[: block.rows, :, : block.stop], v[: block.rows, :, : block.stop]
         scores_BNQK = q_BNQA @ k_BNKA.transpose(2, 3) + self.bias(block)[:, None]

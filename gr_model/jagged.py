@@ -25,7 +25,9 @@ def load_operators(device: torch.device) -> str:
         return "gr_ops"
     # fbgemm_gpu_cpu would answer NPU tensors through torch_npu's CPU fallback: right, but not what is to be proved.
     if device.type == "npu":
-        raise OperatorsMissing("device npu needs the gr_ops plugin; build and install it: inv build --component plugin")
+        raise OperatorsMissing(
+            "device npu needs the gr_ops plugin, which the npu image has: inv build-image --target npu"
+        )
     if not hasattr(torch.ops.fbgemm, "jagged_to_padded_dense"):
         raise OperatorsMissing("no jagged operators: install fbgemm_gpu_cpu (CPU), fbgemm_gpu (CUDA) or gr_ops")
     return "fbgemm_gpu"

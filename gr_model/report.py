@@ -21,7 +21,8 @@ class Series:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """The whole records; a kill may have cut off the last line, which then has no newline."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 def page(title: str, lead: str, body: str) -> str:

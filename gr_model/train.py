@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from gr_model import baselines, checkpoint, data, report
+from gr_model import baselines, checkpoint, data, files, report
 from gr_model import config as configs
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import ConfigError
@@ -30,12 +30,17 @@ Event = dict[str, Any]
 
 
 class Log:
-    """log.jsonl; a record is on disk before the next step begins."""
+    """log.jsonl; a record is written before the next step begins.
 
-    def __init__(self, path: Path, append: bool) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a" if append else "w", encoding="utf-8")
-        self.events: list[Event] = report.read_log(path) if append else []
+    A run that continues from a checkpoint takes its steps after `resumed_at` again, so what a former attempt logged
+    about them goes: each step stands once.
+    """
+
+    def __init__(self, path: Path, resumed_at: int | None = None) -> None:
+        former = report.read_log(path) if resumed_at is not None and path.exists() else []
+        self.events: list[Event] = [event for event in former if event["step"] <= resumed_at]
+        files.write_text(path, "".join(json.dumps(event) + "\n" for event in self.events))
+        self._file = path.open("a", encoding="utf-8")
 
     def __call__(self, event: str, **fields: Any) -> Event:
         record = {"event": event, **fields}
@@ -93,8 +98,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     state = checkpoint.load(options.resume) if options.resume else None
-    config = configs.from_json(state["config"]) if state else configs.preset(options.config)
-    config = configs.override(config, options.override)
+    if state:
+        config = configs.resumed(state.get("config", {}), options.override)
+    else:
+        config = configs.override(configs.preset(options.config), options.override)
     interactions = data.load(config.dataset, options.data_dir)
     device = open_device(options.device)
     trainer = Trainer(config, interactions, device)
@@ -102,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
         trainer.load_state(state)
 
     say = _line_printer()
-    log = Log(options.out / "log.jsonl", append=bool(state))
+    log = Log(options.out / "log.jsonl", resumed_at=trainer.step if state else None)
     name, expected = baselines.baseline(trainer.task)
     log(
         "start",
@@ -119,9 +126,9 @@ def _run(options: argparse.Namespace) -> int:
     say(f"baseline ({name}): " + "  ".join(f"{key} {value:.4f}" for key, value in expected.items()))
 
     metrics = train(trainer, log, lambda: checkpoint.save(options.out / "checkpoint.pt", trainer.state()), say)
-    (options.out / "metrics.json").write_text(json.dumps({"step": trainer.step, **metrics}, indent=2) + "\n")
+    files.write_text(options.out / "metrics.json", json.dumps({"step": trainer.step, **metrics}, indent=2) + "\n")
     page = options.out / "report.html"
-    page.write_text(report.training_page(log.events), encoding="utf-8")
+    files.write_text(page, report.training_page(log.events))
     say(f"wrote {page}")
     return 0
 

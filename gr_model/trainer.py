@@ -10,6 +10,7 @@ import torch
 
 from gr_model import config as configs
 from gr_model import jagged
+from gr_model.checkpoint import CheckpointError
 from gr_model.config import Config
 from gr_model.data.interactions import Interactions
 from gr_model.device import seed_everything
@@ -94,6 +95,10 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
+        """CheckpointError if the state is of another model: other data, or another version of gr_model."""
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.step = state["step"]
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint does not fit this model and data: {error}") from error

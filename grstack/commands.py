@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from grstack import host
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import StepError, UsageError
@@ -53,52 +54,64 @@ def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
     from grstack.engines.find import answers
 
     if s.choices.engine == "none" or answers():
-        plan = s.plan
+        plan = s.plan_to_show(with_engine=True)
         return plan, {
             step.name: "there" if step.kind is not Kind.WHEELS and s.engine.is_built(plan, step) else "to do"
             for step in plan.steps
         }
-    plan = s.plan_without_engine()
+    plan = s.plan_to_show(with_engine=False)
     return plan, dict.fromkeys((step.name for step in plan.steps), "to do (no engine answers)")
 
 
 def _built(s: Session, until: str = "image") -> BuildReport:
     report = execute(s.plan, s.engine, s.paths, s.fetch, s.console, until=until)
-    report.write(s.paths.build / "build-report.json")
     Artefacts(s.paths).publish(s.plan.components)
     return report
 
 
-def install_ops(choices: Choices, *, operators: tuple[str, ...] = (), into: str = "") -> None:
+def install_ops(
+    choices: Choices, *, operators: tuple[str, ...] = (), into: str = "", soc: str = "", force: bool = False
+) -> None:
     """Builds the operators' packages and installs them: into the image, or into an opp directory of this host."""
     s = session(choices)
     for name in operators:
         if name not in s.versions.operators:
             raise UsageError.unknown("operator", name, s.versions.operators)
-    if not into:
-        report = _built(s)
-        report.show(s.console)
-        for step in s.plan.components:
-            if step.recipe and step.recipe.operator:
-                s.console.print(
-                    f"installed: vendor mxrec_{step.recipe.operator} in {s.engine.locate(s.plan, s.plan.image)}"
-                )
+    if into:
+        _install_into(s, operators, Path(into).expanduser().resolve(), soc=soc, force=force)
         return
-    _built(s, until="operators").show(s.console)
-    artefacts = Artefacts(s.paths)
-    target = Path(into).expanduser().resolve()
-    target.mkdir(parents=True, exist_ok=True)
-    for step in s.plan.components:
-        if step.recipe and step.recipe.operator and (not operators or step.recipe.operator in operators):
-            for package in sorted(artefacts.directory(step).glob("*.run")):
-                s.runner.stream(
-                    ["bash", str(package), "--quiet"],
-                    log=s.paths.logs / "install-ops.log",
-                    env={"ASCEND_OPP_PATH": str(target), "ASCEND_CUSTOM_OPP_PATH": "", "ASCEND_HOME_PATH": ""},
-                )
+    if operators or soc or force:
+        raise UsageError("an image holds every operator; --op, --soc and --force go with --into DIR")
+    _built(s).show(s.console)
+    for name in s.versions.operators:
+        s.console.print(f"installed: vendor mxrec_{name} in {s.engine.locate(s.plan, s.plan.image)}")
+
+
+def _install_into(s: Session, operators: tuple[str, ...], target: Path, *, soc: str, force: bool) -> None:
+    from grstack import install
+
+    if soc:
+        install.check_soc(s, operators or tuple(s.versions.operators), soc)
+    install.check_target(target)
+    until = "packages" if soc else "operators"
+    _built(s, until=f"operators/{operators[0]}" if len(operators) == 1 and not soc else until).show(s.console)
+    install.install(s, install.packages(s, operators, soc), target, force=force)
     s.console.print(
-        f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}"
+        f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}",
+        soft_wrap=True,
     )
+
+
+def opp(
+    choices: Choices, action: str, name: str = "", *, into: str = "", image: bool = False, force: bool = False,
+    as_json: bool = False,
+) -> int:  # fmt: skip
+    """The vendor manager: which vendor serves which operator, why, and whether it is sound."""
+    from grstack.opp import command
+
+    # what a program reads is alone on the standard output
+    s = Session(ROOT, choices, Console(stderr=True) if as_json else _console())
+    return command.opp(s, action, name, into=into, image=image, force=force, as_json=as_json)
 
 
 def fetch_data(name: str, *, from_file: str = "") -> Path:
@@ -124,7 +137,9 @@ def smoke_test(choices: Choices) -> None:
         "data": Mount(source=s.paths.data, name="data"),
         "locks": Mount(source=s.paths.root / "locks", name="locks"),
     }
-    _built(s)
+    build = _built(s)
+    if build.built_anything:
+        build.show(s.console)
     lock = f"{s.engine.path_of(mounts['locks'])}/{s.lock.name}.json"
     argv = ["python", "-m", "smoke_tests", "--out", s.engine.path_of(mounts["out"])]
     argv += [
@@ -142,12 +157,12 @@ def smoke_test(choices: Choices) -> None:
         raise StepError(
             f"the smoke test failed (exit code {code})",
             where=str(s.paths.logs / "run.log"),
-            next_command="inv run --shell, then python -m smoke_tests --help",
+            next_command="inv shell, then python -m smoke_tests --help",
         )
     s.console.print("[green]the smoke test passed[/green]")
 
 
-def run(choices: Choices, command: str, *, shell: bool = False) -> int:
+def run(choices: Choices, argv: list[str], *, interactive: bool = False) -> int:
     """Runs a command in the image with the repository, the data and an output folder mounted."""
     s = session(choices)
     out = s.paths.build / "out"
@@ -159,8 +174,7 @@ def run(choices: Choices, command: str, *, shell: bool = False) -> int:
         Mount(source=s.paths.data, name="data", writable=True),
         Mount(source=s.paths.root, name="source"),
     ]
-    argv = ["bash"] if shell else ["bash", "-c", command]
-    return s.engine.run(s.plan, argv, mounts=mounts, interactive=shell)
+    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive)
 
 
 def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
@@ -177,8 +191,38 @@ def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
         s.console.print(os.path.relpath(path, ROOT))
 
 
+def clean(*, everything: bool = False, dry_run: bool = False) -> None:
+    """Shows what no current plan needs and how much room it takes, then removes it."""
+    from grstack import clean as cleaning
+    from grstack.engines.find import answers
+    from grstack.engines.images import DockerImages
+    from grstack.plan.current import current_plans
+
+    s = session(Choices())
+    keep = {step.key for p in current_plans(ROOT, s.versions, s.operators, host.arch()) for step in p.steps}
+    images = None
+    if answers():
+        import docker
+
+        images = DockerImages(docker.from_env(timeout=600))
+    else:
+        s.console.print("no container engine answers: images are not looked at")
+    items = cleaning.collect(s.paths, keep, images, everything=everything)
+    if images is not None:
+        cleaning.show_unknown(s.paths, keep, images, s.console)
+    if not items:
+        s.console.print("nothing to remove")
+        return
+    cleaning.show(items, s.console)
+    if dry_run:
+        s.console.print("nothing was removed (--dry-run)")
+        return
+    freed = cleaning.remove(items, s.paths, images, s.console)
+    s.console.print(f"[green]removed {cleaning.human(freed)}[/green]")
+
+
 def doctor(*, as_json: bool = False) -> int:
     """What this machine has and lacks; the exit code is 1 where something must be mended."""
     from grstack.doctor import run_doctor
 
-    return int(run_doctor(Session(ROOT, Choices(), _console()).paths.root, as_json=as_json))
+    return int(run_doctor(ROOT, as_json=as_json))

@@ -10,9 +10,9 @@
     ├── DataError (8)               a malformed data file: file, line, reason
     ├── EngineError (9)             no container engine, or it refused
     ├── StepError (10)              a step of a plan failed
-    │   └── PatchError (11)         a patch does not apply to the locked source
     ├── DiskFull (12)               not enough room to go on
     ├── Busy (13)                   another build holds the lock
+    ├── PackageError (14)           an operator package cannot be installed or removed, or is not sound
     └── Interrupted (130)           SIGINT; finished steps are kept, the next run continues
 
 Every error says what went wrong, where, and the next command to type.
@@ -85,16 +85,16 @@ class StepError(GrstackError):
     exit_code = 10
 
 
-class PatchError(StepError):
-    exit_code = 11
-
-
 class DiskFull(GrstackError):
     exit_code = 12
 
 
 class Busy(GrstackError):
     exit_code = 13
+
+
+class PackageError(GrstackError):
+    exit_code = 14
 
 
 class Interrupted(GrstackError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import filelock
 from rich.console import Console
@@ -14,50 +15,56 @@ from rich.console import Console
 from grstack.engines import Engine, Inputs
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import Busy, DiskFull, Interrupted
+from grstack.files import disk_full, free_bytes
+from grstack.needs import DISK_LEFT, DISK_NEEDED, GIB
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.report import BuildReport, result_of
-
-NEEDED_BYTES = 20 << 30  # an npu image with the CUDA build of torch takes 6 GB, three times that while it is built
 
 
 def execute(
     plan: Plan, engine: Engine, paths: Paths, fetch: Callable[[], Inputs], console: Console, *, until: str = "image"
 ) -> BuildReport:
-    """Builds `plan` up to the step (or the components whose name starts with) `until`. `fetch` gets the wheels."""
+    """Builds `plan` up to the step (or the components whose name starts with) `until`. `fetch` gets the wheels.
+
+    Leaves build/build-report.json, also of a build that failed.
+    """
     report = BuildReport.of(plan, engine.name)
     started = time.monotonic()
     with build_lock(paths, console):
-        wanted = _wanted(plan, engine, until)
         try:
-            _run(plan, engine, paths, fetch, console, report, wanted)
+            _run(plan, engine, paths, fetch, console, report, until)
         except KeyboardInterrupt as error:
             raise Interrupted(
                 "interrupted; finished steps are kept and nothing half-built is",
                 next_command="the same command again continues",
             ) from error
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise DiskFull("the disk is full", where=str(paths.root), next_command="inv doctor") from error
-            raise
-    report.seconds = round(time.monotonic() - started, 2)
+            raise disk_full(error, paths.build) or error from None
+        else:
+            report.result = engine.describe(plan)
+        finally:
+            report.seconds = round(time.monotonic() - started, 2)
+            with contextlib.suppress(OSError, DiskFull):  # on a full disk the first error is the one to show
+                report.write(paths.build / "build-report.json")
     return report
 
 
-def _wanted(plan: Plan, engine: Engine, until: str) -> list[Step]:
-    """The steps to look at, in order. A result that exists needs none of its inputs."""
-    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")]
-    needed: set[str] = set()
+def _select(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str]]:
+    """The steps to report, in order, and the names of those to carry out. A result that exists needs no inputs."""
+    beside = [s for s in plan.components if s not in plan.install_order] if until == "image" else []
+    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")] + beside
+    to_do: set[str] = set()
     queue = [goal for goal in goals if not engine.is_built(plan, goal)]
     while queue:
         step = queue.pop()
-        if step.name not in needed:
-            needed.add(step.name)
-            queue += [s for s in plan.needed_by(step) if s.kind is Kind.WHEELS or not engine.is_built(plan, s)]
-    if any(plan.step(name).kind in (Kind.ENVIRONMENT, Kind.COMPONENT) for name in needed):
-        needed.add("wheels")
-    names = needed | {goal.name for goal in goals} | {s.name for s in plan.components if until == "image"}
-    return [step for step in plan.steps if step.name in names]
+        if step.name not in to_do:
+            to_do.add(step.name)
+            queue += [s for s in plan.needed_by(step) if s.kind is not Kind.WHEELS and not engine.is_built(plan, s)]
+    if any(plan.step(name).kind in (Kind.ENVIRONMENT, Kind.COMPONENT) for name in to_do):
+        to_do.add("wheels")
+    shown = to_do | {goal.name for goal in goals} | {s.name for s in plan.components if until == "image"}
+    return [step for step in plan.steps if step.name in shown], to_do
 
 
 def _run(
@@ -67,41 +74,46 @@ def _run(
     fetch: Callable[[], Inputs],
     console: Console,
     report: BuildReport,
-    wanted: list[Step],
+    until: str,
 ) -> None:
     artefacts = Artefacts(paths)
     inputs = Inputs()
-    image_is_built = engine.is_built(plan, plan.image)
-    for number, step in enumerate(wanted, 1):
+    steps, to_do = _select(plan, engine, until)
+    for number, step in enumerate(steps, 1):
         begun = time.monotonic()
-        kept = step.kind is not Kind.WHEELS and (
-            engine.is_built(plan, step) or (image_is_built and step.name != plan.image.name)
-        )
-        if kept:
-            status = "kept"
-        else:
-            console.print(f"[bold]{number}/{len(wanted)} {step.name}[/bold] {step.summary}", highlight=False)
-            check_disk(paths)
-            if step.kind is Kind.WHEELS:
-                inputs, status = fetch(), "verified"
-            else:
-                engine.build(plan, step, inputs)
-                status = "built"
-        files = artefacts.manifest(step) if step.kind is Kind.COMPONENT and artefacts.exists(step) else {}
-        report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
-        if not kept:
+        status = "kept"
+        if step.name in to_do:
+            console.print(f"[bold]{number}/{len(steps)} {step.name}[/bold] {step.summary}", highlight=False)
+            try:
+                check_disk((paths.build, paths.cache, *engine.places()))
+                if step.kind is Kind.WHEELS:
+                    inputs, status = fetch(), "verified"
+                    report.wheels = sorted(inputs.wheels_all)
+                else:
+                    engine.build(plan, step, inputs)
+                    status = "built"
+            except BaseException:
+                report.steps.append(result_of(step, "failed", time.monotonic() - begun, "", {}))
+                raise
             console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
+        files = {}
+        if step.kind is Kind.COMPONENT and artefacts.exists(step):
+            files = artefacts.manifest(step)
+            artefacts.mark_used(step)
+        report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
 
 
-def check_disk(paths: Paths) -> None:
-    paths.build.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(paths.build).free
-    if free < NEEDED_BYTES // 4:
-        raise DiskFull(
-            f"{free / 2**30:.1f} GiB free, a build needs {NEEDED_BYTES / 2**30:.0f} GiB",
-            where=str(paths.build),
-            next_command="docker system prune, or rm -r build/",
-        )
+def check_disk(places: Sequence[Path]) -> None:
+    """Refuses to start a step where the checkout, the cache or the engine's store has next to no room."""
+    for place in places:
+        free = free_bytes(place)
+        if free < DISK_LEFT:
+            raise DiskFull(
+                f"{free / GIB:.1f} GiB free, a step needs {DISK_LEFT / GIB:.0f} GiB and a first build "
+                f"{DISK_NEEDED / GIB:.0f} GiB",
+                where=str(place),
+                next_command="inv clean, or docker system prune",
+            )
 
 
 @contextmanager

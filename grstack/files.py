@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -36,6 +37,11 @@ def disk_full(error: OSError, path: Path) -> DiskFull | None:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     return DiskFull("no space left on the device", where=str(path), next_command=f"df -h {path.parent}")
+
+
+def free_bytes(path: Path) -> int:
+    """Free bytes on the file system of `path`, or of the nearest parent that exists."""
+    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
 
 
 def sha256_of(path: Path) -> str:

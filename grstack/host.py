@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from grstack.errors import EngineError
 from grstack.run import Runner
+
+ADD_ONLY = ("--no-install-recommends", "--no-upgrade", "--no-remove")
 
 
 def arch() -> str:
@@ -19,36 +25,99 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
+def release(file: Path = Path("/etc/os-release")) -> dict[str, str]:
+    """What the distribution says of itself: ID, ID_LIKE, VERSION_CODENAME, ..."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
 def is_debian_family() -> bool:
-    release = Path("/etc/os-release")
-    text = release.read_text() if release.exists() else ""
-    return any(name in text for name in ("ID=debian", "ID=ubuntu", "ID_LIKE=debian")) and bool(shutil.which("apt-get"))
+    said = release()
+    names = {said.get("ID", ""), *said.get("ID_LIKE", "").split()}
+    return bool(names & {"debian", "ubuntu"}) and bool(shutil.which("apt-get"))
+
+
+def can_install() -> bool:
+    return is_root() and is_debian_family()
 
 
 def codename() -> str:
     """The distribution's code name (bookworm, jammy, ...), or an empty text."""
-    for line in Path("/etc/os-release").read_text().splitlines() if Path("/etc/os-release").exists() else []:
-        if line.startswith("VERSION_CODENAME="):
-            return line.split("=", 1)[1].strip('"')
-    return ""
+    return release().get("VERSION_CODENAME", "")
 
 
-def ensure_commands(packages: dict[str, str], runner: Runner, log: Path) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Cann:
+    home: Path
+    version: str | None  # None where no install record says it
+
+
+def cann() -> Cann | None:
+    """The CANN toolkit of this machine."""
+    home = Path(os.environ.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
+    if not home.is_dir():
+        return None
+    files = [home / "version.info", home / "version.cfg", *sorted(home.glob("*-linux/ascend_toolkit_install.info"))]
+    found = (field_of(file, key) for file in files for key in ("version", "Version", "toolkit_running_version"))
+    return Cann(home=home, version=next((version for version in found if version), None))
+
+
+def field_of(path: Path, name: str) -> str | None:
+    """The value of `name=value` in an install record."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, equals, value = line.partition("=")
+        if equals and key.strip() == name:
+            return value.strip().strip("[]\"'") or None
+    return None
+
+
+def ensure_commands(packages: Mapping[str, str], runner: Runner, log: Path, env: Mapping[str, str]) -> None:
     """Makes sure that each command is there; `packages` names the Debian package of each.
 
-    As root on Debian or Ubuntu what is missing is installed; elsewhere the error says what to type.
+    As root on Debian or Ubuntu what is missing is installed; elsewhere the error says what to type. `env` holds the
+    proxies and the CA bundle for apt.
     """
-    missing = sorted({package for command, package in packages.items() if not shutil.which(command)})
-    if not missing:
+    ensure_packages([package for command, package in packages.items() if not shutil.which(command)], runner, log, env)
+
+
+def ensure_packages(missing: Iterable[str], runner: Runner, log: Path, env: Mapping[str, str]) -> None:
+    names = sorted(set(missing))
+    if not names:
         return
-    if not (is_root() and is_debian_family()):
+    if not can_install():
         raise EngineError(
-            f"this machine lacks {', '.join(missing)}", next_command=f"sudo apt-get install -y {' '.join(missing)}"
+            f"this machine lacks {', '.join(names)}", next_command=f"sudo apt-get install -y {' '.join(names)}"
         )
-    apt_install(missing, runner, log)
+    apt_install(names, runner, log, env)
 
 
-def apt_install(packages: list[str], runner: Runner, log: Path) -> None:
-    env = {"DEBIAN_FRONTEND": "noninteractive"}
-    runner.stream(["apt-get", "update", "-qq"], log=log, env=env)
-    runner.stream(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages], log=log, env=env)
+def apt_install(
+    packages: Sequence[str], runner: Runner, log: Path, env: Mapping[str, str], *, some: bool = False
+) -> None:
+    """Installs packages with the host's apt; with `some`, those of them that its distribution has.
+
+    What is installed stays as it is: an upgrade could restart a running engine, a removal replace another one.
+    """
+    env = {"DEBIAN_FRONTEND": "noninteractive", **env}
+    # apt takes its CA bundle from an option only
+    options = [f"-o=Acquire::https::CaInfo={env['SSL_CERT_FILE']}"] if "SSL_CERT_FILE" in env else []
+    runner.stream(["apt-get", *options, "update", "-qq"], log=log, env=env)
+    names = apt_knows(packages) if some else packages
+    runner.stream(["apt-get", *options, "install", "-y", "-qq", *ADD_ONLY, *names], log=log, env=env)
+
+
+def apt_knows(packages: Iterable[str]) -> list[str]:
+    """Those of `packages` that this machine's apt could install."""
+    names = list(packages)
+    if not shutil.which("apt-cache"):
+        return []
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(["apt-cache", "policy", *names], capture_output=True, text=True, check=False, env=env)
+    blocks = re.findall(r"^(\S+):\n.*\n +Candidate: (\S+)", done.stdout, re.MULTILINE)
+    found = {name for name, candidate in blocks if candidate != "(none)"}
+    return [name for name in names if name in found]

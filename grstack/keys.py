@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
-IGNORED = {"__pycache__", ".pytest_cache", ".hypothesis"}
+from grstack.files import sha256_of
+
+# Files that no build reads: their change rebuilds nothing, and they go into no image.
+IGNORED = ("__pycache__", ".pytest_cache", ".hypothesis", "tests", "conftest.py", "*.pyc", "*.md")
+
+
+def ignored(name: str) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in IGNORED)
 
 
 def of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def of_file(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
-
-
-def _digest(stream: object) -> str:  # Python 3.10 has no file_digest
-    digest = hashlib.sha256()
-    for chunk in iter(lambda: stream.read(1 << 20), b""):  # type: ignore[attr-defined]
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
 def files_under(path: Path) -> list[Path]:
-    """Every file of a tree (or the file itself), in a fixed order, without caches."""
+    """Every file of a tree (or the file itself), in a fixed order, without what is IGNORED."""
     if path.is_file():
         return [path]
     found: list[Path] = []
     for directory, names, files in os.walk(path):
-        names[:] = sorted(n for n in names if n not in IGNORED)
-        found += [Path(directory) / f for f in sorted(files) if not f.endswith(".pyc")]
+        names[:] = sorted(n for n in names if not ignored(n))
+        found += [Path(directory) / f for f in sorted(files) if not ignored(f)]
     return found
 
 
@@ -45,7 +41,7 @@ def of_tree(path: Path) -> str:
     for file in files_under(path):
         executable = "x" if os.access(file, os.X_OK) else "-"
         name = file.relative_to(path).as_posix() if file != path else file.name
-        digest.update(f"{name}\0{executable}\0{of_file(file)}\n".encode())
+        digest.update(f"{name}\0{executable}\0{sha256_of(file)}\n".encode())
     return digest.hexdigest()
 
 

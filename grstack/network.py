@@ -1,7 +1,9 @@
 """The host's network settings: package index, mirrors, proxies, CA bundle.
 
 Read from, first wins: GRSTACK_* variables, pip's and uv's variables, ~/.config/grstack/network.yaml, pip.conf.
-They are handed to commands through their environment; they are never written to a lock, an image or a log.
+They are handed to commands through their environment or as build secrets; they are never written to a lock, an image
+or a log. `registry` (HOST or HOST/PATH) is asked for base images in place of the public registries; the engine's own
+login is used for it.
 """
 
 from __future__ import annotations
@@ -79,13 +81,39 @@ class Settings:
         return env
 
     def redact(self, text: str) -> str:
-        """`text` without credentials, fit for a log or an error."""
+        """`text` without credentials, fit for an error on the terminal."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return _CREDENTIALS.sub("***", text)
 
+    def conceal(self, text: str) -> str:
+        """`text` without credentials and without the hosts of this machine's own network, fit for a log."""
+        text = self.redact(text)
+        for host, name in sorted(self._hosts().items(), key=lambda item: len(item[0]), reverse=True):
+            text = text.replace(host, f"<{name}>")
+        return text
+
+    def mirrored(self, image: str) -> tuple[str, ...]:
+        """The names under which the configured registry may hold a public image; empty where none is configured."""
+        if not self.registry:
+            return ()
+        host, _, rest = image.partition("/")
+        path = rest if rest and ("." in host or ":" in host) else image
+        names = [path] if "/" in path else [path, f"library/{path}"]
+        return tuple(f"{self.registry}/{name}" for name in names)
+
+    def _hosts(self) -> dict[str, str]:
+        """Host (with its port) -> the setting that names it."""
+        named = [(name, getattr(self, name)) for name in ("index_url", "torch_index_url", "http_proxy", "https_proxy")]
+        named += [("extra_index_urls", url) for url in self.extra_index_urls]
+        named += [("find_links", url) for url in self.find_links if "://" in url]
+        found = {urlsplit(url).netloc.rpartition("@")[2]: name for name, url in named if url}
+        if self.registry:
+            found[self.registry.split("/")[0]] = "registry"
+        return {host: name for host, name in found.items() if host}
+
     def _secrets(self) -> set[str]:
-        urls = [self.index_url, self.torch_index_url, self.registry, self.http_proxy, self.https_proxy]
+        urls = [self.index_url, self.torch_index_url, self.http_proxy, self.https_proxy]
         found: set[str] = set()
         for url in [*urls, *self.extra_index_urls, *self.find_links]:
             password = urlsplit(url).password if url else None
@@ -130,12 +158,26 @@ def load(environ: Mapping[str, str] | None = None, config: Path | None = None) -
         trusted_hosts=many("trusted_hosts", ("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"), "trusted-host"),
         torch_index_url=one("torch_index_url", ()),
         torch_build=cast(TorchBuild, torch_build),
-        registry=one("registry", ()),
+        registry=_registry(one("registry", ()), path),
         http_proxy=one("http_proxy", ("HTTP_PROXY", "http_proxy"), "proxy"),
         https_proxy=one("https_proxy", ("HTTPS_PROXY", "https_proxy"), "proxy"),
         no_proxy=one("no_proxy", ("NO_PROXY", "no_proxy")),
         ca_bundle=Path(ca_bundle) if ca_bundle else None,
     )
+
+
+def _registry(value: str | None, path: Path) -> str | None:
+    """HOST or HOST/PATH, without the scheme that people write before it."""
+    name = re.sub(r"^https?://", "", value or "").strip("/")
+    if not name:
+        return None
+    if not re.fullmatch(r"[A-Za-z0-9.-]+(:\d+)?(/[a-z0-9._/-]+)?", name):
+        raise SpecError(
+            "registry must be HOST or HOST/PATH, without credentials",
+            where=f"GRSTACK_REGISTRY, or {path}",
+            next_command="docker login HOST",
+        )
+    return name
 
 
 def _own_file(path: Path) -> dict[str, str | list[str]]:

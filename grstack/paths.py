@@ -29,6 +29,11 @@ class Paths:
         return self.cache / "artefacts"
 
     @property
+    def images(self) -> Path:
+        """The keys of the images that this user has built, a file each."""
+        return self.cache / "images"
+
+    @property
     def packages(self) -> Path:
         """The packages of the last build, by name: .run files and wheels."""
         return self.build / "packages"

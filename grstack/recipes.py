@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -23,10 +24,12 @@ class Recipe(BaseModel):
     needs: tuple[str, ...] = ()
     outputs: tuple[str, ...]
     wheels: tuple[str, ...] = ()  # locked packages whose wheel file the build reads from $GRSTACK_WHEELS
+    image: bool = True  # whether the image installs it; what it does not is built beside it
     foreach: str | None = None
     operator: str | None = None
+    socs: tuple[str, ...] = ()  # of the operator, by versions.yaml; $GRSTACK_SOCS of the build
 
-    def for_operator(self, operator: str) -> Recipe:
+    def for_operator(self, operator: str, socs: Sequence[str]) -> Recipe:
         def fill(items: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(string.Template(item).safe_substitute(operator=operator) for item in items)
 
@@ -35,6 +38,7 @@ class Recipe(BaseModel):
                 "name": f"{self.name}/{operator}",
                 "foreach": None,
                 "operator": operator,
+                "socs": tuple(socs),
                 "summary": fill((self.summary,))[0],
                 "inputs": fill(self.inputs),
                 "outputs": fill(self.outputs),
@@ -46,17 +50,44 @@ class Recipe(BaseModel):
         return self.name.split("/")[0]
 
 
-def load_all(root: Path, platform: str, operators: tuple[str, ...]) -> list[Recipe]:
-    """The recipes that `platform` uses, expanded and in an order in which each follows what it needs."""
+def load_all(
+    root: Path, platform: str, components: tuple[str, ...], operators: Mapping[str, Sequence[str]]
+) -> list[Recipe]:
+    """The recipes of `components` that `platform` uses, expanded, each after what it needs.
+
+    `operators` names each operator's SoCs.
+    """
+    known = {file.parent.name: _load(root, file) for file in sorted((root / "recipes").glob("*/recipe.yaml"))}
+    for name in (*components, *(need for recipe in known.values() for need in recipe.needs)):
+        if name not in known:
+            raise SpecError(f"unknown component '{name}'; valid: {', '.join(known)}", where="versions.yaml, recipes/")
     recipes: list[Recipe] = []
-    for file in sorted((root / "recipes").glob("*/recipe.yaml")):
-        try:
-            recipe = Recipe.model_validate(yaml.safe_load(file.read_text()))
-        except (ValidationError, yaml.YAMLError) as error:
-            raise SpecError(f"malformed recipe: {error}", where=str(file.relative_to(root))) from error
-        if platform in recipe.platforms:
-            recipes += [recipe.for_operator(o) for o in operators] if recipe.foreach else [recipe]
+    for name in components:
+        if platform in known[name].platforms:
+            recipes += (
+                [known[name].for_operator(*item) for item in operators.items()]
+                if known[name].foreach
+                else [known[name]]
+            )
+    _check_inputs(root, recipes)
     return _ordered(recipes)
+
+
+def _load(root: Path, file: Path) -> Recipe:
+    try:
+        recipe = Recipe.model_validate(yaml.safe_load(file.read_text()))
+    except (ValidationError, yaml.YAMLError) as error:
+        raise SpecError(f"malformed recipe: {error}", where=str(file.relative_to(root))) from error
+    if recipe.name != file.parent.name:
+        raise SpecError(f"the recipe is named '{recipe.name}'", where=str(file.relative_to(root)))
+    return recipe
+
+
+def _check_inputs(root: Path, recipes: list[Recipe]) -> None:
+    """An input that is not there would count as nothing: a change of the misspelt file would rebuild nothing."""
+    missing = [f"{r.name}: {path}" for r in recipes for path in r.inputs if not (root / path).exists()]
+    if missing:
+        raise SpecError(f"recipes name inputs that do not exist: {'; '.join(missing)}", where="recipes/")
 
 
 def _ordered(recipes: list[Recipe]) -> list[Recipe]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from grstack.files import write_atomically
 from grstack.plan import Plan, Step
 
 
@@ -16,7 +17,7 @@ from grstack.plan import Plan, Step
 class StepResult:
     name: str
     key: str
-    status: str  # built, kept, failed
+    status: str  # built, verified (wheels), kept, failed
     seconds: float
     result: str
     files: dict[str, str] = field(default_factory=dict)
@@ -33,6 +34,12 @@ class BuildReport:
     engine: str
     seconds: float = 0.0
     steps: list[StepResult] = field(default_factory=list)
+    result: dict[str, str] = field(default_factory=dict)  # image id, base digest, hash of the base's package list
+    wheels: list[str] = field(default_factory=list)  # file names as locked; empty where none was needed
+
+    @property
+    def built_anything(self) -> bool:
+        return any(step.status != "kept" for step in self.steps)
 
     @classmethod
     def of(cls, plan: Plan, engine: str) -> BuildReport:
@@ -47,10 +54,7 @@ class BuildReport:
         )
 
     def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        temporary.replace(path)
+        write_atomically(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def show(self, console: Console) -> None:
         emulated = "  (emulated NPU)" if self.emulated else ""
@@ -60,6 +64,8 @@ class BuildReport:
         for step in self.steps:
             table.add_row(step.name, step.status, f"{step.seconds:.1f} s", step.key[:12], step.result)
         console.print(table)
+        for name, value in self.result.items():
+            console.print(f"  {name}: {value}", highlight=False)
         packages = [(n, h) for s in self.steps for n, h in s.files.items() if n.endswith((".run", ".whl"))]
         for name, digest in packages:
             console.print(f"  {digest[:16]}  {name}", highlight=False)

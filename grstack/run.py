@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -16,9 +20,12 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from grstack.errors import StepError
+from grstack.errors import DiskFull, StepError
+from grstack.network import Settings
 
 TAIL = 40
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class CommandFailed(StepError):
@@ -33,22 +40,56 @@ class CommandFailed(StepError):
 
 
 class Runner:
-    def __init__(self, console: Console) -> None:
+    """`settings` keep credentials off the terminal, and the hosts of this machine's network out of the logs."""
+
+    def __init__(self, console: Console, settings: Settings | None = None) -> None:
         self.console = console
+        self._captured: set[subprocess.Popen[str]] = set()
+        self.settings = settings or Settings()
+        self._private: dict[str, str] = {}
 
     def capture(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float = 60) -> str:
-        """Runs a short command quietly and returns its output."""
+        """Runs a short command quietly and returns its output. Several threads may do so at once."""
         try:
-            done = subprocess.run(
-                list(argv), env=_environment(env), capture_output=True, text=True, timeout=timeout, check=False
+            process = subprocess.Popen(
+                list(argv),
+                env=_environment(env),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
             )
         except FileNotFoundError as error:
             raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], None) from error
+        self._captured.add(process)
+        try:
+            output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
+            _end(process)
             raise CommandFailed(argv, 124, [f"no answer within {timeout:.0f} s"], None) from error
-        if done.returncode:
-            raise CommandFailed(argv, done.returncode, (done.stdout + done.stderr).splitlines()[-TAIL:], None)
-        return done.stdout
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            self._captured.discard(process)
+        if process.returncode:
+            raise CommandFailed(argv, process.returncode, (output + errors).splitlines()[-TAIL:], None)
+        return output
+
+    def end_captured(self) -> None:
+        """Ends what other threads wait for in `capture`: their calls fail, so that the threads end too."""
+        for process in tuple(self._captured):
+            _end(process)
+
+    def keep_private(self, name: str, hosts: Iterable[str]) -> None:
+        """More hosts that no log may hold; `name` stands there in their place."""
+        self._private |= {host: f"<{name}>" for host in hosts if host}
+
+    def _conceal(self, text: str) -> str:
+        for host, name in self._private.items():
+            text = text.replace(host, name)
+        return self.settings.conceal(text)
 
     def stream(
         self,
@@ -60,12 +101,13 @@ class Runner:
         show: bool = False,
     ) -> None:
         """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it."""
-        self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
+        redact, conceal = self.settings.redact, self._conceal
+        self.console.print(Text(redact(f"+ {shlex.join(argv)}"), style="dim"), soft_wrap=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         tail: deque[str] = deque(maxlen=TAIL)
         started = time.monotonic()
         with log.open("a", encoding="utf-8") as sink:
-            sink.write(f"+ {shlex.join(argv)}\n")
+            sink.write(conceal(f"+ {shlex.join(argv)}\n"))
             try:
                 process = subprocess.Popen(
                     list(argv),
@@ -77,6 +119,7 @@ class Runner:
                     text=True,
                     errors="replace",
                     start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )
             except FileNotFoundError as error:
                 raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], log) from error
@@ -84,7 +127,8 @@ class Runner:
             try:
                 with self._progress(show) as live:
                     for line in process.stdout:
-                        sink.write(line)
+                        sink.write(conceal(line))
+                        line = redact(line)
                         tail.append(line.rstrip())
                         if show:
                             self.console.print(Text(line.rstrip()), soft_wrap=True)
@@ -95,31 +139,30 @@ class Runner:
                 _end(process)
                 raise
             sink.write(f"[exit {code}, {time.monotonic() - started:.1f} s]\n")
+        if code and not show and any(_DISK_FULL.search(line) for line in tail):
+            raise DiskFull(
+                f"the disk became full during {redact(shlex.join(argv[:2]))}",
+                where=f"full log: {log}",
+                next_command="inv doctor, or docker system prune",
+            )
         if code:
-            raise CommandFailed(argv, code, tail, log)
+            raise CommandFailed([redact(word) for word in argv], code, tail, log)
 
     def replace(self, argv: Sequence[str]) -> int:
         """Hands the terminal to an interactive command and returns its exit code."""
         self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
         return subprocess.call(list(argv))
 
-    def _progress(self, show: bool) -> _Maybe:
-        wanted = self.console.is_terminal and not show
-        return _Maybe(Live(Spinner("dots"), console=self.console, transient=True) if wanted else None)
+    def _progress(self, show: bool) -> AbstractContextManager[Live | None]:
+        if show or not self.console.is_terminal:
+            return nullcontext()
+        return Live(Spinner("dots"), console=self.console, transient=True)
 
 
-class _Maybe:
-    """A context that may be nothing: no live line where the output is not a terminal."""
-
-    def __init__(self, live: Live | None) -> None:
-        self.live = live
-
-    def __enter__(self) -> Live | None:
-        return self.live.__enter__() if self.live else None
-
-    def __exit__(self, *exc: object) -> None:
-        if self.live:
-            self.live.stop()
+def _end_with_parent() -> None:
+    """Where this process is killed, its command ends too: it would go on with files that the next run removes."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host, locks, network, spec
+from grstack import host, locks, network, operators, spec
 from grstack.engines import Engine, Inputs, find_engine
 from grstack.errors import UnsupportedError, UsageError
 from grstack.locks import Build, Lock
@@ -25,7 +25,6 @@ class Choices:
     target: str = "npu"
     platform: str = ""
     python: str = ""
-    arch: str = ""
     engine: str = "auto"
 
 
@@ -34,7 +33,8 @@ class Session:
         self.paths = Paths.of(root)
         self.choices = choices
         self.console = console
-        self.runner = Runner(console)
+        self.settings = network.load()
+        self.runner = Runner(console, self.settings)
 
     @cached_property
     def versions(self) -> Versions:
@@ -67,7 +67,7 @@ class Session:
     @cached_property
     def lock(self) -> Lock:
         python = self.choices.python or self.versions.pythons.default
-        arch = self.choices.arch or host.arch()
+        arch = host.arch()
         if python not in self.versions.pythons.supported:
             raise UsageError.unknown("Python", python, self.versions.pythons.supported)
         if arch not in self.versions.architectures:
@@ -89,47 +89,59 @@ class Session:
         """Which build of torch is installed: the smaller cpu one where the PyTorch index can be reached."""
         from grstack import fetch
 
-        return fetch.choose_build(self.lock, self.paths.wheels, network.load(), console=self.console)
+        return fetch.choose_build(self.lock, self.paths.wheels, self.settings, console=self.console)
+
+    @cached_property
+    def operators(self) -> dict[str, tuple[str, ...]]:
+        """The operators of versions.yaml with their SoCs, which must be those of their definitions."""
+        socs = {name: operator.socs for name, operator in self.versions.operators.items()}
+        operators.check(self.paths.root, socs)
+        return socs
 
     @cached_property
     def engine(self) -> Engine:
-        self._check_names()
-        return find_engine(self.choices.engine, self.paths, self.runner)
-
-    def _check_names(self) -> None:
-        """Refuses a wrong name before an engine is started for it."""
-        _ = self.target, self.platform
+        self._check_choices()
+        return find_engine(self.choices.engine, self.paths, self.runner, self.settings)
 
     @cached_property
     def plan(self) -> Plan:
-        suite = self.base.bootstrap.suite if self.base.bootstrap else ""
-        return self._plan(self.engine.resolve_base(self.base.reference, suite))
+        base = self.engine.resolve_base(self.base, self.platform)
+        return self._plan(base, self.build)
 
-    def plan_without_engine(self) -> Plan:
-        """The plan of the pinned base, for a dry run on a machine without any engine."""
-        return self._plan(self.base.reference)
+    def plan_to_show(self, *, with_engine: bool) -> Plan:
+        """The plan for a dry run: nothing is pulled, asked, started or written. What is known counts."""
+        from grstack import fetch
 
-    def _plan(self, base: str) -> Plan:
+        self._check_choices()
+        known = self.engine.resolve_base(self.base, self.platform, act=False) if with_engine else self.base.reference
+        return self._plan(known, fetch.known_build(self.lock, self.paths.wheels, self.settings))
+
+    def _check_choices(self) -> None:
+        """Refuses what cannot be built before an engine is started, or a base pulled, for it."""
+        _ = self.target, self.platform, self.lock
         if not (self.paths.root / "docker" / self.choices.target).is_dir():
             images = sorted(p.parent.name for p in (self.paths.root / "docker").glob("*/environment.Dockerfile"))
             raise UnsupportedError(
                 f"target '{self.choices.target}' is locked, but has no image yet; images: {', '.join(images)}",
                 where="docker/",
             )
+
+    def _plan(self, base: str, build: Build) -> Plan:
         return make_plan(
             self.paths.root,
             lock=self.lock,
             platform=self.platform,
             base=base,
-            build=self.build,
-            operators=tuple(self.versions.operators),
+            build=build,
+            components=self.target.components,
+            operators=self.operators,
         )
 
     def fetch(self) -> Inputs:
         """Downloads what the lock names (or finds it in the cache), verified."""
         from grstack import fetch
 
-        files = fetch.fetch_wheels(self.lock, self.paths.wheels, network.load(), build=self.build, console=self.console)
+        files = fetch.fetch_wheels(self.lock, self.paths.wheels, self.settings, build=self.build, console=self.console)
         chosen = self.lock.wheels(self.build)
         installed = {p.filename for p in chosen if p.installed}
         return Inputs(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gr_model import files
 from smoke_tests import report, runner
 from smoke_tests.check import Context
 from smoke_tests.registry import CHECKS
@@ -45,8 +45,10 @@ def main(arguments: Sequence[str]) -> int:
             print(f"  {check.name}: {check.claim} ...", flush=True)
             results.append(runner.run_check(check, arguments, Path(scratch)))
     print("\n" + report.text_table(results))
-    _write(options.out / "smoke-report.json", json.dumps(report.json_report(results, manifest), indent=1) + "\n")
-    _write(options.out / "smoke-report.html", report.html_report(results, manifest))
+    files.write_text(
+        options.out / "smoke-report.json", json.dumps(report.json_report(results, manifest), indent=1) + "\n"
+    )
+    files.write_text(options.out / "smoke-report.html", report.html_report(results, manifest))
     passed = sum(result.passed for result in results)
     print(f"\n{passed} of {len(results)} checks passed; {options.out / 'smoke-report.html'}")
     return 0 if passed == len(results) else 1
@@ -73,12 +75,6 @@ def _read(parser: argparse.ArgumentParser, path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         parser.error(f"{path}: not a JSON object")
     return data
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 if __name__ == "__main__":

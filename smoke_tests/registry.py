@@ -9,7 +9,9 @@ NPU = ("npu",)
 CHECKS = (
     Check("versions", "the image holds the locked packages and no others", versions.run),
     Check("elf", "every library that a shared object needs is found", elf.run),
-    Check("traps", "torch imports with and without autoload; there is one fbgemm_gpu", traps.run),
+    Check(
+        "traps", "torch imports with and without autoload, one fbgemm_gpu, torchrec shards onto the device", traps.run
+    ),
     Check("operators", "the operators are found under their vendors and equal the NumPy reference", operators.run, NPU),
     Check("losses", "the losses of 50 steps agree with the CPU's to 1e-5", losses.run, ("npu", "cuda"), 1200.0),
     Check("quality", "retrieval reaches twice the popularity baseline's HR@10", quality.run, time_limit=1200.0),

@@ -10,12 +10,15 @@ from grstack.locks import Lock, Package
 
 FILES = {
     "docker/base/packages.txt": "python3\n",
+    "docker/base/bootstrap.sh": "true\n",
+    "docker/base/Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/environment.Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/Dockerfile": "ARG ENVIRONMENT\nFROM ${ENVIRONMENT}\n",
     "recipes/twin/build.sh": "true\n",
     "recipes/twin/install.sh": "true\n",
     "recipes/operators/build.sh": "true\n",
     "recipes/operators/install.sh": "true\n",
+    "recipes/packages/build.sh": "true\n",
     "recipes/torchrec/build.sh": "true\n",
     "recipes/torchrec/install.sh": "true\n",
     "twin/runtime/acl.cpp": "int main() {}\n",
@@ -24,6 +27,7 @@ FILES = {
     "gr_model/__init__.py": "",
     "smoke_tests/__init__.py": "",
 }
+OPERATORS = {"one": ("ascend910b", "ascend910_93"), "two": ("ascend910b",)}
 RECIPES = {
     "twin": {"platforms": ["twin"], "inputs": ["twin/runtime"], "outputs": ["lib64/a.so"]},
     "torchrec": {"platforms": ["twin", "cann"], "inputs": [], "outputs": ["*.whl"], "wheels": ["torchrec"]},
@@ -34,7 +38,17 @@ RECIPES = {
         "inputs": ["kernels/operators/${operator}"],
         "outputs": ["mxrec_opp_${operator}.run"],
     },
+    "packages": {
+        "platforms": ["twin", "cann"],
+        "needs": ["operators"],
+        "inputs": [],
+        "outputs": ["*.run"],
+        "image": False,
+    },
 }
+
+
+COMPONENTS = ("twin", "torchrec", "operators", "packages")
 
 
 def make_project(root: Path) -> Path:

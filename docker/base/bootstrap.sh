@@ -1,20 +1,26 @@
 #!/usr/bin/env bash
 # Makes a root file system from the distribution's own packages, where no container registry can be reached.
 # usage: bootstrap.sh SUITE OUT.tar
+# GRSTACK_APT_SOURCES: a .sources file with this machine's mirrors of SUITE; without it the distribution's default
+# mirror is used. GRSTACK_CA: a CA bundle. Both serve the download only: the image gets the distribution's default
+# sources, which apt ships as an example, and none of this machine's settings.
 set -euo pipefail
 suite=$1 out=$2
 here=$(dirname "$(readlink -f "$0")")
 packages=$(paste -sd, "$here/packages.txt")
 
-# The host's own mirror is used for the download. The image gets the distribution's default sources instead, which
-# apt ships as an example, so that no host setting lands in a layer.
-sources=()
-for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list.d/ubuntu.sources /etc/apt/sources.list; do
-    if [[ -s $file ]]; then sources=("$file"); break; fi
-done
-[[ ${#sources[@]} -gt 0 ]] || { echo "no package sources found under /etc/apt" >&2; exit 1; }
+options=()
+if [[ -n ${GRSTACK_CA:-} ]]; then options+=(--aptopt="Acquire::https::CaInfo \"$GRSTACK_CA\""); fi
 
-mmdebstrap --variant=minbase --include="$packages" \
-    --customize-hook="rm -rf \"\$1\"/etc/apt/sources.list \"\$1\"/etc/apt/sources.list.d/*; cp \"\$1\"/usr/share/doc/apt/examples/*.sources \"\$1\"/etc/apt/sources.list.d/ 2>/dev/null || cp \"\$1\"/usr/share/doc/apt/examples/sources.list \"\$1\"/etc/apt/sources.list 2>/dev/null || true" \
-    --customize-hook="rm -f \"\$1\"/etc/resolv.conf \"\$1\"/etc/hostname" \
-    "$suite" "$out" "${sources[@]}"
+read -r -d '' default_sources <<'HOOK' || true
+rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99mmdebstrap
+examples="$1"/usr/share/doc/apt/examples
+if ls "$examples"/*.sources >/dev/null 2>&1; then cp "$examples"/*.sources "$1"/etc/apt/sources.list.d/; fi
+if [ -f "$examples"/sources.list ]; then cp "$examples"/sources.list "$1"/etc/apt/; fi
+HOOK
+
+mmdebstrap --variant=minbase --include="$packages" "${options[@]}" \
+    --customize-hook="grep -qx 'VERSION_CODENAME=$suite' \"\$1\"/etc/os-release || { echo 'the packages are not those of $suite' >&2; exit 1; }" \
+    --customize-hook="$default_sources" \
+    --customize-hook='rm -rf "$1"/etc/resolv.conf "$1"/etc/hostname "$1"/var/log/apt' \
+    "$suite" "$out" ${GRSTACK_APT_SOURCES:+"$GRSTACK_APT_SOURCES"}

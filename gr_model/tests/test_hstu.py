@@ -56,8 +56,11 @@ def case(lengths, config, seed=0):
 # 1: alone; 32, 33: a query block and one more; 70: three blocks; equal lengths; two heads with different dims.
 @pytest.mark.parametrize("lengths", [[1], [33, 32, 1], [70, 70, 31, 2], [5, 5, 5]])
 @pytest.mark.parametrize(("heads", "qk_dim", "value_dim"), [(1, 8, 8), (2, 4, 6)])
-def test_stack_equals_the_formula(lengths, heads, qk_dim, value_dim):
-    config = ModelConfig(dim=8, heads=heads, qk_dim=qk_dim, value_dim=value_dim, max_items=80, time_buckets=32)
+@pytest.mark.parametrize("attention", ["plain", "fused"])
+def test_stack_equals_the_formula(lengths, heads, qk_dim, value_dim, attention):
+    config = ModelConfig(
+        dim=8, heads=heads, qk_dim=qk_dim, value_dim=value_dim, max_items=80, time_buckets=32, attention=attention
+    )
     model, x, sequences = case(lengths, config)
     actual = model(x, sequences)
     start = 0
@@ -113,3 +116,15 @@ def test_dropout_from_the_host():
     torch.manual_seed(0)
     assert torch.equal(dropout(torch.ones(100_000)), out)
     assert torch.equal(dropout.eval()(torch.ones(5)), torch.ones(5))
+
+
+def test_the_fused_operator_gives_the_gradients_of_plain_pytorch():
+    results = {}
+    for attention in ("plain", "fused"):
+        config = ModelConfig(dim=8, heads=2, qk_dim=4, value_dim=6, max_items=80, time_buckets=32, attention=attention)
+        model, x, sequences = case([70, 33, 31, 2, 0], config)
+        x.requires_grad_()
+        model(x, sequences).square().sum().backward()
+        results[attention] = [x.grad, *(p.grad for p in model.parameters())]
+    for plain, fused in zip(results["plain"], results["fused"], strict=True):
+        torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5 * float(plain.abs().max()))

@@ -4,13 +4,14 @@ import json
 import pytest
 import torch
 
-from gr_model import checkpoint, config, train
+from gr_model import checkpoint, config, files, report, train
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import ModelConfig, TrainConfig
 from gr_model.device import DeviceError, open_device
 from gr_model.trainer import Trainer, TrainingDiverged
 
 CPU = torch.device("cpu")
+SMALL = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4"]
 
 
 def small(data, deterministic=False, **settings):
@@ -86,6 +87,17 @@ def test_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["c.pt"]
 
 
+def test_a_replaced_file_is_whole_and_readable_by_others(tmp_path):
+    path = tmp_path / "new" / "page.html"
+    files.write_text(path, "one")
+    with pytest.raises(RuntimeError), files.replacing(path) as file:
+        file.write(b"tw")
+        raise RuntimeError
+    assert path.read_text() == "one" and [file.name for file in path.parent.iterdir()] == ["page.html"]
+    files.write_text(path, "zw\u00f6lf")
+    assert path.read_text(encoding="utf-8") == "zw\u00f6lf" and path.stat().st_mode & 0o777 == 0o644
+
+
 def test_unreadable_checkpoints(tmp_path):
     with pytest.raises(CheckpointError, match="no such checkpoint"):
         checkpoint.load(tmp_path / "none.pt")
@@ -108,8 +120,7 @@ def test_devices_that_are_not_there(name):
 def test_command_line(atomic_folder, tmp_path, capsys):
     out = tmp_path / "out"
     base = ["--data-dir", str(atomic_folder.parent), "--out", str(out)]
-    settings = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4"]
-    assert train.main(["--config", "ml-100k-retrieval", *base, *settings, "train.steps=3"]) == 0
+    assert train.main(["--config", "ml-100k-retrieval", *base, *SMALL, "train.steps=3"]) == 0
     events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events] == ["start", "step", "step", "step", "evaluation"]
     assert "ties count against the model" in events[0]["protocol"]
@@ -117,11 +128,70 @@ def test_command_line(atomic_folder, tmp_path, capsys):
     assert train.main(["--resume", str(out / "checkpoint.pt"), *base, "train.steps=5"]) == 0
     events = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5]
-    limited = [*settings, "train.steps=1000", "train.time_limit=1e-9"]
+    limited = [*SMALL, "train.steps=1000", "train.time_limit=1e-9"]
     assert train.main(["--config", "ml-100k-retrieval", *base, *limited]) == 0
     assert "time limit" in capsys.readouterr().out
     assert train.main(["--config", "nothing", *base]) == 1
     assert "valid: ml-100k-retrieval, ml-100k-ranking" in capsys.readouterr().err
+
+
+def test_resume_after_a_kill_past_the_last_checkpoint(atomic_folder, tmp_path, monkeypatch):
+    """Steps 1 to 5 are logged, the checkpoint is of step 4, and the kill cuts the record of step 6."""
+
+    def steps(out):
+        events = report.read_log(out / "log.jsonl")
+        return [(event["step"], event["loss"]) for event in events if event["event"] == "step"]
+
+    def arguments(out):
+        return ["--data-dir", str(atomic_folder.parent), "--out", str(out)]
+
+    fresh = ["--config", "ml-100k-retrieval", *SMALL, "train.steps=7", "train.checkpoint_every=2"]
+    assert train.main([*fresh, *arguments(tmp_path / "whole")]) == 0
+
+    class Killed(BaseException):
+        pass
+
+    take_step = Trainer.train_step
+
+    def killed_in_step_6(trainer):
+        if trainer.step == 5:
+            raise Killed
+        return take_step(trainer)
+
+    out = tmp_path / "killed"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Trainer, "train_step", killed_in_step_6)
+        train.main([*fresh, *arguments(out)])
+    with (out / "log.jsonl").open("a") as log:
+        log.write('{"event": "step", "st')
+    assert [step for step, _ in steps(out)] == [1, 2, 3, 4, 5]
+    assert train.main(["--resume", str(out / "checkpoint.pt"), *arguments(out)]) == 0
+    assert steps(out) == steps(tmp_path / "whole") and [step for step, _ in steps(out)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_resume_keeps_what_shapes_the_model(atomic_folder, tmp_path, capsys):
+    out = ["--data-dir", str(atomic_folder.parent), "--out", str(tmp_path)]
+    assert train.main(["--config", "ml-100k-retrieval", *SMALL, "train.steps=1", *out]) == 0
+    log = (tmp_path / "log.jsonl").read_text()
+    resume = ["--resume", str(tmp_path / "checkpoint.pt"), *out]
+    assert train.main([*resume, "model.dim=64", "ranking.held_out=3", "train.steps=2"]) == 1
+    told = capsys.readouterr().err
+    assert (
+        told.startswith("error: the checkpoint was made with model.dim=4, ranking.held_out=10") and "--config" in told
+    )
+    assert (tmp_path / "log.jsonl").read_text() == log
+    assert train.main([*resume, "model.dim=4", "model.dropout=0", "train.lr=1e-4", "train.steps=2"]) == 0
+
+
+def test_resume_with_other_data(atomic_folder, tmp_path, capsys):
+    """One more film: the item table of the checkpoint is one row short."""
+    out = ["--data-dir", str(atomic_folder.parent), "--out", str(tmp_path)]
+    assert train.main(["--config", "ml-100k-retrieval", *SMALL, "train.steps=1", *out]) == 0
+    with (atomic_folder / "ml-100k.item").open("a") as items:
+        items.write("w\tTitle\t1995\tDrama\n")
+    assert train.main(["--resume", str(tmp_path / "checkpoint.pt"), *out]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: the checkpoint does not fit this model and data") and "size mismatch" in told
 
 
 def test_configs_of_the_presets_build(random_data):

@@ -8,23 +8,25 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from grstack import host, network
+from grstack.files import free_bytes
+from grstack.opp.search import Environment, candidates, conflicts
 from grstack.paths import Paths
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Versions, load
 
-GIB = 2**30
 PATIENCE = 4.0  # seconds that a check may wait for something outside
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """`version` is None where no daemon answers; `problem` says what the client lacks, if anything."""
+    """`version` is None where no daemon answers; `problem` says what the client lacks; `remedy` installs it."""
 
     version: str | None
     problem: str = ""
+    remedy: str = ""
     can_install: bool = False  # root on Debian or Ubuntu: the first build installs and starts one
 
 
@@ -36,9 +38,10 @@ class NpuState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CannState:
-    home: Path
-    version: str | None
+class OppState:
+    place: str  # the opp directory, or the variable that names vendors
+    vendors: int  # that the runtime asks
+    faults: tuple[str, ...] = ()  # conflicts, and vendors that are named and cannot serve
 
 
 class Facts(Protocol):
@@ -55,7 +58,7 @@ class Facts(Protocol):
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Where builds and downloads are kept."""
+        """Where builds, downloads and the engine's images are kept."""
         ...
 
     @property
@@ -71,9 +74,18 @@ class Facts(Protocol):
 
     def engine(self) -> EngineState: ...
     def npu(self) -> NpuState: ...
-    def cann(self) -> CannState | None: ...
+    def cann(self) -> host.Cann | None: ...
+    def opp(self) -> OppState | None: ...
     def index_problem(self) -> str | None:
         """Asks the configured package index for one package; None if it answers. No credential is shown."""
+        ...
+
+    def torch_index_problem(self) -> str | None:
+        """Asks the PyTorch index for the cpu wheel of torch; None if it is there."""
+        ...
+
+    def registry_problem(self) -> str | None:
+        """Asks, through the engine, the registry that has the base image; None if it answers or the image is here."""
         ...
 
     @property
@@ -103,7 +115,15 @@ class HostFacts:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        return self.paths.build, self.paths.cache
+        import docker.errors
+
+        import docker
+        from grstack.engines.docker import store_of
+
+        try:
+            return self.paths.build, self.paths.cache, *store_of(docker.from_env(timeout=int(PATIENCE)))
+        except (docker.errors.DockerException, OSError):
+            return self.paths.build, self.paths.cache
 
     @property
     def python(self) -> tuple[int, int]:
@@ -116,7 +136,7 @@ class HostFacts:
         return _existing(path).stat().st_dev
 
     def free(self, path: Path) -> int:
-        return shutil.disk_usage(_existing(path)).free
+        return free_bytes(path)
 
     def engine(self) -> EngineState:
         import docker.errors
@@ -125,42 +145,85 @@ class HostFacts:
         from grstack.engines import docker_cli
         from grstack.errors import EngineError
 
-        can_install = host.is_root() and host.is_debian_family()
+        can_install = host.can_install()
         try:
             version = str(docker.from_env(timeout=int(PATIENCE)).version()["Version"])
         except (docker.errors.DockerException, OSError, KeyError):
-            return EngineState(version=None, can_install=can_install)
+            remedy = docker_cli.install_command()
+            return EngineState(version=None, remedy=remedy, can_install=can_install)
         try:
             docker_cli.find_client()
         except EngineError as error:
-            return EngineState(version=version, problem=error.what, can_install=can_install)
+            return EngineState(version=version, problem=error.what, remedy=error.next_command, can_install=can_install)
         return EngineState(version=version)
 
     def npu(self) -> NpuState:
         devices = sorted(path.name for path in Path("/dev").glob("davinci[0-9]*"))
-        driver = _field(Path("/usr/local/Ascend/driver/version.info"), "Version")
+        driver = host.field_of(Path("/usr/local/Ascend/driver/version.info"), "Version")
         tool = shutil.which("npu-smi") or shutil.which("npu-smi", path="/usr/local/sbin")
         return NpuState(devices=tuple(devices), driver=driver, tool=tool)
 
-    def cann(self) -> CannState | None:
-        home = Path(os.environ.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
-        if not home.is_dir():
+    def cann(self) -> host.Cann | None:
+        return host.cann()
+
+    def opp(self) -> OppState | None:
+        environment = Environment.of(os.environ)
+        if not environment.opp and not environment.custom:
             return None
-        files = [home / "version.info", home / "version.cfg", *sorted(home.glob("*-linux/ascend_toolkit_install.info"))]
-        found = (_field(file, key) for file in files for key in ("version", "Version", "toolkit_running_version"))
-        return CannState(home=home, version=next((version for version in found if version), None))
+        found = candidates(environment)
+        faults = [f"{c.vendor.name}: {c.not_asked}" for c in found if c.not_asked and c.found_by != "nothing"]
+        faults += [f"{s.operator} is in {1 + len(s.shadowed)} vendors" for s in conflicts(found)]
+        asked = sum(not c.not_asked for c in found)
+        return OppState(place=environment.opp or "ASCEND_CUSTOM_OPP_PATH", vendors=asked, faults=tuple(faults))
 
     def index_problem(self) -> str | None:
-        settings = network.load()
         # uv is the client that builds use, so proxy, CA bundle and credentials are tried as they will be used.
         argv = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--no-deps", "--no-cache", "--quiet"]
         argv += ["--reinstall-package", "tqdm", "--python", sys.executable, "tqdm"]
+        return self._problem_of(argv)
+
+    def torch_index_problem(self) -> str | None:
+        settings = network.load()
+        variant = next((v for v in self.versions.variants if v.package == "torch"), None)
+        if variant is None or settings.torch_build == "plain":
+            return None
+        source = ["--torch-backend", "cpu"]
+        source = ["--default-index", settings.torch_index_url] if settings.torch_index_url else source
+        argv = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--no-deps", "--no-cache", "--quiet"]
+        argv += ["--no-config", "--python-version", self.versions.pythons.default, "--target", "/nonexistent"]
+        argv += [*source, f"torch=={variant.version}+{variant.local}"]
+        return self._problem_of(argv)
+
+    def _problem_of(self, argv: list[str]) -> str | None:
+        settings = network.load()
+        env = settings.environment() | {"UV_HTTP_TIMEOUT": "3", "UV_HTTP_RETRIES": "0"}
         try:
-            self.runner.capture(argv, env=settings.environment(), timeout=PATIENCE)
+            self.runner.capture(argv, env=env, timeout=PATIENCE)
         except CommandFailed as error:
             said = " ".join(line.strip() for line in error.tail if line.strip())
             return settings.redact(said) or f"uv ended with code {error.code}"
         return None
+
+    def registry_problem(self) -> str | None:
+        import docker.errors
+
+        import docker
+        from grstack.engines.upstream import asked_for
+
+        settings = network.load()
+        base = self.versions.bases[self.versions.targets["npu"].platforms["twin"].base]
+        said = ""
+        try:
+            client: Any = docker.from_env(timeout=int(PATIENCE))
+            for reference in asked_for(base, settings):
+                try:
+                    client.images.get_registry_data(reference)
+                    return None
+                except docker.errors.APIError as error:
+                    said = str(error.explanation or error)
+        except (docker.errors.DockerException, OSError) as error:
+            return f"not asked, since no engine answers ({type(error).__name__})"
+        return settings.redact(said)
 
     @property
     def cached_wheels(self) -> int:
@@ -176,12 +239,3 @@ def _text(path: Path) -> str | None:
         return path.read_text(errors="replace").strip()
     except OSError:
         return None
-
-
-def _field(path: Path, name: str) -> str | None:
-    """The value of `name=value` in an install record."""
-    for line in (_text(path) or "").splitlines():
-        key, equals, value = line.partition("=")
-        if equals and key.strip() == name:
-            return value.strip().strip("[]\"'") or None
-    return None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from grstack import keys
+from grstack.engines.base import Inputs
 from grstack.errors import StepError
+from grstack.files import sha256_of
 from grstack.paths import Paths
-from grstack.plan import Step
+from grstack.plan import Plan, Step
 
 MANIFEST = "manifest.json"
 
@@ -30,6 +34,10 @@ class Artefacts:
         content: dict[str, str] = json.loads((self.directory(step) / MANIFEST).read_text())
         return content
 
+    def mark_used(self, step: Step) -> None:
+        """Another checkout's `inv clean` leaves alone what was used lately."""
+        os.utime(self.directory(step))
+
     def begin(self, step: Step) -> Path:
         """A fresh place for the output of a build."""
         out = self.paths.scratch / f"{step.name.replace('/', '-')}-{step.short_key}"
@@ -46,7 +54,7 @@ class Artefacts:
                     f"{step.name} was built, but its recipe promises '{pattern}' and nothing matches",
                     where=f"recipes/{step.recipe.folder}/recipe.yaml",
                 )
-        files = {f.relative_to(out).as_posix(): keys.of_file(f) for f in keys.files_under(out) if f.is_file()}
+        files = {f.relative_to(out).as_posix(): sha256_of(f) for f in keys.files_under(out) if f.is_file()}
         (out / MANIFEST).write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
         os.sync()  # a power cut after the rename must not show an empty file
         final = self.directory(step)
@@ -60,14 +68,15 @@ class Artefacts:
         shutil.rmtree(arrived, ignore_errors=True)
 
     def publish(self, steps: tuple[Step, ...]) -> None:
-        """Copies the packages of these steps to one place with plain names."""
+        """Copies the packages of these steps to one place with plain names. What is there stays where one is gone."""
+        if not all(self.exists(step) for step in steps):
+            return
         shutil.rmtree(self.paths.packages, ignore_errors=True)
         self.paths.packages.mkdir(parents=True)
         for step in steps:
-            if self.exists(step):
-                for name in self.manifest(step):
-                    if name.endswith((".run", ".whl")):
-                        shutil.copy2(self.directory(step) / name, self.paths.packages)
+            for name in self.manifest(step):
+                if name.endswith((".run", ".whl")):
+                    shutil.copy2(self.directory(step) / name, self.paths.packages)
 
 
 def stage_sources(root: Path, step: Step, into: Path) -> Path:
@@ -78,7 +87,7 @@ def stage_sources(root: Path, step: Step, into: Path) -> Path:
     recipe = step.recipe
     assert recipe is not None
     shutil.rmtree(into, ignore_errors=True)
-    ignored = shutil.ignore_patterns(*keys.IGNORED, "*.pyc")
+    ignored = shutil.ignore_patterns(*keys.IGNORED)
     planned = dict(step.inputs)
     for path in dict.fromkeys((f"recipes/{recipe.folder}", *recipe.inputs)):
         source, destination = root / path, into / path
@@ -115,4 +124,34 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
     }
     if step.recipe.operator:
         variables["GRSTACK_OPERATOR"] = step.recipe.operator
+        variables["GRSTACK_SOCS"] = ",".join(step.recipe.socs)
     return variables
+
+
+def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
+    """The wheel files that a recipe asked for by package name."""
+    assert step.recipe is not None
+    wanted = {name.replace("-", "_").lower() for name in step.recipe.wheels}
+    chosen = {n: p for n, p in inputs.wheels_all.items() if n.split("-")[0].replace(".", "_").lower() in wanted}
+    if len(chosen) < len(wanted):
+        raise StepError(
+            f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
+            next_command="inv lock",
+        )
+    return chosen
+
+
+def manifest(plan: Plan, artefacts: Artefacts, base_packages: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What the image was made from; written into it as /opt/grstack/manifest.json."""
+    return {
+        "target": plan.target,
+        "platform": plan.platform,
+        "emulated": plan.platform == "twin",
+        "python": plan.python,
+        "arch": plan.arch,
+        "key": plan.image.key,
+        "base": {"reference": plan.base, "packages": dict(base_packages or {})},
+        "steps": {step.name: step.key for step in plan.steps},
+        "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
+        "files": {step.name: artefacts.manifest(step) for step in plan.components},
+    }

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from grstack.plan import Plan, Step
+from grstack.spec import Base
 
 IMAGE_VENV = "/opt/grstack/venv"
-IMAGE_SOURCES = "/opt/grstack/src"
 ASCEND_HOME = "/usr/local/Ascend/ascend-toolkit/latest"
 
 
@@ -35,8 +35,19 @@ class Inputs:
 class Engine(Protocol):
     name: str
 
-    def resolve_base(self, reference: str, suite: str) -> str:
-        """What the base will be: `reference` (by digest) if it can be had, else `bootstrap:<suite>`."""
+    def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
+        """What the base will be: a digest reference if it can be had, else `bootstrap:<distribution>/<suite>`.
+
+        Without `act` (a dry run) nothing is pulled, asked or written: what is known counts.
+        """
+        ...
+
+    def places(self) -> tuple[Path, ...]:
+        """Where the engine keeps what it builds, as far as this machine can see it; a build needs room there."""
+        ...
+
+    def describe(self, plan: Plan) -> dict[str, str]:
+        """What the finished result is, for the build report: ids and hashes by name; empty where it is not built."""
         ...
 
     def is_built(self, plan: Plan, step: Step) -> bool: ...

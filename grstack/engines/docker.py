@@ -12,24 +12,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from grstack import host
-from grstack.engines import docker_cli
-from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
+from grstack import keys
+from grstack.engines import bootstrap, docker_cli
+from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
 from grstack.engines.base import IMAGE_VENV, Inputs, Mount
-from grstack.errors import EngineError, StepError
+from grstack.engines.bootstrap import host_secrets
+from grstack.engines.upstream import Upstream
+from grstack.errors import EngineError
+from grstack.keys import IGNORED
+from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
+from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
+from grstack.spec import Base
 
 KEY = "grstack.key"
+BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
+CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 
 
 class DockerEngine:
     name = "docker"
 
-    def __init__(self, paths: Paths, runner: Runner) -> None:
+    def __init__(self, paths: Paths, runner: Runner, settings: Settings) -> None:
         self.paths = paths
         self.runner = runner
+        self.settings = settings
         self.artefacts = Artefacts(paths)
 
     @cached_property
@@ -63,8 +72,22 @@ class DockerEngine:
         return self._label(self.locate(plan, step)) == step.key
 
     def image_id(self, plan: Plan) -> str:
-        identity: str = self.client.images.get(self.locate(plan, plan.image)).id
-        return identity
+        """The id of the image that this plan made, whatever its tag names by now; empty where it is not built."""
+        import docker.errors
+
+        with contextlib.suppress(docker.errors.ImageNotFound):
+            tagged = self.client.images.get(self.locate(plan, plan.image))
+            if tagged.labels.get(KEY) == plan.image.key:
+                return str(tagged.id)
+        found = self.client.images.list(filters={"label": f"{KEY}={plan.image.key}"})
+        return str(found[0].id) if found else ""
+
+    def describe(self, plan: Plan) -> dict[str, str]:
+        identity = self.image_id(plan)
+        if not identity:
+            return {}
+        labels = self.client.images.get(identity).labels
+        return {"image": identity, "base": plan.base, "base_packages": labels.get(BASE_PACKAGES, "")}
 
     def _label(self, reference: str) -> str | None:
         import docker.errors
@@ -75,45 +98,27 @@ class DockerEngine:
             return None
         return labels.get(KEY)
 
-    def resolve_base(self, reference: str, suite: str) -> str:
-        bootstrap = f"bootstrap:{suite}"
-        wanted = os.environ.get("GRSTACK_BASE", "auto")
-        if wanted == "bootstrap" or (wanted == "auto" and not reference):
-            return bootstrap
-        import docker.errors
+    def places(self) -> tuple[Path, ...]:
+        return store_of(self.client)
 
-        with contextlib.suppress(docker.errors.ImageNotFound):
-            self.client.images.get(reference)
-            return reference
-        choice = self.paths.build / "base-choice"
-        if wanted == "auto" and choice.exists() and choice.read_text() == bootstrap:
-            return bootstrap
-        try:
-            self.runner.capture([str(self.cli), "pull", "--quiet", reference], timeout=600 if wanted != "auto" else 90)
-            return reference
-        except CommandFailed as error:
-            if wanted != "auto":
-                raise EngineError(
-                    f"the base image {reference} cannot be pulled", next_command="inv doctor, or GRSTACK_BASE=bootstrap"
-                ) from error
-        self.runner.console.print(
-            "no container registry answers: the base is bootstrapped from the distribution's packages"
-        )
-        choice.parent.mkdir(parents=True, exist_ok=True)
-        choice.write_text(bootstrap)
-        return bootstrap
+    @cached_property
+    def upstream(self) -> Upstream:
+        return Upstream(self.paths, self.runner, self.settings, self.client, self.cli)
+
+    def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
+        return self.upstream.resolve(base, act=act)
 
     # Building ------------------------------------------------------------------------------------------------------
 
     def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
         log = self.paths.logs / f"{step.name.replace('/', '-')}.log"
+        _ = self.leftovers_removed
         match step.kind:
             case Kind.BASE if plan.base.startswith("bootstrap:"):
                 self._bootstrap(plan, step, log)
             case Kind.BASE:
-                self._image(
-                    plan, step, self.paths.root / "docker/base/Dockerfile", self.paths.root / "docker/base", log
-                )
+                context = self.paths.root / "docker/base"
+                self._image(plan, step, context / "Dockerfile", context, log, BASE=self.upstream.local_name(plan.base))
             case Kind.ENVIRONMENT:
                 self._environment(plan, step, inputs, log)
             case Kind.COMPONENT:
@@ -124,23 +129,16 @@ class DockerEngine:
                 raise AssertionError("wheels are fetched, not built")
 
     def _bootstrap(self, plan: Plan, step: Step, log: Path) -> None:
-        host.ensure_commands({"mmdebstrap": "mmdebstrap"}, self.runner, log)
-        tar = self._scratch("base") / "base.tar"
-        suite = plan.base.split(":", 1)[1]
-        self.runner.stream([str(self.paths.root / "docker/base/bootstrap.sh"), suite, str(tar)], log=log)
-        reference = self.locate(plan, step)
-        self.runner.stream(
-            [
-                str(self.cli),
-                "import",
-                f"--change=LABEL {KEY}={step.key}",
-                "--change=ENV LANG=C.UTF-8",
-                str(tar),
-                reference,
-            ],
-            log=log,
-        )
+        release = plan.base.removeprefix("bootstrap:")
+        bootstrap.ensure_tools(release, self.runner, log, self.settings)
+        scratch = self._scratch("base")
+        tar = scratch / "base.tar"
+        script = self.paths.root / "docker/base/bootstrap.sh"
+        bootstrap.make_root(script, release, tar, self.runner, log, self.settings)
+        change = [f"--change=LABEL {KEY}={step.key}", "--change=ENV LANG=C.UTF-8"]
+        self.runner.stream([str(self.cli), "import", *change, str(tar), self.locate(plan, step)], log=log)
         tar.unlink()
+        self._note(step)
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("environment")
@@ -151,40 +149,82 @@ class DockerEngine:
         (context / "requirements.txt").write_text(inputs.requirements)
         _link(Path(sys.executable).parent / "uv", context / "uv")
         dockerfile = self.paths.root / f"docker/{plan.target}/environment.Dockerfile"
-        self._image(plan, step, dockerfile, context, log, BASE=self.locate(plan, plan.step("base")))
+        base = self.locate(plan, plan.step("base"))
+        self._image(plan, step, dockerfile, context, log, BASE=base, PYTHON=plan.python)
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
-        for component in plan.components:
+        for component in plan.install_order:
             assert component.recipe is not None
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
             shutil.copy2(self.paths.root / f"recipes/{component.recipe.folder}/install.sh", place / "install.sh")
-        from grstack.plan.make import SOURCES
-
         for source in SOURCES:
-            shutil.copytree(
-                self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copytree(self.paths.root / f"docker/{plan.target}", context / "docker")
-        (context / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
-        dockerfile = self.paths.root / f"docker/{plan.target}/Dockerfile"
+        packages = self._base_packages(plan)
+        content = manifest(plan, self.artefacts, packages)
+        (context / "manifest.json").write_text(json.dumps(content, indent=1) + "\n")
+        dockerfile = context / "docker/Dockerfile"
+        dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
         environment = self.locate(plan, plan.step("environment"))
-        self._image(plan, step, dockerfile, context, log, ENVIRONMENT=environment)
+        labels = {BASE_PACKAGES: keys.combine(packages.items())}
+        self._image(plan, step, dockerfile, context, log, labels=labels, ENVIRONMENT=environment)
 
-    def _image(self, plan: Plan, step: Step, dockerfile: Path, context: Path, log: Path, **args: str) -> None:
-        args = args or {"BASE": plan.base}
+    def _base_packages(self, plan: Plan) -> dict[str, str]:
+        """Package -> version of the distribution's packages: what a mirror gave on the day of the bootstrap."""
+        argv = docker_cli.run_argv(
+            self.cli,
+            image=self.locate(plan, plan.step("base")),
+            argv=["dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version}\n"],
+            volumes=[],
+            env={},
+            network="none",
+        )
+        lines = self.runner.capture(argv).splitlines()
+        return dict(sorted(line.split(" ", 1) for line in lines if " " in line))
+
+    def _image(
+        self,
+        plan: Plan,
+        step: Step,
+        dockerfile: Path,
+        context: Path,
+        log: Path,
+        *,
+        labels: Mapping[str, str] | None = None,
+        **args: str,
+    ) -> None:
+        proxies = {n: v for n, v in self.settings.connection().items() if n.lower().endswith("_proxy")}
+        reads_host = step.kind is Kind.BASE
+        secrets = host_secrets(self._scratch("secrets"), self.runner, self.settings) if reads_host else {}
         argv = docker_cli.build_argv(
             self.cli,
             dockerfile=dockerfile,
             context=context,
             tag=self.locate(plan, step),
             args=args,
-            labels={KEY: step.key, "grstack.target": plan.target, "grstack.platform": plan.platform},
-            secrets=host_secrets(),
+            labels={KEY: step.key, "grstack.target": plan.target, "grstack.platform": plan.platform, **(labels or {})},
+            secrets=secrets,
+            from_environment=tuple(proxies),
         )
-        self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1"})
+        self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies})
+        self._note(step)
         shutil.rmtree(self.paths.scratch / step.name, ignore_errors=True)
+
+    @cached_property
+    def leftovers_removed(self) -> int:
+        """Ends the build containers of this checkout that a killed run left; asked once, under the build's lock."""
+        labels = [f"{CHECKOUT}={self.paths.root}"]
+        left = self.client.containers.list(all=True, filters={"label": labels})
+        for container in left:
+            self._remove_container(container.name)
+        return len(left)
+
+    def _note(self, step: Step) -> None:
+        """Remembers that this image is ours: a daemon may hold those of other users too."""
+        self.paths.images.mkdir(parents=True, exist_ok=True)
+        (self.paths.images / step.key).touch()
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
@@ -206,6 +246,7 @@ class DockerEngine:
             env=build_environment(step, plan.platform, plan.arch, places),
             network="none",
             name=name,
+            labels={CHECKOUT: str(self.paths.root)},
         )
         try:
             self.runner.stream(argv, log=log)
@@ -233,9 +274,15 @@ class DockerEngine:
         interactive: bool = False,
     ) -> int:
         name = f"grstack-run-{os.getpid()}"
+        image = self.image_id(plan)
+        if not image:
+            raise EngineError(
+                f"{self.locate(plan, plan.image)} is not there any more: another process removed it",
+                next_command="the same command again",
+            )
         command = docker_cli.run_argv(
             self.cli,
-            image=self.locate(plan, plan.image),
+            image=image,
             argv=argv,
             volumes=[(m.source, self.path_of(m), m.writable) for m in mounts],
             env=env or {},
@@ -265,41 +312,12 @@ class DockerEngine:
         return place
 
 
-def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
-    """The wheel files that a recipe asked for by package name."""
-    assert step.recipe is not None
-    wanted = {name.replace("-", "_").lower() for name in step.recipe.wheels}
-    chosen = {n: p for n, p in inputs.wheels_all.items() if n.split("-")[0].replace(".", "_").lower() in wanted}
-    if len(chosen) < len(wanted):
-        raise StepError(
-            f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
-            next_command="inv lock",
-        )
-    return chosen
-
-
-def manifest(plan: Plan, artefacts: Artefacts) -> dict[str, Any]:
-    """What the image was made from; written into it as /opt/grstack/manifest.json."""
-    return {
-        "target": plan.target,
-        "platform": plan.platform,
-        "emulated": plan.platform == "twin",
-        "python": plan.python,
-        "arch": plan.arch,
-        "key": plan.image.key,
-        "steps": {step.name: step.key for step in plan.steps},
-        "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
-        "files": {step.name: artefacts.manifest(step) for step in plan.components},
-    }
-
-
-def host_secrets() -> dict[str, Path]:
-    """The host's package sources and CA bundle, for build steps only: they never land in a layer."""
-    candidates = {
-        "ca": Path(os.environ.get("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt")),
-        "apt_sources": Path("/etc/apt/sources.list.d/debian.sources"),
-    }
-    return {name: path for name, path in candidates.items() if path.is_file()}
+def store_of(client: Any) -> tuple[Path, ...]:
+    """The daemon's own folder, where the daemon runs on this machine."""
+    if not str(client.api.base_url).startswith("http+docker://"):  # what the SDK calls a Unix socket
+        return ()
+    root = Path(client.info().get("DockerRootDir") or "/nonexistent")
+    return (root,) if root.is_dir() else ()
 
 
 def _link(source: Path, destination: Path) -> None:

@@ -8,7 +8,16 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from grstack import host
 from grstack.errors import EngineError
+
+# The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
+PACKAGES = ("docker.io", "docker-cli", "docker-buildx")
+
+
+def install_command() -> str:
+    """What to type, with the packages that this machine's distribution has."""
+    return f"sudo apt-get install -y {' '.join(host.apt_knows(PACKAGES) or PACKAGES)}"
 
 
 def clients() -> list[Path]:
@@ -31,10 +40,7 @@ def find_client() -> Path:
             return client
         tried.append(f"{client} (version {version}, without buildx)")
     detail = f"; found {', '.join(tried)}" if tried else ""
-    raise EngineError(
-        f"no docker client that can build with BuildKit{detail}",
-        next_command="apt-get install -y docker.io   (or your distribution's docker-buildx)",
-    )
+    raise EngineError(f"no docker client that can build with BuildKit{detail}", next_command=install_command())
 
 
 def _version(client: Path) -> int | None:
@@ -47,6 +53,20 @@ def _has_buildx(client: Path) -> bool:
     return subprocess.run([str(client), "buildx", "version"], capture_output=True, check=False).returncode == 0
 
 
+COMPONENTS = "# components:"
+
+
+def with_components(dockerfile: str, names: Sequence[str]) -> str:
+    """Puts one install line per component below the line that begins with COMPONENTS.
+
+    Each line mounts its own component only, so that a changed one leaves the layers before it as they are.
+    """
+    lines = dockerfile.splitlines(keepends=True)
+    place = next(number for number, line in enumerate(lines) if line.startswith(COMPONENTS))
+    run = "RUN --mount=type=bind,source=components/{0},target=/component sh /opt/grstack/bin/install-component {0}\n"
+    return "".join([*lines[: place + 1], *(run.format(name) for name in names), *lines[place + 1 :]])
+
+
 def build_argv(
     client: Path,
     *,
@@ -56,9 +76,12 @@ def build_argv(
     args: Mapping[str, str],
     labels: Mapping[str, str],
     secrets: Mapping[str, Path],
+    from_environment: Sequence[str] = (),
 ) -> list[str]:
+    """`from_environment` names build arguments whose values stay out of the command line: proxies."""
     argv = [str(client), "build", "--progress=plain", "--network=host", f"--file={dockerfile}", f"--tag={tag}"]
     argv += [f"--build-arg={name}={value}" for name, value in sorted(args.items())]
+    argv += [f"--build-arg={name}" for name in sorted(from_environment)]
     argv += [f"--label={name}={value}" for name, value in sorted(labels.items())]
     argv += [f"--secret=id={name},src={path}" for name, path in sorted(secrets.items())]
     return [*argv, str(context)]
@@ -74,10 +97,12 @@ def run_argv(
     network: str,
     shm_size: str = "1g",
     name: str | None = None,
+    labels: Mapping[str, str] | None = None,
     interactive: bool = False,
 ) -> list[str]:
     command = [str(client), "run", "--rm", "--init", f"--network={network}", f"--shm-size={shm_size}"]
     command += [f"--name={name}"] if name else []
+    command += [f"--label={key}={value}" for key, value in sorted((labels or {}).items())]
     command += ["--interactive", "--tty"] if interactive else []
     command += [f"--volume={source}:{target}{'' if writable else ':ro'}" for source, target, writable in volumes]
     command += [f"--env={key}={value}" for key, value in sorted(env.items())]

@@ -4,9 +4,11 @@ fails or is interrupted is not built."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from grstack.engines.base import Inputs, Mount
 from grstack.plan import Plan, Step
+from grstack.spec import Base
 
 
 class FakeEngine:
@@ -19,8 +21,14 @@ class FakeEngine:
         self.history: list[str] = []
         self.runs: list[tuple[str, ...]] = []
 
-    def resolve_base(self, reference: str, suite: str) -> str:
-        return reference or f"bootstrap:{suite}"
+    def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
+        return base.reference
+
+    def places(self) -> tuple[Path, ...]:
+        return ()
+
+    def describe(self, plan: Plan) -> dict[str, str]:
+        return {"image": self.locate(plan, plan.image)} if self.is_built(plan, plan.image) else {}
 
     def locate(self, plan: Plan, step: Step) -> str:
         return f"fake/{step.name}:{step.short_key}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -11,6 +12,7 @@ from grstack import host
 from grstack.engines import docker_cli
 from grstack.engines.base import Engine
 from grstack.errors import EngineError, UsageError
+from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.run import Runner
 
@@ -18,19 +20,19 @@ NAMES = ("auto", "docker", "none")
 DAEMON_LOG = Path("/var/log/grstack-dockerd.log")
 
 
-def find_engine(name: str, paths: Paths, runner: Runner) -> Engine:
+def find_engine(name: str, paths: Paths, runner: Runner, settings: Settings) -> Engine:
     if name not in NAMES:
         raise UsageError.unknown("engine", name, NAMES)
     if name == "none":
         from grstack.engines.local import LocalEngine
 
-        return LocalEngine(paths, runner)
+        return LocalEngine(paths, runner, settings)
     from grstack.engines.docker import DockerEngine
 
     if not answers():
-        _start(paths, runner)
-    docker_cli.find_client()
-    return DockerEngine(paths, runner)
+        _start(paths, runner, settings)
+    _ensure_client(paths, runner, settings)
+    return DockerEngine(paths, runner, settings)
 
 
 def answers() -> bool:
@@ -46,21 +48,36 @@ def answers() -> bool:
     return True
 
 
-def _start(paths: Paths, runner: Runner) -> None:
-    if not (host.is_root() and host.is_debian_family()):
+def _ensure_client(paths: Paths, runner: Runner, settings: Settings) -> None:
+    """A daemon may answer where no client can build: the distribution may ship docker, docker-cli and buildx apart."""
+    try:
+        docker_cli.find_client()
+    except EngineError as error:
+        if not host.can_install():
+            raise
+        runner.console.print(f"{error.what}: installing one")
+        log = paths.logs / "engine.log"
+        host.apt_install(docker_cli.PACKAGES, runner, log, settings.connection(), some=True)
+        docker_cli.find_client()
+
+
+def _start(paths: Paths, runner: Runner, settings: Settings) -> None:
+    if not host.can_install():
         raise EngineError(
             "no container engine answers",
-            next_command="sudo systemctl start docker   (to install: sudo apt-get install -y docker.io; "
+            next_command=f"sudo systemctl start docker   (to install: {docker_cli.install_command()}; "
             "without any engine: add --engine none)",
         )
     if not shutil.which("dockerd"):
         runner.console.print("no container engine found: installing docker.io")
-        host.apt_install(["docker.io"], runner, paths.logs / "engine.log")
+        host.apt_install(docker_cli.PACKAGES, runner, paths.logs / "engine.log", settings.connection(), some=True)
     if answers():  # the package's own start script may have done it
         return
     runner.console.print(f"starting dockerd (log: {DAEMON_LOG})")
+    # the daemon pulls images itself: it needs the proxies and the CA bundle too
+    env = {**os.environ, **settings.connection()}
     with DAEMON_LOG.open("a") as log:
-        subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env)
     for _ in range(60):
         if answers():
             return

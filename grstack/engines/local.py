@@ -13,14 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import host
-from grstack.engines.artefacts import Artefacts, build_environment, stage_sources
+from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
 from grstack.engines.base import ASCEND_HOME, Inputs, Mount
-from grstack.engines.docker import manifest, needed_wheels
 from grstack.errors import EngineError
+from grstack.keys import IGNORED
+from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
+from grstack.spec import Base
 
 MARKER = ".complete"
 HOST_COMMANDS = {
@@ -37,13 +39,33 @@ HOST_COMMANDS = {
 class LocalEngine:
     name = "none"
 
-    def __init__(self, paths: Paths, runner: Runner) -> None:
+    def __init__(self, paths: Paths, runner: Runner, settings: Settings) -> None:
         self.paths = paths
         self.runner = runner
+        self.settings = settings
         self.artefacts = Artefacts(paths)
 
-    def resolve_base(self, reference: str, suite: str) -> str:
-        return f"host:{host.codename() or 'unknown'}"
+    def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
+        """This machine: its release and, on platform cann, the toolkit that compiles the operators."""
+        name = f"host:{host.codename() or 'unknown'}"
+        if platform != "cann":
+            return name
+        toolkit = host.cann()
+        if toolkit is None:
+            raise EngineError(
+                "platform cann with --engine none needs CANN on this machine, and none is found",
+                where="ASCEND_HOME_PATH",
+                next_command="source /usr/local/Ascend/ascend-toolkit/set_env.sh, or build in a container",
+            )
+        return f"{name}, CANN {toolkit.version or 'unknown'} at {toolkit.home.resolve()}"
+
+    def places(self) -> tuple[Path, ...]:
+        return ()
+
+    def describe(self, plan: Plan) -> dict[str, str]:
+        if not self.is_built(plan, plan.image):
+            return {}
+        return {"image": self.locate(plan, plan.image), "base": plan.base}
 
     def _place(self, plan: Plan, step: Step) -> Path:
         match step.kind:
@@ -71,7 +93,7 @@ class LocalEngine:
         log = self.paths.logs / f"{step.name.replace('/', '-')}.log"
         match step.kind:
             case Kind.BASE:
-                host.ensure_commands(HOST_COMMANDS, self.runner, log)
+                host.ensure_commands(HOST_COMMANDS, self.runner, log, self.settings.connection())
             case Kind.ENVIRONMENT:
                 self._environment(plan, step, inputs, log)
             case Kind.COMPONENT:
@@ -147,16 +169,13 @@ class LocalEngine:
             "UV_TARGET": str(prefix / "site-packages"),
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
-        order = ["twin", "torchrec", "plugin", "operators"]
-        for component in sorted(plan.components, key=lambda s: order.index(s.recipe.folder) if s.recipe else 0):
+        for component in plan.install_order:
             assert component.recipe is not None
             script = self.paths.root / f"recipes/{component.recipe.folder}/install.sh"
             artefact = {"GRSTACK_ARTEFACT": str(self.artefacts.directory(component))}
             self.runner.stream(["bash", str(script)], log=log, env={**env, **artefact})
         for source in SOURCES:
-            shutil.copytree(
-                self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         (prefix / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
         (prefix / MARKER).write_text(step.key)
 

@@ -2,6 +2,6 @@
 
 from grstack.fetch._cache import WheelCache
 from grstack.fetch._data import fetch_data
-from grstack.fetch._wheels import choose_build, fetch_wheels
+from grstack.fetch._wheels import choose_build, fetch_wheels, known_build
 
-__all__ = ["WheelCache", "choose_build", "fetch_data", "fetch_wheels"]
+__all__ = ["WheelCache", "choose_build", "fetch_data", "fetch_wheels", "known_build"]

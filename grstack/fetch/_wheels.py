@@ -59,20 +59,33 @@ def choose_build(lock: Lock, cache_dir: Path, settings: Settings, *, console: Co
 
     A plain torch that is already cached is kept: an unchanged rebuild asks no index.
     """
+    settled = _settled_build(lock, cache_dir, settings)
+    if settled:
+        return settled
+    runner = Runner(console or Console(stderr=True))
+    return "cpu" if all(_locate(package, lock, runner, settings) for package in _cpu_builds(lock)) else "plain"
+
+
+def known_build(lock: Lock, cache_dir: Path, settings: Settings) -> Build:
+    """What `choose_build` would say without asking an index: `plain`, which every index has, where it is open."""
+    return _settled_build(lock, cache_dir, settings) or "plain"
+
+
+def _settled_build(lock: Lock, cache_dir: Path, settings: Settings) -> Build | None:
     if settings.torch_build != "auto":
         return settings.torch_build if settings.torch_build in lock.builds else "plain"
     if lock.builds == ("plain",):
         return "plain"
     cache = WheelCache(cache_dir)
-    replacing = [package for package in lock.packages if package.variant == "cpu"]
-    names = {package.name for package in replacing}
+    names = {package.name for package in _cpu_builds(lock)}
     plain = [package for package in lock.packages if package.variant == "plain" and package.name in names]
-    if all(cache.find(package) for package in replacing):
+    if all(cache.find(package) for package in _cpu_builds(lock)):
         return "cpu"
-    if all(cache.find(package) for package in plain):
-        return "plain"
-    runner = Runner(console or Console(stderr=True))
-    return "cpu" if all(_locate(package, lock, runner, settings) for package in replacing) else "plain"
+    return "plain" if all(cache.find(package) for package in plain) else None
+
+
+def _cpu_builds(lock: Lock) -> list[Package]:
+    return [package for package in lock.packages if package.variant == "cpu"]
 
 
 def _look_up(cache: WheelCache, wanted: tuple[Package, ...]) -> tuple[dict[str, Path], list[Package]]:
@@ -116,6 +129,10 @@ def _download_all(
             for future in as_completed(waiting):
                 paths[waiting[future].filename] = future.result()
                 progress.update(bar, advance=1, description=waiting[future].name)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            runner.end_captured()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
     return paths

@@ -25,11 +25,8 @@ def explain(plan: Plan, console: Console) -> None:
     """Every input of every key: change one of them and the step is built anew."""
     for step in plan.steps:
         console.print(f"[bold]{step.name}[/bold] {step.short_key}  {step.summary}", highlight=False)
-        shown = step.inputs if len(step.inputs) <= 16 else step.inputs[:8]
-        for label, digest in shown:
+        for label, digest in step.inputs:
             console.print(f"    {digest[:12]:<12}  {label}", highlight=False, soft_wrap=True)
-        if len(shown) < len(step.inputs):
-            console.print(f"    ... and {len(step.inputs) - len(shown)} more", highlight=False)
 
 
 def as_data(plan: Plan) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import keys
@@ -12,20 +13,31 @@ from grstack.recipes import Recipe, load_all
 SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
 
 
-def make_plan(root: Path, *, lock: Lock, platform: str, base: str, build: Build, operators: tuple[str, ...]) -> Plan:
+def make_plan(
+    root: Path,
+    *,
+    lock: Lock,
+    platform: str,
+    base: str,
+    build: Build,
+    components: tuple[str, ...],
+    operators: Mapping[str, Sequence[str]],
+) -> Plan:
     """The plan of one image.
 
-    `base` is a digest reference or `bootstrap:<suite>`; `build` says which torch wheel is installed
-    (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan itself is pure.
+    `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which
+    torch wheel is installed (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan
+    itself is pure.
     """
-    recipes = load_all(root, platform, operators)
+    recipes = load_all(root, platform, components, operators)
     wheels = _wheels(lock, build)
     bottom = _base(root, lock, base)
     environment = _environment(root, lock, wheels, bottom)
     steps = [wheels, bottom, environment]
     for recipe in recipes:
         steps.append(_component(root, recipe, platform, environment, wheels, steps))
-    steps.append(_image(root, lock, platform, environment, [s for s in steps if s.kind is Kind.COMPONENT]))
+    installed = [s for s in steps if s.recipe is not None and s.recipe.image]
+    steps.append(_image(root, lock, platform, environment, installed))
     return Plan(
         target=lock.target, platform=platform, python=lock.python, arch=lock.arch, base=base, steps=tuple(steps)
     )
@@ -49,11 +61,13 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     how = "pulled by digest" if "@sha256:" in base else "pulled by tag: no digest is published"
     how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else how
     how = "this machine" if base.startswith("host:") else how
+    recipe = "docker/base/bootstrap.sh" if base.startswith("bootstrap:") else "docker/base/Dockerfile"
     return _step(
         name="base",
         kind=Kind.BASE,
         summary=f"{base}, {how}",
-        inputs=[("base", keys.of_text(base)), ("arch", lock.arch), ("docker/base", keys.of_tree(root / "docker/base"))],
+        inputs=[("base", keys.of_text(base)), ("arch", lock.arch)]
+        + [(path, keys.of_tree(root / path)) for path in ("docker/base/packages.txt", recipe)],
     )
 
 
@@ -72,6 +86,7 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, whe
     needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
     inputs = [("platform", platform), ("environment", environment.key)]
     inputs += [(step.name, step.key) for step in needs]
+    inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
     inputs += [(path, keys.of_tree(root / path)) for path in (f"recipes/{recipe.folder}", *recipe.inputs)]
     return _step(
         name=recipe.name,

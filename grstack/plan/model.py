@@ -51,5 +51,12 @@ class Plan:
     def components(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.kind is Kind.COMPONENT)
 
+    @property
+    def install_order(self) -> tuple[Step, ...]:
+        """The components of the image as it takes them: each after what it needs, operators last, since they change
+        most. Those that are built beside the image are not among them."""
+        taken = (step for step in self.components if step.recipe is None or step.recipe.image)
+        return tuple(sorted(taken, key=lambda step: bool(step.recipe and step.recipe.operator)))
+
     def needed_by(self, step: Step) -> tuple[Step, ...]:
         return tuple(self.step(name) for name in step.needs)

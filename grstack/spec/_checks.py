@@ -150,6 +150,13 @@ def operators_have_known_socs(doc: Raw) -> Iterator[Finding]:
                 yield soc.path, f"operator {name} is built for unknown SoC '{soc.text}'; valid: {_listed(known)}"
 
 
+def datasets_name_their_wheel(doc: Raw) -> Iterator[Finding]:
+    for name, dataset in doc["datasets"].items():
+        package, version, wheel = (dataset[key].text for key in ("package", "version", "wheel"))
+        if package and version and wheel and not wheel.startswith(f"{package.replace('-', '_')}-{version}-"):
+            yield dataset["wheel"].path, f"data set {name}: '{wheel}' is not a wheel of {package} {version}"
+
+
 CHECKS: tuple[Check, ...] = (
     pythons_are_supported,
     bases_are_pinned,
@@ -158,4 +165,5 @@ CHECKS: tuple[Check, ...] = (
     releases_fit,
     references_exist,
     operators_have_known_socs,
+    datasets_name_their_wheel,
 )

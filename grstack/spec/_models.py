@@ -87,6 +87,11 @@ class Bootstrap(_Model):
     distribution: Literal["debian", "ubuntu"]
     suite: Name
 
+    @property
+    def reference(self) -> str:
+        """What a plan calls a base that is made of the distribution's packages."""
+        return f"bootstrap:{self.distribution}/{self.suite}"
+
 
 class Base(_Model):
     """A base image. Without a digest, `unpinned` says why."""
@@ -100,7 +105,7 @@ class Base(_Model):
 
     @property
     def reference(self) -> str:
-        """`image@digest` or, when no digest is known, `image:tag`; without a registry host."""
+        """`image@digest` or, when no digest is known, `image:tag`."""
         return f"{self.image}@{self.digest}" if self.digest else f"{self.image}:{self.tag}"
 
 

@@ -7,6 +7,7 @@ readonly SKIP_HINT="install it, or skip the check with --force"
 # check_compatible VENDOR_TREE
 check_compatible() {
     local tree=$1 library found=n
+    check_platform "$tree"
     local -a libraries=()
     while IFS= read -r -d '' library; do
         [[ $library != */libcust_opmaster*.so ]] || found=y
@@ -21,6 +22,16 @@ check_compatible() {
             check_elf "$library"
         fi
     done
+}
+
+# The libraries of the one load with the other, and then take its device addresses for their own.
+check_platform() {
+    local home=${ASCEND_HOME_PATH:-} package=CANN toolkit=CANN
+    [[ -f $home/version.info || -f $home/version.cfg || -f $home/compiler/version.info ]] || return 0
+    [[ $(info_value "$1" custom_opp_compiler_version) != twin-* ]] || package="the twin"
+    ! grep -qs '^platform=twin$' "$home/version.info" || toolkit="the twin"
+    [[ $package == "$toolkit" ]] || fail \
+        "$(basename -- "$1") was built for $package, but the toolkit in $home is $toolkit; get the other package"
 }
 
 check_loads() {

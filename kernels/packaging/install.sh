@@ -2,7 +2,7 @@
 # Installs this package: ./install.sh [OPTIONS], see help.info. Contract: exit 0 and a last line SUCCESS, or 1.
 set -euo pipefail
 
-VENDOR="@VENDOR@"
+VENDORS="@VENDOR@"
 PACKAGE="@PACKAGE@"
 VERSION="@VERSION@"
 
@@ -11,6 +11,8 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 source "$here/vendors.sh"
 # shellcheck source=compatible.sh
 source "$here/compatible.sh"
+# shellcheck source=conflicts.sh
+source "$here/conflicts.sh"
 
 install_path=
 for_all=n
@@ -81,7 +83,7 @@ write_set_env() {
     local vendor_directory=$1 tree=$2
     mkdir -p "$tree/bin"
     {
-        echo "# source this file to use the operators of $VENDOR"
+        echo "# source this file to use the operators of $(basename -- "$vendor_directory")"
         printf '_vendor_directory=%q\n' "$vendor_directory"
         cat << 'SET_ENV'
 case ":${ASCEND_CUSTOM_OPP_PATH:-}:" in
@@ -97,106 +99,148 @@ SET_ENV
     } > "$tree/bin/set_env.bash"
 }
 
-# Two packages with one vendor name would delete each other's operators: only this package replaces itself.
+# Two packages with one vendor name would delete each other's operators: only a package replaces itself.
 check_installed() {
-    local installed=$1
-    if [[ ! -e $installed ]]; then
-        [[ $action != upgrade ]] || fail "$installed is not there; install the package first, without --upgrade"
-        return 0
-    fi
-    local name version
+    local vendor=$1 installed name version ours version_of_ours
+    installed=$vendors/$vendor
+    [[ -e $installed ]] || return 0
+    ours=$(info_value "$payload/$vendor" package)
+    version_of_ours=$(info_value "$payload/$vendor" package_version)
     name=$(info_value "$installed" package)
     version=$(info_value "$installed" package_version)
-    if [[ $name != "$PACKAGE" ]]; then
+    if [[ $name != "$ours" ]]; then
         [[ $force == y ]] || fail \
             "$installed holds another package (${name:-unnamed}); uninstall it first, or replace it with --force"
         warn "replacing another package (${name:-unnamed}) in $installed"
-    elif [[ $version == "$VERSION" ]]; then
-        say "reinstalling $PACKAGE $VERSION"
-    elif [[ $(printf '%s\n' "$version" "$VERSION" | sort -V | sed -n 1p) == "$VERSION" ]]; then
-        say "downgrading $PACKAGE from $version to $VERSION"
+    elif [[ $version == "$version_of_ours" ]]; then
+        say "reinstalling $ours $version_of_ours"
+    elif [[ $(printf '%s\n' "$version" "$version_of_ours" | sort -V | sed -n 1p) == "$version_of_ours" ]]; then
+        say "downgrading $ours from $version to $version_of_ours"
     else
-        say "upgrading $PACKAGE from ${version:-an unknown version} to $VERSION"
+        say "upgrading $ours from ${version:-an unknown version} to $version_of_ours"
     fi
 }
 
-staged=
-replaced=
-swapped=n
+check_upgrade() {
+    local vendor
+    [[ $action == upgrade ]] || return 0
+    for vendor in $VENDORS; do
+        [[ ! -e $vendors/$vendor ]] || return 0
+    done
+    fail "$vendors/${VENDORS%% *} is not there; install the package first, without --upgrade"
+}
+
+staged=()
+replaced=()
+swapped=()
 activated=n
-# After a failure the old tree is back, or nothing is there.
+# After a failure the old trees are back, or nothing is there.
 settle() {
-    local code=$?
+    local code=$? vendor
     trap - EXIT
     if [[ $activated == n ]]; then
-        [[ $swapped == n ]] || remove_tree "$installed"
-        [[ -z $replaced || ! -d $replaced || -e $installed ]] || mv -T -- "$replaced" "$installed"
+        for vendor in ${swapped[@]+"${swapped[@]}"}; do remove_tree "$vendors/$vendor"; done
+        for vendor in ${replaced[@]+"${replaced[@]}"}; do
+            [[ -e $vendors/$vendor ]] || mv -T -- "$vendors/.$vendor.old.$$" "$vendors/$vendor"
+        done
     fi
-    [[ -z $replaced ]] || remove_tree "$replaced"
-    [[ -z $staged ]] || remove_tree "$staged"
+    for vendor in ${replaced[@]+"${replaced[@]}"}; do remove_tree "$vendors/.$vendor.old.$$"; done
+    for vendor in ${staged[@]+"${staged[@]}"}; do remove_tree "$vendors/.$vendor.new.$$"; done
     [[ $code -eq 0 ]] || code=1
     exit "$code"
 }
 
 # What a killed installation has left; the lock is held, so none is at work.
 clear_leftovers() {
-    local vendors=$1 left
-    for left in "$vendors/.$VENDOR.old."*; do
+    local vendor=$1 left
+    for left in "$vendors/.$vendor.old."*; do
         [[ -d $left ]] || continue
-        if [[ -e $installed ]]; then remove_tree "$left"; else mv -T -- "$left" "$installed"; fi
+        if [[ -e $vendors/$vendor ]]; then remove_tree "$left"; else mv -T -- "$left" "$vendors/$vendor"; fi
     done
-    for left in "$vendors/.$VENDOR.new."*; do remove_tree "$left"; done
+    for left in "$vendors/.$vendor.new."*; do remove_tree "$left"; done
 }
 
-install_vendor() {
-    local vendors=$1
+stage_vendor() {
+    local vendor=$1 stage=$vendors/.$1.new.$$
+    mkdir -- "$stage"
+    staged+=("$vendor")
+    cp -R -- "$payload/$vendor/." "$stage" || fail "cannot copy into $vendors (is the disk full?)"
+    mkdir -p "$stage/scripts"
+    cp -- "$here/uninstall.sh" "$here/vendors.sh" "$stage/scripts/"
+    [[ $needs_set_env == n ]] || write_set_env "$vendors/$vendor" "$stage"
+    set_modes "$stage"
+}
+
+swap_vendor() {
+    local vendor=$1
+    if [[ -e $vendors/$vendor ]]; then
+        mv -T -- "$vendors/$vendor" "$vendors/.$vendor.old.$$"
+        replaced+=("$vendor")
+    fi
+    mv -T -- "$vendors/.$vendor.new.$$" "$vendors/$vendor"
+    swapped+=("$vendor")
+}
+
+# All vendors of the package or none.
+install_vendors() {
+    local vendor
     make_directory "$target" "$for_all"
     make_directory "$vendors" "$for_all"
     lock_vendors "$vendors"
     [[ -w $vendors ]] || fail \
         "cannot write into $vendors; run as its owner, or choose another place with --install-path=DIR"
-    clear_leftovers "$vendors"
-    check_installed "$installed"
+    for vendor in $VENDORS; do clear_leftovers "$vendor"; done
+    check_upgrade
+    for vendor in $VENDORS; do check_installed "$vendor"; done
+    check_conflicts
 
     trap settle EXIT
     trap 'exit 1' HUP INT TERM
-    staged=$vendors/.$VENDOR.new.$$
-    mkdir -- "$staged"
-    cp -R -- "$here/packages/vendors/$VENDOR/." "$staged" || fail "cannot copy into $vendors (is the disk full?)"
-    mkdir -p "$staged/scripts"
-    cp -- "$here/uninstall.sh" "$here/vendors.sh" "$staged/scripts/"
-    [[ $needs_set_env == n ]] || write_set_env "$installed" "$staged"
-    set_modes "$staged"
-
-    if [[ -e $installed ]]; then
-        replaced=$vendors/.$VENDOR.old.$$
-        mv -T -- "$installed" "$replaced"
-    fi
-    mv -T -- "$staged" "$installed"
-    swapped=y
-    [[ -n $install_path ]] || put_first "$vendors" "$VENDOR" "$for_all"
+    for vendor in $VENDORS; do stage_vendor "$vendor"; done
+    for vendor in $VENDORS; do swap_vendor "$vendor"; done
+    # shellcheck disable=SC2086  # names of vendors hold no space
+    [[ -n $install_path ]] || put_first "$vendors" "$for_all" $VENDORS
     activated=y
+}
+
+uninstall_vendors() {
+    local vendor found=n
+    for vendor in $VENDORS; do
+        [[ -x $vendors/$vendor/scripts/uninstall.sh ]] || continue
+        found=y
+        if [[ $quiet == y ]]; then
+            "$vendors/$vendor/scripts/uninstall.sh" --quiet > /dev/null
+        else
+            "$vendors/$vendor/scripts/uninstall.sh" | sed '$d'
+        fi
+    done
+    [[ $found == y ]] || fail "$VENDORS is not installed in $vendors"
 }
 
 parse_options "$@"
 target=$(choose_target)
 target=${target%/}
-installed=$target/vendors/$VENDOR
+payload=$here/packages/vendors
+vendors=$target/vendors
 # torch_npu searches <entry>/op_api/lib of ASCEND_CUSTOM_OPP_PATH, and config.ini below ASCEND_OPP_PATH only.
 needs_set_env=n
 opp_path=${ASCEND_OPP_PATH:-}
 if [[ -n $install_path || $target != "${opp_path%/}" ]]; then needs_set_env=y; fi
 
 if [[ $action == uninstall ]]; then
-    [[ -x $installed/scripts/uninstall.sh ]] || fail "$VENDOR is not installed in $target/vendors"
-    exec "$installed/scripts/uninstall.sh"
+    uninstall_vendors
+    echo SUCCESS
+    exit 0
 fi
 if [[ $force == y ]]; then
     warn "--force: compatibility is not checked"
 else
-    check_compatible "$here/packages/vendors/$VENDOR"
+    for vendor in $VENDORS; do check_compatible "$payload/$vendor"; done
 fi
-install_vendor "$target/vendors"
-say "installed $PACKAGE $VERSION in $installed"
-[[ $needs_set_env == n ]] || say "to use it: source '$installed/bin/set_env.bash'"
+install_vendors
+warn_of_custom_path
+for vendor in $VENDORS; do
+    say "installed $(info_value "$payload/$vendor" package) $(info_value "$payload/$vendor" package_version) in $vendors/$vendor"
+    [[ $needs_set_env == n ]] || say "to use it: source '$vendors/$vendor/bin/set_env.bash'"
+done
 echo SUCCESS

@@ -1,8 +1,7 @@
 #!/bin/bash
-# Removes vendor @VENDOR@: lies in <target>/vendors/@VENDOR@/scripts. Exit 0 and a last line SUCCESS, or 1.
+# Removes the vendor in whose tree it lies, <target>/vendors/<vendor>/scripts. Exit 0 and a last line SUCCESS, or 1.
+# Package: @PACKAGE@; vendors: @VENDOR@
 set -euo pipefail
-
-VENDOR="@VENDOR@"
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=vendors.sh
@@ -17,13 +16,14 @@ done
 
 installed=$(dirname -- "$here")
 vendors=$(dirname -- "$installed")
-[[ $(basename -- "$installed") == "$VENDOR" && $(basename -- "$vendors") == vendors ]] || fail \
-    "$here is not the scripts directory of an installed $VENDOR; call <target>/vendors/$VENDOR/scripts/uninstall.sh"
+vendor=$(basename -- "$installed")
+[[ $(basename -- "$here") == scripts && $(basename -- "$vendors") == vendors && -f $installed/version.info ]] || fail \
+    "$here is not the scripts directory of an installed vendor; call <target>/vendors/<vendor>/scripts/uninstall.sh"
 
 [[ -w $vendors ]] || fail "cannot write into $vendors; run as its owner"
 lock_vendors "$vendors"
 # Out of load_priority first: nobody may look for a vendor that is half gone.
-take_out "$vendors" "$VENDOR"
+take_out "$vendors" "$vendor"
 remove_tree "$installed" || fail "cannot remove $installed; run as its owner"
 say "removed $installed"
 echo SUCCESS

@@ -86,11 +86,13 @@ write_priority() {
     }
 }
 
+# put_first VENDORS FOR_ALL NAME...
 put_first() {
-    local vendors=$1 vendor=$2 for_all=$3 mode=750 name
-    local -a order=("$vendor")
+    local vendors=$1 for_all=$2 mode=750 name
+    shift 2
+    local -a order=("$@")
     while IFS= read -r name; do
-        [[ $name == "$vendor" ]] || order+=("$name")
+        [[ " $* " == *" $name "* ]] || order+=("$name")
     done < <(read_priority "$vendors")
     if [[ $for_all == y ]]; then
         mode=755

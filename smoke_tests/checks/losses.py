@@ -8,7 +8,7 @@ from gr_model import checkpoint
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import training
 
-RETRIEVAL_STEPS, RANKING_STEPS = 50, 10
+RETRIEVAL_STEPS, FUSED_STEPS, RANKING_STEPS = 50, 10, 10
 TOLERANCE, AUC_TOLERANCE = 1e-5, 1e-3
 CHECKPOINT = "retrieval.pt"  # the quality check goes on from it
 
@@ -18,6 +18,8 @@ def run(context: Context) -> Outcome:
     there = training.steps(retrieval, RETRIEVAL_STEPS)
     checkpoint.save(context.scratch / CHECKPOINT, retrieval.state())
     here = training.steps(training.trainer(context, "ml-100k-retrieval", "cpu"), RETRIEVAL_STEPS)
+    fused = training.trainer(context, "ml-100k-retrieval", context.device, "model.attention=fused")
+    fused_there = training.steps(fused, FUSED_STEPS)
 
     ranking_there, ranking_here = (
         training.trainer(context, "ml-100k-ranking", device) for device in (context.device, "cpu")
@@ -27,6 +29,7 @@ def run(context: Context) -> Outcome:
 
     differences = {
         "retrieval": relative(there.losses, here.losses),
+        "retrieval with torch.ops.mxrec.hstu_dense": relative(fused_there.losses, here.losses[:FUSED_STEPS]),
         "ranking": relative(rank_there.losses, rank_here.losses),
     }
     faults = [
@@ -45,13 +48,16 @@ def run(context: Context) -> Outcome:
         raise CheckFailed(f"{context.device} and cpu differ", faults)
     worst = max(max(values) for values in differences.values())
     return Outcome(
-        f"largest relative difference {worst:.1e} over {RETRIEVAL_STEPS} + {RANKING_STEPS} steps",
+        f"largest relative difference {worst:.1e} over {RETRIEVAL_STEPS} + {FUSED_STEPS} + {RANKING_STEPS} steps",
         figures={
             "largest relative difference of a loss": worst,
             "largest difference of an AUC": max(abs(auc_there[n] - auc_here[n]) for n in auc_here),
             f"seconds for {RETRIEVAL_STEPS} steps on {context.device}": sum(there.seconds),
             f"seconds for {RETRIEVAL_STEPS} steps on cpu": sum(here.seconds),
             f"median seconds per step on {context.device}": statistics.median(there.seconds),
+            f"median seconds per step on {context.device}, attention by hstu_dense": statistics.median(
+                fused_there.seconds
+            ),
             "median seconds per step on cpu": statistics.median(here.seconds),
         },
         charts=[

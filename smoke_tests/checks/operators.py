@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smoke_tests.check import CheckFailed, Context, Outcome
+from smoke_tests.checks import jagged_cases
+from smoke_tests.checks.model_cases import comparisons as model_cases
 
-FBGEMM_NAMES = ("asynchronous_complete_cumsum", "jagged_to_padded_dense", "dense_to_jagged")
+# What must answer NPU tensors through our operators.
+NAMES = (
+    "fbgemm::asynchronous_complete_cumsum", "fbgemm::jagged_to_padded_dense", "fbgemm::dense_to_jagged",
+    "fbgemm::permute_2D_sparse_data", "fbgemm::bounds_check_indices", "mxrec::gather_for_rank1",
+    "fbgemm::split_embedding_codegen_forward_unweighted_cuda", "mxrec::hstu_dense", "mxrec::hstu_dense_backward",
+)  # fmt: skip
 
 
 def run(context: Context) -> Outcome:
     operators = [name.replace("-", "_") for name in context.manifest["operators"]]
     faults, vendors = vendor_faults(operators, Path(os.environ["ASCEND_OPP_PATH"]))
-    missing = [name for name in FBGEMM_NAMES if name not in operators]
-    faults += [f"the image was not built with the operator {name}" for name in missing]
     if faults:
         raise CheckFailed(f"{len(faults)} faults of installation", faults)
 
@@ -30,17 +35,18 @@ def run(context: Context) -> Outcome:
 
     device = open_device(context.device)
     load_operators(device)
-    for name in FBGEMM_NAMES:
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"fbgemm::{name}", "PrivateUse1"):
-            raise CheckFailed(f"torch.ops.fbgemm.{name} has no kernel for NPU tensors")
+    for name in NAMES:
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1"):
+            raise CheckFailed(f"{name} has no kernel for NPU tensors")
     count = 0
     with warnings.catch_warnings():
         # torch_npu warns when it copies to the CPU and computes there: a right value would then prove nothing.
         warnings.filterwarnings("error", message=".*fall back to run on the CPU.*")
-        for what, actual, expected in comparisons(device):
+        for what, compute, expected, tolerance in chain(jagged_cases.comparisons(device), model_cases(device)):
             count += 1
-            actual = actual.cpu().numpy()
-            if actual.shape != expected.shape or actual.dtype != expected.dtype or not np.array_equal(actual, expected):
+            actual = compute().cpu().numpy()
+            same = actual.shape == expected.shape and actual.dtype == expected.dtype
+            if not (same and np.allclose(actual, expected, rtol=tolerance, atol=tolerance)):
                 raise CheckFailed(f"{what} differs from the reference", [f"got {actual}", f"expected {expected}"])
     loaded = Path("/proc/self/maps").read_text()
     unused = [vendor for vendor, library in vendors.items() if str(library.resolve()) not in loaded]
@@ -75,53 +81,3 @@ def vendor_faults(operators: list[str], opp: Path) -> tuple[list[str], dict[str,
             faults += [f"{library} does not export {symbol}" for symbol in sorted(lacking)]
             vendors[vendor] = library
     return faults, vendors
-
-
-def comparisons(device: Any) -> Iterator[tuple[str, Any, np.ndarray]]:
-    """(what, result on the device, expected). First the documents' worked examples, then random ones."""
-    import torch
-
-    ops = torch.ops.fbgemm
-
-    def put(array: np.ndarray) -> Any:
-        return torch.from_numpy(array).to(device)
-
-    lengths = np.array([2, 3, 1, 4], np.int32)
-    yield "cumsum, example", ops.asynchronous_complete_cumsum(put(lengths)), np.array([0, 2, 5, 6, 10], np.int32)
-    offsets = put(np.array([0, 2, 5, 6]))
-    values = np.arange(1, 7)
-    dense = np.zeros((3, 50), np.int64)
-    dense[0, :2], dense[1, :3], dense[2, :1] = [1, 2], [3, 4, 5], [6]
-    yield "to padded, example", ops.jagged_to_padded_dense(put(values), [offsets], [50], 0.0), dense
-    yield "to jagged, example", ops.dense_to_jagged(put(dense[:, :10]), [offsets])[0], values
-
-    rng = np.random.default_rng(0)
-    # Rows: none, one, some empty, many; longest: shorter than some rows (truncation) and longer than all;
-    # inner sizes below, at and above a 32-byte block, and one that is no multiple of it.
-    for rows, limit, inner, kind in (
-        (0, 5, 4, np.float32), (1, 7, 1, np.float32), (17, 3, 50, np.float32), (64, 40, 8, np.float16),
-        (128, 200, 13, np.int64), (33, 20, 100, np.int32), (5, 9, 3, np.int8),
-    ):  # fmt: skip
-        lengths = rng.integers(0, 30, rows)
-        bounds = np.concatenate([[0], np.cumsum(lengths)])
-        name = f"{rows} rows, longest {limit}, inner {inner}, {np.dtype(kind).name}"
-        yield f"cumsum, {name}", ops.asynchronous_complete_cumsum(put(lengths)), bounds
-        values = rng.integers(-100, 100, (bounds[-1], inner)).astype(kind)
-        padded, back = reference(values, bounds, limit, pad=7)
-        yield f"to padded, {name}", ops.jagged_to_padded_dense(put(values), [put(bounds)], [limit], 7.0), padded
-        yield f"to jagged, {name}", ops.dense_to_jagged(put(padded), [put(bounds)], int(bounds[-1]))[0], back
-        if kind is np.float32:
-            x = put(values).requires_grad_()
-            ops.jagged_to_padded_dense(x, [put(bounds)], [limit], 0.0).backward(put(padded))
-            yield f"gradient of to padded, {name}", x.grad, back
-
-
-def reference(values: np.ndarray, bounds: np.ndarray, limit: int, pad: float) -> tuple[np.ndarray, np.ndarray]:
-    """(padded, what to_jagged makes of padded): rows past `limit` are cut off, and come back as zeros."""
-    padded = np.full((len(bounds) - 1, limit, values.shape[1]), pad, values.dtype)
-    back = np.zeros_like(values)
-    for row, (start, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-        kept = min(end - start, limit)
-        padded[row, :kept] = values[start : start + kept]
-        back[start : start + kept] = values[start : start + kept]
-    return padded, back

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
-import sysconfig
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ INSTALLERS = {"pip", "setuptools", "wheel"}  # a virtual environment may bring t
 
 
 def run(context: Context) -> Outcome:
-    expected, found = expected_versions(context.lock, context.manifest), installed_versions()
+    expected, found = expected_versions(context.lock, context.manifest), installed_versions(environment_folders())
     faults = differences(expected, found)
     if faults:
         raise CheckFailed(f"{len(faults)} differences from the lock", faults)
@@ -36,14 +38,22 @@ def expected_versions(lock: dict[str, Any], manifest: dict[str, Any]) -> dict[st
     return expected
 
 
-def installed_versions(folders: list[str] | None = None) -> dict[str, list[str]]:
-    """What stands in the environment's own folders. sys.path is no guide: setuptools adds its vendored copies to it."""
-    if folders is None:
-        folders = [str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("purelib", "platlib")]
+def installed_versions(folders: list[str]) -> dict[str, list[str]]:
+    """Name -> the version of each copy in `folders`."""
     found: dict[str, list[str]] = {}
-    for distribution in importlib.metadata.distributions(path=list(dict.fromkeys(folders))):
+    for distribution in importlib.metadata.distributions(path=folders):
         found.setdefault(normalised(distribution.metadata["Name"]), []).append(distribution.version)
     return found
+
+
+def environment_folders() -> list[str]:
+    """Where a new interpreter looks: the environment's site-packages, and the components' where they stand apart.
+
+    This process's own sys.path is no guide: setuptools, once imported, has added its vendored copies to it.
+    """
+    code = "import json, sys; print(json.dumps(sys.path))"
+    path = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    return list(dict.fromkeys(str(Path(folder).resolve()) for folder in path if folder))  # "" is the working directory
 
 
 def differences(expected: dict[str, set[str]], found: dict[str, list[str]]) -> list[str]:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("elftools", reason="pyelftools is in the images")
-from smoke_tests.checks import elf  # noqa: E402
+from smoke_tests.checks import elf
 
 
 @pytest.fixture

@@ -1,3 +1,8 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import smoke_tests
 from smoke_tests.checks.versions import differences, expected_versions, installed_versions
 
 LOCK = {
@@ -44,11 +49,42 @@ def test_missing_cuda_library_of_the_plain_build():
     assert differences(expected, found) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
 
 
-def test_two_copies_are_seen_and_vendored_ones_are_not(tmp_path, monkeypatch):
-    for folder in ("site/one-1.dist-info", "site/One-2.dist-info", "site/setuptools/_vendor/zipp-3.dist-info"):
-        (tmp_path / folder).mkdir(parents=True)
-        name, version = folder.split("/")[-1].removesuffix(".dist-info").split("-")
-        (tmp_path / folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    monkeypatch.syspath_prepend(str(tmp_path / "site/setuptools/_vendor"))
-    found = installed_versions([str(tmp_path / "site")])
-    assert {name: sorted(versions) for name, versions in found.items()} == {"one": ["1", "2"]}
+def distribution(folder, name, version):
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def test_two_copies_are_seen(tmp_path):
+    for folder, name, version in (("a", "one", "1"), ("a", "One", "2"), ("b", "one", "1"), ("c", "one", "3")):
+        distribution(tmp_path / folder, name, version)
+    found = installed_versions([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert {name: sorted(versions) for name, versions in found.items()} == {"one": ["1", "1", "2"]}
+
+
+def test_every_folder_of_the_environment_and_no_other(tmp_path):
+    """As with --engine none: torchrec and the plugin stand in a folder of their own, which PYTHONPATH names."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv/bin/python"
+    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    components, added, vendored = tmp_path / "prefix/site-packages", tmp_path / "added", site / "setuptools/_vendor"
+    distribution(site, "torch", "2.6.0")
+    distribution(components, "torchrec", "1.1.0+npu")
+    distribution(added, "by-pth", "1")
+    (site / "added.pth").write_text(f"{added}\n")
+    distribution(vendored, "zipp", "3")
+    distribution(tmp_path / "work", "in-the-working-directory", "1")
+    code = (
+        f"import sys; sys.path.append({str(vendored)!r}); from smoke_tests.checks import versions;"
+        "print(sorted(versions.installed_versions(versions.environment_folders())))"
+    )
+    source = Path(smoke_tests.__file__).parents[1]
+    (tmp_path / "src").symlink_to(source)
+    done = subprocess.run(
+        [python, "-c", code],
+        env={"PYTHONPATH": f"{components}:{tmp_path / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=tmp_path / "work",
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "['by-pth', 'torch', 'torchrec']", done.stderr

@@ -6,12 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from grstack import locks, spec
+from grstack.engines.upstream import Upstream
+from grstack.network import Settings
+from grstack.paths import Paths
 from grstack.plan import make_plan
 from grstack.plan.explain import as_data
-from tests.project import make_lock, make_project
+from grstack.run import Runner
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
+from tests.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,17 +26,33 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_plan_with_keys(tmp_path: Path, platform: str, snapshot: SnapshotAssertion) -> None:
     root = make_project(tmp_path)
     plan = make_plan(
-        root, lock=make_lock(), platform=platform, base="debian@sha256:0", build="plain", operators=("one", "two")
+        root,
+        lock=make_lock(),
+        platform=platform,
+        base="debian@sha256:0",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
     )
     assert json.dumps(as_data(plan), indent=1) == snapshot
 
 
 @pytest.mark.parametrize("platform", ["twin", "cann"])
-def test_plan_of_this_repository_without_keys(platform: str, snapshot: SnapshotAssertion) -> None:
+def test_plan_of_this_repository_without_keys(tmp_path: Path, platform: str, snapshot: SnapshotAssertion) -> None:
     versions = spec.load(ROOT / "versions.yaml")
     target = versions.targets["npu"]
-    base = versions.bases[target.platforms[platform].base].reference  # type: ignore[index]
+    empty = Upstream(Paths(root=tmp_path, cache=tmp_path), Runner(Console()), Settings(), Store(), Path("docker"))
+    base = empty.resolve(versions.bases[target.platforms[platform].base], act=False)
+    socs = {name: operator.socs for name, operator in versions.operators.items()}
     lock = locks.read(ROOT, "npu", "3.11", "x86_64")
-    plan = make_plan(ROOT, lock=lock, platform=platform, base=base, build="cpu", operators=tuple(versions.operators))
+    plan = make_plan(
+        ROOT,
+        lock=lock,
+        platform=platform,
+        base=base,
+        build="cpu",
+        components=target.components,
+        operators=socs,
+    )
     steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
     assert "\n".join([plan.base, *steps]) == snapshot

@@ -16,10 +16,12 @@ from rich.console import Console
 
 from grstack.engines.docker import KEY, DockerEngine
 from grstack.engines.find import answers
+from grstack.errors import EngineError
+from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from tests.project import make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
@@ -46,12 +48,18 @@ except GrstackError as error:
 
 
 def engine_of(root: Path) -> DockerEngine:
-    return DockerEngine(Paths(root=root, cache=root / "cache"), Runner(Console()))
+    return DockerEngine(Paths(root=root, cache=root / "cache"), Runner(Console()), Settings())
 
 
 def plan_of(root: Path) -> Plan:
     return make_plan(
-        root, lock=make_lock(), platform="twin", base="bootstrap:fixture", build="plain", operators=("one", "two")
+        root,
+        lock=make_lock(),
+        platform="twin",
+        base="bootstrap:fixture",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
     )
 
 
@@ -112,17 +120,44 @@ def test_sigint_leaves_nothing_and_the_next_run_continues(root: Path) -> None:
     assert (engine.artefacts.directory(plan.step("torchrec")) / "a.whl").read_text() == "a wheel"
 
 
-def test_sigkill_leaves_nothing_that_is_taken_as_built(root: Path) -> None:
+def test_sigkill_leaves_nothing_that_is_taken_as_built_or_goes_on(root: Path) -> None:
     engine = engine_of(root)
-    (root / "recipes/torchrec/build.sh").write_text('touch "$GRSTACK_OUT/a.whl"; sleep 120\n')
+    script = root / "recipes/torchrec/build.sh"
+    script.write_text('touch "$GRSTACK_OUT/a.whl"; sleep 120\n')
     process = start(root)
     wait_for_container(engine)
     process.kill()
     process.wait(60)
     plan = plan_of(root)
     assert not engine.is_built(plan, plan.step("torchrec"))
-    for name in containers(engine):
-        engine.client.containers.get(name).remove(force=True)
+    assert len(containers(engine)) == 1, "the engine does not know that its client is dead"
+    script.write_text('cp /wheels/*.whl "$GRSTACK_OUT/a.whl"\n')
+    again = start(root)
+    output, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, output
+    assert containers(engine) == [], "the next build of the checkout ends what was left"
+    assert engine.is_built(plan_of(root), plan_of(root).step("torchrec"))
+
+
+def test_a_run_takes_the_image_of_its_own_plan(root: Path) -> None:
+    """Another checkout may have moved the tag since the lock was released."""
+    engine, plan = engine_of(root), plan_of(root)
+    engine.runner = Runner(Console(record=True, width=200))
+    environment = engine.locate(plan, plan.step("environment"))
+    tag = engine.locate(plan, plan.image).replace(":twin", f":{uuid.uuid4()}")
+    for key, word in ((plan.image.key, "ours"), ("another", "theirs")):
+        script = f"FROM {environment}\nLABEL {KEY}={key}\nENV WHOSE={word}\n"
+        subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
+                       capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})  # fmt: skip
+    engine.locate = lambda plan, step: tag  # type: ignore[method-assign]
+    assert not engine.is_built(plan, plan.image)
+    assert engine.run(plan, ["sh", "-c", "echo it is $WHOSE"]) == 0
+    assert "it is ours" in engine.runner.console.export_text()
+    assert engine.describe(plan)["image"] == engine.image_id(plan) != engine.client.images.get(tag).id
+    engine.client.images.remove(engine.image_id(plan), force=True)
+    engine.client.images.remove(tag, force=True)
+    with pytest.raises(EngineError, match="not there any more"):
+        engine.run(plan, ["true"])
 
 
 def test_a_build_has_no_network_and_reads_only_its_inputs(root: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grstack import host
 from grstack.engines import docker_cli
 from grstack.errors import EngineError
 
@@ -36,9 +37,18 @@ def test_a_new_client_with_buildx_comes_first(tmp_path: Path, monkeypatch: pytes
 def test_no_usable_client_says_what_was_found_and_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path / "new", "28.2.2", buildx=False)
     monkeypatch.setattr(docker_cli, "clients", lambda: [tmp_path / "new/docker"])
+    monkeypatch.setattr(host, "apt_knows", lambda names: [name for name in names if name != "docker-cli"])
     with pytest.raises(EngineError, match=r"28, without buildx") as error:
         docker_cli.find_client()
-    assert "docker.io" in error.value.next_command
+    assert error.value.next_command == "sudo apt-get install -y docker.io docker-buildx"
+
+
+def test_proxies_are_named_and_their_values_are_not(tmp_path: Path) -> None:
+    argv = docker_cli.build_argv(
+        Path("docker"), dockerfile=tmp_path, context=tmp_path, tag="t", args={}, labels={}, secrets={},
+        from_environment=("https_proxy",),
+    )  # fmt: skip
+    assert "--build-arg=https_proxy" in argv
 
 
 def test_build_arguments_carry_no_secret_content(tmp_path: Path) -> None:

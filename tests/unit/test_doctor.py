@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from opp_tree import make_vendor, set_priority
 from rich.console import Console
 
 from grstack.doctor import CHECKS, Finding, Severity, examine, run_doctor
-from grstack.doctor.facts import GIB, CannState, EngineState, HostFacts, NpuState
+from grstack.doctor.facts import EngineState, HostFacts, NpuState, OppState
 from grstack.doctor.finding import ok
 from grstack.errors import SpecError
+from grstack.host import Cann
+from grstack.needs import DISK_LEFT, DISK_NEEDED, GIB, MEMORY_COMFORTABLE, MEMORY_NEEDED
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Versions, load
 
@@ -36,8 +39,11 @@ class Machine:
     shared_disk: bool = False
     engine_state: EngineState = EngineState(version="27.5.1")
     npu_state: NpuState = NpuState(devices=("davinci0", "davinci1"), driver="25.2.0", tool="/usr/local/bin/npu-smi")
-    cann_state: CannState | None = CannState(home=CANN_HOME, version="8.3.RC1")
+    cann_state: Cann | None = Cann(home=CANN_HOME, version="8.3.RC1")
+    opp_state: OppState | None = OppState(place="/opp", vendors=3)
     problem: str | None = None
+    torch_problem: str | None = None
+    no_registry: str | None = None
     cached_wheels: int = 0
 
     @property
@@ -59,11 +65,20 @@ class Machine:
     def npu(self) -> NpuState:
         return self.npu_state
 
-    def cann(self) -> CannState | None:
+    def cann(self) -> Cann | None:
         return self.cann_state
+
+    def opp(self) -> OppState | None:
+        return self.opp_state
 
     def index_problem(self) -> str | None:
         return self.problem
+
+    def torch_index_problem(self) -> str | None:
+        return self.torch_problem
+
+    def registry_problem(self) -> str | None:
+        return self.no_registry
 
 
 def run(machine: Machine, **options: object) -> tuple[int, str]:
@@ -91,10 +106,17 @@ CASES = [
     ),
     (
         "engine",
-        {"engine_state": EngineState(version="29", problem="no buildx")},
+        {"engine_state": EngineState(version="29", problem="no buildx", remedy="apt-get install docker-buildx")},
         Severity.WARNING,
         "no buildx",
-        "buildx",
+        "docker-buildx",
+    ),
+    (
+        "engine",
+        {"engine_state": EngineState(version="29", problem="no buildx", remedy="x", can_install=True)},
+        Severity.NOTE,
+        "the first build installs one",
+        "x",
     ),
     (
         "disk",
@@ -103,7 +125,15 @@ CASES = [
         "3.0 GiB free at /cache",
         "GRSTACK_CACHE",
     ),
-    ("disk", {"disks": {"/build": 12 * GIB, "/cache": 90 * GIB}}, Severity.WARNING, "12.0 GiB free at /build", "prune"),
+    ("disk", {"disks": {"/build": 9 * GIB, "/cache": 90 * GIB}}, Severity.WARNING, "9.0 GiB free at /build", "prune"),
+    ("disk", {"disks": {"/build": 30 * GIB, "/cache": 90 * GIB}}, Severity.NOTE, "30.0 GiB free at /build", "prune"),
+    (
+        "disk",
+        {"disks": {"/build": 90 * GIB, "/cache": 90 * GIB, "/var/lib/docker": 2 * GIB}},
+        Severity.ERROR,
+        "2.0 GiB free at /var/lib/docker",
+        "docker system prune",
+    ),
     ("memory", {"memory": 2 * GIB}, Severity.ERROR, "2.0 GiB of memory, a build needs 4 GiB", "memory limit"),
     ("memory", {"memory": 6 * GIB}, Severity.WARNING, "6.0 GiB", "memory limit"),
     ("architecture", {"arch": "riscv64"}, Severity.ERROR, "riscv64", "x86_64 or aarch64"),
@@ -132,17 +162,28 @@ CASES = [
         "npu-smi",
     ),
     ("CANN", {"cann_state": None}, Severity.NOTE, "no CANN", ""),
-    ("CANN", {"cann_state": CannState(home=CANN_HOME, version="8.2.RC1")}, Severity.WARNING, "8.3.RC1", "build-image"),
-    ("CANN", {"cann_state": CannState(home=CANN_HOME, version="8.5.0")}, Severity.WARNING, "8.5.0", "8.3.RC1"),
+    ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.2.RC1")}, Severity.WARNING, "8.3.RC1", "build-image"),
+    ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.5.0")}, Severity.WARNING, "8.5.0", "8.3.RC1"),
     (
         "CANN",
-        {"cann_state": CannState(home=CANN_HOME, version=None)},
+        {"cann_state": Cann(home=CANN_HOME, version=None)},
         Severity.WARNING,
         "no readable version",
         "ASCEND",
     ),
+    ("operators", {"opp_state": None}, Severity.NOTE, "images bring their operators", "inv opp list"),
+    ("operators", {"opp_state": OppState(place="/a", vendors=0)}, Severity.NOTE, "no operator package in /a", "'/a'"),
+    (
+        "operators",
+        {"opp_state": OppState(place="/a", vendors=2, faults=("AddOne is in 2 vendors",))},
+        Severity.WARNING,
+        "/a: AddOne is in 2 vendors",
+        "inv opp verify",
+    ),
     ("network", {"problem": "timed out"}, Severity.ERROR, "timed out", "PIP_INDEX_URL"),
     ("network", {"problem": "timed out", "cached_wheels": 7}, Severity.WARNING, "7 wheels are cached", "network.yaml"),
+    ("PyTorch index", {"torch_problem": "no such host"}, Severity.NOTE, "no such host", "torch_index_url"),
+    ("registry", {"no_registry": "no such host"}, Severity.NOTE, "no such host", "set registry"),
 ]
 
 
@@ -162,7 +203,7 @@ def test_each_lack_has_a_severity_and_a_remedy(
 
 def test_both_spellings_of_a_cann_release_are_known() -> None:
     for version in ("8.3.RC1", "8.3.RC1.alpha003", "8.3.0.1.200"):
-        assert CHECKS["CANN"](Machine(cann_state=CannState(home=CANN_HOME, version=version))).severity is Severity.OK
+        assert CHECKS["CANN"](Machine(cann_state=Cann(home=CANN_HOME, version=version))).severity is Severity.OK
 
 
 def test_places_on_one_disk_are_named_once() -> None:
@@ -245,7 +286,23 @@ def test_cann_version_is_read_from_the_install_record(tmp_path: Path, monkeypatc
     record.parent.mkdir()
     record.write_text("package_name=Ascend-cann-toolkit\nversion=8.3.RC1\n")
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
-    assert facts.cann() == CannState(home=tmp_path, version="8.3.RC1")
+    assert facts.cann() == Cann(home=tmp_path, version="8.3.RC1")
+
+
+def test_operator_packages_are_those_of_the_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = HostFacts(ROOT, Refusing(Console(file=io.StringIO())))
+    monkeypatch.delenv("ASCEND_OPP_PATH", raising=False)
+    monkeypatch.delenv("ASCEND_CUSTOM_OPP_PATH", raising=False)
+    assert facts.opp() is None
+    make_vendor(tmp_path, "one", "AddOne", "AddBoth")
+    make_vendor(tmp_path, "two", "AddTwo", "AddBoth")
+    set_priority(tmp_path, "one")
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path))
+    assert facts.opp() == OppState(place=str(tmp_path), vendors=1)
+    set_priority(tmp_path, "one", "two", "gone")
+    state = facts.opp()
+    assert state is not None and state.vendors == 2
+    assert state.faults == ("gone: the directory is not there", "AddBoth is in 2 vendors")
 
 
 def test_facts_of_the_real_machine_are_plausible() -> None:
@@ -253,3 +310,33 @@ def test_facts_of_the_real_machine_are_plausible() -> None:
     assert facts.memory > GIB // 2
     assert all(facts.free(path) > 0 for path in facts.places)
     assert facts.has_python(f"{facts.python[0]}.{facts.python[1]}")
+
+
+def test_the_readme_states_the_figures_that_are_checked() -> None:
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert DISK_LEFT < DISK_NEEDED and MEMORY_NEEDED < MEMORY_COMFORTABLE
+    assert f"{MEMORY_COMFORTABLE // GIB} GiB of memory and {DISK_NEEDED // GIB} GiB of free disk" in readme
+
+
+class Recording(Runner):
+    """Runs nothing; keeps the arguments and the environment of each command."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(file=io.StringIO()))
+        self.calls: list[tuple[list[str], dict[str, str]]] = []
+
+    def capture(self, argv, *, env=None, timeout=60):  # type: ignore[no-untyped-def]
+        self.calls.append((list(argv), dict(env)))
+        return ""
+
+
+def test_the_torch_index_is_asked_for_the_locked_cpu_wheel(
+    clean_network: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRSTACK_TORCH_INDEX_URL", "https://mirror.invalid/cpu")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:1")
+    runner = Recording()
+    assert HostFacts(ROOT, runner).torch_index_problem() is None
+    ((argv, env),) = runner.calls
+    assert "torch==2.6.0+cpu" in argv and argv[argv.index("--default-index") + 1] == "https://mirror.invalid/cpu"
+    assert env["https_proxy"] == "http://proxy.invalid:1"

@@ -12,10 +12,11 @@ from grstack.engines import Inputs
 from grstack.engines.fake import FakeEngine
 from grstack.errors import DiskFull, Interrupted, StepError
 from grstack.execute import build_lock, execute
+from grstack.needs import DISK_LEFT, GIB
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
 from grstack.report import BuildReport
-from tests.project import make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 
 @pytest.fixture
@@ -25,7 +26,13 @@ def paths(tmp_path: Path) -> Paths:
 
 def plan_of(paths: Paths) -> Plan:
     return make_plan(
-        paths.root, lock=make_lock(), platform="twin", base="bootstrap:x", build="plain", operators=("one", "two")
+        paths.root,
+        lock=make_lock(),
+        platform="twin",
+        base="bootstrap:x",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
     )
 
 
@@ -37,7 +44,7 @@ def run(paths: Paths, engine: FakeEngine, until: str = "image") -> BuildReport:
 def test_everything_is_built_once(paths: Paths) -> None:
     engine = FakeEngine()
     run(paths, engine)
-    assert engine.history[0] == "base" and engine.history[-1] == "image"
+    assert engine.history[0] == "base" and engine.history[-1] == "image" and "packages" in engine.history
     engine.history.clear()
     report = run(paths, engine)
     assert engine.history == []
@@ -50,7 +57,17 @@ def test_one_operator_changed_rebuilds_it_and_the_image(paths: Paths) -> None:
     engine.history.clear()
     (paths.root / "kernels/operators/two/op_kernel/two.cpp").write_text("// two, better\n")
     run(paths, engine)
-    assert engine.history == ["operators/two", "image"]
+    assert engine.history == ["operators/two", "packages", "image"]
+
+
+def test_what_the_image_does_not_hold_is_built_beside_it(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    engine.history.clear()
+    (paths.root / "recipes/packages/build.sh").write_text("exit 0\n")
+    report = run(paths, engine)
+    assert engine.history == ["packages"]
+    assert {step.name: step.status for step in report.steps}["image"] == "kept"
 
 
 def test_until_builds_only_what_is_asked_for(paths: Paths) -> None:
@@ -97,10 +114,60 @@ def test_a_second_build_waits_and_says_so(paths: Paths) -> None:
 def test_the_report_is_complete_and_replaces_the_old_one_at_once(paths: Paths) -> None:
     import json
 
-    report = run(paths, FakeEngine())
-    target = paths.build / "build-report.json"
-    report.write(target)
-    content = json.loads(target.read_text())
+    run(paths, FakeEngine())
+    content = json.loads((paths.build / "build-report.json").read_text())
     assert content["emulated"] is True
     assert [step["name"] for step in content["steps"]][-1] == "image"
-    assert not list(paths.build.glob("*.tmp"))
+    assert not list(paths.build.glob(".build-report.json.*"))
+
+
+def test_a_failed_build_leaves_a_report_that_says_so(paths: Paths) -> None:
+    import json
+
+    run(paths, FakeEngine())
+    (paths.root / "recipes/torchrec/build.sh").write_text("exit 1\n")
+    with pytest.raises(StepError):
+        run(paths, FakeEngine(fail=lambda step: StepError("it broke") if step.name == "torchrec" else None))
+    steps = json.loads((paths.build / "build-report.json").read_text())["steps"]
+    assert steps[-1]["name"] == "torchrec" and steps[-1]["status"] == "failed"
+
+
+def test_a_lost_artefact_is_built_again_where_it_is_asked_for(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    del engine.built["operators/two"]
+    engine.history.clear()
+    report = run(paths, engine)  # the image has it, and needs nothing more
+    assert engine.history == []
+    report = run(paths, engine, until="operators")
+    assert engine.history == ["operators/two"]
+    assert {s.name: s.status for s in report.steps}["operators/two"] == "built"
+
+
+def test_no_step_is_started_without_room_in_the_checkout_the_cache_or_the_engine(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "engine-store"
+
+    class Engine(FakeEngine):
+        def places(self) -> tuple[Path, ...]:
+            return (store,)
+
+    engine = Engine()
+    for full in (paths.build, paths.cache, store):
+        free = {paths.build: 99 * GIB, paths.cache: 99 * GIB, store: 99 * GIB, full: DISK_LEFT - 1}
+        monkeypatch.setattr("grstack.execute.free_bytes", free.__getitem__)
+        with pytest.raises(DiskFull, match="a first build 15 GiB") as error:
+            run(paths, engine)
+        assert error.value.where == str(full)
+    assert engine.history == []
+    monkeypatch.setattr("grstack.execute.free_bytes", lambda path: DISK_LEFT)
+    run(paths, engine)
+
+
+def test_the_report_names_the_result(paths: Paths) -> None:
+    report = run(paths, FakeEngine())
+    assert report.result == {"image": f"fake/image:{plan_of(paths).image.short_key}"}
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
+    report.show(console)
+    assert "image: fake/image:" in console.export_text()

@@ -112,3 +112,21 @@ def test_malformed_values(tmp_path: Path) -> None:
         load(tmp_path, PIP_CERT="/nowhere.pem")
     with pytest.raises(SpecError, match="pip's configuration"):
         load(tmp_path, "", "index-url = x\n")
+
+
+def test_logs_name_no_host_of_this_network(tmp_path: Path) -> None:
+    settings = load(tmp_path, PIP_INDEX_URL=INDEX, HTTPS_PROXY="http://me:pw12345@proxy.corp:3128",
+                    GRSTACK_REGISTRY="images.corp:5000/hub")  # fmt: skip
+    text = settings.conceal(f"GET {INDEX}/torch via proxy.corp:3128 with pw12345; pull images.corp:5000/hub/debian")
+    assert text == "GET https://***@<index_url>/simple/torch via <https_proxy> with ***; pull <registry>/hub/debian"
+    assert load(tmp_path).conceal("https://public.example/simple") == "https://public.example/simple"
+
+
+def test_the_registry_stands_in_for_the_public_ones(tmp_path: Path) -> None:
+    settings = load(tmp_path, GRSTACK_REGISTRY="https://images.corp:5000/hub/")
+    assert settings.mirrored("debian") == ("images.corp:5000/hub/debian", "images.corp:5000/hub/library/debian")
+    assert settings.mirrored("nvidia/cuda") == ("images.corp:5000/hub/nvidia/cuda",)
+    assert settings.mirrored("registry.example/ascend/cann") == ("images.corp:5000/hub/ascend/cann",)
+    assert load(tmp_path).mirrored("debian") == ()
+    with pytest.raises(SpecError, match="without credentials"):
+        load(tmp_path, GRSTACK_REGISTRY="https://me:secret@images.corp")

@@ -8,7 +8,7 @@ import pytest
 
 from grstack.errors import SpecError
 from grstack.plan import Kind, Plan, make_plan
-from tests.project import make_lock, make_project
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 
 def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookworm", build: str = "plain") -> Plan:
@@ -18,7 +18,8 @@ def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookwo
         platform=platform,
         base=base,
         build=build,
-        operators=("one", "two"),  # type: ignore[arg-type]
+        components=COMPONENTS,
+        operators=OPERATORS,  # type: ignore[arg-type]
     )
 
 
@@ -48,14 +49,15 @@ def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "image"}),
-        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "image"}),
+        ("kernels/operators/one/op_kernel/one.cpp", {"operators/one", "packages", "image"}),
+        ("twin/runtime/acl.cpp", {"twin", "operators/one", "operators/two", "packages", "image"}),
+        ("recipes/packages/build.sh", {"packages"}),
         ("recipes/torchrec/build.sh", {"torchrec", "image"}),
         ("gr_model/__init__.py", {"image"}),
         ("docker/npu/Dockerfile", {"image"}),
         (
             "docker/base/packages.txt",
-            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "image"},
+            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "packages", "image"},
         ),
     ],
 )  # fmt: skip
@@ -63,6 +65,16 @@ def test_a_change_rebuilds_what_depends_on_it_and_nothing_else(root: Path, path:
     before = plan_of(root)
     (root / path).write_text("changed\n")
     assert changed(before, plan_of(root)) == expected
+
+
+def test_a_base_depends_on_the_way_it_is_made_only(root: Path) -> None:
+    pulled = "debian@sha256:" + "0" * 64
+    bootstrapped, built = plan_of(root), plan_of(root, base=pulled)
+    (root / "docker/base/Dockerfile").write_text("changed\n")
+    assert not changed(bootstrapped, plan_of(root))
+    assert "base" in changed(built, plan_of(root, base=pulled))
+    (root / "docker/base/bootstrap.sh").write_text("changed\n")
+    assert "base" in changed(bootstrapped, plan_of(root))
 
 
 def test_a_mode_change_counts_and_caches_do_not(root: Path) -> None:
@@ -96,4 +108,11 @@ def test_an_unknown_recipe_field_names_the_file(root: Path) -> None:
     file = root / "recipes/twin/recipe.yaml"
     file.write_text(file.read_text() + "colour: red\n")
     with pytest.raises(SpecError, match="colour"):
+        plan_of(root)
+
+
+def test_an_input_that_does_not_exist_is_named(root: Path) -> None:
+    file = root / "recipes/twin/recipe.yaml"
+    file.write_text(file.read_text().replace("twin/runtime", "twin/runtimes"))
+    with pytest.raises(SpecError, match="twin: twin/runtimes"):
         plan_of(root)

@@ -54,6 +54,7 @@ def test_models_are_frozen() -> None:
 
 
 CASES = {
+    "another wheel": ("version: 1.2.1", "version: 1.2.2", "wheel: recbole", "not a wheel of recbole 1.2.2"),
     "unknown key": ("  glibc:", "  glib: x\n  glibc:", "  glib: x", "unknown key"),
     "malformed version": ("torchmetrics: 1.0.3", "torchmetrics: 1.0.3.x", "torchmetrics: 1.0.3.x", "specifier"),
     "malformed digest": ("digest: sha256:8130", "digest: sha256:zz30", "digest: sha256:zz", "pattern"),

@@ -1,6 +1,8 @@
 // The kernel language on the twin: a vector core in a CPU process (spec A).
 #pragma once
+#include "ascendc/atomic.h"
 #include "ascendc/copy.h"
+#include "ascendc/gather.h"
 #include "ascendc/list.h"
 #include "ascendc/pipe.h"
 #include "ascendc/select.h"

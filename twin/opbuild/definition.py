@@ -164,3 +164,15 @@ def check(op: Operator) -> None:
         faults.append("no tiling function")
     if faults:
         raise DefinitionError(f"{op.type}: " + "; ".join(faults))
+
+
+def check_socs(operators: list[Operator], asked: list[str]) -> None:
+    """Raise DefinitionError for every SoC that is asked for and that a definition does not declare (AddConfig)."""
+    faults = [
+        f"{op.type} is to be built for {soc}, but its definition declares {', '.join(op.socs) or 'no SoC'}"
+        for op in operators
+        for soc in asked
+        if soc not in op.socs
+    ]
+    if faults:
+        raise DefinitionError("; ".join(faults))

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import generate  # noqa: E402
-from definition import DefinitionError, Operator, check, parse  # noqa: E402
+from definition import DefinitionError, Operator, check, check_socs, parse  # noqa: E402
 
 ENGINE_SOURCES = sorted((HERE / "engine").glob("*.cpp"))
 KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
@@ -213,7 +213,7 @@ def ops_info(op: Operator) -> dict:
     return info
 
 
-def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Path], socs: list[str]) -> Path:
+def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Path]) -> Path:
     root = build.out / "packages" / "vendors" / build.vendor
     shutil.rmtree(root, ignore_errors=True)
     write(root / "version.info", f"custom_opp_compiler_version=twin-{build.version}\n")
@@ -236,24 +236,13 @@ def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Pat
         sources = [build.op / "op_kernel", build.op.parent / "common"]
         for source in [f for folder in sources if folder.is_dir() for f in sorted(folder.glob("*.[ch]*"))]:
             install(source, tbe / f"{build.vendor}_impl/dynamic" / source.name)
-    for soc in socs:
-        supported = [op for op in operators if soc in op.socs]
-        info = {op.type: ops_info(op) for op in supported}
+    for soc in build.socs:
+        info = {op.type: ops_info(op) for op in operators}
         write(tbe / f"config/{soc}/aic-{soc}-ops-info.json", json.dumps(info, indent=2, sort_keys=True) + "\n")
         (tbe / f"kernel/{soc}").mkdir(parents=True, exist_ok=True)
-        binaries = {op.type: {"binaryList": []} for op in supported}
+        binaries = {op.type: {"binaryList": []} for op in operators}
         write(tbe / f"kernel/config/{soc}/binary_info_config.json", json.dumps(binaries, indent=2) + "\n")
     return root
-
-
-def chosen_socs(build: Build, operators: list[Operator]) -> list[str]:
-    """The asked-for SoCs that the operators declare; the others are named and left out."""
-    kept = [soc for soc in build.socs if any(soc in op.socs for op in operators)]
-    for soc in sorted(set(build.socs) - set(kept)):
-        print(f"opbuild: {soc}: not declared by {', '.join(op.type for op in operators)}, left out")
-    if not kept:
-        raise BuildError(f"no operator declares any of {', '.join(build.socs)}")
-    return kept
 
 
 def toolkit_version(home: Path) -> str:
@@ -306,9 +295,9 @@ def main(argv: list[str] | None = None) -> int:
         (build.work / "generated").mkdir()
         try:
             host, operators, tiling = describe(build)
-            kept = chosen_socs(build, operators)
+            check_socs(operators, build.socs)
             opapi = link_opapi(build, host, operators, tiling)
-            root = lay_out(build, operators, opapi, host, kept)
+            root = lay_out(build, operators, opapi, host)
         except (BuildError, DefinitionError) as error:
             print(f"opbuild: {error}", file=sys.stderr)
             return 1

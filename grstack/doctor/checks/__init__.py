@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grstack.doctor.checks import arch, cann, disk, engine, memory, network, npu_driver, python
+from grstack.doctor.checks import (
+    arch,
+    cann,
+    disk,
+    engine,
+    memory,
+    network,
+    npu_driver,
+    operators,
+    python,
+    registry,
+    torch_index,
+)  # fmt: skip
 from grstack.doctor.facts import Facts
 from grstack.doctor.finding import Finding
 
@@ -18,5 +30,8 @@ CHECKS: dict[str, Check] = {
     "python": python.check,
     "NPU driver": npu_driver.check,
     "CANN": cann.check,
+    "operators": operators.check,
     "network": network.check,
+    "PyTorch index": torch_index.check,
+    "registry": registry.check,
 }

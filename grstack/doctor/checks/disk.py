@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from grstack.doctor.facts import GIB, Facts
-from grstack.doctor.finding import Finding, error, ok, warning
-
-NEEDED = 10 * GIB  # wheels 2.5, environment 6 (torch with its CUDA libraries), components and layers the rest
-COMFORTABLE = 25 * GIB  # two images and the engine's build cache
+from grstack.doctor.facts import Facts
+from grstack.doctor.finding import Finding, error, note, ok, warning
+from grstack.needs import DISK_COMFORTABLE, DISK_LEFT, DISK_NEEDED, GIB
 
 
 def check(facts: Facts) -> Finding:
@@ -14,9 +12,11 @@ def check(facts: Facts) -> Finding:
     places = {facts.filesystem(path): path for path in reversed(facts.places)}
     path, free = min(((path, facts.free(path)) for path in places.values()), key=lambda item: item[1])
     message = f"{free / GIB:.1f} GiB free at {path}"
-    remedy = "docker system prune, inv clean, or set GRSTACK_CACHE to a larger disk"
-    if free < NEEDED:
-        return error(f"{message}, a build needs {NEEDED / GIB:.0f} GiB", remedy)
-    if free < COMFORTABLE:
-        return warning(f"{message}, two images and a build cache need {COMFORTABLE / GIB:.0f} GiB", remedy)
+    remedy = "inv clean, docker system prune, or set GRSTACK_CACHE to a larger disk"
+    if free < DISK_LEFT:
+        return error(f"{message}, a step of a build needs {DISK_LEFT / GIB:.0f} GiB", remedy)
+    if free < DISK_NEEDED:
+        return warning(f"{message}, a first build needs {DISK_NEEDED / GIB:.0f} GiB", remedy)
+    if free < DISK_COMFORTABLE:
+        return note(f"{message}; images of two versions need {DISK_COMFORTABLE / GIB:.0f} GiB", remedy)
     return ok(message)

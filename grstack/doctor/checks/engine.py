@@ -5,15 +5,16 @@ from __future__ import annotations
 from grstack.doctor.facts import Facts
 from grstack.doctor.finding import Finding, note, ok, warning
 
-_START = "sudo systemctl start docker (to install: sudo apt-get install -y docker.io), or use --engine none"
-
 
 def check(facts: Facts) -> Finding:
     state = facts.engine()
     if state.version is None and state.can_install:
         return note("no engine answers; the first build installs and starts one", "or use --engine none")
     if state.version is None:
-        return warning("no container engine answers", _START)
+        start = f"sudo systemctl start docker (to install: {state.remedy})"
+        return warning("no container engine answers", f"{start}, or use --engine none")
+    if state.problem and state.can_install:
+        return note(f"{state.problem}; the first build installs one", state.remedy)
     if state.problem:
-        return warning(state.problem, "sudo apt-get install -y docker.io, or your distribution's docker-buildx")
+        return warning(state.problem, state.remedy)
     return ok(f"Docker {state.version}")

@@ -1,11 +1,14 @@
-"""Fake kernels whose result has a size that only the data knows: ``dense_to_jagged`` without total_L.
+"""Fake kernels whose result has a size that only the data knows.
 
-All others are Meta kernels in C++ (csrc/jagged/meta.cpp).
+``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum. All others are Meta kernels
+in C++ (csrc/*/meta.cpp).
 """
 
 from collections.abc import Sequence
 
 import torch
+
+Permuted = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
 
 
 def _forward(dense: torch.Tensor, x_offsets: Sequence[torch.Tensor], total_L: int | None = None) -> torch.Tensor:
@@ -20,5 +23,54 @@ def _with_offsets(
     return _forward(dense, x_offsets, total_L), list(x_offsets)
 
 
+def _with_rows(like: torch.Tensor, rows: int) -> torch.Tensor:
+    return like.new_empty((rows, *like.shape[1:]))
+
+
+def _permuted(
+    ranks: tuple[int, ...],
+    permute: torch.Tensor,
+    lengths: torch.Tensor,
+    values: torch.Tensor,
+    weights: torch.Tensor | None,
+    permuted_lengths_sum: int | None,
+) -> Permuted:
+    torch._check(permute.dim() == 1, lambda: f"permute must be 1-D; expected [P], got shape {tuple(permute.shape)}")
+    torch._check(lengths.dim() in ranks, lambda: f"lengths must have {ranks} dimensions, got {tuple(lengths.shape)}")
+    for name, index in (("permute", permute), ("lengths", lengths)):
+        supported = index.dtype in (torch.int32, torch.int64)
+        torch._check(supported, lambda name=name: f"{name} has an unsupported dtype; expected int32 or int64")
+    rows = permuted_lengths_sum
+    if rows is None:
+        rows = torch.library.get_ctx().new_dynamic_size()
+    return (
+        _with_rows(lengths, permute.shape[0]),
+        _with_rows(values, rows),
+        None if weights is None else _with_rows(weights, rows),
+    )
+
+
+def _permute_2d(
+    permute: torch.Tensor,
+    lengths: torch.Tensor,
+    values: torch.Tensor,
+    weights: torch.Tensor | None = None,
+    permuted_lengths_sum: int | None = None,
+) -> Permuted:
+    return _permuted((1, 2), permute, lengths, values, weights, permuted_lengths_sum)
+
+
+def _permute_1d(
+    permute: torch.Tensor,
+    lengths: torch.Tensor,
+    values: torch.Tensor,
+    weights: torch.Tensor | None = None,
+    permuted_lengths_sum: int | None = None,
+) -> Permuted:
+    return _permuted((1,), permute, lengths, values, weights, permuted_lengths_sum)
+
+
 torch.library.register_fake("mxrec::dense_to_jagged_forward", _forward)
 torch.library.register_fake("mxrec::dense_to_jagged", _with_offsets)
+torch.library.register_fake("mxrec::permute_2D_sparse_data", _permute_2d)
+torch.library.register_fake("mxrec::permute_1D_sparse_data", _permute_1d)

@@ -38,6 +38,12 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def each_device(request: pytest.FixtureRequest, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test that places its tensors on the module's DEVICE once for each back end."""
+    monkeypatch.setattr(request.module, "DEVICE", device)
+
+
+@pytest.fixture
 def fresh_process() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a script in a process of its own: variables are read once, and an asynchronous error is final."""
 

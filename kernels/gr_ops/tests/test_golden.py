@@ -4,6 +4,7 @@ import pytest
 import torch
 
 DEVICE = "npu:0"
+pytestmark = pytest.mark.usefixtures("each_device")
 
 
 @pytest.fixture(params=["fbgemm", "mxrec"])

@@ -54,18 +54,6 @@ def test_overload_is_differentiable() -> None:
     assert values.grad.tolist() == [1, 1, 1, 1, 0, 1]
 
 
-def test_stock_cpu_kernels_are_untouched() -> None:
-    values = torch.arange(1.0, 13.0).view(6, 2)
-    assert torch.ops.fbgemm.jagged_to_padded_dense(values, offsets("cpu"), [1]).tolist() == [
-        [[1, 2]],
-        [[5, 6]],
-        [[11, 12]],
-    ]
-    assert torch.ops.fbgemm.jagged_to_padded_dense(values, offsets("cpu"), 1).shape == (3, 1, 2)
-    with pytest.raises(RuntimeError, match="unsupported number of jagged dim 0"):  # fbgemm's own answer
-        torch.ops.fbgemm.dense_to_jagged(torch.zeros(3, 10), offsets("cpu"))
-
-
 SAMPLES = {
     "jagged_to_padded_dense": lambda: (leaf(6, 2), offsets(), [3], 1.0),
     "jagged_to_padded_dense_forward": lambda: (leaf(6), offsets(), [3]),

@@ -83,14 +83,6 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: torch.ops.mxrec.jagged_to_padded_dense_backward(dense(), [npu(OFF)], -2),
         "jagged_to_padded_dense_backward: total_L is negative",
     ),
-    "offsets elsewhere": (
-        lambda: to_dense(values(), [torch.tensor(OFF)], [3]),
-        r"jagged_to_padded_dense: expected offsets\[0\] on npu:0, got cpu",
-    ),
-    "offsets on another device": (
-        lambda: to_dense(values(), [torch.tensor(OFF).to("npu:1")], [3]),
-        r"expected offsets\[0\] on npu:0, got npu:1",
-    ),
     "values without a dimension": (lambda: to_dense(npu(1), [npu(OFF)], [3]), "values has no dimensions"),
     "unsupported dtype": (
         lambda: to_dense(torch.zeros(6, dtype=torch.uint32).to(DEVICE), [npu(OFF)], [3]),
@@ -120,9 +112,29 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.usefixtures("each_device")
 @pytest.mark.parametrize("case", CASES)
 def test_bad_arguments_are_refused(case: str) -> None:
     call, message = CASES[case]
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+ELSEWHERE: dict[str, tuple[Callable[[], object], str]] = {
+    "offsets elsewhere": (
+        lambda: to_dense(values(), [torch.tensor(OFF)], [3]),
+        r"jagged_to_padded_dense: expected offsets\[0\] on npu:0, got cpu",
+    ),
+    "offsets on another device": (
+        lambda: to_dense(values(), [torch.tensor(OFF).to("npu:1")], [3]),
+        r"expected offsets\[0\] on npu:0, got npu:1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_tensors_on_several_devices_are_refused(case: str) -> None:
+    call, message = ELSEWHERE[case]
     with pytest.raises(RuntimeError, match=message):
         call()
 
@@ -148,6 +160,7 @@ CHECKED: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.usefixtures("each_device")
 @pytest.mark.parametrize("case", CHECKED)
 def test_device_data_is_checked_on_request(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, message = CHECKED[case]

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 import reference
 import torch
+from moves import DTYPES, INTEGERS, bits, random_values
 
 DEVICE = "npu:0"
-FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-DTYPES = [*FLOATS, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64]
-SAME_WIDTH = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
+pytestmark = pytest.mark.usefixtures("each_device")
 def random_offsets(rng: np.random.Generator, batch: int, levels: int, longest: int) -> list[np.ndarray]:
     offsets = []
     nodes = batch
@@ -22,22 +19,6 @@ def random_offsets(rng: np.random.Generator, batch: int, levels: int, longest: i
 
 def on_npu(offsets: list[np.ndarray], dtype: torch.dtype = torch.int64) -> list[torch.Tensor]:
     return [torch.from_numpy(offset).to(dtype).to(DEVICE) for offset in offsets]
-
-
-def random_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Random bytes, so that NaN payloads, -0.0 and large integers occur; bool keeps to its two values."""
-    if dtype == torch.bool:
-        return torch.from_numpy(rng.integers(0, 2, shape).astype(bool))
-    values = torch.empty(shape, dtype=dtype)
-    flat = values.view(-1).view(SAME_WIDTH[dtype.itemsize]).numpy()
-    flat[...] = np.frombuffer(rng.bytes(flat.nbytes), flat.dtype)
-    return values
-
-
-def bits(tensor: torch.Tensor) -> np.ndarray:
-    """The bytes as integers: NumPy has no bfloat16, and NaN is to be compared by its payload."""
-    plain = tensor.detach().cpu().contiguous()
-    return plain.view(SAME_WIDTH[plain.dtype.itemsize]).numpy()
 
 
 def padding_pattern(value: float, dtype: torch.dtype) -> int:
@@ -146,7 +127,7 @@ def test_non_contiguous_arguments() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("levels", [1, 2, 3])
-def test_equal_to_fbgemm_on_the_cpu(dtype: torch.dtype, levels: int) -> None:
+def test_equal_to_the_cpu(dtype: torch.dtype, levels: int) -> None:
     rng = np.random.default_rng(levels)
     offsets = random_offsets(rng, 7, levels, 4)
     total = int(offsets[-1][-1])
@@ -155,13 +136,10 @@ def test_equal_to_fbgemm_on_the_cpu(dtype: torch.dtype, levels: int) -> None:
     plain = [torch.from_numpy(offset) for offset in offsets]
     expected = torch.ops.fbgemm.jagged_to_padded_dense(values, plain, lengths, 2.0)
     dense = torch.ops.fbgemm.jagged_to_padded_dense(values.to(DEVICE), on_npu(offsets), lengths, 2.0)
-    assert dense.device.type == "npu" and dense.cpu().equal(expected)
+    assert dense.device == torch.device(DEVICE) and dense.cpu().equal(expected)
     expected_back, _ = torch.ops.fbgemm.dense_to_jagged(expected, plain, total)
     back, _ = torch.ops.fbgemm.dense_to_jagged(dense, on_npu(offsets), total)
     assert back.cpu().equal(expected_back)
-
-
-INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
 
 
 # 8191 to 8193: the spec's border between one core and a scan over several; the others: tails of every kind.

@@ -24,6 +24,14 @@ public:
         kind_ = NOTHING;
     }
 
+    // Goes on with another pair of tensors; the buffers stay.
+    __aicore__ inline void Aim(const AscendC::GlobalTensor<T> &source, const AscendC::GlobalTensor<T> &target)
+    {
+        Flush();
+        source_ = source;
+        target_ = target;
+    }
+
     __aicore__ inline void Copy(int64_t target, int64_t source, int64_t count)
     {
         if (kind_ == COPY && target == targetStart_ + count_ && source == sourceStart_ + count_) {

@@ -79,11 +79,13 @@ def make_tree(tmp_path: Path, good_library: bytes) -> Callable[..., Path]:
     """Writes packages/vendors/<vendor> as an operator builder leaves it; changes maps a file to its bytes or None."""
 
     def make(vendor: str = "mxrec_demo", changes: dict[str, bytes | None] | None = None, name: str = "tree") -> Path:
+        operator = vendor.removeprefix("mxrec_")
         files: dict[str, bytes | None] = {
             OPMASTER: good_library,
             OPSPROTO: good_library,
             OPAPI: good_library,
-            "op_api/include/aclnn_demo.h": b"// demo\n",
+            f"op_api/include/aclnn_{operator}.h": b"// an operator\n",
+            "op_impl/ai_core/tbe/config/ascend910b/aic-ascend910b-ops-info.json": b"{}\n",
             "version.info": b"custom_opp_compiler_version=twin-0.1.0",
             **(changes or {}),
         }

@@ -271,6 +271,43 @@ def test_another_package_of_the_same_vendor_is_not_deleted(make_package: Make, o
     assert run(other, "--force", ASCEND_OPP_PATH=opp).code == 0
 
 
+# Conflicts
+
+
+HEADER = {"op_api/include/aclnn_demo.h": b"// the same operator"}
+
+
+def test_an_operator_of_another_vendor_is_refused_and_force_puts_this_one_first(make_package: Make, opp: Path) -> None:
+    assert run(make_package(), ASCEND_OPP_PATH=opp).code == 0
+    before = tree_state(opp)
+    other = make_package("mxrec_other", changes=HEADER)
+    refused = run(other, ASCEND_OPP_PATH=opp)
+    assert refused.code == 1 and "operator demo is served by another vendor already: mxrec_demo" in refused.err
+    assert f"{opp}/vendors/mxrec_demo/scripts/uninstall.sh" in refused.err
+    assert tree_state(opp) == before
+    forced = run(other, "--force", ASCEND_OPP_PATH=opp)
+    assert forced.code == 0 and "mxrec_other is put before mxrec_demo" in forced.err
+    assert priority(opp) == "load_priority=mxrec_other,mxrec_demo"
+    assert run(other, ASCEND_OPP_PATH=opp).code == 1  # the conflict is still there
+
+
+def test_a_custom_path_that_wins_is_named(make_package: Make, opp: Path, tmp_path: Path) -> None:
+    assert run(make_package("mxrec_other", changes=HEADER), f"--install-path={tmp_path}/custom").code == 0
+    entry = f"{tmp_path}/custom/vendors/mxrec_other"
+    result = run(make_package(), f"--install-path={opp}", ASCEND_CUSTOM_OPP_PATH=entry)
+    assert result.code == 0 and f"operator demo is still taken from {entry}" in result.err
+
+
+@pytest.mark.parametrize(("package", "toolkit"), [("8.3.RC1", "twin"), ("twin-8.3.RC1", "cann")])
+def test_a_package_of_the_other_platform_is_refused(make_package: Make, opp: Path, package: str, toolkit: str) -> None:
+    lines = "Version=8.3.RC1\n" + ("platform=twin\n" if toolkit == "twin" else "")
+    (opp.parent / "version.info").write_text(lines)
+    info = {"version.info": f"custom_opp_compiler_version={package}\n".encode()}
+    result = run(make_package(changes=info), ASCEND_OPP_PATH=opp, ASCEND_HOME_PATH=opp.parent)
+    assert result.code == 1 and "get the other package" in result.err
+    assert not (opp / "vendors").exists()
+
+
 # Faults
 
 

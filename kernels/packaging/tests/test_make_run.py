@@ -49,6 +49,23 @@ def test_equal_input_gives_equal_bytes(make_tree: Make, tmp_path: Path) -> None:
     )
 
 
+def test_the_time_of_packing_is_not_in_the_bytes(make_tree: Make, tmp_path: Path) -> None:
+    build(make_tree(), tmp_path / "a.run")
+    content = (tmp_path / "a.run").read_bytes()
+    start = content.index(b"\x1f\x8b\x08")  # a gzip member; its modification time follows the flags
+    assert content[start + 4 : start + 8] == bytes(4)
+
+
+def test_the_manifest_names_every_file_with_its_hash(make_package: Make, opp: Path) -> None:
+    assert run(make_package(), ASCEND_OPP_PATH=opp).code == 0
+    vendor = opp / "vendors/mxrec_demo"
+    assert run("sha256sum", "--check", "--strict", "--quiet", "manifest.sha256", cwd=vendor).code == 0
+    listed = {line.split("  ", 1)[1] for line in (vendor / "manifest.sha256").read_text().splitlines()}
+    files = {p.relative_to(vendor).as_posix() for p in vendor.rglob("*") if p.is_file() and not p.is_symlink()}
+    installed = {"manifest.sha256", "scripts/uninstall.sh", "scripts/vendors.sh"}
+    assert listed == files - installed
+
+
 def test_no_trace_of_the_building_machine(make_tree: Make, tmp_path: Path) -> None:
     build(make_tree(), tmp_path / "a.run")
     assert str(tmp_path).encode() not in (tmp_path / "a.run").read_bytes()
@@ -123,7 +140,7 @@ def test_archive_options(make_package: Make, tmp_path: Path) -> None:
     assert run(package, "--version").out == "mxrec_opp_demo 0.2.0\n"
     assert run(package, "--noexec", "--target", tmp_path / "t").code == 0
     assert (tmp_path / "t/packages/vendors/mxrec_demo/version.info").read_text().splitlines() == [
-        "custom_opp_compiler_version=twin-0.1.0", "package=mxrec_opp_demo", "package_version=0.2.0",
+        "custom_opp_compiler_version=twin-0.1.0", "package=mxrec_opp_demo", "package_version=0.2.0", "socs=ascend910b",
     ]  # fmt: skip
 
 

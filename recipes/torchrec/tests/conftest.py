@@ -57,7 +57,7 @@ def _version() -> str:
 @pytest.fixture(scope="session")
 def upstream_wheel() -> Path:
     if _wheels is None:
-        pytest.skip("needs the locked upstream wheel: set GRSTACK_WHEELS")
+        pytest.fail("needs the locked upstream wheel: set GRSTACK_WHEELS")
     return build_wheel.find_wheel(Path(_wheels), PYTHON)
 
 
@@ -72,5 +72,5 @@ def upstream_tree(upstream_wheel: Path) -> Path:
 def patched() -> str:
     """PYTHONPATH under which a subprocess imports the patched torchrec."""
     if not _version().endswith("+npu"):
-        pytest.skip("needs the patched torchrec: install it, or set GRSTACK_WHEELS")
+        pytest.fail("needs the patched torchrec: install it, or set GRSTACK_WHEELS")
     return "" if _tree is None else str(_tree)

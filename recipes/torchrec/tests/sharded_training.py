@@ -1,20 +1,20 @@
-"""Train a small sharded model on two processes and save what every step gave (run as a program).
+"""One of two processes that train small sharded models together and save what every step gave (run as a program).
 
-    python sharded_training.py --device npu --module bags --sharding row_wise --optimizer adagrad --out FILE
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python sharded_training.py npu FOLDER bags-row_wise-adagrad ...
 
-The processes take different batches. The file holds, per step, the losses of both ranks, and at the end
-the full tables and the dense parameters.
+The processes take different batches. FOLDER/<case>.pt holds, per step, the losses of both ranks, and at the end the
+full tables and the dense parameters. Importing torchrec takes longer than training: one start serves many cases.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 RANKS = 2
@@ -79,27 +79,22 @@ class Model(nn.Module):
         return values.new_zeros(lengths.numel(), values.size(1)).index_add(0, bag, values)
 
 
-def work(rank: int, options: argparse.Namespace, port: int) -> None:
-    torch.set_num_threads(1)
-    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(RANKS), RANK=str(rank), WORLD_SIZE=str(RANKS))
-    if options.device == "npu":
-        import torch_npu  # noqa: F401
+@dataclass(frozen=True)
+class Case:
+    module: str  # bags or sequences
+    sharding: str
+    optimizer: str  # sgd or adagrad, fused into the lookup; or dense: a parameter with a gradient
 
-        torch.npu.set_device(rank)  # type: ignore[attr-defined]
-    device = torch.device("npu", rank) if options.device == "npu" else torch.device("cpu")
-    backend = "hccl" if options.device == "npu" else "gloo"
-    dist.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
-    # Destroying a group while ranks still use it ends the other rank's collectives; leave together.
-    try:
-        record = train(rank, device, options)
-        if rank == 0:
-            torch.save(record, options.out)
-        dist.barrier()
-    finally:
-        dist.destroy_process_group()
+    @classmethod
+    def of(cls, name: str) -> Case:
+        return cls(*name.split("-"))
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}-{self.sharding}-{self.optimizer}"
 
 
-def train(rank: int, device: torch.device, options: argparse.Namespace) -> dict[str, object]:
+def train(rank: int, device: torch.device, case: Case) -> dict[str, object]:
     from fbgemm_gpu.split_embedding_configs import EmbOptimType
     from torchrec import KeyedJaggedTensor
     from torchrec.distributed import DistributedModelParallel
@@ -110,21 +105,21 @@ def train(rank: int, device: torch.device, options: argparse.Namespace) -> dict[
     from torchrec.distributed.planner.types import ParameterConstraints
     from torchrec.optim.keyed import KeyedOptimizerWrapper
 
-    fused = options.sharding != "data_parallel" and options.optimizer != "dense"
+    fused = case.sharding != "data_parallel" and case.optimizer != "dense"
     optimizer = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}
-    fused_params = {"optimizer": optimizer[options.optimizer], "learning_rate": 0.1} if fused else {}
-    make_sharder = EmbeddingBagCollectionSharder if options.module == "bags" else EmbeddingCollectionSharder
+    fused_params = {"optimizer": optimizer[case.optimizer], "learning_rate": 0.1} if fused else {}
+    make_sharder = EmbeddingBagCollectionSharder if case.module == "bags" else EmbeddingCollectionSharder
     sharder = make_sharder(fused_params=fused_params)
-    model = Model(options.module, torch.device("meta"))
+    model = Model(case.module, torch.device("meta"))
     kernel = EmbeddingComputeKernel.FUSED if fused else EmbeddingComputeKernel.DENSE
     constraint = ParameterConstraints(
-        sharding_types=[options.sharding], compute_kernels=[kernel.value], min_partition=DIM // 2
+        sharding_types=[case.sharding], compute_kernels=[kernel.value], min_partition=DIM // 2
     )
     planner = EmbeddingShardingPlanner(
         topology=Topology(world_size=RANKS, compute_device=device.type, local_world_size=RANKS),
         constraints=dict.fromkeys(TABLES, constraint),
     )
-    if options.optimizer == "dense":
+    if case.optimizer == "dense":
         # Sharders offer DENSE for data parallelism only; the kernel itself serves every sharding type.
         sharder.compute_kernels = lambda sharding_type, device_type: [kernel.value]  # type: ignore[method-assign]
     plan = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
@@ -137,7 +132,7 @@ def train(rank: int, device: torch.device, options: argparse.Namespace) -> dict[
     model = DistributedModelParallel(model, device=device, plan=plan, sharders=[sharder])
     tables = make_tables()
     state = model.state_dict()
-    prefix = "sparse.embedding_bags" if options.module == "bags" else "sparse.embeddings"
+    prefix = "sparse.embedding_bags" if case.module == "bags" else "sparse.embeddings"
     for name, table in tables.items():
         fill(state[f"{prefix}.{name}.weight"], table)
     model.load_state_dict(state)
@@ -186,19 +181,26 @@ def collect(source: object, device: torch.device) -> Tensor:
     return whole.cpu()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", choices=["npu", "cpu"], required=True)
-    parser.add_argument("--module", choices=["bags", "sequences"], required=True)
-    parser.add_argument("--sharding", required=True)
-    parser.add_argument("--optimizer", choices=["sgd", "adagrad", "dense"], required=True)
-    parser.add_argument("--out", required=True)
-    options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(work, args=(options, port), nprocs=RANKS)
+def main(kind: str, folder: Path, cases: list[Case]) -> None:
+    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(RANKS))
+    if kind == "npu":
+        import torch_npu  # noqa: F401
+
+        torch.npu.set_device(rank)  # type: ignore[attr-defined]
+    device = torch.device("npu", rank) if kind == "npu" else torch.device("cpu")
+    dist.init_process_group("hccl" if kind == "npu" else "gloo")
+    # Destroying a group while ranks still use it ends the other rank's collectives; leave together.
+    try:
+        for case in cases:
+            record = train(rank, device, case)
+            if rank == 0:
+                torch.save(record, folder / f"{case.name}.pt")
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], Path(sys.argv[2]), [Case.of(name) for name in sys.argv[3:]])

@@ -7,13 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import torch
 
 PROGRAM = Path(__file__).with_name("cpu_behaviour.py")
 
 
 def results(pythonpath: str, out: Path) -> dict[str, list[object]]:
-    torch = pytest.importorskip("torch")
     env = {**os.environ, "PYTHONPATH": pythonpath, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, str(PROGRAM), str(out)], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -22,8 +21,6 @@ def results(pythonpath: str, out: Path) -> dict[str, list[object]]:
 
 
 def test_same_results(upstream_tree: Path, patched: str, tmp_path: Path) -> None:
-    import torch
-
     before = results(str(upstream_tree), tmp_path / "before.pt")
     after = results(patched, tmp_path / "after.pt")
     assert before.keys() == after.keys() and len(before) == 8

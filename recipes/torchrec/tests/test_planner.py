@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("patched")
-
-import torch  # noqa: E402
 
 GIB = 1024**3
 

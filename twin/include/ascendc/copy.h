@@ -1,5 +1,6 @@
 // DataCopy and DataCopyPad (A.8).
 #pragma once
+#include "ascendc/atomic.h"
 #include "ascendc/tensor.h"
 
 namespace AscendC {
@@ -114,7 +115,11 @@ void CopyOut(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const Bursts
         const uint64_t at = i * bursts.ubPitch;
         const uint8_t *data = core.UbRead(src.Range(), at, bursts.bytes);
         core.RequireDefined(src.Range(), at, bursts.bytes);
-        std::memcpy(core.GmWrite(to + i * bursts.gmPitch, bursts.bytes), data, bursts.bytes);
+        if (core.Atomic() == twin::AtomicMode::None) {
+            std::memcpy(core.GmWrite(to + i * bursts.gmPitch, bursts.bytes), data, bursts.bytes);
+        } else {
+            Accumulate<T>(to + i * bursts.gmPitch, data, bursts.bytes);
+        }
     }
 }
 
@@ -245,9 +250,15 @@ void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const DataCo
     const uint64_t to = bytes + static_cast<uint64_t>(p.dstStride) * twin::kUbBlock;
     for (uint64_t i = 0; bytes != 0 && i < p.blockCount; ++i) {
         const uint8_t *data = core.UbRead(src.Range(), i * from, bytes);
-        const bool defined = core.Defined(src.Range(), i * from, bytes);
         std::memmove(core.UbWrite(dst.Range(), i * to, bytes), data, bytes);
-        defined ? core.Define(dst.Range(), i * to, bytes) : core.Undefine(dst.Range(), i * to, bytes);
+        if (core.Defined(src.Range(), i * from, bytes)) {
+            core.Define(dst.Range(), i * to, bytes);
+            continue;
+        }
+        for (uint64_t b = 0; b < bytes; b += sizeof(T)) {
+            core.Defined(src.Range(), i * from + b, sizeof(T)) ? core.Define(dst.Range(), i * to + b, sizeof(T))
+                                                               : core.Undefine(dst.Range(), i * to + b, sizeof(T));
+        }
     }
 }
 

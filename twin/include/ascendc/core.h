@@ -27,6 +27,7 @@ struct Clock {
     uint32_t at[kPipes] = {};
 };
 
+enum class AtomicMode : uint8_t { None, Add, Max, Min };
 enum class BufferState : uint8_t { Free, Occupied, Enqueued, Dequeued };
 
 struct CoreState;
@@ -79,6 +80,11 @@ public:
     const uint8_t *UbData(const UbRange &range) const;
     const uint8_t *UbRead(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
     uint8_t *UbWrite(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
+    // Has the instruction last issued written any block of these bytes?
+    bool UbWrittenNow(const UbRange &range, uint64_t offset, uint64_t bytes) const;
+    // One element on the scalar unit.
+    void UbLoad(const UbRange &range, uint64_t index, void *value, uint32_t bytes);
+    void UbStore(const UbRange &range, uint64_t index, const void *value, uint32_t bytes);
     // Which bytes an instruction has left defined: all, none, or those defined in its sources.
     void Define(const UbRange &range, uint64_t offset, uint64_t bytes);
     void Undefine(const UbRange &range, uint64_t offset, uint64_t bytes);
@@ -88,6 +94,10 @@ public:
     // Global memory: DMA, and scalar access through this core's data cache.
     const uint8_t *GmRead(const void *address, uint64_t bytes);
     uint8_t *GmWrite(void *address, uint64_t bytes);
+    uint8_t *GmAccumulate(void *address, uint64_t bytes);
+    void SetAtomic(AtomicMode mode, int elementType);
+    AtomicMode Atomic() const;
+    int AtomicType() const;
     void ScalarLoad(const void *address, void *value, uint32_t bytes);
     void ScalarStore(void *address, const void *value, uint32_t bytes);
     void CleanCache(const void *address, bool whole);

@@ -6,7 +6,9 @@
 namespace twin {
 
 constexpr int kTrapped = 507015;          // ACL_ERROR_RT_AICORE_EXCEPTION
+constexpr int kTimedOut = 507014;         // ACL_ERROR_RT_AICORE_TIMEOUT
 constexpr uint64_t kSystemWorkspaceBytes = 16777216;
+constexpr unsigned char kPoison = 0xA5;
 
 // Global memory that a launch may touch.
 struct GmExtent {
@@ -14,6 +16,7 @@ struct GmExtent {
     uint64_t bytes;
     const char *name;
     bool writable;
+    bool poisoned = false;                // filled with kPoison before the launch
 };
 
 struct Launch {
@@ -33,7 +36,8 @@ struct Launch {
     std::size_t tilingBytes;
 };
 
-// 0, or kTrapped with the report in `error`. TWIN_SEED and TWIN_CHECK are read at each launch.
+// 0, or kTrapped or kTimedOut with the report in `error`. TWIN_SEED, TWIN_CHECK and TWIN_KERNEL_TIMEOUT are read at each
+// launch.
 int Run(const Launch &launch, char *error, std::size_t capacity);
 
 }

@@ -88,23 +88,15 @@ public:
     }
     T GetValue(uint32_t index) const
     {
-        auto &core = twin::Core::Current();
-        core.Issue(PIPE_S, "LocalTensor::GetValue");
-        const auto *data = core.UbRead(range_, static_cast<uint64_t>(index) * sizeof(T), sizeof(T), sizeof(T));
-        core.RequireDefined(range_, static_cast<uint64_t>(index) * sizeof(T), sizeof(T));
         T value;
-        std::memcpy(&value, data, sizeof(T));
+        twin::Core::Current().UbLoad(range_, index, &value, sizeof(T));
         return value;
     }
     template <typename S>
     void SetValue(uint32_t index, S value) const
     {
-        auto &core = twin::Core::Current();
-        core.Issue(PIPE_S, "LocalTensor::SetValue");
         const T converted = static_cast<T>(value);
-        const uint64_t at = static_cast<uint64_t>(index) * sizeof(T);
-        std::memcpy(core.UbWrite(range_, at, sizeof(T), sizeof(T)), &converted, sizeof(T));
-        core.Define(range_, at, sizeof(T));
+        twin::Core::Current().UbStore(range_, index, &converted, sizeof(T));
     }
     T operator()(uint32_t index) const { return GetValue(index); }
     uint32_t GetSize() const { return range_.bytes / static_cast<uint32_t>(sizeof(T)); }

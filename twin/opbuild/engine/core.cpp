@@ -15,8 +15,6 @@ namespace {
 
 constexpr uint32_t kSelectScratchBytes = 8192;
 
-int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
-
 void Join(Clock &into, const Clock &from)
 {
     for (int i = 0; i < kPipes; ++i) {
@@ -95,6 +93,7 @@ void Core::Issue(pipe_t pipe, const char *call)
 {
     state->pipe = pipe;
     state->call = call;
+    state->scheduler->CheckTime(*state);
     const int p = Index(pipe);
     ++state->issued[p];
     if (pipe == PIPE_S) {
@@ -110,6 +109,7 @@ void Core::Issue(pipe_t pipe, const char *call)
 void Core::SetFlag(int event, pipe_t from, pipe_t, int32_t id)
 {
     state->call = "SetFlag";
+    state->scheduler->CheckTime(*state);
     CheckEventId(*this, event, id);
     auto &e = state->events[event];
     if (e.raised[id]) {
@@ -165,6 +165,7 @@ void Core::ReleaseEvent(int event, int id)
 void Core::Barrier(pipe_t pipe)
 {
     state->call = "PipeBarrier";
+    state->scheduler->CheckTime(*state);
     if (pipe != PIPE_ALL) {
         const int p = Index(pipe);
         state->known[p].at[p] = state->issued[p];
@@ -210,6 +211,7 @@ void Core::OpenPipe(void *pipe)
         ResetPipe();
     }
     state->livePipe = pipe;
+    SetAtomic(AtomicMode::None, -1);
 }
 
 void Core::ClosePipe() { state->livePipe = nullptr; }
@@ -258,6 +260,7 @@ int Core::MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth)
 UbRange Core::AddBuffer(uint32_t bytes)
 {
     state->call = "InitBuffer";
+    state->scheduler->CheckTime(*state);
     if (state->livePipe == nullptr) {
         Trap("E-38", "InitBuffer without a live TPipe");
     }
@@ -275,8 +278,8 @@ UbRange Core::AddBuffer(uint32_t bytes)
     state->buffers.push_back(buffer);
     state->ubUsed += buffer.bytes;
     if (state->scheduler->full) {
-        std::fill_n(state->ub.begin() + buffer.start, buffer.bytes, uint8_t{0xA5});
-        std::fill_n(state->shadow.begin() + buffer.start / kUbBlock, buffer.bytes / kUbBlock, BlockShadow{});
+        std::fill_n(state->ub.begin() + buffer.start, buffer.bytes, kPoison);
+        state->shadow.Forget(buffer.start / kUbBlock, (buffer.start + buffer.bytes) / kUbBlock);
     }
     return {buffer.start, bytes, static_cast<int32_t>(state->buffers.size()) - 1};
 }
@@ -293,6 +296,7 @@ void Core::AddQueueBuffers(int queue, uint32_t count, uint32_t bytes)
 UbRange Core::QueueAlloc(int id)
 {
     state->call = "AllocTensor";
+    state->scheduler->CheckTime(*state);
     auto &queue = state->queues[id];
     std::vector<std::size_t> free;
     int alive = 0;
@@ -339,6 +343,7 @@ Buffer &Owned(Core &core, int queue, const UbRange &range)
 void Core::QueuePush(int id, const UbRange &range)
 {
     state->call = "EnQue";
+    state->scheduler->CheckTime(*state);
     auto &queue = state->queues[id];
     auto &buffer = Owned(*this, id, range);
     if (buffer.state != BufferState::Occupied && buffer.state != BufferState::Dequeued) {
@@ -388,6 +393,15 @@ bool Core::QueueHasFree(int id) const
     return std::any_of(buffers.begin(), buffers.end(),
                        [this](int b) { return state->buffers[b].state == BufferState::Free; });
 }
+
+void Core::SetAtomic(AtomicMode mode, int elementType)
+{
+    state->atomic = mode;
+    state->atomicType = elementType;
+}
+
+AtomicMode Core::Atomic() const { return state->atomic; }
+int Core::AtomicType() const { return state->atomicType; }
 
 void Core::Yield() { state->scheduler->SwitchAway(*state); }
 

@@ -1,19 +1,23 @@
 // What one simulated core remembers during a launch.
 #pragma once
 #include <string>
-#include <ucontext.h>
 #include <unordered_map>
 #include <vector>
 
 #include "ascendc/launch.h"
+#include "fiber.h"
 #include "gm_history.h"
+#include "ub_shadow.h"
 
 namespace twin {
 
 class Scheduler;
 
+inline int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
+
 struct Trapped {
     std::string text;
+    int code = kTrapped;
 };
 struct Abandoned {
 };
@@ -43,13 +47,6 @@ struct Event {
     Clock clock[kEventIds];
 };
 
-// Order and definedness of 32 bytes of the unified buffer.
-struct BlockShadow {
-    uint32_t writeEpoch = 0;
-    uint8_t writePipe = 0;
-    uint32_t readEpoch[kPipes] = {};
-    uint32_t defined = 0;                 // bit i: byte i holds a value
-};
 
 struct CacheLineCopy {
     unsigned char bytes[64];
@@ -77,14 +74,15 @@ struct CoreState {
     pipe_t pipe = PIPE_S;
     const char *call = "";
     int taskType = -1;
+    AtomicMode atomic = AtomicMode::None;
+    int atomicType = -1;
 
     void *livePipe = nullptr;
-    bool pipeDestroyed = false;
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
     uint32_t ubUsed = 0;
     Event events[kEvents];
-    std::vector<BlockShadow> shadow;
+    UbShadow shadow;
     std::vector<uint8_t> ub;
     std::unordered_map<uint64_t, CacheLineCopy> cache;
     std::vector<CubeObject> cubeObjects;
@@ -92,8 +90,7 @@ struct CoreState {
     GmHistory gm;
     std::size_t lastExtent = 0;
 
-    std::vector<unsigned char> stack;
-    ucontext_t context;
+    Fiber fiber;
 };
 
 }

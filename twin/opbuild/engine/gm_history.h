@@ -15,6 +15,7 @@ struct GmAccess {
     Clock known;                          // what the access itself waited for
     uint8_t pipe;
     bool write;
+    AtomicMode atomic;
     const char *call;
 };
 

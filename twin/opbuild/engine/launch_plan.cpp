@@ -12,7 +12,6 @@ namespace twin {
 namespace {
 
 constexpr std::size_t kGmAlignment = 512;
-constexpr unsigned char kPoison = 0xA5;
 
 struct Free {
     void operator()(void *p) const { std::free(p); }
@@ -48,10 +47,12 @@ public:
             data = Own(bytes);
             view.output ? scatters_.push_back({&view, data}) : view.Gather(data);
         }
-        if (view.output && !Fast()) {
+        // An output in the place of an input keeps its contents: the operator updates it in place.
+        const bool inPlace = view.output && MakeWritable(data, bytes);
+        if (view.output && !inPlace && !Fast()) {
             std::memset(data, kPoison, bytes);
         }
-        extents.push_back({data, bytes, view.name.c_str(), view.output});
+        extents.push_back({data, bytes, view.name.c_str(), view.output, view.output && !Fast()});
         return data;
     }
 
@@ -87,6 +88,19 @@ public:
     std::vector<GmExtent> extents;
 
 private:
+    // True if an input lies exactly there; it may be written then.
+    bool MakeWritable(const unsigned char *data, std::size_t bytes)
+    {
+        bool found = false;
+        for (auto &extent : extents) {
+            if (bytes != 0 && extent.start == data && extent.bytes == bytes && !extent.writable) {
+                extent.writable = true;
+                found = true;
+            }
+        }
+        return found;
+    }
+
     std::deque<Block> blocks_;
     std::vector<std::pair<const View *, const unsigned char *>> scatters_;
 };
@@ -108,7 +122,7 @@ int32_t Execute(const LaunchPlan &plan, void *workspace, uint64_t workspaceBytes
     }
     void *tiling = memory.Bytes(plan.tiling, "tiling data");
     if (workspaceBytes != 0) {
-        memory.extents.push_back({workspace, workspaceBytes, "workspace", true});
+        memory.extents.push_back({workspace, workspaceBytes, "workspace", true, !Fast()});
         if (!Fast() && workspaceBytes > kSystemWorkspaceBytes) {
             std::memset(static_cast<unsigned char *>(workspace) + kSystemWorkspaceBytes, kPoison,
                         workspaceBytes - kSystemWorkspaceBytes);

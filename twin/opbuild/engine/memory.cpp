@@ -11,10 +11,6 @@ namespace {
 
 constexpr const char *kPipeNames[kPipes] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
 
-int Index(pipe_t pipe) { return pipe == PIPE_FIX ? 6 : static_cast<int>(pipe); }
-
-bool IsDma(int pipe) { return pipe == PIPE_MTE1 || pipe == PIPE_MTE2 || pipe == PIPE_MTE3; }
-
 uint32_t CheckedAddress(Core &core, const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment)
 {
     const auto &buffers = core.state->buffers;
@@ -28,7 +24,7 @@ uint32_t CheckedAddress(Core &core, const UbRange &range, uint64_t offset, uint6
                   "UB [0x%llx, 0x%llx) is outside the buffer [0x%x, 0x%x)", static_cast<unsigned long long>(start),
                   static_cast<unsigned long long>(start + bytes), buffer.start, buffer.start + buffer.bytes);
     }
-    if (start % alignment != 0) {
+    if ((start & (alignment - 1)) != 0) {    // alignments are powers of two
         core.Trap(core.state->pipe == PIPE_S ? "E-36" : "E-01", "UB address 0x%llx is not aligned to %u bytes",
                   static_cast<unsigned long long>(start), alignment);
     }
@@ -36,6 +32,14 @@ uint32_t CheckedAddress(Core &core, const UbRange &range, uint64_t offset, uint6
         core.Trap("E-09", "use of the tensor at UB 0x%llx after FreeTensor", static_cast<unsigned long long>(start));
     }
     return static_cast<uint32_t>(start);
+}
+
+inline void IssueScalar(CoreState &s, const char *call)
+{
+    s.pipe = PIPE_S;
+    s.call = call;
+    s.scheduler->CheckTime(s);
+    ++s.issued[PIPE_S];
 }
 
 [[noreturn]] void Unordered(Core &core, const char *access, uint32_t block, const char *earlier, int pipe)
@@ -53,15 +57,10 @@ const uint8_t *Core::UbRead(const UbRange &range, uint64_t offset, uint64_t byte
     const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
     if (state->scheduler->full && bytes != 0) {
         const int p = Index(state->pipe);
-        const auto &known = state->known[p];
-        const uint32_t epoch = state->issued[p];
-        const uint32_t last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
-        for (uint32_t b = start / kUbBlock; b <= last; ++b) {
-            auto &shadow = state->shadow[b];
-            if (shadow.writePipe != p && known.at[shadow.writePipe] < shadow.writeEpoch) {
-                Unordered(*this, "read", b, "write", shadow.writePipe);
-            }
-            shadow.readEpoch[p] = epoch;
+        const auto last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
+        const auto found = state->shadow.Read(start / kUbBlock, last + 1, p, state->issued[p], state->known[p]);
+        if (found.pipe >= 0) {
+            Unordered(*this, "read", found.block, "write", found.pipe);
         }
     }
     return state->ub.data() + start;
@@ -72,75 +71,93 @@ uint8_t *Core::UbWrite(const UbRange &range, uint64_t offset, uint64_t bytes, ui
     const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
     if (state->scheduler->full && bytes != 0) {
         const int p = Index(state->pipe);
-        const auto &known = state->known[p];
-        const uint32_t epoch = state->issued[p];
-        const uint32_t last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
-        for (uint32_t b = start / kUbBlock; b <= last; ++b) {
-            auto &shadow = state->shadow[b];
-            if (shadow.writePipe != p) {
-                if (known.at[shadow.writePipe] < shadow.writeEpoch) {
-                    Unordered(*this, "write", b, "write", shadow.writePipe);
-                }
-            } else if (IsDma(p) && shadow.writeEpoch != epoch && known.at[p] < shadow.writeEpoch) {
-                Trap("E-13", "two writes of pipe %s to UB 0x%x without PipeBarrier", kPipeNames[p], b * kUbBlock);
-            }
-            for (int q = 0; q < kPipes; ++q) {
-                if (q != p && known.at[q] < shadow.readEpoch[q]) {
-                    Unordered(*this, "write", b, "read", q);
-                }
-            }
-            shadow.writePipe = static_cast<uint8_t>(p);
-            shadow.writeEpoch = epoch;
+        const auto last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
+        const auto found = state->shadow.Write(start / kUbBlock, last + 1, p, state->issued[p], state->known[p]);
+        if (found.pipe == p) {
+            Trap("E-13", "two writes of pipe %s to UB 0x%x without PipeBarrier", kPipeNames[p], found.block * kUbBlock);
+        }
+        if (found.pipe >= 0) {
+            Unordered(*this, "write", found.block, found.write ? "write" : "read", found.pipe);
         }
     }
     return state->ub.data() + start;
 }
 
-namespace {
-
-uint32_t ByteMask(uint64_t from, uint64_t to)
+bool Core::UbWrittenNow(const UbRange &range, uint64_t offset, uint64_t bytes) const
 {
-    const uint32_t high = to >= 32 ? ~0u : (1u << to) - 1;
-    return high & ~((1u << from) - 1);
-}
-
-template <typename F>
-void ForBlocks(CoreState &s, const UbRange &range, uint64_t offset, uint64_t bytes, F f)
-{
-    uint64_t at = range.address + offset;
-    const uint64_t end = at + bytes;
-    while (at < end) {
-        const uint64_t block = at / kUbBlock;
-        const uint64_t stop = std::min<uint64_t>(end, (block + 1) * kUbBlock);
-        f(s.shadow[block], ByteMask(at % kUbBlock, stop - block * kUbBlock));
-        at = stop;
-    }
-}
-
+    const int p = Index(state->pipe);
+    const uint64_t start = range.address + offset;
+    return state->scheduler->full && bytes != 0 &&
+           state->shadow.WrittenBy(static_cast<uint32_t>(start / kUbBlock),
+                                   static_cast<uint32_t>((start + bytes - 1) / kUbBlock) + 1, p, state->issued[p]);
 }
 
 void Core::Define(const UbRange &range, uint64_t offset, uint64_t bytes)
 {
     if (state->scheduler->full) {
-        ForBlocks(*state, range, offset, bytes, [](BlockShadow &b, uint32_t mask) { b.defined |= mask; });
+        state->shadow.Define(range.address + offset, range.address + offset + bytes);
     }
 }
 
 void Core::Undefine(const UbRange &range, uint64_t offset, uint64_t bytes)
 {
     if (state->scheduler->full) {
-        ForBlocks(*state, range, offset, bytes, [](BlockShadow &b, uint32_t mask) { b.defined &= ~mask; });
+        state->shadow.Undefine(range.address + offset, range.address + offset + bytes);
     }
 }
 
 bool Core::Defined(const UbRange &range, uint64_t offset, uint64_t bytes) const
 {
-    bool all = true;
-    if (state->scheduler->full) {
-        ForBlocks(*state, range, offset, bytes,
-                  [&all](const BlockShadow &b, uint32_t mask) { all = all && (b.defined & mask) == mask; });
+    return !state->scheduler->full || state->shadow.Defined(range.address + offset, range.address + offset + bytes);
+}
+
+namespace {
+
+// An aligned element lies in one block.
+uint32_t ElementMask(uint32_t start, uint32_t bytes) { return ((1u << bytes) - 1) << (start % kUbBlock); }
+
+void CopyElement(void *to, const void *from, uint32_t bytes)
+{
+    switch (bytes) {
+        case 1: std::memcpy(to, from, 1); break;
+        case 2: std::memcpy(to, from, 2); break;
+        case 4: std::memcpy(to, from, 4); break;
+        default: std::memcpy(to, from, 8); break;
     }
-    return all;
+}
+
+}
+
+void Core::UbLoad(const UbRange &range, uint64_t index, void *value, uint32_t bytes)
+{
+    IssueScalar(*state, "LocalTensor::GetValue");
+    const uint32_t start = CheckedAddress(*this, range, index * bytes, bytes, bytes);
+    if (state->scheduler->full) {
+        const uint32_t block = start / kUbBlock;
+        const auto found = state->shadow.ReadOne(block, PIPE_S, state->issued[PIPE_S], state->known[PIPE_S]);
+        if (found.pipe >= 0) {
+            Unordered(*this, "read", found.block, "write", found.pipe);
+        }
+        if (!state->shadow.DefinedIn(block, ElementMask(start, bytes))) {
+            RequireDefined(range, index * bytes, bytes);
+        }
+    }
+    CopyElement(value, state->ub.data() + start, bytes);
+}
+
+void Core::UbStore(const UbRange &range, uint64_t index, const void *value, uint32_t bytes)
+{
+    IssueScalar(*state, "LocalTensor::SetValue");
+    const uint32_t start = CheckedAddress(*this, range, index * bytes, bytes, bytes);
+    if (state->scheduler->full) {
+        const uint32_t block = start / kUbBlock;
+        const auto found = state->shadow.WriteOne(block, PIPE_S, state->issued[PIPE_S], state->known[PIPE_S]);
+        if (found.pipe >= 0) {
+            Unordered(*this, "write", found.block, found.write ? "write" : "read", found.pipe);
+        }
+        state->shadow.DefineIn(block, ElementMask(start, bytes));
+    }
+    CopyElement(state->ub.data() + start, value, bytes);
 }
 
 void Core::RequireDefined(const UbRange &range, uint64_t offset, uint64_t bytes)
@@ -192,7 +209,8 @@ void Record(Core &core, const void *address, uint64_t bytes, bool write)
     }
     const int p = Index(s.pipe);
     const auto start = reinterpret_cast<uint64_t>(address);
-    s.gm.Add({start, start + bytes, s.block, s.issued[p], s.known[p], static_cast<uint8_t>(p), write, s.call});
+    const auto atomic = write && s.pipe == PIPE_MTE3 ? s.atomic : AtomicMode::None;
+    s.gm.Add({start, start + bytes, s.block, s.issued[p], s.known[p], static_cast<uint8_t>(p), write, atomic, s.call});
 }
 
 }
@@ -217,6 +235,20 @@ uint8_t *Core::GmWrite(void *address, uint64_t bytes)
         Yield();
     }
     return static_cast<uint8_t *>(address);
+}
+
+uint8_t *Core::GmAccumulate(void *address, uint64_t bytes)
+{
+    const auto &extent = Extent(*this, address, bytes, true);
+    auto *to = GmWrite(address, bytes);
+    // Only a stretch that is poison throughout cannot be a value of the kernel's own.
+    const bool untouched = extent.poisoned && bytes >= 8 &&
+                           std::all_of(to, to + bytes, [](uint8_t byte) { return byte == kPoison; });
+    if (untouched) {
+        Trap("E-21", "atomic write of %llu bytes at GM %p, inside %s, onto memory that nothing has initialised",
+             static_cast<unsigned long long>(bytes), address, extent.name);
+    }
+    return to;
 }
 
 const uint8_t *Core::GmReadRows(const void *address, uint64_t rows, uint64_t bytes, uint64_t pitch)

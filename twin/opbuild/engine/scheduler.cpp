@@ -1,5 +1,7 @@
 #include "scheduler.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -31,8 +33,6 @@ public:
         auto core = std::make_unique<CoreState>();
         core->core.state = core.get();
         core->ub.resize(kUbBytes);
-        core->shadow.resize(kUbBytes / kUbBlock);
-        core->stack.resize(kStackBytes);
         return core;
     }
     void Give(std::unique_ptr<CoreState> core)
@@ -69,7 +69,8 @@ const char *SeedFromEnvironment()
 Scheduler::Scheduler(const Launch &launchIn)
     : launch(launchIn), full(FullFromEnvironment()), seeded(SeedFromEnvironment() != nullptr),
       vectorsPerBlock(std::max(launchIn.vectorsPerBlock, 1u)),
-      seed_(seeded ? std::strtoull(SeedFromEnvironment(), nullptr, 10) * 2654435761u + 88172645463325252ull : 1)
+      seed_(seeded ? std::strtoull(SeedFromEnvironment(), nullptr, 10) * 2654435761u + 88172645463325252ull : 1),
+      watchdog_(&Scheduler::Leave, this)
 {
 }
 
@@ -93,8 +94,9 @@ bool Scheduler::Random(uint32_t oneIn) { return seeded && Pick(oneIn) == 0; }
 void Scheduler::Enter()
 {
     CoreState &core = *currentCore;
+    Fiber::Entered(core.scheduler->main_);
     core.scheduler->Body(core);
-    core.scheduler->SwitchAway(core);
+    Fiber::Switch(core.fiber, core.scheduler->main_, true);
 }
 
 void Scheduler::Body(CoreState &core)
@@ -106,18 +108,68 @@ void Scheduler::Body(CoreState &core)
         launch.entry(launch.arguments);
         Finish(core);
     } catch (const Trapped &trap) {
-        if (!failed_) {
-            failed_ = true;
-            error_ = trap.text;
-        }
-        abandoning = true;
+        Fail(trap.code, trap.text);
     } catch (const Abandoned &) {
     } catch (const std::exception &fault) {
-        failed_ = true;
-        error_ = std::string("operator ") + launch.name + " call " + core.call + ": " + fault.what();
-        abandoning = true;
+        Fail(kTrapped, std::string("operator ") + launch.name + " call " + core.call + ": " + fault.what());
     }
     core.finished = true;
+}
+
+// The first fault is the launch's; the other cores are only unwound.
+void Scheduler::Fail(int code, const std::string &text)
+{
+    if (code_ == 0) {
+        code_ = code;
+        error_ = text;
+    }
+    abandoning = true;
+}
+
+std::string Scheduler::Overdue(const CoreState &core, const std::string &place) const
+{
+    char limit[64];
+    std::snprintf(limit, sizeof(limit), "%g", watchdog_.Seconds());
+    return std::string("operator ") + launch.name + " block " + std::to_string(core.block) + " call " + core.call + place +
+           ": [TIMEOUT] the kernel did not end within " + limit + " s (TWIN_KERNEL_TIMEOUT)";
+}
+
+void Scheduler::TimeIsOver(CoreState &core) { throw Trapped{Overdue(core, ""), kTimedOut}; }
+
+// In the watchdog's handler. A kernel that has made no call since the mark holds nothing of the engine's or the
+// allocator's, so its stack can be left as it is.
+void Scheduler::Leave(void *self, uint64_t programCounter)
+{
+    auto &scheduler = *static_cast<Scheduler *>(self);
+    if (currentCore == nullptr || currentCore->scheduler != &scheduler) {
+        return;
+    }
+    scheduler.stuck_ = currentCore;
+    scheduler.stuckAt_ = programCounter;
+    Fiber::Abandon(scheduler.main_);
+}
+
+// Lets a core run until it waits or ends.
+void Scheduler::Resume(CoreState &core)
+{
+    currentCore = &core;
+    Fiber::Switch(main_, core.fiber);
+    currentCore = nullptr;
+    if (stuck_ != nullptr) {
+        CoreState &stuck = *stuck_;
+        stuck_ = nullptr;
+        stuck.finished = true;
+        char place[320];
+        Dl_info where{};
+        const auto at = static_cast<uint64_t>(stuckAt_);
+        if (dladdr(reinterpret_cast<void *>(at), &where) != 0 && where.dli_fname != nullptr) {
+            std::snprintf(place, sizeof(place), ", then no call, at %s+0x%llx", where.dli_fname,
+                          static_cast<unsigned long long>(at - reinterpret_cast<uint64_t>(where.dli_fbase)));
+        } else {
+            std::snprintf(place, sizeof(place), ", then no call, at 0x%llx", static_cast<unsigned long long>(at));
+        }
+        Fail(kTimedOut, Overdue(stuck, place));
+    }
 }
 
 // Table E-34: what a kernel must not leave behind.
@@ -145,12 +197,15 @@ void Scheduler::Finish(CoreState &core)
             core.core.Trap("E-32", "Matmul object %zu was not ended: WaitIterateAll or End is missing", i);
         }
     }
+    if (core.atomic != AtomicMode::None) {
+        core.core.Trap("E-34", "the atomic mode is on: SetAtomicNone is missing");
+    }
     core.core.CleanCache(nullptr, true);
 }
 
 void Scheduler::SwitchAway(CoreState &core)
 {
-    swapcontext(&core.context, &main_);
+    Fiber::Switch(core.fiber, main_);
     currentCore = &core;
     if (abandoning && !core.finished) {
         throw Abandoned{};
@@ -170,6 +225,7 @@ void Scheduler::Start(CoreState &core, uint32_t block)
     core.pipe = PIPE_S;
     core.call = "kernel entry";
     core.taskType = -1;
+    core.atomic = AtomicMode::None;
     core.livePipe = nullptr;
     core.buffers.clear();
     core.queues.clear();
@@ -178,11 +234,7 @@ void Scheduler::Start(CoreState &core, uint32_t block)
     core.cubeObjects.clear();
     core.gm.Clear();
     core.lastExtent = 0;
-    getcontext(&core.context);
-    core.context.uc_stack.ss_sp = core.stack.data();
-    core.context.uc_stack.ss_size = core.stack.size();
-    core.context.uc_link = nullptr;
-    makecontext(&core.context, &Scheduler::Enter, 0);
+    core.fiber.Prepare(&Scheduler::Enter, kStackBytes);
 }
 
 void Scheduler::MeetAll(CoreState &core)
@@ -223,7 +275,9 @@ void Scheduler::CheckHistory()
         char text[512];
         const bool cube = a.pipe == PIPE_M || b.pipe == PIPE_M;
         const char *tag = a.core != b.core ? (a.pipe == PIPE_S || b.pipe == PIPE_S ? "E-18" : "E-20")
-                                           : (cube ? "E-32" : "E-13");
+                                           : cube ? "E-32"
+                                           : a.atomic != b.atomic ? "E-21"
+                                                                  : "E-13";
         std::snprintf(text, sizeof(text),
                       "operator %s block %u call %s: [%s] %s of GM [0x%llx, 0x%llx) is not ordered with the %s of GM "
                       "[0x%llx, 0x%llx) by block %u call %s",
@@ -231,9 +285,7 @@ void Scheduler::CheckHistory()
                       static_cast<unsigned long long>(b.start), static_cast<unsigned long long>(b.end),
                       a.write ? "write" : "read", static_cast<unsigned long long>(a.start),
                       static_cast<unsigned long long>(a.end), a.core, a.call);
-        failed_ = true;
-        error_ = text;
-        abandoning = true;
+        Fail(kTrapped, text);
         return;
     }
     for (auto &core : cores_) {
@@ -262,7 +314,7 @@ int Scheduler::Run(std::string &error)
         cores_.back()->slot = i;
     }
     uint32_t started = 0;
-    while (started < blocks && !failed_) {
+    while (started < blocks && code_ == 0) {
         running_.clear();
         for (uint32_t i = 0; i < slots && started < blocks; ++i) {
             Start(*cores_[i], order[started++]);
@@ -290,26 +342,21 @@ int Scheduler::Run(std::string &error)
                                   "operator %s block %u call SyncAll: [E-33] the other blocks wait at SyncAll number "
                                   "%llu, which this block never reached",
                                   launch.name, (*ended)->block, static_cast<unsigned long long>(barriers_ + 1));
-                    failed_ = true;
-                    error_ = text;
-                    abandoning = true;
+                    Fail(kTrapped, text);
                 } else {
                     ReleaseBarrier();
                 }
                 continue;
             }
-            CoreState *next = ready[seeded ? Pick(ready.size()) : at % ready.size()];
-            currentCore = next;
-            swapcontext(&main_, &next->context);
-            currentCore = nullptr;
+            Resume(*ready[seeded ? Pick(ready.size()) : at % ready.size()]);
         }
-        if (!failed_) {
+        if (code_ == 0) {
             CheckHistory();
         }
         carried_.clear();
     }
     error = error_;
-    return failed_ ? kTrapped : 0;
+    return code_;
 }
 
 int Run(const Launch &launch, char *error, std::size_t capacity)

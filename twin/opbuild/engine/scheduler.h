@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core_state.h"
+#include "watchdog.h"
 
 namespace twin {
 
@@ -18,6 +19,13 @@ public:
 
     void SwitchAway(CoreState &core);     // returns when it is this core's turn again
     void MeetAll(CoreState &core);
+    // Ends the kernel when its time is over.
+    void CheckTime(CoreState &core)
+    {
+        if (watchdog_.Late() && !abandoning) {
+            TimeIsOver(core);
+        }
+    }
     bool Random(uint32_t oneIn);
     std::size_t Pick(std::size_t count);
 
@@ -30,7 +38,12 @@ public:
 private:
     static void Enter();
     void Start(CoreState &core, uint32_t block);
+    static void Leave(void *scheduler, uint64_t programCounter);
     void Body(CoreState &core);
+    [[noreturn]] void TimeIsOver(CoreState &core);
+    void Fail(int code, const std::string &text);
+    std::string Overdue(const CoreState &core, const std::string &place) const;
+    void Resume(CoreState &core);
     void Finish(CoreState &core);
     void ReleaseBarrier();
     void CheckHistory();
@@ -40,10 +53,12 @@ private:
     std::vector<CoreState *> running_;
     std::vector<GmAccess> carried_;
     uint64_t barriers_ = 0;
-    uint32_t finished_ = 0;
-    ucontext_t main_;
+    Fiber main_;
+    Watchdog watchdog_;
+    CoreState *volatile stuck_ = nullptr; // the core that the watchdog took out of its kernel
+    volatile uint64_t stuckAt_ = 0;
     std::string error_;
-    bool failed_ = false;
+    int code_ = 0;                        // not 0: the launch has failed
 };
 
 extern thread_local CoreState *currentCore;

@@ -86,6 +86,65 @@ inline void AddOneScalar(const Arguments &a)
     }
 }
 
+// Whole blocks are copied inside the unified buffer, also those whose last bytes nobody has written.
+inline void AddOneThroughCopy(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 2 * TILE * sizeof(float));
+    const LocalTensor<float> in = buffer.Get<float>();
+    const LocalTensor<float> copy = in[TILE];
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        DataCopyPad(in, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        PipeBarrier<PIPE_ALL>();
+        DataCopy(copy, in, (n + 7) / 8 * 8);
+        PipeBarrier<PIPE_V>();
+        Adds(copy, copy, 1.0f, static_cast<int32_t>(n));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at], copy, burst);
+        PipeBarrier<PIPE_ALL>();
+    }
+}
+
+// The second half of y is loaded ahead while the first one, whose load was waited for, is stored.
+inline void AddOneBehindLoadAhead(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    constexpr uint32_t half = TILE / 2;
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 3 * TILE * sizeof(float));
+    const LocalTensor<float> x = buffer.Get<float>();
+    const LocalTensor<float> first = x[TILE];
+    const LocalTensor<float> second = x[2 * TILE];
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const uint32_t low = n < half ? n : half;
+        const DataCopyExtParams lowBurst(1, low * sizeof(float), 0, 0, 0);
+        const DataCopyExtParams highBurst(1, (n - low) * sizeof(float), 0, 0, 0);
+        const DataCopyPadExtParams<float> pad(false, 0, 0, 0);
+        DataCopyPad(x, s.x[at], DataCopyExtParams(1, n * sizeof(float), 0, 0, 0), pad);
+        DataCopyPad(first, s.y[at], lowBurst, pad);
+        const auto loaded = pipe.FetchEventID<HardEvent::MTE2_V>();
+        SetFlag<HardEvent::MTE2_V>(loaded);
+        DataCopyPad(second, s.y[at + low], highBurst, pad);
+        WaitFlag<HardEvent::MTE2_V>(loaded);
+        Adds(first, x, 1.0f, static_cast<int32_t>(low));
+        const auto ready = pipe.FetchEventID<HardEvent::V_MTE3>();
+        SetFlag<HardEvent::V_MTE3>(ready);
+        WaitFlag<HardEvent::V_MTE3>(ready);
+        DataCopyPad(s.y[at], first, lowBurst);
+        PipeBarrier<PIPE_ALL>();
+        Adds(second, x[low], 1.0f, static_cast<int32_t>(n - low));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at + low], second, highBurst);
+        PipeBarrier<PIPE_ALL>();
+    }
+}
+
 // Every block writes a token to the workspace, all meet, every block adds the token of its neighbour (1.0).
 inline void AddNeighboursToken(const Arguments &a)
 {

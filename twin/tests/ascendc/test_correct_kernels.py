@@ -2,7 +2,14 @@
 
 import pytest
 
-KERNELS = ["AddOneQueued", "AddOneFlags", "AddOneScalar", "AddNeighboursToken"]
+KERNELS = [
+    "AddOneQueued",
+    "AddOneFlags",
+    "AddOneScalar",
+    "AddNeighboursToken",
+    "AddOneThroughCopy",
+    "AddOneBehindLoadAhead",
+]
 SEEDS = [None, 1, 2, 3, 4]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "opbuild"))
 
-from definition import Attribute, DefinitionError, Operator, Parameter, check  # noqa: E402
+from definition import Attribute, DefinitionError, Operator, Parameter, check, check_socs  # noqa: E402
 from naming import lower_camel, snake_case  # noqa: E402
 
 
@@ -84,3 +84,9 @@ def test_a_sound_definition_passes():
 def test_faults_are_named(changes, fault):
     with pytest.raises(DefinitionError, match=fault):
         check(operator(**changes))
+
+
+def test_every_soc_that_is_asked_for_must_be_declared():
+    check_socs([operator(socs=["ascend910b", "ascend910_93"])], ["ascend910_93"])
+    with pytest.raises(DefinitionError, match="FooBar is to be built for ascend310p.*declares ascend910b$"):
+        check_socs([operator()], ["ascend910b", "ascend310p"])

@@ -88,7 +88,7 @@ aclFormat base_format(int64_t dims) {
   }
 }
 
-std::unique_ptr<const aclTensor, DestroyHandle> make_tensor(const at::Tensor& tensor) {
+std::unique_ptr<const aclTensor, DestroyHandle> make_tensor(const at::Tensor& tensor, at::ScalarType dtype) {
   TORCH_CHECK(tensor.device().is_privateuseone(), "an aclnn operator expects all tensors on the NPU, got one on ",
               tensor.device());
   const auto* storage = static_cast<torch_npu::NPUStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
@@ -102,7 +102,7 @@ std::unique_ptr<const aclTensor, DestroyHandle> make_tensor(const at::Tensor& te
     storage_sizes = description.storage_sizes_;
   }
   const aclTensor* handle = functions().create_tensor(
-      tensor.sizes().data(), static_cast<uint64_t>(tensor.dim()), to_acl(tensor.scalar_type()), tensor.strides().data(),
+      tensor.sizes().data(), static_cast<uint64_t>(tensor.dim()), to_acl(dtype), tensor.strides().data(),
       tensor.storage_offset(), format, storage_sizes.data(), storage_sizes.size(), const_cast<void*>(storage->data()));
   TORCH_CHECK(handle != nullptr, "aclCreateTensor failed for shape ", tensor.sizes(), " of ", tensor.scalar_type());
   return std::unique_ptr<const aclTensor, DestroyHandle>(handle);
@@ -116,7 +116,11 @@ void DestroyHandle::operator()(const aclIntArray* array) const { functions().des
 
 const aclTensor* Arguments::tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return nullptr;
-  tensors_.push_back(make_tensor(tensor));
+  return tensor_as(tensor, tensor.scalar_type());
+}
+
+const aclTensor* Arguments::tensor_as(const at::Tensor& tensor, at::ScalarType dtype) {
+  tensors_.push_back(make_tensor(tensor, dtype));
   return tensors_.back().get();
 }
 
@@ -124,7 +128,7 @@ const aclTensorList* Arguments::tensor_list(at::TensorList tensors) {
   std::vector<Owned<aclTensor>> members;
   std::vector<const aclTensor*> pointers;
   for (const at::Tensor& tensor : tensors) {
-    members.push_back(make_tensor(tensor));
+    members.push_back(make_tensor(tensor, tensor.scalar_type()));
     pointers.push_back(members.back().get());
   }
   const aclTensorList* list = functions().create_list(pointers.data(), pointers.size());

@@ -19,6 +19,8 @@ struct DestroyHandle {
 class Arguments {
  public:
   const aclTensor* tensor(const at::Tensor& tensor);
+  // Described to the operator as another dtype of the same width, for operators that move bits.
+  const aclTensor* tensor_as(const at::Tensor& tensor, at::ScalarType dtype);
   const aclTensorList* tensor_list(at::TensorList tensors);
   const aclIntArray* int_array(at::IntArrayRef values);
 

@@ -1,6 +1,17 @@
 #include "common/operators.h"
 
 namespace gr_ops {
+namespace {
+
+void call_mxrec(const c10::OperatorHandle& fbgemm, torch::jit::Stack* stack) {
+  const c10::OperatorName& name = fbgemm.operator_name();
+  const std::string same = "mxrec" + name.name.substr(name.name.find("::"));
+  c10::Dispatcher::singleton().findSchemaOrThrow(same.c_str(), name.overload_name.c_str()).callBoxed(stack);
+}
+
+}  // namespace
+
+torch::CppFunction forward_to_mxrec() { return torch::CppFunction::makeFromBoxedFunction<&call_mxrec>(); }
 
 bool is_defined(const std::string& name, const std::string& overload) {
   return c10::Dispatcher::singleton().findSchema({name, overload}).has_value();

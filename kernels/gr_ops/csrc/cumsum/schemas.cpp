@@ -1,6 +1,7 @@
 #include <torch/library.h>
 
 #include "common/operators.h"
+#include "common/override.h"
 
 namespace gr_ops {
 namespace {
@@ -12,7 +13,8 @@ constexpr const char* kSchemas[] = {
 };
 
 // Lengths are counts: the result never requires a gradient, and no "not implemented" node is recorded.
-void register_autograd(torch::Library& m) {
+template <typename Library>
+void register_autograd(Library& m) {
   m.impl("asynchronous_complete_cumsum", torch::CppFunction::makeFallthrough());
   m.impl("asynchronous_inclusive_cumsum", torch::CppFunction::makeFallthrough());
   m.impl("asynchronous_exclusive_cumsum", torch::CppFunction::makeFallthrough());
@@ -29,6 +31,10 @@ TORCH_LIBRARY_FRAGMENT(mxrec, m) {
 }
 
 TORCH_LIBRARY_IMPL(fbgemm, AutogradPrivateUse1, m) { register_autograd(m); }
+TORCH_LIBRARY_IMPL(fbgemm, AutogradCPU, m) {
+  FbgemmRegistrar registrar(m);
+  register_autograd(registrar);
+}
 TORCH_LIBRARY_IMPL(mxrec, Autograd, m) { register_autograd(m); }
 
 }  // namespace gr_ops

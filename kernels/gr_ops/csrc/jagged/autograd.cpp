@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include "common/operators.h"
+#include "common/override.h"
 
 // Pad (jagged -> dense) and Unpad (dense -> jagged) are linear, and each is the gradient of the other
 // (spec/operators.md 2.5). Each backward calls the other one's operator through the dispatcher with autograd on,
@@ -108,7 +109,8 @@ at::Tensor pad_backward(const at::Tensor& grad, const TensorVector& offsets, c10
   return Unpad::apply(grad, offsets, call, std::optional<c10::SymInt>(std::move(total)));
 }
 
-void register_autograd(torch::Library& m) {
+template <typename Library>
+void register_autograd(Library& m) {
   m.impl("jagged_to_padded_dense", &pad);
   m.impl("jagged_to_padded_dense_forward", &pad);
   m.impl("jagged_to_padded_dense_backward", &pad_backward);
@@ -119,8 +121,12 @@ void register_autograd(torch::Library& m) {
 
 }  // namespace
 
-// fbgemm's own CPU and CUDA autograd stays as it is; mxrec is ours on every back end.
+// fbgemm's own CUDA autograd stays as it is; mxrec is ours on every back end.
 TORCH_LIBRARY_IMPL(fbgemm, AutogradPrivateUse1, m) { register_autograd(m); }
+TORCH_LIBRARY_IMPL(fbgemm, AutogradCPU, m) {
+  FbgemmRegistrar registrar(m);
+  register_autograd(registrar);
+}
 TORCH_LIBRARY_IMPL(mxrec, Autograd, m) { register_autograd(m); }
 
 }  // namespace gr_ops

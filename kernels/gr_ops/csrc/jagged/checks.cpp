@@ -38,6 +38,19 @@ void check_offsets(const char* op, at::TensorList offsets, c10::Device device) {
   }
 }
 
+// Raises unless 0 <= data[0] <= data[1] <= ...; returns the last entry. The first loop has no branch: it is vectorised.
+template <typename Index>
+int64_t check_level(const char* op, size_t level, const Index* data, int64_t entries) {
+  TORCH_CHECK(data[0] >= 0, op, ": offsets[", level, "] starts below zero; expected off[0] >= 0, got ", data[0]);
+  bool decreases = false;
+  for (int64_t i = 1; i < entries; ++i) decreases |= data[i] < data[i - 1];
+  for (int64_t i = 1; decreases && i < entries; ++i) {
+    TORCH_CHECK(data[i] >= data[i - 1], op, ": offsets must be non-decreasing: off[", i, "]=", data[i], " < off[",
+                i - 1, "]=", data[i - 1]);
+  }
+  return data[entries - 1];
+}
+
 template <typename Stored>
 int64_t bits_of(Stored value) {
   int64_t bits = 0;
@@ -103,17 +116,12 @@ std::vector<c10::SymInt> jagged_shape(const char* op, const at::Tensor& dense, a
 void check_offset_values(const char* op, const std::vector<at::Tensor>& offsets, std::optional<int64_t> rows) {
   int64_t last = 0;
   for (size_t k = 0; k < offsets.size(); ++k) {
-    const at::Tensor offset = offsets[k].to(at::kLong).contiguous();
-    const int64_t* data = offset.const_data_ptr<int64_t>();
+    const at::Tensor offset = offsets[k].contiguous();
     const int64_t entries = offset.numel();
     TORCH_CHECK(k == 0 || entries == last + 1, op, ": offsets[", k, "] has ", entries, " entries; expected offsets[",
                 k - 1, "][-1] + 1 = ", last + 1, ", got ", entries);
-    TORCH_CHECK(data[0] >= 0, op, ": offsets[", k, "] starts below zero; expected off[0] >= 0, got ", data[0]);
-    for (int64_t i = 1; i < entries; ++i) {
-      TORCH_CHECK(data[i] >= data[i - 1], op, ": offsets must be non-decreasing: off[", i, "]=", data[i], " < off[",
-                  i - 1, "]=", data[i - 1]);
-    }
-    last = data[entries - 1];
+    last = offset.scalar_type() == at::kInt ? check_level<int32_t>(op, k, offset.const_data_ptr<int32_t>(), entries)
+                                            : check_level<int64_t>(op, k, offset.const_data_ptr<int64_t>(), entries);
   }
   TORCH_CHECK(!rows || last <= *rows, op, ": offsets end at ", last, " but values has ", rows.value_or(0),
               " rows; expected offsets[-1][-1] <= values.size(0), got ", last);

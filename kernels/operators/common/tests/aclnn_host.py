@@ -137,9 +137,11 @@ class _Staged:
             values = (ctypes.c_void_p * len(members))(*members)
             handle = self.host.base.aclCreateTensorList(values, ctypes.c_uint64(len(members)))
             return self._handle("aclDestroyTensorList", handle)
-        if isinstance(argument, (str, float)):
-            return ctypes.c_char_p(argument.encode()) if isinstance(argument, str) else ctypes.c_double(argument)
-        if isinstance(argument, ctypes.c_double):
+        if isinstance(argument, str):
+            return ctypes.c_char_p(argument.encode())
+        if isinstance(argument, float):
+            return ctypes.c_double(argument)
+        if isinstance(argument, (ctypes.c_double, ctypes.c_bool)):
             return argument
         if isinstance(argument, int):
             return ctypes.c_int64(argument)
@@ -154,10 +156,14 @@ class _Staged:
         array, code = (argument.array, argument.code) if isinstance(argument, Bits) else (argument, None)
         code = DATA_TYPES[array.dtype.name] if code is None else code
         low, high = _bounds(array)
-        device = self.allocate(high - low)
-        if high > low:
-            self._copy(device, ctypes.c_void_p(low), high - low, 1)
-        self.arrays.append((array, device, low))
+        same = [d for a, d, start in self.arrays if a is array and high > low]
+        if same:  # given twice: updated in place
+            device = same[0]
+        else:
+            device = self.allocate(high - low)
+            if high > low:
+                self._copy(device, ctypes.c_void_p(low), high - low, 1)
+            self.arrays.append((array, device, low))
         item = array.itemsize
         offset = (array.ctypes.data - low) // item if array.size else 0
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)

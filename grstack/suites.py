@@ -10,19 +10,25 @@ from pathlib import Path
 
 from rich.console import Console
 
+from grstack import host, network
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
+from grstack.run import Runner
 from grstack.session import Choices, Session
 
 BIN = Path(sys.executable).parent
 LINTED = ("grstack", "tasks.py", "tests", "gr_model", "smoke_tests", "kernels", "twin", "recipes", "benchmarks")
-ON_HOST = ("tests/unit", "tests/golden", "kernels/packaging/tests")
+ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process.
 IN_IMAGE = (
-    "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl",
-    "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests", "gr_model/tests", "smoke_tests/tests",
+    "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
+    "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "kernels/packaging/tests", "kernels/operators",
+    "kernels/gr_ops/tests", "recipes/torchrec/tests", "gr_model/tests", "smoke_tests/tests",
 )  # fmt: skip
+HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
+    "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
+}  # fmt: skip
 TEST_WHEELS = "test-wheels"
 WITH_ENGINE = ("tests/integration",)
 
@@ -36,7 +42,11 @@ def run_all(*, unit: bool, engine: str) -> int:
         if code:
             failed.append(title)
 
+    settings = network.load()
+    log = ROOT / "build/logs/tests.log"
+    host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
     check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
+    check("ruff format", _host(console, [str(BIN / "ruff"), "format", "--check", *_there(LINTED)]))
     check("mypy", _host(console, [str(BIN / "mypy")]))
     check("host tests", _host(console, _pytest(_there(ON_HOST))))
     if not unit:

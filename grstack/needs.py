@@ -1,0 +1,13 @@
+"""What a build needs of a machine. The doctor, the build's own check and the README state these figures."""
+
+from __future__ import annotations
+
+GIB = 2**30
+
+MEMORY_NEEDED = 4 * GIB  # two compilers that include torch's headers
+MEMORY_COMFORTABLE = 8 * GIB  # and a training process per emulated NPU: the smoke test peaks at 3.1 GiB
+
+# A first build on one disk: wheels 2.5, the engine's copy of them 2.5, environment 6, base and components 2
+DISK_NEEDED = 15 * GIB
+DISK_COMFORTABLE = 40 * GIB  # images of two versions and the engine's build cache
+DISK_LEFT = 5 * GIB  # no step is started with less

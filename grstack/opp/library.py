@@ -1,0 +1,131 @@
+"""What a shared library is, needs and offers, read from its ELF tables; and where the loader would look."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+
+class NotALibrary(Exception):
+    """The file cannot be read, or is no ELF shared library."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    path: Path
+    machine: str  # x64, AArch64
+    needed: tuple[str, ...]
+    exports: frozenset[str]
+    undefined: frozenset[str]  # that must be found at load time; weak ones need not
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators whose two phases are exported: aclnn<Op>GetWorkspaceSize and aclnn<Op>."""
+        names = (name.removeprefix("aclnn").removesuffix("GetWorkspaceSize") for name in self.exports
+                 if name.startswith("aclnn") and name.endswith("GetWorkspaceSize"))  # fmt: skip
+        return tuple(sorted(name for name in names if f"aclnn{name}" in self.exports))
+
+
+def read(path: Path) -> Library:
+    try:
+        with path.open("rb") as file:
+            return _read(path, ELFFile(file))
+    except (OSError, ELFError) as error:
+        raise NotALibrary(str(error) or type(error).__name__) from error
+
+
+def _read(path: Path, elf: Any) -> Library:
+    dynamic, table = elf.get_section_by_name(".dynamic"), elf.get_section_by_name(".dynsym")
+    if not isinstance(dynamic, DynamicSection) or table is None:
+        raise NotALibrary("it has no dynamic section")
+    exports, undefined = set(), set()
+    for symbol in table.iter_symbols():
+        if symbol["st_shndx"] != "SHN_UNDEF":
+            exports.add(symbol.name)
+        elif symbol.name and symbol["st_info"]["bind"] == "STB_GLOBAL":
+            undefined.add(symbol.name)
+    return Library(
+        path=path,
+        machine=elf.get_machine_arch(),
+        needed=tuple(tag.needed for tag in dynamic.iter_tags("DT_NEEDED")),  # type: ignore[attr-defined]
+        exports=frozenset(exports),
+        undefined=frozenset(undefined),
+    )
+
+
+@cache
+def _cached_folders() -> tuple[Path, ...]:
+    """The folders that the loader's cache knows."""
+    tool = next((t for t in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(t)), "ldconfig")
+    try:
+        text = subprocess.run([tool, "-p"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        text = ""
+    found = {Path(line.rsplit("=> ", 1)[1]).parent for line in text.splitlines() if "=> " in line}
+    return (*sorted(found), Path("/lib64"), Path("/usr/lib64"), Path("/lib"), Path("/usr/lib"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closure:
+    missing: tuple[str, ...]  # libraries that are found nowhere
+    unresolved: tuple[str, ...]  # symbols that no library of the closure exports; empty where a library is missing
+
+
+def closure(library: Library, folders: Sequence[Path]) -> Closure:
+    """Follows NEEDED as the loader would, with `folders` before its own."""
+    places = (*folders, *_cached_folders())
+    found: dict[str, Library] = {}
+    missing: list[str] = []
+    queue = list(library.needed)
+    while queue:
+        name = queue.pop()
+        if name in found or name in missing:
+            continue
+        other = next((lib for place in places if (lib := _match(place / name, library.machine))), None)
+        if other is None:
+            missing.append(name)
+        else:
+            found[name] = other
+            queue += other.needed
+    offered = library.exports.union(*(other.exports for other in found.values()))
+    unresolved = () if missing else tuple(sorted(library.undefined - offered))
+    return Closure(missing=tuple(sorted(missing)), unresolved=unresolved)
+
+
+@cache
+def _match(path: Path, machine: str) -> Library | None:
+    if not path.is_file():
+        return None
+    try:
+        library = read(path)
+    except NotALibrary:
+        return None
+    return library if library.machine == machine else None
+
+
+def load_error(path: Path, folders: Sequence[Path]) -> str:
+    """Loads the library in a process of its own, every symbol at once; an empty text if that works."""
+    listed = [str(folder) for folder in folders]
+    listed += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
+    program = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        env={**os.environ, "LD_LIBRARY_PATH": ":".join(listed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.returncode:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"the loading process ended with code {done.returncode}"

@@ -1,0 +1,118 @@
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <vector>
+
+#include "common/override.h"
+#include "common/parallel.h"
+#include "common/settings.h"
+#include "cumsum/checks.h"
+#include "cumsum/scan.h"
+
+namespace gr_ops::cpu {
+namespace {
+
+constexpr int64_t kChunk = 16384;  // elements; chunks are the same whatever the number of threads
+
+// out[i] = in[0] + ... + in[i]
+template <typename T>
+void inclusive(const T* in, T* out, int64_t count) {
+  const int64_t chunks = (count + kChunk - 1) / kChunk;
+  const auto length = [&](int64_t chunk) { return std::min(kChunk, count - chunk * kChunk); };
+  if (chunks <= 2 || at::get_num_threads() == 1 || at::in_parallel_region()) {
+    Sum<T> base = 0;
+    for (int64_t c = 0; c < chunks; ++c) {
+      base = static_cast<Sum<T>>(base + scan_chunk<T>(in + c * kChunk, out + c * kChunk, length(c), base));
+    }
+    return;
+  }
+  std::vector<Sum<T>> bases(chunks + 1);
+  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t end) {
+    for (int64_t c = first; c < end; ++c) bases[c + 1] = scan_chunk<T>(in + c * kChunk, nullptr, length(c), 0);
+  });
+  for (int64_t c = 0; c < chunks; ++c) bases[c + 1] = static_cast<Sum<T>>(bases[c] + bases[c + 1]);
+  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t end) {
+    for (int64_t c = first; c < end; ++c) scan_chunk<T>(in + c * kChunk, out + c * kChunk, length(c), bases[c]);
+  });
+}
+
+template <typename T>
+void complete_rows(const T* in, T* out, int64_t rows, int64_t columns) {
+  const auto one = [&](int64_t r) {
+    out[r * (columns + 1)] = T(0);
+    inclusive(in + r * columns, out + r * (columns + 1) + 1, columns);
+  };
+  if (rows < at::get_num_threads()) {
+    for (int64_t r = 0; r < rows; ++r) one(r);  // the threads share a row
+    return;
+  }
+  parallel_rows(rows, columns * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
+    for (int64_t r = first; r < end; ++r) one(r);
+  });
+}
+
+void check(const char* op, const at::Tensor& lengths) {
+  check_cumsum_input(op, lengths);
+  if (value_checks_enabled() && c10::isIntegralType(lengths.scalar_type(), false)) check_cumsum_overflow(op, lengths);
+}
+
+// [n] -> [n + 1], [r, n] -> [r, n + 1]: 0 and the running sums of each row, in the dtype of lengths.
+at::Tensor asynchronous_complete_cumsum(const at::Tensor& lengths) {
+  constexpr const char* op = "asynchronous_complete_cumsum";
+  check(op, lengths);
+  std::vector<int64_t> shape = lengths.sizes().vec();
+  const int64_t columns = shape.back()++;
+  at::Tensor offsets = at::empty(shape, lengths.options());
+  const int64_t rows = lengths.dim() == 2 ? shape[0] : 1;
+  const at::Tensor source = lengths.contiguous();
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, lengths.scalar_type(), op, [&] {
+    complete_rows(source.const_data_ptr<scalar_t>(), offsets.mutable_data_ptr<scalar_t>(), rows, columns);
+  });
+  return offsets;
+}
+
+// As fbgemm: the scan runs over the flattened tensor, across its rows.
+at::Tensor flat_cumsum(const char* op, const at::Tensor& lengths, bool exclusive) {
+  check(op, lengths);
+  at::Tensor result = at::empty(lengths.sizes(), lengths.options());
+  const int64_t count = lengths.numel();
+  if (count == 0) return result;
+  const at::Tensor source = lengths.contiguous();
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, lengths.scalar_type(), "flat_cumsum", [&] {
+    const auto* in = source.const_data_ptr<scalar_t>();
+    auto* out = result.mutable_data_ptr<scalar_t>();
+    if (exclusive) {
+      out[0] = scalar_t(0);
+      inclusive(in, out + 1, count - 1);
+    } else {
+      inclusive(in, out, count);
+    }
+  });
+  return result;
+}
+
+at::Tensor asynchronous_inclusive_cumsum(const at::Tensor& lengths) {
+  return flat_cumsum("asynchronous_inclusive_cumsum", lengths, false);
+}
+
+at::Tensor asynchronous_exclusive_cumsum(const at::Tensor& lengths) {
+  return flat_cumsum("asynchronous_exclusive_cumsum", lengths, true);
+}
+
+template <typename Library>
+void register_cpu(Library& m) {
+  m.impl("asynchronous_complete_cumsum", &asynchronous_complete_cumsum);
+  m.impl("asynchronous_inclusive_cumsum", &asynchronous_inclusive_cumsum);
+  m.impl("asynchronous_exclusive_cumsum", &asynchronous_exclusive_cumsum);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mxrec, CPU, m) { register_cpu(m); }
+TORCH_LIBRARY_IMPL(fbgemm, CPU, m) {
+  FbgemmRegistrar registrar(m);
+  register_cpu(registrar);
+}
+
+}  // namespace gr_ops::cpu

@@ -1,0 +1,88 @@
+#include "cumsum/scan.h"
+
+#include <cstring>
+
+// The compiler makes one version for the baseline and, on x86-64, one for AVX2, chosen when the library is loaded.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define GR_OPS_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define GR_OPS_VECTOR_CLONES
+#endif
+
+namespace gr_ops::cpu {
+namespace {
+
+typedef uint32_t Words __attribute__((vector_size(32)));
+typedef uint64_t Longs __attribute__((vector_size(32)));
+
+// Lane i of a shifted vector is lane i - n of v, 0 for the first n lanes: index 8 (4) names a lane of the zero vector.
+GR_OPS_VECTOR_CLONES
+uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t base) {
+  const Words zero = {};
+  const Words by_one = {8, 0, 1, 2, 3, 4, 5, 6}, by_two = {8, 8, 0, 1, 2, 3, 4, 5}, by_four = {8, 8, 8, 8, 0, 1, 2, 3};
+  const Words last = {7, 7, 7, 7, 7, 7, 7, 7};
+  Words bases = {base, base, base, base, base, base, base, base};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    Words v;
+    std::memcpy(&v, in + i, sizeof(v));
+    v += __builtin_shuffle(v, zero, by_one);
+    v += __builtin_shuffle(v, zero, by_two);
+    v += __builtin_shuffle(v, zero, by_four);
+    const Words result = bases + v;
+    bases += __builtin_shuffle(v, last);
+    std::memcpy(out + i, &result, sizeof(result));
+  }
+  uint32_t running = bases[0];
+  for (; i < count; ++i) {
+    running += in[i];
+    out[i] = running;
+  }
+  return running - base;
+}
+
+GR_OPS_VECTOR_CLONES
+uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t base) {
+  const Longs zero = {};
+  const Longs by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
+  Longs bases = {base, base, base, base};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    Longs v;
+    std::memcpy(&v, in + i, sizeof(v));
+    v += __builtin_shuffle(v, zero, by_one);
+    v += __builtin_shuffle(v, zero, by_two);
+    const Longs result = bases + v;
+    bases += __builtin_shuffle(v, last);
+    std::memcpy(out + i, &result, sizeof(result));
+  }
+  uint64_t running = bases[0];
+  for (; i < count; ++i) {
+    running += in[i];
+    out[i] = running;
+  }
+  return running - base;
+}
+
+template <typename Word>
+Word total(const Word* in, int64_t count) {
+  Word sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += in[i];
+  return sum;
+}
+
+}  // namespace
+
+template <>
+uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base) {
+  const auto* words = reinterpret_cast<const uint32_t*>(in);
+  return out == nullptr ? total(words, count) : scan_words(words, reinterpret_cast<uint32_t*>(out), count, base);
+}
+
+template <>
+uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base) {
+  const auto* longs = reinterpret_cast<const uint64_t*>(in);
+  return out == nullptr ? total(longs, count) : scan_longs(longs, reinterpret_cast<uint64_t*>(out), count, base);
+}
+
+}  // namespace gr_ops::cpu

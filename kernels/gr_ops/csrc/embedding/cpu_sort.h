@@ -1,0 +1,79 @@
+#pragma once
+
+#include <ATen/Parallel.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace gr_ops::embedding {
+
+// A row of the concatenated tables, and what contributes to its gradient.
+template <typename Key>
+struct Contribution {
+  Key key;
+  uint32_t source;
+};
+
+// Stable radix sort by key, of which `bits` are used. Every thread counts and moves a part of its own, so the order
+// is the same for any number of threads.
+template <typename Key>
+class RadixSort {
+ public:
+  using Record = Contribution<Key>;
+
+  // Sorts `records`; the result is the returned one of the two vectors.
+  static std::vector<Record>& run(std::vector<Record>& records, std::vector<Record>& scratch, int64_t bits) {
+    scratch.resize(records.size());
+    const int64_t passes = (bits + kMaxDigit - 1) / kMaxDigit;
+    std::vector<Record>* from = &records;
+    std::vector<Record>* to = &scratch;
+    for (int64_t pass = 0; pass < passes; ++pass) {
+      const int64_t low = bits * pass / passes;
+      const int64_t high = bits * (pass + 1) / passes;
+      move(*from, *to, low, high - low);
+      std::swap(from, to);
+    }
+    return *from;
+  }
+
+ private:
+  static constexpr int64_t kMaxDigit = 11;
+  static constexpr int64_t kMinPart = 32 * 1024;
+
+  static void move(const std::vector<Record>& from, std::vector<Record>& to, int64_t shift, int64_t digit) {
+    const auto size = static_cast<int64_t>(from.size());
+    const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), size / kMinPart));
+    const size_t buckets = size_t{1} << digit;
+    const Key mask = static_cast<Key>(buckets - 1);
+    std::vector<uint32_t> starts(static_cast<size_t>(parts) * buckets, 0);
+    const auto part_of = [&](int64_t part) { return size * part / parts; };
+    at::parallel_for(0, parts, 1, [&](int64_t first, int64_t end) {
+      for (int64_t part = first; part < end; ++part) {
+        uint32_t* counts = starts.data() + static_cast<size_t>(part) * buckets;
+        for (int64_t i = part_of(part); i < part_of(part + 1); ++i) {
+          ++counts[(from[static_cast<size_t>(i)].key >> shift) & mask];
+        }
+      }
+    });
+    uint32_t total = 0;
+    for (size_t bucket = 0; bucket < buckets; ++bucket) {
+      for (size_t part = 0; part < static_cast<size_t>(parts); ++part) {
+        const uint32_t count = starts[part * buckets + bucket];
+        starts[part * buckets + bucket] = total;
+        total += count;
+      }
+    }
+    at::parallel_for(0, parts, 1, [&](int64_t first, int64_t end) {
+      for (int64_t part = first; part < end; ++part) {
+        uint32_t* next = starts.data() + static_cast<size_t>(part) * buckets;
+        for (int64_t i = part_of(part); i < part_of(part + 1); ++i) {
+          const Record record = from[static_cast<size_t>(i)];
+          to[next[(record.key >> shift) & mask]++] = record;
+        }
+      }
+    });
+  }
+};
+
+}  // namespace gr_ops::embedding

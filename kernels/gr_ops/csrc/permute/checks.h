@@ -1,0 +1,33 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+// Validation of the sparse permutations (spec/operators.md 3.2, 3.5), shared by every back end and the Meta kernels.
+// Symbols: T features, B batch, P entries of permute, L values.
+namespace gr_ops {
+
+// rank: dimensions that lengths may have, 1 (permute_1D) or 2 (permute_2D, where 1-D lengths stand for B = 1).
+void check_permute(const char* op, const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
+                   const std::optional<at::Tensor>& weights, const std::optional<c10::SymInt>& permuted_sum,
+                   int64_t rank);
+
+void check_permute_grad(const char* op, const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& grad,
+                        const c10::SymInt& total);
+
+// Where features and their copies start: in_offsets [T + 1], out_offsets [P + 1].
+struct PermuteOffsets {
+  std::vector<int64_t> in;
+  std::vector<int64_t> out;
+};
+
+// permute and lengths on the CPU: raises on an index outside [0, T) and on a negative length.
+PermuteOffsets permute_offsets(const char* op, const at::Tensor& permute, const at::Tensor& lengths);
+
+// rows of values (forward) or total_L (backward), and the given sum or rows of grad, against what lengths say.
+void check_permute_sums(const char* op, const PermuteOffsets& offsets, int64_t rows,
+                        const std::optional<int64_t>& permuted_sum);
+
+}  // namespace gr_ops

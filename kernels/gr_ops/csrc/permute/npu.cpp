@@ -1,0 +1,154 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sort.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <vector>
+
+#include "aclnn/operator.h"
+#include "common/operators.h"
+#include "common/settings.h"
+#include "permute/checks.h"
+
+namespace gr_ops::npu {
+namespace {
+
+at::Tensor with_rows(const at::Tensor& like, int64_t rows) {
+  std::vector<int64_t> shape = like.sizes().vec();
+  shape[0] = rows;
+  return at::empty(shape, like.options());
+}
+
+// The operator moves bits and declares one dtype for each width.
+at::ScalarType type_of_width(const at::Tensor& tensor) {
+  switch (tensor.itemsize()) {
+    case 1:
+      return at::kChar;
+    case 2:
+      return at::kHalf;
+    case 4:
+      return at::kFloat;
+    default:
+      return at::kLong;
+  }
+}
+
+// Starts of the blocks, on the device. An entry of permute that names no feature has an empty block.
+struct DeviceOffsets {
+  at::Tensor in;   // [T + 1]
+  at::Tensor out;  // [P + 1]
+};
+
+DeviceOffsets device_offsets(const at::Tensor& permute, const at::Tensor& lengths) {
+  static const auto cumsum = find_operator<at::Tensor(const at::Tensor&)>("mxrec::asynchronous_complete_cumsum");
+  static const auto gather =
+      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("mxrec::gather_for_rank1");
+  const at::Tensor longs = lengths.to(at::kLong);
+  const at::Tensor sums = longs.dim() == 2 ? longs.sum(1) : longs;
+  return {cumsum.call(sums), cumsum.call(gather.call(sums, permute))};
+}
+
+using Permuted = std::tuple<at::Tensor, at::Tensor, std::optional<at::Tensor>>;
+
+// weights: of four bytes, or undefined. Outputs are written whole.
+void run_permute(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
+                 const at::Tensor& weights, const DeviceOffsets& offsets, const at::Tensor& out_lengths,
+                 const at::Tensor& out_values, const at::Tensor& out_weights) {
+  static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
+                               const aclTensor*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*>
+      op("aclnnPermute2dSparseData");
+  auto arguments = std::make_shared<aclnn::Arguments>();
+  aclnn::Arguments& convert = *arguments;
+  const at::ScalarType type = type_of_width(values);
+  const aclTensor* given_weights = weights.defined() ? convert.tensor_as(weights, at::kFloat) : nullptr;
+  op(arguments, convert.tensor(permute), convert.tensor(lengths), convert.tensor_as(values, type), given_weights,
+     convert.tensor(offsets.in), convert.tensor(offsets.out), out_values.size(0), convert.tensor(out_lengths),
+     convert.tensor_as(out_values, type), convert.tensor_as(out_weights, at::kFloat));
+}
+
+Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& permute, const at::Tensor& lengths,
+                             const at::Tensor& values, const std::optional<at::Tensor>& weights,
+                             const std::optional<int64_t>& permuted_sum) {
+  check_permute(op, permute, lengths, values, weights, permuted_sum, rank);
+  if (value_checks_enabled()) {
+    check_permute_sums(op, permute_offsets(op, permute.cpu(), lengths.cpu()), values.size(0), permuted_sum);
+  }
+  const c10::DeviceGuard guard(values.device());
+  const at::Tensor entries = permute.contiguous();
+  const at::Tensor rows = lengths.contiguous();
+  const DeviceOffsets offsets = device_offsets(entries, rows);
+  const int64_t total = permuted_sum ? *permuted_sum : offsets.out.select(0, -1).item().toLong();
+
+  at::Tensor out_lengths = with_rows(lengths, entries.size(0));
+  at::Tensor out_values = with_rows(values, total);
+  std::optional<at::Tensor> out_weights;
+  if (weights) out_weights = with_rows(*weights, total);
+  const at::Tensor none;
+  const at::Tensor empty = at::empty({0}, values.options().dtype(at::kFloat));
+  const bool together = weights && weights->itemsize() == sizeof(float);
+  if (out_lengths.numel() > 0 || out_values.numel() > 0 || (together && out_weights->numel() > 0)) {
+    run_permute(entries, rows, values.contiguous(), together ? weights->contiguous() : none, offsets, out_lengths,
+                out_values, together ? *out_weights : empty);
+  }
+  if (weights && !together && out_weights->numel() > 0) {
+    run_permute(entries, rows, weights->contiguous(), none, offsets, at::empty_like(out_lengths), *out_weights, empty);
+  }
+  return {std::move(out_lengths), std::move(out_values), std::move(out_weights)};
+}
+
+Permuted permute_2D_sparse_data(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
+                                const std::optional<at::Tensor>& weights, std::optional<int64_t> permuted_sum) {
+  return permute_sparse_data("permute_2D_sparse_data", 2, permute, lengths, values, weights, permuted_sum);
+}
+
+Permuted permute_1D_sparse_data(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
+                                const std::optional<at::Tensor>& weights, std::optional<int64_t> permuted_sum) {
+  return permute_sparse_data("permute_1D_sparse_data", 1, permute, lengths, values, weights, permuted_sum);
+}
+
+at::Tensor permute_sparse_data_backward(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& grad,
+                                        int64_t total) {
+  constexpr const char* op = "permute_sparse_data_backward";
+  check_permute_grad(op, permute, lengths, grad, total);
+  const at::ScalarType dtype = grad.scalar_type();
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, op,
+              ": grad has a dtype that the vector cores do not add; expected float32, float16 or bfloat16, got ",
+              dtype);
+  if (value_checks_enabled()) {
+    check_permute_sums(op, permute_offsets(op, permute.cpu(), lengths.cpu()), total, grad.size(0));
+  }
+  const c10::DeviceGuard guard(grad.device());
+  at::Tensor result = with_rows(grad, total);
+  if (result.numel() == 0) return result;
+  if (grad.numel() == 0) return result.zero_();
+
+  const at::Tensor entries = permute.to(at::kLong).contiguous();
+  const DeviceOffsets offsets = device_offsets(entries, lengths.contiguous());
+  const auto [sorted, order] = at::sort(entries, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
+                               int64_t, const aclTensor*>
+      run("aclnnPermute2dSparseDataGrad");
+  auto arguments = std::make_shared<aclnn::Arguments>();
+  aclnn::Arguments& convert = *arguments;
+  const at::Tensor source = grad.contiguous().view({grad.size(0), -1});
+  const at::Tensor sorted_entries = sorted.contiguous();
+  const at::Tensor positions = order.contiguous();
+  run(arguments, convert.tensor(source), convert.tensor(sorted_entries), convert.tensor(positions),
+      convert.tensor(offsets.in), convert.tensor(offsets.out), total, convert.tensor(result.view({total, -1})));
+  return result;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mxrec, PrivateUse1, m) {
+  m.impl("permute_2D_sparse_data", &permute_2D_sparse_data);
+  m.impl("permute_1D_sparse_data", &permute_1D_sparse_data);
+  m.impl("permute_sparse_data_backward", &permute_sparse_data_backward);
+}
+TORCH_LIBRARY_IMPL(fbgemm, PrivateUse1, m) {
+  m.impl("permute_2D_sparse_data", forward_to_mxrec());
+  m.impl("permute_1D_sparse_data", forward_to_mxrec());
+}
+
+}  // namespace gr_ops::npu

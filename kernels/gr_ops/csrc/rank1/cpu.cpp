@@ -1,0 +1,121 @@
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <cstring>
+#include <vector>
+
+#include "common/parallel.h"
+#include "common/wide.h"
+#include "rank1/checks.h"
+
+namespace gr_ops::cpu {
+namespace {
+
+// The dtypes do not matter, their widths do.
+template <typename Word, typename Index>
+void gather(const void* x, const Index* index, void* y, int64_t count) {
+  const auto* from = static_cast<const Word*>(x);
+  auto* to = static_cast<Word*>(y);
+  parallel_rows(count, sizeof(Word) + sizeof(Index), [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) to[i] = from[index[i]];
+  });
+}
+
+template <typename Index>
+void gather(size_t width, const void* x, const Index* index, void* y, int64_t count) {
+  switch (width) {
+    case 1:
+      return gather<uint8_t>(x, index, y, count);
+    case 2:
+      return gather<uint16_t>(x, index, y, count);
+    case 4:
+      return gather<uint32_t>(x, index, y, count);
+    default:
+      return gather<uint64_t>(x, index, y, count);
+  }
+}
+
+at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
+  constexpr const char* op = "gather_for_rank1";
+  check_gather(op, x, index);
+  const at::Tensor entries = index.contiguous();
+  check_gather_index(op, entries, x.size(0));
+  at::Tensor y = at::empty(index.sizes(), x.options());
+  if (y.numel() == 0) return y;
+  const at::Tensor source = x.contiguous();
+  if (index.scalar_type() == at::kInt) {
+    gather(x.itemsize(), source.const_data_ptr(), entries.const_data_ptr<int32_t>(), y.mutable_data_ptr(), y.numel());
+  } else {
+    gather(x.itemsize(), source.const_data_ptr(), entries.const_data_ptr<int64_t>(), y.mutable_data_ptr(), y.numel());
+  }
+  return y;
+}
+
+constexpr int64_t kMaxSlices = 16;        // every slice reads the whole index
+constexpr int64_t kSliceEntries = 32768;  // of index, below which one thread does it all
+
+// sums[index[i]] += grad[i], for ascending i whatever the number of threads: each owns a slice of x.
+template <typename T, typename Index>
+void add_by_index(const T* grad, const Index* index, int64_t count, Wide<T>* sums, int64_t length) {
+  const int64_t wanted = std::min<int64_t>({at::get_num_threads(), kMaxSlices, count / kSliceEntries});
+  const int64_t slices = std::max<int64_t>(1, std::min(wanted, length));
+  const int64_t share = (length + slices - 1) / slices;
+  at::parallel_for(0, slices, 1, [&](int64_t first, int64_t end) {
+    const auto low = static_cast<uint64_t>(first * share);
+    const uint64_t size = static_cast<uint64_t>(std::min(end * share, length)) - low;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t j = static_cast<uint64_t>(index[i]) - low;
+      if (j < size) sums[low + j] += static_cast<Wide<T>>(grad[i]);
+    }
+  });
+}
+
+template <typename T>
+void sum_by_index(const at::Tensor& grad, const at::Tensor& index, Wide<T>* sums, int64_t length) {
+  if (index.scalar_type() == at::kInt) {
+    add_by_index(grad.const_data_ptr<T>(), index.const_data_ptr<int32_t>(), index.numel(), sums, length);
+  } else {
+    add_by_index(grad.const_data_ptr<T>(), index.const_data_ptr<int64_t>(), index.numel(), sums, length);
+  }
+}
+
+// Sums of 16-bit types are rounded once, at the end. target is zero.
+template <typename T>
+void gradient(const at::Tensor& grad, const at::Tensor& index, T* target, int64_t length) {
+  if constexpr (kHalfWidth<T>) {
+    std::vector<float> sums(length);
+    sum_by_index<T>(grad, index, sums.data(), length);
+    for (int64_t j = 0; j < length; ++j) target[j] = static_cast<T>(sums[j]);
+  } else {
+    sum_by_index<T>(grad, index, target, length);
+  }
+}
+
+// [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
+std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, const at::Tensor& x,
+                                                        const at::Tensor& index) {
+  constexpr const char* op = "index_select_for_rank1_backward";
+  check_gather_grad(op, grad, x, index);
+  const at::Tensor entries = index.contiguous();
+  check_gather_index(op, entries, x.size(0));
+  const at::Tensor source = grad.contiguous();
+  at::Tensor grad_x = at::zeros(x.sizes(), x.options());
+  AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), op, [&] {
+    gradient(source, entries, grad_x.mutable_data_ptr<scalar_t>(), x.size(0));
+  });
+  return {grad_x, at::zeros(index.sizes(), index.options())};
+}
+
+void register_cpu(torch::Library& m) {
+  m.impl("gather_for_rank1", &gather_for_rank1);
+  m.impl("index_select_for_rank1_backward", &index_select_for_rank1_backward);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mxrec, CPU, m) { register_cpu(m); }
+TORCH_LIBRARY_IMPL(fbgemm, CPU, m) { register_cpu(m); }
+
+}  // namespace gr_ops::cpu

@@ -1,0 +1,229 @@
+"""Lookups and steps on generated tables against float64, on the CPU and on the NPU."""
+
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from embedding_cases import (
+    MEAN,
+    NONE,
+    OPTIMIZERS,
+    OUTPUT_DTYPES,
+    POOLINGS,
+    SUM,
+    Module,
+    Optimizer,
+    Tables,
+    aggregate,
+    forward,
+    random_bags,
+    weight_gradient,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+DEVICES = ["cpu", "npu:0"]
+# Half an ulp of a value up to 1, beside the tolerance of fp32.
+ROUNDING = {torch.float32: 0.0, torch.float16: 5e-4, torch.bfloat16: 4e-3}
+
+
+def compare(actual: torch.Tensor, expected: np.ndarray, dtype: torch.dtype = torch.float32, fp32: float = 1e-5) -> None:
+    tolerance = fp32 + ROUNDING[dtype]
+    np.testing.assert_allclose(actual.detach().cpu().double().numpy(), expected, atol=tolerance, rtol=tolerance)
+
+
+def check(tables: Tables, optimizer: Optimizer, device: str, pooling: int, *, batch: int = 5, longest: int = 6,
+          hot: float = 0.3, dtype: torch.dtype = torch.float32, out_dtype: torch.dtype = torch.float32,
+          weighted: bool = False, clip: float | None = None, steps: int = 1, seed: int = 0,
+          index_type: torch.dtype = torch.int64, offset_type: torch.dtype = torch.int64,
+          fp32: float = 1e-5, **options: object) -> Module:  # fmt: skip
+    rng = np.random.default_rng(seed)
+    weights = torch.from_numpy(rng.uniform(-1, 1, tables.elements)).to(dtype)
+    expected = weights.double().numpy().copy()
+    before = weights.clone()
+    module = Module(tables, optimizer, weights.to(device))
+    momentum1, momentum2 = optimizer.states(tables)
+    touched = torch.zeros(tables.elements, dtype=torch.bool)
+    for iteration in range(1, steps + 1):
+        bags, borders = random_bags(rng, tables, batch, longest, hot)
+        indices, offsets = (
+            torch.from_numpy(bags).to(device, index_type),
+            torch.from_numpy(borders).to(device, offset_type),
+        )
+        factors = rng.uniform(-1, 1, len(bags)).astype(np.float32) if weighted else None
+        sample_weights = None if factors is None else torch.from_numpy(factors).to(device).requires_grad_()
+        out = module.lookup(indices, offsets, pooling, indice_weights=sample_weights,
+                            output_dtype=OUTPUT_DTYPES[out_dtype], gradient_clipping=clip is not None,
+                            max_gradient=clip or 0.0, **options)  # fmt: skip
+        assert out.dtype == out_dtype and out.device == module.weights.device
+        compare(out, forward(tables, expected, bags, borders, pooling, factors), out_dtype, fp32)
+        grad = torch.from_numpy(rng.uniform(-1, 1, out.shape)).to(out_dtype)
+        out.backward(grad.to(device))
+        wide = grad.double().numpy()
+        if sample_weights is not None:
+            clipped = wide if clip is None else np.clip(wide, -clip, clip)
+            compare(sample_weights.grad, weight_gradient(tables, expected, clipped, bags, borders, pooling))
+        gradients = aggregate(tables, wide, bags, borders, pooling, factors, clip)
+        optimizer.apply(tables, expected, momentum1, momentum2, gradients, iteration)
+        for (_, row), (t, _) in gradients.items():
+            touched[tables.position(t, row)] = True
+        compare(module.weights, expected, dtype, fp32)
+        compare(module.momentum1, momentum1, fp32=fp32)
+        compare(module.momentum2, momentum2, fp32=fp32)
+        # Each step is judged from the state that it found.
+        expected = module.weights.cpu().double().numpy().copy()
+        momentum1, momentum2 = (m.cpu().double().numpy().copy() for m in (module.momentum1, module.momentum2))
+    assert module.weights.cpu()[~touched].equal(before[~touched])
+    return module
+
+
+@st.composite
+def table_sets(draw: st.DrawFn, equal_dims: bool) -> Tables:
+    count = draw(st.integers(1, 4))
+    rows = draw(st.lists(st.integers(1, 40), min_size=count, max_size=count))
+    dim = st.sampled_from([1, 3, 4, 8, 17, 64, 128])
+    dims = [draw(dim)] * count if equal_dims else draw(st.lists(dim, min_size=count, max_size=count))
+    shared = draw(st.lists(st.integers(0, count - 1), max_size=3))
+    return Tables(rows, dims, sorted([*range(count), *shared]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_generated(device: str, name: str, pooling: int) -> None:
+    @settings(max_examples=100 if device == "cpu" else 40, deadline=None, derandomize=True, database=None)
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        decay = name in ("adam", "rowwise_adagrad")
+        optimizer = Optimizer(
+            name,
+            learning_rate=data.draw(st.sampled_from([0.01, 0.5])),
+            eps=data.draw(st.sampled_from([1e-3, 1e-2])),
+            weight_decay=data.draw(st.sampled_from([0.0, 0.05])) if decay else 0.0,
+            weight_decay_mode=data.draw(st.sampled_from([0, 1, 2, 5])),
+            max_norm=data.draw(st.sampled_from([0.0, 0.7])),
+        )
+        check(
+            data.draw(table_sets(pooling == NONE)), optimizer, device, pooling,
+            batch=data.draw(st.sampled_from([0, 1, 3, 17])), longest=data.draw(st.sampled_from([0, 1, 5, 40])),
+            hot=data.draw(st.sampled_from([0.0, 0.5, 1.0])), weighted=pooling != NONE and data.draw(st.booleans()),
+            clip=data.draw(st.sampled_from([None, 0.4])), seed=data.draw(st.integers(0, 999)), steps=2,
+            index_type=data.draw(st.sampled_from([torch.int32, torch.int64])),
+            offset_type=data.draw(st.sampled_from([torch.int32, torch.int64])),
+        )  # fmt: skip
+
+    run()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("out_dtype", ROUNDING)
+def test_types(device: str, dtype: torch.dtype, out_dtype: torch.dtype) -> None:
+    for name in OPTIMIZERS:
+        for pooling, width in ((SUM, 17), (MEAN, 8), (NONE, 40)):
+            tables = Tables([9, 6], [width, width])
+            check(
+                tables, Optimizer(name, eps=1e-3), device, pooling, dtype=dtype, out_dtype=out_dtype, batch=4, longest=3
+            )
+
+
+# Ten steps, a row in most bags, features that share a table.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_follow_each_other(device: str, name: str) -> None:
+    check(Tables([30, 5], [8, 4], [0, 1, 0]), Optimizer(name, eps=1e-3, learning_rate=0.05), device, MEAN, steps=10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_zipf_indices_of_a_large_table(device: str) -> None:
+    rng = np.random.default_rng(3)
+    tables = Tables([100_000], [16])
+    bags = np.minimum(rng.zipf(1.2, 4000) - 1, 99_999)
+    borders = np.arange(0, 4001, 40)
+    weights = rng.uniform(-1, 1, tables.elements)
+    expected = weights.astype(np.float32).astype(np.float64)
+    module = Module(tables, Optimizer("adagrad", eps=1e-3), torch.from_numpy(expected).float().to(device))
+    out = module.lookup(module.tensor(bags), module.tensor(borders), SUM)
+    compare(out, forward(tables, expected, bags, borders, SUM), fp32=1e-4)
+    grad = rng.uniform(-1, 1, out.shape).astype(np.float32)
+    out.backward(module.tensor(grad))
+    momentum, none = module.optimizer.states(tables)
+    module.optimizer.apply(tables, expected, momentum, none, aggregate(tables, grad, bags, borders, SUM))
+    compare(module.weights, expected, fp32=1e-4)
+    np.testing.assert_allclose(module.momentum1.cpu().numpy(), momentum, rtol=1e-4, atol=1e-4)
+
+
+def test_threads_do_not_change_bits() -> None:
+    threads = torch.get_num_threads()
+    results = []
+    for count in (1, 3):
+        torch.set_num_threads(count)
+        module = check(Tables([5000], [16]), Optimizer("adam"), "cpu", MEAN, batch=3000, longest=20, fp32=1e-3)
+        results.append([module.weights.clone(), module.momentum1.clone(), module.momentum2.clone()])
+    torch.set_num_threads(threads)
+    assert all(a.equal(b) for a, b in zip(*results))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_hints_do_not_change_results(device: str) -> None:
+    tables, optimizer = Tables([20], [8]), Optimizer("adagrad")
+    plain = check(tables, optimizer, device, SUM)
+    module = check(tables, optimizer, device, SUM, is_experimental=True, use_uniq_cache_locations_bwd=True,
+                   use_homogeneous_placements=True, mixed_D=False, total_hash_size_bits=0,
+                   unique_ids=torch.zeros(3, dtype=torch.int64, device=device))  # fmt: skip
+    assert module.weights.equal(plain.weights) and module.momentum1.equal(plain.momentum1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradient_of_weights_where_a_feature_wants_none(device: str) -> None:
+    tables = Tables([6, 4], [8, 4])
+    rng = np.random.default_rng(4)
+    bags, borders = random_bags(rng, tables, 4, 5)
+    weights = rng.uniform(-1, 1, tables.elements).astype(np.float32)
+    module = Module(tables, Optimizer("sgd"), torch.from_numpy(weights.copy()).to(device))
+    factors = torch.ones(len(bags), device=device, requires_grad=True)
+    mask = module.tensor(np.array([0, 1], np.int32))
+    out = module.lookup(
+        module.tensor(bags), module.tensor(borders), SUM, indice_weights=factors, feature_requires_grad=mask
+    )
+    out.sum().backward()
+    expected = weight_gradient(tables, weights, np.ones(out.shape), bags, borders, SUM)
+    expected[: borders[4]] = 0
+    compare(factors.grad, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_strided_arguments(device: str) -> None:
+    tables = Tables([10], [4])
+    weights = (torch.arange(40, dtype=torch.float32) / 10).to(device)
+    module = Module(tables, Optimizer("sgd", learning_rate=1.0), weights)
+    indices = torch.tensor([[1, 0], [3, 0], [5, 0], [1, 0], [9, 0]]).to(device)[:, 0]
+    offsets = torch.tensor([0, 7, 3, 7, 5, 7]).to(device)[::2]
+    out = module.lookup(indices, offsets, SUM)
+    compare(out, np.array([[3.6, 3.9, 4.2, 4.5], [4.0, 4.2, 4.4, 4.6]]))
+    out.backward(torch.ones(4, 2).to(device).t())
+    compare(module.weights.view(10, 4)[1], np.array([-1.6, -1.5, -1.4, -1.3]))
+
+
+def test_instruction_sets_agree(fresh_process) -> None:
+    """Conversions and copies are exact on every instruction set; this process has the processor's best one."""
+    script = """
+        import sys, torch, gr_ops
+        def rows(t, code):
+            n = t.numel() // 16
+            starts, dims, every, offsets = (torch.tensor(x) for x in ([0], [0, 16], range(n), [0, n]))
+            out = torch.ops.mxrec.embedding_pool(t, starts, dims, 16, 16, None, every, offsets, 2, None, code)
+            return out.flatten()
+        w = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
+        finite = w[torch.isfinite(w)].contiguous()
+        assert rows(finite, 0).equal(finite.float())
+        wide = torch.cat([torch.linspace(-70000, 70000, 5000), torch.linspace(-1e-6, 1e-6, 5000)])
+        assert rows(wide, 1).equal(wide.half())
+        assert rows(wide, 5).equal(wide.bfloat16())
+        print('rows ok')
+    """
+    exec(compile(textwrap.dedent(script), "rows", "exec"), {})
+    for capability in ("generic", "avx2"):
+        result = fresh_process(script, MXREC_CPU_CAPABILITY=capability, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+        assert result.stdout.strip().endswith("rows ok"), result.stderr

@@ -1,0 +1,167 @@
+"""BoundsCheckIndices against the sequential algorithm of the specification (operators.md 8)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from aclnn_host import AclnnError
+
+NAME = "bounds_check_indices", "BoundsCheckIndices"
+FATAL, WARNING, IGNORE = range(3)
+NOTHING, LAST_OFFSET, FIRST_OFFSET, OFFSETS, INDEX = range(5)
+DTYPES = [(a, b) for a in ("int32", "int64") for b in ("int32", "int64")]
+
+
+def run(call, rows, indices, offsets, mode, bags=None, dtypes=("int64", "int64")):
+    """(indices, offsets, warning, report) after the call."""
+    indices, offsets = np.array(indices, dtypes[0]), np.array(offsets, dtypes[1])
+    warning, report = np.array([-9]), np.empty(8, np.int64)
+    first_bags = None if bags is None else np.array(bags, np.int32)
+    call(*NAME, np.array(rows, np.int64), indices, offsets, warning, first_bags, mode, indices, offsets, warning, report)
+    return indices, offsets, int(warning[0]), report.tolist()
+
+
+def reference(rows, indices, offsets, bags):
+    """Repaired indices and offsets, the number of violations, the first (kind, table, batch, a, b)."""
+    indices, offsets, n = list(indices), list(offsets), len(indices)
+    found = []
+    if offsets[-1] != n:
+        found.append((LAST_OFFSET, 0, 0, offsets[-1], 0))
+        offsets[-1] = n
+    for table in range(len(rows)):
+        for bag in range(bags[table], bags[table + 1]):
+            start, end = offsets[bag], offsets[bag + 1]
+            if start < 0 or start > end or end > n:
+                found.append((OFFSETS, table, bag - bags[table], start, end))
+                start = min(max(start, 0), n)
+                offsets[bag], offsets[bag + 1] = start, min(max(end, start), n)
+    wrong = []
+    for table, limit in enumerate(rows):
+        for bag in range(bags[table], bags[table + 1]):
+            for i in range(offsets[bag], offsets[bag + 1]):
+                if indices[i] != -1 and not 0 <= indices[i] < limit:
+                    wrong.append((INDEX, table, bag - bags[table], i, indices[i]))
+                    indices[i] = 0
+    return indices, offsets, found, wrong
+
+
+def check(call, rows, indices, offsets, bags=None, dtypes=("int64", "int64")):
+    bags_of = [(len(offsets) - 1) // max(len(rows), 1) * t for t in range(len(rows) + 1)] if bags is None else bags
+    repaired, repaired_offsets, found, wrong = reference(rows, indices, offsets, bags_of)
+    count = len(found) + len(wrong)
+    first = (found + wrong)[0] if count else (NOTHING, 0, 0, 0, 0)
+    for mode in (WARNING, IGNORE):
+        got = run(call, rows, indices, offsets, mode, bags, dtypes)
+        assert got[0].tolist() == repaired and got[1].tolist() == repaired_offsets
+        assert got[2] == (count if mode == WARNING else -9)
+        assert got[3][0] == count and tuple(got[3][1:6]) == first
+    got = run(call, rows, indices, offsets, FATAL, bags, dtypes)
+    assert got[0].tolist() == list(indices) and got[1].tolist() == list(offsets) and got[2] == -9
+    if offsets[0] != 0:
+        assert got[3][1] == FIRST_OFFSET and got[3][4] == offsets[0]
+    elif found:
+        assert got[3][0] >= 1 and tuple(got[3][1:6]) == first
+    else:
+        assert got[3][0] == count and tuple(got[3][1:6]) == first
+        assert not wrong or got[3][6] == rows[wrong[0][1]]
+
+
+GOLDEN = [
+    ([0, 5, 2, 3, 2], [0, 2, 3, 4, 5]),
+    ([0, -1, 2, -1, 2], [0, 2, 3, 4, 5]),
+    ([0, -5, 2, 1, 2], [0, 2, 3, 4, 5]),
+    ([0, 0, 2, 1, 2], [0, 3, 2, 4, 5]),
+    ([0, 0, 2, 1, 2], [0, 2, 3, 4, 9]),
+    ([0, 0, 2, 1, 2], [0, 2, 3, 4, 4]),
+    ([0, 0, 2, 1, 2], [0, -2, 3, 4, 5]),
+    ([0, -7, 9, 3, 2], [0, 9, 3, 4, 7]),
+    ([0, 0, 2, 1, 2], [2, 2, 3, 4, 5]),
+    ([0, 0, 2, 1, 2], [-3, 2, 3, 4, 5]),
+    ([0, 0, 2, 1, 2], [9, 2, 3, 4, 5]),
+]
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=str)
+@pytest.mark.parametrize("row", range(len(GOLDEN)))
+def test_golden(call, row, dtypes):
+    check(call, [5, 3], *GOLDEN[row], dtypes=dtypes)
+
+
+def test_golden_counts(call):
+    assert run(call, [5, 3], *GOLDEN[0], WARNING)[2] == 2
+    indices, offsets, warning, _ = run(call, [5, 3], *GOLDEN[7], WARNING)
+    assert (indices.tolist(), offsets.tolist(), warning) == ([0, 0, 0, 3, 2], [0, 5, 5, 5, 5], 6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_content(call, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        tables, ragged = int(rng.integers(1, 5)), bool(rng.integers(2))
+        sizes = rng.integers(0, 5, tables) if ragged else np.full(tables, rng.integers(0, 5))
+        bags = [0, *np.cumsum(sizes).tolist()]
+        count = int(rng.integers(0, 20))
+        if rng.integers(2):
+            offsets = rng.integers(-2, count + 3, bags[-1] + 1)
+        else:
+            offsets = np.sort(rng.integers(0, count + 1, bags[-1] + 1))
+        indices = rng.integers(-3, 8, count)
+        dtypes = DTYPES[int(rng.integers(4))]
+        rows = rng.integers(0, 7, tables).tolist()
+        check(call, rows, indices.tolist(), offsets.tolist(), bags if ragged else None, dtypes)
+
+
+# Over several cores and tiles; tables without rows, with one, with as many as an int32 can count, and more.
+@pytest.mark.parametrize("dtypes", DTYPES, ids=str)
+@pytest.mark.parametrize("broken", [False, True])
+def test_large_inputs_and_machines(call, machine, dtypes, broken):
+    rng = np.random.default_rng(7)
+    rows = [10, 100000, 1, 2**31 - 1, 0, 7]
+    if dtypes[0] == "int64":
+        rows[3] = 2**40
+    lengths = rng.integers(0, 6, 6 * 1500)
+    lengths[4 * 1500 : 5 * 1500] = 0
+    lengths[3 * 1500] = 9000  # one bag over several tiles
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    limits = np.repeat(np.repeat(rows, 1500), lengths)
+    indices = (rng.random(len(limits)) * limits).astype(np.int64)
+    indices[rng.choice(len(indices), 50)] = -1
+    if broken:
+        offsets[[17, 4000, 8999]] = [2**31 - 1, -1, 3]
+        places = rng.choice(len(indices), 9, replace=False)
+        indices[places] = [-2, -(2**31), 2**31 - 1, 10, 100000, 1, 7, -3, 2**31 - 1]
+    check(call, rows, indices.tolist(), offsets.tolist(), dtypes=dtypes)
+
+
+def test_64_bit_indices_beyond_32_bits(call):
+    indices = np.arange(300)
+    indices[[5, 200]] = [2**32 + 5, -(2**32)]
+    check(call, [300], indices.tolist(), [0, 300])
+    indices = np.arange(300) + 2**33
+    indices[7] = 2**34
+    check(call, [2**34], indices.tolist(), [0, 300])
+
+
+@pytest.mark.parametrize("bags", [[0, 9, 4], [-5, 2, 4], [0, 0, 0], [4, 2, 0]])
+def test_wrong_b_offsets_are_memory_safe(call, machine, bags):
+    run(call, [5, 3], [0, 9, 2, -7, 2], [0, 2, 3, 4, 5], WARNING, bags)
+
+
+def test_nothing_to_check(call):
+    assert run(call, [], [], [0], WARNING)[2] == 0
+    assert run(call, [5, 3], [], [0, 0, 0], WARNING)[2] == 0
+    indices, offsets, warning, _ = run(call, [5, 3], [7, 8], [0], WARNING)  # B = 0: no bag holds the indices
+    assert (indices.tolist(), offsets.tolist(), warning) == ([7, 8], [2], 1)
+
+
+@pytest.mark.parametrize("fault", ["mode", "offsets", "warning", "b_offsets"])
+def test_wrong_arguments(call, fault):
+    with pytest.raises(AclnnError, match="161002"):
+        if fault == "warning":
+            two = np.zeros(2, np.int64)
+            i, o = np.zeros(1, np.int64), np.array([0, 1])
+            call(*NAME, np.array([5]), i, o, two, None, WARNING, i, o, two, np.empty(8, np.int64))
+        run(
+            call, [5, 3], [0], [0, 0, 0, 1] if fault == "offsets" else [0, 0, 1], 3 if fault == "mode" else WARNING,
+            [0, 1] if fault == "b_offsets" else None,
+        )  # fmt: skip

@@ -1,0 +1,94 @@
+"""What CANN's tools are told when an operator is built for platform cann, with both forms of project that CANN has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.golden.fake_cann import make_toolkit
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATOR = "scale_rows"  # an operator of its own: what is pinned here does not change with the real ones
+SOURCES = {
+    "op_host/scale_rows.cpp": 'OP_ADD(ScaleRows);\n// AddConfig("ascend910b")\n',
+    "op_kernel/scale_rows.cpp": "// the kernel\n",
+    "op_kernel/scale_rows_tiling.h": "// its tiling\n",
+}
+
+
+def project(root: Path) -> Path:
+    for name, text in SOURCES.items():
+        file = root / "kernels/operators" / OPERATOR / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (root / "kernels/operators/common").mkdir()
+    (root / "kernels/operators/common/jagged.h").write_text("// shared\n")
+    (root / "kernels/packaging").symlink_to(ROOT / "kernels/packaging")
+    (root / "recipes").symlink_to(ROOT / "recipes")
+    return root
+
+
+def build(
+    tmp_path: Path, variables: dict[str, str], socs: str = "ascend910b,ascend910_93"
+) -> subprocess.CompletedProcess[str]:
+    source, out = tmp_path / "source", tmp_path / "out"
+    if not source.exists():
+        source.mkdir()
+        project(source)
+        out.mkdir()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND")}
+    environment |= {
+        "GRSTACK_SOURCE": str(source), "GRSTACK_OUT": str(out), "GRSTACK_DEPS": str(tmp_path / "deps"),
+        "GRSTACK_PLATFORM": "cann", "GRSTACK_ARCH": "x86_64", "GRSTACK_PYTHON": sys.executable, "GRSTACK_JOBS": "2",
+        "GRSTACK_OPERATOR": OPERATOR, "GRSTACK_SOCS": socs, "TMPDIR": str(tmp_path),
+    }  # fmt: skip
+    script = str(source / "recipes/operators/build.sh")
+    return subprocess.run(
+        ["bash", script], env={**environment, **variables}, capture_output=True, text=True, check=False
+    )
+
+
+def plain(text: str, tmp_path: Path) -> str:
+    """Without the places of this run."""
+    text = re.sub(re.escape(str(tmp_path)) + r"/tmp\.\w+", "SCRATCH", text)
+    text = text.replace(str(tmp_path), "HERE").replace(sys.executable, "PYTHON")
+    version = (ROOT / "kernels/packaging/VERSION").read_text().strip()
+    return text.replace(str(ROOT / "recipes"), "HERE/source/recipes").replace(f"'{version}'", "VERSION")
+
+
+@pytest.mark.parametrize("form", ["functions", "msopgen"])
+def test_what_the_build_calls_and_what_cann_is_told(tmp_path: Path, form: str, snapshot: SnapshotAssertion) -> None:
+    variables = make_toolkit(tmp_path / "cann", form)
+    done = build(tmp_path, variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    called = [line for line in done.stdout.splitlines() if line.startswith("+ ")]
+    told = (tmp_path / "cann/log").read_text()
+    assert plain("\n".join(called) + "\n\n" + told, tmp_path) == snapshot
+    listed = subprocess.run(
+        ["bash", tmp_path / "out/mxrec_opp_scale_rows.run", "--list"], capture_output=True, text=True
+    )
+    assert "packages/vendors/mxrec_scale_rows/op_api/lib/libcust_opapi.so" in listed.stdout
+
+
+def test_a_toolkit_with_neither_form_is_named(tmp_path: Path) -> None:
+    variables = make_toolkit(tmp_path / "cann", "msopgen")
+    (tmp_path / "cann/python/site-packages/bin/msopgen").unlink()
+    done = build(tmp_path, variables)
+    assert done.returncode != 0 and "has neither compiler/tikcpp/ascendc_kernel_cmake" in " ".join(done.stderr.split())
+    assert "ASCEND_HOME_PATH is not set" in build(tmp_path, {}).stderr
+
+
+def test_a_soc_that_cann_leaves_out_is_an_error(tmp_path: Path) -> None:
+    variables = make_toolkit(tmp_path / "cann", "functions")
+    packer = tmp_path / "cann/pack"
+    packer.write_text(packer.read_text().replace("@SOCS@/$1/", "@SOCS@/ascend910b/"))
+    done = build(tmp_path, variables, "ascend910b,ascend310p")
+    assert done.returncode != 0
+    assert "scale_rows was to be built for ascend310p and came out for ascend910b" in done.stderr
+    assert not list((tmp_path / "out").iterdir())

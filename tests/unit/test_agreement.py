@@ -1,0 +1,49 @@
+"""What stands in two places because neither can read the other says the same in both."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from invoke.collection import Collection
+
+import tasks
+from grstack import spec, suites
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = spec.load(ROOT / "versions.yaml")
+
+
+def test_twin_says_the_cann_version_that_it_stands_for() -> None:
+    """torch_npu reads version.info and refuses what it does not pair with; versions.yaml checks that pair."""
+    info = (ROOT / "twin/runtime/version.info").read_text(encoding="utf-8")
+    platforms = SPEC.targets["npu"].platforms
+    assert re.findall(r"^Version=(.*)$", info, re.MULTILINE) == [platforms["twin"].cann]
+    assert platforms["twin"].cann == platforms["cann"].cann
+
+
+def test_commands_that_messages_name_exist() -> None:
+    """`inv X` in a message, a docstring or a document is a task that can be typed."""
+    known = set(Collection.from_module(tasks).task_names)
+    unknown = []
+    for path in sources():
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for name in re.findall(r"\binv ([a-z][a-z-]*)", line):
+                if name not in known:
+                    unknown.append(f"{path.relative_to(ROOT)}:{number}: inv {name}")
+    assert unknown == []
+
+
+def sources() -> list[Path]:
+    kinds = ("*.py", "*.md", "*.sh", "*.yaml", "Makefile", "Dockerfile")
+    folders = ("grstack", "gr_model", "smoke_tests", "kernels", "recipes", "twin", "docs", "docker", "benchmarks")
+    beside = [ROOT / name for name in ("README.md", "Makefile", "versions.yaml", "bootstrap.sh")]
+    return beside + [path for folder in folders for kind in kinds for path in (ROOT / folder).rglob(kind)]
+
+
+def test_every_test_file_belongs_to_a_suite() -> None:
+    folders = [ROOT / path for path in (*suites.ON_HOST, *suites.IN_IMAGE, *suites.WITH_ENGINE)]
+    places = ("tests", "twin", "kernels", "recipes", "gr_model", "smoke_tests")
+    files = [file for place in places for file in (ROOT / place).rglob("test_*.py")]
+    assert len(files) > 50
+    assert [str(f.relative_to(ROOT)) for f in files if not any(folder in f.parents for folder in folders)] == []

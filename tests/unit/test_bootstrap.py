@@ -1,0 +1,74 @@
+"""docker/base/bootstrap.sh where mmdebstrap is a script: what it is asked for, and what its hooks leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKE = """#!/usr/bin/env python3
+import json, os, subprocess, sys
+root = os.environ["FAKE_ROOT"]
+for argument in sys.argv:
+    if argument.startswith("--customize-hook="):
+        hook = argument.split("=", 1)[1]
+        done = subprocess.run(["sh", "-c", hook, "exec", root])  # as mmdebstrap runs a hook
+        if done.returncode:
+            sys.exit(25)
+json.dump(sys.argv[1:], open(os.environ["FAKE_ROOT"] + "/argv.json", "w"))
+"""
+
+
+@pytest.fixture
+def bootstrapped(tmp_path: Path) -> Path:
+    """A root file system as mmdebstrap leaves it, with the host's settings in it."""
+    files = {
+        "etc/os-release": "ID=debian\nVERSION_CODENAME=bookworm\n",
+        "etc/apt/sources.list.d/0000host.sources": "URIs: http://mirror.corp/debian\n",
+        "etc/apt/apt.conf.d/99mmdebstrap": 'Acquire::https::CaInfo "/etc/corp.pem";\n',
+        "etc/apt/apt.conf.d/70debconf": "",
+        "etc/resolv.conf": "nameserver 10.0.0.1\n",
+        "usr/share/doc/apt/examples/sources.list": "deb the distribution's own\n",
+        "var/log/apt/term.log": "http://mirror.corp/debian\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text(text)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mmdebstrap").write_text(FAKE)
+    (tmp_path / "bin/mmdebstrap").chmod(0o755)
+    return tmp_path
+
+
+def run(place: Path, suite: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}", "FAKE_ROOT": f"{place}/root", **environment}
+    argv = [str(ROOT / "docker/base/bootstrap.sh"), suite, "out.tar"]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+
+def test_mirror_and_ca_serve_the_download_and_do_not_stay(bootstrapped: Path) -> None:
+    done = run(bootstrapped, "bookworm", GRSTACK_APT_SOURCES="/x/host.sources", GRSTACK_CA="/etc/corp.pem")
+    assert done.returncode == 0, done.stderr
+    argv = json.loads((bootstrapped / "root/argv.json").read_text())
+    assert argv[-3:] == ["bookworm", "out.tar", "/x/host.sources"]
+    assert '--aptopt=Acquire::https::CaInfo "/etc/corp.pem"' in argv
+    left = {path.relative_to(bootstrapped / "root").as_posix() for path in (bootstrapped / "root").rglob("*")
+            if path.is_file()}  # fmt: skip
+    assert "etc/apt/sources.list" in left and "etc/apt/apt.conf.d/70debconf" in left
+    assert all("corp" not in (bootstrapped / "root" / name).read_text() for name in left - {"argv.json"})
+    assert "etc/resolv.conf" not in left
+
+
+def test_without_a_mirror_the_distribution_s_default_is_used(bootstrapped: Path) -> None:
+    assert run(bootstrapped, "bookworm").returncode == 0
+    argv = json.loads((bootstrapped / "root/argv.json").read_text())
+    assert argv[-2:] == ["bookworm", "out.tar"] and not any("aptopt" in argument for argument in argv)
+
+
+def test_packages_of_another_release_are_refused(bootstrapped: Path) -> None:
+    done = run(bootstrapped, "trixie")
+    assert done.returncode != 0 and "not those of trixie" in done.stderr

@@ -1,0 +1,165 @@
+"""What `inv clean` takes and what it leaves, on an invented cache and daemon."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grstack import clean, spec
+from grstack.engines.images import Image, outdated
+from grstack.errors import Busy
+from grstack.execute import build_lock
+from grstack.operators import declared_socs
+from grstack.paths import Paths
+from grstack.plan.current import current_plans
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT, OLD, FOREIGN = "a" * 64, "b" * 64, "c" * 64
+LONG_AGO = time.time() - 10 * clean.GRACE
+
+
+@dataclass
+class FakeImages:
+    images: list[Image] = field(default_factory=list)
+    refuse: str = ""
+
+    def all(self) -> list[Image]:
+        return list(self.images)
+
+    def remove(self, image: Image) -> str:
+        if not self.refuse:
+            self.images.remove(image)
+        return self.refuse
+
+
+def image(key: str, *tags: str, created: float = LONG_AGO) -> Image:
+    return Image(identity=f"sha256:{key}", tags=tags, key=key, created=created, unique_bytes=5 << 20)
+
+
+def artefact(paths: Paths, name: str, key: str, *, age: float = LONG_AGO) -> Path:
+    place = paths.artefacts / name / key[:12]
+    place.mkdir(parents=True)
+    (place / "a.run").write_bytes(b"x" * 100_000)
+    (place / "manifest.json").write_text("{}")
+    os.utime(place, (age, age))
+    return place
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    found = Paths(root=tmp_path / "a checkout", cache=tmp_path / "cache")
+    found.scratch.mkdir(parents=True)
+    (found.scratch / "half").write_bytes(b"y" * 50_000)
+    found.wheels.mkdir(parents=True)
+    (found.wheels / "torch.whl").write_bytes(b"z" * 200_000)
+    found.images.mkdir()
+    for key in (KEPT, OLD):
+        (found.images / key).touch()
+    return found
+
+
+def names(items: list[clean.Item]) -> list[str]:
+    return [f"{item.what} {Path(item.name).name}" for item in items]
+
+
+def test_current_and_recent_artefacts_stay(paths: Paths) -> None:
+    kept, recent = artefact(paths, "twin", KEPT), artefact(paths, "twin", FOREIGN, age=time.time())
+    old = artefact(paths, "operators/one", OLD)
+    items = clean.collect(paths, {KEPT}, None)
+    assert names(items) == ["scratch scratch", f"artefact {OLD[:12]}"]
+    freed = clean.remove(items, paths, None, Console(quiet=True))
+    assert not old.exists() and not paths.scratch.exists()
+    assert kept.exists() and recent.exists() and (paths.wheels / "torch.whl").exists()
+    assert freed == sum(item.bytes for item in items) >= 150_000
+
+
+def test_all_takes_the_wheels_too(paths: Paths) -> None:
+    assert "fetched wheels wheels" in names(clean.collect(paths, {KEPT}, None, everything=True))
+
+
+def test_local_prefixes_of_older_plans_go(paths: Paths) -> None:
+    for name in (f"environment-{KEPT[:12]}", f"npu-twin-{OLD[:12]}"):
+        (paths.local / name).mkdir(parents=True)
+    items = clean.collect(paths, {KEPT}, None)
+    assert [Path(item.name).name for item in items if item.what == "local prefix"] == [f"npu-twin-{OLD[:12]}"]
+
+
+def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None:
+    chosen = [image(OLD, "grstack/npu-environment:bbb"), image(OLD)]
+    left = [
+        image(KEPT, "grstack/base:aaa"),
+        image(FOREIGN, "grstack/base:ccc"),
+        image(OLD, "grstack/npu:twin"),
+        image(OLD, created=time.time()),
+    ]
+    found = outdated([*chosen, *left], keep={KEPT}, ours={KEPT, OLD}, before=time.time() - clean.GRACE)
+    assert found == chosen
+    daemon = FakeImages([*chosen, *left])
+    items = [item for item in clean.collect(paths, {KEPT}, daemon) if item.image]
+    assert [item.image for item in items] == chosen
+    clean.remove(items, paths, daemon, Console(quiet=True))
+    assert daemon.images == left
+    assert {file.name for file in paths.images.iterdir()} == {KEPT}
+
+
+def test_an_image_in_use_stays_and_is_named(paths: Paths) -> None:
+    daemon = FakeImages([image(OLD, "grstack/base:bbb")], refuse="a container uses it")
+    items = [item for item in clean.collect(paths, {KEPT}, daemon) if item.image]
+    out = io.StringIO()
+    assert clean.remove(items, paths, daemon, Console(file=out, width=200)) == 0
+    assert "kept: grstack/base:bbb: a container uses it" in out.getvalue()
+    assert (paths.images / OLD).exists()
+
+
+def test_images_of_others_are_counted_only(paths: Paths) -> None:
+    out = io.StringIO()
+    clean.show_unknown(paths, {KEPT}, FakeImages([image(FOREIGN), image(KEPT), image(OLD)]), Console(file=out))
+    assert "1 images of grstack were not built, or not noted, by this user" in out.getvalue()
+
+
+def test_nothing_is_removed_while_a_build_runs(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clean, "PATIENCE", 0.1)
+    old = artefact(paths, "twin", OLD)
+    items = clean.collect(paths, {KEPT}, None)
+    with build_lock(paths, Console(quiet=True)), pytest.raises(Busy):
+        clean.remove(items, paths, None, Console(quiet=True))
+    assert old.exists()
+
+
+def test_the_table_names_everything_and_the_sum(paths: Paths) -> None:
+    artefact(paths, "twin", OLD)
+    out = io.StringIO()
+    daemon = FakeImages([image(OLD)])
+    clean.show(clean.collect(paths, {KEPT}, daemon), Console(file=out, width=200))
+    text = out.getvalue()
+    assert f"artefacts/twin/{OLD[:12]}" in text and "untagged bbbbbbbbbbbb" in text and "at least 5." in text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 40, "3072.0 GiB")])
+def test_bytes_for_people(count: int, text: str) -> None:
+    assert clean.human(count) == text
+
+
+def test_hard_links_count_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 100_000)
+    before = clean.size_of(tmp_path)
+    os.link(tmp_path / "a", tmp_path / "b")
+    assert clean.size_of(tmp_path) == before
+
+
+def test_the_current_plans_cover_what_commands_build() -> None:
+    versions = spec.load(ROOT / "versions.yaml")
+    socs = {name: tuple(sorted(declared_socs(ROOT, name))) for name in versions.operators}
+    plans = list(current_plans(ROOT, versions, socs, "x86_64"))
+    assert {(p.platform, p.python) for p in plans if p.target == "npu"} == {
+        (platform, python) for platform in ("twin", "cann") for python in versions.pythons.supported
+    }
+    bases = {p.base for p in plans if p.platform == "twin"}
+    assert "bootstrap:bookworm" in bases and any("@sha256:" in base for base in bases)
+    assert any(base.startswith("host:") for base in bases)

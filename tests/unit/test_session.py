@@ -1,0 +1,104 @@
+"""A command's choices: wrong ones are refused before an engine is asked, a dry run changes nothing."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grstack import network, session
+from grstack.engines.fake import FakeEngine
+from grstack.engines.local import LocalEngine
+from grstack.errors import EngineError, GrstackError, UnsupportedError, UsageError
+from grstack.network import Settings
+from grstack.paths import Paths
+from grstack.run import Runner
+from grstack.session import Choices, Session
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(clean_network: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRSTACK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(network, "SYSTEM_PIP_FILES", ())
+
+
+def make(**choices: str) -> Session:
+    return Session(ROOT, Choices(**choices), Console(file=io.StringIO()))
+
+
+WRONG = [
+    ({"target": "tpu"}, UsageError, "unknown target 'tpu'; valid: cpu, cuda, npu"),
+    ({"platform": "ascend"}, UsageError, "unknown platform 'ascend'; valid: cann, twin"),
+    ({"target": "cuda", "platform": "twin"}, UsageError, "valid: cuda"),
+    ({"python": "3.9"}, UsageError, "unknown Python '3.9'; valid: 3.10, 3.11"),
+    ({"python": "3.10"}, UnsupportedError, "has Python 3.11, not 3.10"),
+    ({"target": "cpu"}, UnsupportedError, "has no image yet; images: npu"),
+]
+
+
+@pytest.mark.parametrize(("choices", "error", "message"), WRONG)
+def test_a_wrong_choice_starts_no_engine(
+    choices: dict[str, str], error: type[GrstackError], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(*args: object) -> FakeEngine:
+        raise AssertionError("an engine was asked for")
+
+    monkeypatch.setattr(session, "find_engine", find)
+    for read in (lambda: make(**choices).plan, lambda: make(**choices).plan_to_show(with_engine=False)):
+        with pytest.raises(error, match=message):
+            read()
+
+
+def test_an_unknown_engine_is_refused_with_the_valid_ones() -> None:
+    with pytest.raises(UsageError, match="valid: auto, docker, none"):
+        _ = make(engine="podman").plan
+
+
+def test_a_dry_run_asks_no_index_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    class Engine(FakeEngine):
+        def resolve_base(self, base, platform, *, act=True):  # type: ignore[no-untyped-def]
+            asked.append(act)
+            return base.reference
+
+    def probe(*args: object, **more: object) -> str:
+        raise AssertionError("an index was asked")
+
+    monkeypatch.setattr(session, "find_engine", lambda *args: Engine())
+    monkeypatch.setattr("grstack.fetch._wheels._locate", probe)
+    plan = make().plan_to_show(with_engine=True)
+    assert asked == [False]
+    assert "(torch: plain)" in plan.step("wheels").summary
+    assert not (tmp_path / "cache").exists()
+    with pytest.raises(AssertionError, match="index was asked"):
+        _ = make().plan
+    monkeypatch.setenv("GRSTACK_TORCH_BUILD", "cpu")
+    assert "(torch: cpu)" in make().plan_to_show(with_engine=True).step("wheels").summary
+
+
+def test_operators_for_cann_on_the_host_follow_its_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRSTACK_TORCH_BUILD", "plain")
+    home = tmp_path / "toolkit"
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(home))
+    with pytest.raises(EngineError, match="needs CANN"):
+        _ = make(platform="cann", engine="none").plan
+    home.mkdir()
+
+    def operator_key(version: str, platform: str = "cann") -> str:
+        (home / "version.info").write_text(f"version={version}\n")
+        plan = make(platform=platform, engine="none").plan
+        return next(step.key for step in plan.components if step.recipe and step.recipe.operator)
+
+    assert operator_key("8.3.RC1") == operator_key("8.3.RC1")
+    assert operator_key("8.3.RC1") != operator_key("8.3.RC2")
+    assert operator_key("8.3.RC1", "twin") == operator_key("8.3.RC2", "twin")
+
+
+def test_the_local_engine_names_its_result(tmp_path: Path) -> None:
+    engine = LocalEngine(Paths(root=tmp_path, cache=tmp_path), Runner(Console(file=io.StringIO())), Settings())
+    assert engine.describe(make().plan_to_show(with_engine=False)) == {}

@@ -1,0 +1,89 @@
+"""The commands as they are typed, through invoke's own parser; what they call is recorded instead of carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from invoke import Program
+from invoke.collection import Collection
+
+import tasks
+from grstack import commands, suites
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+    for name in ("build_image", "install_ops", "smoke_test", "run", "lock", "doctor", "fetch_data", "opp", "clean"):
+        monkeypatch.setattr(commands, name, lambda *a, _name=name, **k: made.append((_name, a, k)))
+    monkeypatch.setattr(suites, "run_all", lambda **k: made.append(("test", (), k)))
+    return made
+
+
+def typed(*words: str) -> int:
+    """The exit code of `inv WORDS`."""
+    program = Program(namespace=Collection.from_module(tasks), version="0")
+    with pytest.raises(SystemExit) as ended:
+        program.run(["inv", *words])
+        raise SystemExit(0)
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        (["build-image", "--dry-run", "--platform", "cann"], "build_image"),
+        (["install-ops", "--into", "a place", "--op", "dense_to_jagged"], "install_ops"),
+        (["install-ops", "--into", "a place", "--soc", "ascend910b", "--force"], "install_ops"),
+        (["opp", "--action=which", "--name=DenseToJagged", "--into", "a place"], "opp"),
+        (["clean", "--all", "--dry-run"], "clean"),
+        (["smoke-test"], "smoke_test"),
+        (["smoke", "--engine", "none"], "smoke_test"),
+        (["run", "echo hi"], "run"),
+        (["run", "--engine", "none", "echo hi"], "run"),
+        (["shell"], "run"),
+        (["fetch-data", "ml-100k", "--from-file", "x.whl"], "fetch_data"),
+        (["lock", "--check"], "lock"),
+        (["doctor", "--json"], "doctor"),
+        (["test", "--unit"], "test"),
+    ],
+)
+def test_each_command_of_the_readme_parses(calls: list[Any], words: list[str], called: str) -> None:
+    assert typed(*words) == 0
+    assert [name for name, _, _ in calls] == [called]
+
+
+def test_run_hands_over_its_command_as_one(calls: list[Any]) -> None:
+    typed("run", "python -c 'print(1)' | cat")
+    assert calls[0][1][1] == ["bash", "-c", "python -c 'print(1)' | cat"]
+
+
+def test_run_without_a_command_is_refused(calls: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("run") != 0 and not calls
+    assert "command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["build-image", "--target", "tpu"], 2, "valid: cpu, cuda, npu"),
+        (["build-image", "--platform", "can"], 2, "valid: cann, twin"),
+        (["build-image", "--engine", "podman"], 2, "valid: auto, docker, none"),
+        (["build-image", "--python", "3.12", "--engine", "none"], 2, "valid: 3.10, 3.11"),
+        (["install-ops", "--op", "sum", "--into", "x"], 2, "dense_to_jagged"),
+        (["install-ops", "--op", "dense_to_jagged"], 2, "--into"),
+        (["install-ops", "--soc", "ascend910b"], 2, "--into"),
+        (["install-ops", "--into", "x", "--soc", "ascend310p"], 2, "valid: ascend910_93, ascend910b"),
+        (["opp", "--action=show"], 2, "valid: list, remove, verify, which"),
+        (["fetch-data", "ml-1"], 2, "valid: ml-100k"),
+    ],
+)
+def test_a_wrong_name_lists_the_valid_ones(
+    words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(*words) == code
+    assert said in capsys.readouterr().err

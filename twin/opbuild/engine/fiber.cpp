@@ -1,0 +1,116 @@
+#include "fiber.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace twin {
+
+namespace {
+
+void StartSwitch(void **shadow, const void *bottom, std::size_t bytes)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(shadow, bottom, bytes);
+#else
+    static_cast<void>(shadow);
+    static_cast<void>(bottom);
+    static_cast<void>(bytes);
+#endif
+}
+
+void FinishSwitch(void *shadow, const void **bottom, std::size_t *bytes)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(shadow, bottom, bytes);
+#else
+    static_cast<void>(shadow);
+    static_cast<void>(bottom);
+    static_cast<void>(bytes);
+#endif
+}
+
+void *CurrentTrace()
+{
+#if defined(__SANITIZE_THREAD__)
+    return __tsan_get_current_fiber();
+#else
+    return nullptr;
+#endif
+}
+
+void *NewTrace()
+{
+#if defined(__SANITIZE_THREAD__)
+    return __tsan_create_fiber(0);
+#else
+    return nullptr;
+#endif
+}
+
+void SwitchTrace(void *trace)
+{
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(trace, 0);
+#else
+    static_cast<void>(trace);
+#endif
+}
+
+void DropTrace(void *trace)
+{
+#if defined(__SANITIZE_THREAD__)
+    __tsan_destroy_fiber(trace);
+#else
+    static_cast<void>(trace);
+#endif
+}
+
+}
+
+Fiber::~Fiber()
+{
+    if (!stack_.empty() && trace_ != nullptr) {
+        DropTrace(trace_);
+    }
+}
+
+void Fiber::Prepare(void (*entry)(), std::size_t stackBytes)
+{
+    stack_.resize(stackBytes);
+    bottom_ = stack_.data();
+    bytes_ = stack_.size();
+    if (trace_ == nullptr) {
+        trace_ = NewTrace();
+    }
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack_.data();
+    context_.uc_stack.ss_size = stack_.size();
+    context_.uc_link = nullptr;
+    makecontext(&context_, entry, 0);
+}
+
+void Fiber::Entered(Fiber &from) { FinishSwitch(nullptr, &from.bottom_, &from.bytes_); }
+
+void Fiber::Switch(Fiber &from, Fiber &to, bool last)
+{
+    if (from.stack_.empty()) {
+        from.trace_ = CurrentTrace();
+    }
+    StartSwitch(last ? nullptr : &from.shadow_, to.bottom_, to.bytes_);
+    SwitchTrace(to.trace_);
+    swapcontext(&from.context_, &to.context_);
+    FinishSwitch(from.shadow_, nullptr, nullptr);
+}
+
+void Fiber::Abandon(Fiber &to)
+{
+    StartSwitch(nullptr, to.bottom_, to.bytes_);
+    SwitchTrace(to.trace_);
+    setcontext(&to.context_);
+}
+
+}

@@ -1,0 +1,35 @@
+// A stack of its own that a thread runs on for a while. Sanitizers are told about every switch.
+#pragma once
+#include <cstddef>
+#include <ucontext.h>
+#include <vector>
+
+namespace twin {
+
+class Fiber {
+public:
+    Fiber() = default;                    // the thread's own stack, once it is switched away from
+    ~Fiber();
+    Fiber(const Fiber &) = delete;
+    Fiber &operator=(const Fiber &) = delete;
+
+    // The next switch to this fiber enters `entry`, which must first call Entered() and never return.
+    void Prepare(void (*entry)(), std::size_t stackBytes);
+    static void Entered(Fiber &from);
+
+    // Runs `to` until something switches back to `from`. `last`: nothing will.
+    static void Switch(Fiber &from, Fiber &to, bool last = false);
+    // From a signal's handler: forgets what the running fiber was doing.
+    static void Abandon(Fiber &to);
+
+private:
+    ucontext_t context_;
+    std::vector<unsigned char> stack_;
+    // For the sanitizers: where the stack lies, and their own handles.
+    const void *bottom_ = nullptr;
+    std::size_t bytes_ = 0;
+    void *shadow_ = nullptr;
+    void *trace_ = nullptr;
+};
+
+}

@@ -1,0 +1,152 @@
+"""Compiles programs that launch one operator: its own sources, the simulated cores, and launcher.cpp."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TWIN = HERE.parents[1]
+OPERATORS = TWIN.parent / "kernels/operators"
+ENGINE = TWIN / "opbuild/engine"
+RUNTIME = TWIN / "runtime"
+IMAGE_LIB64 = "/usr/local/Ascend/ascend-toolkit/latest/lib64"
+WARNINGS = ("-Wall", "-Wextra")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One kernel object: the macros are those of the dtype column that the cases use."""
+
+    snake: str
+    type: str
+    parameters: int  # of the kernel's entry
+    macros: dict[str, str]
+
+
+def lib64() -> Path:
+    folder = Path(os.environ.get("TWIN_LIB64", IMAGE_LIB64))
+    assert (folder / "libascendcl.so").is_file(), f"{folder} has no libascendcl.so; build recipes/twin, set TWIN_LIB64"
+    return folder
+
+
+def wheel_includes() -> list[str]:
+    """The ACL and HCCL interface, from the headers in the torch_npu wheel."""
+    spec = importlib.util.find_spec("torch_npu")
+    assert spec is not None and spec.origin is not None, "no ACL headers: torch_npu is not installed"
+    include = Path(spec.origin).parent / "include"
+    folders = [include / "third_party/acl/inc", include / "third_party/hccl/inc", include]
+    return [word for folder in folders for word in ("-isystem", str(folder))]
+
+
+def table_unit(operator: Operator) -> str:
+    """The table of kernels that launcher.cpp asks for: one object that serves every column."""
+    entry = f"{operator.snake}__0"
+    parameters = ", ".join(["void *"] * operator.parameters)
+    values = ", ".join(f"a[{i}]" for i in range(operator.parameters))
+    return f"""#include "opcall.h"
+
+extern "C" void {entry}({parameters});
+
+static void Enter(void *const *a) {{ {entry}({values}); }}
+
+const twin::KernelTable &LaunchedKernels()
+{{
+    static const twin::KernelTable table{{
+        "{operator.type}", std::vector<int>(64, 0), std::vector<twin::KernelEntry>(64, Enter)}};
+    return table;
+}}
+"""
+
+
+@dataclass
+class Workshop:
+    """Compiles into `folder`. With `own_runtime` libascendcl and libnnopbase are compiled in, else linked."""
+
+    folder: Path
+    flags: Sequence[str] = ("-O1", "-g")
+    own_runtime: bool = False
+    jobs: int = 2
+    _fixed: list[Path] = field(default_factory=list)
+    _runtime: dict[str, list[Path]] = field(default_factory=dict)
+
+    def compile(self, source: Path, target: Path, extra: Sequence[str] = ()) -> Path:
+        compiler = shutil.which("g++")
+        assert compiler is not None, "these tests need g++"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        command = [compiler, "-std=c++17", "-fPIC", "-DFUNC_VISIBILITY", *WARNINGS, *self.flags, *extra]
+        subprocess.run([*command, "-c", str(source), "-o", str(target)], check=True, capture_output=True, text=True)
+        return target
+
+    def compile_all(self, sources: Sequence[Path], extra: Sequence[str]) -> list[Path]:
+        def one(source: Path) -> Path:
+            return self.compile(source, self.folder / source.parent.name / f"{source.stem}.o", extra)
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return list(pool.map(one, sources))
+
+    def link(self, objects: Sequence[Path], name: str) -> Path:
+        program = self.folder / name
+        libraries = [] if self.own_runtime else [f"-L{lib64()}", "-lnnopbase", "-lascendcl", f"-Wl,-rpath,{lib64()}"]
+        command = ["g++", *self.flags, *map(str, objects), *libraries, "-pthread", "-ldl", "-o", str(program)]
+        subprocess.run(command, check=True)
+        return program
+
+    def runtime_objects(self, parts: Sequence[str]) -> list[Path]:
+        """Libraries of the runtime by folder, each compiled once."""
+        for part in parts:
+            if part not in self._runtime:
+                sources = sorted((RUNTIME / part).glob("*.cpp"))
+                self._runtime[part] = self.compile_all(sources, [f"-I{RUNTIME / 'include'}", *wheel_includes()])
+        return [file for part in parts for file in self._runtime[part]]
+
+    def fixed_objects(self) -> list[Path]:
+        """What every program shares: the launcher, the engine and, if asked for, the runtime."""
+        if not self._fixed:
+            sources = [HERE / "launcher.cpp", HERE / "case_file.cpp", *sorted(ENGINE.glob("*.cpp"))]
+            self._fixed = self.compile_all(sources, self._host_flags())
+            if self.own_runtime:
+                self._fixed += self.runtime_objects(["acl", "nnopbase"])
+        return self._fixed
+
+    def host_object(self, operator: Operator, tree: Path, target: Path) -> Path:
+        source = tree / operator.snake / "op_host" / f"{operator.snake}.cpp"
+        return self.compile(source, target, [f"-I{tree / 'common'}", f"-I{TWIN / 'include'}"])
+
+    def kernel_object(self, operator: Operator, tree: Path, target: Path) -> Path:
+        """The kernel as opbuild compiles it: inside a namespace, under a name of its own."""
+        kernel = tree / operator.snake / "op_kernel" / f"{operator.snake}.cpp"
+        unit = target.with_suffix(".cpp")
+        unit.parent.mkdir(parents=True, exist_ok=True)
+        unit.write_text(
+            f'#include "kernel_operator.h"\nnamespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n'
+        )
+        macros = [f"-D{k}={v}" for k, v in operator.macros.items()]
+        own = ["-DTWIN_OBJECT=0", f"-D{operator.snake}={operator.snake}__0", "-Wno-unused-parameter"]
+        folders = [kernel.parent, tree / "common", TWIN / "include"]
+        return self.compile(unit, target, [*own, *macros, *(f"-I{f}" for f in folders)])
+
+    def table_object(self, operator: Operator) -> Path:
+        unit = self.folder / "tables" / f"{operator.snake}.cpp"
+        unit.parent.mkdir(parents=True, exist_ok=True)
+        unit.write_text(table_unit(operator))
+        return self.compile(unit, unit.with_suffix(".o"), self._host_flags())
+
+    def program(self, operator: Operator, tree: Path = OPERATORS) -> Path:
+        """The launcher of an operator whose sources, and those it shares, lie under `tree`."""
+        own = [
+            self.host_object(operator, tree, self.folder / "host" / f"{operator.snake}.o"),
+            self.kernel_object(operator, tree, self.folder / "kernel" / f"{operator.snake}.o"),
+            self.table_object(operator),
+        ]
+        return self.link([*own, *self.fixed_objects()], f"launch_{operator.snake}")
+
+    def _host_flags(self) -> list[str]:
+        folders = [HERE, ENGINE, TWIN / "include", RUNTIME / "include"]
+        return [*(f"-I{f}" for f in folders), *wheel_includes()]

@@ -1,0 +1,273 @@
+// launcher [--cores 1,2,..] [--seeds none,1,2,..] FILE: calls one operator, compiled into this program, with the cases
+// of FILE under every core count and seed, the way an aclnn caller does, and compares the results bit by bit.
+// Prints "ok N launches", or the first call that trapped (exit code 1) or gave another result (exit code 2).
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "case_file.h"
+#include "opcall.h"
+#include "twin/executor.h"
+
+// The kernel of this program, written by build.py.
+const twin::KernelTable &LaunchedKernels();
+
+namespace {
+
+using launcher::Argument;
+using launcher::Case;
+using launcher::Tensor;
+
+constexpr int kOk = 0;
+constexpr int kTrapped = 1;
+constexpr int kWrong = 2;
+constexpr int kBroken = 3;
+
+void Check(const char *call, aclError code)
+{
+    if (code != ACL_SUCCESS) {
+        const char *text = aclGetRecentErrMsg();
+        throw std::runtime_error(std::string(call) + " returned " + std::to_string(code) + ": " +
+                                 (text == nullptr ? "" : text));
+    }
+}
+
+class DeviceMemory {
+public:
+    explicit DeviceMemory(std::size_t bytes)
+    {
+        if (bytes != 0) {
+            Check("aclrtMalloc", aclrtMalloc(&data_, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+        }
+    }
+    ~DeviceMemory()
+    {
+        if (data_ != nullptr) {
+            aclrtFree(data_);
+        }
+    }
+    DeviceMemory(const DeviceMemory &) = delete;
+    DeviceMemory &operator=(const DeviceMemory &) = delete;
+    void *Data() const { return data_; }
+
+private:
+    void *data_ = nullptr;
+};
+
+// The handles and the device memory of one call.
+class Staged {
+public:
+    Staged(twin::AclnnCall &call, const Case &one)
+    {
+        for (const auto &argument : one.arguments) {
+            Add(call, argument);
+        }
+    }
+
+    // The first byte that differs from what was expected, as text; empty when there is none.
+    std::string Difference() const
+    {
+        for (std::size_t i = 0; i < results_.size(); ++i) {
+            const auto &expected = results_[i].first->bytes;
+            std::vector<unsigned char> given(expected.size());
+            if (!given.empty()) {
+                Check("aclrtMemcpy", aclrtMemcpy(given.data(), given.size(), results_[i].second->data, given.size(),
+                                                 ACL_MEMCPY_DEVICE_TO_HOST));
+            }
+            for (std::size_t b = 0; b < expected.size(); ++b) {
+                if (given[b] != expected[b]) {
+                    return "byte " + std::to_string(b) + " of output " + std::to_string(i) + " is " +
+                           std::to_string(given[b]) + ", not " + std::to_string(expected[b]);
+                }
+            }
+        }
+        return "";
+    }
+
+private:
+    aclTensor *Make(const Tensor &tensor, bool output)
+    {
+        int64_t elements = 1;
+        for (const auto dim : tensor.dims) {
+            elements *= dim;
+        }
+        // An output without expected bytes is written but not compared.
+        const auto bytes = static_cast<std::size_t>(elements * ge::GetSizeByDataType(
+                                                                   static_cast<ge::DataType>(tensor.dataType)));
+        memory_.emplace_back(bytes);
+        void *data = memory_.back().Data();
+        if (bytes != 0) {
+            Check("aclrtMemset", aclrtMemset(data, bytes, 0xCD, bytes));
+        }
+        if (!output && !tensor.bytes.empty()) {
+            Check("aclrtMemcpy",
+                  aclrtMemcpy(data, bytes, tensor.bytes.data(), tensor.bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE));
+        }
+        tensors_.emplace_back();
+        aclTensor &handle = tensors_.back();
+        handle.viewDims = tensor.dims;
+        handle.strides.assign(tensor.dims.size(), 1);
+        for (std::size_t i = tensor.dims.size(); i-- > 1;) {
+            handle.strides[i - 1] = handle.strides[i] * tensor.dims[i];
+        }
+        handle.storageDims = tensor.dims;
+        handle.offset = 0;
+        handle.dataType = static_cast<aclDataType>(tensor.dataType);
+        handle.format = ACL_FORMAT_ND;
+        handle.data = data;
+        if (output) {
+            results_.push_back({&tensor, &handle});
+        }
+        return &handle;
+    }
+
+    void Add(twin::AclnnCall &call, const Argument &argument)
+    {
+        switch (argument.kind) {
+            case Argument::INPUT: call.Input(Make(argument.tensors.at(0), false)); break;
+            case Argument::INPUT_LIST:
+                lists_.emplace_back();
+                for (const auto &tensor : argument.tensors) {
+                    lists_.back().values.push_back(Make(tensor, false));
+                }
+                call.Input(&lists_.back());
+                break;
+            case Argument::INT: call.Attribute(argument.numbers.at(0)); break;
+            case Argument::INT_LIST:
+                ints_.push_back({argument.numbers});
+                call.Attribute(&ints_.back());
+                break;
+            case Argument::OUTPUT: call.Output(Make(argument.tensors.at(0), true)); break;
+            default: throw std::runtime_error("the case file holds an unknown argument");
+        }
+    }
+
+    std::deque<DeviceMemory> memory_;
+    std::deque<aclTensor> tensors_;
+    std::deque<aclTensorList> lists_;
+    std::deque<aclIntArray> ints_;
+    std::vector<std::pair<const Tensor *, const aclTensor *>> results_;
+};
+
+std::string Reason(aclError code)
+{
+    const char *text = aclGetRecentErrMsg();
+    return std::to_string(code) + " " + (text == nullptr ? "" : text);
+}
+
+// kOk, or kTrapped and kWrong with a reason.
+int Launch(const char *type, const Case &one, aclrtStream stream, std::string &reason)
+{
+    twin::AclnnCall call(type, LaunchedKernels());
+    const Staged staged(call, one);
+    uint64_t workspaceBytes = 0;
+    aclOpExecutor *executor = nullptr;
+    aclError code = call.Plan(&workspaceBytes, &executor);
+    if (one.refused) {
+        reason = "the call was not refused";
+        return code == ACL_SUCCESS ? kWrong : kOk;
+    }
+    if (code != ACL_SUCCESS) {
+        reason = "refused: " + Reason(code);
+        return kTrapped;
+    }
+    const DeviceMemory workspace(workspaceBytes);
+    code = twinRunExecutor(executor, workspace.Data(), workspaceBytes, stream);
+    if (code == ACL_SUCCESS) {
+        code = aclrtSynchronizeStream(stream);
+    }
+    if (code != ACL_SUCCESS) {
+        reason = "trapped: " + Reason(code);
+        return kTrapped;
+    }
+    reason = staged.Difference();
+    if (!reason.empty()) {
+        reason = "wrong: " + reason;
+        return kWrong;
+    }
+    return kOk;
+}
+
+std::vector<std::string> Split(const std::string &text)
+{
+    std::vector<std::string> parts;
+    std::size_t at = 0;
+    while (at <= text.size()) {
+        const auto comma = std::min(text.find(',', at), text.size());
+        parts.push_back(text.substr(at, comma - at));
+        at = comma + 1;
+    }
+    return parts;
+}
+
+struct Options {
+    std::vector<std::string> cores = {"48"};
+    std::vector<std::string> seeds = {"none"};
+    std::string file;
+};
+
+bool Parse(int argc, char **argv, Options &options)
+{
+    for (int i = 1; i < argc; ++i) {
+        const std::string word = argv[i];
+        if (word == "--cores" && i + 1 < argc) {
+            options.cores = Split(argv[++i]);
+        } else if (word == "--seeds" && i + 1 < argc) {
+            options.seeds = Split(argv[++i]);
+        } else {
+            options.file = word;
+        }
+    }
+    return !options.file.empty();
+}
+
+int RunAll(const Options &options)
+{
+    const auto file = launcher::ReadCases(options.file);
+    Check("aclInit", aclInit(nullptr));
+    Check("aclrtSetDevice", aclrtSetDevice(0));
+    aclrtStream stream = nullptr;
+    Check("aclrtCreateStream", aclrtCreateStream(&stream));
+    unsigned launches = 0;
+    for (const auto &cores : options.cores) {
+        setenv("TWIN_CORES", cores.c_str(), 1);
+        for (const auto &seed : options.seeds) {
+            seed == "none" ? unsetenv("TWIN_SEED") : setenv("TWIN_SEED", seed.c_str(), 1);
+            for (const auto &one : file.cases) {
+                std::string reason;
+                const int outcome = Launch(file.type.c_str(), one, stream, reason);
+                if (outcome != kOk) {
+                    std::printf("case %s cores %s seed %s %s\n", one.name.c_str(), cores.c_str(), seed.c_str(),
+                                reason.c_str());
+                    return outcome;
+                }
+                ++launches;
+            }
+        }
+    }
+    Check("aclrtDestroyStream", aclrtDestroyStream(stream));
+    Check("aclFinalize", aclFinalize());
+    std::printf("ok %u launches\n", launches);
+    return kOk;
+}
+
+}
+
+int main(int argc, char **argv)
+{
+    Options options;
+    if (!Parse(argc, argv, options)) {
+        std::fprintf(stderr, "usage: launcher [--cores LIST] [--seeds LIST] FILE\n");
+        return kBroken;
+    }
+    try {
+        return RunAll(options);
+    } catch (const std::exception &fault) {
+        std::fprintf(stderr, "launcher: %s\n", fault.what());
+        return kBroken;
+    }
+}

@@ -1,0 +1,55 @@
+"""The real operators give the same results under every order that a seed asks for and on every machine size."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from build import Operator, Workshop
+from cases import write_cases
+from operators import ALL, CASES
+
+CORES = "1,2,20,24,40,48"
+SEEDS = ",".join(["none", *map(str, range(1, 25))])
+
+
+@pytest.fixture(scope="session")
+def launch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    folder = tmp_path_factory.mktemp("launcher")
+    workshop = Workshop(folder, flags=("-O1",))
+
+    def run(operator: Operator, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        program = folder / f"launch_{operator.snake}"
+        if not program.exists():
+            workshop.program(operator)
+        cases = write_cases(folder / f"{operator.snake}.cases", operator.type, CASES[operator.snake])
+        command = [str(program), *options, str(cases)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+    return run
+
+
+@pytest.mark.parametrize("check", ["full", "fast"])
+@pytest.mark.parametrize("operator", ALL, ids=lambda op: op.snake)
+def test_seeds_and_cores_do_not_change_a_result(launch, operator, check):
+    result = launch(operator, "--cores", CORES, "--seeds", SEEDS, TWIN_CHECK=check)
+    launches = len(CASES[operator.snake]) * CORES.count(",") * SEEDS.count(",")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert int(result.stdout.split()[1]) >= launches
+
+
+def test_a_wrong_expectation_is_seen(launch, tmp_path: Path):
+    # The comparison itself: one byte of the expected result is changed.
+    operator = ALL[0]
+    assert launch(operator).returncode == 0
+    original = CASES[operator.snake]
+    try:
+        output = original[0].arguments[-1].array
+        output[-1] += 1
+        result = launch(operator)
+        assert result.returncode == 2
+        assert "case one cores 48 seed none wrong: byte" in result.stdout
+    finally:
+        output[-1] -= 1

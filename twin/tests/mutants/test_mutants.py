@@ -1,0 +1,88 @@
+"""Each broken version of a real operator is caught: by a check of the simulated core, or by the result.
+
+The mutants that a session asks for are compiled and run together, two at a time, when the first of them is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from build import OPERATORS, Workshop
+from cases import write_cases
+from catalogue import MUTANTS, TABLE, table
+from mutant import COMPARISON, COMPILER, TIMEOUT, Mutant
+from operators import ALL, CASES
+
+CORES = "48,2"
+
+
+class Bench:
+    """What the mutants share: the unchanged host sides, the tables and the cases."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workshop = Workshop(folder, flags=("-O0",))
+        self.workshop.fixed_objects()
+        self.cases = {op.snake: write_cases(folder / f"{op.snake}.cases", op.type, CASES[op.snake]) for op in ALL}
+        self.tables = {op.snake: self.workshop.table_object(op) for op in ALL}
+        self.hosts = {op.snake: self.workshop.host_object(op, OPERATORS, folder / f"{op.snake}.o") for op in ALL}
+
+    def outcome(self, mutant: Mutant) -> str:
+        """What the compiler says, or the exit code and what the first failing launch printed."""
+        op = mutant.operator
+        tree = mutant.write(self.workshop.folder / mutant.name)
+        try:
+            kernel = self.workshop.kernel_object(op, tree, tree / "kernel.o")
+        except subprocess.CalledProcessError as fault:
+            return f"compiler: {fault.stderr}"
+        host = self.hosts[op.snake]
+        if mutant.host_changes:
+            host = self.workshop.host_object(op, tree, tree / "host.o")
+        objects = [kernel, host, self.tables[op.snake], *self.workshop.fixed_objects()]
+        program = self.workshop.link(objects, f"{mutant.name}/program")
+        result = self.run(program, op.snake, "0.5" if mutant.found_by == TIMEOUT else "30")
+        program.unlink()
+        return f"{result.returncode} {result.stdout}{result.stderr}"
+
+    def run(self, program: Path, snake: str, timeout: str) -> subprocess.CompletedProcess[str]:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("TWIN_")}
+        environment = {**clean, "TWIN_KERNEL_TIMEOUT": timeout}
+        command = [str(program), "--cores", CORES, str(self.cases[snake])]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("mutants"))
+
+
+@pytest.fixture(scope="session")
+def outcome(bench: Bench, request: pytest.FixtureRequest) -> Callable[[Mutant], str]:
+    wanted = [i.callspec.params["mutant"] for i in request.session.items if "mutant" in getattr(i, "fixturenames", ())]
+    with ThreadPoolExecutor(2) as pool:
+        texts = dict(zip((m.name for m in wanted), pool.map(bench.outcome, wanted)))
+    return lambda mutant: texts[mutant.name]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_mutant_is_caught(outcome: Callable[[Mutant], str], mutant: Mutant) -> None:
+    text = outcome(mutant)
+    start = {COMPILER: "compiler: ", COMPARISON: "2 case "}.get(mutant.found_by, "1 case ")
+    assert text.startswith(start), text
+    assert mutant.message in text
+    if mutant.found_by.startswith("E-"):
+        assert f"[{mutant.found_by}] " in text, text
+
+
+@pytest.mark.parametrize("op", ALL, ids=lambda op: op.snake)
+def test_the_original_passes(bench: Bench, op) -> None:
+    result = bench.run(bench.workshop.program(op), op.snake, "30")
+    assert (result.returncode, result.stdout.split()[:1]) == (0, ["ok"]), result.stdout + result.stderr
+
+
+def test_the_table_is_current() -> None:
+    assert TABLE.read_text() == table(), "run: python twin/tests/mutants/catalogue.py > docs/mutants.md"

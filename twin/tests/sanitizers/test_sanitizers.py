@@ -1,0 +1,66 @@
+"""The runtime, the simulated cores and real operators compiled with sanitizers and run as plain programs.
+
+AddressSanitizer and UndefinedBehaviorSanitizer share a build; ThreadSanitizer needs its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from build import Operator, Workshop, wheel_includes
+from cases import write_cases
+from operators import ALL, CASES
+
+HERE = Path(__file__).resolve().parent
+BUILDS = {"address,undefined": "ASAN_OPTIONS", "thread": "TSAN_OPTIONS"}
+# Long rows are many times slower here and take no other path.
+REDUCED = {op.snake: [c for c in CASES[op.snake] if c.name not in ("long rows", "wide padding")] for op in ALL}
+
+
+class Sanitized:
+    def __init__(self, name: str, folder: Path) -> None:
+        flags = ("-O1", "-g1", f"-fsanitize={name}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+        self.workshop = Workshop(folder, flags=flags, own_runtime=True)
+        self.environment = {
+            BUILDS[name]: "halt_on_error=1:second_deadlock_stack=1:history_size=4",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        }
+
+    def program(self, name: str, parts: tuple[str, ...]) -> Path:
+        shared = [f"-I{HERE}", f"-I{HERE.parents[1] / 'runtime/include'}", *wheel_includes()]
+        own = self.workshop.compile(HERE / f"{name}.cpp", self.workshop.folder / f"{name}.o", shared)
+        return self.workshop.link([own, *self.workshop.runtime_objects(parts)], name)
+
+    def run(self, program: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        settings = {**self.environment, **environment}
+        command = [str(program), *options]
+        return subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(scope="session", params=list(BUILDS), ids=["address-undefined", "thread"])
+def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sanitized:
+    return Sanitized(request.param, tmp_path_factory.mktemp("sanitized"))
+
+
+def assert_clean(result: subprocess.CompletedProcess[str]) -> None:
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "runtime error" not in result.stderr
+    assert "Sanitizer" not in result.stderr
+
+
+def test_streams_and_events(sanitized: Sanitized) -> None:
+    assert_clean(sanitized.run(sanitized.program("streams", ("acl",))))
+
+
+def test_collectives(sanitized: Sanitized) -> None:
+    assert_clean(sanitized.run(sanitized.program("collectives", ("acl", "hccl"))))
+
+
+@pytest.mark.parametrize("operator", ALL, ids=lambda op: op.snake)
+def test_operators(sanitized: Sanitized, operator: Operator) -> None:
+    folder = sanitized.workshop.folder
+    cases = write_cases(folder / f"{operator.snake}.cases", operator.type, REDUCED[operator.snake])
+    program = sanitized.workshop.program(operator)
+    assert_clean(sanitized.run(program, "--cores", "2,40", "--seeds", "none,1,2", str(cases)))
