@@ -143,7 +143,10 @@ def backward(grad: torch.Tensor, x: torch.Tensor, index: torch.Tensor) -> object
 X = torch.ones(3)
 I = torch.tensor([0, 1])  # noqa: E741
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "x of two dimensions": (lambda: gather(X[None], I), "gather_for_rank1: x must be 1-D; expected [n], got shape [1, 3]"),
+    "x of two dimensions": (
+        lambda: gather(X[None], I),
+        "gather_for_rank1: x must be 1-D; expected [n], got shape [1, 3]",
+    ),
     "float index": (lambda: gather(X, I.float()), "index has an unsupported dtype; expected int32 or int64, got Float"),
     "index too large": (
         lambda: gather(X, torch.tensor([0, 1, 7])),

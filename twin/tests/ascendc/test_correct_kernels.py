@@ -2,7 +2,7 @@
 
 import pytest
 
-KERNELS = ["AddOneQueued", "AddOneFlags", "AddOneScalar", "AddNeighboursToken"]
+KERNELS = ["AddOneQueued", "AddOneFlags", "AddOneScalar", "AddNeighboursToken", "AddOneGathered"]
 SEEDS = [None, 1, 2, 3, 4]
 
 
