@@ -137,8 +137,8 @@ def write(rows: Sequence[Row], target: Path, title: str) -> None:
     target.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
     described = ", ".join(f"{name} {value}" for name, value in facts.items())
     text = (
-        f"# {title}\n\n{described}.\n\nTimes are the best of {ROUNDS} samples, taken in turn with the peer's; the ratio "
-        "is the peer's time over ours, its quartiles are those of neighbouring samples. With one thread times are CPU "
-        "time, with several wall time. Peer CPUs near 1 with several threads: the peer runs on one.\n\n"
+        f"# {title}\n\n{described}.\n\nTimes are the best of {ROUNDS} samples, taken in turn with the peer's; the "
+        "ratio is the peer's time over ours, its quartiles are those of neighbouring samples. With one thread times "
+        "are CPU time, with several wall time. Peer CPUs near 1 with several threads: the peer runs on one.\n\n"
     )
     target.with_suffix(".md").write_text(text + "\n".join([HEADER, *map(_line, rows)]) + "\n")
