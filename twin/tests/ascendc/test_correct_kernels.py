@@ -9,6 +9,7 @@ KERNELS = [
     "AddNeighboursToken",
     "AddOneThroughCopy",
     "AddOneBehindLoadAhead",
+    "AddOneGathered",
 ]
 SEEDS = [None, 1, 2, 3, 4]
 
