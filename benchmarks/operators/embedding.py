@@ -253,8 +253,8 @@ def report(found: list[Row], about: dict[str, object]) -> str:
     lines = [
         "# Embedding operators on the CPU",
         "",
-        f"{about['cpu']}, torch {about['torch']}, load of the machine {about['load']:.1f}. Ratio = peer / ours. One thread: "
-        "processor time, medians, with the quartiles of the rounds' ratios. Several: the shortest call.",
+        f"{about['cpu']}, torch {about['torch']}, load of the machine {about['load']:.1f}. Ratio = peer / ours. One "
+        "thread: processor time, medians, with the quartiles of the rounds' ratios. Several: the shortest call.",
         "",
         "| operator | case | peer | threads | ours us | peer us | ratio | quartiles |",
         "|---|---|---|---|---|---|---|---|",

@@ -101,11 +101,10 @@ class Pooling {
   }
 
   bool valid(const Feature& feature, int64_t start, int64_t end, FirstFault& fault) const {
-    const auto rows = static_cast<uint64_t>(feature.rows);
-    bool all = true;
-    for (int64_t k = start; k < end; ++k) all &= static_cast<uint64_t>(static_cast<int64_t>(indices_[k])) < rows;
+    const bool all = kernels_.valid(indices_ + start, end - start, feature.rows);
     for (int64_t k = start; !all && k < end; ++k) {
-      if (static_cast<uint64_t>(static_cast<int64_t>(indices_[k])) >= rows) {
+      const auto row = static_cast<int64_t>(indices_[k]);
+      if (row < 0 || row >= feature.rows) {
         fault.report(k);
         break;
       }

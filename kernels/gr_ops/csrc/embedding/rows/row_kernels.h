@@ -32,7 +32,8 @@ struct Step {
 
 // For each of `bags` bags, bag i of indices [offsets[i], offsets[i + 1]):
 //   out[i * out_stride + (0:width)] = sum over its k of weights[k] * base[indices[k] * stride + (0:width)]
-// in fp32 and in the order of k; mean: divided by the number of indices, if there are any. weights: nullptr stands for 1.
+// in fp32 and in the order of k; mean: divided by the number of indices, if there are any. weights: nullptr stands
+// for 1.
 template <typename Row, typename Index>
 using PoolBags = void (*)(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags, int64_t stride,
                           int64_t width, const float* weights, bool mean, float* out, int64_t out_stride);
@@ -65,7 +66,12 @@ struct RowKernels {
   RowFunctions<Bfloat16> bf16;
   Update update[kOptimizers];
   float (*dot)(const float* a, const float* b, int64_t width);
+  // Whether all indices are in [0, rows).
+  bool (*valid32)(const int32_t* indices, int64_t count, int64_t rows);
+  bool (*valid64)(const int64_t* indices, int64_t count, int64_t rows);
 
+  bool valid(const int32_t* indices, int64_t count, int64_t rows) const { return valid32(indices, count, rows); }
+  bool valid(const int64_t* indices, int64_t count, int64_t rows) const { return valid64(indices, count, rows); }
   const RowFunctions<float>& of(const float*) const { return f32; }
   const RowFunctions<Half>& of(const Half*) const { return f16; }
   const RowFunctions<Bfloat16>& of(const Bfloat16*) const { return bf16; }

@@ -142,10 +142,10 @@ static inline void pool_rows(const Row* base, const Index* indices, const int64_
                              int64_t stride, int64_t width, const float* weights, bool mean, float* out,
                              int64_t out_stride) {
   int64_t column = 0;
-#define GR_OPS_POOL(V, COUNT)                                                                                      \
-  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                           \
-    pool_columns<V, COUNT, weighted>(base + column, indices, offsets, bags, stride, weights, mean, out + column,   \
-                                     out_stride);                                                                  \
+#define GR_OPS_POOL(V, COUNT)                                                                                    \
+  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                         \
+    pool_columns<V, COUNT, weighted>(base + column, indices, offsets, bags, stride, weights, mean, out + column, \
+                                     out_stride);                                                                \
   }
   GR_OPS_POOL(V16, 8)
   GR_OPS_POOL(V16, 4)
@@ -169,7 +169,8 @@ static void pool(const Row* base, const Index* indices, const int64_t* offsets, 
 
 template <typename Row>
 static void widen(const Row* from, float* to, int64_t width) {
-  for_columns(width, [=](auto as, int64_t column) { store(to + column, load<typename decltype(as)::type>(from + column)); });
+  for_columns(width,
+              [=](auto as, int64_t column) { store(to + column, load<typename decltype(as)::type>(from + column)); });
 }
 
 static void narrow(const float* from, float* to, int64_t width) {
@@ -186,23 +187,49 @@ static void narrow(const float* from, Half* to, int64_t width) {
   for (; i < width; ++i) to[i] = float_to_half(from[i]);
 }
 
-// The sum of term(As<V>(), column) over all columns: sixteen running sums, whatever the instruction set.
+template <typename Half, typename V>
+static inline Half sum_of_halves(const V& value) {
+  Half halves[2];
+  __builtin_memcpy(halves, &value, sizeof(halves));
+  return halves[0] + halves[1];
+}
+
+// The sum of term(As<V>(), column) over all columns, in the same order on every instruction set.
 template <typename Term>
 static inline float sum_of(int64_t width, Term term) {
   V16 wide{};
   int64_t column = 0;
   for (; column + 16 <= width; column += 16) wide += term(As<V16>(), column);
-  float lanes[16];
-  __builtin_memcpy(lanes, &wide, sizeof(lanes));
-  for (int lane = 0; column < width; ++column, ++lane) lanes[lane] += term(As<float>(), column);
-  for (int half = 8; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  V8 eight = sum_of_halves<V8>(wide);
+  if (column + 8 <= width) {
+    eight += term(As<V8>(), column);
+    column += 8;
   }
-  return lanes[0];
+  V4 four = sum_of_halves<V4>(eight);
+  if (column + 4 <= width) {
+    four += term(As<V4>(), column);
+    column += 4;
+  }
+  float sum = (four[0] + four[1]) + (four[2] + four[3]);
+  for (; column < width; ++column) sum += term(As<float>(), column);
+  return sum;
+}
+
+template <typename Index>
+static bool valid(const Index* indices, int64_t count, int64_t rows) {
+  Index low = 0;
+  Index high = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    low = indices[k] < low ? indices[k] : low;
+    high = indices[k] > high ? indices[k] : high;
+  }
+  return count == 0 || (low >= 0 && static_cast<int64_t>(high) < rows);
 }
 
 static float dot(const float* a, const float* b, int64_t width) {
-  return sum_of(width, [=](auto as, int64_t at) { return load<typename decltype(as)::type>(a + at) * load<typename decltype(as)::type>(b + at); });
+  return sum_of(width, [=](auto as, int64_t at) {
+    return load<typename decltype(as)::type>(a + at) * load<typename decltype(as)::type>(b + at);
+  });
 }
 
 static void update_sgd(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
@@ -233,33 +260,49 @@ static void update_adagrad(const RowState* rows, const float* gradients, int64_t
   }
 }
 
-// weight_decay_mode: 1 L2 (in the gradient), 2 and 5 decoupled, everything else none (spec/operators.md 6.5).
+// Moves rows at the rates that their states give; weight_decay_mode: 1 L2 (in the gradient), 2 and 5 decoupled,
+// everything else none (spec/operators.md 6.5).
+static inline void move_row(float* w, const float* g, float rate, int64_t width, const Step& step) {
+  float keep = 1.0f;
+  if (step.weight_decay_mode == 1) keep = 1.0f - rate * step.weight_decay;
+  if (step.weight_decay_mode == 2 || step.weight_decay_mode == 5) keep = 1.0f - step.learning_rate * step.weight_decay;
+  for_columns(width, [=](auto as, int64_t at) {
+    using V = typename decltype(as)::type;
+    store(w + at, keep * load<V>(w + at) - rate * load<V>(g + at));
+  });
+  if (step.max_norm > 0.0f) {
+    const float norm = __builtin_sqrtf(dot(w, w, width));
+    if (norm > step.max_norm) {
+      const float shrink = step.max_norm / norm;
+      for_columns(width,
+                  [=](auto as, int64_t at) { store(w + at, load<typename decltype(as)::type>(w + at) * shrink); });
+    }
+  }
+}
+
+// Three passes over some rows at a time: a row's sum, root and step wait for each other, those of other rows do not.
 static void update_rowwise_adagrad(const RowState* rows, const float* gradients, int64_t count, int64_t width,
                                    const Step& step) {
+  constexpr int64_t together = 32;
   const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
-  for (int64_t r = 0; r < count; ++r, gradients += width) {
-    float* w = rows[r].weights;
-    const float squares = decay == 0.0f ? dot(gradients, gradients, width) : sum_of(width, [=](auto as, int64_t at) {
-      using V = typename decltype(as)::type;
-      const V value = load<V>(gradients + at) + decay * load<V>(w + at);
-      return value * value;
-    });
-    const float sum = rows[r].momentum1[0] + squares / static_cast<float>(width);
-    rows[r].momentum1[0] = sum;
-    const float rate = step.learning_rate / (__builtin_sqrtf(sum) + step.eps);
-    float keep = 1.0f;
-    if (step.weight_decay_mode == 1) keep = 1.0f - rate * step.weight_decay;
-    if (step.weight_decay_mode == 2 || step.weight_decay_mode == 5) keep = 1.0f - step.learning_rate * step.weight_decay;
-    for_columns(width, [=](auto as, int64_t at) {
-      using V = typename decltype(as)::type;
-      store(w + at, keep * load<V>(w + at) - rate * load<V>(gradients + at));
-    });
-    if (step.max_norm > 0.0f) {
-      const float norm = __builtin_sqrtf(dot(w, w, width));
-      if (norm > step.max_norm) {
-        const float shrink = step.max_norm / norm;
-        for_columns(width, [=](auto as, int64_t at) { store(w + at, load<typename decltype(as)::type>(w + at) * shrink); });
-      }
+  const float share = 1.0f / static_cast<float>(width);
+  float rates[together];
+  for (int64_t first = 0; first < count; first += together) {
+    const int64_t now = count - first < together ? count - first : together;
+    for (int64_t r = 0; r < now; ++r) {
+      const float* w = rows[first + r].weights;
+      const float* g = gradients + (first + r) * width;
+      const float squares = decay == 0.0f ? dot(g, g, width) : sum_of(width, [=](auto as, int64_t at) {
+        using V = typename decltype(as)::type;
+        const V value = load<V>(g + at) + decay * load<V>(w + at);
+        return value * value;
+      });
+      rates[r] = rows[first + r].momentum1[0] + squares * share;
+      rows[first + r].momentum1[0] = rates[r];
+    }
+    for (int64_t r = 0; r < now; ++r) rates[r] = step.learning_rate / (__builtin_sqrtf(rates[r]) + step.eps);
+    for (int64_t r = 0; r < now; ++r) {
+      move_row(rows[first + r].weights, gradients + (first + r) * width, rates[r], width, step);
     }
   }
 }
@@ -292,4 +335,6 @@ constexpr RowKernels kernels = {functions<float>(),
                                 functions<Half>(),
                                 functions<Bfloat16>(),
                                 {&update_sgd, &update_adagrad, &update_rowwise_adagrad, &update_adam},
-                                &dot};
+                                &dot,
+                                &valid<int32_t>,
+                                &valid<int64_t>};

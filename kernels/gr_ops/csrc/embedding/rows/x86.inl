@@ -31,9 +31,10 @@ static inline V16 half_to_float16(const Half* from) {
 static inline V16 square_root(const V16& value) { return (V16)_mm512_maskz_sqrt_ps(0xffff, (__m512)value); }
 #else
 static inline V16 join(const V8& low, const V8& high) {
-  return __builtin_shuffle((V16){low[0], low[1], low[2], low[3], low[4], low[5], low[6], low[7], high[0], high[1],
-                                 high[2], high[3], high[4], high[5], high[6], high[7]},
-                           (int __attribute__((vector_size(64)))){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+  return __builtin_shuffle(
+      (V16){low[0], low[1], low[2], low[3], low[4], low[5], low[6], low[7], high[0], high[1], high[2], high[3], high[4],
+            high[5], high[6], high[7]},
+      (int __attribute__((vector_size(64)))){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 }
 
 static inline V16 half_to_float16(const Half* from) { return join(half_to_float8(from), half_to_float8(from + 8)); }
