@@ -27,6 +27,9 @@ from definition import DefinitionError, Operator, check, check_socs, parse  # no
 ENGINE_SOURCES = sorted((HERE / "engine").glob("*.cpp"))
 KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
 SUPPORTED_ARCHS = ("x86_64", "aarch64")
+# Line tables, for the place where a kernel was stopped; a frame of 32 KiB is all the stack that a core has.
+KERNEL_FLAGS = ("-g1", "-Wframe-larger-than=32768", "-Wno-unused-parameter")
+DIVISION_FLAG = "-fsanitize=integer-divide-by-zero"  # reported by engine/arithmetic.cpp
 
 
 class BuildError(Exception):
@@ -127,7 +130,8 @@ def kernel_objects(build: Build, op: Operator, tiling: list[dict], first: int) -
         number = first + index
         unit = generated / f"{op.snake}_{number}.cpp"
         unit.write_text(generate.kernel_unit(op, str(kernel), number))
-        extra = [f"-DTWIN_OBJECT={number}", f"-D{op.snake}={op.snake}__{number}", "-Wno-unused-parameter"]
+        extra = [f"-DTWIN_OBJECT={number}", f"-D{op.snake}={op.snake}__{number}", *KERNEL_FLAGS]
+        extra += [] if build.sanitize else [DIVISION_FLAG]
         macros = columns[keys.index(distinct[index])]
         return build.compile(unit, build.work / "kernel" / f"{op.snake}_{number}.o", [*extra, *flags(macros)])
 

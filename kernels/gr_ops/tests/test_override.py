@@ -88,7 +88,9 @@ def test_the_number_of_threads_does_not_change_a_sum(shape: tuple[int, ...], dty
     assert results[0].equal(results[1]) and results[0].equal(results[2])
     expected = x.cumsum(-1, dtype=dtype if not dtype.is_floating_point else torch.float64)
     if dtype.is_floating_point:
-        torch.testing.assert_close(results[0][..., 1:].double(), expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-5)
+        torch.testing.assert_close(
+            results[0][..., 1:].double(), expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-5
+        )
     else:
         assert results[0][..., 1:].equal(expected)
 

@@ -199,6 +199,49 @@ inline void CheckRepeat(int64_t repeat)
     }
 }
 
+// The eight blocks that one repeat of an operand touches, by byte offsets from the tensor's start.
+class LaneBlocks {
+public:
+    template <typename T>
+    LaneBlocks(const LocalTensor<T> &tensor, uint32_t repeat, uint32_t blockStride, uint32_t repeatStride)
+        : address_(tensor.GetPhyAddr())
+    {
+        for (uint32_t block = 0; block < 8; ++block) {
+            offsets_[block] = 32ull * (static_cast<uint64_t>(repeat) * repeatStride + block * blockStride);
+        }
+    }
+    uint64_t Offset(uint32_t lane, uint32_t lanesPerBlock, std::size_t element) const
+    {
+        return offsets_[lane / lanesPerBlock] + (lane % lanesPerBlock) * element;
+    }
+    // A source block is the destination's block of the same lanes, or apart from all of its blocks.
+    void CheckAgainst(const LaneBlocks &to) const
+    {
+        for (uint32_t i = 0; i < 8; ++i) {
+            for (uint32_t j = 0; j < 8; ++j) {
+                const uint64_t s = address_ + offsets_[i];
+                if (i != j && s == to.address_ + to.offsets_[j]) {
+                    twin::Core::Current().Trap("E-27", "block %u of a source is block %u of the destination, at UB 0x%llx",
+                                               i, j, static_cast<unsigned long long>(s));
+                }
+            }
+        }
+    }
+
+private:
+    uint64_t address_;
+    uint64_t offsets_[8];
+};
+
+template <typename T>
+void CheckLaneOperand(const LocalTensor<T> &tensor)
+{
+    if (tensor.GetPhyAddr() % twin::kUbBlock != 0) {
+        twin::Core::Current().Trap("E-01", "UB address 0x%llx is not aligned to 32 bytes",
+                                   static_cast<unsigned long long>(tensor.GetPhyAddr()));
+    }
+}
+
 template <typename T>
 void DuplicateLanes(const LocalTensor<T> &dst, T value, const uint64_t (&bits)[2], int64_t repeat, uint32_t blockStride,
                     uint32_t repeatStride)
@@ -210,6 +253,7 @@ void DuplicateLanes(const LocalTensor<T> &dst, T value, const uint64_t (&bits)[2
     if (blockStride == 0) {
         core.Trap("E-25", "dstBlkStride must not be 0");
     }
+    CheckLaneOperand(dst);
     for (uint32_t r = 0; r < static_cast<uint32_t>(repeat); ++r) {
         uint32_t lane = 0;
         while (lane < kLanesPerRepeat<T>) {
@@ -245,26 +289,43 @@ void BinaryLanes(const char *name, const LocalTensor<T> &dst, const LocalTensor<
     if (p.dstBlkStride == 0) {
         core.Trap("E-25", "dstBlkStride must not be 0");
     }
+    CheckLaneOperand(dst);
+    CheckLaneOperand(src0);
+    CheckLaneOperand(src1);
+    // One line of sums over all repeats: the destination is read again on purpose.
+    const bool chained = dst.GetPhyAddr() == src1.GetPhyAddr() && p.dstRepStride == 0 && p.src1RepStride == 0;
     for (uint32_t r = 0; r < static_cast<uint32_t>(repeat); ++r) {
-        for (uint32_t lane = 0; lane < kLanesPerRepeat<T>; ++lane) {
-            if (!LaneOn(bits, lane)) {
-                continue;
+        const LaneBlocks to(dst, r, p.dstBlkStride, p.dstRepStride);
+        const LaneBlocks left(src0, r, p.src0BlkStride, p.src0RepStride);
+        const LaneBlocks right(src1, r, p.src1BlkStride, p.src1RepStride);
+        left.CheckAgainst(to);
+        right.CheckAgainst(to);
+        T results[kLanesPerRepeat<T>];
+        bool defined[kLanesPerRepeat<T>];
+        const auto load = [&](const LocalTensor<T> &src, const LaneBlocks &blocks, uint32_t lane, bool mayChain, T &x) {
+            const uint64_t at = blocks.Offset(lane, kLanesPerBlock<T>, sizeof(T));
+            if (!mayChain && core.UbWrittenNow(src.Range(), at, sizeof(T))) {
+                core.Trap("E-27", "a repeat reads UB 0x%llx, which an earlier repeat of the instruction has written",
+                          static_cast<unsigned long long>(src.GetPhyAddr() + at));
             }
-            const auto at = [&](uint32_t blk, uint32_t rep) {
-                return LaneAddress(r, lane, kLanesPerBlock<T>, blk, rep, sizeof(T));
-            };
-            const uint64_t a = at(p.src0BlkStride, p.src0RepStride);
-            const uint64_t b = at(p.src1BlkStride, p.src1RepStride);
-            const uint64_t d = at(p.dstBlkStride, p.dstRepStride);
-            T x;
-            T y;
-            std::memcpy(&x, core.UbRead(src0.Range(), a, sizeof(T), sizeof(T)), sizeof(T));
-            std::memcpy(&y, core.UbRead(src1.Range(), b, sizeof(T), sizeof(T)), sizeof(T));
-            const T result = f(x, y);
-            const bool defined =
-                core.Defined(src0.Range(), a, sizeof(T)) && core.Defined(src1.Range(), b, sizeof(T));
-            std::memcpy(core.UbWrite(dst.Range(), d, sizeof(T), sizeof(T)), &result, sizeof(T));
-            defined ? core.Define(dst.Range(), d, sizeof(T)) : core.Undefine(dst.Range(), d, sizeof(T));
+            std::memcpy(&x, core.UbRead(src.Range(), at, sizeof(T), sizeof(T)), sizeof(T));
+            return core.Defined(src.Range(), at, sizeof(T));
+        };
+        for (uint32_t lane = 0; lane < kLanesPerRepeat<T>; ++lane) {
+            if (LaneOn(bits, lane)) {
+                T x;
+                T y;
+                const bool both = load(src0, left, lane, false, x) & load(src1, right, lane, chained, y);
+                results[lane] = f(x, y);
+                defined[lane] = both;
+            }
+        }
+        for (uint32_t lane = 0; lane < kLanesPerRepeat<T>; ++lane) {
+            if (LaneOn(bits, lane)) {
+                const uint64_t at = to.Offset(lane, kLanesPerBlock<T>, sizeof(T));
+                std::memcpy(core.UbWrite(dst.Range(), at, sizeof(T), sizeof(T)), &results[lane], sizeof(T));
+                defined[lane] ? core.Define(dst.Range(), at, sizeof(T)) : core.Undefine(dst.Range(), at, sizeof(T));
+            }
         }
     }
 }

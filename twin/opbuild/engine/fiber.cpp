@@ -11,6 +11,8 @@ namespace twin {
 
 namespace {
 
+constexpr uint64_t kUntouched = 0x5ca1ab1e5ca1ab1e;
+
 void StartSwitch(void **shadow, const void *bottom, std::size_t bytes)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -80,17 +82,29 @@ Fiber::~Fiber()
 
 void Fiber::Prepare(void (*entry)(), std::size_t stackBytes)
 {
-    stack_.resize(stackBytes);
+    stack_.resize(stackBytes / sizeof(uint64_t));
+    for (std::size_t at = 0; at < stack_.size(); at += kProbe / sizeof(uint64_t)) {
+        stack_[at] = kUntouched;
+    }
     bottom_ = stack_.data();
-    bytes_ = stack_.size();
+    bytes_ = stackBytes;
     if (trace_ == nullptr) {
         trace_ = NewTrace();
     }
     getcontext(&context_);
     context_.uc_stack.ss_sp = stack_.data();
-    context_.uc_stack.ss_size = stack_.size();
+    context_.uc_stack.ss_size = stackBytes;
     context_.uc_link = nullptr;
     makecontext(&context_, entry, 0);
+}
+
+std::size_t Fiber::DeepestUse() const
+{
+    std::size_t at = 0;
+    while (at < stack_.size() && stack_[at] == kUntouched) {
+        at += kProbe / sizeof(uint64_t);
+    }
+    return at < stack_.size() ? bytes_ - at * sizeof(uint64_t) : 0;
 }
 
 void Fiber::Entered(Fiber &from) { FinishSwitch(nullptr, &from.bottom_, &from.bytes_); }

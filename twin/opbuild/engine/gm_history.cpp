@@ -9,11 +9,9 @@ void GmHistory::Add(const GmAccess &access)
 {
     if (!accesses.empty()) {
         auto &last = accesses.back();
-        // Products are waited for one by one: they stay apart.
         const bool sameKind = last.write == access.write && last.atomic == access.atomic && last.pipe == access.pipe &&
-                              (access.pipe != PIPE_M || last.epoch == access.epoch) &&
                               std::memcmp(&last.known, &access.known, sizeof(Clock)) == 0;
-        // A transfer that is waited for must not be joined with the next one, which is not.
+        // A transfer or product that is waited for must not be joined with the next one, which is not.
         if (sameKind && last.end == access.start && (access.pipe == PIPE_S || last.epoch == access.epoch)) {
             last.end = access.end;
             last.epoch = access.epoch;

@@ -52,7 +52,7 @@ public:
         if (view.output && !inPlace && !Fast()) {
             std::memset(data, kPoison, bytes);
         }
-        extents.push_back({data, bytes, view.name.c_str(), view.output, view.output && !Fast()});
+        extents.push_back({data, bytes, view.name.c_str(), view.output, view.output && !inPlace && !Fast()});
         return data;
     }
 

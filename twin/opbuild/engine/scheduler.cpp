@@ -16,6 +16,8 @@ thread_local CoreState *currentCore = nullptr;
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
+// A device has about 32 KiB; frames of this machine, and those of the engine, are larger.
+constexpr std::size_t kKernelStackBytes = 96 * 1024;
 
 // Cores are large; launches hand them on instead of building them anew.
 class CorePool {
@@ -130,8 +132,8 @@ std::string Scheduler::Overdue(const CoreState &core, const std::string &place) 
 {
     char limit[64];
     std::snprintf(limit, sizeof(limit), "%g", watchdog_.Seconds());
-    return std::string("operator ") + launch.name + " block " + std::to_string(core.block) + " call " + core.call + place +
-           ": [TIMEOUT] the kernel did not end within " + limit + " s (TWIN_KERNEL_TIMEOUT)";
+    return std::string("operator ") + launch.name + " block " + std::to_string(core.block) + " call " + core.call +
+           place + ": [TIMEOUT] the kernel did not end within " + limit + " s (TWIN_KERNEL_TIMEOUT)";
 }
 
 void Scheduler::TimeIsOver(CoreState &core) { throw Trapped{Overdue(core, ""), kTimedOut}; }
@@ -147,6 +149,15 @@ void Scheduler::Leave(void *self, uint64_t programCounter)
     scheduler.stuck_ = currentCore;
     scheduler.stuckAt_ = programCounter;
     Fiber::Abandon(scheduler.main_);
+}
+
+// From inside a kernel that no exception can pass.
+void Scheduler::Drop(CoreState &core, const std::string &text)
+{
+    Fail(kTrapped, text);
+    core.finished = true;
+    Fiber::Switch(core.fiber, main_, true);
+    std::abort();
 }
 
 // Lets a core run until it waits or ends.
@@ -196,6 +207,10 @@ void Scheduler::Finish(CoreState &core)
         if (core.cubeObjects[i].open || !core.cubeObjects[i].pending.empty()) {
             core.core.Trap("E-32", "Matmul object %zu was not ended: WaitIterateAll or End is missing", i);
         }
+    }
+    if (core.fiber.DeepestUse() > kKernelStackBytes) {
+        core.core.Trap("E-40", "the kernel used %zu KiB of stack: its local arrays belong into the unified buffer",
+                       core.fiber.DeepestUse() / 1024);
     }
     if (core.atomic != AtomicMode::None) {
         core.core.Trap("E-34", "the atomic mode is on: SetAtomicNone is missing");

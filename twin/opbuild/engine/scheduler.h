@@ -19,6 +19,8 @@ public:
 
     void SwitchAway(CoreState &core);     // returns when it is this core's turn again
     void MeetAll(CoreState &core);
+    // Ends the launch from a place that cannot throw.
+    [[noreturn]] void Drop(CoreState &core, const std::string &text);
     // Ends the kernel when its time is over.
     void CheckTime(CoreState &core)
     {

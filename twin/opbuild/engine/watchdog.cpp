@@ -89,7 +89,7 @@ Watchdog::Watchdog(void (*leave)(void *, uint64_t), void *context)
     event.sigev_signo = Signal();
     event.sigev_notify_thread_id = static_cast<pid_t>(syscall(SYS_gettid));
     event.sigev_value.sival_ptr = this;
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) {
+    if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) != 0) {
         return;
     }
     armed_ = true;

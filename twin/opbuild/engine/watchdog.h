@@ -1,5 +1,6 @@
-// Ends a launch whose kernel does not end. A timer signals the launching thread: the first signal leaves a mark that every
-// call of the kernel language looks at; later ones take a kernel that makes no call out of its loop.
+// Ends a launch whose kernel does not end. A timer on the processor time of the launching thread, so that a busy machine
+// ends nobody early, signals that thread: the first signal leaves a mark that every call of the kernel language looks at;
+// later ones take a kernel that makes no call out of its loop.
 #pragma once
 #include <csignal>
 #include <cstdint>

@@ -170,4 +170,94 @@ inline void AddNeighboursToken(const Arguments &a)
     AddOneQueued(a);
 }
 
+// Each tile is gathered in reverse and once more in reverse, by byte offsets that the scalar unit has written.
+inline void AddOneGathered(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffers[3];
+    for (auto &buffer : buffers) {
+        pipe.InitBuffer(buffer, TILE * sizeof(float));
+    }
+    const LocalTensor<float> t = buffers[0].Get<float>();
+    const LocalTensor<float> reversed = buffers[1].Get<float>();
+    const LocalTensor<uint32_t> offsets = buffers[2].Get<uint32_t>();
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        for (uint32_t i = 0; i < n; ++i) {
+            offsets.SetValue(i, (n - 1 - i) * static_cast<uint32_t>(sizeof(float)));
+        }
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        PipeBarrier<PIPE_ALL>();
+        Gather(reversed, t, offsets, 0, n);
+        PipeBarrier<PIPE_V>();
+        Gather(t, reversed, offsets, 0, n);
+        PipeBarrier<PIPE_V>();
+        Adds(t, t, 1.0f, static_cast<int32_t>(n));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at], t, burst);
+        PipeBarrier<PIPE_ALL>();
+    }
+}
+
+// Every block stores its x, all meet, and two blocks add halves to each share.
+inline void AddOneAtomically(const Arguments &a)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    const Share s = ShareOf(a);
+    const auto blocks = static_cast<uint64_t>(GetBlockNum());
+    const auto own = static_cast<uint64_t>(GetBlockIdx());
+    GlobalTensor<float> y = Floats(a.y, blocks * s.elements);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, TILE * sizeof(float));
+    LocalTensor<float> t = buffer.Get<float>();
+    const auto inTiles = [&](auto body) {
+        for (uint32_t at = 0; at < s.elements; at += TILE) {
+            const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+            body(at, DataCopyExtParams(1, n * sizeof(float), 0, 0, 0));
+        }
+    };
+    inTiles([&](uint32_t at, const DataCopyExtParams &burst) {
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at], t, burst);
+        PipeBarrier<PIPE_ALL>();
+    });
+    SyncAll();
+    Duplicate(t, 0.5f, static_cast<int32_t>(TILE));
+    PipeBarrier<PIPE_ALL>();
+    SetAtomicAdd<float>();
+    for (uint64_t target : {own, (own + 1) % blocks}) {
+        inTiles([&](uint32_t at, const DataCopyExtParams &burst) { DataCopyPad(y[target * s.elements + at], t, burst); });
+    }
+    SetAtomicNone();
+}
+
+// A line of ones summed over four repeats into one, a quarter each; then added to x.
+inline void AddOneInChains(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 7 * 64 * sizeof(float));
+    LocalTensor<float> quarters = buffer.Get<float>();
+    LocalTensor<float> sum = quarters[256];
+    LocalTensor<float> t = quarters[320];
+    Duplicate(quarters, 0.25f, 256);
+    Duplicate(sum, 0.0f, 64);
+    Add(sum, quarters, sum, static_cast<uint64_t>(64), 4, BinaryRepeatParams(1, 1, 1, 0, 8, 0));
+    for (uint32_t at = 0; at < s.elements; at += 64) {
+        const uint32_t n = s.elements - at < 64 ? s.elements - at : 64;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        PipeBarrier<PIPE_ALL>();
+        Add(t, t, sum, static_cast<int32_t>(n));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at], t, burst);
+    }
+}
+
 }

@@ -40,10 +40,29 @@ SINGLE = {
     "MaskTooLarge": "E-24",
     "VectorPastBuffer": "E-25",
     "ShiftedOverlap": "E-27",
+    "GatherBetweenElements": "E-01",
+    "GatherPastTensor": "E-25",
+    "GatherInPlace": "E-27",
+    "GatherByUndefinedOffsets": "E-16",
     "OtherTilingClass": "E-31",
     "QueueTensorNotFreed": "E-34",
     "ScalarPastTensor": "E-36",
     "TwoPipes": "E-38",
+    "AtomicOverPlainStore": "E-21",
+    "AtomicOntoNothing": "E-21",
+    "AtomicOfOtherType": "E-30",
+    "AtomicModeLeftOn": "E-34",
+    "StrideZero": "E-25",
+    "LanesMisaligned": "E-01",
+    "RepeatReadsResult": "E-27",
+    "BlocksShifted": "E-27",
+    "CastModeUnknown": "E-30",
+    "CompareOfPart": "E-26",
+    "SelectOverBuffers": "E-03",
+    "OutputQueueLoaded": "E-11",
+    "EnQueOfBuffer": "E-09",
+    "DivisionByZero": "E-37",
+    "LargeLocalArray": "E-40",
 }
 SEVERAL = {
     "ScalarWritesShareALine": "E-18",
@@ -52,6 +71,7 @@ SEVERAL = {
     "ReadBeforeMeeting": "E-20",
     "MeetingBeforeStoreEnds": "E-20",
     "MeetingOfSome": "E-33",
+    "AtomicOfTwoKinds": "E-20",
 }
 FAST = [
     "TooMuchUb",
@@ -89,6 +109,20 @@ def test_fault_between_cores_is_found_in_every_order(run_case, kernel, rule, see
 @pytest.mark.parametrize("kernel", FAST)
 def test_fast_checks_keep_bounds_and_queues(run_case, kernel):
     assert_trapped(run_case(kernel, blocks=2, check="fast"), kernel, (SINGLE | SEVERAL)[kernel])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "place"),
+    [
+        ("PollingForEver", "block 0 call GlobalTensor::GetValue: "),
+        ("LoopWithoutCall", "block 1 call InitBuffer, then no call, at "),
+    ],
+)
+def test_endless_kernel_is_ended(run_case, kernel, place):
+    outcome = run_case(kernel, blocks=3, cores=3, timeout="0.4")
+    assert outcome.code == 1, outcome.text
+    assert outcome.text.startswith(f"507014 operator {kernel} {place}")
+    assert "[TIMEOUT] the kernel did not end within 0.4 s (TWIN_KERNEL_TIMEOUT)" in outcome.text
 
 
 def test_meeting_needs_all_blocks_resident(run_case):

@@ -7,25 +7,27 @@ KERNELS = [
     "AddOneFlags",
     "AddOneScalar",
     "AddNeighboursToken",
+    "AddOneAtomically",
+    "AddOneInChains",
     "AddOneThroughCopy",
     "AddOneBehindLoadAhead",
+    "AddOneGathered",
 ]
-SEEDS = [None, 1, 2, 3, 4]
+SEEDS = ",".join(map(str, range(1, 25)))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("cores", [1, 2, 20, 40])
+@pytest.mark.parametrize("seeds", ["", SEEDS], ids=["in-order", "24-seeds"])
+@pytest.mark.parametrize("cores", [1, 2, 20, 24, 40, 48])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_correct_kernel_passes(run_case, kernel, cores, seed):
+def test_correct_kernel_passes(run_case, kernel, cores, seeds):
     # 641: a last tile of one element, shares that begin inside a 32-byte block.
-    outcome = run_case(kernel, blocks=cores, cores=cores, elements=641, seed=seed)
+    outcome = run_case(kernel, blocks=cores, cores=cores, elements=641, seeds=seeds)
     assert (outcome.code, outcome.text) == (0, "ok\n")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("elements", [1, 7, 8, 255, 256, 257])
-def test_blocks_beyond_the_cores_run_in_waves(run_case, elements, seed):
-    outcome = run_case("AddOneQueued", blocks=37, cores=8, elements=elements, seed=seed)
+def test_blocks_beyond_the_cores_run_in_waves(run_case, elements):
+    outcome = run_case("AddOneQueued", blocks=37, cores=8, elements=elements, seeds=SEEDS)
     assert (outcome.code, outcome.text) == (0, "ok\n")
 
 

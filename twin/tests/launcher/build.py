@@ -73,6 +73,7 @@ class Workshop:
     flags: Sequence[str] = ("-O1", "-g")
     own_runtime: bool = False
     jobs: int = 2
+    _engine: list[Path] = field(default_factory=list)
     _fixed: list[Path] = field(default_factory=list)
     _runtime: dict[str, list[Path]] = field(default_factory=dict)
 
@@ -106,13 +107,19 @@ class Workshop:
                 self._runtime[part] = self.compile_all(sources, [f"-I{RUNTIME / 'include'}", *wheel_includes()])
         return [file for part in parts for file in self._runtime[part]]
 
-    def fixed_objects(self) -> list[Path]:
-        """What every program shares: the launcher, the engine and, if asked for, the runtime."""
-        if not self._fixed:
-            sources = [HERE / "launcher.cpp", HERE / "case_file.cpp", *sorted(ENGINE.glob("*.cpp"))]
-            self._fixed = self.compile_all(sources, self._host_flags())
+    def engine_objects(self) -> list[Path]:
+        """The simulated cores and the aclnn calls, with the runtime below them if asked for; compiled once."""
+        if not self._engine:
+            self._engine = self.compile_all(sorted(ENGINE.glob("*.cpp")), self._host_flags())
             if self.own_runtime:
-                self._fixed += self.runtime_objects(["acl", "nnopbase"])
+                self._engine += self.runtime_objects(["acl", "nnopbase"])
+        return self._engine
+
+    def fixed_objects(self) -> list[Path]:
+        """What every launcher shares."""
+        if not self._fixed:
+            self._fixed = self.compile_all([HERE / "launcher.cpp", HERE / "case_file.cpp"], self._host_flags())
+            self._fixed += self.engine_objects()
         return self._fixed
 
     def host_object(self, operator: Operator, tree: Path, target: Path) -> Path:
@@ -129,6 +136,8 @@ class Workshop:
         )
         macros = [f"-D{k}={v}" for k, v in operator.macros.items()]
         own = ["-DTWIN_OBJECT=0", f"-D{operator.snake}={operator.snake}__0", "-Wno-unused-parameter"]
+        if not any(flag.startswith("-fsanitize") for flag in self.flags):
+            own.append("-fsanitize=integer-divide-by-zero")
         folders = [kernel.parent, tree / "common", TWIN / "include"]
         return self.compile(unit, target, [*own, *macros, *(f"-I{f}" for f in folders)])
 

@@ -15,7 +15,8 @@ STORE_SLOT = (
 SLOT = "        AscendC::LocalTensor<uint8_t> slot = slots_.Get<uint8_t>();\n"
 TOTALS_32 = (
     "        AscendC::GlobalTensor<int32_t> totals32;\n"
-    "        totals32.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t *>(const_cast<uint8_t *>(totals_.GetPhyAddr())));\n"
+    "        totals32.SetGlobalBuffer("
+    "reinterpret_cast<__gm__ int32_t *>(const_cast<uint8_t *>(totals_.GetPhyAddr())));\n"
 )
 SCAN = "        ScanRows(in, out, tile, sum);\n"
 
@@ -125,14 +126,22 @@ BETWEEN_CORES = [
         "missing barrier: the total may still be on its way when the cores meet",
         "E-20",
         "is not ordered with",
-        (KERNEL, "        AscendC::PipeBarrier<PIPE_ALL>();\n        AscendC::SyncAll();", "        AscendC::SyncAll();"),
+        (
+            KERNEL,
+            "        AscendC::PipeBarrier<PIPE_ALL>();\n        AscendC::SyncAll();",
+            "        AscendC::SyncAll();",
+        ),
     ),
     mutant(
         "meeting_of_some",
         "unmatched SyncAll: the first core does not come",
         "E-33",
         "which this block never reached",
-        (KERNEL, "        AscendC::SyncAll();", "        if (block != 0) {\n            AscendC::SyncAll();\n        }"),
+        (
+            KERNEL,
+            "        AscendC::SyncAll();",
+            "        if (block != 0) {\n            AscendC::SyncAll();\n        }",
+        ),
     ),
     mutant(
         "meeting_per_tile",
@@ -261,7 +270,11 @@ MEMORY = [
         "misalignment: tiles are loaded 8 bytes into their buffer",
         "E-01",
         "is not aligned to 32 bytes",
-        (KERNEL, "AscendC::DataCopyPad(in_[slot].template Get<T>(),", "AscendC::DataCopyPad(in_[slot].template Get<T>()[1],"),
+        (
+            KERNEL,
+            "AscendC::DataCopyPad(in_[slot].template Get<T>(),",
+            "AscendC::DataCopyPad(in_[slot].template Get<T>()[1],",
+        ),
     ),
     mutant(
         "totals_misaligned",
@@ -289,7 +302,11 @@ MEMORY = [
         "two TPipe objects in one core",
         "E-38",
         "a second TPipe",
-        (KERNEL, "    CumsumKernel<DTYPE_X> kernel;\n", "    CumsumKernel<DTYPE_X> kernel;\n    AscendC::TPipe other;\n"),
+        (
+            KERNEL,
+            "    CumsumKernel<DTYPE_X> kernel;\n",
+            "    CumsumKernel<DTYPE_X> kernel;\n    AscendC::TPipe other;\n",
+        ),
     ),
 ]
 
@@ -327,7 +344,11 @@ ATOMICS = [
         "wrong atomic: the results are added to y, and the mode stays on",
         "E-30",
         "elements that have no atomic operation",
-        (KERNEL, "        AscendC::SyncAll();\n", "        AscendC::SyncAll();\n        AscendC::SetAtomicAdd<float>();\n"),
+        (
+            KERNEL,
+            "        AscendC::SyncAll();\n",
+            "        AscendC::SyncAll();\n        AscendC::SetAtomicAdd<float>();\n",
+        ),
     ),
     mutant(
         "atomic_mode_on_at_the_end",
@@ -434,7 +455,11 @@ LOGIC = [
         "wrong tiling field: the parts of a row do not reach its end",
         COMPARISON,
         "wrong: byte",
-        (HOST, "        const int64_t blocks = tiling->rows", "        tiling->chunk -= PART_ALIGNMENT;\n        const int64_t blocks = tiling->rows"),
+        (
+            HOST,
+            "        const int64_t blocks = tiling->rows",
+            "        tiling->chunk -= PART_ALIGNMENT;\n        const int64_t blocks = tiling->rows",
+        ),
     ),
 ]
 

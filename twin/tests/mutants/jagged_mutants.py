@@ -82,14 +82,20 @@ SYNCHRONISATION = [
 ]
 
 QUEUES = [
-    mutant(TO_DENSE, "tensor_not_freed", "leaked queue slot", "E-06", "buffers of the queue are taken", (WRITER, FREE, "")),
+    mutant(
+        TO_DENSE, "tensor_not_freed", "leaked queue slot", "E-06", "buffers of the queue are taken", (WRITER, FREE, "")
+    ),
     mutant(
         TO_JAGGED,
         "last_tensor_not_freed",
         "leaked queue slot: a tensor is held at the end of the kernel",
         "E-34",
         "was not freed",
-        (WRITER, FREE, "            if (done + now < count_) {\n                queue_.FreeTensor(tile);\n            }\n"),
+        (
+            WRITER,
+            FREE,
+            "            if (done + now < count_) {\n                queue_.FreeTensor(tile);\n            }\n",
+        ),
         (WRITER, "COPY_BUFFERS = 2", "COPY_BUFFERS = 2 + 6"),
         (SPLIT, "/ 2 / GM_ALIGNMENT", "/ 8 / GM_ALIGNMENT"),
     ),
@@ -109,8 +115,12 @@ QUEUES = [
         "EnQue beyond the queue's depth",
         "E-07",
         "more than 1 tensors",
-        (WRITER, PUSH, PUSH + "            AscendC::LocalTensor<T> other = queue_.template AllocTensor<T>();\n"
-                              "            queue_.EnQue(other);\n"),
+        (
+            WRITER,
+            PUSH,
+            PUSH + "            AscendC::LocalTensor<T> other = queue_.template AllocTensor<T>();\n"
+            "            queue_.EnQue(other);\n",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -127,8 +137,12 @@ QUEUES = [
         "E-05",
         "more than 8 live buffers",
         (WRITER, "queue_, COPY_BUFFERS, tileBytes", "queue_, 9, tileBytes / 5"),
-        (WRITER, ALLOC, "            for (int i = 0; i < 8; ++i) {\n"
-                        "                queue_.template AllocTensor<T>();\n            }\n" + ALLOC),
+        (
+            WRITER,
+            ALLOC,
+            "            for (int i = 0; i < 8; ++i) {\n"
+            "                queue_.template AllocTensor<T>();\n            }\n" + ALLOC,
+        ),
     ),
 ]
 
@@ -160,7 +174,11 @@ MEMORY = [
         "uninitialised read: the padding is made for a quarter of its block",
         "E-16",
         "were never written",
-        (WRITER, "static_cast<int32_t>(bytes / sizeof(uint32_t))", "static_cast<int32_t>(bytes / sizeof(uint32_t) / 4)"),
+        (
+            WRITER,
+            "static_cast<int32_t>(bytes / sizeof(uint32_t))",
+            "static_cast<int32_t>(bytes / sizeof(uint32_t) / 4)",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -260,7 +278,11 @@ MEMORY = [
         "out of range: the result goes to the input",
         "E-17",
         "inside the input values",
-        (DENSE, "target.SetGlobalBuffer(reinterpret_cast<__gm__ T *>(dense)", "target.SetGlobalBuffer(reinterpret_cast<__gm__ T *>(values)"),
+        (
+            DENSE,
+            "target.SetGlobalBuffer(reinterpret_cast<__gm__ T *>(dense)",
+            "target.SetGlobalBuffer(reinterpret_cast<__gm__ T *>(values)",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -268,7 +290,12 @@ MEMORY = [
         "logic: rows beyond the longest are copied, from the next line's cells",
         COMPARISON,
         "wrong: byte",
-        (JAGGED, "        if (line < 0 || step >= tiling_.maxLengths[last_]) {\n            return FillTo(at, nodeEnd, end);\n        }\n", ""),
+        (
+            JAGGED,
+            "        if (line < 0 || step >= tiling_.maxLengths[last_]) {\n"
+            "            return FillTo(at, nodeEnd, end);\n        }\n",
+            "",
+        ),
         (JAGGED, "copyEnd = stored < nodeEnd ? stored : nodeEnd;", "copyEnd = nodeEnd;"),
     ),
     mutant(
@@ -277,8 +304,12 @@ MEMORY = [
         "wrong type: Duplicate of 8-byte elements",
         COMPILER,
         "E-30: Duplicate does not take this type",
-        (WRITER, "    __aicore__ inline void FlushFill()\n    {\n", "    __aicore__ inline void FlushFill()\n    {\n"
-         "        AscendC::Duplicate<uint64_t>(fillBuffer_.template Get<uint64_t>(), 0, 4);\n"),
+        (
+            WRITER,
+            "    __aicore__ inline void FlushFill()\n    {\n",
+            "    __aicore__ inline void FlushFill()\n    {\n"
+            "        AscendC::Duplicate<uint64_t>(fillBuffer_.template Get<uint64_t>(), 0, 4);\n",
+        ),
     ),
 ]
 
@@ -289,7 +320,11 @@ SPLITS = [
         "overlapping cores: shares begin 8 elements early",
         "E-20",
         "is not ordered with the",
-        (DENSE, "first = AscendC::GetBlockIdx() * tiling_.elementsPerCore;", "first = AscendC::GetBlockIdx() * (tiling_.elementsPerCore - 8);"),
+        (
+            DENSE,
+            "first = AscendC::GetBlockIdx() * tiling_.elementsPerCore;",
+            "first = AscendC::GetBlockIdx() * (tiling_.elementsPerCore - 8);",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -341,7 +376,11 @@ SPLITS = [
         "logic: runs that touch in the output but not in the input are merged",
         COMPARISON,
         "wrong: byte",
-        (WRITER, "target == targetStart_ + count_ && source == sourceStart_ + count_", "target == targetStart_ + count_"),
+        (
+            WRITER,
+            "target == targetStart_ + count_ && source == sourceStart_ + count_",
+            "target == targetStart_ + count_",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -376,7 +415,8 @@ SPLITS = [
         (
             WRITER,
             "        kind_ = NOTHING;\n    }\n\n    __aicore__ inline void Copy",
-            "        kind_ = NOTHING;\n        volatile bool ready = false;\n        while (!ready) {\n        }\n    }\n\n"
+            "        kind_ = NOTHING;\n        volatile bool ready = false;\n"
+            "        while (!ready) {\n        }\n    }\n\n"
             "    __aicore__ inline void Copy",
         ),
     ),
@@ -405,7 +445,11 @@ TILING = [
         "wrong tiling field: S1 is taken for SK",
         COMPARISON,
         "wrong: byte",
-        (DENSE, "tiling_.maxLengths[tiling_.dims - 1] * tiling_.innerSize", "tiling_.maxLengths[0] * tiling_.innerSize"),
+        (
+            DENSE,
+            "tiling_.maxLengths[tiling_.dims - 1] * tiling_.innerSize",
+            "tiling_.maxLengths[0] * tiling_.innerSize",
+        ),
     ),
     mutant(
         TO_DENSE,
@@ -421,7 +465,11 @@ TILING = [
         "wrong tiling field: twice as many rows of values",
         "E-17",
         "of a GlobalTensor of",
-        (JAGGED_HOST, "tiling->totalElements = values.GetShapeSize();", "tiling->totalElements = 2 * values.GetShapeSize();"),
+        (
+            JAGGED_HOST,
+            "tiling->totalElements = values.GetShapeSize();",
+            "tiling->totalElements = 2 * values.GetShapeSize();",
+        ),
         (JAGGED, "static_cast<uint64_t>(tiling.totalElements));", "static_cast<uint64_t>(tiling.totalElements / 2));"),
     ),
     mutant(
@@ -438,7 +486,11 @@ TILING = [
         "wrong tiling field: the shares do not reach the end of the output",
         COMPARISON,
         "wrong: byte",
-        (SPLIT, "context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(1, blocks)));", "context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(1, blocks / 2)));"),
+        (
+            SPLIT,
+            "context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(1, blocks)));",
+            "context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(1, blocks / 2)));",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -446,7 +498,11 @@ TILING = [
         "wrong tiling: a launch without blocks",
         "E-35",
         "blockDim 0",
-        (SPLIT, "context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(1, blocks)));", "context->SetBlockDim(0);"),
+        (
+            SPLIT,
+            "context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(1, blocks)));",
+            "context->SetBlockDim(0);",
+        ),
     ),
     mutant(
         TO_DENSE,
@@ -454,7 +510,11 @@ TILING = [
         "wrong tiling: the key of 1-byte elements for 2-byte ones",
         COMPARISON,
         "wrong: byte",
-        (SPLIT, "context->SetTilingKey(static_cast<uint64_t>(width));", "context->SetTilingKey(static_cast<uint64_t>(width == 2 ? 1 : width));"),
+        (
+            SPLIT,
+            "context->SetTilingKey(static_cast<uint64_t>(width));",
+            "context->SetTilingKey(static_cast<uint64_t>(width == 2 ? 1 : width));",
+        ),
     ),
     mutant(
         TO_JAGGED,
@@ -462,7 +522,11 @@ TILING = [
         "wrong tiling: a key that the kernel does not test",
         "host",
         "561003",
-        (SPLIT, "context->SetTilingKey(static_cast<uint64_t>(width));", "context->SetTilingKey(static_cast<uint64_t>(width * 4));"),
+        (
+            SPLIT,
+            "context->SetTilingKey(static_cast<uint64_t>(width));",
+            "context->SetTilingKey(static_cast<uint64_t>(width * 4));",
+        ),
     ),
 ]
 

@@ -40,6 +40,8 @@ class Mutant:
         for edit in self.edits:
             file = tree / edit.file
             text = file.read_text()
-            assert text.count(edit.old) == 1, f"{self.name}: {edit.file} holds the old text {text.count(edit.old)} times"
+            assert text.count(edit.old) == 1, (
+                f"{self.name}: {edit.file} holds the old text {text.count(edit.old)} times"
+            )
             file.write_text(text.replace(edit.old, edit.new))
         return tree

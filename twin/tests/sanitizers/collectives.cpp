@@ -83,7 +83,7 @@ void Rank(uint32_t rank, const HcclRootInfo &info)
             CALL(HcclRecv(passed.Data(), kCount, HCCL_DATA_TYPE_INT32, previous, comm, stream));
             CALL(HcclSend(own.Data(), kCount, HCCL_DATA_TYPE_INT32, next, comm, stream));
         }
-        CALL(HcclBarrier(comm, stream));
+        CALL(HcclBroadcast(passed.Data(), kCount, HCCL_DATA_TYPE_INT32, 0, comm, stream));
         const auto sums = sum.Get(stream);
         const auto gathered = all.Get(stream);
         const auto mixed = exchanged.Get(stream);
@@ -98,7 +98,7 @@ void Rank(uint32_t rank, const HcclRootInfo &info)
             const uint64_t part = kCount / kRanks;
             const auto sender = static_cast<uint32_t>(i / part);
             Require(mixed[i] == Value(sender, rank * part + i % part, round), "HcclAlltoAll: another value");
-            Require(from[i] == Value(previous, i, round), "HcclRecv: another value");
+            Require(from[i] == Value(kRanks - 1, i, round), "HcclRecv or HcclBroadcast: another value");
         }
         HcclResult asyncError = HCCL_E_RESERVED;
         CALL(HcclGetCommAsyncError(comm, &asyncError));

@@ -14,6 +14,7 @@ from cases import write_cases
 from operators import ALL, CASES
 
 HERE = Path(__file__).resolve().parent
+TWIN = HERE.parents[1]
 BUILDS = {"address,undefined": "ASAN_OPTIONS", "thread": "TSAN_OPTIONS"}
 # Long rows are many times slower here and take no other path.
 REDUCED = {op.snake: [c for c in CASES[op.snake] if c.name not in ("long rows", "wide padding")] for op in ALL}
@@ -21,6 +22,7 @@ REDUCED = {op.snake: [c for c in CASES[op.snake] if c.name not in ("long rows", 
 
 class Sanitized:
     def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
         flags = ("-O1", "-g1", f"-fsanitize={name}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
         self.workshop = Workshop(folder, flags=flags, own_runtime=True)
         self.environment = {
@@ -29,9 +31,15 @@ class Sanitized:
         }
 
     def program(self, name: str, parts: tuple[str, ...]) -> Path:
-        shared = [f"-I{HERE}", f"-I{HERE.parents[1] / 'runtime/include'}", *wheel_includes()]
+        shared = [f"-I{HERE}", f"-I{TWIN / 'runtime/include'}", *wheel_includes()]
         own = self.workshop.compile(HERE / f"{name}.cpp", self.workshop.folder / f"{name}.o", shared)
         return self.workshop.link([own, *self.workshop.runtime_objects(parts)], name)
+
+    def kernels(self) -> Path:
+        """The test kernels of twin/tests/ascendc."""
+        source = HERE.parent / "ascendc/run_case.cpp"
+        own = self.workshop.compile(source, self.workshop.folder / "run_case.o", [f"-I{TWIN / 'include'}"])
+        return self.workshop.link([own, *self.workshop.engine_objects()], "run_case")
 
     def run(self, program: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         settings = {**self.environment, **environment}
@@ -64,3 +72,20 @@ def test_operators(sanitized: Sanitized, operator: Operator) -> None:
     cases = write_cases(folder / f"{operator.snake}.cases", operator.type, REDUCED[operator.snake])
     program = sanitized.workshop.program(operator)
     assert_clean(sanitized.run(program, "--cores", "2,40", "--seeds", "none,1,2", str(cases)))
+
+
+# The way out of a kernel: its cores are unwound, or left where they are.
+@pytest.mark.parametrize(
+    "kernel", ["VectorBeforeLoad", "QueueTensorNotFreed", "MeetingOfSome", "OverlappingShares", "LoopWithoutCall"]
+)
+def test_stopped_kernels(sanitized: Sanitized, kernel: str) -> None:
+    # ThreadSanitizer holds a signal back until the program's next call: there the loop makes one.
+    if kernel == "LoopWithoutCall" and sanitized.name == "thread":
+        kernel = "PollingForEver"
+    program = sanitized.workshop.folder / "run_case"
+    if not program.exists():
+        sanitized.kernels()
+    result = sanitized.run(program, kernel, "4", "4", "640", "1", TWIN_KERNEL_TIMEOUT="2")
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"operator {kernel} block " in result.stdout
+    assert "Sanitizer" not in result.stderr

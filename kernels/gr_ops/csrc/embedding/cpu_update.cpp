@@ -103,20 +103,25 @@ class RowUpdates {
     const size_t size = records_.size();
     while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
     while (first < end && first < size) {
-      size_t last = first + 1;
-      while (last < size && records_[last].key == records_[first].key) ++last;
-      prefetch(last + kAhead);
-      update(first, last);
-      first = last;
+      const Feature& table = pass_.features[feature_of(bag_of(records_[first]))];
+      begin_batch();
+      while (first < end && first < size && rows_.size() < kBatch && belongs(records_[first], table)) {
+        first = add_row(first, table);
+      }
+      finish_batch(table);
     }
   }
 
  private:
-  static constexpr size_t kAhead = 6;
-  static constexpr size_t kStretch = 512;
+  static constexpr size_t kBatch = 32;
 
   static float* state(const std::optional<at::Tensor>& tensor) {
     return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
+  }
+
+  static bool belongs(const Record& record, const Feature& table) {
+    const auto key = static_cast<int64_t>(record.key);
+    return key >= table.key && key < table.key + table.rows;
   }
 
   size_t bag_of(const Record& record) const { return pass_.by_index() ? bag_of_index_[record.source] : record.source; }
@@ -143,34 +148,40 @@ class RowUpdates {
     return scale;
   }
 
-  void aggregate(size_t first, size_t last, int64_t width) {
-    const auto pool = kernels_.of(static_cast<const Grad*>(nullptr)).pool64;
-    for (size_t from = first; from < last; from += kStretch) {
-      const size_t count = std::min(kStretch, last - from);
-      for (size_t i = 0; i < count; ++i) {
-        const Record& record = records_[from + i];
-        const size_t bag = bag_of(record);
-        positions_[i] = position_of(record, bag);
-        if (scaled_) scales_[i] = scale_of(record, bag);
-      }
-      const auto readable = static_cast<int64_t>(count);
-      pool(gradients_, positions_, readable, readable, 1, width, scaled_ ? scales_ : nullptr, 1.0f, from != first,
-           gradient_.data());
-    }
+  void begin_batch() {
+    rows_.clear();
+    positions_.clear();
+    scales_.clear();
+    starts_.assign(1, 0);
   }
 
-  void prefetch(size_t at) {
-    if (at >= records_.size()) return;
-    const Record& record = records_[at];
-    const size_t bag = bag_of(record);
-    const Feature& feature = pass_.features[feature_of(bag)];
-    const int64_t row = static_cast<int64_t>(record.key) - feature.key;
-    fetch(weights_ + feature.weights + row * feature.width, feature.width);
-    fetch(gradients_ + position_of(record, bag), feature.width);
-    if (momentum1_ != nullptr) {
-      fetch(momentum1_ + feature.momentum1 + row * (rowwise_ ? 1 : feature.width), rowwise_ ? 1 : feature.width);
+  // The row whose contributions start at `first`; returns where they end.
+  size_t add_row(size_t first, const Feature& table) {
+    const Key key = records_[first].key;
+    for (; first < records_.size() && records_[first].key == key; ++first) {
+      const size_t bag = bag_of(records_[first]);
+      positions_.push_back(position_of(records_[first], bag));
+      if (scaled_) scales_.push_back(scale_of(records_[first], bag));
     }
-    if (momentum2_ != nullptr) fetch(momentum2_ + feature.momentum2 + row * feature.width, feature.width);
+    starts_.push_back(static_cast<int64_t>(positions_.size()));
+    const int64_t row = static_cast<int64_t>(key) - table.key;
+    Row* weights = weights_ + table.weights + row * table.width;
+    fetch(weights, table.width);
+    rows::RowState state{};
+    if (momentum1_ != nullptr) {
+      const int64_t width = rowwise_ ? 1 : table.width;
+      state.momentum1 = momentum1_ + table.momentum1 + row * width;
+      fetch(state.momentum1, width);
+    }
+    if (momentum2_ != nullptr) {
+      state.momentum2 = momentum2_ + table.momentum2 + row * table.width;
+      fetch(state.momentum2, table.width);
+    }
+    if constexpr (std::is_same_v<Row, float>) state.weights = weights;
+    rows_.push_back(state);
+    stored_.resize(rows_.size());
+    stored_.back() = weights;
+    return first;
   }
 
   template <typename T>
@@ -179,24 +190,27 @@ class RowUpdates {
     for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
   }
 
-  void update(size_t first, size_t last) {
-    const Feature& feature = pass_.features[feature_of(bag_of(records_[first]))];
-    const int64_t width = feature.width;
-    if (gradient_.size() < static_cast<size_t>(width)) gradient_.resize(static_cast<size_t>(width));
-    aggregate(first, last, width);
-    const int64_t row = static_cast<int64_t>(records_[first].key) - feature.key;
-    Row* weights = weights_ + feature.weights + row * width;
-    float* momentum1 = momentum1_ == nullptr ? nullptr : momentum1_ + feature.momentum1 + row * (rowwise_ ? 1 : width);
-    float* momentum2 = momentum2_ == nullptr ? nullptr : momentum2_ + feature.momentum2 + row * width;
+  void finish_batch(const Feature& table) {
+    const auto count = static_cast<int64_t>(rows_.size());
+    const int64_t width = table.width;
+    gradient_.resize(static_cast<size_t>(count * width));
+    kernels_.of(static_cast<const Grad*>(nullptr))
+        .pool64(gradients_, positions_.data(), starts_.data(), count, 1, width, scaled_ ? scales_.data() : nullptr,
+                false, gradient_.data(), width);
     const auto apply = kernels_.update[pass_.optimizer.kind];
     if constexpr (std::is_same_v<Row, float>) {
-      apply(weights, momentum1, momentum2, gradient_.data(), width, step_);
+      apply(rows_.data(), gradient_.data(), count, width, step_);
     } else {
-      if (wide_.size() < static_cast<size_t>(width)) wide_.resize(static_cast<size_t>(width));
       const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
-      functions.widen(weights, wide_.data(), width);
-      apply(wide_.data(), momentum1, momentum2, gradient_.data(), width, step_);
-      functions.narrow(wide_.data(), weights, width);
+      wide_.resize(static_cast<size_t>(count * width));
+      for (int64_t i = 0; i < count; ++i) {
+        rows_[static_cast<size_t>(i)].weights = wide_.data() + i * width;
+        functions.widen(stored_[static_cast<size_t>(i)], wide_.data() + i * width, width);
+      }
+      apply(rows_.data(), gradient_.data(), count, width, step_);
+      for (int64_t i = 0; i < count; ++i) {
+        functions.narrow(wide_.data() + i * width, stored_[static_cast<size_t>(i)], width);
+      }
     }
   }
 
@@ -214,10 +228,14 @@ class RowUpdates {
   bool scaled_;
   bool rowwise_;
   size_t feature_ = 0;
+  // A batch of rows of one table, and what contributes to them.
+  std::vector<rows::RowState> rows_;
+  std::vector<Row*> stored_;
+  std::vector<int64_t> positions_;
+  std::vector<float> scales_;
+  std::vector<int64_t> starts_;
   std::vector<float> gradient_;
   std::vector<float> wide_;
-  int64_t positions_[kStretch];
-  float scales_[kStretch];
 };
 
 // grad[k] = dot(gradient of k's bag, weights of k's row), with the weights as they were in the forward pass.
