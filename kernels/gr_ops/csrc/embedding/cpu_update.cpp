@@ -48,24 +48,37 @@ struct Pass {
   bool by_index() const { return lookup.pooling == kNone || lookup.indice_weights.has_value(); }
 };
 
+// Memory of a backward pass, kept for the next one of the thread: fresh pages cost as much as the sort.
+template <typename Key>
+struct Buffers {
+  std::vector<Contribution<Key>> records;
+  std::vector<Contribution<Key>> scratch;
+  std::vector<uint32_t> bag_of_index;
+};
+
 // One record per index, in the order of the indices. Its source is the index where that matters, else the bag.
 template <typename Key, typename Index>
-std::vector<Contribution<Key>> contributions(const Pass& pass, std::vector<uint32_t>& bag_of_index) {
+void fill_contributions(const Pass& pass, Buffers<Key>& buffers) {
   const Index* indices = pass.lookup.indices.const_data_ptr<Index>();
   const int64_t* offsets = pass.bag_offsets();
   const bool by_index = pass.by_index();
-  std::vector<Contribution<Key>> records(static_cast<size_t>(pass.lookup.indices.numel()));
+  auto& records = buffers.records;
+  auto& bag_of_index = buffers.bag_of_index;
+  records.resize(static_cast<size_t>(pass.lookup.indices.numel()));
   if (by_index) bag_of_index.resize(records.size());
   FirstFault fault;
   for_bags(offsets, pass.bags(), 16, [&](int64_t first, int64_t end) {
-    for (int64_t bag = first; bag < end; ++bag) {
-      const Feature& feature = pass.features[static_cast<size_t>(bag / pass.batch)];
-      for (int64_t k = offsets[bag]; k < offsets[bag + 1]; ++k) {
-        const auto row = static_cast<int64_t>(indices[k]);
-        if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(feature.rows)) return fault.report(k);
-        if (by_index) bag_of_index[static_cast<size_t>(k)] = static_cast<uint32_t>(bag);
-        records[static_cast<size_t>(k)] = {static_cast<Key>(feature.key + row),
-                                           static_cast<uint32_t>(by_index ? k : bag)};
+    for (int64_t bag = first; bag < end;) {
+      const int64_t t = bag / pass.batch;
+      const Feature& feature = pass.features[static_cast<size_t>(t)];
+      for (const int64_t stop = std::min(end, (t + 1) * pass.batch); bag < stop; ++bag) {
+        for (int64_t k = offsets[bag]; k < offsets[bag + 1]; ++k) {
+          const auto row = static_cast<int64_t>(indices[k]);
+          if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(feature.rows)) return fault.report(k);
+          if (by_index) bag_of_index[static_cast<size_t>(k)] = static_cast<uint32_t>(bag);
+          records[static_cast<size_t>(k)] = {static_cast<Key>(feature.key + row),
+                                             static_cast<uint32_t>(by_index ? k : bag)};
+        }
       }
     }
   });
@@ -74,7 +87,6 @@ std::vector<Contribution<Key>> contributions(const Pass& pass, std::vector<uint3
     const int64_t bag = std::upper_bound(offsets, offsets + pass.bags() + 1, k) - offsets - 1;
     fail_index(kOp, k, static_cast<int64_t>(indices[k]), pass.features[static_cast<size_t>(bag / pass.batch)].rows);
   }
-  return records;
 }
 
 // Aggregates and updates the rows of sorted contributions.
@@ -105,7 +117,7 @@ class RowUpdates {
     while (first < end && first < size) {
       const Feature& table = pass_.features[feature_of(bag_of(records_[first]))];
       begin_batch();
-      while (first < end && first < size && rows_.size() < kBatch && belongs(records_[first], table)) {
+      while (first < end && first < size && count_ < kBatch && belongs(records_[first], table)) {
         first = add_row(first, table);
       }
       finish_batch(table);
@@ -114,6 +126,7 @@ class RowUpdates {
 
  private:
   static constexpr size_t kBatch = 32;
+  static constexpr size_t kStretch = 256;  // room for contributions, at first
 
   static float* state(const std::optional<at::Tensor>& tensor) {
     return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
@@ -149,25 +162,27 @@ class RowUpdates {
   }
 
   void begin_batch() {
-    rows_.clear();
-    positions_.clear();
-    scales_.clear();
-    starts_.assign(1, 0);
+    count_ = 0;
+    starts_[0] = 0;
   }
 
   // The row whose contributions start at `first`; returns where they end.
   size_t add_row(size_t first, const Feature& table) {
     const Key key = records_[first].key;
-    for (; first < records_.size() && records_[first].key == key; ++first) {
+    size_t at = static_cast<size_t>(starts_[count_]);
+    for (; first < records_.size() && records_[first].key == key; ++first, ++at) {
+      if (at == positions_.size()) {
+        positions_.resize(2 * at);
+        if (scaled_) scales_.resize(2 * at);
+      }
       const size_t bag = bag_of(records_[first]);
-      positions_.push_back(position_of(records_[first], bag));
-      if (scaled_) scales_.push_back(scale_of(records_[first], bag));
+      positions_[at] = position_of(records_[first], bag);
+      if (scaled_) scales_[at] = scale_of(records_[first], bag);
     }
-    starts_.push_back(static_cast<int64_t>(positions_.size()));
     const int64_t row = static_cast<int64_t>(key) - table.key;
     Row* weights = weights_ + table.weights + row * table.width;
     fetch(weights, table.width);
-    rows::RowState state{};
+    rows::RowState& state = rows_[count_];
     if (momentum1_ != nullptr) {
       const int64_t width = rowwise_ ? 1 : table.width;
       state.momentum1 = momentum1_ + table.momentum1 + row * width;
@@ -178,9 +193,8 @@ class RowUpdates {
       fetch(state.momentum2, table.width);
     }
     if constexpr (std::is_same_v<Row, float>) state.weights = weights;
-    rows_.push_back(state);
-    stored_.resize(rows_.size());
-    stored_.back() = weights;
+    stored_[count_] = weights;
+    starts_[++count_] = static_cast<int64_t>(at);
     return first;
   }
 
@@ -191,15 +205,15 @@ class RowUpdates {
   }
 
   void finish_batch(const Feature& table) {
-    const auto count = static_cast<int64_t>(rows_.size());
+    const auto count = static_cast<int64_t>(count_);
     const int64_t width = table.width;
-    gradient_.resize(static_cast<size_t>(count * width));
+    if (gradient_.size() < kBatch * static_cast<size_t>(width)) gradient_.resize(kBatch * static_cast<size_t>(width));
     kernels_.of(static_cast<const Grad*>(nullptr))
-        .pool64(gradients_, positions_.data(), starts_.data(), count, 1, width, scaled_ ? scales_.data() : nullptr,
-                false, gradient_.data(), width);
+        .pool64(gradients_, positions_.data(), starts_, count, 1, width, scaled_ ? scales_.data() : nullptr, false,
+                gradient_.data(), width);
     const auto apply = kernels_.update[pass_.optimizer.kind];
     if constexpr (std::is_same_v<Row, float>) {
-      apply(rows_.data(), gradient_.data(), count, width, step_);
+      apply(rows_, gradient_.data(), count, width, step_);
     } else {
       const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
       wide_.resize(static_cast<size_t>(count * width));
@@ -207,7 +221,7 @@ class RowUpdates {
         rows_[static_cast<size_t>(i)].weights = wide_.data() + i * width;
         functions.widen(stored_[static_cast<size_t>(i)], wide_.data() + i * width, width);
       }
-      apply(rows_.data(), gradient_.data(), count, width, step_);
+      apply(rows_, gradient_.data(), count, width, step_);
       for (int64_t i = 0; i < count; ++i) {
         functions.narrow(wide_.data() + i * width, stored_[static_cast<size_t>(i)], width);
       }
@@ -229,11 +243,12 @@ class RowUpdates {
   bool rowwise_;
   size_t feature_ = 0;
   // A batch of rows of one table, and what contributes to them.
-  std::vector<rows::RowState> rows_;
-  std::vector<Row*> stored_;
-  std::vector<int64_t> positions_;
-  std::vector<float> scales_;
-  std::vector<int64_t> starts_;
+  size_t count_ = 0;
+  rows::RowState rows_[kBatch] = {};
+  Row* stored_[kBatch];
+  int64_t starts_[kBatch + 1];
+  std::vector<int64_t> positions_ = std::vector<int64_t>(kStretch);
+  std::vector<float> scales_ = std::vector<float>(kStretch);
   std::vector<float> gradient_;
   std::vector<float> wide_;
 };
@@ -272,16 +287,16 @@ void weight_gradients(const Pass& pass, const UpdateOptions& options, const at::
 
 template <typename Key, typename Row, typename Grad, typename Index>
 void run(const Pass& pass, const UpdateOptions& options, int64_t bits, const at::Tensor& weights_gradient) {
-  std::vector<uint32_t> bag_of_index;
-  auto records = contributions<Key, Index>(pass, bag_of_index);
+  static thread_local Buffers<Key> own;
+  Buffers<Key>& buffers = own;
+  fill_contributions<Key, Index>(pass, buffers);
   if (options.weights_gradient) weight_gradients<Row, Grad, Index>(pass, options, weights_gradient);
-  std::vector<Contribution<Key>> scratch;
-  const auto& sorted = RadixSort<Key>::run(records, scratch, bits);
+  const auto& sorted = RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
   const auto size = static_cast<int64_t>(sorted.size());
   const int64_t threads = size * pass.lookup.max_d.expect_int() < kSerialElements ? 1 : at::get_num_threads();
   const int64_t shares = threads == 1 ? 1 : threads * 4;
   at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
-    RowUpdates<Row, Grad, Key> updates(pass, sorted, bag_of_index);
+    RowUpdates<Row, Grad, Key> updates(pass, sorted, buffers.bag_of_index);
     for (int64_t share = from; share < to; ++share) {
       updates.run(static_cast<size_t>(size * share / shares), static_cast<size_t>(size * (share + 1) / shares));
     }
