@@ -58,6 +58,8 @@ public:
     void Barrier(pipe_t pipe);
     void KnowFinished(pipe_t knower, pipe_t finished);
     void SyncAll(bool vectorOnly);
+    void CrossSet(int mode, pipe_t pipe, int flag);
+    void CrossWait(int flag);
 
     // Unified buffer. The access functions check extent, alignment and order for the instruction last issued.
     void OpenPipe(void *pipe);
@@ -116,6 +118,10 @@ public:
     float *CubeScratch(uint64_t floats);
 
     CoreState *state;
+
+private:
+    // Blocks that wait for each other: all on cores of their own, started together.
+    void CheckResident();
 };
 
 }

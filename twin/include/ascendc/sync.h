@@ -33,6 +33,21 @@ void SyncAll()
     twin::Core::Current().SyncAll(isAIVOnly);
 }
 
+template <uint8_t modeId, pipe_t pipe>
+void CrossCoreSetFlag(uint16_t flagId)
+{
+    static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "E-14: CrossCoreSetFlag reports for one pipe other than PIPE_S");
+    twin::Core::Current().CrossSet(modeId, pipe, flagId);
+}
+
+inline void CrossCoreWaitFlag(uint16_t flagId) { twin::Core::Current().CrossWait(flagId); }
+
+template <uint8_t modeId, pipe_t pipe = PIPE_S>
+void CrossCoreWaitFlag(uint16_t flagId)
+{
+    twin::Core::Current().CrossWait(flagId);
+}
+
 template <MemDsbT type>
 void DataSyncBarrier()
 {

@@ -184,13 +184,19 @@ void Core::KnowFinished(pipe_t knower, pipe_t finished)
 void Core::SyncAll(bool vectorOnly)
 {
     state->call = "SyncAll";
-    const auto &launch = state->scheduler->launch;
     if (!vectorOnly) {
         Trap("E-33", "SyncAll<false> in a kernel without a cube side hangs");
     }
+    CheckResident();
+    state->scheduler->MeetAll(*state);
+}
+
+void Core::CheckResident()
+{
+    const auto &launch = state->scheduler->launch;
     if (state->taskType != KERNEL_TYPE_MIX_AIV_1_0 && state->taskType != KERNEL_TYPE_MIX_AIC_1_1 &&
         state->taskType != KERNEL_TYPE_MIX_AIC_1_2) {
-        Trap("E-33", "SyncAll needs a MIX kernel type: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0)");
+        Trap("E-33", "waiting for other cores needs a MIX kernel type: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0)");
     }
     if (launch.blockDim * state->scheduler->vectorsPerBlock > launch.cores) {
         Trap("E-22", "%u blocks wait for each other on %u cores", launch.blockDim, launch.cores);
@@ -198,7 +204,6 @@ void Core::SyncAll(bool vectorOnly)
     if (launch.scheduleMode != 1) {
         Trap("E-22", "blocks wait for each other, but tiling did not call SetScheduleMode(1)");
     }
-    state->scheduler->MeetAll(*state);
 }
 
 void Core::OpenPipe(void *pipe)

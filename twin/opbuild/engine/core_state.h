@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ascendc/launch.h"
+#include "cross_flags.h"
 #include "fiber.h"
 #include "gm_history.h"
 #include "ub_shadow.h"
@@ -87,6 +88,9 @@ struct CoreState {
     std::unordered_map<uint64_t, CacheLineCopy> cache;
     std::vector<CubeObject> cubeObjects;
     std::vector<float> cubeScratch;
+    CrossFlag crossFlags[kCrossFlags];
+    std::shared_ptr<const CrossClock> cross;
+    int waitsFor = -1;                    // flag of the CrossCoreWaitFlag that this core is in
     GmHistory gm;
     std::size_t lastExtent = 0;
 

@@ -10,6 +10,7 @@ void GmHistory::Add(const GmAccess &access)
     if (!accesses.empty()) {
         auto &last = accesses.back();
         const bool sameKind = last.write == access.write && last.atomic == access.atomic && last.pipe == access.pipe &&
+                              last.cross == access.cross &&
                               std::memcmp(&last.known, &access.known, sizeof(Clock)) == 0;
         // A transfer or product that is waited for must not be joined with the next one, which is not.
         if (sameKind && last.end == access.start && (access.pipe == PIPE_S || last.epoch == access.epoch)) {
@@ -23,10 +24,19 @@ void GmHistory::Add(const GmAccess &access)
 
 namespace {
 
+// Did b's core wait, by flags between cores, for a? The flags come back to the core itself too.
+bool Follows(const GmAccess &b, const GmAccess &a)
+{
+    return b.cross != nullptr && a.core < b.cross->size() && (*b.cross)[a.core].at[a.pipe] >= a.epoch;
+}
+
 bool Ordered(const GmAccess &a, const GmAccess &b)
 {
     if (a.atomic != AtomicMode::None && a.atomic == b.atomic) {
         return true;                      // either order gives a result that the kernel asked for
+    }
+    if (Follows(a, b) || Follows(b, a)) {
+        return true;
     }
     if (a.core != b.core) {
         return false;

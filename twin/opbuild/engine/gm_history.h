@@ -1,9 +1,11 @@
 // Accesses of one core to global memory since the last point where all cores met, for the order checks E-13, E-18, E-20.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ascendc/core.h"
+#include "cross_flags.h"
 
 namespace twin {
 
@@ -17,6 +19,7 @@ struct GmAccess {
     bool write;
     AtomicMode atomic;
     const char *call;
+    std::shared_ptr<const CrossClock> cross;   // what its core knew of the other cores
 };
 
 class GmHistory {

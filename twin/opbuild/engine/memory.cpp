@@ -210,7 +210,8 @@ void Record(Core &core, const void *address, uint64_t bytes, bool write)
     const int p = Index(s.pipe);
     const auto start = reinterpret_cast<uint64_t>(address);
     const auto atomic = write && s.pipe == PIPE_MTE3 ? s.atomic : AtomicMode::None;
-    s.gm.Add({start, start + bytes, s.block, s.issued[p], s.known[p], static_cast<uint8_t>(p), write, atomic, s.call});
+    s.gm.Add({start, start + bytes, s.block, s.issued[p], s.known[p], static_cast<uint8_t>(p), write, atomic, s.call,
+              s.cross});
 }
 
 }

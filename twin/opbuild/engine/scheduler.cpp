@@ -212,6 +212,12 @@ void Scheduler::Finish(CoreState &core)
         core.core.Trap("E-40", "the kernel used %zu KiB of stack: its local arrays belong into the unified buffer",
                        core.fiber.DeepestUse() / 1024);
     }
+    for (int flag = 0; flag < kCrossFlags; ++flag) {
+        const auto &cross = core.crossFlags[flag];
+        if (!cross.arrived.empty()) {
+            core.core.Trap("E-14", "flag %d between cores was set but not waited for", flag);
+        }
+    }
     if (core.atomic != AtomicMode::None) {
         core.core.Trap("E-34", "the atomic mode is on: SetAtomicNone is missing");
     }
@@ -247,6 +253,9 @@ void Scheduler::Start(CoreState &core, uint32_t block)
     core.ubUsed = 0;
     core.cache.clear();
     core.cubeObjects.clear();
+    std::fill(std::begin(core.crossFlags), std::end(core.crossFlags), CrossFlag{});
+    core.cross.reset();
+    core.waitsFor = -1;
     core.gm.Clear();
     core.lastExtent = 0;
     core.fiber.Prepare(&Scheduler::Enter, kStackBytes);
@@ -313,6 +322,39 @@ void Scheduler::CheckHistory()
     }
 }
 
+bool Scheduler::Ready(const CoreState &core) const
+{
+    const bool held = core.atBarrier || (core.waitsFor >= 0 && core.crossFlags[core.waitsFor].arrived.empty());
+    return !core.finished && (!held || abandoning);
+}
+
+// Nobody can go on: all have met, or somebody waits for what will not come.
+void Scheduler::ResolveWait()
+{
+    char text[256];
+    const auto flagged = std::find_if(running_.begin(), running_.end(),
+                                      [](const CoreState *c) { return !c->finished && !c->atBarrier; });
+    if (flagged != running_.end()) {
+        std::snprintf(text, sizeof(text),
+                      "operator %s block %u call CrossCoreWaitFlag: [E-14] flag %d is waited for, but not all cores of "
+                      "its group set it",
+                      launch.name, (*flagged)->block, (*flagged)->waitsFor);
+        Fail(kTrapped, text);
+        return;
+    }
+    const auto ended =
+        std::find_if(running_.begin(), running_.end(), [](const CoreState *c) { return c->finished; });
+    if (ended != running_.end()) {
+        std::snprintf(text, sizeof(text),
+                      "operator %s block %u call SyncAll: [E-33] the other blocks wait at SyncAll number %llu, which "
+                      "this block never reached",
+                      launch.name, (*ended)->block, static_cast<unsigned long long>(barriers_ + 1));
+        Fail(kTrapped, text);
+        return;
+    }
+    ReleaseBarrier();
+}
+
 int Scheduler::Run(std::string &error)
 {
     const uint32_t blocks = launch.blockDim * vectorsPerBlock;
@@ -339,28 +381,15 @@ int Scheduler::Run(std::string &error)
         while (true) {
             std::vector<CoreState *> ready;
             for (auto *core : running_) {
-                if (!core->finished && (!core->atBarrier || abandoning)) {
+                if (Ready(*core)) {
                     ready.push_back(core);
                 }
             }
             if (ready.empty()) {
-                const bool waiting = std::any_of(running_.begin(), running_.end(),
-                                                 [](const CoreState *c) { return c->atBarrier && !c->finished; });
-                if (!waiting) {
+                if (std::all_of(running_.begin(), running_.end(), [](const CoreState *c) { return c->finished; })) {
                     break;
                 }
-                const auto ended = std::find_if(running_.begin(), running_.end(),
-                                                [](const CoreState *c) { return c->finished; });
-                if (ended != running_.end() && !abandoning) {
-                    char text[256];
-                    std::snprintf(text, sizeof(text),
-                                  "operator %s block %u call SyncAll: [E-33] the other blocks wait at SyncAll number "
-                                  "%llu, which this block never reached",
-                                  launch.name, (*ended)->block, static_cast<unsigned long long>(barriers_ + 1));
-                    Fail(kTrapped, text);
-                } else {
-                    ReleaseBarrier();
-                }
+                ResolveWait();
                 continue;
             }
             Resume(*ready[seeded ? Pick(ready.size()) : at % ready.size()]);

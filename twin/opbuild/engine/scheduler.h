@@ -19,6 +19,8 @@ public:
 
     void SwitchAway(CoreState &core);     // returns when it is this core's turn again
     void MeetAll(CoreState &core);
+    // A core of the group has set a flag: do all have now?
+    void AnswerFlags(const CoreState &core, int mode, int flag);
     // Ends the launch from a place that cannot throw.
     [[noreturn]] void Drop(CoreState &core, const std::string &text);
     // Ends the kernel when its time is over.
@@ -48,6 +50,8 @@ private:
     void Resume(CoreState &core);
     void Finish(CoreState &core);
     void ReleaseBarrier();
+    bool Ready(const CoreState &core) const;
+    void ResolveWait();
     void CheckHistory();
 
     uint64_t seed_;

@@ -260,4 +260,32 @@ inline void AddOneInChains(const Arguments &a)
     }
 }
 
+// A token goes round the cores by flags between them: twice, so that the second store waits for the first reads.
+inline void AddTokensByFlags(const Arguments &a)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    const auto blocks = static_cast<uint64_t>(GetBlockNum());
+    const auto own = static_cast<uint64_t>(GetBlockIdx());
+    GlobalTensor<float> tokens = Floats(GetUserWorkspace(a.workspace), blocks * 8);
+    {
+        TPipe pipe;
+        TBuf<TPosition::VECCALC> buffer;
+        pipe.InitBuffer(buffer, 2 * 32);
+        LocalTensor<float> token = buffer.Get<float>();
+        for (int round = 1; round <= 2; ++round) {
+            Duplicate(token, static_cast<float>(round), 8);
+            PipeBarrier<PIPE_ALL>();
+            DataCopy(tokens[own * 8], token, 8);
+            CrossCoreSetFlag<0, PIPE_MTE3>(5);
+            CrossCoreWaitFlag(5);
+            DataCopy(token[8], tokens[(own + 1) % blocks * 8], 8);
+            CrossCoreSetFlag<0, PIPE_MTE2>(6);
+            PipeBarrier<PIPE_ALL>();
+            ASSERT(token.GetValue(8) == static_cast<float>(round));
+            CrossCoreWaitFlag<0>(6);
+        }
+    }
+    AddOneQueued(a);
+}
+
 }

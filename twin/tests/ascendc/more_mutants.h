@@ -51,6 +51,46 @@ inline void AtomicOfTwoKinds(const Arguments &a)
     SetAtomicNone();
 }
 
+// Everybody stores a token, sets a flag and waits; `wait` is what is left out.
+template <bool wait, uint16_t flag, pipe_t pipe>
+inline void TokensByFlag(const Arguments &a)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    const auto blocks = static_cast<uint64_t>(GetBlockNum());
+    const auto own = static_cast<uint64_t>(GetBlockIdx());
+    GlobalTensor<float> tokens = Floats(GetUserWorkspace(a.workspace), blocks * 8);
+    Bench b;
+    Duplicate(b.t, 1.0f, 8);
+    PipeBarrier<PIPE_ALL>();
+    DataCopy(tokens[own * 8], b.t, 8);
+    CrossCoreSetFlag<0, pipe>(flag);
+    if constexpr (wait) {
+        CrossCoreWaitFlag(flag);
+    }
+    DataCopy(b.t[64], tokens[(own + 1) % blocks * 8], 8);
+}
+
+inline void FlagNotWaitedFor(const Arguments &a) { TokensByFlag<false, 5, PIPE_MTE3>(a); }
+inline void FlagOfOtherPipe(const Arguments &a) { TokensByFlag<true, 5, PIPE_V>(a); }
+inline void FlagOfSyncAll(const Arguments &a) { TokensByFlag<true, 12, PIPE_MTE3>(a); }
+
+inline void FlagOfSome(const Arguments &)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    if (GetBlockIdx() != 1) {
+        CrossCoreSetFlag<0, PIPE_MTE3>(5);
+    }
+    CrossCoreWaitFlag(5);
+}
+
+inline void FlagSetTooOften(const Arguments &)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    for (int i = 0; i < 16; ++i) {
+        CrossCoreSetFlag<0, PIPE_MTE3>(5);
+    }
+}
+
 inline void AtomicModeLeftOn(const Arguments &)
 {
     SetAtomicMin<float>();
@@ -145,6 +185,7 @@ inline void LargeLocalArray(const Arguments &)
     for (uint32_t i = 0; i < 32 * 1024; ++i) {
         lanes[i] = static_cast<float>(i);
     }
+    ASSERT(lanes[7] == 7.0f);
 }
 
 // Waits for a word that nobody writes.

@@ -33,9 +33,9 @@ struct Case {
 
 const std::map<std::string, Case> kCases = {
     CORRECT(AddOneQueued), CORRECT(AddOneFlags), CORRECT(AddOneScalar), CORRECT(AddNeighboursToken),
-    CORRECT(AddOneAtomically), CORRECT(AddOneInChains), CORRECT(AddOneThroughCopy), CORRECT(AddOneBehindLoadAhead),
-    CORRECT(AddOneGathered), BROKEN(GatherBetweenElements), BROKEN(GatherPastTensor), BROKEN(GatherInPlace),
-    BROKEN(GatherByUndefinedOffsets),
+    CORRECT(AddOneAtomically), CORRECT(AddTokensByFlags), CORRECT(AddOneInChains), CORRECT(AddOneThroughCopy),
+    CORRECT(AddOneBehindLoadAhead), CORRECT(AddOneGathered), BROKEN(GatherBetweenElements), BROKEN(GatherPastTensor),
+    BROKEN(GatherInPlace), BROKEN(GatherByUndefinedOffsets),
     BROKEN(MisalignedUb), BROKEN(TailLostByDataCopy), BROKEN(TooMuchUb), BROKEN(TooManyBuffers), BROKEN(TooManyLive),
     BROKEN(AllocWithoutFree), BROKEN(EnQueBeyondDepth), BROKEN(DeQueEmpty), BROKEN(FreeTwice), BROKEN(FreeInOtherQueue),
     BROKEN(EventIdOutOfRange), BROKEN(EventNotReleased), BROKEN(VectorBeforeLoad), BROKEN(StoreBeforeVector),
@@ -50,7 +50,8 @@ const std::map<std::string, Case> kCases = {
     BROKEN(AtomicOverPlainStore), BROKEN(AtomicOntoNothing), BROKEN(AtomicOfOtherType), BROKEN(AtomicOfTwoKinds),
     BROKEN(AtomicModeLeftOn), BROKEN(StrideZero), BROKEN(LanesMisaligned), BROKEN(RepeatReadsResult),
     BROKEN(BlocksShifted), BROKEN(CastModeUnknown), BROKEN(CompareOfPart), BROKEN(SelectOverBuffers),
-    BROKEN(OutputQueueLoaded), BROKEN(EnQueOfBuffer),
+    BROKEN(FlagNotWaitedFor), BROKEN(FlagOfOtherPipe), BROKEN(FlagOfSyncAll), BROKEN(FlagOfSome),
+    BROKEN(FlagSetTooOften), BROKEN(OutputQueueLoaded), BROKEN(EnQueOfBuffer),
     BROKEN(DivisionByZero), BROKEN(LargeLocalArray), BROKEN(PollingForEver), BROKEN(LoopWithoutCall),
 };
 

@@ -72,6 +72,11 @@ SEVERAL = {
     "MeetingBeforeStoreEnds": "E-20",
     "MeetingOfSome": "E-33",
     "AtomicOfTwoKinds": "E-20",
+    "FlagNotWaitedFor": "E-14",
+    "FlagOfOtherPipe": "E-20",
+    "FlagOfSyncAll": "E-14",
+    "FlagOfSome": "E-14",
+    "FlagSetTooOften": "E-14",
 }
 FAST = [
     "TooMuchUb",

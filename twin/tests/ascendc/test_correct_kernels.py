@@ -8,6 +8,7 @@ KERNELS = [
     "AddOneScalar",
     "AddNeighboursToken",
     "AddOneAtomically",
+    "AddTokensByFlags",
     "AddOneInChains",
     "AddOneThroughCopy",
     "AddOneBehindLoadAhead",
