@@ -28,9 +28,8 @@ def main() -> None:
     print(timing.HEADER)
     threads = sorted({int(count) for count in arguments.threads.split(",")})
     rows = timing.run(cases, threads, arguments.rounds)
-    timing.write(
-        rows, arguments.output, "Operators on the CPU: jagged, prefix sums, permutation, bounds check, rank-1 gather"
-    )
+    title = "Operators on the CPU: jagged, prefix sums, permutation, bounds check, rank-1 gather"
+    timing.write(rows, arguments.output, title, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def _line(row: Row) -> str:
     )
 
 
-def write(rows: Sequence[Row], target: Path, title: str) -> None:
+def write(rows: Sequence[Row], target: Path, title: str, rounds: int) -> None:
     """`target`.json and `target`.md."""
     facts = machine()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def write(rows: Sequence[Row], target: Path, title: str) -> None:
     target.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
     described = ", ".join(f"{name} {value}" for name, value in facts.items())
     text = (
-        f"# {title}\n\n{described}.\n\nTimes are the best of {ROUNDS} samples, taken in turn with the peer's; the "
+        f"# {title}\n\n{described}.\n\nTimes are the best of {rounds} samples, taken in turn with the peer's; the "
         "ratio is the peer's time over ours, its quartiles are those of neighbouring samples. With one thread times "
         "are CPU time, with several wall time. Peer CPUs near 1 with several threads: the peer runs on one.\n\n"
     )
