@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from grstack import host
+from grstack.engines import Engine
 from grstack.engines.artefacts import MANIFEST
 from grstack.engines.images import Image, Images, outdated
+from grstack.errors import EngineError
 from grstack.execute import build_lock
 from grstack.paths import Paths
+from grstack.plan.current import current_plans
+from grstack.session import Session
+from grstack.spec import Base
 
 GRACE = 3600  # seconds: another checkout may be at work with what was made or used since
 PATIENCE = 5  # seconds that a running build is waited for
@@ -30,6 +37,20 @@ class Item:
     bytes: int
     path: Path | None = None
     image: Image | None = None
+
+
+def current_keys(s: Session, engines: Sequence[Engine]) -> set[str]:
+    """The keys of all that a command of this checkout may build or run, with each of these engines."""
+
+    def bases(base: Base, platform: str) -> set[str]:
+        found = {base.reference} | ({base.bootstrap.reference} if base.bootstrap else set())
+        for engine in engines:
+            with contextlib.suppress(EngineError):  # it cannot have this base
+                found.add(engine.resolve_base(base, platform, act=False))
+        return found
+
+    plans = current_plans(s.paths.root, s.versions, s.operators, host.arch(), bases)
+    return {step.key for plan in plans for step in plan.steps}
 
 
 def collect(paths: Paths, keep: Collection[str], images: Images | None, *, everything: bool = False) -> list[Item]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import StepError, UsageError
@@ -194,19 +193,22 @@ def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
 def clean(*, everything: bool = False, dry_run: bool = False) -> None:
     """Shows what no current plan needs and how much room it takes, then removes it."""
     from grstack import clean as cleaning
+    from grstack.engines import Engine
+    from grstack.engines.docker import DockerEngine
     from grstack.engines.find import answers
     from grstack.engines.images import DockerImages
-    from grstack.plan.current import current_plans
+    from grstack.engines.local import LocalEngine
 
     s = session(Choices())
-    keep = {step.key for p in current_plans(ROOT, s.versions, s.operators, host.arch()) for step in p.steps}
+    engines: list[Engine] = [LocalEngine(s.paths, s.runner, s.settings)]
     images = None
     if answers():
-        import docker
-
-        images = DockerImages(docker.from_env(timeout=600))
+        docker = DockerEngine(s.paths, s.runner, s.settings)
+        engines.append(docker)
+        images = DockerImages(docker.client)
     else:
         s.console.print("no container engine answers: images are not looked at")
+    keep = cleaning.current_keys(s, engines)
     items = cleaning.collect(s.paths, keep, images, everything=everything)
     if images is not None:
         cleaning.show_unknown(s.paths, keep, images, s.console)

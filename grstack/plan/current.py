@@ -1,11 +1,11 @@
-"""The keys that any command of this checkout may ask for: of every target, platform, base and build of torch."""
+"""The plans that any command of this checkout may ask for: every target, Python, platform, base, build of torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from grstack import host, locks
+from grstack import locks
 from grstack.locks import Build
 from grstack.plan.make import make_plan
 from grstack.plan.model import Plan
@@ -14,17 +14,22 @@ from grstack.spec import Base, Versions
 BUILDS: tuple[Build, ...] = ("cpu", "plain")
 
 
-def current_plans(root: Path, versions: Versions, operators: Mapping[str, Sequence[str]], arch: str) -> Iterator[Plan]:
-    """Without an engine or a network: each base is taken as pulled, bootstrapped and as this host."""
+def current_plans(
+    root: Path,
+    versions: Versions,
+    operators: Mapping[str, Sequence[str]],
+    arch: str,
+    bases: Callable[[Base, str], set[str]],
+) -> Iterator[Plan]:
+    """`bases` names all that a base may be on a platform: pulled, bootstrapped, this host."""
     for target, python, of in versions.combinations():
         if of != arch or not (root / "docker" / target).is_dir():
             continue
         lock = locks.read(root, target, python, arch)
-        platforms = versions.targets[target].platforms
         own = versions.targets[target].base
-        bases = {target: own} if own else {name: platform.base for name, platform in platforms.items()}
-        for platform, name in bases.items():
-            for base in _bases(versions.bases[name]):
+        platforms = {name: platform.base for name, platform in versions.targets[target].platforms.items()}
+        for platform, name in ({target: own} if own else platforms).items():
+            for base in sorted(bases(versions.bases[name], platform)):
                 for build in BUILDS:
                     yield make_plan(
                         root,
@@ -35,8 +40,3 @@ def current_plans(root: Path, versions: Versions, operators: Mapping[str, Sequen
                         components=versions.targets[target].components,
                         operators=operators,
                     )
-
-
-def _bases(base: Base) -> list[str]:
-    bootstrap = [f"bootstrap:{base.bootstrap.suite}"] if base.bootstrap else []
-    return [base.reference, *bootstrap, f"host:{host.codename() or 'unknown'}"]

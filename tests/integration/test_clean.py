@@ -17,7 +17,9 @@ from grstack.engines.docker import KEY
 from grstack.engines.find import answers
 from grstack.engines.images import DockerImages
 from grstack.paths import Paths
+from grstack.session import Choices, Session
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
 
 
@@ -71,3 +73,8 @@ def test_the_noted_image_goes_and_the_current_one_stays(
     assert not client.images.list(old) and client.images.list(current)
     assert [file.name for file in paths.images.iterdir()] == [current_key]
     assert clean.collect(paths, {current_key}, images) == []
+
+
+def test_nothing_of_the_plan_that_is_built_here_is_outdated() -> None:
+    s = Session(ROOT, Choices(), Console(quiet=True))
+    assert {step.key for step in s.plan.steps} <= clean.current_keys(s, [s.engine])

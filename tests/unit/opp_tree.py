@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 OPAPI = "op_api/lib/libcust_opapi.so"
 
@@ -13,13 +13,13 @@ OPAPI = "op_api/lib/libcust_opapi.so"
 @cache
 def library(*operators: str, more: str = "") -> bytes:
     """A shared library that exports both phases of each operator."""
-    folder = Path(mkdtemp(prefix="grstack-opp-"))
     text = "".join(
         f"int aclnn{o}GetWorkspaceSize(void){{return 0;}} int aclnn{o}(void){{return 0;}}\n" for o in operators
     )
-    (folder / "a.c").write_text(text + more)
-    subprocess.run(["cc", "-shared", "-fPIC", "-nostdlib", "-o", "a.so", "a.c"], cwd=folder, check=True)
-    return (folder / "a.so").read_bytes()
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "a.c").write_text(text + more)
+        subprocess.run(["cc", "-shared", "-fPIC", "-nostdlib", "-o", "a.so", "a.c"], cwd=folder, check=True)
+        return (Path(folder) / "a.so").read_bytes()
 
 
 def make_vendor(opp: Path, name: str, *operators: str, version: str = "1.0", more: str = "", socs: str = "ascend910b",

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grstack import clean, spec
+from grstack import clean
+from grstack.engines.fake import FakeEngine
 from grstack.engines.images import Image, outdated
 from grstack.errors import Busy
 from grstack.execute import build_lock
-from grstack.operators import declared_socs
 from grstack.paths import Paths
-from grstack.plan.current import current_plans
+from grstack.plan import make_plan
+from grstack.session import Choices, Session
+from grstack.spec import Base
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT, OLD, FOREIGN = "a" * 64, "b" * 64, "c" * 64
@@ -153,13 +155,30 @@ def test_hard_links_count_once(tmp_path: Path) -> None:
     assert clean.size_of(tmp_path) == before
 
 
-def test_the_current_plans_cover_what_commands_build() -> None:
-    versions = spec.load(ROOT / "versions.yaml")
-    socs = {name: tuple(sorted(declared_socs(ROOT, name))) for name in versions.operators}
-    plans = list(current_plans(ROOT, versions, socs, "x86_64"))
-    assert {(p.platform, p.python) for p in plans if p.target == "npu"} == {
-        (platform, python) for platform in ("twin", "cann") for python in versions.pythons.supported
-    }
-    bases = {p.base for p in plans if p.platform == "twin"}
-    assert "bootstrap:bookworm" in bases and any("@sha256:" in base for base in bases)
-    assert any(base.startswith("host:") for base in bases)
+class PinnedEngine(FakeEngine):
+    """Knows a base under a name that only the engine can tell."""
+
+    def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
+        assert not act, "nothing may be pulled to clean up"
+        return f"{base.image}@sha256:{'7' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("engine", "way"), [("pinned", "resolved"), ("none", "resolved"), ("pinned", "pulled"), ("pinned", "bootstrapped")]
+)
+def test_what_a_command_of_this_checkout_builds_is_current(engine: str, way: str) -> None:
+    s = Session(ROOT, Choices(engine="none"), Console(quiet=True))
+    used = PinnedEngine() if engine == "pinned" else s.engine
+    assert s.base.bootstrap is not None
+    base = {"pulled": s.base.reference, "bootstrapped": s.base.bootstrap.reference}.get(way, "")
+    base = base or used.resolve_base(s.base, s.platform, act=False)
+    plan = make_plan(
+        ROOT,
+        lock=s.lock,
+        platform=s.platform,
+        base=base,
+        build="plain",
+        components=s.target.components,
+        operators=s.operators,
+    )
+    assert {step.key for step in plan.steps} <= clean.current_keys(s, [used])

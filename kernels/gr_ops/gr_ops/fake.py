@@ -1,7 +1,7 @@
 """Fake kernels whose result has a size that only the data knows.
 
-``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum. All others are Meta kernels
-in C++ (csrc/*/meta.cpp).
+``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum. All others are Meta
+kernels in C++ (csrc/*/meta.cpp).
 """
 
 from collections.abc import Sequence

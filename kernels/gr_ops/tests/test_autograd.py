@@ -143,3 +143,13 @@ def test_no_grad_and_inference_mode(ops) -> None:
         assert ops.jagged_to_padded_dense(values, offsets, [2]).tolist() == [[1, 2], [3, 4], [6, 0]]
         dense = ops.jagged_to_padded_dense(values, offsets, [3])
         assert ops.dense_to_jagged(dense, offsets)[0].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_gradcheck_in_double() -> None:
+    offsets = [torch.tensor([0, 2, 2, 5]), torch.tensor([0, 1, 3, 3, 4, 6])]
+    values = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+    dense = torch.randn(3, 2, 2, 2, dtype=torch.float64, requires_grad=True)
+    for space in (torch.ops.fbgemm, torch.ops.mxrec):
+        for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+            assert check(lambda v, s=space: s.jagged_to_padded_dense(v, offsets, [2, 2], 1.0), (values,))
+            assert check(lambda d, s=space: s.dense_to_jagged(d, offsets, 5)[0], (dense,))

@@ -226,7 +226,10 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "warning is no counter; expected one int64, got shape [1] of Int",
     ),
     "warning of two": (with_tensors(warning=torch.zeros(2, dtype=torch.int64)), "warning is no counter"),
-    "float rows": (with_tensors(rows=torch.ones(2)), "rows_per_table has an unsupported dtype; expected int32 or int64"),
+    "float rows": (
+        with_tensors(rows=torch.ones(2)),
+        "rows_per_table has an unsupported dtype; expected int32 or int64",
+    ),
     "short indices": (
         with_tensors(indices=torch.zeros(5, dtype=torch.int16)),
         "indices has an unsupported dtype; expected int32 or int64, got Short",

@@ -66,14 +66,14 @@ def test_unknown_instruction_set_is_refused() -> None:
 
 
 def test_numbers_of_threads_give_the_same_bits() -> None:
-    """7 threads split the heads of the skewed batch into parts, 1 does not; a shared bias is summed in one order."""
+    """5 threads split the heads of the skewed batch into parts, 1 does not; a shared bias is summed in one order."""
     script = (
         CASES
         + """
     cases += [Case((900, *[1] * 10), 2, 16, 16, dtype, bias=bias)
               for dtype in (torch.float32, torch.bfloat16) for bias in (None, (True, True), (False, False))]
     reference = None
-    for threads in (1, 2, 7, 64):
+    for threads in (1, 2, 5):
         torch.set_num_threads(threads)
         digest = hashlib.sha256()
         for case in cases:
@@ -83,7 +83,7 @@ def test_numbers_of_threads_give_the_same_bits() -> None:
         print(digest.hexdigest() == reference)
     """
     )
-    assert run(script) == "True\n" * 4
+    assert run(script) == "True\n" * 3
 
 
 def test_called_from_several_threads() -> None:

@@ -4,7 +4,7 @@ import hstu_reference as reference
 import numpy as np
 import pytest
 import torch
-from hstu_cases import Case, Problem, assert_close
+from hstu_cases import TOLERANCE, Case, Problem, assert_close
 
 ops = torch.ops.mxrec
 FLOATS = [torch.float32, torch.float16, torch.bfloat16]
@@ -86,7 +86,8 @@ def test_paged_equals_gathered(dtype: torch.dtype, page_size: int, device: str) 
     varlen = ops.hstu_varlen(
         moved[0], keys.to(device), values.to(device), seqOffset=index(offsets), seqOffsetK=index(offsets_k)
     )
-    assert plain.equal(varlen)
+    # On the NPU a page ends a tile, so the partial sums are other ones.
+    assert plain.equal(varlen) if device == "cpu" else torch.allclose(plain, varlen, atol=TOLERANCE[dtype], rtol=0)
 
 
 def test_paged_without_pages_is_varlen(device: str) -> None:

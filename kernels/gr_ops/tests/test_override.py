@@ -12,7 +12,9 @@ HERE = Path(__file__).resolve().parent
 
 def test_equal_to_fbgemms_own_kernels(fresh_process: Run) -> None:
     script = f"import runpy; runpy.run_path({str(HERE / 'stock_comparison.py')!r}, run_name='__main__')"
-    result = fresh_process(script, MXREC_NO_FBGEMM_OVERRIDE="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    # One thread: thousands of small calls, which threads that wait for each other would slow down.
+    variables = {"MXREC_NO_FBGEMM_OVERRIDE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
+    result = fresh_process(script, **variables)
     assert result.stdout.strip().endswith("stock ok"), result.stderr
 
 
@@ -88,7 +90,9 @@ def test_the_number_of_threads_does_not_change_a_sum(shape: tuple[int, ...], dty
     assert results[0].equal(results[1]) and results[0].equal(results[2])
     expected = x.cumsum(-1, dtype=dtype if not dtype.is_floating_point else torch.float64)
     if dtype.is_floating_point:
-        torch.testing.assert_close(results[0][..., 1:].double(), expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-5)
+        torch.testing.assert_close(
+            results[0][..., 1:].double(), expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-5
+        )
     else:
         assert results[0][..., 1:].equal(expected)
 

@@ -287,3 +287,57 @@ def test_bad_arguments(case: str) -> None:
     action, message = BAD[case]
     with pytest.raises(RuntimeError, match=re.escape(message)):
         action()
+
+
+def on_npu(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    return [tensor.to("npu:0") for tensor in tensors]
+
+
+@pytest.mark.parametrize(
+    "case", ["index too large", "index below zero", "negative length", "values too short", "values too long"]
+)
+def test_device_data_is_checked_on_request(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXREC_CHECK", "1")
+    permute, lengths, values = torch.tensor([2, 0, 1]), SMALL, VALUES
+    if case == "index too large":
+        permute = torch.tensor([0, 1, 5])
+    elif case == "index below zero":
+        permute = torch.tensor([0, -1])
+    elif case == "negative length":
+        lengths = torch.tensor([[2, 3], [1, -4], [0, 2]])
+    else:
+        values = VALUES[:11] if case == "values too short" else torch.arange(13)
+    with pytest.raises(RuntimeError, match=re.escape(BAD[case][1].split(";")[0])):
+        torch.ops.fbgemm.permute_2D_sparse_data(*on_npu(permute, lengths, values))
+
+
+@pytest.mark.parametrize("total", [11, 13])
+def test_a_wrong_total_on_the_device(total: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut short or filled with zeros; an error where data is checked."""
+    arguments = on_npu(torch.tensor([2, 0, 1]), SMALL, VALUES)
+    whole = torch.ops.mxrec.permute_2D_sparse_data(*arguments)[1].cpu()
+    got = torch.ops.mxrec.permute_2D_sparse_data(*arguments, None, total)[1].cpu()
+    assert got.equal(torch.cat([whole, torch.zeros(1, dtype=whole.dtype)])[:total])
+    monkeypatch.setenv("MXREC_CHECK", "1")
+    with pytest.raises(RuntimeError, match="permuted_lengths_sum is wrong"):
+        torch.ops.mxrec.permute_2D_sparse_data(*arguments, None, total)
+
+
+def test_unchecked_device_data_stays_inside_memory() -> None:
+    values = torch.arange(1.0, 13.0)
+    for permute, lengths in (
+        ([0, 9, -3], SMALL),
+        ([2, 0, 1], torch.tensor([[2, 900], [1, 4], [0, 2]])),
+        ([2, 0, 1], torch.tensor([[2, -900], [1, 4], [0, 2]])),
+        ([1, 1, 1], SMALL * 5),
+    ):
+        got = torch.ops.mxrec.permute_2D_sparse_data(*on_npu(torch.tensor(permute), lengths, values), None, 12)
+        assert set(got[1].cpu().tolist()) <= {0.0, *values.tolist()}
+        grad = torch.ops.mxrec.permute_sparse_data_backward(*on_npu(torch.tensor(permute), lengths, values), 12)
+        assert grad.shape == (12,) and grad.isfinite().all()
+
+
+def test_gradient_in_double_is_refused_on_the_device() -> None:
+    grad = torch.ones(12, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="grad has a dtype that the vector cores do not add"):
+        torch.ops.mxrec.permute_sparse_data_backward(*on_npu(torch.tensor([2, 0, 1]), SMALL, grad), 12)

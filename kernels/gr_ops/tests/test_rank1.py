@@ -143,7 +143,10 @@ def backward(grad: torch.Tensor, x: torch.Tensor, index: torch.Tensor) -> object
 X = torch.ones(3)
 I = torch.tensor([0, 1])  # noqa: E741
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "x of two dimensions": (lambda: gather(X[None], I), "gather_for_rank1: x must be 1-D; expected [n], got shape [1, 3]"),
+    "x of two dimensions": (
+        lambda: gather(X[None], I),
+        "gather_for_rank1: x must be 1-D; expected [n], got shape [1, 3]",
+    ),
     "float index": (lambda: gather(X, I.float()), "index has an unsupported dtype; expected int32 or int64, got Float"),
     "index too large": (
         lambda: gather(X, torch.tensor([0, 1, 7])),
@@ -176,3 +179,31 @@ def test_bad_arguments(case: str) -> None:
     action, message = BAD[case]
     with pytest.raises(RuntimeError, match=re.escape(message)):
         action()
+
+
+def on_npu(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    return [tensor.to("npu:0") for tensor in tensors]
+
+
+@pytest.mark.parametrize("length", [3, 60_000])
+def test_indices_out_of_range_are_zero_on_the_device_and_refused_on_request(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, index = torch.ones(length), torch.tensor([0, -1, length, length - 1, 2**40, -(2**40)])
+    assert torch.ops.mxrec.gather_for_rank1(*on_npu(x, index)).tolist() == [1, 0, 0, 1, 0, 0]
+    grad = torch.arange(1.0, 7.0)
+    grad_x, _ = torch.ops.mxrec.index_select_for_rank1_backward(*on_npu(grad, x, index))
+    assert grad_x[0].item() == 1 and grad_x[-1].item() == 4 and grad_x.sum().item() == 5
+    monkeypatch.setenv("MXREC_CHECK", "1")
+    for call in (
+        lambda: torch.ops.mxrec.gather_for_rank1(*on_npu(x, index)),
+        lambda: torch.ops.mxrec.index_select_for_rank1_backward(*on_npu(grad, x, index)),
+    ):
+        with pytest.raises(RuntimeError, match=re.escape(f"index[1]=-1 out of range for x of length {length}")):
+            call()
+
+
+def test_gradient_in_double_is_refused_on_the_device() -> None:
+    x = torch.ones(3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="x has a dtype that the vector cores do not add"):
+        torch.ops.mxrec.index_select_for_rank1_backward(*on_npu(x[:2], x, I))

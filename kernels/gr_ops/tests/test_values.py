@@ -8,6 +8,8 @@ from moves import DTYPES, INTEGERS, bits, random_values
 
 DEVICE = "npu:0"
 pytestmark = pytest.mark.usefixtures("each_device")
+
+
 def random_offsets(rng: np.random.Generator, batch: int, levels: int, longest: int) -> list[np.ndarray]:
     offsets = []
     nodes = batch

@@ -1,43 +1,11 @@
 // Matmul as a vector core of a mix kernel sees it: requests to the cube, in order; results visible after a wait.
 #pragma once
 #include "ascendc/matmul_config.h"
+#include "ascendc/matmul_operand.h"
 #include "ascendc/matmul_tiling.h"
 #include "ascendc/pipe.h"
-#include "ascendc/product.h"
 
 namespace AscendC {
-
-namespace twin_detail {
-
-template <typename T>
-constexpr twin::CubeType CubeTypeOf()
-{
-    static_assert(kOneOf<T, half, bfloat16_t, float>, "E-30: this twin multiplies half, bfloat16_t and float");
-    return std::is_same<T, float>::value ? twin::CubeType::Float
-                                         : std::is_same<T, half>::value ? twin::CubeType::Half : twin::CubeType::Bfloat16;
-}
-
-template <typename T>
-T FromAccumulator(float value)
-{
-    if constexpr (std::is_same<T, bfloat16_t>::value) {
-        return ToBfloat16(value);
-    } else {
-        return static_cast<T>(value);
-    }
-}
-
-template <typename T>
-float ToAccumulator(T value)
-{
-    if constexpr (std::is_same<T, bfloat16_t>::value) {
-        return ToFloat(value);
-    } else {
-        return static_cast<float>(value);
-    }
-}
-
-}
 
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto &MM_CFG = CFG_NORM,
           class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>>
@@ -51,9 +19,9 @@ class Matmul {
     static_assert(A_TYPE::format == CubeFormat::ND && B_TYPE::format == CubeFormat::ND &&
                       C_TYPE::format == CubeFormat::ND,
                   "this twin multiplies ND matrices");
-    static_assert(kOneOf<std::integral_constant<TPosition, A_TYPE::pos>, std::integral_constant<TPosition, TPosition::GM>,
-                         std::integral_constant<TPosition, TPosition::VECOUT>>,
-                  "A comes from GM or VECOUT");
+    static_assert(A_TYPE::pos == TPosition::GM || A_TYPE::pos == TPosition::VECOUT, "A comes from GM or VECOUT");
+    static_assert(B_TYPE::pos == TPosition::GM || B_TYPE::pos == TPosition::VECOUT, "B comes from GM or VECOUT");
+    static_assert(C_TYPE::pos == TPosition::GM || C_TYPE::pos == TPosition::VECIN, "C goes to GM or VECIN");
     static_assert(!MM_CB::any, "this twin has no callbacks");
     static_assert(!MM_CFG.enableMixDualMaster, "this twin's cube serves requests");
 
@@ -240,58 +208,6 @@ public:
     }
 
 private:
-    template <typename T>
-    struct Operand {
-        GlobalTensor<T> gm;
-        LocalTensor<T> local;
-        bool transposed = false;
-        bool inGm = true;
-        bool set = false;
-
-        void Set(const GlobalTensor<T> &tensor, bool trans)
-        {
-            gm = tensor;
-            transposed = trans;
-            inGm = true;
-            set = true;
-        }
-        void Set(const LocalTensor<T> &tensor, bool trans)
-        {
-            local = tensor;
-            transposed = trans;
-            inGm = false;
-            set = true;
-        }
-        // A tensor in VECOUT is sent through GM; the request follows when that has ended.
-        void Send(uint64_t elements) const
-        {
-            if (inGm) {
-                return;
-            }
-            auto &core = twin::Core::Current();
-            core.Issue(PIPE_MTE3, "Matmul, tensor in VECOUT");
-            core.UbRead(local.Range(), 0, elements * sizeof(T));
-            core.RequireDefined(local.Range(), 0, elements * sizeof(T));
-            core.KnowFinished(PIPE_S, PIPE_MTE3);
-        }
-        // The part of the stored matrix from (row, column), `rows` x `columns` as stored.
-        twin::CubeMatrix Part(uint64_t row, uint64_t column, uint64_t rows, uint64_t columns, uint64_t pitch,
-                              uint64_t localPitch) const
-        {
-            auto &core = twin::Core::Current();
-            const void *data;
-            if (inGm) {
-                const uint64_t at = row * pitch + column;
-                gm.Check(at * sizeof(T), ((rows - 1) * pitch + columns) * sizeof(T));
-                data = core.GmReadRows(gm.GetPhyAddr() + at, rows, columns * sizeof(T), pitch * sizeof(T));
-            } else {
-                pitch = localPitch;
-                data = reinterpret_cast<const T *>(core.UbData(local.Range())) + row * pitch + column;
-            }
-            return {data, pitch, twin_detail::CubeTypeOf<T>(), transposed};
-        }
-    };
-
     static uint32_t Tiles(int32_t size, int32_t base) { return static_cast<uint32_t>((size + base - 1) / base); }
     static uint32_t Least(int64_t a, int64_t b) { return static_cast<uint32_t>(a < b ? a : b); }
 
@@ -403,27 +319,16 @@ private:
             core.Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
         }
         gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
-        auto *to = reinterpret_cast<CT *>(core.GmWriteRows(const_cast<CT *>(gm.GetPhyAddr()), rows, columns * sizeof(CT),
-                                                           pitch * sizeof(CT)));
+        auto *first = const_cast<CT *>(gm.GetPhyAddr());
+        auto *to = reinterpret_cast<CT *>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT)));
         const float *from = core.CubeScratch(0);
         for (uint32_t row = 0; row < rows; ++row) {
-            if (enAtomic != 0 && core.FullChecks() && Untouched(to + row * pitch, columns)) {
+            if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to + row * pitch, columns)) {
                 core.Trap("E-21", "atomic access to GM %p, which nothing has written",
                           static_cast<const void *>(to + row * pitch));
             }
-            Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
+            twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
         }
-    }
-    // Outputs and workspace start as a pattern (launch_plan.cpp).
-    static bool Untouched(const CT *row, uint32_t count)
-    {
-        const auto *bytes = reinterpret_cast<const uint8_t *>(row);
-        for (uint64_t i = 0; i < count * sizeof(CT); ++i) {
-            if (bytes[i] != 0xA5) {
-                return false;
-            }
-        }
-        return true;
     }
     void WriteLocal(const LocalTensor<CT> &local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic)
     {
@@ -437,37 +342,13 @@ private:
         for (uint32_t row = 0; row < rows; ++row) {
             const uint64_t at = row * pitch * sizeof(CT);
             auto *to = reinterpret_cast<CT *>(core.UbWrite(local.Range(), at, columns * sizeof(CT)));
-            Combine(from + static_cast<uint64_t>(row) * columns, to, columns, enAtomic);
+            twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to, columns, enAtomic);
             core.Define(local.Range(), at, columns * sizeof(CT));
         }
         const auto ready = GetTPipePtr()->FetchEventID(HardEvent::MTE2_V);
         core.SetFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
         core.WaitFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
     }
-    static void Combine(const float *from, CT *to, uint32_t count, uint8_t enAtomic)
-    {
-        switch (enAtomic) {
-            case 0:
-                for (uint32_t i = 0; i < count; ++i) {
-                    to[i] = twin_detail::FromAccumulator<CT>(from[i]);
-                }
-                break;
-            case 1:
-                for (uint32_t i = 0; i < count; ++i) {
-                    const auto rounded = twin_detail::ToAccumulator(twin_detail::FromAccumulator<CT>(from[i]));
-                    to[i] = twin_detail::FromAccumulator<CT>(twin_detail::ToAccumulator(to[i]) + rounded);
-                }
-                break;
-            default:
-                for (uint32_t i = 0; i < count; ++i) {
-                    const float old = twin_detail::ToAccumulator(to[i]);
-                    const float value = twin_detail::ToAccumulator(twin_detail::FromAccumulator<CT>(from[i]));
-                    to[i] = twin_detail::FromAccumulator<CT>((enAtomic == 2) == (value > old) ? value : old);
-                }
-                break;
-        }
-    }
-
     int id_ = -1;
     bool hasTiling_ = false;
     tiling::TCubeTiling tiling_;
@@ -479,8 +360,8 @@ private:
     int32_t m_ = 0;
     int32_t n_ = 0;
     int32_t k_ = 0;
-    Operand<AT> a_;
-    Operand<BT> b_;
+    twin_detail::MatmulOperand<AT> a_;
+    twin_detail::MatmulOperand<BT> b_;
     GlobalTensor<BiasT> bias_;
     bool hasBias_ = false;
     int64_t tile_ = -1;

@@ -59,8 +59,8 @@ struct MatmulType {
 template <auto DataCopyOut = nullptr, auto CopyA1 = nullptr, auto CopyB1 = nullptr>
 struct MatmulCallBackFunc {
     static constexpr bool any =
-        !(std::is_same<decltype(DataCopyOut), std::nullptr_t>::value &&
-          std::is_same<decltype(CopyA1), std::nullptr_t>::value && std::is_same<decltype(CopyB1), std::nullptr_t>::value);
+        !std::is_same<decltype(DataCopyOut), std::nullptr_t>::value ||
+        !std::is_same<decltype(CopyA1), std::nullptr_t>::value || !std::is_same<decltype(CopyB1), std::nullptr_t>::value;
 };
 
 }

@@ -64,8 +64,8 @@ inline void CheckTiling(const tiling::TCubeTiling &t, int32_t aBytes, int32_t bB
     RequireDepth("depthA1", t.depthA1, t.stepM * t.stepKa);
     RequireDepth("depthB1", t.depthB1, t.stepN * t.stepKb);
     if (!multiLoads && (t.stepM != 1 || t.stepN != 1)) {
-        twin::Core::Current().Trap("E-32", "TCubeTiling.stepM and stepN are %d and %d, the configuration takes 1", t.stepM,
-                                   t.stepN);
+        twin::Core::Current().Trap("E-32", "TCubeTiling.stepM and stepN are %d and %d, the configuration takes 1",
+                                   t.stepM, t.stepN);
     }
     if (t.singleCoreK > t.Ka && t.singleCoreK > t.Kb) {
         twin::Core::Current().Trap("E-32", "TCubeTiling.singleCoreK is %d, Ka is %d", t.singleCoreK, t.Ka);

@@ -16,7 +16,9 @@ enum class TPosition : int32_t {
     GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM, MAX
 };
 enum class CubeFormat { ND = 0, NZ, ZN, ZZ, NN, ND_ALIGN, SCALAR, VECTOR, ROW_MAJOR = ND, COLUMN_MAJOR = 8 };
-enum class DataType : int32_t { DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_BF16 = 27, DT_INT4 = 29, DT_BFLOAT16 = 33, DT_UNDEFINED = -1 };
+enum class DataType : int32_t {
+    DT_UNDEFINED = -1, DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_BF16 = 27, DT_INT4 = 29, DT_BFLOAT16 = 33
+};
 enum class MatrixTraverse : int32_t { NOSET = 0, FIRSTM = 1, FIRSTN = 2 };
 enum class MatrixMadType : int32_t { NORMAL = 0, HF32 = 1 };
 
@@ -25,10 +27,22 @@ public:
     explicit MatmulApiTiling(const platform_ascendc::PlatformAscendC &) {}
     virtual ~MatmulApiTiling() = default;
 
-    int32_t SetAType(TPosition position, CubeFormat format, DataType type, bool = false) { return SetType(position, format, type, a_); }
-    int32_t SetBType(TPosition position, CubeFormat format, DataType type, bool = false) { return SetType(position, format, type, b_); }
-    int32_t SetCType(TPosition position, CubeFormat format, DataType type) { return SetType(position, format, type, c_); }
-    int32_t SetBiasType(TPosition position, CubeFormat format, DataType type) { return SetType(position, format, type, bias_); }
+    int32_t SetAType(TPosition position, CubeFormat format, DataType type, bool = false)
+    {
+        return SetType(position, format, type, a_);
+    }
+    int32_t SetBType(TPosition position, CubeFormat format, DataType type, bool = false)
+    {
+        return SetType(position, format, type, b_);
+    }
+    int32_t SetCType(TPosition position, CubeFormat format, DataType type)
+    {
+        return SetType(position, format, type, c_);
+    }
+    int32_t SetBiasType(TPosition position, CubeFormat format, DataType type)
+    {
+        return SetType(position, format, type, bias_);
+    }
     int32_t SetShape(int32_t m, int32_t n, int32_t k)
     {
         shape_ = {m, n, k};
@@ -144,7 +158,8 @@ protected:
     int32_t SetType(TPosition position, CubeFormat format, DataType type, int32_t &bytes)
     {
         const bool known = position == TPosition::GM || position == TPosition::VECIN || position == TPosition::VECOUT;
-        const bool twoBytes = type == DataType::DT_FLOAT16 || type == DataType::DT_BF16 || type == DataType::DT_BFLOAT16;
+        const bool twoBytes =
+            type == DataType::DT_FLOAT16 || type == DataType::DT_BF16 || type == DataType::DT_BFLOAT16;
         bytes = !known || format != CubeFormat::ND ? -1 : type == DataType::DT_FLOAT ? 4 : twoBytes ? 2 : -1;
         return bytes > 0 ? 0 : -1;
     }

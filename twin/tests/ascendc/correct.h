@@ -170,6 +170,37 @@ inline void AddNeighboursToken(const Arguments &a)
     AddOneQueued(a);
 }
 
+// Each tile is gathered in reverse and once more in reverse, by byte offsets that the scalar unit has written.
+inline void AddOneGathered(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffers[3];
+    for (auto &buffer : buffers) {
+        pipe.InitBuffer(buffer, TILE * sizeof(float));
+    }
+    const LocalTensor<float> t = buffers[0].Get<float>();
+    const LocalTensor<float> reversed = buffers[1].Get<float>();
+    const LocalTensor<uint32_t> offsets = buffers[2].Get<uint32_t>();
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        for (uint32_t i = 0; i < n; ++i) {
+            offsets.SetValue(i, (n - 1 - i) * static_cast<uint32_t>(sizeof(float)));
+        }
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        PipeBarrier<PIPE_ALL>();
+        Gather(reversed, t, offsets, 0, n);
+        PipeBarrier<PIPE_V>();
+        Gather(t, reversed, offsets, 0, n);
+        PipeBarrier<PIPE_V>();
+        Adds(t, t, 1.0f, static_cast<int32_t>(n));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at], t, burst);
+        PipeBarrier<PIPE_ALL>();
+    }
+}
+
 // Every block stores its x, all meet, and two blocks add halves to each share.
 inline void AddOneAtomically(const Arguments &a)
 {

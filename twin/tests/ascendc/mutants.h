@@ -421,4 +421,43 @@ inline void TwoPipes(const Arguments &)
     TPipe second;
 }
 
+// Offsets 0, `step`, 2 * `step`... for a gather of eight elements.
+inline LocalTensor<uint32_t> GatherOffsets(TBuf<TPosition::VECCALC> &buffer, uint32_t step)
+{
+    const LocalTensor<uint32_t> offsets = buffer.Get<uint32_t>();
+    for (uint32_t i = 0; i < 8; ++i) {
+        offsets.SetValue(i, i * step);
+    }
+    PipeBarrier<PIPE_ALL>();
+    return offsets;
+}
+
+inline void GatherWith(const Arguments &a, uint32_t step, bool inPlace)
+{
+    const Share s = ShareOf(a);
+    Bench b;
+    TBuf<TPosition::VECCALC> more[2];
+    b.pipe.InitBuffer(more[0], TILE * sizeof(float));
+    b.pipe.InitBuffer(more[1], TILE * sizeof(uint32_t));
+    LoadTile(b.t, s.x);
+    const LocalTensor<uint32_t> offsets = GatherOffsets(more[1], step);
+    Gather(inPlace ? b.t[8] : more[0].Get<float>(), b.t, offsets, 0, 8);
+}
+
+inline void GatherBetweenElements(const Arguments &a) { GatherWith(a, 2, false); }
+inline void GatherPastTensor(const Arguments &a) { GatherWith(a, 1024, false); }
+inline void GatherInPlace(const Arguments &a) { GatherWith(a, 4, true); }
+
+inline void GatherByUndefinedOffsets(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    Bench b;
+    TBuf<TPosition::VECCALC> more[2];
+    b.pipe.InitBuffer(more[0], TILE * sizeof(float));
+    b.pipe.InitBuffer(more[1], TILE * sizeof(uint32_t));
+    LoadTile(b.t, s.x);
+    PipeBarrier<PIPE_ALL>();
+    Gather(more[0].Get<float>(), b.t, more[1].Get<uint32_t>(), 0, 8);
+}
+
 }

@@ -12,6 +12,7 @@ KERNELS = [
     "AddOneInChains",
     "AddOneThroughCopy",
     "AddOneBehindLoadAhead",
+    "AddOneGathered",
 ]
 SEEDS = ",".join(map(str, range(1, 25)))
 

@@ -126,3 +126,11 @@ def test_broken_kernel_is_stopped(run_matmul, kernel, breaks, rule):
 def test_fast_checks_give_the_same_result(run_matmul):
     outcome = run_matmul("ahead", (250, 40, 48), check="fast")
     assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+def test_tilings_keep_the_rules(tmp_path):
+    program = tmp_path / "run_tiling"
+    command = ["g++", *FLAGS, f"-I{TWIN / 'include'}", str(HERE / "run_tiling.cpp"), "-o", str(program)]
+    subprocess.run(command, check=True)
+    result = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "ok\n")

@@ -20,7 +20,7 @@ SOON = 5.0
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_late_rank_is_named_after_the_limit(size: int, tmp_path: Path) -> None:
-    outcomes = run_ranks("late_rank", size, tmp_path, environment={"TWIN_HCCL_TIMEOUT": "2"})
+    outcomes = run_ranks("late_rank", size, tmp_path, environment={"TWIN_HCCL_TIMEOUT": "", "HCCL_EXEC_TIMEOUT": "2"})
     for outcome in outcomes[:-1]:
         found = outcome.found
         assert found is not None, outcome.output
@@ -48,7 +48,7 @@ def test_absent_ranks_are_named(tmp_path: Path) -> None:
 
 
 def test_rank_that_stops_taking_data_is_named(tmp_path: Path) -> None:
-    outcome = run_ranks("stopped_rank", 2, tmp_path, environment={"TWIN_HCCL_TIMEOUT": "1"})[0]
+    outcome = run_ranks("stopped_rank", 2, tmp_path, environment={"TWIN_HCCL_TIMEOUT": "", "HCCL_EXEC_TIMEOUT": "1"})[0]
     assert outcome.found is not None, outcome.output
     assert "does not take its data" in outcome.found["text"]
     assert outcome.found["code"] == E_TIMEOUT
@@ -126,7 +126,7 @@ def test_skipped_call_is_named(tmp_path: Path) -> None:
 
 
 def test_different_rank_counts_are_named(tmp_path: Path) -> None:
-    outcome = run_ranks("wrong_size", 2, tmp_path, environment={"TWIN_HCCL_TIMEOUT": "3"})[0]
+    outcome = run_ranks("wrong_size", 2, tmp_path, environment={"TWIN_HCCL_TIMEOUT": "", "HCCL_EXEC_TIMEOUT": "3"})[0]
     assert outcome.found is not None, outcome.output
     assert "rank 1 made this communicator for 3 ranks, this rank for 2" in outcome.found["text"]
 

@@ -75,7 +75,7 @@ def test_every_check_is_listed(checked: list[dict[str, str]]) -> None:
     ],
 )
 def test_failure_reaches_the_user(kind: str, limit: str, texts: tuple[str, ...], tmp_path: Path) -> None:
-    done = torchrun("torch_failures.py", 2, kind, str(tmp_path), TWIN_HCCL_TIMEOUT=limit)
+    done = torchrun("torch_failures.py", 2, kind, str(tmp_path), TWIN_HCCL_TIMEOUT="", HCCL_EXEC_TIMEOUT=limit)
     assert done.returncode != 0
     report = tmp_path / "rank0.txt"
     # torchrun may end rank 0 in the same moment; the library has logged the text before.

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from build import OPERATORS, Operator
 from cases import Case, Output
+from workshop import OPERATORS, Operator
 
 sys.path.insert(0, str(OPERATORS / "common/tests"))
 from jagged_reference import random_offsets, to_dense, to_jagged  # noqa: E402

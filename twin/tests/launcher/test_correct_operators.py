@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from build import Operator, Workshop
 from cases import write_cases
 from operators import ALL, CASES
+from workshop import Operator, Workshop
 
 CORES = "1,2,20,24,40,48"
 SEEDS = ",".join(["none", *map(str, range(1, 25))])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from build import Operator
 from mutant import COMPARISON, COMPILER, TIMEOUT, Edit, Mutant
 from operators import TO_DENSE, TO_JAGGED
+from workshop import Operator
 
 WRITER = "common/jagged_writer.h"
 OFFSETS = "common/jagged_offsets.h"

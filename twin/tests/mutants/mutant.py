@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from build import OPERATORS, Operator
+from workshop import OPERATORS, Operator
 
 COMPARISON = "comparison"  # a logic error that no hardware would refuse: only the result shows it
 COMPILER = "compiler"

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from build import OPERATORS, Workshop
 from cases import write_cases
 from catalogue import MUTANTS, TABLE, table
 from mutant import COMPARISON, COMPILER, TIMEOUT, Mutant
 from operators import ALL, CASES
+from workshop import OPERATORS, Workshop
 
 CORES = "48,2"
 

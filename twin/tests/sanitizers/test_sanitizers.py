@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from build import Operator, Workshop, wheel_includes
 from cases import write_cases
 from operators import ALL, CASES
+from workshop import Operator, Workshop, wheel_includes
 
 HERE = Path(__file__).resolve().parent
 TWIN = HERE.parents[1]

@@ -11,8 +11,7 @@ void check_vector(const char* argument, const at::Tensor& tensor, c10::Device de
               " has an unsupported dtype; expected int32 or int64, got ", tensor.scalar_type());
   TORCH_CHECK(tensor.dim() == 1, kBoundsOp, ": ", argument, " must be 1-D; expected one dimension, got shape ",
               tensor.sizes());
-  TORCH_CHECK(tensor.device() == device, kBoundsOp, ": expected ", argument, " on ", device, ", got ",
-              tensor.device());
+  TORCH_CHECK(tensor.device() == device, kBoundsOp, ": expected ", argument, " on ", device, ", got ", tensor.device());
 }
 
 void check_in_place(const char* argument, const at::Tensor& tensor) {
@@ -56,11 +55,10 @@ void check_bounds_arguments(const BoundsArguments& a) {
   TORCH_CHECK(a.warning.scalar_type() == at::kLong && a.warning.numel() == 1, kBoundsOp,
               ": warning is no counter; expected one int64, got shape ", a.warning.sizes(), " of ",
               a.warning.scalar_type());
-  TORCH_CHECK(a.warning.device() == device, kBoundsOp, ": expected warning on ", device, ", got ",
-              a.warning.device());
-  TORCH_CHECK(!a.weights || a.weights->numel() == a.indices.numel(), kBoundsOp, ": weights size ",
-              a.weights->numel(), " is not equal to indices size ", a.indices.numel(),
-              "; expected a weight per index, got ", a.weights->numel());
+  TORCH_CHECK(a.warning.device() == device, kBoundsOp, ": expected warning on ", device, ", got ", a.warning.device());
+  TORCH_CHECK(!a.weights || a.weights->numel() == a.indices.numel(), kBoundsOp, ": weights size ", a.weights->numel(),
+              " is not equal to indices size ", a.indices.numel(), "; expected a weight per index, got ",
+              a.weights->numel());
   TORCH_CHECK(a.offsets.numel() >= 1, kBoundsOp, ": offsets is empty; expected B * T + 1 entries, got 0");
 
   const int64_t tables = a.rows_per_table.numel();

@@ -24,9 +24,7 @@ struct Layout {
   std::vector<int64_t> bags;  // first bag of each table, [T + 1]
   std::vector<int64_t> rows;  // of each table
 
-  int64_t table_of(int64_t bag) const {
-    return std::upper_bound(bags.begin(), bags.end(), bag) - bags.begin() - 1;
-  }
+  int64_t table_of(int64_t bag) const { return std::upper_bound(bags.begin(), bags.end(), bag) - bags.begin() - 1; }
 };
 
 std::vector<int64_t> longs_of(const at::Tensor& tensor) {
@@ -35,11 +33,16 @@ std::vector<int64_t> longs_of(const at::Tensor& tensor) {
   return {data, data + longs.numel()};
 }
 
+// True if 0 <= offsets[0] <= offsets[1] <= ... == count. The sign bits tell, so that the loop is vectorised.
 template <typename Offset>
 bool in_order(const Offset* offsets, int64_t bags, int64_t count) {
-  bool bad = offsets[0] < 0 || static_cast<int64_t>(offsets[bags]) != count;
-  for (int64_t bag = 0; bag < bags; ++bag) bad |= offsets[bag + 1] < offsets[bag];
-  return !bad;
+  using Unsigned = std::make_unsigned_t<Offset>;
+  Unsigned signs = static_cast<Unsigned>(offsets[0]);
+  for (int64_t bag = 0; bag < bags; ++bag) {
+    const auto end = static_cast<Unsigned>(offsets[bag + 1]);
+    signs |= end | (end - static_cast<Unsigned>(offsets[bag]));
+  }
+  return static_cast<Offset>(signs) >= 0 && static_cast<int64_t>(offsets[bags]) == count;
 }
 
 // repair: each start is raised to the end before it and each end is kept inside [start, count]. Otherwise raises.
@@ -77,13 +80,16 @@ template <typename Index, typename Bad>
 void for_bad_indices(const Index* indices, int64_t first, int64_t end, int64_t rows, const Bad& bad) {
   using Unsigned = std::make_unsigned_t<Index>;
   const auto limit = static_cast<Unsigned>(std::clamp<int64_t>(rows, 0, std::numeric_limits<Index>::max()));
-  const auto is_bad = [&](int64_t i) { return static_cast<Unsigned>(indices[i]) + Unsigned{1} > limit; };
+  const auto sign = [&](int64_t i) {
+    const Unsigned next = static_cast<Unsigned>(indices[i]) + Unsigned{1};
+    return next | (limit - next);
+  };
   for (int64_t block = first; block < end; block += kBlock) {
     const int64_t stop = std::min(block + kBlock, end);
-    bool any = false;
-    for (int64_t i = block; i < stop; ++i) any |= is_bad(i);
-    for (int64_t i = block; any && i < stop; ++i) {
-      if (is_bad(i)) bad(i);
+    Unsigned signs = 0;
+    for (int64_t i = block; i < stop; ++i) signs |= sign(i);
+    for (int64_t i = block; static_cast<Index>(signs) < 0 && i < stop; ++i) {
+      if (static_cast<Index>(sign(i)) < 0) bad(i);
     }
   }
 }
@@ -158,8 +164,8 @@ Violations check_all(const Layout& layout, const at::Tensor& indices, const at::
 void bounds_check_indices(const at::Tensor& rows_per_table, const at::Tensor& indices, const at::Tensor& offsets,
                           int64_t bounds_check_mode, const at::Tensor& warning,
                           const std::optional<at::Tensor>& weights, const std::optional<at::Tensor>& batch_offsets,
-                          int64_t max_batch, const std::optional<at::Tensor>& /*b_t_map*/,
-                          int64_t /*info_bits*/, int64_t /*info_mask*/, int64_t version) {
+                          int64_t max_batch, const std::optional<at::Tensor>& /*b_t_map*/, int64_t /*info_bits*/,
+                          int64_t /*info_mask*/, int64_t version) {
   const BoundsMode mode = bounds_mode(bounds_check_mode, version);
   if (mode == BoundsMode::none) return;
   check_bounds_arguments({rows_per_table, indices, offsets, warning, weights, batch_offsets, max_batch});

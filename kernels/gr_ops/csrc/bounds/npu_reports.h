@@ -2,9 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
-// What bounds_check_indices found on the device in FATAL mode. A kernel cannot raise, and waiting for it would stall the
-// stream, so the report is copied to the host behind the kernel and raised once it has arrived: by the next call of the
-// operator, by raise_bounds_violations, or, with MXREC_CHECK=1, before the call itself returns.
+// What bounds_check_indices found on the device in FATAL mode. A kernel cannot raise, and waiting for it would stall
+// the stream, so the report is copied to the host behind the kernel and raised once it has arrived: by the next call of
+// the operator, by raise_bounds_violations, or, with MXREC_CHECK=1, before the call itself returns.
 namespace gr_ops::npu {
 
 // The report output of aclnnBoundsCheckIndices, 8 int64.

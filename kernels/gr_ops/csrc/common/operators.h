@@ -20,8 +20,8 @@ bool is_defined(const std::string& name, const std::string& overload = "");
 void define_if_absent(torch::Library& library, const std::string& space, const char* text);
 
 // A kernel for an operator of fbgemm:: that calls mxrec's operator of the same name, on whatever key. It is boxed: an
-// unboxed kernel must have the C++ signature of fbgemm_gpu's own, which is not that of the schema and differs by release
-// (1.1.0: int8_t for an int of bounds_check_indices, a reference to an optional in the permutations).
+// unboxed kernel must have the C++ signature of fbgemm_gpu's own, which is not that of the schema and differs by
+// release (1.1.0: int8_t for an int of bounds_check_indices, a reference to an optional in the permutations).
 torch::CppFunction forward_to_mxrec();
 
 template <typename Signature>

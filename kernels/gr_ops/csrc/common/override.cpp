@@ -40,8 +40,7 @@ struct FbgemmRegistrar::Silence {
   c10::WarningUtils::WarningHandlerGuard guard{&handler};
 };
 
-FbgemmRegistrar::FbgemmRegistrar(torch::Library& library)
-    : library_(library), silence_(std::make_unique<Silence>()) {}
+FbgemmRegistrar::FbgemmRegistrar(torch::Library& library) : library_(library), silence_(std::make_unique<Silence>()) {}
 
 FbgemmRegistrar::~FbgemmRegistrar() = default;
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "embedding/lookup.h"
@@ -28,7 +29,7 @@ class Call {
  private:
   struct Layout {
     std::string op_name;
-    std::unordered_map<std::string, size_t> positions;
+    std::unordered_map<std::string_view, size_t> positions;  // of names that the schema owns
   };
   static const Layout& layout_of(const c10::FunctionSchema& schema);
   const c10::IValue* find(const char* name) const;  // nullptr: no such argument, or None

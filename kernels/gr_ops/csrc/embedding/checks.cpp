@@ -36,8 +36,14 @@ void check_state(const char* op, const char* name, const std::optional<at::Tenso
 }
 
 std::vector<int64_t> values_of(const at::Tensor& tensor) {
-  const at::Tensor wide = tensor.to(at::kLong).contiguous();
-  return std::vector<int64_t>(wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel());
+  const at::Tensor dense = tensor.contiguous();
+  std::vector<int64_t> values(static_cast<size_t>(dense.numel()));
+  if (dense.scalar_type() == at::kInt) {
+    std::copy_n(dense.const_data_ptr<int32_t>(), values.size(), values.begin());
+  } else {
+    std::copy_n(dense.const_data_ptr<int64_t>(), values.size(), values.begin());
+  }
+  return values;
 }
 
 // The smallest value above `start`, or `otherwise`: where the next table begins.

@@ -29,26 +29,16 @@ class Pooling {
   // Pooled bags [first, end) of the feature-major order.
   template <typename Out>
   void pool(int64_t first, int64_t end, Out* out, FirstFault& fault) const {
-    std::vector<float> sum;
-    const auto pool = kernels_.of(static_cast<const Row*>(nullptr)).pool(static_cast<const Index*>(nullptr));
     while (first < end) {
       const int64_t t = first / batch_;
       const int64_t feature_end = std::min(end, (t + 1) * batch_);
       const Feature& feature = features_[static_cast<size_t>(t)];
       if (!valid(feature, offsets_[first], offsets_[feature_end], fault)) return;
-      sum.resize(static_cast<size_t>(feature.width));
-      for (int64_t bag = first; bag < feature_end; ++bag) {
-        const int64_t start = offsets_[bag];
-        const int64_t count = offsets_[bag + 1] - start;
-        const float scale = mean_ && count > 0 ? 1.0f / static_cast<float>(count) : 1.0f;
-        Out* target = out + (bag - t * batch_) * columns_ + feature.column;
-        float* result = sum.data();
-        if constexpr (std::is_same_v<Out, float>) result = target;
-        pool(weights_ + feature.weights, indices_ + start, count, offsets_[feature_end] - start, feature.width,
-             feature.width, indice_weights_ == nullptr ? nullptr : indice_weights_ + start, scale, false, result);
-        if constexpr (!std::is_same_v<Out, float>) {
-          kernels_.of(static_cast<const Out*>(nullptr)).narrow(result, target, feature.width);
-        }
+      Out* target = out + (first - t * batch_) * columns_ + feature.column;
+      if constexpr (std::is_same_v<Out, float>) {
+        pool_feature(feature, first, feature_end - first, target, columns_);
+      } else {
+        pool_narrow(feature, first, feature_end, target);
       }
       first = feature_end;
     }
@@ -88,13 +78,33 @@ class Pooling {
 
  private:
   static constexpr int64_t kAhead = 8;
+  static constexpr int64_t kWideBags = 64;
+
+  void pool_feature(const Feature& feature, int64_t first, int64_t bags, float* out, int64_t out_stride) const {
+    const auto pool = kernels_.of(static_cast<const Row*>(nullptr)).pool(static_cast<const Index*>(nullptr));
+    pool(weights_ + feature.weights, indices_, offsets_ + first, bags, feature.width, feature.width, indice_weights_,
+         mean_, out, out_stride);
+  }
+
+  // Through fp32, some bags at a time.
+  template <typename Out>
+  void pool_narrow(const Feature& feature, int64_t first, int64_t end, Out* out) const {
+    std::vector<float> sums(static_cast<size_t>(kWideBags * feature.width));
+    const auto narrow = kernels_.of(static_cast<const Out*>(nullptr)).narrow;
+    for (int64_t bag = first; bag < end; bag += kWideBags) {
+      const int64_t bags = std::min(kWideBags, end - bag);
+      pool_feature(feature, bag, bags, sums.data(), feature.width);
+      for (int64_t i = 0; i < bags; ++i) {
+        narrow(sums.data() + i * feature.width, out + (bag - first + i) * columns_, feature.width);
+      }
+    }
+  }
 
   bool valid(const Feature& feature, int64_t start, int64_t end, FirstFault& fault) const {
-    const auto rows = static_cast<uint64_t>(feature.rows);
-    bool all = true;
-    for (int64_t k = start; k < end; ++k) all &= static_cast<uint64_t>(static_cast<int64_t>(indices_[k])) < rows;
+    const bool all = kernels_.valid(indices_ + start, end - start, feature.rows);
     for (int64_t k = start; !all && k < end; ++k) {
-      if (static_cast<uint64_t>(static_cast<int64_t>(indices_[k])) >= rows) {
+      const auto row = static_cast<int64_t>(indices_[k]);
+      if (row < 0 || row >= feature.rows) {
         fault.report(k);
         break;
       }

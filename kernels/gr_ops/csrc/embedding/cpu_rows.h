@@ -75,7 +75,7 @@ inline int64_t share_start(const int64_t* offsets, int64_t bags, int64_t share, 
 }
 
 // Work below this many row elements is not worth a second thread.
-constexpr int64_t kSerialElements = 16 * 1024;
+constexpr int64_t kSerialElements = 64 * 1024;
 
 // body(first, end) over bags, in parallel where it pays.
 template <typename Body>

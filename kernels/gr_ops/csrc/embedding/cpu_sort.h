@@ -25,7 +25,9 @@ class RadixSort {
   // Sorts `records`; the result is the returned one of the two vectors.
   static std::vector<Record>& run(std::vector<Record>& records, std::vector<Record>& scratch, int64_t bits) {
     scratch.resize(records.size());
-    const int64_t passes = (bits + kMaxDigit - 1) / kMaxDigit;
+    // Few records do not pay for many counters.
+    const int64_t digit = records.size() < kFewRecords ? 8 : 11;
+    const int64_t passes = (bits + digit - 1) / digit;
     std::vector<Record>* from = &records;
     std::vector<Record>* to = &scratch;
     for (int64_t pass = 0; pass < passes; ++pass) {
@@ -38,7 +40,7 @@ class RadixSort {
   }
 
  private:
-  static constexpr int64_t kMaxDigit = 11;
+  static constexpr size_t kFewRecords = 8192;
   static constexpr int64_t kMinPart = 32 * 1024;
 
   static void move(const std::vector<Record>& from, std::vector<Record>& to, int64_t shift, int64_t digit) {

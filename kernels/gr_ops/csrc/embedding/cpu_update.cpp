@@ -48,24 +48,37 @@ struct Pass {
   bool by_index() const { return lookup.pooling == kNone || lookup.indice_weights.has_value(); }
 };
 
+// Memory of a backward pass, kept for the next one of the thread: fresh pages cost as much as the sort.
+template <typename Key>
+struct Buffers {
+  std::vector<Contribution<Key>> records;
+  std::vector<Contribution<Key>> scratch;
+  std::vector<uint32_t> bag_of_index;
+};
+
 // One record per index, in the order of the indices. Its source is the index where that matters, else the bag.
 template <typename Key, typename Index>
-std::vector<Contribution<Key>> contributions(const Pass& pass, std::vector<uint32_t>& bag_of_index) {
+void fill_contributions(const Pass& pass, Buffers<Key>& buffers) {
   const Index* indices = pass.lookup.indices.const_data_ptr<Index>();
   const int64_t* offsets = pass.bag_offsets();
   const bool by_index = pass.by_index();
-  std::vector<Contribution<Key>> records(static_cast<size_t>(pass.lookup.indices.numel()));
+  auto& records = buffers.records;
+  auto& bag_of_index = buffers.bag_of_index;
+  records.resize(static_cast<size_t>(pass.lookup.indices.numel()));
   if (by_index) bag_of_index.resize(records.size());
   FirstFault fault;
   for_bags(offsets, pass.bags(), 16, [&](int64_t first, int64_t end) {
-    for (int64_t bag = first; bag < end; ++bag) {
-      const Feature& feature = pass.features[static_cast<size_t>(bag / pass.batch)];
-      for (int64_t k = offsets[bag]; k < offsets[bag + 1]; ++k) {
-        const auto row = static_cast<int64_t>(indices[k]);
-        if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(feature.rows)) return fault.report(k);
-        if (by_index) bag_of_index[static_cast<size_t>(k)] = static_cast<uint32_t>(bag);
-        records[static_cast<size_t>(k)] = {static_cast<Key>(feature.key + row),
-                                           static_cast<uint32_t>(by_index ? k : bag)};
+    for (int64_t bag = first; bag < end;) {
+      const int64_t t = bag / pass.batch;
+      const Feature& feature = pass.features[static_cast<size_t>(t)];
+      for (const int64_t stop = std::min(end, (t + 1) * pass.batch); bag < stop; ++bag) {
+        for (int64_t k = offsets[bag]; k < offsets[bag + 1]; ++k) {
+          const auto row = static_cast<int64_t>(indices[k]);
+          if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(feature.rows)) return fault.report(k);
+          if (by_index) bag_of_index[static_cast<size_t>(k)] = static_cast<uint32_t>(bag);
+          records[static_cast<size_t>(k)] = {static_cast<Key>(feature.key + row),
+                                             static_cast<uint32_t>(by_index ? k : bag)};
+        }
       }
     }
   });
@@ -74,7 +87,6 @@ std::vector<Contribution<Key>> contributions(const Pass& pass, std::vector<uint3
     const int64_t bag = std::upper_bound(offsets, offsets + pass.bags() + 1, k) - offsets - 1;
     fail_index(kOp, k, static_cast<int64_t>(indices[k]), pass.features[static_cast<size_t>(bag / pass.batch)].rows);
   }
-  return records;
 }
 
 // Aggregates and updates the rows of sorted contributions.
@@ -103,20 +115,26 @@ class RowUpdates {
     const size_t size = records_.size();
     while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
     while (first < end && first < size) {
-      size_t last = first + 1;
-      while (last < size && records_[last].key == records_[first].key) ++last;
-      prefetch(last + kAhead);
-      update(first, last);
-      first = last;
+      const Feature& table = pass_.features[feature_of(bag_of(records_[first]))];
+      begin_batch();
+      while (first < end && first < size && count_ < kBatch && belongs(records_[first], table)) {
+        first = add_row(first, table);
+      }
+      finish_batch(table);
     }
   }
 
  private:
-  static constexpr size_t kAhead = 6;
-  static constexpr size_t kStretch = 512;
+  static constexpr size_t kBatch = 32;
+  static constexpr size_t kStretch = 256;  // room for contributions, at first
 
   static float* state(const std::optional<at::Tensor>& tensor) {
     return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
+  }
+
+  static bool belongs(const Record& record, const Feature& table) {
+    const auto key = static_cast<int64_t>(record.key);
+    return key >= table.key && key < table.key + table.rows;
   }
 
   size_t bag_of(const Record& record) const { return pass_.by_index() ? bag_of_index_[record.source] : record.source; }
@@ -143,34 +161,41 @@ class RowUpdates {
     return scale;
   }
 
-  void aggregate(size_t first, size_t last, int64_t width) {
-    const auto pool = kernels_.of(static_cast<const Grad*>(nullptr)).pool64;
-    for (size_t from = first; from < last; from += kStretch) {
-      const size_t count = std::min(kStretch, last - from);
-      for (size_t i = 0; i < count; ++i) {
-        const Record& record = records_[from + i];
-        const size_t bag = bag_of(record);
-        positions_[i] = position_of(record, bag);
-        if (scaled_) scales_[i] = scale_of(record, bag);
-      }
-      const auto readable = static_cast<int64_t>(count);
-      pool(gradients_, positions_, readable, readable, 1, width, scaled_ ? scales_ : nullptr, 1.0f, from != first,
-           gradient_.data());
-    }
+  void begin_batch() {
+    count_ = 0;
+    starts_[0] = 0;
   }
 
-  void prefetch(size_t at) {
-    if (at >= records_.size()) return;
-    const Record& record = records_[at];
-    const size_t bag = bag_of(record);
-    const Feature& feature = pass_.features[feature_of(bag)];
-    const int64_t row = static_cast<int64_t>(record.key) - feature.key;
-    fetch(weights_ + feature.weights + row * feature.width, feature.width);
-    fetch(gradients_ + position_of(record, bag), feature.width);
-    if (momentum1_ != nullptr) {
-      fetch(momentum1_ + feature.momentum1 + row * (rowwise_ ? 1 : feature.width), rowwise_ ? 1 : feature.width);
+  // The row whose contributions start at `first`; returns where they end.
+  size_t add_row(size_t first, const Feature& table) {
+    const Key key = records_[first].key;
+    size_t at = static_cast<size_t>(starts_[count_]);
+    for (; first < records_.size() && records_[first].key == key; ++first, ++at) {
+      if (at == positions_.size()) {
+        positions_.resize(2 * at);
+        if (scaled_) scales_.resize(2 * at);
+      }
+      const size_t bag = bag_of(records_[first]);
+      positions_[at] = position_of(records_[first], bag);
+      if (scaled_) scales_[at] = scale_of(records_[first], bag);
     }
-    if (momentum2_ != nullptr) fetch(momentum2_ + feature.momentum2 + row * feature.width, feature.width);
+    const int64_t row = static_cast<int64_t>(key) - table.key;
+    Row* weights = weights_ + table.weights + row * table.width;
+    fetch(weights, table.width);
+    rows::RowState& state = rows_[count_];
+    if (momentum1_ != nullptr) {
+      const int64_t width = rowwise_ ? 1 : table.width;
+      state.momentum1 = momentum1_ + table.momentum1 + row * width;
+      fetch(state.momentum1, width);
+    }
+    if (momentum2_ != nullptr) {
+      state.momentum2 = momentum2_ + table.momentum2 + row * table.width;
+      fetch(state.momentum2, table.width);
+    }
+    if constexpr (std::is_same_v<Row, float>) state.weights = weights;
+    stored_[count_] = weights;
+    starts_[++count_] = static_cast<int64_t>(at);
+    return first;
   }
 
   template <typename T>
@@ -179,24 +204,27 @@ class RowUpdates {
     for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
   }
 
-  void update(size_t first, size_t last) {
-    const Feature& feature = pass_.features[feature_of(bag_of(records_[first]))];
-    const int64_t width = feature.width;
-    if (gradient_.size() < static_cast<size_t>(width)) gradient_.resize(static_cast<size_t>(width));
-    aggregate(first, last, width);
-    const int64_t row = static_cast<int64_t>(records_[first].key) - feature.key;
-    Row* weights = weights_ + feature.weights + row * width;
-    float* momentum1 = momentum1_ == nullptr ? nullptr : momentum1_ + feature.momentum1 + row * (rowwise_ ? 1 : width);
-    float* momentum2 = momentum2_ == nullptr ? nullptr : momentum2_ + feature.momentum2 + row * width;
+  void finish_batch(const Feature& table) {
+    const auto count = static_cast<int64_t>(count_);
+    const int64_t width = table.width;
+    if (gradient_.size() < kBatch * static_cast<size_t>(width)) gradient_.resize(kBatch * static_cast<size_t>(width));
+    kernels_.of(static_cast<const Grad*>(nullptr))
+        .pool64(gradients_, positions_.data(), starts_, count, 1, width, scaled_ ? scales_.data() : nullptr, false,
+                gradient_.data(), width);
     const auto apply = kernels_.update[pass_.optimizer.kind];
     if constexpr (std::is_same_v<Row, float>) {
-      apply(weights, momentum1, momentum2, gradient_.data(), width, step_);
+      apply(rows_, gradient_.data(), count, width, step_);
     } else {
-      if (wide_.size() < static_cast<size_t>(width)) wide_.resize(static_cast<size_t>(width));
       const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
-      functions.widen(weights, wide_.data(), width);
-      apply(wide_.data(), momentum1, momentum2, gradient_.data(), width, step_);
-      functions.narrow(wide_.data(), weights, width);
+      wide_.resize(static_cast<size_t>(count * width));
+      for (int64_t i = 0; i < count; ++i) {
+        rows_[static_cast<size_t>(i)].weights = wide_.data() + i * width;
+        functions.widen(stored_[static_cast<size_t>(i)], wide_.data() + i * width, width);
+      }
+      apply(rows_, gradient_.data(), count, width, step_);
+      for (int64_t i = 0; i < count; ++i) {
+        functions.narrow(wide_.data() + i * width, stored_[static_cast<size_t>(i)], width);
+      }
     }
   }
 
@@ -214,10 +242,15 @@ class RowUpdates {
   bool scaled_;
   bool rowwise_;
   size_t feature_ = 0;
+  // A batch of rows of one table, and what contributes to them.
+  size_t count_ = 0;
+  rows::RowState rows_[kBatch] = {};
+  Row* stored_[kBatch];
+  int64_t starts_[kBatch + 1];
+  std::vector<int64_t> positions_ = std::vector<int64_t>(kStretch);
+  std::vector<float> scales_ = std::vector<float>(kStretch);
   std::vector<float> gradient_;
   std::vector<float> wide_;
-  int64_t positions_[kStretch];
-  float scales_[kStretch];
 };
 
 // grad[k] = dot(gradient of k's bag, weights of k's row), with the weights as they were in the forward pass.
@@ -254,16 +287,16 @@ void weight_gradients(const Pass& pass, const UpdateOptions& options, const at::
 
 template <typename Key, typename Row, typename Grad, typename Index>
 void run(const Pass& pass, const UpdateOptions& options, int64_t bits, const at::Tensor& weights_gradient) {
-  std::vector<uint32_t> bag_of_index;
-  auto records = contributions<Key, Index>(pass, bag_of_index);
+  static thread_local Buffers<Key> own;
+  Buffers<Key>& buffers = own;
+  fill_contributions<Key, Index>(pass, buffers);
   if (options.weights_gradient) weight_gradients<Row, Grad, Index>(pass, options, weights_gradient);
-  std::vector<Contribution<Key>> scratch;
-  const auto& sorted = RadixSort<Key>::run(records, scratch, bits);
+  const auto& sorted = RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
   const auto size = static_cast<int64_t>(sorted.size());
   const int64_t threads = size * pass.lookup.max_d.expect_int() < kSerialElements ? 1 : at::get_num_threads();
   const int64_t shares = threads == 1 ? 1 : threads * 4;
   at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
-    RowUpdates<Row, Grad, Key> updates(pass, sorted, bag_of_index);
+    RowUpdates<Row, Grad, Key> updates(pass, sorted, buffers.bag_of_index);
     for (int64_t share = from; share < to; ++share) {
       updates.run(static_cast<size_t>(size * share / shares), static_cast<size_t>(size * (share + 1) / shares));
     }

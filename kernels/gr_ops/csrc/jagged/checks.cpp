@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "common/dtypes.h"
 
@@ -38,13 +39,18 @@ void check_offsets(const char* op, at::TensorList offsets, c10::Device device) {
   }
 }
 
-// Raises unless 0 <= data[0] <= data[1] <= ...; returns the last entry. The first loop has no branch: it is vectorised.
+// Raises unless 0 <= data[0] <= data[1] <= ...; returns the last entry. The sign bits tell, so that the
+// first loop is vectorised.
 template <typename Index>
 int64_t check_level(const char* op, size_t level, const Index* data, int64_t entries) {
   TORCH_CHECK(data[0] >= 0, op, ": offsets[", level, "] starts below zero; expected off[0] >= 0, got ", data[0]);
-  bool decreases = false;
-  for (int64_t i = 1; i < entries; ++i) decreases |= data[i] < data[i - 1];
-  for (int64_t i = 1; decreases && i < entries; ++i) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  Unsigned signs = 0;
+  for (int64_t i = 1; i < entries; ++i) {
+    const auto entry = static_cast<Unsigned>(data[i]);
+    signs |= entry | (entry - static_cast<Unsigned>(data[i - 1]));
+  }
+  for (int64_t i = 1; static_cast<Index>(signs) < 0 && i < entries; ++i) {
     TORCH_CHECK(data[i] >= data[i - 1], op, ": offsets must be non-decreasing: off[", i, "]=", data[i], " < off[",
                 i - 1, "]=", data[i - 1]);
   }

@@ -85,8 +85,7 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
 }
 
 // dense [B, S1..SK, trailing...] -> [total_length, trailing...]; what dense does not hold is 0.
-at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets,
-                 std::optional<int64_t> given_total) {
+at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets, std::optional<int64_t> given_total) {
   check_dense(op, dense, offsets);
   check_offset_values(op, {offsets.begin(), offsets.end()}, std::nullopt);
   const OffsetTree tree(offsets, dense.sizes().slice(1, offsets.size()));

@@ -22,9 +22,9 @@ class OffsetTree {
     }
   }
 
-  int64_t nodes() const { return nodes_[dims_ - 1]; }            // of the last level
-  const int64_t* rows() const { return levels_[dims_ - 1]; }     // where they start
-  int64_t max_length() const { return lengths_[dims_ - 1]; }     // S_K: rows of a line of the dense tensor
+  int64_t nodes() const { return nodes_[dims_ - 1]; }         // of the last level
+  const int64_t* rows() const { return levels_[dims_ - 1]; }  // where they start
+  int64_t max_length() const { return lengths_[dims_ - 1]; }  // S_K: rows of a line of the dense tensor
 
   // The node behind line (b, s1..s_{K-1}) of the dense tensor, -1 for padding.
   int64_t node_of(int64_t line) const {

@@ -39,30 +39,43 @@ void check_device(const char* op, const char* argument, const at::Tensor& tensor
 
 constexpr int64_t kLongest = int64_t{1} << 40;  // no tensor has more rows; sums below it cannot overflow
 
-// sums[t] of each row; a bad length is looked for only where a row's bits say that there is one.
+// Raises for the first length of rows [first, end) that is negative or absurd.
+template <typename Length>
+void refuse_lengths(const char* op, const at::Tensor& lengths, int64_t batch, int64_t first, int64_t end) {
+  const auto* data = lengths.const_data_ptr<Length>();
+  for (int64_t i = first * batch; i < end * batch; ++i) {
+    const std::string place =
+        lengths.dim() == 2 ? std::to_string(i / batch) + ", " + std::to_string(i % batch) : std::to_string(i);
+    TORCH_CHECK(data[i] >= 0, op, ": lengths holds a negative value; expected lengths >= 0, got lengths[", place,
+                "]=", data[i]);
+    TORCH_CHECK(static_cast<int64_t>(data[i]) < kLongest, op,
+                ": lengths holds a value beyond 2^40; expected the length of a bag, got lengths[", place,
+                "]=", data[i]);
+  }
+}
+
+// sums[t] of each row. All bits of the lengths are collected on the way: they tell whether one of them is bad.
 template <typename Length>
 void sum_rows(const char* op, const at::Tensor& lengths, int64_t features, int64_t batch, int64_t* sums) {
   const auto* data = lengths.const_data_ptr<Length>();
   parallel_rows(features, batch * static_cast<int64_t>(sizeof(Length)), [&](int64_t first, int64_t end) {
-    for (int64_t t = first; t < end; ++t) {
-      const Length* row = data + t * batch;
-      int64_t sum = 0;
-      Length bits = 0;
-      for (int64_t b = 0; b < batch; ++b) {
-        sum += row[b];
-        bits |= row[b];
+    Length bits = 0;
+    if (batch == 1) {
+      for (int64_t t = first; t < end; ++t) {
+        sums[t] = data[t];
+        bits |= data[t];
       }
-      const bool bad = bits < 0 || static_cast<int64_t>(bits) >= kLongest;
-      for (int64_t b = 0; bad && b < batch; ++b) {
-        const std::string column = lengths.dim() == 2 ? ", " + std::to_string(b) : "";
-        TORCH_CHECK(row[b] >= 0, op, ": lengths holds a negative value; expected lengths >= 0, got lengths[", t, column,
-                    "]=", row[b]);
-        TORCH_CHECK(static_cast<int64_t>(row[b]) < kLongest, op,
-                    ": lengths holds a value beyond 2^40; expected the length of a bag, got lengths[", t, column,
-                    "]=", row[b]);
+    } else {
+      for (int64_t t = first; t < end; ++t) {
+        uint64_t sum = 0;  // bad lengths may wrap around before they are refused
+        for (const Length* length = data + t * batch; length < data + (t + 1) * batch; ++length) {
+          sum += static_cast<uint64_t>(*length);
+          bits |= *length;
+        }
+        sums[t] = static_cast<int64_t>(sum);
       }
-      sums[t] = sum;
     }
+    if (bits < 0 || static_cast<int64_t>(bits) >= kLongest) refuse_lengths<Length>(op, lengths, batch, first, end);
   });
 }
 

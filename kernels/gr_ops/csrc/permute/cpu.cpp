@@ -56,16 +56,30 @@ at::Tensor permute_rows(const at::Tensor& rows, const std::vector<int64_t>& perm
   return result;
 }
 
+template <typename Length>
+void gather_lengths(const at::Tensor& lengths, const std::vector<int64_t>& permute, const at::Tensor& result) {
+  const auto* from = lengths.const_data_ptr<Length>();
+  auto* to = result.mutable_data_ptr<Length>();
+  const int64_t batch = lengths.dim() == 2 ? lengths.size(1) : 1;
+  const auto copies = static_cast<int64_t>(permute.size());
+  parallel_rows(copies, batch * static_cast<int64_t>(sizeof(Length)), [&](int64_t first, int64_t end) {
+    if (batch == 1) {
+      for (int64_t p = first; p < end; ++p) to[p] = from[permute[p]];
+    } else {
+      for (int64_t p = first; p < end; ++p) std::copy_n(from + permute[p] * batch, batch, to + p * batch);
+    }
+  });
+}
+
 at::Tensor permute_lengths(const at::Tensor& lengths, const std::vector<int64_t>& permute) {
   const at::Tensor source = lengths.contiguous();
   at::Tensor result = empty_rows(lengths, static_cast<int64_t>(permute.size()));
-  const int64_t bytes = row_bytes(lengths);
   if (result.numel() == 0) return result;
-  const auto* from = static_cast<const char*>(source.const_data_ptr());
-  auto* to = static_cast<char*>(result.mutable_data_ptr());
-  parallel_rows(static_cast<int64_t>(permute.size()), bytes, [&](int64_t first, int64_t end) {
-    for (int64_t p = first; p < end; ++p) std::memcpy(to + p * bytes, from + permute[p] * bytes, bytes);
-  });
+  if (lengths.scalar_type() == at::kInt) {
+    gather_lengths<int32_t>(source, permute, result);
+  } else {
+    gather_lengths<int64_t>(source, permute, result);
+  }
   return result;
 }
 

@@ -42,8 +42,7 @@ struct DeviceOffsets {
 
 DeviceOffsets device_offsets(const at::Tensor& permute, const at::Tensor& lengths) {
   static const auto cumsum = find_operator<at::Tensor(const at::Tensor&)>("mxrec::asynchronous_complete_cumsum");
-  static const auto gather =
-      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("mxrec::gather_for_rank1");
+  static const auto gather = find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("mxrec::gather_for_rank1");
   const at::Tensor longs = lengths.to(at::kLong);
   const at::Tensor sums = longs.dim() == 2 ? longs.sum(1) : longs;
   return {cumsum.call(sums), cumsum.call(gather.call(sums, permute))};

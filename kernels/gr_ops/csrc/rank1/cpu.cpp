@@ -13,42 +13,54 @@
 namespace gr_ops::cpu {
 namespace {
 
+constexpr const char* kGather = "gather_for_rank1";
+constexpr const char* kBackward = "index_select_for_rank1_backward";
+constexpr int64_t kBlock = 1024;  // entries that are checked and then used while they are in the cache
+
+template <typename Body>
+void for_blocks(int64_t first, int64_t end, const Body& body) {
+  for (int64_t start = first; start < end; start += kBlock) body(start, std::min(start + kBlock, end));
+}
+
 // The dtypes do not matter, their widths do.
 template <typename Word, typename Index>
-void gather(const void* x, const Index* index, void* y, int64_t count) {
+void gather(const void* x, int64_t length, const Index* index, void* y, int64_t count) {
   const auto* from = static_cast<const Word*>(x);
   auto* to = static_cast<Word*>(y);
-  parallel_rows(count, sizeof(Word) + sizeof(Index), [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) to[i] = from[index[i]];
+  parallel_rows(count, sizeof(Word) + sizeof(Index), [&](int64_t share, int64_t share_end) {
+    for_blocks(share, share_end, [&](int64_t first, int64_t end) {
+      check_entries_in_range(kGather, index, first, end, length);
+      for (int64_t i = first; i < end; ++i) to[i] = from[index[i]];
+    });
   });
 }
 
 template <typename Index>
-void gather(size_t width, const void* x, const Index* index, void* y, int64_t count) {
-  switch (width) {
+void gather(const at::Tensor& x, const Index* index, const at::Tensor& y) {
+  const void* from = x.const_data_ptr();
+  void* to = y.mutable_data_ptr();
+  switch (x.itemsize()) {
     case 1:
-      return gather<uint8_t>(x, index, y, count);
+      return gather<uint8_t>(from, x.numel(), index, to, y.numel());
     case 2:
-      return gather<uint16_t>(x, index, y, count);
+      return gather<uint16_t>(from, x.numel(), index, to, y.numel());
     case 4:
-      return gather<uint32_t>(x, index, y, count);
+      return gather<uint32_t>(from, x.numel(), index, to, y.numel());
     default:
-      return gather<uint64_t>(x, index, y, count);
+      return gather<uint64_t>(from, x.numel(), index, to, y.numel());
   }
 }
 
 at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
-  constexpr const char* op = "gather_for_rank1";
-  check_gather(op, x, index);
-  const at::Tensor entries = index.contiguous();
-  check_gather_index(op, entries, x.size(0));
+  check_gather(kGather, x, index);
   at::Tensor y = at::empty(index.sizes(), x.options());
   if (y.numel() == 0) return y;
+  const at::Tensor entries = index.contiguous();
   const at::Tensor source = x.contiguous();
   if (index.scalar_type() == at::kInt) {
-    gather(x.itemsize(), source.const_data_ptr(), entries.const_data_ptr<int32_t>(), y.mutable_data_ptr(), y.numel());
+    gather(source, entries.const_data_ptr<int32_t>(), y);
   } else {
-    gather(x.itemsize(), source.const_data_ptr(), entries.const_data_ptr<int64_t>(), y.mutable_data_ptr(), y.numel());
+    gather(source, entries.const_data_ptr<int64_t>(), y);
   }
   return y;
 }
@@ -59,10 +71,18 @@ constexpr int64_t kSliceEntries = 32768;  // of index, below which one thread do
 // sums[index[i]] += grad[i], for ascending i whatever the number of threads: each owns a slice of x.
 template <typename T, typename Index>
 void add_by_index(const T* grad, const Index* index, int64_t count, Wide<T>* sums, int64_t length) {
-  const int64_t wanted = std::min<int64_t>({at::get_num_threads(), kMaxSlices, count / kSliceEntries});
-  const int64_t slices = std::max<int64_t>(1, std::min(wanted, length));
-  const int64_t share = (length + slices - 1) / slices;
-  at::parallel_for(0, slices, 1, [&](int64_t first, int64_t end) {
+  const int64_t wanted = std::min<int64_t>({at::get_num_threads(), kMaxSlices, count / kSliceEntries, length});
+  if (wanted <= 1 || at::in_parallel_region()) {
+    for_blocks(0, count, [&](int64_t first, int64_t end) {
+      check_entries_in_range(kBackward, index, first, end, length);
+      for (int64_t i = first; i < end; ++i) sums[index[i]] += static_cast<Wide<T>>(grad[i]);
+    });
+    return;
+  }
+  parallel_rows(count, sizeof(Index),
+                [&](int64_t first, int64_t end) { check_entries_in_range(kBackward, index, first, end, length); });
+  const int64_t share = (length + wanted - 1) / wanted;
+  at::parallel_for(0, wanted, 1, [&](int64_t first, int64_t end) {
     const auto low = static_cast<uint64_t>(first * share);
     const uint64_t size = static_cast<uint64_t>(std::min(end * share, length)) - low;
     for (int64_t i = 0; i < count; ++i) {
@@ -96,15 +116,12 @@ void gradient(const at::Tensor& grad, const at::Tensor& index, T* target, int64_
 // [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
 std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, const at::Tensor& x,
                                                         const at::Tensor& index) {
-  constexpr const char* op = "index_select_for_rank1_backward";
-  check_gather_grad(op, grad, x, index);
+  check_gather_grad(kBackward, grad, x, index);
   const at::Tensor entries = index.contiguous();
-  check_gather_index(op, entries, x.size(0));
   const at::Tensor source = grad.contiguous();
   at::Tensor grad_x = at::zeros(x.sizes(), x.options());
-  AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), op, [&] {
-    gradient(source, entries, grad_x.mutable_data_ptr<scalar_t>(), x.size(0));
-  });
+  AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), kBackward,
+                                  [&] { gradient(source, entries, grad_x.mutable_data_ptr<scalar_t>(), x.size(0)); });
   return {grad_x, at::zeros(index.sizes(), index.options())};
 }
 

@@ -17,7 +17,9 @@ def run(call, rows, indices, offsets, mode, bags=None, dtypes=("int64", "int64")
     indices, offsets = np.array(indices, dtypes[0]), np.array(offsets, dtypes[1])
     warning, report = np.array([-9]), np.empty(8, np.int64)
     first_bags = None if bags is None else np.array(bags, np.int32)
-    call(*NAME, np.array(rows, np.int64), indices, offsets, warning, first_bags, mode, indices, offsets, warning, report)
+    call(
+        *NAME, np.array(rows, np.int64), indices, offsets, warning, first_bags, mode, indices, offsets, warning, report
+    )
     return indices, offsets, int(warning[0]), report.tolist()
 
 

@@ -33,7 +33,7 @@ def test_every_type(call, dtype, code, index_type, length, count):
     assert same_bits(run(call, x, index, code), x[index])
 
 
-# 1, 7, 8, 9: x and its zeros around the border of a 32-byte block; 12000 and 24577: the largest that fits, and one more.
+# 1, 7, 8, 9: x and its zeros around the border of a 32-byte block; 12000 and 24577: the largest that fits, and more.
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 12000, 24577])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
 def test_sizes_and_machines(call, machine, length, dtype):

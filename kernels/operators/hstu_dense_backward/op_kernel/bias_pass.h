@@ -30,6 +30,7 @@ public:
 
     __aicore__ inline void Process()
     {
+        sequences_.Rewind(sequence_);
         const int64_t tasks = batches_ * heads_ * side_ * side_;
         const int64_t cores = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
         for (int64_t task = AscendC::GetBlockIdx(); task < tasks; task += cores) {
@@ -49,12 +50,17 @@ private:
         tile.columns = Least(edge_, size_ - column);
         tile.pitch = RoundUp(tile.columns, HSTU_COLUMN_UNIT);
         ZeroSum(tile);
-        Sequence sequence;
-        sequences_.Rewind(sequence);
-        while (sequences_.Next(sequence)) {
-            if (batches_ == 1 || sequence.index == batch) {
-                AddSequence(tile, sequence, head);
+        if (batches_ == 1) {
+            sequences_.Rewind(sequence_);
+            while (sequences_.Next(sequence_)) {
+                AddSequence(tile, sequence_, head);
             }
+        } else {
+            // Tasks come in the order of sequences.
+            while (sequence_.index < batch) {
+                sequences_.Next(sequence_);
+            }
+            AddSequence(tile, sequence_, head);
         }
         StoreSum(tile, batch * heads_ + head);
     }
@@ -159,6 +165,7 @@ private:
     Products *products_;
     GradientStrips<T> *strips_;
     Sequences sequences_;
+    Sequence sequence_;
     Mask mask_;
     AscendC::GlobalTensor<T> bias_;
     int64_t size_;

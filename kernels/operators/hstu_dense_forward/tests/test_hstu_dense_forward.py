@@ -257,6 +257,18 @@ def test_wrong_offsets_are_memory_safe(call, machine, offsets):
         assert (output[:7] == 0).all() and (output[40:] == 0).all() and (output[7:40] != 0).any()
 
 
+# The longest sequence of the peer beside short ones; rows of the result are compared here and there.
+@pytest.mark.slow
+def test_one_long_sequence_among_short_ones(call):
+    problem = Problem(lengths=[1, 20480, 3, 1], heads=1, dim=16, dtype="float16")
+    output = run(call, problem).astype(np.float64)
+    q, k, v = (problem.value(name)[1:20481, 0] for name in ("q", "k", "v"))
+    for i in (0, 1, 127, 128, 511, 512, 10000, 20478, 20479):
+        scores = k[: i + 1] @ q[i]
+        weights = scores / (1 + np.exp(-scores)) / 20480
+        assert np.allclose(output[1 + i, 0], weights @ v[: i + 1], atol=2e-3, rtol=2e-3)
+
+
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
 def test_empty_result(call, lengths):
     assert run(call, Problem(lengths=lengths)).size == 0

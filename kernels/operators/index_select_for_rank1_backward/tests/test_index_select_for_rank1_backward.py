@@ -42,9 +42,7 @@ def test_sums_are_exact_for_small_integers(call, machine, length, count, index_t
     index = rng.integers(0, length, count).astype(index_type)
     assert (run(call, grad, length, index) == expected(grad, length, index)).all()
     order = np.argsort(index, kind="stable")
-    assert (
-        run(call, grad[order], length, index[order], is_sorted=True) == expected(grad, length, index)
-    ).all()
+    assert (run(call, grad[order], length, index[order], is_sorted=True) == expected(grad, length, index)).all()
 
 
 @pytest.mark.parametrize(("length", "count"), [(300, 20000), (40000, 4000)])

@@ -30,26 +30,35 @@ struct Step {
   float correction2;
 };
 
-// out[0:width] = scale * sum over i of weights[i] * base[indices[i] * stride + (0:width)], in the order of i, in fp32.
-// accumulate: the sum starts with out. weights: nullptr stands for 1. readable >= count: indices may be read ahead.
+// For each of `bags` bags, bag i of indices [offsets[i], offsets[i + 1]):
+//   out[i * out_stride + (0:width)] = sum over its k of weights[k] * base[indices[k] * stride + (0:width)]
+// in fp32 and in the order of k; mean: divided by the number of indices, if there are any. weights: nullptr stands
+// for 1.
 template <typename Row, typename Index>
-using Pool = void (*)(const Row* base, const Index* indices, int64_t count, int64_t readable, int64_t stride,
-                      int64_t width, const float* weights, float scale, bool accumulate, float* out);
+using PoolBags = void (*)(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags, int64_t stride,
+                          int64_t width, const float* weights, bool mean, float* out, int64_t out_stride);
 
 template <typename Row>
 struct RowFunctions {
-  Pool<Row, int32_t> pool32;
-  Pool<Row, int64_t> pool64;
+  PoolBags<Row, int32_t> pool32;
+  PoolBags<Row, int64_t> pool64;
   void (*widen)(const Row* from, float* to, int64_t width);
   void (*narrow)(const float* from, Row* to, int64_t width);
 
-  Pool<Row, int32_t> pool(const int32_t*) const { return pool32; }
-  Pool<Row, int64_t> pool(const int64_t*) const { return pool64; }
+  PoolBags<Row, int32_t> pool(const int32_t*) const { return pool32; }
+  PoolBags<Row, int64_t> pool(const int64_t*) const { return pool64; }
 };
 
-// One row: weight, its states (momentum1 is a single element for row-wise Adagrad), its aggregated gradient.
-using Update = void (*)(float* weight, float* momentum1, float* momentum2, float* gradient, int64_t width,
-                        const Step& step);
+// Where a row and its states are; what the optimizer does not have is nullptr. momentum1 of row-wise Adagrad is one
+// element.
+struct RowState {
+  float* weights;
+  float* momentum1;
+  float* momentum2;
+};
+
+// One step for each of `count` rows of `width` columns; gradients lie one after the other.
+using Update = void (*)(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step);
 
 struct RowKernels {
   RowFunctions<float> f32;
@@ -57,7 +66,12 @@ struct RowKernels {
   RowFunctions<Bfloat16> bf16;
   Update update[kOptimizers];
   float (*dot)(const float* a, const float* b, int64_t width);
+  // Whether all indices are in [0, rows).
+  bool (*valid32)(const int32_t* indices, int64_t count, int64_t rows);
+  bool (*valid64)(const int64_t* indices, int64_t count, int64_t rows);
 
+  bool valid(const int32_t* indices, int64_t count, int64_t rows) const { return valid32(indices, count, rows); }
+  bool valid(const int64_t* indices, int64_t count, int64_t rows) const { return valid64(indices, count, rows); }
   const RowFunctions<float>& of(const float*) const { return f32; }
   const RowFunctions<Half>& of(const Half*) const { return f16; }
   const RowFunctions<Bfloat16>& of(const Bfloat16*) const { return bf16; }

@@ -1,9 +1,6 @@
 // Included once per instruction set, inside namespace gr_ops::rows::<set>. Vectors are the compiler's own, so the same
-// text serves SSE2, AVX2, AVX-512 and NEON; HALF_IN_HARDWARE(n) tells which widths convert fp16 by an instruction.
-
-typedef float V4 __attribute__((vector_size(16)));
-typedef float V8 __attribute__((vector_size(32)));
-typedef float V16 __attribute__((vector_size(64)));
+// text serves SSE2, AVX2, AVX-512 and NEON. Before it stand the vector types (vectors.inl), and conversions of fp16 and
+// square roots by the set's own instructions (x86.inl) or lane by lane (lanes.inl).
 
 template <typename V>
 struct Lanes;
@@ -59,20 +56,19 @@ static inline V load(const Bfloat16* from) {
 template <typename V>
 static inline V load(const Half* from) {
   if constexpr (Lanes<V>::count == 16) {
-    V value;
-    const V8 low = half_to_float8(from);
-    const V8 high = half_to_float8(from + 8);
-    __builtin_memcpy(&value, &low, sizeof(low));
-    __builtin_memcpy(reinterpret_cast<char*>(&value) + sizeof(low), &high, sizeof(high));
-    return value;
+    return half_to_float16(from);
   } else if constexpr (Lanes<V>::count == 8) {
     return half_to_float8(from);
+  } else if constexpr (Lanes<V>::count == 4) {
+    return half_to_float4(from);
   } else {
-    V value;
-    float* lanes = reinterpret_cast<float*>(&value);
-    for (int i = 0; i < Lanes<V>::count; ++i) lanes[i] = half_to_float(from[i]);
-    return value;
+    return half_to_float(*from);
   }
+}
+
+template <typename V>
+static inline void store(float* to, const V& value) {
+  __builtin_memcpy(to, &value, sizeof(V));
 }
 
 static inline Bfloat16 to_bfloat16(float value) {
@@ -81,51 +77,75 @@ static inline Bfloat16 to_bfloat16(float value) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
-// Columns [0, COUNT * lanes) of the rows: the sums stay in registers while the rows pass by.
+// A vector type as an argument.
+template <typename V>
+struct As {
+  using type = V;
+};
+
+// Calls body(As<V>(), column) for stretches of columns, as wide as vectors and the width allow.
+template <typename Body>
+static inline void for_columns(int64_t width, Body body) {
+  int64_t column = 0;
+  for (; column + 16 <= width; column += 16) body(As<V16>(), column);
+  if (column + 8 <= width) {
+    body(As<V8>(), column);
+    column += 8;
+  }
+  if (column + 4 <= width) {
+    body(As<V4>(), column);
+    column += 4;
+  }
+  for (; column < width; ++column) body(As<float>(), column);
+}
+
+// COUNT vectors of columns of every bag: the sums stay in registers while the rows pass by.
 template <typename V, int COUNT, bool weighted, typename Row, typename Index>
-static inline void pool_columns(const Row* base, const Index* indices, int64_t count, int64_t readable, int64_t stride,
-                                const float* weights, float scale, bool accumulate, float* out) {
+static inline void pool_columns(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
+                                int64_t stride, const float* weights, bool mean, float* out, int64_t out_stride) {
   constexpr int lanes = Lanes<V>::count;
   constexpr int64_t ahead = 12;
-  V sums[COUNT];
-  for (int c = 0; c < COUNT; ++c) {
-    if (accumulate) {
-      sums[c] = load<V>(out + c * lanes);
-    } else {
-      sums[c] = V{};
-    }
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    if (i + ahead < readable) {
-      const char* next = reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(base) +
-                                                       static_cast<uintptr_t>(indices[i + ahead]) *
-                                                           static_cast<uintptr_t>(stride) * sizeof(Row));
-      for (unsigned line = 0; line < COUNT * lanes * sizeof(Row); line += 64) __builtin_prefetch(next + line);
-    }
-    const Row* row = base + static_cast<int64_t>(indices[i]) * stride;
-    for (int c = 0; c < COUNT; ++c) {
-      const V values = load<V>(row + c * lanes);
-      if constexpr (weighted) {
-        sums[c] += values * weights[i];
-      } else {
-        sums[c] += values;
+  const int64_t readable = offsets[bags] - ahead;
+  int64_t k = offsets[0];
+  for (int64_t bag = 0; bag < bags; ++bag, out += out_stride) {
+    const int64_t start = k;
+    const int64_t end = offsets[bag + 1];
+    V sums[COUNT];
+    for (int c = 0; c < COUNT; ++c) sums[c] = V{};
+    for (; k < end; ++k) {
+      if (k < readable) {
+        const uintptr_t distance =
+            static_cast<uintptr_t>(indices[k + ahead]) * static_cast<uintptr_t>(stride) * sizeof(Row);
+        const char* next = reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(base) + distance);
+        for (unsigned line = 0; line < COUNT * lanes * sizeof(Row); line += 64) __builtin_prefetch(next + line);
+      }
+      const Row* row = base + static_cast<int64_t>(indices[k]) * stride;
+      for (int c = 0; c < COUNT; ++c) {
+        const V values = load<V>(row + c * lanes);
+        if constexpr (weighted) {
+          sums[c] += values * weights[k];
+        } else {
+          sums[c] += values;
+        }
       }
     }
-  }
-  for (int c = 0; c < COUNT; ++c) {
-    if (scale != 1.0f) sums[c] *= scale;
-    __builtin_memcpy(out + c * lanes, &sums[c], sizeof(V));
+    const float scale = mean && end > start + 1 ? 1.0f / static_cast<float>(end - start) : 1.0f;
+    for (int c = 0; c < COUNT; ++c) {
+      if (mean) sums[c] *= scale;
+      store(out + c * lanes, sums[c]);
+    }
   }
 }
 
 template <bool weighted, typename Row, typename Index>
-static inline void pool_rows(const Row* base, const Index* indices, int64_t count, int64_t readable, int64_t stride,
-                             int64_t width, const float* weights, float scale, bool accumulate, float* out) {
+static inline void pool_rows(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
+                             int64_t stride, int64_t width, const float* weights, bool mean, float* out,
+                             int64_t out_stride) {
   int64_t column = 0;
-#define GR_OPS_POOL(V, COUNT)                                                                                     \
-  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                          \
-    pool_columns<V, COUNT, weighted>(base + column, indices, count, readable, stride, weights, scale, accumulate, \
-                                     out + column);                                                               \
+#define GR_OPS_POOL(V, COUNT)                                                                                    \
+  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                         \
+    pool_columns<V, COUNT, weighted>(base + column, indices, offsets, bags, stride, weights, mean, out + column, \
+                                     out_stride);                                                                \
   }
   GR_OPS_POOL(V16, 8)
   GR_OPS_POOL(V16, 4)
@@ -138,23 +158,19 @@ static inline void pool_rows(const Row* base, const Index* indices, int64_t coun
 }
 
 template <typename Row, typename Index>
-static void pool(const Row* base, const Index* indices, int64_t count, int64_t readable, int64_t stride, int64_t width,
-                 const float* weights, float scale, bool accumulate, float* out) {
+static void pool(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags, int64_t stride,
+                 int64_t width, const float* weights, bool mean, float* out, int64_t out_stride) {
   if (weights != nullptr) {
-    pool_rows<true>(base, indices, count, readable, stride, width, weights, scale, accumulate, out);
+    pool_rows<true>(base, indices, offsets, bags, stride, width, weights, mean, out, out_stride);
   } else {
-    pool_rows<false>(base, indices, count, readable, stride, width, weights, scale, accumulate, out);
+    pool_rows<false>(base, indices, offsets, bags, stride, width, weights, mean, out, out_stride);
   }
 }
 
 template <typename Row>
 static void widen(const Row* from, float* to, int64_t width) {
-  int64_t i = 0;
-  for (; i + 8 <= width; i += 8) {
-    const V8 values = load<V8>(from + i);
-    __builtin_memcpy(to + i, &values, sizeof(values));
-  }
-  for (; i < width; ++i) to[i] = load<float>(from + i);
+  for_columns(width,
+              [=](auto as, int64_t column) { store(to + column, load<typename decltype(as)::type>(from + column)); });
 }
 
 static void narrow(const float* from, float* to, int64_t width) {
@@ -171,72 +187,141 @@ static void narrow(const float* from, Half* to, int64_t width) {
   for (; i < width; ++i) to[i] = float_to_half(from[i]);
 }
 
-// Sixteen running sums, so that the order does not depend on the instruction set.
+template <typename Half, typename V>
+static inline Half sum_of_halves(const V& value) {
+  Half halves[2];
+  __builtin_memcpy(halves, &value, sizeof(halves));
+  return halves[0] + halves[1];
+}
+
+// The sum of term(As<V>(), column) over all columns, in the same order on every instruction set.
 template <typename Term>
 static inline float sum_of(int64_t width, Term term) {
-  float lanes[16] = {};
-  int64_t i = 0;
-  for (; i + 16 <= width; i += 16) {
-    for (int lane = 0; lane < 16; ++lane) lanes[lane] += term(i + lane);
+  V16 wide{};
+  int64_t column = 0;
+  for (; column + 16 <= width; column += 16) wide += term(As<V16>(), column);
+  V8 eight = sum_of_halves<V8>(wide);
+  if (column + 8 <= width) {
+    eight += term(As<V8>(), column);
+    column += 8;
   }
-  for (int lane = 0; i < width; ++i, ++lane) lanes[lane] += term(i);
-  for (int half = 8; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  V4 four = sum_of_halves<V4>(eight);
+  if (column + 4 <= width) {
+    four += term(As<V4>(), column);
+    column += 4;
   }
-  return lanes[0];
+  float sum = (four[0] + four[1]) + (four[2] + four[3]);
+  for (; column < width; ++column) sum += term(As<float>(), column);
+  return sum;
+}
+
+template <typename Index>
+static bool valid(const Index* indices, int64_t count, int64_t rows) {
+  Index low = 0;
+  Index high = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    low = indices[k] < low ? indices[k] : low;
+    high = indices[k] > high ? indices[k] : high;
+  }
+  return count == 0 || (low >= 0 && static_cast<int64_t>(high) < rows);
 }
 
 static float dot(const float* a, const float* b, int64_t width) {
-  return sum_of(width, [a, b](int64_t i) { return a[i] * b[i]; });
+  return sum_of(width, [=](auto as, int64_t at) {
+    return load<typename decltype(as)::type>(a + at) * load<typename decltype(as)::type>(b + at);
+  });
 }
 
-static void update_sgd(float* __restrict w, float*, float*, float* __restrict g, int64_t width, const Step& step) {
+static void update_sgd(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
   const float rate = step.learning_rate;
-  for (int64_t i = 0; i < width; ++i) w[i] -= rate * g[i];
-}
-
-static void update_adagrad(float* __restrict w, float* __restrict m, float*, float* __restrict g, int64_t width,
-                           const Step& step) {
-  const float rate = step.learning_rate;
-  const float eps = step.eps;
-  for (int64_t i = 0; i < width; ++i) {
-    m[i] += g[i] * g[i];
-    w[i] -= rate * g[i] / (__builtin_sqrtf(m[i]) + eps);
+  for (int64_t r = 0; r < count; ++r, gradients += width) {
+    float* w = rows[r].weights;
+    for_columns(width, [=](auto as, int64_t at) {
+      using V = typename decltype(as)::type;
+      store(w + at, load<V>(w + at) - rate * load<V>(gradients + at));
+    });
   }
 }
 
-// weight_decay_mode: 1 L2 (in the gradient), 2 and 5 decoupled, everything else none (spec/operators.md 6.5).
-static void update_rowwise_adagrad(float* __restrict w, float* __restrict m, float*, float* __restrict g, int64_t width,
-                                   const Step& step) {
-  const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
-  m[0] += sum_of(width,
-                 [=](int64_t i) {
-                   const float value = g[i] + decay * w[i];
-                   return value * value;
-                 }) /
-          static_cast<float>(width);
-  const float rate = step.learning_rate / (__builtin_sqrtf(m[0]) + step.eps);
+static void update_adagrad(const RowState* rows, const float* gradients, int64_t count, int64_t width,
+                           const Step& step) {
+  const float rate = step.learning_rate;
+  const float eps = step.eps;
+  for (int64_t r = 0; r < count; ++r, gradients += width) {
+    float* w = rows[r].weights;
+    float* m = rows[r].momentum1;
+    for_columns(width, [=](auto as, int64_t at) {
+      using V = typename decltype(as)::type;
+      const V g = load<V>(gradients + at);
+      const V sum = load<V>(m + at) + g * g;
+      store(m + at, sum);
+      store(w + at, load<V>(w + at) - rate * g / (square_root(sum) + eps));
+    });
+  }
+}
+
+// Moves rows at the rates that their states give; weight_decay_mode: 1 L2 (in the gradient), 2 and 5 decoupled,
+// everything else none (spec/operators.md 6.5).
+static inline void move_row(float* w, const float* g, float rate, int64_t width, const Step& step) {
   float keep = 1.0f;
   if (step.weight_decay_mode == 1) keep = 1.0f - rate * step.weight_decay;
   if (step.weight_decay_mode == 2 || step.weight_decay_mode == 5) keep = 1.0f - step.learning_rate * step.weight_decay;
-  for (int64_t i = 0; i < width; ++i) w[i] = keep * w[i] - rate * g[i];
+  for_columns(width, [=](auto as, int64_t at) {
+    using V = typename decltype(as)::type;
+    store(w + at, keep * load<V>(w + at) - rate * load<V>(g + at));
+  });
   if (step.max_norm > 0.0f) {
     const float norm = __builtin_sqrtf(dot(w, w, width));
     if (norm > step.max_norm) {
       const float shrink = step.max_norm / norm;
-      for (int64_t i = 0; i < width; ++i) w[i] *= shrink;
+      for_columns(width,
+                  [=](auto as, int64_t at) { store(w + at, load<typename decltype(as)::type>(w + at) * shrink); });
     }
   }
 }
 
-static void update_adam(float* __restrict w, float* __restrict m1, float* __restrict m2, float* __restrict g,
-                        int64_t width, const Step& step) {
+// Three passes over some rows at a time: a row's sum, root and step wait for each other, those of other rows do not.
+static void update_rowwise_adagrad(const RowState* rows, const float* gradients, int64_t count, int64_t width,
+                                   const Step& step) {
+  constexpr int64_t together = 32;
+  const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
+  const float share = 1.0f / static_cast<float>(width);
+  float rates[together];
+  for (int64_t first = 0; first < count; first += together) {
+    const int64_t now = count - first < together ? count - first : together;
+    for (int64_t r = 0; r < now; ++r) {
+      const float* w = rows[first + r].weights;
+      const float* g = gradients + (first + r) * width;
+      const float squares = decay == 0.0f ? dot(g, g, width) : sum_of(width, [=](auto as, int64_t at) {
+        using V = typename decltype(as)::type;
+        const V value = load<V>(g + at) + decay * load<V>(w + at);
+        return value * value;
+      });
+      rates[r] = rows[first + r].momentum1[0] + squares * share;
+      rows[first + r].momentum1[0] = rates[r];
+    }
+    for (int64_t r = 0; r < now; ++r) rates[r] = step.learning_rate / (__builtin_sqrtf(rates[r]) + step.eps);
+    for (int64_t r = 0; r < now; ++r) {
+      move_row(rows[first + r].weights, gradients + (first + r) * width, rates[r], width, step);
+    }
+  }
+}
+
+static void update_adam(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
   const Step s = step;
-  for (int64_t i = 0; i < width; ++i) {
-    m1[i] = s.beta1 * m1[i] + s.rest1 * g[i];
-    m2[i] = s.beta2 * m2[i] + s.rest2 * g[i] * g[i];
-    const float direction = m1[i] * s.correction1 / (__builtin_sqrtf(m2[i] * s.correction2) + s.eps);
-    w[i] -= s.learning_rate * (direction + s.weight_decay * w[i]);
+  for (int64_t r = 0; r < count; ++r, gradients += width) {
+    const RowState row = rows[r];
+    for_columns(width, [=](auto as, int64_t at) {
+      using V = typename decltype(as)::type;
+      const V g = load<V>(gradients + at);
+      const V w = load<V>(row.weights + at);
+      const V first = s.beta1 * load<V>(row.momentum1 + at) + s.rest1 * g;
+      const V second = s.beta2 * load<V>(row.momentum2 + at) + s.rest2 * g * g;
+      store(row.momentum1 + at, first);
+      store(row.momentum2 + at, second);
+      const V direction = first * s.correction1 / (square_root(second * s.correction2) + s.eps);
+      store(row.weights + at, w - s.learning_rate * (direction + s.weight_decay * w));
+    });
   }
 }
 
@@ -250,4 +335,6 @@ constexpr RowKernels kernels = {functions<float>(),
                                 functions<Half>(),
                                 functions<Bfloat16>(),
                                 {&update_sgd, &update_adagrad, &update_rowwise_adagrad, &update_adam},
-                                &dot};
+                                &dot,
+                                &valid<int32_t>,
+                                &valid<int64_t>};

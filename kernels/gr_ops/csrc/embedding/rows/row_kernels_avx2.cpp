@@ -8,7 +8,9 @@
 #include <immintrin.h>
 
 namespace gr_ops::rows::avx2 {
-#include "embedding/rows/half_x86.inl"
+#include "embedding/rows/vectors.inl"
+
+#include "embedding/rows/x86.inl"
 
 #include "embedding/rows/row_kernels.inl"
 }  // namespace gr_ops::rows::avx2

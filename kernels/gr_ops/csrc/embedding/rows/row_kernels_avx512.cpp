@@ -7,8 +7,12 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
 #include <immintrin.h>
 
+#define GR_OPS_AVX512
+
 namespace gr_ops::rows::avx512 {
-#include "embedding/rows/half_x86.inl"
+#include "embedding/rows/vectors.inl"
+
+#include "embedding/rows/x86.inl"
 
 #include "embedding/rows/row_kernels.inl"
 }  // namespace gr_ops::rows::avx512

@@ -6,9 +6,11 @@
 
 // The baseline of the architecture: SSE2 on x86_64, NEON on aarch64.
 namespace gr_ops::rows::generic {
+#include "embedding/rows/vectors.inl"
+
 #include "embedding/rows/half_software.inl"
 
-#include "embedding/rows/half_eight.inl"
+#include "embedding/rows/lanes.inl"
 
 #include "embedding/rows/row_kernels.inl"
 }  // namespace gr_ops::rows::generic

@@ -1,0 +1,75 @@
+"""Tiling data written with the macros: the kernel's struct lies in memory as the host's class writes it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+TWIN = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TWIN / "opbuild"))
+
+from generate import tiling_structs  # noqa: E402
+
+HOST = """
+#include "tiling/tiling_api.h"
+namespace optiling {
+BEGIN_TILING_DATA_DEF(ProductTilingData)
+    TILING_DATA_FIELD_DEF(uint32_t, rows);
+    TILING_DATA_FIELD_DEF_STRUCT(TCubeTiling, mm);
+    TILING_DATA_FIELD_DEF_ARR(int64_t, 3, starts);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(Product, ProductTilingData)
+}
+"""
+WRITE = (
+    HOST
+    + """
+int main()
+{
+    optiling::ProductTilingData data;
+    const int64_t starts[] = {7, 8, 9};
+    data.set_rows(3);
+    data.set_starts(starts);
+    data.mm.set_M(11);
+    data.mm.set_mxTypePara(12);
+    std::vector<char> bytes(data.GetDataSize());
+    data.SaveToBuffer(bytes.data(), bytes.size());
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+}
+"""
+)
+READ = """
+#include <cstdio>
+#include "generated.h"
+int main()
+{
+    TwinDefaultTiling data;
+    if (std::fread(&data, 1, sizeof(data) + 1, stdin) != sizeof(data)) {
+        return 2;
+    }
+    std::printf("%u %d %d %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara,
+                static_cast<long long>(data.starts[0]), static_cast<long long>(data.starts[2]));
+}
+"""
+
+
+def build(folder: Path, name: str, *sources: str) -> Path:
+    files = []
+    for i, text in enumerate(sources):
+        files.append(folder / f"{name}{i}.cpp")
+        files[-1].write_text(text)
+    program = folder / name
+    flags = ["-std=c++17", "-Wall", "-Wextra", f"-I{TWIN / 'include'}", f"-I{folder}"]
+    subprocess.run(["g++", *flags, "-include", "cstdio", *map(str, files), "-o", str(program)], check=True)
+    return program
+
+
+def test_a_product_tiling_inside_a_class_of_macros(tmp_path):
+    dump = build(tmp_path, "dump", HOST, (TWIN / "opbuild/templates/dump_definitions.cpp").read_text())
+    classes = json.loads(subprocess.run([str(dump)], capture_output=True, check=True).stdout)["tiling_classes"]
+    (tmp_path / "generated.h").write_text(tiling_structs(classes, "ProductTilingData"))
+    written = subprocess.run([str(build(tmp_path, "write", WRITE))], capture_output=True, check=True).stdout
+    read = subprocess.run([str(build(tmp_path, "read", READ))], input=written, capture_output=True, check=False)
+    assert (read.returncode, read.stdout) == (0, b"3 11 12 7 9")
