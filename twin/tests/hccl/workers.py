@@ -429,17 +429,20 @@ def killed_before_first_call(job: Job) -> Any:
 
 
 def killed_in_call(job: Job) -> Any:
-    """Rank 1 dies while its all_reduce of 100 MB runs; all the others hear of it."""
+    """Rank 1 dies in the first of 50 all_reduces of 100 MB, far too many to end before it; all the others hear of it."""
     comm = job.communicator()
     comm.all_reduce(np.ones(4, np.float32), FP32)
+    call = _all_reduce(comm, 25_000_000)
+
+    def calls() -> None:
+        for _ in range(50):
+            call()
+
     if job.rank == 1:
-        call = _all_reduce(comm, 1000)
-        large = Buffer(comm.device, np.zeros(25_000_000, np.float32))
-        comm.call("HcclAllReduce", large, large, u64(25_000_000), FP32, SUM)
+        calls()
         time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGKILL)
-        call()
-    return _failing(job, comm, _all_reduce(comm, 25_000_000))
+    return _failing(job, comm, calls)
 
 
 def shared_memory(job: Job) -> Any:
