@@ -429,7 +429,7 @@ def killed_before_first_call(job: Job) -> Any:
 
 
 def killed_in_call(job: Job) -> Any:
-    """Rank 1 dies in the first of 50 all_reduces of 100 MB, far too many to end before it; all the others hear of it."""
+    """Rank 1 dies in the first of 50 all_reduces of 100 MB, far too many to end before it; all others hear of it."""
     comm = job.communicator()
     comm.all_reduce(np.ones(4, np.float32), FP32)
     call = _all_reduce(comm, 25_000_000)
