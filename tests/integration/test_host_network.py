@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import shutil
 import subprocess
 import threading
@@ -112,8 +113,11 @@ def upstream_of(engine: DockerEngine, base: str) -> None:
     # content of its own: no step above it is taken from the build cache
     script = f"FROM {image.tags[0]}\nLABEL grstack.test=host-network\nRUN echo {uuid.uuid4()} > /tmp/stamp\n"
     tag = engine.upstream.local_name(base)
-    subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
-                   capture_output=True, env={"DOCKER_BUILDKIT": "1", "PATH": "/usr/bin:/bin"})  # fmt: skip
+    subprocess.run(
+        [str(engine.cli), "build", "-q", "--network=host", "-t", tag, "-"],
+        input=script, text=True, check=True, capture_output=True,
+        env={**os.environ, "DOCKER_BUILDKIT": "1", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
 
 
 def inputs_of(folder: Path) -> Inputs:
