@@ -1,5 +1,4 @@
 #include <ATen/Dispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "common/result.h"
 #include "common/wide.h"
 #include "rank1/checks.h"
 
@@ -56,7 +56,7 @@ void gather(const at::Tensor& x, const Index* index, const at::Tensor& y) {
 
 at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
   check_gather(kGather, x, index);
-  at::Tensor y = at::empty(index.sizes(), x.options());
+  at::Tensor y = new_result(index.sizes(), x.options());
   if (y.numel() == 0) return y;
   const at::Tensor entries = index.contiguous();
   const at::Tensor source = x.contiguous();
