@@ -1,35 +1,55 @@
-"""python -m benchmarks.operators [jagged] [sparse] [--threads 1,2] [--rounds N] [--output benchmarks/results/NAME]"""
+"""CPU kernels of the operators beside their named peers, in one run.
+
+    python -m benchmarks.operators [jagged] [sparse] [embedding] [hstu] [--threads 1,2] [--seconds S] [--output FOLDER]
+
+prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}.
+"""
 
 import argparse
 import importlib
 import os
+import time
 from pathlib import Path
 
-MODULES = ("jagged", "sparse")
+MODULES = ("jagged", "sparse", "embedding", "hstu")
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.operators", description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="default: all")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.operators",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(MODULES)}; default: all")
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}", help="comma separated")
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--output", type=Path, default=RESULTS / "operators-cpu-sparse")
+    parser.add_argument("--seconds", type=float, default=0.6, help="of each row, at least")
+    parser.add_argument("--match", default="", help="only cases whose operator or shape has this text")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder")
     arguments = parser.parse_args()
+    unknown = set(arguments.modules) - set(MODULES)
+    if unknown:
+        parser.error(f"unknown module {', '.join(sorted(unknown))}; expected some of {', '.join(MODULES)}")
 
     # Before the plugin is loaded: fbgemm's names stay with fbgemm_gpu's kernels, which are the peer.
     os.environ["MXREC_NO_FBGEMM_OVERRIDE"] = "1"
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     importlib.import_module("gr_ops")
-    from . import timing
+    from . import report, timing
 
-    cases = []
-    for name in arguments.modules or MODULES:
-        cases += importlib.import_module(f".{name}", __package__).cases()
-    print(timing.HEADER)
     threads = sorted({int(count) for count in arguments.threads.split(",")})
-    rows = timing.run(cases, threads, arguments.rounds)
-    title = "Operators on the CPU: jagged, prefix sums, permutation, bounds check, rank-1 gather"
-    timing.write(rows, arguments.output, title, arguments.rounds)
+    for name in arguments.modules or MODULES:
+        module = importlib.import_module(f".{name}", __package__)
+        started = time.perf_counter()
+        print(f"\n{report.HEADER}")
+        rows = []
+        chosen = (case for case in module.cases() if arguments.match in f"{case.operator} {case.shape}")
+        for row in timing.run(chosen, threads, arguments.seconds):
+            print(report.line(row), flush=True)
+            rows.append(row)
+        if not arguments.match:
+            report.write(rows, arguments.output / f"operators-cpu-{name}", module.TITLE)
+        print(f"{name}: {time.perf_counter() - started:.0f} s, {sum(row.missed for row in rows)} rows missed")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""Sparse permutation and bounds check against fbgemm_gpu's CPU kernels, rank-1 gather against PyTorch."""
+"""Sparse permutation and bounds check beside fbgemm_gpu's CPU kernels, rank-1 gather beside PyTorch."""
 
 from collections.abc import Iterator
 
 import torch
 
-from .timing import Case
+from .cases import Case
+from .peers import FBGEMM, OURS, STOCK, with_clone
 
-OURS, STOCK = torch.ops.mxrec, torch.ops.fbgemm
-PEER = "fbgemm_gpu CPU"
+TITLE = "Operators on the CPU: permutations, bounds check, rank-1 gather"
 
 
 def _permutations() -> Iterator[Case]:
-    for name, features, batch, longest, weighted in (
+    for shape, features, batch, longest, weighted in (
         ("T 26, B 4096, weights", 26, 4096, 20, True),
         ("T 26, B 4096", 26, 4096, 20, False),
         ("T 500, B 64", 500, 64, 20, False),
@@ -23,28 +23,30 @@ def _permutations() -> Iterator[Case]:
         weights = torch.rand(rows) if weighted else None
         permute = torch.randperm(features).int()
         arguments = (permute, lengths, values, weights, rows)
-        moved = 2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weighted else 0))
-        yield Case(
-            name=f"permute_2D {name}",
-            peer_name=PEER,
+        case = Case(
+            operator="permute_2D_sparse_data",
+            shape=shape,
+            peer=FBGEMM,
             ours=lambda a=arguments: OURS.permute_2D_sparse_data(*a),
-            peer=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
-            moved_bytes=moved,
+            theirs=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
+            moved_bytes=2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weights is not None else 0)),
         )
+        yield from with_clone(case) if features > 8 else (case,)  # small: a call takes longer than the copies
     lengths = torch.randint(0, 20, (100_000,))
     arguments = (torch.randperm(100_000).int(), lengths, torch.randint(0, 99, (int(lengths.sum()),)), None, None)
     yield Case(
-        name="permute_1D T 100000",
-        peer_name=PEER,
+        operator="permute_1D_sparse_data",
+        shape="T 100000",
+        peer=FBGEMM,
         ours=lambda: OURS.permute_1D_sparse_data(*arguments),
-        peer=lambda: STOCK.permute_1D_sparse_data(*arguments),
+        theirs=lambda: STOCK.permute_1D_sparse_data(*arguments),
         moved_bytes=2 * (arguments[2].nbytes + lengths.nbytes),
     )
 
 
 def _checks() -> Iterator[Case]:
     warning = torch.zeros(1, dtype=torch.int64)
-    for name, tables, batch, dtype in (
+    for shape, tables, batch, dtype in (
         ("T 26, B 4096, int64", 26, 4096, torch.int64),
         ("T 26, B 4096, int32", 26, 4096, torch.int32),
         ("T 8, B 16, int64", 8, 16, torch.int64),
@@ -55,10 +57,11 @@ def _checks() -> Iterator[Case]:
         rows = torch.full((tables,), 1000)
         arguments = (rows, indices, offsets, 1, warning)
         yield Case(
-            name=f"bounds_check_indices {name}",
-            peer_name=PEER,
+            operator="bounds_check_indices",
+            shape=shape,
+            peer=FBGEMM,
             ours=lambda a=arguments: OURS.bounds_check_indices(*a),
-            peer=lambda a=arguments: STOCK.bounds_check_indices(*a),
+            theirs=lambda a=arguments: STOCK.bounds_check_indices(*a),
             moved_bytes=indices.nbytes + offsets.nbytes,
         )
 
@@ -67,22 +70,27 @@ def _gathers() -> Iterator[Case]:
     for length, count in ((20_000, 1_000_000), (1_000_000, 1_000_000), (1000, 1000)):
         x, grad = torch.rand(length), torch.rand(count)
         index = torch.randint(0, length, (count,))
+        shape = f"x {length}, n {count}"
         yield Case(
-            name=f"gather_for_rank1 x {length}, n {count}",
-            peer_name="torch.index_select",
+            operator="gather_for_rank1",
+            shape=shape,
+            peer="torch.index_select",
             ours=lambda x=x, i=index: OURS.gather_for_rank1(x, i),
-            peer=lambda x=x, i=index: torch.index_select(x, 0, i),
+            theirs=lambda x=x, i=index: torch.index_select(x, 0, i),
             moved_bytes=index.nbytes + 4 * count,
         )
         yield Case(
-            name=f"index_select_for_rank1_backward x {length}, n {count}",
-            peer_name="torch.index_add and two zeros",
+            operator="index_select_for_rank1_backward",
+            shape=shape,
+            peer="torch.index_add and two zeros",
             ours=lambda x=x, i=index, g=grad: OURS.index_select_for_rank1_backward(g, x, i),
-            peer=lambda x=x, i=index, g=grad: (torch.zeros_like(x).index_add_(0, i, g), torch.zeros_like(i)),
+            theirs=lambda x=x, i=index, g=grad: (torch.zeros_like(x).index_add_(0, i, g), torch.zeros_like(i)),
             moved_bytes=2 * index.nbytes + 4 * count + 4 * length,
         )
 
 
-def cases() -> list[Case]:
+def cases() -> Iterator[Case]:
     torch.manual_seed(2)
-    return [*_permutations(), *_checks(), *_gathers()]
+    yield from _permutations()
+    yield from _checks()
+    yield from _gathers()

@@ -1,11 +1,11 @@
 #include <ATen/Dispatch.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <vector>
 
 #include "common/override.h"
 #include "common/parallel.h"
+#include "common/result.h"
 #include "common/settings.h"
 #include "cumsum/checks.h"
 #include "cumsum/scan.h"
@@ -63,7 +63,7 @@ at::Tensor asynchronous_complete_cumsum(const at::Tensor& lengths) {
   check(op, lengths);
   std::vector<int64_t> shape = lengths.sizes().vec();
   const int64_t columns = shape.back()++;
-  at::Tensor offsets = at::empty(shape, lengths.options());
+  at::Tensor offsets = new_result(shape, lengths.options());
   const int64_t rows = lengths.dim() == 2 ? shape[0] : 1;
   const at::Tensor source = lengths.contiguous();
   AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, lengths.scalar_type(), op, [&] {
@@ -75,7 +75,7 @@ at::Tensor asynchronous_complete_cumsum(const at::Tensor& lengths) {
 // As fbgemm: the scan runs over the flattened tensor, across its rows.
 at::Tensor flat_cumsum(const char* op, const at::Tensor& lengths, bool exclusive) {
   check(op, lengths);
-  at::Tensor result = at::empty(lengths.sizes(), lengths.options());
+  at::Tensor result = new_result(lengths.sizes(), lengths.options());
   const int64_t count = lengths.numel();
   if (count == 0) return result;
   const at::Tensor source = lengths.contiguous();

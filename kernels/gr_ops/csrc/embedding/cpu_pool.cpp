@@ -1,6 +1,6 @@
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include "common/result.h"
 #include "embedding/cpu_rows.h"
 #include "embedding/operators.h"
 
@@ -150,7 +150,7 @@ at::Tensor pool(const Lookup& given) {
   if (given.indice_weights) lookup.indice_weights = given.indice_weights->contiguous();
   check_offset_values(kOp, lookup);
   const bool pooled = lookup.pooling != kNone;
-  const at::Tensor out = at::empty(
+  const at::Tensor out = new_result(
       {pooled ? batch_size(lookup).expect_int() : lookup.indices.numel(), pooled ? total_d : features[0].width},
       lookup.weights.options().dtype(dtype));
   if (out.numel() == 0) return out;

@@ -116,7 +116,7 @@ class RowUpdates {
     while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
     while (first < end && first < size) {
       const Feature& table = pass_.features[feature_of(bag_of(records_[first]))];
-      begin_batch();
+      begin_batch(table);
       while (first < end && first < size && count_ < kBatch && belongs(records_[first], table)) {
         first = add_row(first, table);
       }
@@ -161,16 +161,26 @@ class RowUpdates {
     return scale;
   }
 
-  void begin_batch() {
+  void begin_batch(const Feature& table) {
     count_ = 0;
+    sums_ = 0;
     starts_[0] = 0;
+    const size_t size = kBatch * static_cast<size_t>(table.width);
+    if (gradient_.size() < size) gradient_.resize(size);
   }
 
-  // The row whose contributions start at `first`; returns where they end.
-  size_t add_row(size_t first, const Feature& table) {
-    const Key key = records_[first].key;
-    size_t at = static_cast<size_t>(starts_[count_]);
-    for (; first < records_.size() && records_[first].key == key; ++first, ++at) {
+  // The gradient of the row whose contributions start at `first`, which is moved to where they end. A single one stays
+  // where it is: most rows of a large table have no duplicate.
+  const float* gradient_of(size_t& first, int64_t width) {
+    const Record& record = records_[first];
+    if constexpr (std::is_same_v<Grad, float>) {
+      if (!scaled_ && (first + 1 == records_.size() || records_[first + 1].key != record.key)) {
+        ++first;
+        return gradients_ + position_of(record, bag_of(record));
+      }
+    }
+    size_t at = static_cast<size_t>(starts_[sums_]);
+    for (const Key key = record.key; first < records_.size() && records_[first].key == key; ++first, ++at) {
       if (at == positions_.size()) {
         positions_.resize(2 * at);
         if (scaled_) scales_.resize(2 * at);
@@ -179,10 +189,18 @@ class RowUpdates {
       positions_[at] = position_of(records_[first], bag);
       if (scaled_) scales_[at] = scale_of(records_[first], bag);
     }
-    const int64_t row = static_cast<int64_t>(key) - table.key;
+    const float* gradient = gradient_.data() + static_cast<int64_t>(sums_) * width;
+    starts_[++sums_] = static_cast<int64_t>(at);
+    return gradient;
+  }
+
+  // The row whose contributions start at `first`; returns where they end.
+  size_t add_row(size_t first, const Feature& table) {
+    const int64_t row = static_cast<int64_t>(records_[first].key) - table.key;
     Row* weights = weights_ + table.weights + row * table.width;
     fetch(weights, table.width);
     rows::RowState& state = rows_[count_];
+    state.gradient = gradient_of(first, table.width);
     if (momentum1_ != nullptr) {
       const int64_t width = rowwise_ ? 1 : table.width;
       state.momentum1 = momentum1_ + table.momentum1 + row * width;
@@ -193,8 +211,7 @@ class RowUpdates {
       fetch(state.momentum2, table.width);
     }
     if constexpr (std::is_same_v<Row, float>) state.weights = weights;
-    stored_[count_] = weights;
-    starts_[++count_] = static_cast<int64_t>(at);
+    stored_[count_++] = weights;
     return first;
   }
 
@@ -207,13 +224,12 @@ class RowUpdates {
   void finish_batch(const Feature& table) {
     const auto count = static_cast<int64_t>(count_);
     const int64_t width = table.width;
-    if (gradient_.size() < kBatch * static_cast<size_t>(width)) gradient_.resize(kBatch * static_cast<size_t>(width));
     kernels_.of(static_cast<const Grad*>(nullptr))
-        .pool64(gradients_, positions_.data(), starts_, count, 1, width, scaled_ ? scales_.data() : nullptr, false,
-                gradient_.data(), width);
+        .pool64(gradients_, positions_.data(), starts_, static_cast<int64_t>(sums_), 1, width,
+                scaled_ ? scales_.data() : nullptr, false, gradient_.data(), width);
     const auto apply = kernels_.update[pass_.optimizer.kind];
     if constexpr (std::is_same_v<Row, float>) {
-      apply(rows_, gradient_.data(), count, width, step_);
+      apply(rows_, count, width, step_);
     } else {
       const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
       wide_.resize(static_cast<size_t>(count * width));
@@ -221,7 +237,7 @@ class RowUpdates {
         rows_[static_cast<size_t>(i)].weights = wide_.data() + i * width;
         functions.widen(stored_[static_cast<size_t>(i)], wide_.data() + i * width, width);
       }
-      apply(rows_, gradient_.data(), count, width, step_);
+      apply(rows_, count, width, step_);
       for (int64_t i = 0; i < count; ++i) {
         functions.narrow(wide_.data() + i * width, stored_[static_cast<size_t>(i)], width);
       }
@@ -244,6 +260,7 @@ class RowUpdates {
   size_t feature_ = 0;
   // A batch of rows of one table, and what contributes to them.
   size_t count_ = 0;
+  size_t sums_ = 0;  // rows whose gradient is a sum
   rows::RowState rows_[kBatch] = {};
   Row* stored_[kBatch];
   int64_t starts_[kBatch + 1];

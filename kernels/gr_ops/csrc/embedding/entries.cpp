@@ -3,10 +3,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <cstdlib>
-#include <cstring>
-
+#include "common/derivatives.h"
 #include "common/operators.h"
+#include "common/override.h"
 #include "embedding/call.h"
 #include "embedding/checks.h"
 #include "embedding/operators.h"
@@ -69,7 +68,12 @@ void lookup_autograd(const c10::OperatorHandle& op, Stack* stack) {
   const Call call(op, *stack);
   const at::Tensor anchor = call.tensor(call.has("host_weights") ? "host_weights" : "placeholder_autograd_tensor");
   const auto pending = prepare(call, kind);
-  finish(op, stack, LookupFunction::apply(anchor, pending->lookup.indice_weights, pending));
+  const auto& factors = pending->lookup.indice_weights;
+  if (differentiable(anchor) || (factors && differentiable(*factors))) {
+    return finish(op, stack, LookupFunction::apply(anchor, factors, pending));
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  finish(op, stack, call_pool(pending->lookup));
 }
 
 template <rows::OptimizerKind kind>
@@ -125,11 +129,6 @@ void join_optimizer(torch::Library& m, bool override_cpu) {
   implement<&lookup_autograd<kind>>(m, host_lookup_name(name), c10::DispatchKey::AutogradCPU);
 }
 
-bool override_wanted() {
-  const char* value = std::getenv("MXREC_NO_FBGEMM_OVERRIDE");
-  return value == nullptr || std::strcmp(value, "1") != 0;
-}
-
 constexpr const char* kForwardName = "split_embedding_codegen_forward_unweighted_cuda";
 
 }  // namespace
@@ -146,7 +145,7 @@ TORCH_LIBRARY_FRAGMENT(fbgemm, m) {
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1, c10::DispatchKey::Meta}) {
     implement<&forward>(m, kForwardName, key);
   }
-  const bool override_cpu = override_wanted();
+  const bool override_cpu = override_enabled();
   join_optimizer<rows::kSgd>(m, override_cpu);
   join_optimizer<rows::kAdagrad>(m, override_cpu);
   join_optimizer<rows::kRowwiseAdagrad>(m, override_cpu);

@@ -1,6 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "common/derivatives.h"
 #include "hstu/calls.h"
 #include "hstu/entries.h"
 
@@ -74,9 +75,21 @@ struct AttentionGradients : torch::autograd::Function<AttentionGradients> {
   }
 };
 
-at::Tensor forward(const Arguments& a) { return Attention::apply(a.q, a.k, a.v, optional(a.bias), a); }
+bool any_differentiable(const Arguments& a) {
+  return differentiable(a.q) || differentiable(a.k) || differentiable(a.v) || differentiable(a.bias);
+}
+
+at::Tensor forward(const Arguments& a) {
+  if (any_differentiable(a)) return Attention::apply(a.q, a.k, a.v, optional(a.bias), a);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_forward(a);
+}
 
 Gradients backward(const Arguments& a) {
+  if (!any_differentiable(a) && !differentiable(a.grad)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call_backward(a);
+  }
   const variable_list grads = AttentionGradients::apply(a.grad, a.q, a.k, a.v, optional(a.bias), a);
   return {grads[0], grads[1], grads[2], grads[3]};
 }

@@ -1,6 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "common/derivatives.h"
 #include "common/operators.h"
 #include "common/override.h"
 
@@ -84,17 +85,31 @@ struct Unpad : torch::autograd::Function<Unpad> {
   }
 };
 
+at::Tensor apply_pad(PadCall call, const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef lengths,
+                     double padding) {
+  if (differentiable(values)) return Pad::apply(values, offsets, call, lengths, padding);
+  at::AutoDispatchBelowADInplaceOrView below;
+  return call(values, offsets, lengths, padding);
+}
+
+at::Tensor apply_unpad(UnpadCall call, const at::Tensor& dense, const TensorVector& offsets,
+                       std::optional<c10::SymInt> total) {
+  if (differentiable(dense)) return Unpad::apply(dense, offsets, call, std::move(total));
+  at::AutoDispatchBelowADInplaceOrView below;
+  return call(dense, offsets, std::move(total));
+}
+
 at::Tensor pad(const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef lengths, double padding) {
-  return Pad::apply(values, offsets, &call_pad, lengths, padding);
+  return apply_pad(&call_pad, values, offsets, lengths, padding);
 }
 
 at::Tensor unpad_backward(const at::Tensor& grad, const TensorVector& offsets, c10::SymIntArrayRef lengths,
                           double padding) {
-  return Pad::apply(grad, offsets, &call_unpad_backward, lengths, padding);
+  return apply_pad(&call_unpad_backward, grad, offsets, lengths, padding);
 }
 
 at::Tensor unpad(const at::Tensor& dense, const TensorVector& offsets, std::optional<c10::SymInt> total) {
-  return Unpad::apply(dense, offsets, &call_unpad, std::move(total));
+  return apply_unpad(&call_unpad, dense, offsets, std::move(total));
 }
 
 std::tuple<at::Tensor, TensorVector> unpad_with_offsets(const at::Tensor& dense, const TensorVector& offsets,
@@ -106,7 +121,7 @@ at::Tensor pad_backward(const at::Tensor& grad, const TensorVector& offsets, c10
   const UnpadCall call = [](const at::Tensor& g, const TensorVector& o, std::optional<c10::SymInt> t) {
     return call_pad_backward(g, o, *std::move(t));
   };
-  return Unpad::apply(grad, offsets, call, std::optional<c10::SymInt>(std::move(total)));
+  return apply_unpad(call, grad, offsets, std::optional<c10::SymInt>(std::move(total)));
 }
 
 template <typename Library>

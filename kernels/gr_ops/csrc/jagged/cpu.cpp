@@ -1,4 +1,3 @@
-#include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
@@ -6,6 +5,7 @@
 
 #include "common/override.h"
 #include "common/parallel.h"
+#include "common/result.h"
 #include "jagged/checks.h"
 #include "jagged/tree.h"
 
@@ -56,7 +56,7 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   const auto shape = concrete(dense_shape(op, values, offsets, c10::fromIntArrayRefSlow(max_lengths)));
   const Filler fill(padding_bits(op, values.scalar_type(), padding_value), static_cast<int64_t>(values.itemsize()));
   check_offset_values(op, {offsets.begin(), offsets.end()}, covered);
-  at::Tensor dense = at::empty(shape, values.options());
+  at::Tensor dense = new_result(shape, values.options());
   if (dense.numel() == 0) return dense;
 
   const at::Tensor source = values.contiguous();
@@ -91,7 +91,7 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
   const OffsetTree tree(offsets, dense.sizes().slice(1, offsets.size()));
   const int64_t total = given_total ? *given_total : tree.rows()[tree.nodes()];
   const auto shape = concrete(jagged_shape(op, dense, offsets, total));
-  at::Tensor values = at::empty(shape, dense.options());
+  at::Tensor values = new_result(shape, dense.options());
   if (values.numel() == 0) return values;
 
   const at::Tensor source = dense.contiguous();

@@ -1,6 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "common/derivatives.h"
 #include "common/operators.h"
 #include "common/override.h"
 
@@ -69,6 +70,10 @@ struct Permute : torch::autograd::Function<Permute> {
 
 Permuted apply(PermuteCall call, const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
                const std::optional<at::Tensor>& weights, std::optional<c10::SymInt> sum) {
+  if (!differentiable(values) && !(weights && differentiable(*weights))) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    return call(permute, lengths, values, weights, std::move(sum));
+  }
   const variable_list results = Permute::apply(permute, lengths, values, weights, std::move(sum), call);
   std::optional<at::Tensor> out_weights;
   if (weights) out_weights = results[2];
@@ -105,7 +110,9 @@ struct Backward : torch::autograd::Function<Backward> {
 };
 
 at::Tensor backward(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& grad, c10::SymInt total) {
-  return Backward::apply(permute, lengths, grad, std::move(total));
+  if (differentiable(grad)) return Backward::apply(permute, lengths, grad, std::move(total));
+  at::AutoDispatchBelowADInplaceOrView below;
+  return call_backward(permute, lengths, grad, std::move(total));
 }
 
 }  // namespace

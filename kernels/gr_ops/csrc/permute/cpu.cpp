@@ -1,5 +1,4 @@
 #include <ATen/Dispatch.h>
-#include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
@@ -8,6 +7,7 @@
 #include "common/operators.h"
 #include "common/override.h"
 #include "common/parallel.h"
+#include "common/result.h"
 #include "common/wide.h"
 #include "permute/checks.h"
 
@@ -29,7 +29,7 @@ int64_t row_bytes(const at::Tensor& tensor) {
 at::Tensor empty_rows(const at::Tensor& like, int64_t rows) {
   std::vector<int64_t> shape = like.sizes().vec();
   shape[0] = rows;
-  return at::empty(shape, like.options());
+  return new_result(shape, like.options());
 }
 
 // The block that holds `row`; starts ascends and starts.front() <= row < starts.back().

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "common/derivatives.h"
 #include "common/operators.h"
 
 // Both operators are linear, in x and in grad, and each is the gradient of the other: derivatives of every order exist.
@@ -52,10 +53,16 @@ struct GatherGrad : torch::autograd::Function<GatherGrad> {
   }
 };
 
-at::Tensor gather(const at::Tensor& x, const at::Tensor& index) { return Gather::apply(x, index); }
+at::Tensor gather(const at::Tensor& x, const at::Tensor& index) {
+  if (differentiable(x)) return Gather::apply(x, index);
+  at::AutoDispatchBelowADInplaceOrView below;
+  return call_gather(x, index);
+}
 
 std::vector<at::Tensor> gather_grad(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& index) {
-  return GatherGrad::apply(grad, x, index);
+  if (differentiable(grad)) return GatherGrad::apply(grad, x, index);
+  at::AutoDispatchBelowADInplaceOrView below;
+  return call_grad(grad, x, index);
 }
 
 void register_autograd(torch::Library& m) {

@@ -41,4 +41,9 @@ void check_gather_index(const char* op, const at::Tensor& index, int64_t length)
   }
 }
 
+void fail_entry(const char* op, int64_t position, int64_t entry, int64_t length) {
+  TORCH_CHECK(false, op, ": index[", position, "]=", entry, " out of range for x of length ", length,
+              "; expected 0 <= index < ", length, ", got ", entry);
+}
+
 }  // namespace gr_ops

@@ -19,6 +19,8 @@ void check_gather_grad(const char* op, const at::Tensor& grad, const at::Tensor&
 // index on the CPU, contiguous: raises where it leaves [0, length).
 void check_gather_index(const char* op, const at::Tensor& index, int64_t length);
 
+[[noreturn]] void fail_entry(const char* op, int64_t position, int64_t entry, int64_t length);
+
 // The same for entries [first, end). The loop has no branch: it is vectorised. Bit 63 (31) of an entry or of what is
 // left to the last element is set exactly where the entry is out of range.
 template <typename Index>
@@ -32,8 +34,7 @@ void check_entries_in_range(const char* op, const Index* index, int64_t first, i
   }
   if (static_cast<Index>(bits) >= 0) return;
   for (int64_t i = first; i < end; ++i) {
-    TORCH_CHECK(index[i] >= 0 && static_cast<int64_t>(index[i]) < length, op, ": index[", i, "]=", index[i],
-                " out of range for x of length ", length, "; expected 0 <= index < ", length, ", got ", index[i]);
+    if (index[i] < 0 || static_cast<int64_t>(index[i]) >= length) fail_entry(op, i, index[i], length);
   }
 }
 

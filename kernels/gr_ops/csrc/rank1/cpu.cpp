@@ -1,5 +1,4 @@
 #include <ATen/Dispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "common/result.h"
 #include "common/wide.h"
 #include "rank1/checks.h"
 
@@ -22,16 +22,19 @@ void for_blocks(int64_t first, int64_t end, const Body& body) {
   for (int64_t start = first; start < end; start += kBlock) body(start, std::min(start + kBlock, end));
 }
 
-// The dtypes do not matter, their widths do.
+// The dtypes do not matter, their widths do. Each entry is checked just before its use: a branch that is never taken
+// lets the processor run ahead over elements of x that are not in the cache, a pass of checks would not.
 template <typename Word, typename Index>
 void gather(const void* x, int64_t length, const Index* index, void* y, int64_t count) {
-  const auto* from = static_cast<const Word*>(x);
-  auto* to = static_cast<Word*>(y);
-  parallel_rows(count, sizeof(Word) + sizeof(Index), [&](int64_t share, int64_t share_end) {
-    for_blocks(share, share_end, [&](int64_t first, int64_t end) {
-      check_entries_in_range(kGather, index, first, end, length);
-      for (int64_t i = first; i < end; ++i) to[i] = from[index[i]];
-    });
+  const auto* __restrict from = static_cast<const Word*>(x);
+  auto* __restrict to = static_cast<Word*>(y);
+  parallel_rows(count, sizeof(Word) + sizeof(Index), [=](int64_t first, int64_t end) {
+#pragma GCC unroll 8
+    for (int64_t i = first; i < end; ++i) {
+      const auto entry = static_cast<int64_t>(index[i]);
+      if (static_cast<uint64_t>(entry) >= static_cast<uint64_t>(length)) fail_entry(kGather, i, entry, length);
+      to[i] = from[entry];
+    }
   });
 }
 
@@ -53,7 +56,7 @@ void gather(const at::Tensor& x, const Index* index, const at::Tensor& y) {
 
 at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
   check_gather(kGather, x, index);
-  at::Tensor y = at::empty(index.sizes(), x.options());
+  at::Tensor y = new_result(index.sizes(), x.options());
   if (y.numel() == 0) return y;
   const at::Tensor entries = index.contiguous();
   const at::Tensor source = x.contiguous();

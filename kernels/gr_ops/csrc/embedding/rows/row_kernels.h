@@ -49,16 +49,17 @@ struct RowFunctions {
   PoolBags<Row, int64_t> pool(const int64_t*) const { return pool64; }
 };
 
-// Where a row and its states are; what the optimizer does not have is nullptr. momentum1 of row-wise Adagrad is one
+// Where a row, its states and its gradient are; what the optimizer does not have is nullptr. momentum1 of row-wise Adagrad is one
 // element.
 struct RowState {
   float* weights;
   float* momentum1;
   float* momentum2;
+  const float* gradient;
 };
 
-// One step for each of `count` rows of `width` columns; gradients lie one after the other.
-using Update = void (*)(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step);
+// One step for each of `count` rows of `width` columns.
+using Update = void (*)(const RowState* rows, int64_t count, int64_t width, const Step& step);
 
 struct RowKernels {
   RowFunctions<float> f32;

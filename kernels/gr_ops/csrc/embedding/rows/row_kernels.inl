@@ -104,7 +104,7 @@ template <typename V, int COUNT, bool weighted, typename Row, typename Index>
 static inline void pool_columns(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
                                 int64_t stride, const float* weights, bool mean, float* out, int64_t out_stride) {
   constexpr int lanes = Lanes<V>::count;
-  constexpr int64_t ahead = 12;
+  constexpr int64_t ahead = COUNT * lanes * sizeof(Row) < 512 ? 32 : 24;  // rows; measured
   const int64_t readable = offsets[bags] - ahead;
   int64_t k = offsets[0];
   for (int64_t bag = 0; bag < bags; ++bag, out += out_stride) {
@@ -232,27 +232,28 @@ static float dot(const float* a, const float* b, int64_t width) {
   });
 }
 
-static void update_sgd(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
+static void update_sgd(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   const float rate = step.learning_rate;
-  for (int64_t r = 0; r < count; ++r, gradients += width) {
+  for (int64_t r = 0; r < count; ++r) {
     float* w = rows[r].weights;
+    const float* g = rows[r].gradient;
     for_columns(width, [=](auto as, int64_t at) {
       using V = typename decltype(as)::type;
-      store(w + at, load<V>(w + at) - rate * load<V>(gradients + at));
+      store(w + at, load<V>(w + at) - rate * load<V>(g + at));
     });
   }
 }
 
-static void update_adagrad(const RowState* rows, const float* gradients, int64_t count, int64_t width,
-                           const Step& step) {
+static void update_adagrad(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   const float rate = step.learning_rate;
   const float eps = step.eps;
-  for (int64_t r = 0; r < count; ++r, gradients += width) {
+  for (int64_t r = 0; r < count; ++r) {
     float* w = rows[r].weights;
     float* m = rows[r].momentum1;
+    const float* gradient = rows[r].gradient;
     for_columns(width, [=](auto as, int64_t at) {
       using V = typename decltype(as)::type;
-      const V g = load<V>(gradients + at);
+      const V g = load<V>(gradient + at);
       const V sum = load<V>(m + at) + g * g;
       store(m + at, sum);
       store(w + at, load<V>(w + at) - rate * g / (square_root(sum) + eps));
@@ -281,8 +282,7 @@ static inline void move_row(float* w, const float* g, float rate, int64_t width,
 }
 
 // Three passes over some rows at a time: a row's sum, root and step wait for each other, those of other rows do not.
-static void update_rowwise_adagrad(const RowState* rows, const float* gradients, int64_t count, int64_t width,
-                                   const Step& step) {
+static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   constexpr int64_t together = 32;
   const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
   const float share = 1.0f / static_cast<float>(width);
@@ -291,7 +291,7 @@ static void update_rowwise_adagrad(const RowState* rows, const float* gradients,
     const int64_t now = count - first < together ? count - first : together;
     for (int64_t r = 0; r < now; ++r) {
       const float* w = rows[first + r].weights;
-      const float* g = gradients + (first + r) * width;
+      const float* g = rows[first + r].gradient;
       const float squares = decay == 0.0f ? dot(g, g, width) : sum_of(width, [=](auto as, int64_t at) {
         using V = typename decltype(as)::type;
         const V value = load<V>(g + at) + decay * load<V>(w + at);
@@ -302,18 +302,18 @@ static void update_rowwise_adagrad(const RowState* rows, const float* gradients,
     }
     for (int64_t r = 0; r < now; ++r) rates[r] = step.learning_rate / (__builtin_sqrtf(rates[r]) + step.eps);
     for (int64_t r = 0; r < now; ++r) {
-      move_row(rows[first + r].weights, gradients + (first + r) * width, rates[r], width, step);
+      move_row(rows[first + r].weights, rows[first + r].gradient, rates[r], width, step);
     }
   }
 }
 
-static void update_adam(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
+static void update_adam(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   const Step s = step;
-  for (int64_t r = 0; r < count; ++r, gradients += width) {
+  for (int64_t r = 0; r < count; ++r) {
     const RowState row = rows[r];
     for_columns(width, [=](auto as, int64_t at) {
       using V = typename decltype(as)::type;
-      const V g = load<V>(gradients + at);
+      const V g = load<V>(row.gradient + at);
       const V w = load<V>(row.weights + at);
       const V first = s.beta1 * load<V>(row.momentum1 + at) + s.rest1 * g;
       const V second = s.beta2 * load<V>(row.momentum2 + at) + s.rest2 * g * g;

@@ -1,0 +1,21 @@
+"""Where ours and the peers are found, and the copy that pure moves are measured against."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+
+import torch
+
+from .cases import Case
+
+OURS, STOCK = torch.ops.mxrec, torch.ops.fbgemm
+FBGEMM = f"fbgemm_gpu {version('fbgemm_gpu_cpu')}"
+
+OF_COPY = 0.8  # of the bandwidth of a copy, for operators that only move
+
+
+def with_clone(case: Case) -> Iterator[Case]:
+    """The case, and the same beside a copy that reads and writes as many bytes as it does in all."""
+    yield case
+    source = torch.zeros(int(case.moved_bytes) // 2, dtype=torch.uint8)
+    yield replace(case, peer="clone", theirs=source.clone, target=OF_COPY, tolerance=None)

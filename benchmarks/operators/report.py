@@ -1,0 +1,71 @@
+"""Rows as JSON and as a table."""
+
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from .timing import Row
+
+PACKAGES = ("torch", "fbgemm_gpu_cpu", "numpy")
+HEADER = (
+    "| operator | case | peer | threads | ours ms | peer ms | ratio | quartiles | asked | peer's threads | rate |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
+)
+EXPLANATION = (
+    "Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. One thread: processor "
+    "time; several: wall time, which wants an idle machine. Peer's threads: processor time of all threads over that "
+    "of the calling one. Rate: bytes that have to be read and written, or floating-point operations of the products "
+    "that have to be done, over our time. A peer `clone` copies as many bytes within the same memory and allocator."
+)
+
+
+def machine() -> dict[str, object]:
+    model = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as info:
+            names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+        model = names[0] if names else model
+    return {
+        "cpu": model,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "processors": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in PACKAGES},
+    }
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def line(row: Row) -> str:
+    rate = ""
+    if row.gb_per_s is not None:
+        rate = f"{row.gb_per_s:.1f} GB/s"
+    elif row.gflop_per_s is not None:
+        rate = f"{row.gflop_per_s:.0f} GFLOP/s"
+    return (
+        f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
+        f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | "
+        f"{'missed ' if row.missed else ''}{row.target:g} | {row.peer_threads:.1f} | {rate} |"
+    )
+
+
+def write(rows: Sequence[Row], target: Path, title: str) -> None:
+    """`target`.json and `target`.md."""
+    facts = machine()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    missed = [row for row in rows if row.missed]
+    data = {"title": title, "machine": facts, "missed": len(missed), "rows": [asdict(row) for row in rows]}
+    target.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
+    described = ", ".join(f"{name} {value}" for name, value in facts.items())
+    verdict = f"{len(rows) - len(missed)} of {len(rows)} rows reach what is asked for."
+    text = [f"# {title}", "", f"{described}.", "", EXPLANATION, "", verdict, "", HEADER, *map(line, rows)]
+    target.with_suffix(".md").write_text("\n".join(text) + "\n")
