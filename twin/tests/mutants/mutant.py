@@ -35,7 +35,7 @@ class Mutant:
 
     def write(self, tree: Path) -> Path:
         """A copy of the operator and the shared sources with the edits applied."""
-        for folder in (f"{self.operator.snake}/op_host", f"{self.operator.snake}/op_kernel", "common"):
+        for folder in (f"{self.operator.home}/op_host", f"{self.operator.home}/op_kernel", "common"):
             shutil.copytree(OPERATORS / folder, tree / folder, ignore=shutil.ignore_patterns("tests"))
         for edit in self.edits:
             file = tree / edit.file
