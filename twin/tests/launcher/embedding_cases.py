@@ -82,6 +82,7 @@ def update_case(
 
 # Tables of several widths, shared by features; rows beyond a tile of columns.
 MIXED, EQUAL = Tables([50, 300, 7], [8, 3, 20], [0, 1, 1, 2]), Tables([40, 9], [17, 17])
+ROWWISE = Optimizer("rowwise_adagrad", eps=1e-3, weight_decay=0.05, weight_decay_mode=1, max_norm=2.0)
 LOOKUP_CASES = [
     lookup_case("sums", MIXED, SUM, 12, weighted=True),
     lookup_case("means", MIXED, MEAN, 7),
@@ -91,9 +92,12 @@ LOOKUP_CASES = [
 # Rows of one contribution, rows over several blocks of 128, and rows beyond a tile of columns.
 UPDATE_CASES = [
     update_case("hot rows", Tables([1000], [5]), Optimizer("adagrad", eps=1e-3), SUM, 12, longest=120, hot=0.7),
+    update_case("few rows", Tables([5], [5]), Optimizer("adagrad", eps=1e-3), SUM, 12, longest=120),
     update_case("shared tables", MIXED, Optimizer("rowwise_adagrad", eps=1e-3), MEAN, 9),
     update_case("rows", EQUAL, Optimizer("adam", eps=1e-3), NONE, 20),
     update_case("weights", MIXED, Optimizer("sgd"), SUM, 6, weighted=True),
     update_case("wide rows", Tables([4], [5000]), Optimizer("sgd"), SUM, 2, longest=4),
+    update_case("wide rows with sums", Tables([4], [5000]), ROWWISE, SUM, 2, longest=4),
+    update_case("wide rows with weights", Tables([3], [7001]), Optimizer("sgd"), SUM, 2, longest=4, weighted=True),
 ]
 CASES = {LOOKUP: LOOKUP_CASES, UPDATE: UPDATE_CASES}

@@ -52,8 +52,8 @@ LOOKUPS = [
     lookup(
         "group_not_cut",
         "wrong tail: the last group of a share is a full one",
-        COMPARISON,
-        "wrong:",
+        "E-17",
+        "of a GlobalTensor of",
         (
             GROUPS,
             "group.count = embedding::Smaller(end - first, groupRows_);",
@@ -63,8 +63,8 @@ LOOKUPS = [
     lookup(
         "batch_of_the_bags",
         "wrong tiling field: T * B samples",
-        "E-17",
-        "is outside",
+        "host",
+        "161002",
         (HOST, "tiling->batch = tiling->bags / tiling->features;", "tiling->batch = tiling->bags;"),
     ),
     lookup(
@@ -112,8 +112,8 @@ UPDATES_OF_ROWS = [
     update(
         "no_meetings",
         "missing SyncAll: counts and records are read while others write them",
-        "E-20",
-        "is not ordered with",
+        "E-17",
+        "of a GlobalTensor of",
         (SORT, "        AscendC::SyncAll();\n", ""),
     ),
     update(
@@ -121,7 +121,7 @@ UPDATES_OF_ROWS = [
         "missing meeting: block sums are added up while others write them",
         "E-20",
         "is not ordered with",
-        (STEP_KERNEL, "    RadixSort::Meet();\n", ""),
+        (STEP_KERNEL, "    RadixSort::Meet();\n", "    AscendC::PipeBarrier<PIPE_ALL>();\n"),
     ),
     update(
         "records_stored_before_grouped",
@@ -139,7 +139,7 @@ UPDATES_OF_ROWS = [
         "tile_not_cut",
         "wrong tail: the last tile of records is taken for a full one",
         "E-17",
-        "is outside",
+        "of a GlobalTensor of",
         (
             SORT,
             "            const int64_t count = embedding::Smaller(SORT_TILE, end_ - at);\n            const Records records",
@@ -149,8 +149,8 @@ UPDATES_OF_ROWS = [
     update(
         "shares_end_inside_blocks",
         "wrong tiling field: a core's share is no whole number of blocks of sums",
-        COMPARISON,
-        WRONG,
+        "E-36",
+        "is outside the buffer",
         (
             STEP_HOST,
             "embedding::CeilTo(std::max(share, MIN_CHUNK), BLOCK);",
@@ -181,8 +181,8 @@ UPDATES_OF_ROWS = [
     update(
         "equal_digits_in_any_order",
         "logic: a core's records go before those of the cores before it",
-        COMPARISON,
-        "wrong:",
+        "E-13",
+        "is not ordered with the write",
         (SORT, "if (first + i < AscendC::GetBlockIdx()) {", "if (first + i > AscendC::GetBlockIdx()) {"),
     ),
     update(
@@ -195,8 +195,8 @@ UPDATES_OF_ROWS = [
     update(
         "updated_by_both",
         "logic: a row over several blocks is joined from each of them",
-        COMPARISON,
-        WRONG,
+        "E-13",
+        "is not ordered with the write",
         (UPDATES, "if (contribution.goesOn && !contribution.fromBefore &&", "if (contribution.goesOn &&"),
     ),
 ]

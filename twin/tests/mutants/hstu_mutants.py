@@ -33,7 +33,7 @@ ATTENTIONS = [
     attention(
         "weights_not_stored_yet",
         "missing sync: the cube is asked for a product of weights that are still on their way",
-        "E-20",
+        "E-32",
         "is not ordered with",
         (KERNEL, STORED + "        hstu::" + WAIT, STORED),
     ),
@@ -54,7 +54,7 @@ ATTENTIONS = [
     attention(
         "one_slot_for_all_tiles",
         "wrong slot: the next tile's scores go where this tile's weights are made",
-        "E-20",
+        "E-32",
         "is not ordered with",
         (KERNEL, "static_cast<uint64_t>(number % HSTU_SLOTS)", "static_cast<uint64_t>(number % 1)"),
     ),
@@ -69,7 +69,7 @@ ATTENTIONS = [
         "pitch_of_the_columns",
         "wrong tiling field: tiles as wide as the longest sequence, not padded",
         "E-17",
-        "is outside",
+        "of a GlobalTensor of",
         (HOST, "hstu::RoundUpTo(longest, HSTU_COLUMN_UNIT)", "longest"),
     ),
     attention(
@@ -83,7 +83,7 @@ ATTENTIONS = [
         "first_product_added",
         "wrong atomic: the first product is added to a result that nobody cleared",
         "E-21",
-        "onto memory that nothing has initialised",
+        "which nothing has written",
         (KERNEL, "const uint8_t add = tile.first ? 0 : 1;", "const uint8_t add = 1;"),
     ),
     attention(
@@ -134,7 +134,7 @@ GRADIENTS_OF_ALL = [
     gradient(
         "tiles_not_stored_yet",
         "missing sync: the cube is asked for a product of tiles that are still on their way",
-        "E-20",
+        "E-32",
         "is not ordered with",
         (PASS, STORED + "        " + WAIT, STORED),
     ),
@@ -153,14 +153,14 @@ GRADIENTS_OF_ALL = [
         "shared_bias_has_many_owners",
         "wrong tiling field: the gradient of a shared bias is written as one of each sequence",
         "E-17",
-        "of a GlobalTensor of",
+        "is outside every tensor",
         (GRAD_HOST, "                           ? 1\n                           : 0;", "                           ? 0\n                           : 0;"),
     ),
     gradient(
         "first_column_sum_added",
         "wrong atomic: the first product is added to a gradient that nobody cleared",
         "E-21",
-        "onto memory that nothing has initialised",
+        "which nothing has written",
         (PRODUCTS, "columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);",
          "columnSums.template IterateAll<false>(target, 1, false, true);"),
     ),
@@ -174,8 +174,8 @@ GRADIENTS_OF_ALL = [
     gradient(
         "padding_of_a_strip_added",
         "uninitialised read: columns behind a sequence's end are added to the sum",
-        "E-16",
-        "were never written",
+        COMPARISON,
+        WRONG,
         (SHARED_BIAS, "            if (strip.columns < strip.pitch) {\n", "            if (false) {\n"),
     ),
     gradient(
@@ -193,20 +193,14 @@ GRADIENTS_OF_ALL = [
         (STRIPS, "            CutRows(dp_, mask,", "            CutRows(x_, mask,"),
     ),
     gradient(
-        "sum_read_before_it_is_stored",
-        "missing sync: a tile of the shared bias is loaded while its store is under way",
-        "E-13",
+        "slot_reused_by_the_next_head",
+        "missing barrier: the cube writes the next products over those that are still read",
+        "E-32",
         "is not ordered with",
         (
             SHARED_BIAS,
-            "        // The store of an earlier part must be over.\n        WaitFor<AscendC::HardEvent::MTE3_MTE2>();\n",
+            "            // The next products go into the same slot.\n            AscendC::PipeBarrier<PIPE_ALL>();\n",
             "",
-        ),
-        (
-            SHARED_BIAS,
-            "        WaitFor<AscendC::HardEvent::MTE3_V>();\n        WaitFor<AscendC::HardEvent::MTE3_MTE2>();\n"
-            "        strips_->In().FreeTensor(old);\n",
-            "        WaitFor<AscendC::HardEvent::MTE3_V>();\n        strips_->In().FreeTensor(old);\n",
         ),
     ),
 ]  # fmt: skip

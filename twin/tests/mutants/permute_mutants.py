@@ -43,7 +43,7 @@ MOVES = [
         "batch_of_the_features",
         "wrong tiling field: T instead of B",
         "E-17",
-        "of a GlobalTensor of",
+        "is outside every tensor",
         (HOST, "tiling->batch = permute::RowElements(lengths);", "tiling->batch = lengths.GetDim(0);"),
     ),
     move(
