@@ -134,7 +134,9 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: dense(seqOffset=index(OFFSETS, torch.int16)),
         "seqOffset has an unsupported dtype; expected int32 or int64, got Short",
     ),
-    "floating offsets": (lambda: jagged(seq_offset=index([0.0, 6.0], torch.float32)), "seq_offset has an unsupported dtype"),
+    "floating offsets": (
+        lambda: jagged(seq_offset=index([0.0, 6.0], torch.float32)), "seq_offset has an unsupported dtype",
+    ),
     "first offset": (lambda: dense(seqOffset=index([1, 2, 6])), r"seqOffset must start at 0; .*got 1"),
     "first offset of a list": (lambda: dense(seqOffset=[1, 2, 6]), "seqOffset must start at 0"),
     "decreasing offsets": (

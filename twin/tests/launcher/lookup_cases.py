@@ -83,10 +83,14 @@ def gather_grad_case(name: str, length: int, count: int, is_sorted: bool = False
     inside = (index >= 0) & (index < length)
     sums = np.zeros(length, np.float32)
     np.add.at(sums, index[inside], grad[inside])
-    return Case(name, [grad, np.zeros(length, np.float32), index, is_sorted, Output(sums), Output(np.zeros_like(index))])
+    return Case(
+        name, [grad, np.zeros(length, np.float32), index, is_sorted, Output(sums), Output(np.zeros_like(index))]
+    )
 
 
-def bounds_case(name: str, rows: list[int], lengths: np.ndarray, wrong: int, mode: int = 1, ragged: bool = False) -> Case:
+def bounds_case(
+    name: str, rows: list[int], lengths: np.ndarray, wrong: int, mode: int = 1, ragged: bool = False
+) -> Case:
     """lengths of the bags, features first; `wrong` indices and some offsets are not what they should be."""
     rng = np.random.default_rng(len(lengths))
     batch = len(lengths) // len(rows)

@@ -44,7 +44,8 @@ MUTANTS = [
         "by pipe MTE3 does not wait for the write by pipe S",
         (
             KERNEL,
-            "    {\n        bounds::Fence<AscendC::HardEvent::S_MTE3>();\n        StoreOffsetsNow(first, tile, count);\n",
+            "    {\n        bounds::Fence<AscendC::HardEvent::S_MTE3>();\n"
+            "        StoreOffsetsNow(first, tile, count);\n",
             "    {\n        StoreOffsetsNow(first, tile, count);\n",
         ),
     ),

@@ -47,7 +47,11 @@ LOOKUPS = [
         "missing sync: the scalar unit reads indices that are still on their way",
         "E-11",
         "by pipe S does not wait for the write by pipe MTE2",
-        (COMMON, "        Fence<AscendC::HardEvent::MTE2_S>();\n        first_ = first;\n", "        first_ = first;\n"),
+        (
+            COMMON,
+            "        Fence<AscendC::HardEvent::MTE2_S>();\n        first_ = first;\n",
+            "        first_ = first;\n",
+        ),
     ),
     lookup(
         "group_not_cut",
@@ -142,7 +146,8 @@ UPDATES_OF_ROWS = [
         "of a GlobalTensor of",
         (
             SORT,
-            "            const int64_t count = embedding::Smaller(SORT_TILE, end_ - at);\n            const Records records",
+            "            const int64_t count = embedding::Smaller(SORT_TILE, end_ - at);\n"
+            "            const Records records",
             "            const int64_t count = SORT_TILE;\n            const Records records",
         ),
     ),
@@ -169,7 +174,11 @@ UPDATES_OF_ROWS = [
         "wrong atomic: updated rows are added to the old ones",
         COMPARISON,
         WRONG,
-        (TRAFFIC, STORE_ROW, "        AscendC::SetAtomicAdd<T>();\n" + STORE_ROW + "        AscendC::SetAtomicNone();\n"),
+        (
+            TRAFFIC,
+            STORE_ROW,
+            "        AscendC::SetAtomicAdd<T>();\n" + STORE_ROW + "        AscendC::SetAtomicNone();\n",
+        ),
     ),
     update(
         "state_not_loaded",
@@ -190,7 +199,11 @@ UPDATES_OF_ROWS = [
         "wrong place: the sum from before and the one that goes on share a slot",
         COMPARISON,
         WRONG,
-        (UPDATES, "return (block * PARTIALS + which) * tiling_.partialPitch", "return block * PARTIALS * tiling_.partialPitch"),
+        (
+            UPDATES,
+            "return (block * PARTIALS + which) * tiling_.partialPitch",
+            "return block * PARTIALS * tiling_.partialPitch",
+        ),
     ),
     update(
         "updated_by_both",

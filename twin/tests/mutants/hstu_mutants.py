@@ -154,7 +154,7 @@ GRADIENTS_OF_ALL = [
         "wrong tiling field: the gradient of a shared bias is written as one of each sequence",
         "E-17",
         "is outside every tensor",
-        (GRAD_HOST, "                           ? 1\n                           : 0;", "                           ? 0\n                           : 0;"),
+        (GRAD_HOST, "? 1\n                           : 0;", "? 0\n                           : 0;"),
     ),
     gradient(
         "first_column_sum_added",

@@ -12,7 +12,8 @@ GRAD_HOST = "permute2d_sparse_data/op_host/permute2d_sparse_data_grad.cpp"
 WRONG = "wrong: byte"
 STORE_LENGTHS = "            AscendC::DataCopyPad(target[static_cast<uint64_t>(start * tiling_.batch)], tile,\n"
 STORE_SUMS = (
-    "        AscendC::DataCopyPad(values_[static_cast<uint64_t>(row * tiling_.innerSize + at)], result, Burst(count));\n"
+    "        AscendC::DataCopyPad(values_[static_cast<uint64_t>(row * tiling_.innerSize + at)], "
+    "result, Burst(count));\n"
 )
 
 

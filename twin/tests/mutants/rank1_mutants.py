@@ -13,7 +13,9 @@ GRAD_TILES = "index_select_for_rank1_backward/op_kernel/index_tiles.h"
 GRAD_HOST = "index_select_for_rank1_backward/op_host/index_select_for_rank1_backward.cpp"
 WRONG = "wrong: byte"
 STORE = "        AscendC::DataCopyPad(y_[at * PER_ELEMENT], results,"
-STORE_SUMS = "        AscendC::DataCopyPad(gradX_[static_cast<uint64_t>(at)], result, rank1::Burst(count, sizeof(T)));\n"
+STORE_SUMS = (
+    "        AscendC::DataCopyPad(gradX_[static_cast<uint64_t>(at)], result, rank1::Burst(count, sizeof(T)));\n"
+)
 
 
 def gather(name: str, fault: str, found_by: str, message: str, *edits: tuple[str, str, str]) -> Mutant:
@@ -30,7 +32,11 @@ GATHERS = [
         "missing sync: x is loaded while the vector unit still writes the zeros around it",
         "E-11",
         "by pipe MTE2 does not wait for the write by pipe V",
-        (KERNEL, "        Fence<AscendC::HardEvent::V_MTE2>();\n        if (words > 0) {\n", "        if (words > 0) {\n"),
+        (
+            KERNEL,
+            "        Fence<AscendC::HardEvent::V_MTE2>();\n        if (words > 0) {\n",
+            "        if (words > 0) {\n",
+        ),
     ),
     gather(
         "indices_given_back_early",

@@ -190,7 +190,7 @@ def test_decay_and_norm_of_rowwise_adagrad(call, mode, max_norm):
     check(call, Tables([20], [10]), optimizer, SUM, steps=3)
 
 
-# Rows wider than a tile: the mean and the norm are sums over several tiles, whole blocks of 128 and rows over blocks alike.
+# Rows wider than a tile: mean and norm are sums over tiles, for rows in one block of 128 and over several alike.
 @pytest.mark.parametrize("dtype", [FLOAT, BFLOAT16])
 @pytest.mark.parametrize(("mode", "max_norm"), [(0, 0.0), (1, 2.0), (2, 2.0)])
 def test_wide_rows_of_rowwise_adagrad(call, machine, mode, max_norm, dtype):
