@@ -197,8 +197,8 @@ UPDATES_OF_ROWS = [
     update(
         "partial_sums_at_one_place",
         "wrong place: the sum from before and the one that goes on share a slot",
-        COMPARISON,
-        WRONG,
+        "E-13",
+        "is not ordered with the write",
         (
             UPDATES,
             "return (block * PARTIALS + which) * tiling_.partialPitch",
@@ -210,7 +210,7 @@ UPDATES_OF_ROWS = [
         "logic: a row over several blocks is joined from each of them",
         "E-13",
         "is not ordered with the write",
-        (UPDATES, "if (contribution.goesOn && !contribution.fromBefore &&", "if (contribution.goesOn &&"),
+        (UPDATES, "if (!contribution.goesOn || contribution.fromBefore ||", "if (!contribution.goesOn ||"),
     ),
 ]
 

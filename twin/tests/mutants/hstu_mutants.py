@@ -7,6 +7,7 @@ from mutant import COMPARISON, Edit, Mutant
 
 KERNEL = "hstu_dense_forward/op_kernel/hstu_dense_forward.cpp"
 HOST = "hstu_dense_forward/op_host/hstu_dense_forward.cpp"
+LAUNCH = "common/hstu_launch.h"
 MASK = "common/hstu_mask.h"
 TASKS = "common/hstu_tasks.h"
 VECTOR = "common/hstu_vector.h"
@@ -70,7 +71,7 @@ ATTENTIONS = [
         "wrong tiling field: tiles as wide as the longest sequence, not padded",
         "E-17",
         "of a GlobalTensor of",
-        (HOST, "hstu::RoundUpTo(longest, HSTU_COLUMN_UNIT)", "longest"),
+        (LAUNCH, "RoundUpTo(longest, HSTU_COLUMN_UNIT)", "longest"),
     ),
     attention(
         "strip_not_cut",

@@ -31,7 +31,7 @@ class Mutant:
 
     @property
     def host_changes(self) -> bool:
-        return any("op_host" in e.file or e.file.endswith(("_host.h", "_tiling.h")) for e in self.edits)
+        return any("op_host" in e.file or e.file.endswith(("_host.h", "_launch.h", "_tiling.h")) for e in self.edits)
 
     def write(self, tree: Path) -> Path:
         """A copy of the operator and the shared sources with the edits applied."""
