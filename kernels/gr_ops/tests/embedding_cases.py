@@ -90,6 +90,15 @@ class Module:
     def lookup(self, indices: torch.Tensor, offsets: torch.Tensor, pooling: int, **changes: object) -> torch.Tensor:
         """The differentiable lookup; its backward pass is the optimizer's step number `iteration`."""
         self.iteration += 1
+        op = getattr(getattr(torch.ops, self.space), self.entry)
+        return op(**{**self.arguments(indices, offsets, pooling), **changes})
+
+    @property
+    def entry(self) -> str:
+        return f"split_embedding_codegen_lookup_{self.optimizer.name}_function{'_cpu' if self.host else ''}"
+
+    def arguments(self, indices: torch.Tensor, offsets: torch.Tensor, pooling: int) -> dict[str, object]:
+        """By name, as the entry point takes them."""
         device = self.weights.device
         empty = torch.empty(0, device=device)
         arguments: dict[str, object] = {
@@ -116,5 +125,4 @@ class Module:
             }
         if self.optimizer.name == "adam" or not self.host:
             arguments["iter"] = self.iteration
-        name = f"split_embedding_codegen_lookup_{self.optimizer.name}_function{'_cpu' if self.host else ''}"
-        return getattr(getattr(torch.ops, self.space), name)(**{**arguments, **changes})
+        return arguments

@@ -186,17 +186,21 @@ def test_weights_are_not_modified(device: str) -> None:
     assert weights.tolist() == [1, 2, 3, 4, 5]
 
 
+DEVICE = "cpu"
+
+
 def call(mode=WARNING, *more, rows=(5, 3), indices=(0, 1, 2, 0, 2), offsets=(0, 2, 3, 4, 5)) -> Call:
-    result = Call(list(rows), list(indices), list(offsets))
-    result.run(mode, *more)
+    result = Call(list(rows), list(indices), list(offsets), device=DEVICE)
+    result.run(mode, *(m.to(DEVICE) if isinstance(m, torch.Tensor) else m for m in more))
     return result
 
 
 def with_tensors(**tensors: torch.Tensor) -> Callable[[], object]:
     def action() -> None:
-        c = Call([5, 3], [0, 1, 2, 0, 2], [0, 2, 3, 4, 5])
+        c = Call([5, 3], [0, 1, 2, 0, 2], [0, 2, 3, 4, 5], device=DEVICE)
         for name, tensor in tensors.items():
-            setattr(c, name, tensor)
+            on_device = tensor.to(DEVICE)
+            setattr(c, name, on_device if tensor.is_contiguous() else on_device.repeat_interleave(2)[::2])
         c.run(WARNING)
 
     return action
@@ -262,8 +266,10 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.usefixtures("each_device")
 @pytest.mark.parametrize("case", BAD)
-def test_bad_arguments(case: str) -> None:
+def test_bad_arguments(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXREC_CHECK", "1")  # contents of device tensors are looked at on request
     action, message = BAD[case]
     with pytest.raises(RuntimeError, match=re.escape(message)):
         action()

@@ -10,8 +10,15 @@ ops = torch.ops.mxrec
 OFFSETS = [0, 2, 6]
 
 
+DEVICE = "cpu"
+
+
 def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.zeros(shape, dtype=dtype)
+    return torch.zeros(shape, dtype=dtype).to(DEVICE)
+
+
+def side(length: int) -> torch.Tensor:
+    return zeros(2, 2, length, length)
 
 
 def tokens(count: int = 3, rows: int = 6, dim: int = 4, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
@@ -19,7 +26,7 @@ def tokens(count: int = 3, rows: int = 6, dim: int = 4, dtype: torch.dtype = tor
 
 
 def index(data: object, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-    return torch.tensor(data, dtype=dtype)
+    return torch.tensor(data, dtype=dtype).to(DEVICE)
 
 
 def dense(*inputs: torch.Tensor, **settings: object) -> torch.Tensor:
@@ -53,7 +60,6 @@ def paged(cache: torch.Tensor | None = None, v: torch.Tensor | None = None, **pa
     )  # fmt: skip
 
 
-SIDE_3, SIDE_4 = zeros(2, 2, 3, 3), zeros(2, 2, 4, 4)
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "layout": (lambda: dense(layout="x"), 'hstu_dense: layout .* layout must be "normal" or "jagged", got "x"'),
     "rank in normal layout": (lambda: normal(*tokens()), r"q must be 4-D \[B,S,N,D\] in normal layout, got 3-D"),
@@ -82,7 +88,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "v differs in dtype; .*q, k, v must share one of float32/float16/bfloat16.*got Half",
     ),
     "dtype of the bias": (
-        lambda: dense(attnBias=SIDE_4.half()), r"attnBias differs in dtype; .*that of q \(Float\), got Half",
+        lambda: dense(attnBias=side(4).half()), r"attnBias differs in dtype; .*that of q \(Float\), got Half",
     ),
     "dtype of the gradient": (lambda: backward(zeros(6, 2, 4).double()), "hstu_jagged_backward: grad differs in dtype"),
     "shape of the gradient": (lambda: backward(zeros(6, 2, 3)), "grad has 3 elements per head but v has 4"),
@@ -95,7 +101,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "negative mask type": (lambda: jagged(mask_type=-1), r"mask_type must be 0 \(lower\), .*, got -1"),
     "no mask": (lambda: normal(maskType=3), r"mask is missing; expected: maskType=3 needs a mask of shape \[B,N,S,S\]"),
     "dtype of the mask": (
-        lambda: dense(maskType=3, mask=SIDE_4.int()),
+        lambda: dense(maskType=3, mask=side(4).int()),
         "mask has an unsupported dtype; expected bool, uint8 or a floating",
     ),
     "mask of wrong batch": (
@@ -111,14 +117,14 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "bias of wrong rank": (lambda: jagged(attn_bias=zeros(2, 4, 4)), r"attn_bias has 3 dimensions; .*\[2, 4, 4\]"),
     "bias below maxSeqLen": (
-        lambda: dense(attnBias=SIDE_4, maxSeqLen=5), r"attnBias .* with M >= maxSeqLen=5, got \[2, 2, 4, 4\]",
+        lambda: dense(attnBias=side(4), maxSeqLen=5), r"attnBias .* with M >= maxSeqLen=5, got \[2, 2, 4, 4\]",
     ),
     "bias below the longest row": (
-        lambda: dense(attnBias=SIDE_3),
+        lambda: dense(attnBias=side(3)),
         r"attnBias must be at least as large as the longest row \(4\); .*\[2, 2, 3, 3\]",
     ),
     "mask below the longest row": (
-        lambda: dense(maskType=3, mask=SIDE_3), r"mask must be at least as large as the longest row \(4\)",
+        lambda: dense(maskType=3, mask=side(3)), r"mask must be at least as large as the longest row \(4\)",
     ),
     "no offsets": (lambda: dense(seqOffset=None), 'seqOffset is missing; expected: layout "jagged" needs seqOffset'),
     "no offset entries": (lambda: dense(seqOffset=index([])), r"seqOffset is empty; expected B\+1 >= 1 entries, got 0"),
@@ -128,7 +134,9 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: dense(seqOffset=index(OFFSETS, torch.int16)),
         "seqOffset has an unsupported dtype; expected int32 or int64, got Short",
     ),
-    "floating offsets": (lambda: jagged(seq_offset=torch.tensor([0.0, 6.0])), "seq_offset has an unsupported dtype"),
+    "floating offsets": (
+        lambda: jagged(seq_offset=index([0.0, 6.0], torch.float32)), "seq_offset has an unsupported dtype",
+    ),
     "first offset": (lambda: dense(seqOffset=index([1, 2, 6])), r"seqOffset must start at 0; .*got 1"),
     "first offset of a list": (lambda: dense(seqOffset=[1, 2, 6]), "seqOffset must start at 0"),
     "decreasing offsets": (
@@ -156,7 +164,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: jagged(num_target=index([0])),
         "num_target has 1 entries; expected 2 for 2 batch rows",
     ),
-    "dtype of counts": (lambda: jagged(num_target=torch.zeros(2)), "num_target has an unsupported dtype"),
+    "dtype of counts": (lambda: jagged(num_target=zeros(2)), "num_target has an unsupported dtype"),
     "counts with another mask": (
         lambda: jagged(num_context=index([0, 0]), mask_type=2), "num_context is given for another mask; .*got 2",
     ),
@@ -194,8 +202,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("each_device")
 @pytest.mark.parametrize("name", CASES)
-def test_refused(name: str) -> None:
+def test_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXREC_CHECK", "1")  # contents of device tensors are looked at on request
     call, message = CASES[name]
     with pytest.raises(RuntimeError, match=message) as raised:
         call()
@@ -218,6 +228,7 @@ def test_fake_tensors_are_refused_for_the_same_reasons() -> None:
         dense(q, k[:5], v[:5])
 
 
+@pytest.mark.usefixtures("each_device")
 def test_what_is_allowed() -> None:
     dense(siluScale=-1.0)
     dense(maskType=2, mask=zeros(1))  # not used, so not checked

@@ -223,9 +223,20 @@ def test_only_weights_require_a_gradient(device: str) -> None:
     assert weights.grad.tolist() == [0] * 5 + [2] * 5 + [0] * 2
 
 
+DEVICE = "cpu"
+
+
+def placed(*arguments: object) -> list[object]:
+    return [a.to(DEVICE) if isinstance(a, torch.Tensor) else a for a in arguments]
+
+
 def call(permute=(2, 0, 1), lengths=SMALL, values=VALUES, weights=None, total=None, op="permute_2D_sparse_data"):
     entries = permute if isinstance(permute, torch.Tensor) else torch.tensor(permute)
-    return getattr(torch.ops.mxrec, op)(entries, lengths, values, weights, total)
+    return getattr(torch.ops.mxrec, op)(*placed(entries, lengths, values, weights, total))
+
+
+def backward(permute: list[int], lengths: torch.Tensor, grad: torch.Tensor, total: int) -> torch.Tensor:
+    return torch.ops.mxrec.permute_sparse_data_backward(*placed(torch.tensor(permute), lengths, grad, total))
 
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
@@ -272,18 +283,20 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "values has an unsupported dtype; expected one of float16",
     ),
     "gradient of the wrong size": (
-        lambda: torch.ops.mxrec.permute_sparse_data_backward(torch.tensor([0]), SMALL, torch.ones(4), 12),
+        lambda: backward([0], SMALL, torch.ones(4), 12),
         "grad has 4 rows but the permuted lengths add up to 5",
     ),
     "integer gradient": (
-        lambda: torch.ops.mxrec.permute_sparse_data_backward(torch.tensor([0]), SMALL, torch.arange(5), 12),
+        lambda: backward([0], SMALL, torch.arange(5), 12),
         "grad has an unsupported dtype; expected a floating or complex type, got Long",
     ),
 }
 
 
+@pytest.mark.usefixtures("each_device")
 @pytest.mark.parametrize("case", BAD)
-def test_bad_arguments(case: str) -> None:
+def test_bad_arguments(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXREC_CHECK", "1")  # contents of device tensors are looked at on request
     action, message = BAD[case]
     with pytest.raises(RuntimeError, match=re.escape(message)):
         action()
@@ -291,24 +304,6 @@ def test_bad_arguments(case: str) -> None:
 
 def on_npu(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [tensor.to("npu:0") for tensor in tensors]
-
-
-@pytest.mark.parametrize(
-    "case", ["index too large", "index below zero", "negative length", "values too short", "values too long"]
-)
-def test_device_data_is_checked_on_request(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MXREC_CHECK", "1")
-    permute, lengths, values = torch.tensor([2, 0, 1]), SMALL, VALUES
-    if case == "index too large":
-        permute = torch.tensor([0, 1, 5])
-    elif case == "index below zero":
-        permute = torch.tensor([0, -1])
-    elif case == "negative length":
-        lengths = torch.tensor([[2, 3], [1, -4], [0, 2]])
-    else:
-        values = VALUES[:11] if case == "values too short" else torch.arange(13)
-    with pytest.raises(RuntimeError, match=re.escape(BAD[case][1].split(";")[0])):
-        torch.ops.fbgemm.permute_2D_sparse_data(*on_npu(permute, lengths, values))
 
 
 @pytest.mark.parametrize("total", [11, 13])
@@ -337,7 +332,15 @@ def test_unchecked_device_data_stays_inside_memory() -> None:
         assert grad.shape == (12,) and grad.isfinite().all()
 
 
-def test_gradient_in_double_is_refused_on_the_device() -> None:
-    grad = torch.ones(12, dtype=torch.float64)
-    with pytest.raises(RuntimeError, match="grad has a dtype that the vector cores do not add"):
-        torch.ops.mxrec.permute_sparse_data_backward(*on_npu(torch.tensor([2, 0, 1]), SMALL, grad), 12)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+@pytest.mark.parametrize("entries", [[], [2, 0, 1], [1], [0, 0, 0, 2]])
+def test_gradients_of_types_that_the_cores_do_not_add(device: str, dtype: torch.dtype, entries: list[int]) -> None:
+    """Exact in the type itself: digits that float32 does not have, and both parts of a complex number."""
+    rng = np.random.default_rng(len(entries))
+    rows = int(SMALL[entries].sum()) if entries else 0
+    grad = torch.from_numpy(rng.integers(-(2**40), 2**40, (rows, 3)).astype(np.float64)).to(dtype)
+    if dtype.is_complex:
+        grad = torch.complex(*(torch.from_numpy(rng.integers(-99, 99, (rows, 3))).float() for _ in range(2)))
+    permute = torch.tensor(entries, dtype=torch.int64)
+    got = torch.ops.mxrec.permute_sparse_data_backward(permute.to(device), SMALL.to(device), grad.to(device), 12)
+    np.testing.assert_array_equal(got.cpu().numpy(), reference.permute_rows_grad(entries, SMALL.numpy(), grad.numpy()))

@@ -132,12 +132,15 @@ def test_non_contiguous_arguments(device: str) -> None:
     assert grad_x.tolist() == [*range(12), 0, 0]
 
 
+DEVICE = "cpu"
+
+
 def gather(x: torch.Tensor, index: torch.Tensor) -> object:
-    return torch.ops.mxrec.gather_for_rank1(x, index)
+    return torch.ops.mxrec.gather_for_rank1(x.to(DEVICE), index.to(DEVICE))
 
 
 def backward(grad: torch.Tensor, x: torch.Tensor, index: torch.Tensor) -> object:
-    return torch.ops.mxrec.index_select_for_rank1_backward(grad, x, index)
+    return torch.ops.mxrec.index_select_for_rank1_backward(grad.to(DEVICE), x.to(DEVICE), index.to(DEVICE))
 
 
 X = torch.ones(3)
@@ -174,8 +177,10 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.usefixtures("each_device")
 @pytest.mark.parametrize("case", BAD)
-def test_bad_arguments(case: str) -> None:
+def test_bad_arguments(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXREC_CHECK", "1")  # contents of device tensors are looked at on request
     action, message = BAD[case]
     with pytest.raises(RuntimeError, match=re.escape(message)):
         action()
@@ -203,7 +208,15 @@ def test_indices_out_of_range_are_zero_on_the_device_and_refused_on_request(
             call()
 
 
-def test_gradient_in_double_is_refused_on_the_device() -> None:
-    x = torch.ones(3, dtype=torch.float64)
-    with pytest.raises(RuntimeError, match="x has a dtype that the vector cores do not add"):
-        torch.ops.mxrec.index_select_for_rank1_backward(*on_npu(x[:2], x, I))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+@pytest.mark.parametrize("length", [3, 40_000])
+def test_gradients_of_types_that_the_cores_do_not_add(device: str, dtype: torch.dtype, length: int) -> None:
+    """Exact in the type itself: digits that float32 does not have, and both parts of a complex number."""
+    rng = np.random.default_rng(length)
+    index = torch.from_numpy(rng.integers(0, length, (20, 5)))
+    grad = torch.from_numpy(rng.integers(-(2**40), 2**40, (20, 5)).astype(np.float64)).to(dtype)
+    if dtype.is_complex:
+        grad = torch.complex(*(torch.from_numpy(rng.integers(-99, 99, (20, 5))).float() for _ in range(2)))
+    x = torch.zeros(length, dtype=dtype)
+    grad_x, _ = torch.ops.mxrec.index_select_for_rank1_backward(grad.to(device), x.to(device), index.to(device))
+    assert grad_x.cpu().equal(x.index_add(0, index.view(-1), grad.view(-1)))

@@ -21,6 +21,12 @@ public:
         Bytes(&value, sizeof(value));
         return value;
     }
+    double Real()
+    {
+        double value = 0;
+        Bytes(&value, sizeof(value));
+        return value;
+    }
     std::vector<int64_t> Numbers()
     {
         std::vector<int64_t> values(Count());
@@ -74,13 +80,28 @@ Argument ReadArgument(Reader &reader)
 {
     Argument argument;
     argument.kind = static_cast<Argument::Kind>(reader.Number());
-    if (argument.kind == Argument::INT || argument.kind == Argument::INT_LIST) {
-        argument.numbers = reader.Numbers();
-        return argument;
-    }
-    const std::size_t count = reader.Count();
-    for (std::size_t i = 0; i < count; ++i) {
-        argument.tensors.push_back(ReadTensor(reader));
+    std::size_t count = 0;
+    switch (argument.kind) {
+        case Argument::INT:
+        case Argument::TRUTH:
+        case Argument::INT_LIST: argument.numbers = reader.Numbers(); break;
+        case Argument::REAL: argument.real = reader.Real(); break;
+        case Argument::TEXT: argument.text = reader.Text(); break;
+        case Argument::OUTPUT:
+            argument.updates = reader.Number();
+            argument.tolerance = reader.Real();
+            argument.tensors.push_back(ReadTensor(reader));
+            break;
+        case Argument::INPUT:
+        case Argument::INPUT_LIST:
+            count = reader.Count();
+            for (std::size_t i = 0; i < count; ++i) {
+                argument.tensors.push_back(ReadTensor(reader));
+            }
+            break;
+        case Argument::NO_INPUT:
+        case Argument::NO_OUTPUT: break;
+        default: throw std::runtime_error("the case file holds an unknown argument");
     }
     return argument;
 }

@@ -13,10 +13,14 @@ struct Tensor {
 };
 
 struct Argument {
-    enum Kind : int64_t { INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT };
+    enum Kind : int64_t { INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT, REAL, TRUTH, TEXT, NO_INPUT, NO_OUTPUT };
     Kind kind = INPUT;
     std::vector<Tensor> tensors;
     std::vector<int64_t> numbers;
+    double real = 0;
+    std::string text;
+    double tolerance = 0;                  // of an output of floats, absolute and relative; 0: every bit counts
+    int64_t updates = -1;                  // of an output: the argument whose memory it is, -1: its own
 };
 
 struct Case {

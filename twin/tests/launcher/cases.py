@@ -20,19 +20,31 @@ DATA_TYPES = {
     "float64": 11,
     "bool": 12,
 }
-INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT = range(5)
+INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT, REAL, TRUTH, TEXT, NO_INPUT, NO_OUTPUT = range(10)
+NEW_MEMORY = -1
 
 
 @dataclass(frozen=True)
 class Output:
-    """The expected result. `compared` is false where only memory safety is asked for."""
+    """The expected result. `compared` is false where only memory safety is asked for.
+
+    tolerance: absolute and relative, for float32 that is not exact; its bits must be the same in every launch all the
+    same. updates: the position among the arguments of the input whose memory this is.
+    """
 
     array: np.ndarray
     compared: bool = True
+    tolerance: float = 0.0
+    updates: int = NEW_MEMORY
 
 
-# In the order of the aclnn call: inputs (a list for a DYNAMIC one), attributes, outputs.
-Argument = np.ndarray | list[np.ndarray] | int | tuple[int, ...] | Output
+@dataclass(frozen=True)
+class NoOutput:
+    """An OPTIONAL output that is not asked for."""
+
+
+# In the order of the aclnn call: inputs (a list for a DYNAMIC one, None where there is none), attributes, outputs.
+Argument = np.ndarray | list[np.ndarray] | int | float | bool | str | tuple[int, ...] | Output | NoOutput | None
 
 
 @dataclass(frozen=True)
@@ -59,15 +71,36 @@ def _tensor(array: np.ndarray, data: bool = True) -> bytes:
     return _number(code) + _numbers(array.shape) + _block(array.tobytes() if data else b"")
 
 
+def _real(value: float) -> bytes:
+    return struct.pack("<d", value)
+
+
+def _output(output: Output) -> bytes:
+    assert output.tolerance == 0 or output.array.dtype == np.float32, "the launcher compares other types bit by bit"
+    head = _number(OUTPUT) + _number(output.updates) + _real(output.tolerance)
+    return head + _tensor(output.array, output.compared)
+
+
 def _argument(argument: Argument) -> bytes:
-    if isinstance(argument, Output):
-        return _number(OUTPUT) + _number(1) + _tensor(argument.array, argument.compared)
-    if isinstance(argument, np.ndarray):
-        return _number(INPUT) + _number(1) + _tensor(argument)
-    if isinstance(argument, list):
-        return _number(INPUT_LIST) + _number(len(argument)) + b"".join(map(_tensor, argument))
-    if isinstance(argument, tuple):
-        return _number(INT_LIST) + _numbers(argument)
+    match argument:
+        case None:
+            return _number(NO_INPUT)
+        case NoOutput():
+            return _number(NO_OUTPUT)
+        case Output():
+            return _output(argument)
+        case np.ndarray():
+            return _number(INPUT) + _number(1) + _tensor(argument)
+        case list():
+            return _number(INPUT_LIST) + _number(len(argument)) + b"".join(map(_tensor, argument))
+        case tuple():
+            return _number(INT_LIST) + _numbers(argument)
+        case bool():
+            return _number(TRUTH) + _numbers([argument])
+        case float():
+            return _number(REAL) + _real(argument)
+        case str():
+            return _number(TEXT) + _block(argument.encode())
     return _number(INT) + _numbers([argument])
 
 

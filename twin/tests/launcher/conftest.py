@@ -1,4 +1,6 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+TESTS = Path(__file__).resolve().parents[1]
+# The launcher, and the references that the operators' own tests use.
+sys.path[:0] = [str(TESTS / "launcher"), str(TESTS.parents[1] / "kernels/operators/common/tests")]

@@ -1,6 +1,8 @@
 // launcher [--cores 1,2,..] [--seeds none,1,2,..] FILE: calls one operator, compiled into this program, with the cases
-// of FILE under every core count and seed, the way an aclnn caller does, and compares the results bit by bit.
+// of FILE under every core count and seed, the way an aclnn caller does, and compares the results: bit by bit, or within
+// a tolerance and then bit by bit with those of the first launch.
 // Prints "ok N launches", or the first call that trapped (exit code 1) or gave another result (exit code 2).
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -58,6 +60,35 @@ private:
     void *data_ = nullptr;
 };
 
+using Bytes = std::vector<unsigned char>;
+
+// Where output `number` differs from what was expected by more than the tolerance, as text; empty where it does not.
+std::string FloatDifference(std::size_t number, const Bytes &given, const Bytes &expected, double tolerance)
+{
+    for (std::size_t i = 0; i < expected.size() / sizeof(float); ++i) {
+        float is = 0;
+        float wanted = 0;
+        std::memcpy(&is, &given[i * sizeof(float)], sizeof(float));
+        std::memcpy(&wanted, &expected[i * sizeof(float)], sizeof(float));
+        if (!(std::abs(is - wanted) <= tolerance + tolerance * std::abs(wanted))) {
+            return "element " + std::to_string(i) + " of output " + std::to_string(number) + " is " +
+                   std::to_string(is) + ", not " + std::to_string(wanted);
+        }
+    }
+    return "";
+}
+
+std::string BitDifference(std::size_t number, const Bytes &given, const Bytes &expected)
+{
+    for (std::size_t b = 0; b < expected.size(); ++b) {
+        if (given[b] != expected[b]) {
+            return "byte " + std::to_string(b) + " of output " + std::to_string(number) + " is " +
+                   std::to_string(given[b]) + ", not " + std::to_string(expected[b]);
+        }
+    }
+    return "";
+}
+
 // The handles and the device memory of one call.
 class Staged {
 public:
@@ -68,34 +99,48 @@ public:
         }
     }
 
-    // The first byte that differs from what was expected, as text; empty when there is none.
-    std::string Difference() const
+    // The first difference from what was expected, as text; empty when there is none. `first`: results of the case's
+    // first launch, filled in by it.
+    std::string Difference(std::vector<Bytes> &first) const
     {
+        const bool isFirst = first.empty();
         for (std::size_t i = 0; i < results_.size(); ++i) {
-            const auto &expected = results_[i].first->bytes;
-            std::vector<unsigned char> given(expected.size());
+            const auto &expected = results_[i].argument->tensors[0].bytes;
+            Bytes given(expected.size());
             if (!given.empty()) {
-                Check("aclrtMemcpy", aclrtMemcpy(given.data(), given.size(), results_[i].second->data, given.size(),
+                Check("aclrtMemcpy", aclrtMemcpy(given.data(), given.size(), results_[i].handle->data, given.size(),
                                                  ACL_MEMCPY_DEVICE_TO_HOST));
             }
-            for (std::size_t b = 0; b < expected.size(); ++b) {
-                if (given[b] != expected[b]) {
-                    return "byte " + std::to_string(b) + " of output " + std::to_string(i) + " is " +
-                           std::to_string(given[b]) + ", not " + std::to_string(expected[b]);
-                }
+            const double tolerance = results_[i].argument->tolerance;
+            std::string text = tolerance == 0 ? BitDifference(i, given, expected)
+                                              : FloatDifference(i, given, expected, tolerance);
+            if (text.empty() && !isFirst && tolerance != 0) {
+                text = BitDifference(i, given, first[i]);
+                text += text.empty() ? "" : " as in the first launch";
+            }
+            if (!text.empty()) {
+                return text;
+            }
+            if (isFirst) {
+                first.push_back(given);
             }
         }
         return "";
     }
 
 private:
-    aclTensor *Make(const Tensor &tensor, bool output)
+    struct Result {
+        const Argument *argument;
+        const aclTensor *handle;
+    };
+
+    // Device memory with the tensor's bytes, or with others where it has none: an output is not zero before the call.
+    void *Upload(const Tensor &tensor, bool filled)
     {
         int64_t elements = 1;
         for (const auto dim : tensor.dims) {
             elements *= dim;
         }
-        // An output without expected bytes is written but not compared.
         const auto bytes = static_cast<std::size_t>(elements * ge::GetSizeByDataType(
                                                                    static_cast<ge::DataType>(tensor.dataType)));
         memory_.emplace_back(bytes);
@@ -103,10 +148,15 @@ private:
         if (bytes != 0) {
             Check("aclrtMemset", aclrtMemset(data, bytes, 0xCD, bytes));
         }
-        if (!output && !tensor.bytes.empty()) {
+        if (filled && !tensor.bytes.empty()) {
             Check("aclrtMemcpy",
                   aclrtMemcpy(data, bytes, tensor.bytes.data(), tensor.bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE));
         }
+        return data;
+    }
+
+    aclTensor *Make(const Tensor &tensor, void *data)
+    {
         tensors_.emplace_back();
         aclTensor &handle = tensors_.back();
         handle.viewDims = tensor.dims;
@@ -119,30 +169,45 @@ private:
         handle.dataType = static_cast<aclDataType>(tensor.dataType);
         handle.format = ACL_FORMAT_ND;
         handle.data = data;
-        if (output) {
-            results_.push_back({&tensor, &handle});
-        }
         return &handle;
+    }
+
+    void AddOutput(twin::AclnnCall &call, const Argument &argument)
+    {
+        const Tensor &tensor = argument.tensors.at(0);
+        void *data = argument.updates < 0 ? Upload(tensor, false)
+                                          : inputs_.at(static_cast<std::size_t>(argument.updates));
+        const aclTensor *handle = Make(tensor, data);
+        results_.push_back({&argument, handle});
+        call.Output(handle);
     }
 
     void Add(twin::AclnnCall &call, const Argument &argument)
     {
+        inputs_.push_back(nullptr);
         switch (argument.kind) {
-            case Argument::INPUT: call.Input(Make(argument.tensors.at(0), false)); break;
+            case Argument::INPUT:
+                inputs_.back() = Upload(argument.tensors.at(0), true);
+                call.Input(Make(argument.tensors.at(0), inputs_.back()));
+                break;
+            case Argument::NO_INPUT: call.Input(static_cast<const aclTensor *>(nullptr)); break;
             case Argument::INPUT_LIST:
                 lists_.emplace_back();
                 for (const auto &tensor : argument.tensors) {
-                    lists_.back().values.push_back(Make(tensor, false));
+                    lists_.back().values.push_back(Make(tensor, Upload(tensor, true)));
                 }
                 call.Input(&lists_.back());
                 break;
             case Argument::INT: call.Attribute(argument.numbers.at(0)); break;
+            case Argument::TRUTH: call.Attribute(argument.numbers.at(0) != 0); break;
+            case Argument::REAL: call.Attribute(argument.real); break;
+            case Argument::TEXT: call.Attribute(argument.text.c_str()); break;
             case Argument::INT_LIST:
                 ints_.push_back({argument.numbers});
                 call.Attribute(&ints_.back());
                 break;
-            case Argument::OUTPUT: call.Output(Make(argument.tensors.at(0), true)); break;
-            default: throw std::runtime_error("the case file holds an unknown argument");
+            case Argument::OUTPUT: AddOutput(call, argument); break;
+            case Argument::NO_OUTPUT: call.Output(static_cast<const aclTensor *>(nullptr)); break;
         }
     }
 
@@ -150,7 +215,8 @@ private:
     std::deque<aclTensor> tensors_;
     std::deque<aclTensorList> lists_;
     std::deque<aclIntArray> ints_;
-    std::vector<std::pair<const Tensor *, const aclTensor *>> results_;
+    std::vector<void *> inputs_;               // by argument; null where it is no tensor
+    std::vector<Result> results_;
 };
 
 std::string Reason(aclError code)
@@ -160,7 +226,7 @@ std::string Reason(aclError code)
 }
 
 // kOk, or kTrapped and kWrong with a reason.
-int Launch(const char *type, const Case &one, aclrtStream stream, std::string &reason)
+int Launch(const char *type, const Case &one, aclrtStream stream, std::vector<Bytes> &first, std::string &reason)
 {
     twin::AclnnCall call(type, LaunchedKernels());
     const Staged staged(call, one);
@@ -184,7 +250,7 @@ int Launch(const char *type, const Case &one, aclrtStream stream, std::string &r
         reason = "trapped: " + Reason(code);
         return kTrapped;
     }
-    reason = staged.Difference();
+    reason = staged.Difference(first);
     if (!reason.empty()) {
         reason = "wrong: " + reason;
         return kWrong;
@@ -232,14 +298,16 @@ int RunAll(const Options &options)
     Check("aclrtSetDevice", aclrtSetDevice(0));
     aclrtStream stream = nullptr;
     Check("aclrtCreateStream", aclrtCreateStream(&stream));
+    std::vector<std::vector<Bytes>> results(file.cases.size());
     unsigned launches = 0;
     for (const auto &cores : options.cores) {
         setenv("TWIN_CORES", cores.c_str(), 1);
         for (const auto &seed : options.seeds) {
             seed == "none" ? unsetenv("TWIN_SEED") : setenv("TWIN_SEED", seed.c_str(), 1);
-            for (const auto &one : file.cases) {
+            for (std::size_t i = 0; i < file.cases.size(); ++i) {
+                const Case &one = file.cases[i];
                 std::string reason;
-                const int outcome = Launch(file.type.c_str(), one, stream, reason);
+                const int outcome = Launch(file.type.c_str(), one, stream, results[i], reason);
                 if (outcome != kOk) {
                     std::printf("case %s cores %s seed %s %s\n", one.name.c_str(), cores.c_str(), seed.c_str(),
                                 reason.c_str());

@@ -27,7 +27,12 @@ class Operator:
     snake: str
     type: str
     parameters: int  # of the kernel's entry
-    macros: dict[str, str]
+    macros: dict[str, str] = field(hash=False)
+    folder: str = ""  # below kernels/operators, where it is not named after the operator
+
+    @property
+    def home(self) -> str:
+        return self.folder or self.snake
 
 
 def lib64() -> Path:
@@ -123,16 +128,17 @@ class Workshop:
         return self._fixed
 
     def host_object(self, operator: Operator, tree: Path, target: Path) -> Path:
-        source = tree / operator.snake / "op_host" / f"{operator.snake}.cpp"
+        source = tree / operator.home / "op_host" / f"{operator.snake}.cpp"
         return self.compile(source, target, [f"-I{tree / 'common'}", f"-I{TWIN / 'include'}"])
 
     def kernel_object(self, operator: Operator, tree: Path, target: Path) -> Path:
         """The kernel as opbuild compiles it: inside a namespace, under a name of its own."""
-        kernel = tree / operator.snake / "op_kernel" / f"{operator.snake}.cpp"
+        kernel = tree / operator.home / "op_kernel" / f"{operator.snake}.cpp"
         unit = target.with_suffix(".cpp")
         unit.parent.mkdir(parents=True, exist_ok=True)
         unit.write_text(
-            f'#include "kernel_operator.h"\nnamespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n'
+            '#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n'
+            f'namespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n'
         )
         macros = [f"-D{k}={v}" for k, v in operator.macros.items()]
         own = ["-DTWIN_OBJECT=0", f"-D{operator.snake}={operator.snake}__0", "-Wno-unused-parameter"]

@@ -6,15 +6,28 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "launcher"))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "launcher"), str(TESTS.parents[1] / "kernels/operators/common/tests")]
 
+from bounds_mutants import MUTANTS as BOUNDS_MUTANTS  # noqa: E402
 from cumsum_mutants import MUTANTS as CUMSUM_MUTANTS  # noqa: E402
+from embedding_mutants import MUTANTS as EMBEDDING_MUTANTS  # noqa: E402
+from hstu_mutants import MUTANTS as HSTU_MUTANTS  # noqa: E402
 from jagged_mutants import MUTANTS as JAGGED_MUTANTS  # noqa: E402
 from mutant import COMPARISON, COMPILER, TIMEOUT  # noqa: E402
+from permute_mutants import MUTANTS as PERMUTE_MUTANTS  # noqa: E402
+from rank1_mutants import MUTANTS as RANK1_MUTANTS  # noqa: E402
 
-MUTANTS = [*CUMSUM_MUTANTS, *JAGGED_MUTANTS]
-TABLE = HERE.parents[2] / "docs/mutants.md"
+MUTANTS = [
+    *CUMSUM_MUTANTS,
+    *JAGGED_MUTANTS,
+    *PERMUTE_MUTANTS,
+    *RANK1_MUTANTS,
+    *BOUNDS_MUTANTS,
+    *EMBEDDING_MUTANTS,
+    *HSTU_MUTANTS,
+]
+TABLE = TESTS.parents[1] / "docs/mutants.md"
 EXPLAINED = {
     COMPARISON: "the result differs from numpy's",
     COMPILER: "the kernel does not compile",

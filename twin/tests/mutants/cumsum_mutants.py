@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jagged_cases import CUMSUM
 from mutant import COMPARISON, COMPILER, Edit, Mutant
-from operators import CUMSUM
 
 KERNEL = "asynchronous_complete_cumsum/op_kernel/asynchronous_complete_cumsum.cpp"
 TILE = "asynchronous_complete_cumsum/op_kernel/scan_tile.h"

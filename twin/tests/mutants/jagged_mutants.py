@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jagged_cases import TO_DENSE, TO_JAGGED
 from mutant import COMPARISON, COMPILER, TIMEOUT, Edit, Mutant
-from operators import TO_DENSE, TO_JAGGED
 from workshop import Operator
 
 WRITER = "common/jagged_writer.h"

@@ -31,11 +31,11 @@ class Mutant:
 
     @property
     def host_changes(self) -> bool:
-        return any("op_host" in e.file or e.file.endswith(("_host.h", "_tiling.h")) for e in self.edits)
+        return any("op_host" in e.file or e.file.endswith(("_host.h", "_launch.h", "_tiling.h")) for e in self.edits)
 
     def write(self, tree: Path) -> Path:
         """A copy of the operator and the shared sources with the edits applied."""
-        for folder in (f"{self.operator.snake}/op_host", f"{self.operator.snake}/op_kernel", "common"):
+        for folder in (f"{self.operator.home}/op_host", f"{self.operator.home}/op_kernel", "common"):
             shutil.copytree(OPERATORS / folder, tree / folder, ignore=shutil.ignore_patterns("tests"))
         for edit in self.edits:
             file = tree / edit.file

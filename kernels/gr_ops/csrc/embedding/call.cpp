@@ -13,9 +13,15 @@ constexpr int64_t kDevice = 0;
 constexpr int64_t kManaged = 1;
 constexpr int64_t kHost = 3;
 
+// False for meta tensors and for those that the compiler traces with.
+bool has_values(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet traced({c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
+  return !tensor.is_meta() && !tensor.key_set().has_any(traced);
+}
+
 void check_placements(const Call& call) {
   const at::Tensor placements = call.tensor("weights_placements");
-  if (placements.is_meta() || (!placements.is_cpu() && !value_checks_enabled())) return;
+  if (!has_values(placements) || (!placements.is_cpu() && !value_checks_enabled())) return;
   const at::Tensor host = placements.to(at::kCPU, at::kLong).contiguous();
   for (int64_t t = 0; t < host.numel(); ++t) {
     const int64_t placement = host.const_data_ptr<int64_t>()[t];
@@ -122,7 +128,11 @@ Optimizer optimizer_of(const Call& call, rows::OptimizerKind kind) {
   const auto rate = call.optional_tensor("learning_rate_tensor");
   TORCH_CHECK(!rate || rate->numel() == 1, call.op_name(),
               ": learning_rate_tensor has the wrong size; expected 1 element, got ", rate->numel());
-  optimizer.learning_rate = rate ? rate->item().toDouble() : call.number("learning_rate", 0);
+  if (!rate) {
+    optimizer.learning_rate = call.number("learning_rate", 0);
+  } else if (has_values(*rate) && has_values(call.tensor("dev_weights"))) {
+    optimizer.learning_rate = rate->item().toDouble();
+  }
   optimizer.eps = call.number("eps", 0);
   optimizer.beta1 = call.number("beta1", 0);
   optimizer.beta2 = call.number("beta2", 0);

@@ -9,7 +9,8 @@
 namespace gr_ops::embedding {
 namespace {
 
-// The texts of spec/operators.md 6.2, put together from the parts that the operators share.
+// The texts of spec/operators.md 6.2, put together from the parts that the operators share. Unlike fbgemm's, the backward
+// operators say that they update the optimizer's states: the compiler has to know.
 constexpr const char* kDeviceHead =
     "Tensor placeholder_autograd_tensor, Tensor(a!) dev_weights, Tensor(b!) uvm_weights, Tensor lxu_cache_weights, "
     "Tensor weights_placements, Tensor weights_offsets, Tensor D_offsets, SymInt total_D, SymInt max_D, "
@@ -58,7 +59,7 @@ constexpr OptimizerArguments kOptimizerArguments[] = {
      ", int iter=0",
      "Tensor momentum1_host, Tensor momentum1_placements, Tensor momentum1_offsets, float eps=0., "
      "float learning_rate=0.",
-     "Tensor momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
+     "Tensor(c!) momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
      "Tensor learning_rate_tensor, float eps=0"},
     {"rowwise_adagrad",
      "Tensor momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
@@ -66,7 +67,7 @@ constexpr OptimizerArguments kOptimizerArguments[] = {
      ", int iter=0",
      "Tensor momentum1_host, Tensor momentum1_placements, Tensor momentum1_offsets, float eps=0., "
      "float learning_rate=0., float weight_decay=0., int weight_decay_mode=0, float max_norm=0.",
-     "Tensor momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
+     "Tensor(c!) momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
      "Tensor learning_rate_tensor, float eps=0, float weight_decay=0.0, int weight_decay_mode=0, float max_norm=0.0"},
     {"adam",
      "Tensor momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
@@ -79,8 +80,8 @@ constexpr OptimizerArguments kOptimizerArguments[] = {
      "Tensor momentum2_placements, Tensor momentum2_offsets, float learning_rate=0., float eps=0., float beta1=0., "
      "float beta2=0., float weight_decay=0., int iter=0, bool use_rowwise_bias_correction=False, "
      "Tensor? row_counter_host=None, Tensor? row_counter_placements=None, Tensor? row_counter_offsets=None",
-     "Tensor momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
-     "Tensor momentum2_dev, Tensor momentum2_uvm, Tensor momentum2_placements, Tensor momentum2_offsets, "
+     "Tensor(c!) momentum1_dev, Tensor momentum1_uvm, Tensor momentum1_placements, Tensor momentum1_offsets, "
+     "Tensor(d!) momentum2_dev, Tensor momentum2_uvm, Tensor momentum2_placements, Tensor momentum2_offsets, "
      "Tensor learning_rate_tensor, float eps=0, float beta1=0, float beta2=0, float weight_decay=0, int iter=0, "
      "bool use_rowwise_bias_correction=False, Tensor? row_counter_dev=None, Tensor? row_counter_uvm=None, "
      "Tensor? row_counter_placements=None, Tensor? row_counter_offsets=None"},

@@ -1,6 +1,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -106,14 +108,59 @@ Permuted permute_1D_sparse_data(const at::Tensor& permute, const at::Tensor& len
   return permute_sparse_data("permute_1D_sparse_data", 1, permute, lengths, values, weights, permuted_sum);
 }
 
+// The vector cores' sums: [rows, D] gradients in float32, float16 or bfloat16.
+void add_copies(const at::Tensor& entries, const DeviceOffsets& offsets, const at::Tensor& grad,
+                const at::Tensor& result) {
+  const auto [sorted, order] = at::sort(entries, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
+                               int64_t, const aclTensor*>
+      run("aclnnPermute2dSparseDataGrad");
+  auto arguments = std::make_shared<aclnn::Arguments>();
+  aclnn::Arguments& convert = *arguments;
+  const at::Tensor sorted_entries = sorted.contiguous();
+  const at::Tensor positions = order.contiguous();
+  run(arguments, convert.tensor(grad), convert.tensor(sorted_entries), convert.tensor(positions),
+      convert.tensor(offsets.in), convert.tensor(offsets.out), result.size(0), convert.tensor(result));
+}
+
+// rounds[r][t]: the r-th copy of feature t, -1 where there are fewer.
+std::vector<at::Tensor> copies_by_round(const at::Tensor& entries, int64_t features) {
+  const at::Tensor host = entries.cpu();
+  const auto* entry = host.const_data_ptr<int64_t>();
+  std::vector<int64_t> copies(features, 0);
+  std::vector<at::Tensor> rounds;
+  for (int64_t p = 0; p < host.numel(); ++p) {
+    const int64_t t = entry[p];
+    if (t < 0 || t >= features) continue;
+    const auto round = static_cast<size_t>(copies[t]++);
+    if (round == rounds.size()) rounds.push_back(at::full({features}, -1, host.options()));
+    rounds[round].mutable_data_ptr<int64_t>()[t] = p;
+  }
+  for (at::Tensor& round : rounds) round = round.to(entries.device());
+  return rounds;
+}
+
+// The cores have no double arithmetic. Copies are moved by the permutation's own kernel, one of each feature at a time,
+// and added by PyTorch, in the same order as the sums of the other types.
+void add_moved_copies(const at::Tensor& entries, int64_t features, const DeviceOffsets& offsets, const at::Tensor& grad,
+                      const at::Tensor& result) {
+  result.zero_();
+  const at::Tensor none;
+  const at::Tensor unused_lengths = at::zeros({entries.size(0)}, entries.options());
+  const at::Tensor unused_counts = at::empty({features}, entries.options());
+  const at::Tensor unused_weights = at::empty({0}, grad.options().dtype(at::kFloat));
+  const DeviceOffsets reversed{offsets.out, offsets.in};
+  for (const at::Tensor& copies : copies_by_round(entries, features)) {
+    const at::Tensor moved = at::empty_like(result);
+    run_permute(copies, unused_lengths, grad, none, reversed, unused_counts, moved, unused_weights);
+    result.add_(moved);
+  }
+}
+
 at::Tensor permute_sparse_data_backward(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& grad,
                                         int64_t total) {
   constexpr const char* op = "permute_sparse_data_backward";
   check_permute_grad(op, permute, lengths, grad, total);
-  const at::ScalarType dtype = grad.scalar_type();
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, op,
-              ": grad has a dtype that the vector cores do not add; expected float32, float16 or bfloat16, got ",
-              dtype);
   if (value_checks_enabled()) {
     check_permute_sums(op, permute_offsets(op, permute.cpu(), lengths.cpu()), total, grad.size(0));
   }
@@ -124,17 +171,17 @@ at::Tensor permute_sparse_data_backward(const at::Tensor& permute, const at::Ten
 
   const at::Tensor entries = permute.to(at::kLong).contiguous();
   const DeviceOffsets offsets = device_offsets(entries, lengths.contiguous());
-  const auto [sorted, order] = at::sort(entries, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                               int64_t, const aclTensor*>
-      run("aclnnPermute2dSparseDataGrad");
-  auto arguments = std::make_shared<aclnn::Arguments>();
-  aclnn::Arguments& convert = *arguments;
-  const at::Tensor source = grad.contiguous().view({grad.size(0), -1});
-  const at::Tensor sorted_entries = sorted.contiguous();
-  const at::Tensor positions = order.contiguous();
-  run(arguments, convert.tensor(source), convert.tensor(sorted_entries), convert.tensor(positions),
-      convert.tensor(offsets.in), convert.tensor(offsets.out), total, convert.tensor(result.view({total, -1})));
+  at::Tensor source = grad.contiguous().view({grad.size(0), -1});
+  at::Tensor target = result.view({total, -1});
+  if (grad.scalar_type() == at::kComplexFloat) {
+    source = source.view(at::kFloat);
+    target = target.view(at::kFloat);
+  }
+  if (grad.scalar_type() == at::kDouble) {
+    add_moved_copies(entries, lengths.size(0), offsets, source, target);
+  } else {
+    add_copies(entries, offsets, source, target);
+  }
   return result;
 }
 

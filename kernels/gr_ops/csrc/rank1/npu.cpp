@@ -54,19 +54,8 @@ at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
   return run_gather(x.to(at::kInt), index.contiguous()).to(x.scalar_type());
 }
 
-// [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
-std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, const at::Tensor& x,
-                                                        const at::Tensor& index) {
-  constexpr const char* op = "index_select_for_rank1_backward";
-  check_gather_grad(op, grad, x, index);
-  const at::ScalarType dtype = x.scalar_type();
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, op,
-              ": x has a dtype that the vector cores do not add; expected float32, float16 or bfloat16, got ", dtype);
-  check_index_if_enabled(op, index, x.size(0));
-  const c10::DeviceGuard guard(x.device());
-  if (index.numel() == 0 || x.numel() == 0) {
-    return {at::zeros(x.sizes(), x.options()), at::zeros(index.sizes(), index.options())};
-  }
+// The vector cores' sums: x in float32, float16 or bfloat16. Neither is empty.
+std::vector<at::Tensor> run_gather_grad(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& index) {
   at::Tensor entries = index.contiguous();
   at::Tensor grad_y = grad.contiguous();
   const bool sorted = x.size(0) > kLongestUnsorted;
@@ -86,6 +75,46 @@ std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, 
   run(arguments, convert.tensor(grad_y), convert.tensor(shape_of_x), convert.tensor(entries), sorted,
       convert.tensor(grad_x), convert.tensor(grad_index.view(entries.sizes())));
   return {grad_x, grad_index};
+}
+
+// The cores have no double arithmetic: these sums are made on the host, in the order of the entries.
+at::Tensor sums_on_host(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& index) {
+  const at::Tensor values = grad.cpu().contiguous();
+  const at::Tensor entries = index.cpu().to(at::kLong).contiguous();
+  at::Tensor sums = at::zeros(x.sizes(), values.options());
+  const auto* value = values.const_data_ptr<double>();
+  const auto* entry = entries.const_data_ptr<int64_t>();
+  auto* sum = sums.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < entries.numel(); ++i) {
+    if (entry[i] >= 0 && entry[i] < sums.numel()) sum[entry[i]] += value[i];
+  }
+  return sums.to(x.device());
+}
+
+// [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
+std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, const at::Tensor& x,
+                                                        const at::Tensor& index) {
+  constexpr const char* op = "index_select_for_rank1_backward";
+  check_gather_grad(op, grad, x, index);
+  check_index_if_enabled(op, index, x.size(0));
+  const c10::DeviceGuard guard(x.device());
+  if (index.numel() == 0 || x.numel() == 0) {
+    return {at::zeros(x.sizes(), x.options()), at::zeros(index.sizes(), index.options())};
+  }
+  if (x.scalar_type() == at::kDouble) {
+    return {sums_on_host(grad, x, index), at::zeros(index.sizes(), index.options())};
+  }
+  if (x.scalar_type() != at::kComplexFloat) return run_gather_grad(grad, x, index);
+  // Real and imaginary parts are sums of their own.
+  at::Tensor grad_x = at::empty(x.sizes(), x.options());
+  const at::Tensor parts = grad_x.view(at::kFloat).view({-1, 2});
+  const at::Tensor grad_parts = grad.contiguous().view({-1}).view(at::kFloat).view({-1, 2});
+  for (const int64_t part : {0, 1}) {
+    const at::Tensor target = parts.select(1, part);
+    const at::Tensor values = grad_parts.select(1, part).contiguous().view(index.sizes());
+    target.copy_(run_gather_grad(values, at::empty(x.sizes(), x.options().dtype(at::kFloat)), index)[0]);
+  }
+  return {grad_x, at::zeros(index.sizes(), index.options())};
 }
 
 void register_npu(torch::Library& m) {

@@ -71,6 +71,7 @@ constexpr int64_t MAX_GROUP = 32;
 constexpr int64_t RECORD_BYTES = 16;
 constexpr int64_t COUNTS_PER_CORE = 256 * 4;
 constexpr int64_t PARTIALS = 2;
+constexpr int64_t ROW_SUMS = 2;             // squares of a gradient, squares of the new row
 constexpr int64_t BUFFERS = 2;
 constexpr int64_t FIXED_BYTES = 24 * 1024; // the window of records, scalars of rows
 constexpr uint32_t BATCH_MODE = 1;
@@ -158,8 +159,8 @@ bool ReadAttributes(const gert::RuntimeAttrs *attributes, Tiling &tiling)
     return true;
 }
 
-// Columns and rows that the unified buffer holds at once. False where a row must be whole and is too long for that.
-bool FitBuffers(gert::TilingContext *context, Tiling &tiling)
+// Columns and rows that the unified buffer holds at once.
+void FitBuffers(gert::TilingContext *context, Tiling &tiling)
 {
     const int64_t stored = ge::GetSizeByDataType(context->GetRequiredInputDesc(DEV_WEIGHTS)->GetDataType());
     const bool rowwise = tiling.optimizer == ROWWISE_ADAGRAD;
@@ -174,9 +175,6 @@ bool FitBuffers(gert::TilingContext *context, Tiling &tiling)
     const int64_t lanes = embedding::CeilTo(tiling.maxWidth, embedding::ROW_LANES);
     const int64_t longest = room / (laneBytes + columnBytes) / embedding::ROW_LANES * embedding::ROW_LANES;
     const int64_t columns = std::min(lanes, longest);
-    if ((rowwise || tiling.weightsGradient != 0) && columns < lanes) {
-        return false;
-    }
     int64_t rows = 1;
     while (rows < MAX_GROUP && columns * (2 * rows * laneBytes + columnBytes) <= room) {
         rows *= 2;
@@ -184,7 +182,7 @@ bool FitBuffers(gert::TilingContext *context, Tiling &tiling)
     tiling.tileColumns = static_cast<uint32_t>(columns);
     tiling.groupRows = static_cast<uint32_t>(rows);
     tiling.partialPitch = lanes;
-    return true;
+    tiling.phased = rowwise && columns < lanes ? 1 : 0;
 }
 
 }
@@ -204,9 +202,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
     tiling->indexBytes = embedding::IntegerBytes(context, INDICES);
     tiling->offsetBytes = embedding::IntegerBytes(context, OFFSETS);
     tiling->gradType = embedding::ElementTypeOf(context->GetRequiredInputDesc(GRAD_OUTPUT)->GetDataType());
-    if (!FitBuffers(context, *tiling)) {
-        return ge::GRAPH_PARAM_INVALID;
-    }
+    FitBuffers(context, *tiling);
     const int64_t share = embedding::CeilDiv(std::max<int64_t>(1, tiling->indexCount), embedding::VectorCores(context));
     tiling->chunk = embedding::CeilTo(std::max(share, MIN_CHUNK), BLOCK);
     const int64_t cores = std::max<int64_t>(1, embedding::CeilDiv(tiling->indexCount, tiling->chunk));
@@ -214,9 +210,10 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
     context->SetTilingKey(1);
     context->SetBlockDim(static_cast<uint32_t>(cores));
     context->SetScheduleMode(BATCH_MODE);
+    const int64_t rowSums = tiling->phased == 0 ? 0 : ROW_SUMS * embedding::CeilTo(tiling->indexCount * 4, 512);
     return embedding::AskWorkspace(context, 2 * embedding::CeilTo(tiling->indexCount * RECORD_BYTES, 512) +
                                                 cores * COUNTS_PER_CORE +
-                                                blocks * PARTIALS * tiling->partialPitch * 4);
+                                                blocks * PARTIALS * tiling->partialPitch * 4 + rowSums);
 }
 
 }

@@ -35,5 +35,5 @@ struct BackwardCodegenAdagradUnweightedExactTilingData {
     float maxGradient;                     // below 0: no clipping
     float correction1;                     // 1 / (1 - beta1^iter)
     float correction2;
-    uint32_t reserved;
+    uint32_t phased;                       // row-wise Adagrad of rows that are wider than a tile
 };

@@ -76,6 +76,75 @@ public:
         }
     }
 
+    // The parts of a row-wise step. Of a row wider than a tile the sums between them are those of all its tiles.
+    // Sums of squares of the gradients, in Scalars().
+    __aicore__ inline void MeasureGradients(const OptimizerRows &rows, const uint32_t *columns)
+    {
+        if (tiling_.weightDecayMode == 1) {    // L2: the mean is that of the decayed gradient
+            const int32_t lanes = static_cast<int32_t>(rows.count * pitch_);
+            AscendC::Muls<float>(rows.newWeights, rows.weights, tiling_.weightDecay, lanes);
+            Order();
+            AscendC::Add(rows.newWeights, rows.newWeights, rows.gradients, lanes);
+            Order();
+            SumsOfSquares(rows, rows.newWeights, columns);
+        } else {
+            SumsOfSquares(rows, rows.gradients, columns);
+        }
+    }
+
+    // New weights and momentum, from the sums of squares of rows of `widths` columns.
+    __aicore__ inline void MoveRows(const OptimizerRows &rows, const uint32_t *columns,
+                                    const AscendC::LocalTensor<float> &squares, const uint32_t *widths)
+    {
+        const AscendC::LocalTensor<float> scalars = scalars_.Get<float>();
+        const AscendC::LocalTensor<float> rates = rates_.Get<float>();
+        const int32_t scalarLanes = static_cast<int32_t>(rows.count * SCALAR_LANES);
+        TakeScalars(rows, squares, widths);
+        AscendC::Add(rows.newMomentum1, rows.momentum1, scalars, scalarLanes);
+        Order();
+        AscendC::Sqrt(rates, rows.newMomentum1, scalarLanes);
+        Order();
+        AscendC::Adds<float>(rates, rates, tiling_.eps, scalarLanes);
+        AscendC::Duplicate<float>(scalars, tiling_.learningRate, scalarLanes);
+        Order();
+        AscendC::Div(rates, scalars, rates, scalarLanes);
+        embedding::Fence<AscendC::HardEvent::V_S>();
+        for (uint32_t j = 0; j < rows.count; ++j) {
+            if (Wanted(rows, j)) {
+                MoveRow(rows, j, static_cast<int32_t>(columns[j]), rates.GetValue(j * SCALAR_LANES));
+            }
+        }
+        Order();
+        embedding::Fence<AscendC::HardEvent::S_V>();
+    }
+
+    // Sums of squares of the new weights, in Scalars().
+    __aicore__ inline void MeasureRows(const OptimizerRows &rows, const uint32_t *columns)
+    {
+        SumsOfSquares(rows, rows.newWeights, columns);
+    }
+
+    // Rows of newWeights above max_norm are scaled down to it; `squares` from MeasureRows over all columns of a row.
+    __aicore__ inline void LimitNorms(const OptimizerRows &rows, const uint32_t *columns,
+                                      const AscendC::LocalTensor<float> &squares)
+    {
+        const AscendC::LocalTensor<float> rates = rates_.Get<float>();
+        TakeScalars(rows, squares, nullptr);
+        AscendC::Sqrt(rates, scalars_.Get<float>(), static_cast<int32_t>(rows.count * SCALAR_LANES));
+        embedding::Fence<AscendC::HardEvent::V_S>();
+        for (uint32_t j = 0; j < rows.count; ++j) {
+            const float norm = rates.GetValue(j * SCALAR_LANES);
+            if (Wanted(rows, j) && norm > tiling_.maxNorm) {
+                AscendC::Muls<float>(rows.newWeights[j * pitch_], rows.newWeights[j * pitch_], tiling_.maxNorm / norm,
+                                     static_cast<int32_t>(columns[j]));
+            }
+        }
+        Order();
+        embedding::Fence<AscendC::HardEvent::S_V>();
+    }
+
+    __aicore__ inline AscendC::LocalTensor<float> Scalars() { return scalars_.Get<float>(); }
+
 private:
     using Tensor = AscendC::LocalTensor<float>;
 
@@ -146,9 +215,8 @@ private:
 
     __aicore__ inline bool Wanted(const OptimizerRows &rows, uint32_t j) const { return (rows.wanted >> j & 1ULL) != 0; }
 
-    // scalars_[j] = the sum of squares of row j / divisor, for the wanted rows.
-    __aicore__ inline void SumsOfSquares(const OptimizerRows &rows, const Tensor &values, const uint32_t *columns,
-                                         bool mean)
+    // scalars_[j] = the sum of squares of row j, for the wanted rows.
+    __aicore__ inline void SumsOfSquares(const OptimizerRows &rows, const Tensor &values, const uint32_t *columns)
     {
         const Tensor work = work_.Get<float>();
         const Tensor scalars = scalars_.Get<float>();
@@ -163,8 +231,7 @@ private:
         embedding::Fence<AscendC::HardEvent::V_S>();
         for (uint32_t j = 0; j < rows.count; ++j) {
             if (Wanted(rows, j)) {
-                const float sum = FoldedSum(work[j * pitch_], columns[j]);
-                scalars.SetValue(j * SCALAR_LANES, mean ? sum / static_cast<float>(columns[j]) : sum);
+                scalars.SetValue(j * SCALAR_LANES, FoldedSum(work[j * pitch_], columns[j]));
             }
         }
         embedding::Fence<AscendC::HardEvent::S_V>();
@@ -172,36 +239,25 @@ private:
 
     __aicore__ inline void StepRowwise(const OptimizerRows &rows, const uint32_t *columns)
     {
-        const Tensor scalars = scalars_.Get<float>();
-        const Tensor rates = rates_.Get<float>();
-        const int32_t lanes = static_cast<int32_t>(rows.count * pitch_);
-        const int32_t scalarLanes = static_cast<int32_t>(rows.count * SCALAR_LANES);
-        if (tiling_.weightDecayMode == 1) {    // L2: the mean is that of the decayed gradient
-            AscendC::Muls<float>(rows.newWeights, rows.weights, tiling_.weightDecay, lanes);
-            Order();
-            AscendC::Add(rows.newWeights, rows.newWeights, rows.gradients, lanes);
-            Order();
-            SumsOfSquares(rows, rows.newWeights, columns, true);
-        } else {
-            SumsOfSquares(rows, rows.gradients, columns, true);
+        MeasureGradients(rows, columns);
+        MoveRows(rows, columns, Scalars(), columns);
+        if (tiling_.maxNorm > 0.0f) {
+            MeasureRows(rows, columns);
+            LimitNorms(rows, columns, Scalars());
         }
-        AscendC::Add(rows.newMomentum1, rows.momentum1, scalars, scalarLanes);
-        Order();
-        AscendC::Sqrt(rates, rows.newMomentum1, scalarLanes);
-        Order();
-        AscendC::Adds<float>(rates, rates, tiling_.eps, scalarLanes);
-        AscendC::Duplicate<float>(scalars, tiling_.learningRate, scalarLanes);
-        Order();
-        AscendC::Div(rates, scalars, rates, scalarLanes);
+    }
+
+    // scalars_[j] = values[j] / divisors[j] or values[j], for the wanted rows; `values` may be the same tensor.
+    __aicore__ inline void TakeScalars(const OptimizerRows &rows, const Tensor &values, const uint32_t *divisors)
+    {
+        const Tensor scalars = scalars_.Get<float>();
         embedding::Fence<AscendC::HardEvent::V_S>();
         for (uint32_t j = 0; j < rows.count; ++j) {
             if (Wanted(rows, j)) {
-                MoveRow(rows, j, static_cast<int32_t>(columns[j]), rates.GetValue(j * SCALAR_LANES));
+                const float value = values.GetValue(j * SCALAR_LANES);
+                scalars.SetValue(j * SCALAR_LANES,
+                                 divisors == nullptr ? value : value / static_cast<float>(divisors[j]));
             }
-        }
-        Order();
-        if (tiling_.maxNorm > 0.0f) {
-            LimitNorms(rows, columns);
         }
         embedding::Fence<AscendC::HardEvent::S_V>();
     }
@@ -220,26 +276,6 @@ private:
         AscendC::Muls<float>(rows.gradients[at], rows.gradients[at], rate, columns);
         Order();
         AscendC::Sub(rows.newWeights[at], rows.newWeights[at], rows.gradients[at], columns);
-    }
-
-    __aicore__ inline void LimitNorms(const OptimizerRows &rows, const uint32_t *columns)
-    {
-        const Tensor scalars = scalars_.Get<float>();
-        const Tensor rates = rates_.Get<float>();
-        embedding::Fence<AscendC::HardEvent::S_V>();
-        AscendC::Duplicate<float>(scalars, 0.0f, static_cast<int32_t>(rows.count * SCALAR_LANES));
-        embedding::Fence<AscendC::HardEvent::V_S>();
-        SumsOfSquares(rows, rows.newWeights, columns, false);
-        AscendC::Sqrt(rates, scalars, static_cast<int32_t>(rows.count * SCALAR_LANES));
-        embedding::Fence<AscendC::HardEvent::V_S>();
-        for (uint32_t j = 0; j < rows.count; ++j) {
-            const float norm = rates.GetValue(j * SCALAR_LANES);
-            if (Wanted(rows, j) && norm > tiling_.maxNorm) {
-                AscendC::Muls<float>(rows.newWeights[j * pitch_], rows.newWeights[j * pitch_], tiling_.maxNorm / norm,
-                                     static_cast<int32_t>(columns[j]));
-            }
-        }
-        Order();
     }
 
     BackwardCodegenAdagradUnweightedExactTilingData tiling_;

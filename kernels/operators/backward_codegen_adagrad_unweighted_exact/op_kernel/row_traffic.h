@@ -217,10 +217,15 @@ public:
     }
     __aicore__ inline void EndStore(LoadedRows<T> &rows) { stores_.FreeTensor(rows.bytes); }
 
-    __aicore__ inline void StoreRow(const LoadedRows<T> &rows, uint32_t slot, const RowTables &table, int64_t column,
-                                    int64_t columns)
+    __aicore__ inline void StoreWeights(const LoadedRows<T> &rows, uint32_t slot, const RowTables &table,
+                                        int64_t column, int64_t columns)
     {
         Store(weights_, table.Weights() + column, rows.weights[slot * pitch_], columns);
+    }
+
+    __aicore__ inline void StoreState(const LoadedRows<T> &rows, uint32_t slot, const RowTables &table, int64_t column,
+                                      int64_t columns)
+    {
         if (optimizer_ == ROWWISE_ADAGRAD) {
             Store(momentum1_, table.Momentum1(), rows.momentum1[slot * SCALAR_LANES], 1);
         } else if (optimizer_ != SGD) {

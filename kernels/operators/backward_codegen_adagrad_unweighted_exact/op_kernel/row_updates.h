@@ -2,10 +2,16 @@
 // A row whose contributions lie in one block of 128 is finished at once. Of the others each block leaves its sum in
 // the workspace, and after all cores have met, the core of the first block adds them in order.
 #pragma once
+#include "row_sums.h"
 #include "row_traffic.h"
+#include "sample_weights.h"
 #include "sorted_window.h"
 
 enum PartialSum : int64_t { FROM_BEFORE = 0, GOES_ON = 1, PARTIALS = 2 };
+
+// Walks over the columns. One is enough but for row-wise Adagrad of rows wider than a tile: before the walk that updates,
+// others make the sums over the whole row that it needs, each from the gradients anew.
+enum Phase : uint32_t { WHOLE_STEP, MEASURE_GRADIENTS, MEASURE_ROWS, FINISH, NO_PHASE };
 
 template <typename T>
 class RowUpdates {
@@ -24,6 +30,12 @@ public:
         const int64_t blocks = (tiling.indexCount + BLOCK - 1) / BLOCK;
         partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float *>(partials),
                                   static_cast<uint64_t>(blocks * PARTIALS * tiling.partialPitch));
+        if (tiling.phased != 0) {
+            GM_ADDR sums = partials + blocks * PARTIALS * tiling.partialPitch * static_cast<int64_t>(sizeof(float));
+            const int64_t bytes = embedding::CeilTo(tiling.indexCount * static_cast<int64_t>(sizeof(float)), 512);
+            squares_.Init(pipe, sums, tiling.indexCount, tiling.groupRows);
+            norms_.Init(pipe, sums + bytes, tiling.indexCount, tiling.groupRows);
+        }
         const uint32_t groupBytes = tiling.groupRows * pitch_ * static_cast<uint32_t>(sizeof(float));
         pipe->InitBuffer(sums_, groupBytes);
         pipe->InitBuffer(running_, pitch_ * sizeof(float));
@@ -34,28 +46,21 @@ public:
             pipe->InitBuffer(wideWeights_, groupBytes);
             pipe->InitBuffer(wideResults_, groupBytes);
         }
-        if (tiling.weightsGradient != 0) {
-            pipe->InitBuffer(dots_, tiling.groupRows * SCALAR_LANES * sizeof(float));
-            dotsOut_.SetGlobalBuffer(reinterpret_cast<__gm__ float *>(in.indiceWeightsGradient),
-                                     static_cast<uint64_t>(tiling.indexCount));
-            factors_.SetGlobalBuffer(reinterpret_cast<__gm__ float *>(in.indiceWeights),
-                                     static_cast<uint64_t>(tiling.indexCount));
-            offsets_.Init(in.offsets, tiling.bags + 1, tiling.offsetBytes);
-            hasMask_ = in.featureRequiresGrad != nullptr;
-            mask_.Init(in.featureRequiresGrad, tiling.features, sizeof(int32_t));
-        }
+        sampleWeights_.Init(pipe, in, tiling);
     }
 
     // Sorted positions [first, end), first on a block border.
     __aicore__ inline void SumBlocks(int64_t first, int64_t end)
     {
-        for (column_ = 0; column_ < tiling_.maxWidth; column_ += pitch_) {
-            for (int64_t at = first; at < end; at += WINDOW) {
-                window_.Open(at);
-                if (window_.Key(at) >= noRow_) {
-                    break;
+        for (FirstPhase(); phase_ != NO_PHASE; NextPhase()) {
+            for (column_ = 0; column_ < tiling_.maxWidth; column_ += pitch_) {
+                for (int64_t at = first; at < end; at += WINDOW) {
+                    window_.Open(at);
+                    if (window_.Key(at) >= noRow_) {
+                        break;
+                    }
+                    SumWindow(at, embedding::Smaller(end, at + WINDOW));
                 }
-                SumWindow(at, embedding::Smaller(end, at + WINDOW));
             }
         }
     }
@@ -63,17 +68,14 @@ public:
     // After all cores have met: the rows that start in [first, end) and go on in another block.
     __aicore__ inline void JoinBlocks(int64_t first, int64_t end)
     {
-        for (column_ = 0; column_ < tiling_.maxWidth; column_ += pitch_) {
-            for (int64_t at = first; at < end; at += WINDOW) {
-                window_.Open(at);
-                if (window_.Key(at) >= noRow_) {
-                    break;
-                }
-                for (int64_t last = at + BLOCK - 1; last < embedding::Smaller(end, at + WINDOW); last += BLOCK) {
-                    const Contribution contribution = window_.At(last);
-                    if (contribution.goesOn && !contribution.fromBefore && contribution.key < noRow_) {
-                        JoinRow(contribution.key, last / BLOCK);
+        for (FirstPhase(); phase_ != NO_PHASE; NextPhase()) {
+            for (column_ = 0; column_ < tiling_.maxWidth; column_ += pitch_) {
+                for (int64_t at = first; at < end; at += WINDOW) {
+                    window_.Open(at);
+                    if (window_.Key(at) >= noRow_) {
+                        break;
                     }
+                    JoinWindow(at, embedding::Smaller(end, at + WINDOW));
                 }
             }
         }
@@ -86,6 +88,21 @@ private:
         int64_t first;
         uint32_t count;
     };
+
+    __aicore__ inline void FirstPhase() { phase_ = tiling_.phased != 0 ? MEASURE_GRADIENTS : WHOLE_STEP; }
+    __aicore__ inline void NextPhase()
+    {
+        if (phase_ == MEASURE_GRADIENTS && tiling_.maxNorm > 0.0f) {
+            phase_ = MEASURE_ROWS;
+        } else if (phase_ == MEASURE_GRADIENTS || phase_ == MEASURE_ROWS) {
+            phase_ = FINISH;
+        } else {
+            phase_ = NO_PHASE;
+        }
+        AscendC::PipeBarrier<PIPE_ALL>();      // the next phase reads what this one has stored
+    }
+    __aicore__ inline bool IsFirstPhase() const { return phase_ == WHOLE_STEP || phase_ == MEASURE_GRADIENTS; }
+    __aicore__ inline bool IsLastPhase() const { return phase_ == WHOLE_STEP || phase_ == FINISH; }
 
     __aicore__ inline int64_t Columns(int64_t width) const
     {
@@ -147,25 +164,23 @@ private:
     __aicore__ inline void SumGroup(const Group &group)
     {
         LoadedRows<T> rows = traffic_.Take();
-        const Tensor gradients = traffic_.Gradients(rows, wideGradients_.Get<float>(), group.count);
-        const int32_t lanes = static_cast<int32_t>(group.count * pitch_);
-        if (tiling_.maxGradient >= 0.0f) {
-            AscendC::Mins<float>(gradients, gradients, tiling_.maxGradient, lanes);
-            AscendC::PipeBarrier<PIPE_V>();
-            AscendC::Maxs<float>(gradients, gradients, -tiling_.maxGradient, lanes);
-            AscendC::PipeBarrier<PIPE_V>();
-        }
         const Tensor weights = Widened(rows.weights, group.count);
-        if (tiling_.weightsGradient != 0) {
-            StoreDots(group, gradients, weights);
+        const Tensor gradients =
+            Clipped(traffic_.Gradients(rows, wideGradients_.Get<float>(), group.count), group.count);
+        if (tiling_.weightsGradient != 0 && IsFirstPhase()) {
+            embedding::Fence<AscendC::HardEvent::S_V>();       // the dots of the group before have been read
+            AscendC::Mul(optimizer_.Work(), gradients, weights, static_cast<int32_t>(group.count * pitch_));
+            sampleWeights_.StoreDots(optimizer_.Work(), group.first, group.count, column_, window_, tables_);
         }
         LoadedRows<T> results = traffic_.BeginStore();
         uint32_t partials = 0;
         uint64_t whole = 0;
         uint32_t columnsOf[MAX_GROUP];
+        uint32_t widthOf[MAX_GROUP];
         for (uint32_t j = 0; j < group.count; ++j) {
             const Contribution contribution = window_.At(group.first + j);
             columnsOf[j] = tables_.Select(contribution.key) ? static_cast<uint32_t>(Columns(tables_.Width())) : 0;
+            widthOf[j] = static_cast<uint32_t>(tables_.Width());
             if (columnsOf[j] == 0) {
                 continue;
             }
@@ -179,12 +194,24 @@ private:
             AddContribution(target, gradients[j * pitch_], contribution, static_cast<int32_t>(columnsOf[j]));
         }
         if (whole != 0) {
-            Update(rows, results, weights, group.count, whole, columnsOf);
+            Update(rows, results, weights, {group.first, group.count, whole, columnsOf, widthOf});
         }
         traffic_.Release(rows);
         results = traffic_.FinishStore(results);
         StoreGroup(group, results, columnsOf);
         traffic_.EndStore(results);
+    }
+
+    __aicore__ inline Tensor Clipped(const Tensor &gradients, uint32_t count)
+    {
+        const int32_t lanes = static_cast<int32_t>(count * pitch_);
+        if (tiling_.maxGradient >= 0.0f) {
+            AscendC::Mins<float>(gradients, gradients, tiling_.maxGradient, lanes);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Maxs<float>(gradients, gradients, -tiling_.maxGradient, lanes);
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        return gradients;
     }
 
     __aicore__ inline Tensor Widened(const AscendC::LocalTensor<T> &rows, uint32_t count)
@@ -203,7 +230,7 @@ private:
     __aicore__ inline void AddContribution(const Tensor &target, const Tensor &gradient,
                                            const Contribution &contribution, int32_t columns)
     {
-        const float scale = ScaleOf(contribution);
+        const float scale = sampleWeights_.ScaleOf(contribution);
         if (contribution.first) {
             AscendC::Muls<float>(target, gradient, scale, columns);
         } else {
@@ -216,25 +243,17 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    // With the gradient of indice_weights the record holds the index, and the scale is looked up again.
-    __aicore__ inline float ScaleOf(const Contribution &contribution) const
-    {
-        if (tiling_.weightsGradient == 0) {
-            return FloatOfBits(contribution.extra);
-        }
-        return factors_.GetValue(contribution.extra) * MeanScale(contribution.source);
-    }
-
-    __aicore__ inline float MeanScale(uint32_t bag) const
-    {
-        if (tiling_.pooling != embedding::POOL_MEAN) {
-            return 1.0f;
-        }
-        return 1.0f / static_cast<float>(offsets_.At(static_cast<int64_t>(bag) + 1) - offsets_.At(bag));
-    }
+    // Rows that are updated: bit j of `wanted` stands for the row whose last contribution is at `place` + j.
+    struct Updated {
+        int64_t place;
+        uint32_t count;
+        uint64_t wanted;
+        const uint32_t *columns;               // of this tile
+        const uint32_t *widths;
+    };
 
     __aicore__ inline void Update(const LoadedRows<T> &rows, const LoadedRows<T> &results, const Tensor &weights,
-                                  uint32_t count, uint64_t whole, const uint32_t *columnsOf)
+                                  const Updated &updated)
     {
         OptimizerRows step;
         step.weights = weights;
@@ -243,16 +262,49 @@ private:
         step.gradients = sums_.Get<float>();
         step.newMomentum1 = results.momentum1;
         step.newMomentum2 = results.momentum2;
-        step.count = count;
-        step.wanted = whole;
+        step.count = updated.count;
+        step.wanted = updated.wanted;
         if constexpr (std::is_same<T, float>::value) {
             step.newWeights = results.weights;
-            optimizer_.Step(step, columnsOf);
+            RunPhase(step, updated);
         } else {
             step.newWeights = wideResults_.Get<float>();
-            optimizer_.Step(step, columnsOf);
-            AscendC::Cast(results.weights, step.newWeights, AscendC::RoundMode::CAST_RINT, count * pitch_);
+            RunPhase(step, updated);
+            AscendC::Cast(results.weights, step.newWeights, AscendC::RoundMode::CAST_RINT, updated.count * pitch_);
             AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
+
+    __aicore__ inline void RunPhase(const OptimizerRows &step, const Updated &updated)
+    {
+        if (phase_ == WHOLE_STEP) {
+            optimizer_.Step(step, updated.columns);
+            return;
+        }
+        if (phase_ == MEASURE_GRADIENTS) {
+            optimizer_.MeasureGradients(step, updated.columns);
+            squares_.Add(optimizer_.Scalars(), updated.place, updated.count, updated.wanted, column_ == 0);
+            return;
+        }
+        const Tensor squares = squares_.Load(updated.place, updated.count, updated.wanted);
+        optimizer_.MoveRows(step, updated.columns, squares, updated.widths);
+        if (phase_ == MEASURE_ROWS) {
+            optimizer_.MeasureRows(step, updated.columns);
+            norms_.Add(optimizer_.Scalars(), updated.place, updated.count, updated.wanted, column_ == 0);
+        } else if (tiling_.maxNorm > 0.0f) {
+            optimizer_.LimitNorms(step, updated.columns, norms_.Load(updated.place, updated.count, updated.wanted));
+        }
+    }
+
+    // Of the selected table's row in `slot`. A scalar state is needed as it was until the last tile of a wide row.
+    __aicore__ inline void StoreRow(const LoadedRows<T> &results, uint32_t slot, uint32_t columns)
+    {
+        if (!IsLastPhase()) {
+            return;
+        }
+        traffic_.StoreWeights(results, slot, tables_, column_, columns);
+        if (phase_ == WHOLE_STEP || column_ + columns == tables_.Width()) {
+            traffic_.StoreState(results, slot, tables_, column_, columns);
         }
     }
 
@@ -266,8 +318,8 @@ private:
             }
             if (IsWhole(contribution)) {
                 tables_.Select(contribution.key);
-                traffic_.StoreRow(results, j, tables_, column_, columnsOf[j]);
-            } else {
+                StoreRow(results, j, columnsOf[j]);
+            } else if (IsFirstPhase()) {
                 const int64_t which = contribution.fromBefore ? FROM_BEFORE : GOES_ON;
                 RowTraffic<T>::Store(partials_, PartialAt(group.first / BLOCK, which),
                                      traffic_.PartialSlot(results, partials++), columnsOf[j]);
@@ -280,54 +332,28 @@ private:
         return (block * PARTIALS + which) * tiling_.partialPitch + column_;
     }
 
-    // Gradient of indice_weights: the product of each contribution's gradient with its row, before any update.
-    __aicore__ inline void StoreDots(const Group &group, const Tensor &gradients, const Tensor &weights)
+    // Rows that start in a block of [first, end) and go on in the next one.
+    __aicore__ inline void JoinWindow(int64_t first, int64_t end)
     {
-        const Tensor work = optimizer_.Work();
-        const Tensor dots = dots_.Get<float>();
-        embedding::Fence<AscendC::HardEvent::S_V>();
-        AscendC::Mul(work, gradients, weights, static_cast<int32_t>(group.count * pitch_));
-        AscendC::PipeBarrier<PIPE_V>();
-        for (uint32_t j = 0; j < group.count; ++j) {
-            if (tables_.Select(window_.Key(group.first + j))) {
-                Fold(work[j * pitch_], static_cast<uint32_t>(Columns(tables_.Width())));
+        for (int64_t last = first + BLOCK - 1; last < end; last += BLOCK) {
+            const Contribution contribution = window_.At(last);
+            if (!contribution.goesOn || contribution.fromBefore || contribution.key >= noRow_ ||
+                !tables_.Select(contribution.key)) {
+                continue;
             }
-        }
-        embedding::Fence<AscendC::HardEvent::V_S>();
-        embedding::Fence<AscendC::HardEvent::MTE3_S>();
-        for (uint32_t j = 0; j < group.count; ++j) {
-            const Contribution contribution = window_.At(group.first + j);
-            float dot = 0.0f;
-            if (tables_.Select(contribution.key) && Wanted(contribution.source)) {
-                dot = FoldedSum(work[j * pitch_], static_cast<uint32_t>(Columns(tables_.Width()))) *
-                      MeanScale(contribution.source);
+            const uint32_t columns = static_cast<uint32_t>(Columns(tables_.Width()));
+            if (columns == 0) {
+                continue;
             }
-            dots.SetValue(j * SCALAR_LANES, dot);
+            JoinSums(contribution.key, last / BLOCK, columns);
+            FinishRow(last, columns);
         }
-        embedding::Fence<AscendC::HardEvent::S_MTE3>();
-        for (uint32_t j = 0; j < group.count; ++j) {
-            RowTraffic<T>::Store(dotsOut_, static_cast<int64_t>(window_.At(group.first + j).extra),
-                                 dots[j * SCALAR_LANES], 1);
-        }
-        embedding::Fence<AscendC::HardEvent::S_V>();
     }
 
-    __aicore__ inline bool Wanted(uint32_t bag) const
+    // The running sum of a row that starts in `block`: the block's sum and those of the blocks after it.
+    __aicore__ inline void JoinSums(int64_t key, int64_t block, int64_t columns)
     {
-        return !hasMask_ || mask_.At(static_cast<int64_t>(bag) / tiling_.batch) != 0;
-    }
-
-    // The row of `key` starts in `block` and goes on: its sums are the block's and those of the blocks after it.
-    __aicore__ inline void JoinRow(int64_t key, int64_t block)
-    {
-        if (!tables_.Select(key)) {
-            return;
-        }
-        const int64_t columns = Columns(tables_.Width());
-        if (columns == 0) {
-            return;
-        }
-        const int64_t end = LastBlock(key, block) + 1;
+        const int64_t end = window_.LastBlock(key, block) + 1;
         const Tensor running = running_.Get<float>();
         for (int64_t at = block; at < end; at += tiling_.groupRows) {
             const uint32_t count = static_cast<uint32_t>(embedding::Smaller(tiling_.groupRows, end - at));
@@ -349,11 +375,10 @@ private:
             }
             traffic_.Release(rows);
         }
-        FinishRow(static_cast<uint32_t>(columns));
     }
 
-    // One optimizer step of the selected row with the running sum.
-    __aicore__ inline void FinishRow(uint32_t columns)
+    // One optimizer step of the selected row with the running sum; `place` stands for its row sums.
+    __aicore__ inline void FinishRow(int64_t place, uint32_t columns)
     {
         LoadedRows<T> rows = traffic_.Begin();
         traffic_.LoadWeights(rows, 0, tables_, column_, columns);
@@ -363,33 +388,12 @@ private:
         AscendC::Muls<float>(sums_.Get<float>(), running_.Get<float>(), 1.0f, static_cast<int32_t>(columns));
         AscendC::PipeBarrier<PIPE_V>();
         LoadedRows<T> results = traffic_.BeginStore();
-        Update(rows, results, Widened(rows.weights, 1), 1, 1, &columns);
+        const uint32_t width = static_cast<uint32_t>(tables_.Width());
+        Update(rows, results, Widened(rows.weights, 1), {place, 1, 1, &columns, &width});
         traffic_.Release(rows);
         results = traffic_.FinishStore(results);
-        traffic_.StoreRow(results, 0, tables_, column_, columns);
+        StoreRow(results, 0, columns);
         traffic_.EndStore(results);
-    }
-
-    // The last block that holds contributions of `key`, which goes on after `block`.
-    __aicore__ inline int64_t LastBlock(int64_t key, int64_t block)
-    {
-        const int64_t blocks = (tiling_.indexCount + BLOCK - 1) / BLOCK;
-        int64_t low = block + 1;               // starts with the key
-        int64_t step = 1;
-        while (low + step < blocks && window_.Probe((low + step) * BLOCK) == key) {
-            low += step;
-            step *= 2;
-        }
-        int64_t high = embedding::Smaller(blocks, low + step);     // does not
-        while (high - low > 1) {
-            const int64_t middle = low + (high - low) / 2;
-            if (window_.Probe(middle * BLOCK) == key) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        return low;
     }
 
     BackwardCodegenAdagradUnweightedExactTilingData tiling_;
@@ -397,19 +401,17 @@ private:
     RowTraffic<T> traffic_;
     RowOptimizer optimizer_;
     SortedWindow window_;
+    SampleWeights sampleWeights_;
     AscendC::GlobalTensor<float> partials_;
-    AscendC::GlobalTensor<float> dotsOut_;
-    AscendC::GlobalTensor<float> factors_;
-    embedding::Integers offsets_;
-    embedding::Integers mask_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> sums_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> running_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> wideGradients_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> wideWeights_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> wideResults_;
-    AscendC::TBuf<AscendC::TPosition::VECCALC> dots_;
-    bool hasMask_;
     uint32_t pitch_;
+    RowSums squares_;                      // of the gradients, and of the new rows
+    RowSums norms_;
+    Phase phase_;
     int64_t noRow_;
     int64_t column_;
 };

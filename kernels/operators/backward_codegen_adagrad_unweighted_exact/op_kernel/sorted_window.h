@@ -66,6 +66,28 @@ public:
         return record.Key(0);
     }
 
+    // The last block that holds contributions of `key`, which goes on after `block`: found by galloping.
+    __aicore__ inline int64_t LastBlock(int64_t key, int64_t block)
+    {
+        const int64_t blocks = (count_ + BLOCK - 1) / BLOCK;
+        int64_t low = block + 1;               // starts with the key
+        int64_t step = 1;
+        while (low + step < blocks && Probe((low + step) * BLOCK) == key) {
+            low += step;
+            step *= 2;
+        }
+        int64_t high = embedding::Smaller(blocks, low + step);     // does not
+        while (high - low > 1) {
+            const int64_t middle = low + (high - low) / 2;
+            if (Probe(middle * BLOCK) == key) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
+    }
+
 private:
     AscendC::GlobalTensor<uint32_t> records_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> buffer_;

@@ -56,6 +56,7 @@ public:
         board_.Meet(entries);
         if (AscendC::GetBlockIdx() == 0) {
             offsets.Join(Joined());
+            offsets.reach = 0;             // of no use to the caller, and of as many values as there are cores
             Publish(offsets);
         }
     }

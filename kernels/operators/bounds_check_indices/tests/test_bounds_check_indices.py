@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from aclnn_host import AclnnError
+from bounds_reference import FIRST_OFFSET, NOTHING, repair
 
 NAME = "bounds_check_indices", "BoundsCheckIndices"
 FATAL, WARNING, IGNORE = range(3)
-NOTHING, LAST_OFFSET, FIRST_OFFSET, OFFSETS, INDEX = range(5)
 DTYPES = [(a, b) for a in ("int32", "int64") for b in ("int32", "int64")]
 
 
@@ -23,33 +23,9 @@ def run(call, rows, indices, offsets, mode, bags=None, dtypes=("int64", "int64")
     return indices, offsets, int(warning[0]), report.tolist()
 
 
-def reference(rows, indices, offsets, bags):
-    """Repaired indices and offsets, the number of violations, the first (kind, table, batch, a, b)."""
-    indices, offsets, n = list(indices), list(offsets), len(indices)
-    found = []
-    if offsets[-1] != n:
-        found.append((LAST_OFFSET, 0, 0, offsets[-1], 0))
-        offsets[-1] = n
-    for table in range(len(rows)):
-        for bag in range(bags[table], bags[table + 1]):
-            start, end = offsets[bag], offsets[bag + 1]
-            if start < 0 or start > end or end > n:
-                found.append((OFFSETS, table, bag - bags[table], start, end))
-                start = min(max(start, 0), n)
-                offsets[bag], offsets[bag + 1] = start, min(max(end, start), n)
-    wrong = []
-    for table, limit in enumerate(rows):
-        for bag in range(bags[table], bags[table + 1]):
-            for i in range(offsets[bag], offsets[bag + 1]):
-                if indices[i] != -1 and not 0 <= indices[i] < limit:
-                    wrong.append((INDEX, table, bag - bags[table], i, indices[i]))
-                    indices[i] = 0
-    return indices, offsets, found, wrong
-
-
 def check(call, rows, indices, offsets, bags=None, dtypes=("int64", "int64")):
     bags_of = [(len(offsets) - 1) // max(len(rows), 1) * t for t in range(len(rows) + 1)] if bags is None else bags
-    repaired, repaired_offsets, found, wrong = reference(rows, indices, offsets, bags_of)
+    repaired, repaired_offsets, found, wrong = repair(rows, indices, offsets, bags_of)
     count = len(found) + len(wrong)
     first = (found + wrong)[0] if count else (NOTHING, 0, 0, 0, 0)
     for mode in (WARNING, IGNORE):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from aclnn_host import Bits
-from hstu_reference import BFLOAT16, CUSTOM, Options, Row, from_bfloat16, to_bfloat16
+from hstu_reference import BFLOAT16, CUSTOM, Options, Row, backward, forward, from_bfloat16, to_bfloat16
 
 # atol = rtol per type (operators.md 1.5).
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
@@ -118,6 +118,28 @@ class Problem:
                 )
             )
         return result
+
+    def expected_output(self) -> np.ndarray:
+        """[L, N, Dv] in float64."""
+        output = np.zeros((sum(self.lengths), self.heads, self.value_dim))
+        for own, _, row in self.rows():
+            output[own] = forward(row, self.resolved()).transpose(1, 0, 2)
+        return output
+
+    def expected_gradients(self) -> dict[str, np.ndarray]:
+        """Of q, k, v and, where there is one, bias, in float64."""
+        expected = {name: np.zeros(self.arrays[name].shape) for name in ("q", "k", "v", "bias") if name in self.arrays}
+        for b, (own, other, row) in enumerate(self.rows()):
+            gradients = backward(row, self.resolved(), self.value("grad")[own].transpose(1, 0, 2))
+            expected["q"][own] = gradients.q.transpose(1, 0, 2)
+            expected["k"][other] = gradients.k.transpose(1, 0, 2)
+            expected["v"][other] = gradients.v.transpose(1, 0, 2)
+            if "bias" in expected:
+                target = expected["bias"][b if expected["bias"].shape[0] > 1 else 0]
+                scores = gradients.scores if target.shape[0] > 1 else gradients.scores.sum(0, keepdims=True)
+                m, n = scores.shape[1:]
+                target[:, n - m : n, :n] += scores
+        return expected
 
     def shaped(self, array: np.ndarray) -> np.ndarray:
         """[L, N, D] as the layout wants it."""

@@ -4,11 +4,8 @@
 #include "lib/matmul_intf.h"
 
 #include "bias_pass.h"
+#include "hstu_cube.h"
 #include "gradient_pass.h"
-
-// Rows of q, k, v further apart than 65535 elements need another form of the cube's loads.
-constexpr MatmulConfig NARROW_ROWS = GetNormalConfig();
-constexpr MatmulConfig WIDE_ROWS = GetNormalConfig(true);
 
 // Cells of the bias gradient outside every sequence, or masked, are zero: each core clears its share, then all meet.
 template <typename T>

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from aclnn_host import AclnnError
 from hstu_problem import Problem, assert_close, wrap
-from hstu_reference import CAUSAL, CUSTOM, FULL, UPPER, Options, backward
+from hstu_reference import CAUSAL, CUSTOM, FULL, UPPER, Options
 
 NAME = "hstu_dense_backward", "HstuDenseBackward"
 
@@ -31,27 +31,9 @@ def run(call, problem: Problem, bias_gradient: bool = True) -> dict[str, np.ndar
     return outputs
 
 
-def reference(problem: Problem) -> dict[str, np.ndarray]:
-    options = problem.resolved()
-    expected = {name: np.zeros(problem.arrays[name].shape) for name in ("q", "k", "v")}
-    if "bias" in problem.arrays:
-        expected["bias"] = np.zeros(problem.arrays["bias"].shape)
-    for b, (own, other, row) in enumerate(problem.rows()):
-        gradients = backward(row, options, problem.value("grad")[own].transpose(1, 0, 2))
-        expected["q"][own] = gradients.q.transpose(1, 0, 2)
-        expected["k"][other] = gradients.k.transpose(1, 0, 2)
-        expected["v"][other] = gradients.v.transpose(1, 0, 2)
-        if "bias" in expected:
-            target = expected["bias"][b if expected["bias"].shape[0] > 1 else 0]
-            scores = gradients.scores if target.shape[0] > 1 else gradients.scores.sum(0, keepdims=True)
-            m, n = scores.shape[1:]
-            target[:, n - m : n, :n] += scores
-    return expected
-
-
 def check(call, problem: Problem, bias_gradient: bool = True) -> dict[str, np.ndarray]:
     outputs = run(call, problem, bias_gradient)
-    expected = reference(problem)
+    expected = problem.expected_gradients()
     for name, given in outputs.items():
         assert_close(given, expected[name], problem.dtype, f"{name} of {problem}")
     return outputs

@@ -1,4 +1,4 @@
-#include "hstu_host.h"
+#include "hstu_launch.h"
 
 namespace {
 
@@ -22,9 +22,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
     platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
     const auto type = context->GetRequiredInputDesc(0)->GetDataType();
     const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-    const int64_t longest = std::max<int64_t>(describer.LongestPossible(), 1);
-    tiling->blockRows = static_cast<uint32_t>(std::min(hstu::BLOCK_ROWS, hstu::RoundUpTo(longest, 16)));
-    tiling->chunk = static_cast<uint32_t>(std::min(hstu::MAX_CHUNK, hstu::RoundUpTo(longest, HSTU_COLUMN_UNIT)));
+    hstu::SizeTiles(describer, *tiling);
     tiling->slotElements = static_cast<uint64_t>(tiling->blockRows) * tiling->chunk;
     tiling->accumulatorElements =
         bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * hstu::RoundUpTo(tiling->valueDim, 16));
@@ -39,15 +37,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
                                tiling->values)) {
         return ge::GRAPH_FAILED;
     }
-    const int64_t rows = tiling->queryRows;
-    const int64_t tasks =
-        tiling->heads * ((rows + tiling->blockRows - 1) / tiling->blockRows + std::min(tiling->batch, rows));
-    const int64_t blocks = std::min<int64_t>(platform.GetCoreNumAic(), (tasks + 1) / 2);
-    context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(blocks, 1)));
-    context->SetTilingKey(hstu::WideRows(*tiling) ? 1 : 0);
-    context->GetWorkspaceSizes(1)[0] = platform.GetLibApiWorkSpaceSize() +
-                                       2 * context->GetBlockDim() * tiling->coreElements * sizeof(float);
-    return ge::GRAPH_SUCCESS;
+    return hstu::Launch(context, platform, *tiling, tiling->queryRows);
 }
 
 }
@@ -84,24 +74,13 @@ public:
         for (const char *input : {"q", "k", "v"}) {
             this->Input(input).ParamType(REQUIRED).DataType(columns.data).Format(columns.format).AutoContiguous();
         }
-        this->Input("mask").ParamType(OPTIONAL).DataType(columns.mask).Format(columns.format).AutoContiguous();
-        this->Input("attn_bias").ParamType(OPTIONAL).DataType(columns.data).Format(columns.format).AutoContiguous();
-        for (const char *input : {"seq_offset", "seq_offset_k", "num_context", "num_target"}) {
-            this->Input(input).ParamType(OPTIONAL).DataType(columns.index).Format(columns.format).AutoContiguous();
-        }
+        hstu::DeclareMaskAndSequences(*this, columns);
         this->Input("kv_cache").ParamType(OPTIONAL).DataType(columns.data).Format(columns.format).AutoContiguous();
         for (const char *input : {"page_offsets", "page_ids", "last_page_len"}) {
             this->Input(input).ParamType(OPTIONAL).DataType(columns.index).Format(columns.format).AutoContiguous();
         }
         this->Output("attn_output").ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
-        this->Attr("mask_type").AttrType(OPTIONAL).Int(0);
-        this->Attr("max_seq_len").AttrType(OPTIONAL).Int(0);
-        this->Attr("silu_scale").AttrType(OPTIONAL).Float(0.0f);
-        this->Attr("layout").AttrType(OPTIONAL).String("normal");
-        this->Attr("target_group_size").AttrType(OPTIONAL).Int(0);
-        this->Attr("alpha").AttrType(OPTIONAL).Float(1.0f);
-        this->Attr("max_attn_len").AttrType(OPTIONAL).Int(0);
-        this->Attr("min_full_attn_seq_len").AttrType(OPTIONAL).Int(0);
+        hstu::DeclareAttributes(*this);
         this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
         this->AICore().SetTiling(optiling::TilingFunc);
         this->AICore().AddConfig("ascend910b");

@@ -7,12 +7,9 @@
 #include "lib/matmul_intf.h"
 
 #include "hstu_addends.h"
+#include "hstu_cube.h"
 #include "hstu_result.h"
 #include "hstu_tasks.h"
-
-// Rows of q, k, v further apart than 65535 elements need another form of the cube's loads.
-constexpr MatmulConfig NARROW_ROWS = GetNormalConfig();
-constexpr MatmulConfig WIDE_ROWS = GetNormalConfig(true);
 
 struct ForwardInputs {
     GM_ADDR q;

@@ -1,0 +1,165 @@
+"""Permutations of feature blocks, gathers of single elements, and the check of indices."""
+
+from __future__ import annotations
+
+import numpy as np
+from bounds_reference import INDEX, NOTHING, repair
+from cases import Argument, Case, Output
+from permute_reference import Permutation
+from workshop import Operator
+
+PERMUTE = Operator(
+    "permute2d_sparse_data", "Permute2dSparseData", 11, {"DTYPE_PERMUTE": "int64_t", "DTYPE_LENGTHS": "int64_t"}
+)
+PERMUTE_GRAD = Operator(
+    "permute2d_sparse_data_grad", "Permute2dSparseDataGrad", 8, {"DTYPE_GRAD": "float"}, PERMUTE.snake
+)
+GATHER = Operator("gather_for_rank1", "GatherForRank1", 5, {"DTYPE_INDEX": "int64_t"})
+GATHER_GRAD = Operator(
+    "index_select_for_rank1_backward",
+    "IndexSelectForRank1Backward",
+    7,
+    {"DTYPE_GRAD_Y": "float", "DTYPE_INDEX": "int64_t"},
+)
+BOUNDS = Operator(
+    "bounds_check_indices", "BoundsCheckIndices", 11, {"DTYPE_INDICES": "int64_t", "DTYPE_OFFSETS": "int64_t"}
+)
+
+
+def permutation(features: int, batch: int, copies: int, longest: int) -> Permutation:
+    return Permutation(np.random.default_rng(features + copies), features, batch, copies, longest)
+
+
+def permute_case(
+    name: str, case: Permutation, inner: int, dtype: str = "int32", weights: bool = False, extra: int = 0
+) -> Case:
+    """extra: rows of the result beyond the permuted ones, zeros."""
+    rng = np.random.default_rng(inner)
+    values = rng.integers(1, 100, (case.rows, inner)).astype(dtype)
+    factors = rng.standard_normal(case.rows).astype(np.float32) if weights else None
+    inputs: list[Argument] = [case.permute, case.lengths, values, factors, case.starts, case.out_starts]
+    moved = np.concatenate([case.forward(values), np.zeros((extra, inner), values.dtype)])
+    moved_factors = np.zeros(0, np.float32) if factors is None else case.forward(factors)
+    outputs: list[Argument] = [Output(case.lengths[case.permute]), Output(moved), Output(moved_factors)]
+    return Case(name, [*inputs, case.out_rows + extra, *outputs])
+
+
+def permute_grad_case(name: str, case: Permutation, inner: int) -> Case:
+    grad = np.random.default_rng(inner).integers(-50, 50, (case.out_rows, inner)).astype(np.float32)
+    order = np.argsort(case.permute, kind="stable")
+    return Case(
+        name,
+        [grad, case.permute[order], order, case.starts, case.out_starts, case.rows, Output(case.backward(grad))],
+    )
+
+
+def wrong_starts_case(operator: Operator) -> Case:
+    """Block starts that point outside: the kernel must stay inside its tensors, whatever it writes."""
+    starts, permute = np.array([0, 2**40, -(2**40), 9]), np.array([2, 0, 1])
+    out = Output(np.zeros((9, 1), np.float32), compared=False)
+    if operator is PERMUTE_GRAD:
+        return Case("wrong starts", [np.ones((9, 1), np.float32), np.arange(3), permute, starts, starts, 9, out])
+    lengths = np.array([[2], [3], [4]])
+    empty = Output(np.zeros(0, np.float32))
+    moved = [Output(lengths[permute]), out, empty]
+    return Case("wrong starts", [permute, lengths, np.ones((9, 1), np.float32), None, starts, starts, 9, *moved])
+
+
+def gather_case(name: str, length: int, count: int, dtype: str = "float32", outside: int = 0) -> Case:
+    """outside: the first so many indices are no elements of x."""
+    rng = np.random.default_rng(length + count)
+    x = rng.integers(1, 2000, length).astype(dtype)
+    index = rng.integers(0, length, count)
+    index[:outside] = rng.choice([-1, length, length + 10000, 2**40, -(2**40)], outside)
+    y = np.where((index >= 0) & (index < length), x[np.clip(index, 0, length - 1)], 0).astype(dtype)
+    return Case(name, [x, index, Output(y)])
+
+
+def gather_grad_case(name: str, length: int, count: int, is_sorted: bool = False) -> Case:
+    rng = np.random.default_rng(length + count)
+    index = rng.integers(-2, length + 2, count)
+    index = np.sort(index) if is_sorted else index
+    grad = rng.integers(-8, 9, count).astype(np.float32)
+    inside = (index >= 0) & (index < length)
+    sums = np.zeros(length, np.float32)
+    np.add.at(sums, index[inside], grad[inside])
+    return Case(
+        name, [grad, np.zeros(length, np.float32), index, is_sorted, Output(sums), Output(np.zeros_like(index))]
+    )
+
+
+def bounds_case(
+    name: str, rows: list[int], lengths: np.ndarray, wrong: int, mode: int = 1, ragged: bool = False
+) -> Case:
+    """lengths of the bags, features first; `wrong` indices and some offsets are not what they should be."""
+    rng = np.random.default_rng(len(lengths))
+    batch = len(lengths) // len(rows)
+    bags = [batch * t for t in range(len(rows) + 1)]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    limits = np.repeat(np.repeat(rows, batch), lengths)
+    indices = (rng.random(len(limits)) * limits).astype(np.int64)
+    indices[rng.choice(len(indices), len(indices) // 100)] = -1
+    if wrong:
+        indices[rng.choice(len(indices), wrong, replace=False)] = rng.choice([-2, 2**40, -(2**31)], wrong)
+        indices[-5] = 2**40
+        offsets[[len(lengths) // 3, len(lengths) // 2, len(lengths) - 1, len(lengths)]] = [-1, 3, 2**31, 3]
+    repaired, repaired_offsets, found, bad = repair(rows, indices.tolist(), offsets.tolist(), bags)
+    first = (found + bad)[0] if wrong else (NOTHING, 0, 0, 0, 0)
+    report = [len(found) + len(bad), *first, rows[first[1]] if first[0] == INDEX else 0, 0]
+    warning = np.array([-9])
+    results = [
+        Output(np.array(repaired), updates=1),
+        Output(np.array(repaired_offsets), updates=2),
+        Output(np.array([report[0]] if mode == 1 else [-9]), updates=3),
+        Output(np.array(report)),
+    ]
+    first_bags = np.array(bags, np.int32) if ragged else None
+    return Case(name, [np.array(rows), indices, offsets, warning, first_bags, mode, *results])
+
+
+def bag_lengths(bags: int) -> np.ndarray:
+    lengths = np.random.default_rng(bags).integers(0, 6, bags)
+    lengths[bags // 4] += 3000  # one bag over several tiles
+    return lengths
+
+
+# Shares of several cores with rows that end in the middle of 32 bytes; rows of lengths short and long.
+PERMUTE_CASES = [
+    permute_case("odd inner and weights", permutation(31, 3, 90, 20), 17, weights=True),
+    permute_case("long rows of lengths", permutation(11, 40, 30, 3), 5, dtype="float16"),
+    permute_case("many short rows of lengths", permutation(70, 3, 800, 1), 1, dtype="int8"),
+    permute_case("more rows than lengths", permutation(5, 2, 9, 30), 64, extra=7),
+    wrong_starts_case(PERMUTE),
+]
+PERMUTE_GRAD_CASES = [
+    permute_grad_case("repeats", permutation(11, 2, 40, 20), 65),
+    permute_grad_case("blocks beyond a tile of sums", permutation(4, 2, 6, 9), 700),
+    wrong_starts_case(PERMUTE_GRAD),
+]
+# x in the unified buffer, x read where it lies; elements of 2, 4 and 8 bytes.
+GATHER_CASES = [
+    gather_case("resident", 333, 3001, outside=9),
+    gather_case("resident halves", 77, 2500, dtype="float16"),
+    gather_case("resident pairs", 101, 1100, dtype="int64", outside=5),
+    gather_case("distant", 30000, 7000, outside=7),
+    gather_case("distant pairs", 20000, 30, dtype="int64"),
+]
+# Images of x, slices of x with an index as it comes and with a sorted one.
+GATHER_GRAD_CASES = [
+    gather_grad_case("images", 301, 8200),
+    gather_grad_case("slices", 20001, 2100),
+    gather_grad_case("sorted slices", 20001, 2100, is_sorted=True),
+    gather_grad_case("one slice", 7, 300),
+]
+BOUNDS_CASES = [
+    bounds_case("broken", [10, 100000, 1, 2**34], bag_lengths(4400), 9),
+    bounds_case("sound", [10, 7, 100000], bag_lengths(600), 0, ragged=True),
+    bounds_case("repaired silently", [50, 3], bag_lengths(40), 3, mode=2),
+]
+CASES = {
+    PERMUTE: PERMUTE_CASES,
+    PERMUTE_GRAD: PERMUTE_GRAD_CASES,
+    GATHER: GATHER_CASES,
+    GATHER_GRAD: GATHER_GRAD_CASES,
+    BOUNDS: BOUNDS_CASES,
+}
