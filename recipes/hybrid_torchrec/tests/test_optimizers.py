@@ -277,6 +277,6 @@ print(digest.hexdigest())
 def test_same_bits_for_any_number_of_threads() -> None:
     def run(threads: int) -> str:
         command = [sys.executable, "-c", THREADS.format(threads=threads)]
-        return subprocess.run(command, env={**os.environ}, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, env={**os.environ, "OMP_WAIT_POLICY": "passive"}, check=True, capture_output=True, text=True).stdout
 
-    assert len({run(threads) for threads in (1, 2, 3, 8)}) == 1
+    assert len({run(threads) for threads in (1, 2, 5)}) == 1
