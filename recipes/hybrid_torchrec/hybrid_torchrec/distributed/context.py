@@ -18,19 +18,28 @@ from hybrid_torchrec.distributed.routing import Route
 
 
 @dataclass
+class BagIndex:
+    """The bags of a group of column shards, feature after feature."""
+
+    rows: Tensor  # (L,) int64, row of each value in the group's answer
+    offsets: Tensor  # (sum of sizes + 1,) int64
+    sizes: list[int]  # bags of each feature
+
+
+@dataclass
 class HashContext(Multistreamable):
     """What the rank that asked keeps until the rows come back."""
 
     features: KeyedJaggedTensor | None = None
-    rows: dict[str, list[Tensor]] = field(default_factory=dict)  # by table, per column shard: (L,) rows of the answer
+    rows: list[Tensor] = field(default_factory=list)  # by column shard: (L,) rows of its group's answer
+    bags: list[BagIndex] = field(default_factory=list)  # by group; of pooled collections
     asked: Tensor | None = None  # (W, S) int64 on the host
 
     def record_stream(self, stream: torch.Stream) -> None:
         if self.features is not None:
             self.features.record_stream(stream)
-        for shards in self.rows.values():
-            for rows in shards:
-                _record(rows, stream)
+        for tensor in (*self.rows, *(part for bag in self.bags for part in (bag.rows, bag.offsets))):
+            _record(tensor, stream)
 
 
 @dataclass

@@ -39,6 +39,7 @@ from hybrid_torchrec.distributed.context import (
 from hybrid_torchrec.distributed.exchange import RowExchange
 from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
+from hybrid_torchrec.distributed.table import ShardedTableModule
 from hybrid_torchrec.modules.config import HashConfig
 from hybrid_torchrec.modules.optimizer import HashOptimizer
 from hybrid_torchrec.modules.table import Lookup, TableModule, TablePart
@@ -92,13 +93,13 @@ class ShardedHashModule(
         placement = place_all(list(configs), plan, env.world_size)
         tables = nn.ModuleDict()
         for config in configs:
-            tables[config.name] = TableModule.sharded(
-                config, modules[config.name], placement[config.name], env, fused_params, device
+            tables[config.name] = ShardedTableModule(
+                modules[config.name], placement[config.name], self._group, env.rank, fused_params, device
             )
         self.add_module(self.tables_name, tables)
         self._number_shards(placement)
-        weights = {f"{self.tables_name}.{name}.weight": table.weight for name, table in self._named_tables()}
-        self._optim = HashOptimizer(weights, [table.group for _, table in self._named_tables()])
+        weights = {f"{self.tables_name}.{config.name}.weight": self._table(config.name).weight for config in configs}
+        self._optim = HashOptimizer(weights, [table.group for table in self._tables()])
         for table in self._tables():
             table.weight._in_backward_optimizers = [self._optim]  # type: ignore[attr-defined]
         self._with_occurrences = any(table.counts_occurrences for table in self._tables())
@@ -114,19 +115,16 @@ class ShardedHashModule(
         for group in by_kind.values():
             start = self._groups[-1].stop if self._groups else 0
             self._groups.append(range(start, start + len(group)))
-        self._shards_of = {config.name: [] for config in self._configs}  # type: dict[str, list[int]]
+        self._shards_of: dict[str, list[int]] = {config.name: [] for config in self._configs}
         for number, shard in sorted(enumerate(self._shards), key=lambda item: item[1].column):
             self._shards_of[shard.table].append(number)
 
-    def _table(self, name: str) -> TableModule:
-        table: TableModule = getattr(self, self.tables_name)[name]
+    def _table(self, name: str) -> ShardedTableModule:
+        table: ShardedTableModule = getattr(self, self.tables_name)[name]
         return table
 
-    def _named_tables(self) -> list[tuple[str, TableModule]]:
-        return [(config.name, self._table(config.name)) for config in self._configs]
-
-    def _tables(self) -> list[TableModule]:
-        return [table for _, table in self._named_tables()]
+    def _tables(self) -> list[ShardedTableModule]:
+        return [self._table(config.name) for config in self._configs]
 
     @property
     def fused_optimizer(self) -> HashOptimizer:
@@ -152,9 +150,7 @@ class ShardedHashModule(
             route = make_route(
                 [distinct[shard.table] for shard in self._shards], self._shards, self._groups, self._world_size
             )
-            for config in self._configs:
-                inverse = distinct[config.name].inverse
-                ctx.rows[config.name] = [route.rows[number][inverse] for number in self._shards_of[config.name]]
+            ctx.rows = [rows[distinct[shard.table].inverse] for rows, shard in zip(route.rows, self._shards)]
             self._prepare(ctx, per_feature)
 
             def remember(asked: Tensor) -> None:
@@ -221,7 +217,7 @@ class ShardedHashModule(
         """What can be computed of a batch before its rows are there."""
 
     @abc.abstractmethod
-    def _local_output(self, features: HashInput) -> LazyAwaitable[Out]:
+    def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[Out]:
         """With one rank."""
 
     @abc.abstractmethod

@@ -17,7 +17,7 @@ from hybrid_torchrec.modules.table import TableModule
 from hybrid_torchrec.table import HashTable
 
 
-class FusedCollection(nn.Module, FusedOptimizerModule):
+class FusedCollection(FusedOptimizerModule, nn.Module):
     """Collection whose backward is the optimizer's step."""
 
     _warned = False
