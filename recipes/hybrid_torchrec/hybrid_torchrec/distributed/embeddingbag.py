@@ -16,8 +16,7 @@ from hybrid_torchrec.distributed.exchange import RowExchange
 from hybrid_torchrec.distributed.sharded import ShardedHashModule
 from hybrid_torchrec.distributed.sharder import HashSharder
 from hybrid_torchrec.modules.embeddingbag import BagOutput, HashEmbeddingBagCollection, local_bags
-from hybrid_torchrec.modules.pooling import sum_bags
-from hybrid_torchrec.modules.table import join_offsets
+from hybrid_torchrec.modules.pooling import join_offsets, sum_bags
 
 
 class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
@@ -79,7 +78,9 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
         per_feature: dict[str, JaggedTensor] = ctx.features.to_dict()
         pooled: dict[tuple[int, str], Tensor] = {}
         for group, bags, rows in zip(self._groups, ctx.bags, answers):
-            names = [(number, f) for number in group for f in self._table(self._shards[number].table).config.feature_names]
+            names = [
+                (number, f) for number in group for f in self._table(self._shards[number].table).config.feature_names
+            ]
             weights = None
             if self._is_weighted:
                 weights = torch.cat([per_feature[feature].weights() for _, feature in names]).float()
@@ -121,9 +122,7 @@ class HashEmbeddingBagCollectionSharder(HashSharder[HashEmbeddingBagCollection])
         device: torch.device | None = None,
         module_fqn: str | None = None,
     ) -> ShardedHashEmbeddingBagCollection:
-        return ShardedHashEmbeddingBagCollection(
-            module, params, env, self.fused_params, device or torch.device("cpu")
-        )
+        return ShardedHashEmbeddingBagCollection(module, params, env, self.fused_params, device or torch.device("cpu"))
 
     @property
     def module_type(self) -> type[HashEmbeddingBagCollection]:

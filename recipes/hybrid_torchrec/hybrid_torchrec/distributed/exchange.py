@@ -21,9 +21,7 @@ from hybrid_torchrec.distributed.routing import transpose_blocks
 class AllToAll(Awaitable[Tensor]):
     """all_to_all_single along dim 0, with splits for each rank."""
 
-    def __init__(
-        self, group: dist.ProcessGroup, sent: Tensor, in_splits: list[int], out_splits: list[int]
-    ) -> None:
+    def __init__(self, group: dist.ProcessGroup, sent: Tensor, in_splits: list[int], out_splits: list[int]) -> None:
         super().__init__()
         self._sent = _transportable(sent.contiguous())
         self._dtype = sent.dtype

@@ -51,8 +51,8 @@ def place(config: BaseEmbeddingConfig, sharding: ParameterSharding, world_size: 
     """
     if sharding.sharding_type == ShardingType.DATA_PARALLEL.value:
         raise ValueError(
-            f"table {config.name}: data_parallel keeps a copy of the table on each rank and all-reduces a dense gradient "
-            "of all rows, but the ranks of a hash table see different ids and would hold different rows; "
+            f"table {config.name}: data_parallel keeps a copy of the table on each rank and all-reduces a gradient of "
+            "all rows, but the ranks of a hash table see different ids and would hold different rows; "
             f"use one of {', '.join(SHARDING_TYPES)} (ParameterConstraints(sharding_types=...))"
         )
     if sharding.sharding_type not in SHARDING_TYPES:
@@ -91,7 +91,9 @@ def place_all(
 ) -> dict[str, list[ColumnShard]]:
     missing = [config.name for config in configs if config.name not in plan]
     if missing:
-        raise ValueError(f"the sharding plan lacks tables {', '.join(missing)}; plan with get_default_hybrid_sharders()")
+        raise ValueError(
+            f"the sharding plan lacks tables {', '.join(missing)}; plan with get_default_hybrid_sharders()"
+        )
     return {config.name: place(config, plan[config.name], world_size) for config in configs}
 
 

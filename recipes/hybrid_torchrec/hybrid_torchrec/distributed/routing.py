@@ -46,7 +46,9 @@ def make_route(
     """distinct: of the table of each shard. groups: numbers of the shards of each group, ascending."""
     sizes = [part.ids.numel() for part in distinct]
     owner_M = torch.cat([shard.owner(part.ids) for shard, part in zip(shards, distinct)])
-    shard_M = owner_M.new_tensor(range(len(shards))).repeat_interleave(owner_M.new_tensor(sizes), output_size=sum(sizes))
+    shard_M = owner_M.new_tensor(range(len(shards))).repeat_interleave(
+        owner_M.new_tensor(sizes), output_size=sum(sizes)
+    )
     block_M = owner_M * len(shards) + shard_M
     order_M = torch.argsort(block_M, stable=True)
     counts = torch.bincount(block_M, minlength=ranks * len(shards)).view(ranks, len(shards))

@@ -11,7 +11,8 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.modules.collection import FusedCollection, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig
-from hybrid_torchrec.modules.table import TableModule, single_rows
+from hybrid_torchrec.modules.rows import single_rows
+from hybrid_torchrec.modules.table import TableModule
 
 
 class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):

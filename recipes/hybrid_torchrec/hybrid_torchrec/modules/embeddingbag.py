@@ -17,7 +17,9 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, Keyed
 
 from hybrid_torchrec.modules.collection import FusedCollection, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig
-from hybrid_torchrec.modules.table import TableModule, join_offsets, pooled_rows
+from hybrid_torchrec.modules.pooling import join_offsets
+from hybrid_torchrec.modules.rows import pooled_rows
+from hybrid_torchrec.modules.table import TableModule
 
 POOLINGS = {PoolingType.SUM: "sum", PoolingType.MEAN: "mean"}
 

@@ -71,7 +71,9 @@ def spec_of_class(optimizer_class: type, kwargs: Mapping[str, Any], table: str) 
             if value not in _NEUTRAL[name]:
                 raise ValueError(f"table {table}: {optimizer_class.__name__}({name}={value}) has no fused step")
         elif name not in _WITHOUT_MEANING:
-            raise ValueError(f"table {table}: {optimizer_class.__name__} argument {name} is not known to the fused step")
+            raise ValueError(
+                f"table {table}: {optimizer_class.__name__} argument {name} is not known to the fused step"
+            )
     return OptimizerSpec(**known)
 
 
@@ -124,8 +126,8 @@ class HashOptimizer(FusedOptimizer):
     """Shows the tables' parameter groups: learning rates are read from them at each update.
 
     One group for each table ("name", "lr", ...), so rates are set by `group["lr"] = ...` or any torch scheduler. The
-    step itself happens in backward; step() and zero_grad() do nothing. Optimizer state belongs to rows and is saved with
-    them, in the module's state_dict; it is not in this one's.
+    step itself happens in backward; step() and zero_grad() do nothing. Optimizer state belongs to rows and is saved
+    with them, in the module's state_dict; it is not in this one's.
     """
 
     def __init__(self, weights: Mapping[str, nn.Parameter], groups: list[dict[str, Any]]) -> None:

@@ -1,6 +1,8 @@
-"""Pooling of rows that were looked up once for each distinct id."""
+"""Bags, and their sums of rows that were looked up once for each distinct id."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -33,3 +35,11 @@ def _sum_by_index(rows_UD: Tensor, index_L: Tensor, offsets: Tensor, weights_L: 
     bags = offsets.numel() - 1
     bag_L = torch.arange(bags, device=offsets.device).repeat_interleave(offsets.diff(), output_size=index_L.numel())
     return rows_UD.new_zeros(bags, rows_UD.size(1)).index_add(0, bag_L, values_LD)
+
+
+def join_offsets(offsets: Sequence[Tensor]) -> Tensor:
+    """Of bags that follow each other: each (B + 1,) from 0 -> (sum of B + 1,) int64."""
+    lengths = torch.cat([part.diff() for part in offsets]).long()
+    joined = lengths.new_zeros(lengths.numel() + 1)
+    torch.cumsum(lengths, 0, out=joined[1:])
+    return joined

@@ -1,15 +1,17 @@
-"""A table of a collection: its hash tables, and the parameter through which torchrec, autograd and optimizers see it."""
+"""A table of a collection: its hash tables, and the parameter through which torchrec and optimizers see it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torch.distributed.optim.apply_optimizer_in_backward import param_to_optim_hook_handle_map
 
+from hybrid_torchrec.modules import state
 from hybrid_torchrec.modules.config import ColumnsOf, HashConfig, dtype_of, initializer_of, seed_of
 from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
@@ -66,9 +68,9 @@ class TableModule(nn.Module):
     """One table of an (un)sharded collection.
 
     `weight` is an empty parameter (0, D): optimizers are applied to it, autograd finds its way through it, and
-    `requires_grad_(False)` freezes the table. The rows are in `parts`, and are made at first use, on the device on which
-    `weight` is then: one part with all columns where the table is not sharded, else one for each of its column shards of
-    which this rank has ids.
+    `requires_grad_(False)` freezes the table. The rows are in `parts`, and are made at first use, on the device on
+    which `weight` is then: one part with all columns where the table is not sharded, else one for each of its column
+    shards of which this rank has ids.
     """
 
     def __init__(self, config: HashConfig, device: torch.device | None = None) -> None:
@@ -158,6 +160,30 @@ class TableModule(nn.Module):
                 copy_table(old, part.table)
         return self
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        table = self.whole.table
+        destination.update({prefix + key: tensor for key, tensor in state.rows_to_state(table).items()})
+        destination[prefix + state.CLOCK] = state.clock_of(table)
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        table = self.whole.table
+        keys = [*state.keys_of(table), state.CLOCK]
+        missing = [prefix + key for key in keys if prefix + key not in state_dict]
+        if missing:
+            missing_keys.extend(missing)
+            return
+        if isinstance(state_dict[prefix + "ids"], ShardedTensor):
+            error_msgs.append(
+                f"{prefix}: a table that is not sharded cannot load the shards of several ranks; load them into a "
+                "sharded model"
+            )
+            return
+        rows = state.rows_from_state({key: state_dict[prefix + key] for key in keys if key != state.CLOCK})
+        state.replace_rows(table, rows, state_dict[prefix + state.CLOCK])
+
     def extra_repr(self) -> str:
         rows = sum(len(part.table) for part in self._parts)
         return f"{self.config.name}, dim={self.config.embedding_dim}, {self.dtype}, rows={rows}"
@@ -188,58 +214,3 @@ def columns_of(rows: RowBatch, first: int, width: int) -> RowBatch:
         clicks=rows.clicks,
         last_step=rows.last_step,
     )
-
-
-class _PooledRows(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, anchor: Tensor, part: TablePart, lookup: Lookup, offsets: Tensor, pooling: str, weights: Tensor | None
-    ) -> Tensor:
-        ctx.part, ctx.lookup, ctx.offsets, ctx.pooling = part, lookup, offsets, pooling
-        ctx.weights = None if weights is None else weights.detach()
-        return part.table.lookup_pooled(lookup.slots, offsets, pooling, ctx.weights)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        of_weights = None
-        if ctx.needs_input_grad[5]:
-            slots = ctx.part.slots_now(ctx.lookup)
-            of_weights = ctx.part.table.sample_weight_gradients(slots, ctx.offsets, grad, ctx.pooling)
-            of_weights = of_weights.to(ctx.weights.dtype)
-        ctx.part.update(ctx.lookup, grad, offsets=ctx.offsets, pooling=ctx.pooling, weights=ctx.weights)
-        return None, None, None, None, None, of_weights
-
-
-class _Rows(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, anchor: Tensor, part: TablePart, lookup: Lookup) -> Tensor:
-        ctx.part, ctx.lookup = part, lookup
-        return part.table.lookup(lookup.slots)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None]:
-        ctx.part.update(ctx.lookup, grad)
-        return None, None, None
-
-
-def pooled_rows(
-    table: TableModule, ids: Tensor, offsets: Tensor, pooling: str, weights: Tensor | None, train: bool
-) -> Tensor:
-    """Of a table that is not sharded: ids (L,), offsets (B + 1,) -> (B, D) float32; backward is the optimizer's step."""
-    lookup = table.whole.assign(ids, train=train)
-    pooled: Tensor = _PooledRows.apply(table.weight, table.whole, lookup, offsets, pooling, weights)
-    return pooled
-
-
-def single_rows(table: TableModule, ids: Tensor, train: bool) -> Tensor:
-    """As pooled_rows, ids (L,) -> (L, D) float32."""
-    rows: Tensor = _Rows.apply(table.weight, table.whole, table.whole.assign(ids, train=train))
-    return rows
-
-
-def join_offsets(offsets: Sequence[Tensor]) -> Tensor:
-    """Of bags that follow each other: each (B + 1,) from 0 -> (sum of B + 1,) int64."""
-    lengths = torch.cat([part.diff() for part in offsets]).long()
-    joined = lengths.new_zeros(lengths.numel() + 1)
-    torch.cumsum(lengths, 0, out=joined[1:])
-    return joined

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from hybrid_torchrec import OptimizerSpec
+from hybrid_torchrec.modules.config import HashEmbeddingConfig, seed_of
 from sharded_data import TABLES, make_batch, raw_ids
 from sharded_model import INITIAL, OVER_RATE, dims, static_model
 from sharded_program import Case, specs
 from torch import Tensor
 from torchrec.optim import RowWiseAdagrad
-
-from hybrid_torchrec import OptimizerSpec
-from hybrid_torchrec.modules.config import HashEmbeddingConfig, seed_of
 
 
 def train(case: Case) -> dict[str, object]:

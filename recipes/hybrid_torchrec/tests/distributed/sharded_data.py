@@ -1,4 +1,4 @@
-"""Batches of three tables: the same samples whatever the number of ranks, as raw ids and as row numbers of static tables.
+"""Batches of three tables: the same samples for any number of ranks, as raw ids or as row numbers of static tables.
 
 t0 has two features, one of which t2 has too; t1 is of another width in pooled models.
 """

@@ -1,14 +1,10 @@
-"""A model as torchrec has them: a collection, and a layer over it. Static and hash tables differ in the configs alone."""
+"""A model as torchrec has them, a layer over a collection; static and hash tables differ in their configs alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
-from sharded_data import FEATURES, TABLES, Batch
-from torch import Tensor, nn
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingCollection, EmbeddingConfig, PoolingType
-
 from hybrid_torchrec import OptimizerSpec, Uniform
 from hybrid_torchrec.modules import (
     HashEmbeddingBagCollection,
@@ -16,6 +12,9 @@ from hybrid_torchrec.modules import (
     HashEmbeddingCollection,
     HashEmbeddingConfig,
 )
+from sharded_data import FEATURES, TABLES, Batch
+from torch import Tensor, nn
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingCollection, EmbeddingConfig, PoolingType
 
 INITIAL = Uniform(low=-0.5, high=0.5)
 OVER_RATE = 0.1

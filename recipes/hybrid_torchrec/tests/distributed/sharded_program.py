@@ -65,11 +65,10 @@ def specs(kind: str) -> list:
 
 
 def shard(model, case: Case, device: torch.device, world: int):
+    from hybrid_torchrec.distributed import get_default_hybrid_sharders
     from torchrec.distributed import DistributedModelParallel
     from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
     from torchrec.distributed.planner.types import ParameterConstraints
-
-    from hybrid_torchrec.distributed import get_default_hybrid_sharders
 
     sharders = get_default_hybrid_sharders()
     constraints = {
@@ -85,13 +84,12 @@ def shard(model, case: Case, device: torch.device, world: int):
 
 
 def train(rank: int, world: int, device: torch.device, case: Case) -> dict[str, object]:
+    from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist
+    from hybrid_torchrec.modules import accumulate_gradients
     from sharded_data import make_batch
     from sharded_model import OVER_RATE, hash_model
     from torchrec.optim.keyed import KeyedOptimizerWrapper
     from torchrec.optim.optimizers import in_backward_optimizer_filter
-
-    from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist
-    from hybrid_torchrec.modules import accumulate_gradients
 
     model = shard(hash_model(case.module, specs(case.optimizer), torch.device("meta")), case, device, world)
     dense = KeyedOptimizerWrapper(
