@@ -1,0 +1,164 @@
+"""The C interface of libembcache_store.so (csrc/library.cpp), on tensors in host memory.
+
+ctypes lets go of the interpreter's lock during a call, so a prefetch thread does not stop the training thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from torchrec_embcache.errors import FAULTS, StoreIOError
+
+LIBRARY = "libembcache_store.so"
+MESSAGE_BYTES = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreStats:
+    """Counts of rows and records, and bytes; ``records`` includes old versions and erasures."""
+
+    rows: int
+    records: int
+    slabs: int
+    disk_bytes: int
+    index_bytes: int
+    bytes_read: int
+    bytes_written: int
+    bytes_compacted: int
+    dropped: int
+
+
+def library_path() -> Path:
+    """EMBCACHE_LIBRARY_DIR (a CMake build folder), else beside the package."""
+    chosen = os.environ.get("EMBCACHE_LIBRARY_DIR")
+    return Path(chosen or Path(__file__).resolve().parent.parent) / LIBRARY
+
+
+@cache
+def load() -> ctypes.CDLL:
+    path = library_path()
+    if not path.is_file():
+        raise ImportError(
+            f"{path} is missing; build it with: python -m pip install --no-deps --no-build-isolation "
+            "recipes/torchrec_embcache"
+        )
+    library = ctypes.CDLL(str(path))
+    i32, u32, i64, u64, pointer, text = (
+        ctypes.c_int, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
+    )  # fmt: skip
+    columns = [pointer, pointer, i32]
+    signatures: dict[str, list[type]] = {
+        "embcache_open": [text, u32, i64, i32, i32, i32, pointer, text],
+        "embcache_write": [pointer, pointer, i64, *columns, text],
+        "embcache_read": [pointer, pointer, i64, *columns, pointer, text],
+        "embcache_erase": [pointer, pointer, i64, pointer, text],
+        "embcache_scan": [pointer, pointer, pointer, i64, pointer, *columns, pointer, text],
+        "embcache_flush": [pointer, i32, text],
+    }  # fmt: skip
+    for name, arguments in signatures.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, i32
+    library.embcache_close.argtypes, library.embcache_close.restype = [pointer], None
+    library.embcache_stats.argtypes, library.embcache_stats.restype = [pointer, pointer], None
+    library.embcache_crc32c.argtypes, library.embcache_crc32c.restype = [pointer, u64, i32], u32
+    return library
+
+
+class RawStore:
+    """Rows of ``row_bytes`` bytes by int64 id, in the slab files of a folder; see csrc/row_store.h for its promises.
+
+    Columns are contiguous tensors in host memory, (R, ...) each; their bytes per row add up to ``row_bytes``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        row_bytes: int,
+        *,
+        slab_bytes: int,
+        io_threads: int,
+        read_only: bool = False,
+        repair: bool = False,
+    ) -> None:
+        self._library = load()
+        self._handle = ctypes.c_void_p()
+        self._call(
+            "embcache_open", os.fsencode(folder), row_bytes, slab_bytes, io_threads, read_only, repair,
+            ctypes.byref(self._handle),
+        )  # fmt: skip
+
+    def write(self, ids: torch.Tensor, columns: Sequence[torch.Tensor]) -> None:
+        self._call("embcache_write", self._open(), ids.data_ptr(), ids.numel(), *_columns(columns, ids.numel()))
+
+    def read(self, ids: torch.Tensor, columns: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Fills the columns' rows of the ids that are there; returns which, (R,) bool."""
+        found = torch.empty(ids.numel(), dtype=torch.bool)
+        arguments = _columns(columns, ids.numel())
+        self._call("embcache_read", self._open(), ids.data_ptr(), ids.numel(), *arguments, found.data_ptr())
+        return found
+
+    def erase(self, ids: torch.Tensor) -> int:
+        erased = ctypes.c_int64()
+        self._call("embcache_erase", self._open(), ids.data_ptr(), ids.numel(), ctypes.byref(erased))
+        return erased.value
+
+    def scan(
+        self, cursor: tuple[int, int], ids: torch.Tensor, columns: Sequence[torch.Tensor]
+    ) -> tuple[int, tuple[int, int]]:
+        """Fills up to R rows from the cursor (first (0, 0)); returns their number, 0 at the end, and the next cursor."""
+        sequence, record = ctypes.c_uint64(cursor[0]), ctypes.c_uint32(cursor[1])
+        filled = ctypes.c_int64()
+        self._call(
+            "embcache_scan", self._open(), ctypes.byref(sequence), ctypes.byref(record), ids.numel(), ids.data_ptr(),
+            *_columns(columns, ids.numel()), ctypes.byref(filled),
+        )  # fmt: skip
+        return filled.value, (sequence.value, record.value)
+
+    def flush(self, *, snapshot: bool = False) -> None:
+        self._call("embcache_flush", self._open(), snapshot)
+
+    def stats(self) -> StoreStats:
+        values = (ctypes.c_int64 * 9)()
+        self._library.embcache_stats(self._open(), values)
+        return StoreStats(**dict(zip(StoreStats.__dataclass_fields__, values)))
+
+    def close(self) -> None:
+        """Closes the files; what was not flushed is still safe from the end of the process."""
+        if self._handle:
+            self._library.embcache_close(self._handle)
+            self._handle = ctypes.c_void_p()
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._handle:
+            raise StoreIOError("the store is closed; open it again")
+        return self._handle
+
+    def _call(self, name: str, *arguments: object) -> None:
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        fault = getattr(self._library, name)(*arguments, message)
+        if fault:
+            raise FAULTS[fault](message.value.decode(errors="replace"))
+
+
+def crc32c(data: bytes, *, portable: bool = False) -> int:
+    return int(load().embcache_crc32c(data, len(data), portable))
+
+
+def _columns(columns: Sequence[torch.Tensor], rows: int) -> tuple[object, object, int]:
+    for column in columns:
+        if column.device.type != "cpu" or not column.is_contiguous() or column.shape[0] != rows:
+            raise ValueError(f"a column must be contiguous, in host memory, of {rows} rows: got {tuple(column.shape)}")
+    data = (ctypes.c_void_p * len(columns))(*(column.data_ptr() for column in columns))
+    widths = (ctypes.c_uint32 * len(columns))(*(_row_bytes(column) for column in columns))
+    return data, widths, len(columns)
+
+
+def _row_bytes(column: torch.Tensor) -> int:
+    return column.element_size() * int(torch.Size(column.shape[1:]).numel())
