@@ -129,6 +129,10 @@ class RawStore:
         self._library.embcache_stats(self._open(), values)
         return StoreStats(**dict(zip(StoreStats.__dataclass_fields__, values)))
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._handle)
+
     def close(self) -> None:
         """Closes the files; what was not flushed is still safe from the end of the process."""
         if self._handle:
