@@ -38,7 +38,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 class Slabs:
     def __init__(self, folder: Path) -> None:
-        from torchrec_embcache.store.library import RawStore
+        from torchrec_embcache.store.raw import RawStore
 
         self.version = "this repository"
         self.raw = RawStore(folder / "slabs", ROW_BYTES, slab_bytes=64 << 20, io_threads=8)

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "crc32c.h"
+#include "id_counts.h"
 #include "row_store.h"
 
 // The C interface that torchrec_embcache/store/library.py calls. It needs no torch and no Python, so one build serves
@@ -40,6 +41,7 @@ std::vector<Column> columns_of(void* const* data, const uint32_t* widths, int co
 }  // namespace
 
 extern "C" {
+#pragma GCC visibility push(default)
 
 int embcache_open(const char* folder, uint32_t row_bytes, int64_t slab_bytes, int io_threads, int read_only, int repair,
                   RowStore** store, char* message) {
@@ -90,7 +92,37 @@ void embcache_stats(RowStore* store, int64_t* values) {
   std::memcpy(values, &stats, sizeof stats);
 }
 
+embcache::IdCounts* embcache_counts_new() { return new (std::nothrow) embcache::IdCounts; }
+
+void embcache_counts_delete(embcache::IdCounts* counts) { delete counts; }
+
+// -1: no memory, here and below.
+int64_t embcache_counts_add(embcache::IdCounts* counts, const int64_t* ids, int64_t count) {
+  try {
+    return counts->add(ids, count);
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+}
+
+int64_t embcache_counts_remove(embcache::IdCounts* counts, const int64_t* ids, int64_t count) {
+  return counts->remove(ids, count);
+}
+
+int64_t embcache_counts_contains(embcache::IdCounts* counts, const int64_t* ids, int64_t count, unsigned char* there) {
+  return counts->contains(ids, count, there);
+}
+
+int64_t embcache_distinct(const int64_t* ids, int64_t count, int64_t* out) {
+  try {
+    return embcache::distinct_ids(ids, count, out);
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+}
+
 uint32_t embcache_crc32c(const void* data, size_t size, int portable) {
   return portable != 0 ? embcache::crc32c_portable(0, data, size) : embcache::crc32c(0, data, size);
 }
+#pragma GCC visibility pop
 }

@@ -12,7 +12,7 @@ from hybrid_torchrec.table import RowBatch, TableConfig
 
 from torchrec_embcache.errors import StoreCorrupt, StoreInputError, StoreReadOnly
 from torchrec_embcache.store.base import RowLayout, columns
-from torchrec_embcache.store.library import RawStore, StoreStats
+from torchrec_embcache.store.raw import RawStore, StoreStats
 
 SCHEMA = "table.json"
 

@@ -1,7 +1,4 @@
-"""The C interface of libembcache_store.so (csrc/library.cpp), on tensors in host memory.
-
-ctypes lets go of the interpreter's lock during a call, so a prefetch thread does not stop the training thread.
-"""
+"""RawStore: rows as bytes, in the slab files of a folder."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ import ctypes
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import torch
 
 from torchrec_embcache.errors import FAULTS, StoreIOError
+from torchrec_embcache.native import load
 
-LIBRARY = "libembcache_store.so"
 MESSAGE_BYTES = 1024
 
 
@@ -33,42 +29,6 @@ class StoreStats:
     bytes_written: int
     bytes_compacted: int
     dropped: int
-
-
-def library_path() -> Path:
-    """EMBCACHE_LIBRARY_DIR (a CMake build folder), else beside the package."""
-    chosen = os.environ.get("EMBCACHE_LIBRARY_DIR")
-    return Path(chosen or Path(__file__).resolve().parent.parent) / LIBRARY
-
-
-@cache
-def load() -> ctypes.CDLL:
-    path = library_path()
-    if not path.is_file():
-        raise ImportError(
-            f"{path} is missing; build it with: python -m pip install --no-deps --no-build-isolation "
-            "recipes/torchrec_embcache"
-        )
-    library = ctypes.CDLL(str(path))
-    i32, u32, i64, u64, pointer, text = (
-        ctypes.c_int, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
-    )  # fmt: skip
-    columns = [pointer, pointer, i32]
-    signatures: dict[str, list[type]] = {
-        "embcache_open": [text, u32, i64, i32, i32, i32, pointer, text],
-        "embcache_write": [pointer, pointer, i64, *columns, text],
-        "embcache_read": [pointer, pointer, i64, *columns, pointer, text],
-        "embcache_erase": [pointer, pointer, i64, pointer, text],
-        "embcache_scan": [pointer, pointer, pointer, i64, pointer, *columns, pointer, text],
-        "embcache_flush": [pointer, i32, text],
-    }  # fmt: skip
-    for name, arguments in signatures.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = arguments, i32
-    library.embcache_close.argtypes, library.embcache_close.restype = [pointer], None
-    library.embcache_stats.argtypes, library.embcache_stats.restype = [pointer, pointer], None
-    library.embcache_crc32c.argtypes, library.embcache_crc32c.restype = [pointer, u64, i32], u32
-    return library
 
 
 class RawStore:
@@ -149,10 +109,6 @@ class RawStore:
         fault = getattr(self._library, name)(*arguments, message)
         if fault:
             raise FAULTS[fault](message.value.decode(errors="replace"))
-
-
-def crc32c(data: bytes, *, portable: bool = False) -> int:
-    return int(load().embcache_crc32c(data, len(data), portable))
 
 
 def _columns(columns: Sequence[torch.Tensor], rows: int) -> tuple[object, object, int]:
