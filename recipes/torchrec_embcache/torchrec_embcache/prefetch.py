@@ -66,10 +66,11 @@ class LookAhead:
         self._changed = threading.Condition(self.gate)
         self._queue: deque[Plan] = deque()  # submitted, not taken
         self._taken: list[Plan] = []  # not released
-        self._done = 0  # of _taken, from the front: their update has been made
         self._pinned = IdCounts()
         self._stop = False
+        self._notice: str | None = None  # a warning, to be given on the training thread
         self._warned = False
+        self._crash: Exception | None = None
         self._busy: Plan | None = None  # being fetched
         self._thread: threading.Thread | None = None
 
@@ -85,7 +86,6 @@ class LookAhead:
     def take(self, ids: torch.Tensor) -> Plan:
         """The plan of the batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
         with self._changed:
-            self._release(self._done)
             plan = self._queue[0] if self._queue else None
             if plan is None or not _same(plan, ids):
                 return self._take_now(ids)
@@ -94,19 +94,24 @@ class LookAhead:
             while not plan.ready:
                 self._check_room(plan)
                 self._changed.wait()
+                if self._crash is not None:
+                    raise self._crash
             self._queue.popleft()
             self._taken.append(plan)
             self._metrics.add(late_batches=late, prefetch_wait_seconds=time.perf_counter() - start if late else 0.0)
         if plan.failure is not None:
-            with self._changed:
-                self._forget(plan)
+            self.release(plan)
             raise plan.failure
+        self._warn()
         return plan
 
     def finish(self) -> None:
-        """The updates of all batches taken so far are made; their rows may be evicted after the next is taken."""
+        """The updates of all batches taken so far are made; the next one's rows may evict theirs."""
         with self._changed:
-            self._done = len(self._taken)
+            for plan in self._taken:
+                self._pinned.remove(plan.ids)
+            self._taken.clear()
+            self._changed.notify_all()
 
     def release(self, plan: Plan) -> None:
         """A batch that has no update."""
@@ -181,19 +186,9 @@ class LookAhead:
         return len(self._pinned) + fresh <= self._rows
 
     def _forget(self, plan: Plan) -> None:
-        at = self._taken.index(plan)
-        del self._taken[at]
-        self._done -= at < self._done
+        self._taken.remove(plan)
         self._pinned.remove(plan.ids)
         self._changed.notify_all()
-
-    def _release(self, count: int) -> None:
-        for plan in self._taken[:count]:
-            self._pinned.remove(plan.ids)
-        del self._taken[:count]
-        self._done = 0
-        if count:
-            self._changed.notify_all()
 
     def _revoke_last(self) -> bool:
         """Makes the last admitted batch wait again; False if there is none."""
@@ -227,6 +222,14 @@ class LookAhead:
     # The thread.
 
     def _run(self) -> None:
+        try:
+            self._fetch_all()
+        except Exception as error:  # whoever waits is told
+            with self._changed:
+                self._crash = error
+                self._changed.notify_all()
+
+    def _fetch_all(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stop or self._next() is not None)
@@ -275,13 +278,16 @@ class LookAhead:
         self._metrics.add(shortened=1)
         if not self._warned:
             self._warned = True
-            warnings.warn(
+            self._notice = (
                 f"table '{self._name}': the look-ahead is shortened to {ahead} batches: a further batch of "
                 f"{len(plan.ids)} distinct ids does not fit beside the {len(self._pinned)} ids of the batches before it "
-                f"in cache_rows={self._rows}; raise cache_rows, or look ahead less",
-                RuntimeWarning,
-                stacklevel=2,
+                f"in cache_rows={self._rows}; raise cache_rows, or look ahead less"
             )
+
+    def _warn(self) -> None:
+        notice, self._notice = self._notice, None
+        if notice is not None:
+            warnings.warn(notice, RuntimeWarning, stacklevel=4)
 
 
 def _same(plan: Plan, ids: torch.Tensor) -> bool:
