@@ -1,4 +1,4 @@
-"""Tables and streams that the tests share."""
+"""Fixtures that the tests share. Slow tests run with ``-m slow`` only; their figures are in benchmarks/results."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from pathlib import Path  # noqa: E402
 
 import pytest  # noqa: E402
 from hybrid_torchrec.table import TableConfig  # noqa: E402
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if item not in slow]
+    config.hook.pytest_deselected(items=slow)
 
 
 @pytest.fixture

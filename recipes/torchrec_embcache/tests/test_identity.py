@@ -12,7 +12,6 @@ from hybrid_torchrec.initializers import Normal
 from hybrid_torchrec.optimizers import KINDS, OptimizerSpec
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.table import HashTable, TableConfig
-
 from torchrec_embcache import CacheConfig, CachedTable, CacheTooSmall
 
 from .streams import assert_same, power_law, train, whole
