@@ -12,9 +12,8 @@ from hybrid_torchrec.initializers import Normal
 from hybrid_torchrec.optimizers import KINDS, OptimizerSpec
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.table import HashTable, TableConfig
+from streams import assert_same, power_law, train, whole
 from torchrec_embcache import CacheConfig, CachedTable, CacheTooSmall
-
-from .streams import assert_same, power_law, train, whole
 
 BATCHES = power_law(40, 120, 1500, seed=3, exponent=0.8)
 

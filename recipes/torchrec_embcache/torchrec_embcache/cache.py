@@ -22,11 +22,10 @@ from torchrec_embcache.store.write_behind import WriteBehind
 class CachedTable(HashTable):
     """HashTable with ``cache.cache_rows`` rows in device memory, over host memory, over disk.
 
-    Training gives the same bits as with the whole table on the device. ``len``, ``ids`` and ``find`` are about the rows
-    on the device; ``read``, ``write``, ``erase``, ``pop``, ``scan`` and ``total_rows`` about the whole table.
+    Training gives the same bits as with the whole table on the device. Slots, ``find``, ``weights`` and ``state`` are
+    about the rows on the device, everything else about the whole table.
 
-    Rows of a batch stay on the device from ``prefetch`` until the batch's update (``apply_gradients``) is made and the
-    next batch is assigned.
+    Rows of a batch stay on the device from ``prefetch`` until the batch's update (``apply_gradients``) is made.
     """
 
     def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
@@ -40,6 +39,28 @@ class CachedTable(HashTable):
         self._ahead = LookAhead(
             config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics
         )
+        self._away = len(self._written_back)  # rows that are not on the device
+
+    def __len__(self) -> int:
+        """Rows of the whole table."""
+        return self.device_rows + self._away
+
+    @property
+    def device_rows(self) -> int:
+        return len(self._ids)
+
+    def bytes(self) -> int:
+        """Memory of the rows on the device and of their ids on the CPU, in use."""
+        return (self.device_rows + 1) * self.row_bytes + int(self._ids.index.bytes())
+
+    def device_ids(self) -> torch.Tensor:
+        """Ids of the rows on the device, (N,) int64 on the CPU."""
+        return super().ids()
+
+    def ids(self) -> torch.Tensor:
+        """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
+        below = [self._absent(rows).ids for rows in self._below(65536)]
+        return torch.cat([super().ids(), *below])
 
     # Training.
 
@@ -62,6 +83,7 @@ class CachedTable(HashTable):
                 if len(staged):
                     staged = staged.select(super().find(staged.ids).cpu() < 0)
                     super().write(staged)
+                    self._away -= len(staged)
                 slots = super().assign(ids, train=train)
         except Exception:
             self._ahead.release(plan)
@@ -101,18 +123,21 @@ class CachedTable(HashTable):
             if bool(here.any()):
                 super().write(rows.select(here.to(rows.ids.device)))
             if not bool(here.all()):
-                self._written_back.write(rows.select((~here).to(rows.ids.device)).to("cpu"))
+                below = rows.select((~here).to(rows.ids.device)).to("cpu")
+                self._away += int((~self._written_back.read(below.ids)[1]).sum())
+                self._written_back.write(below)
             self._ahead.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
         ids = self._checked(ids).unique()
         with self._ahead.gate, self._lock:
-            here = super().find(ids) >= 0
+            here = super().find(ids).cpu() >= 0
             super().erase(ids)
             _, there = self._written_back.read(ids)
             self._written_back.erase(ids)
+            self._away -= int((there & ~here).sum())
             self._ahead.restart()
-            return int((here.cpu() | there).sum())
+            return int((here | there).sum())
 
     def pop(self, ids: torch.Tensor) -> RowBatch:
         with self._ahead.gate, self._lock:
@@ -125,25 +150,21 @@ class CachedTable(HashTable):
         with self._ahead.gate, self._lock:
             rows, gone, now = super().changed_since(version)
             if version == 0:
-                below = [part.select(super(CachedTable, self).find(part.ids).cpu() < 0) for part in self._below(65536)]
-                return RowBatch.concat([rows, *(part.to(self.device) for part in below)]), gone[:0], now
+                below = [self._absent(part).to(self.device) for part in self._below(65536)]
+                return RowBatch.concat([rows, *below]), gone[:0], now
             evicted, there = self._written_back.read(gone)
             return RowBatch.concat([rows, evicted.to(self.device)]), gone[~there], now
-
-    def total_rows(self) -> int:
-        """Rows of the whole table; reads them all."""
-        return sum(len(rows) for rows in self.scan(65536))
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile."""
         for rows in self._below(chunk):
-            yield rows.select(super().find(rows.ids).cpu() < 0)
-        for ids in self.ids().split(chunk):
+            yield self._absent(rows)
+        for ids in self.device_ids().split(chunk):
             yield super().read(ids)[0].to("cpu")
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
-        for ids in self.ids().split(65536):
+        for ids in self.device_ids().split(65536):
             self._written_back.write(super().read(ids)[0].to("cpu"))
         self._written_back.flush()
 
@@ -158,7 +179,7 @@ class CachedTable(HashTable):
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
-            table=self.config.name, counters=self.metrics.counters(), device_rows=len(self),
+            table=self.config.name, counters=self.metrics.counters(), device_rows=self.device_rows,
             cache_rows=self.cache.cache_rows, waiting_rows=self._written_back.waiting,
         )  # fmt: skip
 
@@ -166,6 +187,10 @@ class CachedTable(HashTable):
 
     def _below(self, chunk: int) -> Iterator[RowBatch]:
         return self._written_back.scan(chunk)
+
+    def _absent(self, rows: RowBatch) -> RowBatch:
+        """Those that are not on the device."""
+        return rows.select(self._ids.index.find(rows.ids) < 0)
 
     def _make_room(self, new: int, used: torch.Tensor) -> None:
         """Evicts to the tier below: the rows that were trained least recently, none that the look-ahead needs."""
@@ -179,12 +204,13 @@ class CachedTable(HashTable):
             victims = self._ids.victims(count, self.step, keep)
             if len(victims) < needed:
                 raise CacheTooSmall(
-                    f"table '{self.config.name}': {new} rows are to come, {len(victims)} of {len(self)} can go; "
+                    f"table '{self.config.name}': {new} rows are to come, {len(victims)} of {self.device_rows} can go; "
                     f"raise cache_rows={self.cache.cache_rows} or use smaller batches"
                 )
             rows = self._rows(victims)
             self._written_back.write(rows.to("cpu"))
             self._evict(rows.ids.cpu())
+            self._away += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
 
     def _expire(self) -> None:

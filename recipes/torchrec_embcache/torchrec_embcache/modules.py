@@ -64,16 +64,7 @@ EmbCacheConfig = EmbCacheEmbeddingBagConfig | EmbCacheEmbeddingConfig
 def cached_table(
     config: EmbCacheConfig, table: TableConfig, device: torch.device, *, shard: str, shares: int
 ) -> CachedTable:
-    if table.max_rows is not None:
-        table = _refuse_limit(table)
-    made = CachedTable(table, config.cache_of(config.name, shard, shares), device)
-    return made
-
-
-def _refuse_limit(table: TableConfig) -> TableConfig:
-    raise ValueError(
-        f"table {table.name}: max_rows={table.max_rows} forgets rows; a cached table has cache_rows instead"
-    )
+    return CachedTable(table, config.cache_of(config.name, shard, shares), device)
 
 
 class CachedTableModule(TableModule):

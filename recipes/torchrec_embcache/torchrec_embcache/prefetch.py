@@ -214,8 +214,8 @@ class LookAhead:
                 f"set cache_rows to at least {len(plan.ids)}, or use smaller batches"
             )
         return CacheTooSmall(
-            f"table '{self._name}': a batch has {len(plan.ids)} distinct ids, {len(self._taken)} batches before it that "
-            f"have had no update keep {pinned} rows, and cache_rows is {self._rows}; raise cache_rows, accumulate "
+            f"table '{self._name}': a batch has {len(plan.ids)} distinct ids, {len(self._taken)} batches before it "
+            f"that have had no update keep {pinned} rows, and cache_rows is {self._rows}; raise cache_rows, accumulate "
             "gradients over fewer batches, or call eval() for batches without a backward pass"
         )
 
@@ -280,8 +280,8 @@ class LookAhead:
             self._warned = True
             self._notice = (
                 f"table '{self._name}': the look-ahead is shortened to {ahead} batches: a further batch of "
-                f"{len(plan.ids)} distinct ids does not fit beside the {len(self._pinned)} ids of the batches before it "
-                f"in cache_rows={self._rows}; raise cache_rows, or look ahead less"
+                f"{len(plan.ids)} distinct ids does not fit beside the {len(self._pinned)} ids of the batches before "
+                f"it in cache_rows={self._rows}; raise cache_rows, or look ahead less"
             )
 
     def _warn(self) -> None:

@@ -72,7 +72,7 @@ class RawStore:
     def scan(
         self, cursor: tuple[int, int], ids: torch.Tensor, columns: Sequence[torch.Tensor]
     ) -> tuple[int, tuple[int, int]]:
-        """Fills up to R rows from the cursor (first (0, 0)); returns their number, 0 at the end, and the next cursor."""
+        """Fills up to R rows from the cursor, first (0, 0); returns how many, 0 at the end, and the next cursor."""
         sequence, record = ctypes.c_uint64(cursor[0]), ctypes.c_uint32(cursor[1])
         filled = ctypes.c_int64()
         self._call(
