@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "kernels/gr_ops/gr_ops": {"gr_ops"},
     "kernels/operators": set(),
     "recipes/hybrid_torchrec": {"hybrid_torchrec", "gr_ops"},
+    "recipes/torchrec_embcache": {"torchrec_embcache", "hybrid_torchrec"},
     "recipes/torchrec": set(),
     "recipes/wheels": set(),
     "twin": set(),

@@ -1,0 +1,26 @@
+"""Tables larger than device memory: rows in device memory over host memory over disk, fetched ahead of training."""
+
+from torchrec_embcache.cache import CachedTable
+from torchrec_embcache.config import CacheConfig
+from torchrec_embcache.errors import (
+    CacheTooSmall,
+    EmbCacheError,
+    StoreCorrupt,
+    StoreDiskFull,
+    StoreError,
+    StoreFull,
+    StoreInputError,
+    StoreIOError,
+    StoreLocked,
+    StoreReadOnly,
+)
+from torchrec_embcache.metrics import Snapshot, prometheus_text, write_tensorboard
+from torchrec_embcache.store.base import RowStore
+from torchrec_embcache.store.disk import DiskStore
+from torchrec_embcache.store.memory import MemoryStore
+
+__all__ = [
+    "CacheConfig", "CacheTooSmall", "CachedTable", "DiskStore", "EmbCacheError", "MemoryStore", "RowStore", "Snapshot",
+    "StoreCorrupt", "StoreDiskFull", "StoreError", "StoreFull", "StoreIOError", "StoreInputError", "StoreLocked",
+    "StoreReadOnly", "prometheus_text", "write_tensorboard",
+]  # fmt: skip

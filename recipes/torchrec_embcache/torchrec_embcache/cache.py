@@ -1,0 +1,227 @@
+"""CachedTable: a hash table whose rows are on the device only while they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+
+from torchrec_embcache.config import CacheConfig
+from torchrec_embcache.errors import CacheTooSmall
+from torchrec_embcache.metrics import Metrics, Snapshot
+from torchrec_embcache.prefetch import LookAhead
+from torchrec_embcache.store.base import RowLayout, RowStore
+from torchrec_embcache.store.disk import DiskStore
+from torchrec_embcache.store.memory import MemoryStore
+from torchrec_embcache.store.tiered import TieredStore
+from torchrec_embcache.store.write_behind import WriteBehind
+
+
+class CachedTable(HashTable):
+    """HashTable with ``cache.cache_rows`` rows in device memory, over host memory, over disk.
+
+    Training gives the same bits as with the whole table on the device. Slots, ``find``, ``weights`` and ``state`` are
+    about the rows on the device, everything else about the whole table.
+
+    Rows of a batch stay on the device from ``prefetch`` until the batch's update (``apply_gradients``) is made.
+    """
+
+    def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
+        cache.check(config)
+        first = min(config.initial_capacity, cache.cache_rows)
+        super().__init__(replace(config, max_rows=cache.cache_rows, initial_capacity=first), device)
+        self.cache = cache
+        self.metrics = Metrics()
+        self._row_bytes = RowLayout.of(config).row_bytes
+        self._written_back = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
+        self._ahead = LookAhead(
+            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics
+        )
+        self._away = len(self._written_back)  # rows that are not on the device
+
+    def __len__(self) -> int:
+        """Rows of the whole table."""
+        return self.device_rows + self._away
+
+    @property
+    def device_rows(self) -> int:
+        return len(self._ids)
+
+    def bytes(self) -> int:
+        """Memory of the rows on the device and of their ids on the CPU, in use."""
+        return (self.device_rows + 1) * self.row_bytes + int(self._ids.index.bytes())
+
+    def device_ids(self) -> torch.Tensor:
+        """Ids of the rows on the device, (N,) int64 on the CPU."""
+        return super().ids()
+
+    def ids(self) -> torch.Tensor:
+        """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
+        below = [self._absent(rows).ids for rows in self._below(65536)]
+        return torch.cat([super().ids(), *below])
+
+    # Training.
+
+    def prefetch(self, ids: torch.Tensor) -> None:
+        """Ids (L,) of a later batch; assign must get the batches in the order in which they were prefetched."""
+        self._ahead.submit(self._checked(ids))
+
+    def cancel_prefetch(self) -> None:
+        """Forgets the prefetched batches that were not assigned."""
+        self._ahead.drop()
+
+    def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
+        """HashTable.assign; waits for the rows. Raises CacheTooSmall if the batch does not fit, and StoreError."""
+        ids = self._checked(ids)
+        plan = self._ahead.take(ids)
+        staged = plan.staged
+        try:
+            assert staged is not None
+            with self._ahead.gate, self._lock:
+                if len(staged):
+                    staged = staged.select(super().find(staged.ids).cpu() < 0)
+                    super().write(staged)
+                    self._away -= len(staged)
+                slots = super().assign(ids, train=train)
+        except Exception:
+            self._ahead.release(plan)
+            raise
+        plan.staged = None
+        self.metrics.add(fetched_rows=len(staged), bytes_to_device=len(staged) * self._row_bytes)
+        if not train:
+            self._ahead.release(plan)
+        return slots
+
+    def apply_gradients(self) -> None:
+        super().apply_gradients()
+        self._ahead.finish()
+
+    # The whole table.
+
+    def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
+        ids = self._checked(ids)
+        with self._ahead.gate:  # no eviction between the two
+            near, found = super().read(ids)
+            if bool(found.all()):
+                return near, found
+            far, there = self._written_back.read(ids[~found])
+        absent = (~found).nonzero().squeeze(1)
+        positions = torch.cat([found.nonzero().squeeze(1), absent[there]])
+        found = found.clone()
+        found[positions] = True
+        order = torch.argsort(positions).to(self.device)
+        return RowBatch.concat([near, far.to(self.device)]).select(order), found
+
+    def write(self, rows: RowBatch) -> None:
+        """Overwrites rows where they are; new ones go to the tier below."""
+        self._storage.check(rows)
+        ids = self._checked(rows.ids)
+        with self._ahead.gate, self._lock:
+            here = super().find(ids).cpu() >= 0
+            if bool(here.any()):
+                super().write(rows.select(here.to(rows.ids.device)))
+            if not bool(here.all()):
+                below = rows.select((~here).to(rows.ids.device)).to("cpu")
+                self._away += int((~self._written_back.read(below.ids)[1]).sum())
+                self._written_back.write(below)
+            self._ahead.restart()
+
+    def erase(self, ids: torch.Tensor) -> int:
+        ids = self._checked(ids).unique()
+        with self._ahead.gate, self._lock:
+            here = super().find(ids).cpu() >= 0
+            super().erase(ids)
+            _, there = self._written_back.read(ids)
+            self._written_back.erase(ids)
+            self._away -= int((there & ~here).sum())
+            self._ahead.restart()
+            return int((here | there).sum())
+
+    def pop(self, ids: torch.Tensor) -> RowBatch:
+        with self._ahead.gate, self._lock:
+            rows, _ = self.read(ids)
+            self.erase(ids)
+            return rows
+
+    def changed_since(self, version: int) -> tuple[RowBatch, torch.Tensor, int]:
+        """HashTable.changed_since of the whole table; also gives rows that were fetched and not trained since."""
+        with self._ahead.gate, self._lock:
+            rows, gone, now = super().changed_since(version)
+            if version == 0:
+                below = [self._absent(part).to(self.device) for part in self._below(65536)]
+                return RowBatch.concat([rows, *below]), gone[:0], now
+            evicted, there = self._written_back.read(gone)
+            return RowBatch.concat([rows, evicted.to(self.device)]), gone[~there], now
+
+    def scan(self, chunk: int) -> Iterator[RowBatch]:
+        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile."""
+        for rows in self._below(chunk):
+            yield self._absent(rows)
+        for ids in self.device_ids().split(chunk):
+            yield super().read(ids)[0].to("cpu")
+
+    def flush(self) -> None:
+        """Makes the disk hold every row, safe from a loss of power."""
+        for ids in self.device_ids().split(65536):
+            self._written_back.write(super().read(ids)[0].to("cpu"))
+        self._written_back.flush()
+
+    def close(self) -> None:
+        """Flushes if there is a disk, and stops the threads. The table cannot be used any more."""
+        try:
+            if self.cache.folder is not None:
+                self.flush()
+        finally:
+            self._ahead.close()
+            self._written_back.close()
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            table=self.config.name, counters=self.metrics.counters(), device_rows=self.device_rows,
+            cache_rows=self.cache.cache_rows, waiting_rows=self._written_back.waiting,
+        )  # fmt: skip
+
+    # Internals.
+
+    def _below(self, chunk: int) -> Iterator[RowBatch]:
+        return self._written_back.scan(chunk)
+
+    def _absent(self, rows: RowBatch) -> RowBatch:
+        """Those that are not on the device."""
+        return rows.select(self._ids.index.find(rows.ids) < 0)
+
+    def _make_room(self, new: int, used: torch.Tensor) -> None:
+        """Evicts to the tier below: the rows that were trained least recently, none that the look-ahead needs."""
+        needed = self._ids.missing_room(new)
+        if needed <= 0:
+            return
+        with self._ahead.gate:
+            pinned = self._ids.index.find(self._ahead.pinned_ids())
+            keep = torch.cat([used, pinned[pinned >= 0], self._pending.slots()])
+            count = max(needed, int(self.cache.evict_share * self.cache.cache_rows))
+            victims = self._ids.victims(count, self.step, keep)
+            if len(victims) < needed:
+                raise CacheTooSmall(
+                    f"table '{self.config.name}': {new} rows are to come, {len(victims)} of {self.device_rows} can go; "
+                    f"raise cache_rows={self.cache.cache_rows} or use smaller batches"
+                )
+            rows = self._rows(victims)
+            self._written_back.write(rows.to("cpu"))
+            self._evict(rows.ids.cpu())
+            self._away += len(rows)
+        self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
+
+    def _expire(self) -> None:
+        """No row is forgotten."""
+
+
+def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
+    host = MemoryStore(config)
+    if cache.folder is None:
+        return host
+    disk = DiskStore(cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads)
+    if cache.host_rows == 0:
+        return disk
+    return TieredStore(host, disk, cache.host_rows) if cache.host_rows is not None else TieredStore(host, disk, 1 << 62)

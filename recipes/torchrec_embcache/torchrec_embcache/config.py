@@ -1,0 +1,43 @@
+"""CacheConfig: the tiers of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hybrid_torchrec.table import TableConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheConfig:
+    """Tiers of one table.
+
+    cache_rows: rows in device memory. host_rows: rows in host memory, None: all that are not on the device. folder: of
+    the rows on disk, of this table and process alone; None: no disk, and all rows must fit in memory.
+    evict_share: of cache_rows, evicted at once at least, since choosing them looks at all rows.
+    write_back_rows: rows that may wait for the next tier; then evictions wait. slab_bytes, io_threads: see DiskStore.
+    """
+
+    cache_rows: int
+    host_rows: int | None = None
+    folder: Path | None = None
+    evict_share: float = 1 / 16
+    write_back_rows: int = 1 << 20
+    slab_bytes: int = 256 << 20
+    io_threads: int = 8
+
+    def check(self, table: TableConfig) -> None:
+        where = f"table '{table.name}'"
+        if self.cache_rows < 1:
+            raise ValueError(f"{where}: cache_rows must be at least 1, got {self.cache_rows}")
+        if self.host_rows is not None and self.host_rows < 0:
+            raise ValueError(f"{where}: host_rows must not be negative, got {self.host_rows}")
+        if self.host_rows is not None and self.folder is None:
+            raise ValueError(f"{where}: host_rows={self.host_rows} needs a folder for the other rows")
+        if not 0.0 <= self.evict_share <= 1.0:
+            raise ValueError(f"{where}: evict_share must be in [0, 1], got {self.evict_share}")
+        if table.max_rows is not None or table.eviction is not None:
+            raise ValueError(
+                f"{where}: max_rows and eviction forget rows, but a cached table keeps all of them; leave them None "
+                "and set cache_rows, or use hybrid_torchrec's collections"
+            )

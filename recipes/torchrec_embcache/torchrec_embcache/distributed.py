@@ -1,0 +1,171 @@
+"""Cached tables over several ranks: sharded collections and their sharders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from hybrid_torchrec.distributed import (
+    HashEmbeddingBagCollectionSharder,
+    HashEmbeddingCollectionSharder,
+    ShardedHashEmbeddingBagCollection,
+    ShardedHashEmbeddingCollection,
+)
+from hybrid_torchrec.distributed.context import OwnedIds, unwrap
+from hybrid_torchrec.distributed.sharded import ShardedHashModule
+from hybrid_torchrec.modules.table import copy_table
+from torch import nn
+from torchrec.distributed.embedding_types import KJTList
+from torchrec.distributed.model_parallel import get_default_sharders
+from torchrec.distributed.types import ModuleSharder, ParameterSharding, ShardingEnv
+
+from torchrec_embcache.cache import CachedTable
+from torchrec_embcache.modules import (
+    EmbCacheEmbeddingBagCollection,
+    EmbCacheEmbeddingCollection,
+    cached_table,
+    cached_tables,
+    prefetch_local,
+)
+
+
+class ShardedCached(ShardedHashModule[Any]):
+    """What the sharded collections of cached tables share."""
+
+    def _cache_tables(self) -> None:
+        """Puts cached tables in the place of the parts' tables, which hold no rows unless the module had some."""
+        for table in self._tables():
+            for shard in table.shards:
+                part = table.part_at(shard.column)
+                if part is None:
+                    continue
+                share = f"columns-{shard.column}-ids-{shard.ranks.index(table.rank)}-of-{len(shard.ranks)}"
+                made = cached_table(table.config, part.table.config, self._device, shard=share, shares=len(shard.ranks))
+                copy_table(part.table, made)
+                part.table = made
+
+    def cached_tables(self) -> dict[str, list[CachedTable]]:
+        """This rank's parts of the tables, by name."""
+        return cached_tables({table.config.name: table for table in self._tables()})
+
+    def prefetch(self, dist_input: KJTList) -> None:
+        """A later batch, as input_dist gives it; compute must get the batches in the same order."""
+        owned = unwrap(dist_input)
+        if not isinstance(owned, OwnedIds):
+            prefetch_local(owned, {table.config.name: table for table in self._tables()})
+            return
+        ends = owned.counts.flatten().cumsum(0).view_as(owned.counts)
+        for number, shard in enumerate(self._shards):
+            part = self._table(shard.table).part_at(shard.column)
+            if part is None:
+                continue
+            blocks = [
+                owned.ids[int(ends[rank, number] - owned.counts[rank, number]) : int(ends[rank, number])]
+                for rank in range(self._world_size)
+            ]
+            assert isinstance(part.table, CachedTable)
+            part.table.prefetch(torch.cat(blocks))
+
+    def close(self) -> None:
+        """Flushes this rank's rows to disk and stops the threads; the module cannot be used any more."""
+        for tables in self.cached_tables().values():
+            for table in tables:
+                table.close()
+
+
+class ShardedEmbCacheEmbeddingBagCollection(ShardedHashEmbeddingBagCollection, ShardedCached):
+    """See EmbCacheEmbeddingBagCollection."""
+
+    def __init__(
+        self,
+        module: EmbCacheEmbeddingBagCollection,
+        plan: Mapping[str, ParameterSharding],
+        env: ShardingEnv,
+        fused_params: Mapping[str, Any] | None,
+        device: torch.device,
+    ) -> None:
+        super().__init__(module, plan, env, fused_params, device)
+        self._cache_tables()
+
+
+class ShardedEmbCacheEmbeddingCollection(ShardedHashEmbeddingCollection, ShardedCached):
+    """See EmbCacheEmbeddingCollection."""
+
+    def __init__(
+        self,
+        module: EmbCacheEmbeddingCollection,
+        plan: Mapping[str, ParameterSharding],
+        env: ShardingEnv,
+        fused_params: Mapping[str, Any] | None,
+        device: torch.device,
+    ) -> None:
+        super().__init__(module, plan, env, fused_params, device)
+        self._cache_tables()
+
+
+class EmbCacheEmbeddingBagCollectionSharder(HashEmbeddingBagCollectionSharder):
+    """Gives EmbCacheEmbeddingBagCollection to torchrec's planner, which reckons with cache_rows, and to DMP."""
+
+    def shardable_parameters(self, module: EmbCacheEmbeddingBagCollection) -> dict[str, nn.Parameter]:  # type: ignore[override]
+        return _rows_on_device(super().shardable_parameters(module), module)
+
+    def shard(  # type: ignore[override]
+        self,
+        module: EmbCacheEmbeddingBagCollection,
+        params: Mapping[str, ParameterSharding],
+        env: ShardingEnv,
+        device: torch.device | None = None,
+        module_fqn: str | None = None,
+    ) -> ShardedEmbCacheEmbeddingBagCollection:
+        device = device or torch.device("cpu")
+        return ShardedEmbCacheEmbeddingBagCollection(module, params, env, self.fused_params, device)
+
+    @property
+    def module_type(self) -> type[EmbCacheEmbeddingBagCollection]:  # type: ignore[override]
+        return EmbCacheEmbeddingBagCollection
+
+
+class EmbCacheEmbeddingCollectionSharder(HashEmbeddingCollectionSharder):
+    """Gives EmbCacheEmbeddingCollection to torchrec's planner, which reckons with cache_rows, and to DMP."""
+
+    def shardable_parameters(self, module: EmbCacheEmbeddingCollection) -> dict[str, nn.Parameter]:  # type: ignore[override]
+        return _rows_on_device(super().shardable_parameters(module), module)
+
+    def shard(  # type: ignore[override]
+        self,
+        module: EmbCacheEmbeddingCollection,
+        params: Mapping[str, ParameterSharding],
+        env: ShardingEnv,
+        device: torch.device | None = None,
+        module_fqn: str | None = None,
+    ) -> ShardedEmbCacheEmbeddingCollection:
+        device = device or torch.device("cpu")
+        return ShardedEmbCacheEmbeddingCollection(module, params, env, self.fused_params, device)
+
+    @property
+    def module_type(self) -> type[EmbCacheEmbeddingCollection]:  # type: ignore[override]
+        return EmbCacheEmbeddingCollection
+
+
+def _rows_on_device(
+    planned: dict[str, nn.Parameter], module: EmbCacheEmbeddingBagCollection | EmbCacheEmbeddingCollection
+) -> dict[str, nn.Parameter]:
+    """The planner's parameters with as many rows as the caches."""
+    smaller = {}
+    for name, weight in planned.items():
+        rows = module.tables()[name].config.cache_rows  # type: ignore[union-attr]
+        smaller[name] = nn.Parameter(torch.empty((rows, weight.shape[1]), dtype=weight.dtype, device="meta"))
+        smaller[name].__dict__.update(weight.__dict__)  # the optimizers that were applied
+    return smaller
+
+
+def get_default_embcache_sharders(fused_params: Mapping[str, Any] | None = None) -> list[ModuleSharder[nn.Module]]:
+    """Sharders of cached and of hash collections, and torchrec's default ones for everything else in the model."""
+    return [
+        EmbCacheEmbeddingBagCollectionSharder(fused_params),
+        EmbCacheEmbeddingCollectionSharder(fused_params),
+        HashEmbeddingBagCollectionSharder(fused_params),
+        HashEmbeddingCollectionSharder(fused_params),
+        *get_default_sharders(),
+    ]

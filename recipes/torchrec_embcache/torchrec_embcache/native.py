@@ -1,0 +1,103 @@
+"""The C interface of libembcache_store.so (csrc/library.cpp).
+
+ctypes lets go of the interpreter's lock during a call, so a prefetch thread does not stop the training thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+import torch
+
+LIBRARY = "libembcache_store.so"
+BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation recipes/torchrec_embcache"
+
+
+def library_path() -> Path:
+    """EMBCACHE_LIBRARY_DIR (a CMake build folder), else beside this file."""
+    chosen = os.environ.get("EMBCACHE_LIBRARY_DIR")
+    return Path(chosen or Path(__file__).resolve().parent) / LIBRARY
+
+
+@cache
+def load() -> ctypes.CDLL:
+    path = library_path()
+    if not path.is_file():
+        raise ImportError(f"{path} is missing; build it with: {BUILD_COMMAND}")
+    library = ctypes.CDLL(str(path))
+    i32, u32, i64, u64, pointer, text = (
+        ctypes.c_int, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
+    )  # fmt: skip
+    columns = [pointer, pointer, i32]
+    signatures: dict[str, tuple[type | None, list[type]]] = {
+        "open": (i32, [text, u32, i64, i32, i32, i32, pointer, text]),
+        "write": (i32, [pointer, pointer, i64, *columns, text]),
+        "read": (i32, [pointer, pointer, i64, *columns, pointer, text]),
+        "erase": (i32, [pointer, pointer, i64, pointer, text]),
+        "scan": (i32, [pointer, pointer, pointer, i64, pointer, *columns, pointer, text]),
+        "flush": (i32, [pointer, i32, text]),
+        "close": (None, [pointer]),
+        "stats": (None, [pointer, pointer]),
+        "counts_new": (pointer, []),
+        "counts_delete": (None, [pointer]),
+        "counts_add": (i64, [pointer, pointer, i64]),
+        "counts_remove": (i64, [pointer, pointer, i64]),
+        "counts_contains": (i64, [pointer, pointer, i64, pointer]),
+        "distinct": (i64, [pointer, i64, pointer]),
+        "crc32c": (u32, [text, u64, i32]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"embcache_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def crc32c(data: bytes, *, portable: bool = False) -> int:
+    """CRC-32C; portable: without the processor's instruction."""
+    return int(load().embcache_crc32c(data, len(data), portable))
+
+
+def distinct(ids: torch.Tensor) -> torch.Tensor:
+    """The distinct ids of ids (L,) int64 on the CPU, in the order of their first occurrence."""
+    ids = ids.contiguous()
+    out = torch.empty_like(ids)
+    count = load().embcache_distinct(ids.data_ptr(), ids.numel(), out.data_ptr())
+    if count < 0:
+        raise MemoryError(f"no memory to tell {ids.numel()} ids apart")
+    return out[:count].clone()
+
+
+class IdCounts:
+    """How many batches need each id (csrc/id_counts.h). Ids are contiguous int64 tensors on the CPU, distinct."""
+
+    def __init__(self) -> None:
+        self._library = load()
+        self._handle = self._library.embcache_counts_new()
+        if not self._handle:
+            raise MemoryError("no memory for the ids of the look-ahead")
+        self._size = 0
+
+    def __del__(self) -> None:
+        self._library.embcache_counts_delete(self._handle)
+
+    def __len__(self) -> int:
+        """Ids with a count."""
+        return self._size
+
+    def add(self, ids: torch.Tensor) -> None:
+        fresh = self._library.embcache_counts_add(self._handle, ids.data_ptr(), ids.numel())
+        if fresh < 0:
+            raise MemoryError(f"no memory for {ids.numel()} more ids in the look-ahead")
+        self._size += fresh
+
+    def remove(self, ids: torch.Tensor) -> None:
+        self._size -= self._library.embcache_counts_remove(self._handle, ids.data_ptr(), ids.numel())
+
+    def contains(self, ids: torch.Tensor) -> torch.Tensor:
+        """(L,) bool."""
+        there = torch.empty(ids.numel(), dtype=torch.bool)
+        self._library.embcache_counts_contains(self._handle, ids.data_ptr(), ids.numel(), there.data_ptr())
+        return there

@@ -1,0 +1,135 @@
+"""WriteBehind: writes to a slower store in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+import torch
+from hybrid_torchrec.table import RowBatch
+
+from torchrec_embcache.store.base import RowStore
+
+
+class WriteBehind:
+    """Rows that wait are read as if they were written. At most ``limit`` rows wait; then write() waits.
+
+    A failed write is raised by the next call that writes or flushes, and is tried again by it: no row is dropped.
+    """
+
+    def __init__(self, store: RowStore, *, limit: int, name: str) -> None:
+        self._store = store
+        self._limit = limit
+        self._waiting: deque[RowBatch] = deque()  # sorted by id; the first may be on its way
+        self._rows = 0
+        self._failure: Exception | None = None
+        self._changed = threading.Condition()
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name=f"write-back of {name}", daemon=True)
+        self._thread.start()
+
+    def write(self, rows: RowBatch) -> None:
+        if not len(rows):
+            return
+        rows = rows.sorted_by_id()
+        with self._changed:
+            self._raise_failure()
+            self._changed.wait_for(
+                lambda: self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit
+            )
+            self._raise_failure()
+            self._waiting.append(rows)
+            self._rows += len(rows)
+            self._changed.notify_all()
+
+    def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
+        with self._changed:
+            waiting = list(self._waiting)
+        # Whatever leaves the queue after this moment is in the store already.
+        parts: list[RowBatch] = []
+        positions: list[torch.Tensor] = []
+        rest = torch.arange(len(ids))
+        for rows in reversed(waiting):
+            if not len(rest):
+                break
+            wanted = ids[rest]
+            at = torch.searchsorted(rows.ids, wanted).clamp_(max=len(rows) - 1)
+            here = rows.ids[at] == wanted
+            parts.append(rows.select(at[here]))
+            positions.append(rest[here])
+            rest = rest[~here]
+        stored, found = self._store.read(ids[rest])
+        if not parts:
+            return stored, found
+        parts.append(stored)
+        positions.append(rest[found])
+        at = torch.cat(positions)
+        found = torch.zeros(len(ids), dtype=torch.bool)
+        found[at] = True
+        return RowBatch.concat(parts).select(torch.argsort(at)), found
+
+    def erase(self, ids: torch.Tensor) -> int:
+        self.drain()
+        return self._store.erase(ids)
+
+    def __len__(self) -> int:
+        self.drain()
+        return len(self._store)
+
+    def scan(self, chunk: int) -> Iterator[RowBatch]:
+        self.drain()
+        return self._store.scan(chunk)
+
+    def drain(self) -> None:
+        """Waits until nothing waits."""
+        with self._changed:
+            self._raise_failure()
+            self._changed.wait_for(lambda: self._failure is not None or not self._waiting)
+            self._raise_failure()
+
+    def flush(self) -> None:
+        self.drain()
+        self._store.flush()
+
+    def close(self) -> None:
+        """Writes what waits, and closes the store, also if that fails."""
+        try:
+            self.drain()
+        finally:
+            with self._changed:
+                self._stop = True
+                self._changed.notify_all()
+            self._thread.join()
+            self._store.close()
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait."""
+        return self._rows
+
+    def _raise_failure(self) -> None:
+        """Raises a failure once; the thread then tries again."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            self._changed.notify_all()
+            raise failure
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stop or (self._waiting and self._failure is None))
+                if self._stop:
+                    return
+                rows = self._waiting[0]
+            failure = None
+            try:
+                self._store.write(rows)
+            except Exception as error:  # whoever writes next is told
+                failure = error
+            with self._changed:
+                if failure is None:
+                    self._waiting.popleft()
+                    self._rows -= len(rows)
+                self._failure = failure
+                self._changed.notify_all()
