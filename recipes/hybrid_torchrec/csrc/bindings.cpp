@@ -1,0 +1,303 @@
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <torch/custom_class.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "common/arena.h"
+#include "common/mix.h"
+#include "ids/index.h"
+#include "rows/initializers.h"
+#include "rows/types.h"
+
+// The classes and operators that the Python package uses. The interpreter's lock is free during a call.
+namespace hybrid_torchrec {
+namespace {
+
+at::Tensor long_tensor(const std::vector<int64_t>& values) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int64_t>());
+  return tensor;
+}
+
+std::vector<int64_t> long_vector(const at::Tensor& tensor) {
+  const int64_t* data = tensor.const_data_ptr<int64_t>();
+  return std::vector<int64_t>(data, data + tensor.numel());
+}
+
+at::Tensor checked_ids(const at::Tensor& ids, const char* what) {
+  TORCH_CHECK(ids.dim() == 1 && ids.scalar_type() == at::kLong && ids.device().is_cpu(), what,
+              " must be int64 of one dimension on the CPU; got ", ids.scalar_type(), " of shape ", ids.sizes(), " on ",
+              ids.device());
+  return ids.contiguous();
+}
+
+// Memory of a table's rows, as tensors that stay valid while the memory is only extended.
+class RowMemory : public torch::CustomClassHolder {
+ public:
+  explicit RowMemory(int64_t reserve)
+      : arena_(std::make_shared<Arena>(reserve > 0 ? static_cast<size_t>(reserve) : Arena::kUnlimited)) {}
+
+  // (rows, width); rows that were not there before are zero.
+  at::Tensor tensor(int64_t rows, int64_t width, at::ScalarType dtype) {
+    const auto bytes = static_cast<size_t>(rows * width) * c10::elementSize(dtype);
+    arena_->grow(bytes);
+    return at::from_blob(
+        arena_->data(), {rows, width}, [keep = arena_](void*) {}, at::TensorOptions().dtype(dtype));
+  }
+
+ private:
+  std::shared_ptr<Arena> arena_;
+};
+
+class HashIndex : public torch::CustomClassHolder {
+ public:
+  explicit HashIndex(int64_t capacity) : index_(static_cast<size_t>(std::max<int64_t>(capacity, 0))) {}
+
+  int64_t size() const { return static_cast<int64_t>(index_.size()); }
+  int64_t slots() const { return static_cast<int64_t>(index_.slots()); }
+  int64_t bytes() const { return static_cast<int64_t>(index_.bytes()); }
+  int64_t most_moved() const { return static_cast<int64_t>(index_.map().most_moved()); }
+
+  at::Tensor find(const at::Tensor& given) const {
+    const at::Tensor ids = checked_ids(given, "ids");
+    at::Tensor slots = at::empty_like(ids);
+    const int64_t* from = ids.const_data_ptr<int64_t>();
+    int64_t* to = slots.mutable_data_ptr<int64_t>();
+    at::parallel_for(0, ids.numel(), kGrain, [&](int64_t first, int64_t end) {
+      index_.find(from + first, static_cast<size_t>(end - first), to + first);
+    });
+    return slots;
+  }
+
+  void touch(const at::Tensor& given, int64_t step, double decay) {
+    const at::Tensor slots = checked_ids(given, "slots");
+    const std::lock_guard<std::mutex> lock(writing_);
+    const int64_t shares = slots.numel() < kGrain ? 1 : at::get_num_threads();
+    at::parallel_for(0, shares, 1, [&](int64_t first, int64_t end) {
+      for (int64_t share = first; share < end; ++share) {
+        index_.touch(slots.const_data_ptr<int64_t>(), static_cast<size_t>(slots.numel()), step, decay,
+                     static_cast<size_t>(share), static_cast<size_t>(shares));
+      }
+    });
+  }
+
+  void count_exactly() { index_.count_with(Sightings::exact()); }
+  void count_by_sketch(int64_t width, int64_t depth, int64_t seed) {
+    index_.count_with(Sightings::sketch(width, depth, static_cast<uint64_t>(seed)));
+  }
+
+  std::tuple<at::Tensor, at::Tensor> admit(const at::Tensor& ids, const at::Tensor& slots, int64_t step,
+                                           int64_t sightings, double probability, int64_t seed) {
+    const at::Tensor given = checked_ids(ids, "ids");
+    const at::Tensor found = checked_ids(slots, "slots");
+    const std::lock_guard<std::mutex> lock(writing_);
+    const auto admitted =
+        index_.admit(given.const_data_ptr<int64_t>(), found.const_data_ptr<int64_t>(),
+                     static_cast<size_t>(given.numel()), step, {sightings, probability, static_cast<uint64_t>(seed)});
+    return {long_tensor(admitted.first), long_tensor(admitted.second)};
+  }
+
+  at::Tensor insert(const at::Tensor& ids, const at::Tensor& shows, int64_t step) {
+    const std::vector<int64_t> given = long_vector(checked_ids(ids, "ids"));
+    const std::vector<int64_t> seen = long_vector(checked_ids(shows, "shows"));
+    TORCH_CHECK(given.size() == seen.size(), "insert: ids and shows differ in length");
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor(index_.insert(given, seen, step));
+  }
+
+  at::Tensor resolve(const at::Tensor& ids, const at::Tensor& slots) const {
+    const at::Tensor given = checked_ids(ids, "ids");
+    at::Tensor result = checked_ids(slots, "slots").clone();
+    int64_t* to = result.mutable_data_ptr<int64_t>();
+    at::parallel_for(0, given.numel(), kGrain, [&](int64_t first, int64_t end) {
+      index_.resolve(given.const_data_ptr<int64_t>() + first, to + first, static_cast<size_t>(end - first));
+    });
+    return result;
+  }
+
+  // The slots that the ids had, -1 for those that were absent.
+  at::Tensor erase(const at::Tensor& ids) {
+    const at::Tensor given = checked_ids(ids, "ids");
+    at::Tensor slots = at::empty_like(given);
+    const std::lock_guard<std::mutex> lock(writing_);
+    for (int64_t i = 0; i < given.numel(); ++i) {
+      slots.mutable_data_ptr<int64_t>()[i] = index_.erase(given.const_data_ptr<int64_t>()[i]);
+    }
+    return slots;
+  }
+
+  at::Tensor victims(int64_t count, int64_t kind, double show_weight, double click_weight, double decay,
+                     int64_t time_to_live, int64_t step, const at::Tensor& keep) {
+    const at::Tensor kept = checked_ids(keep, "keep");
+    const Ranking ranking{static_cast<Ranking::Kind>(kind), show_weight, click_weight, decay, time_to_live};
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor(index_.victims(static_cast<size_t>(std::max<int64_t>(count, 0)), ranking, step,
+                                      kept.const_data_ptr<int64_t>(), static_cast<size_t>(kept.numel())));
+  }
+
+  at::Tensor used_slots() {
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor(index_.used_slots());
+  }
+
+  // ids, shows, clicks, last_step of rows.
+  std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> infos(const at::Tensor& given) {
+    const at::Tensor slots = checked_slots(given);
+    at::Tensor ids = at::empty_like(slots);
+    at::Tensor shows = at::empty({slots.numel()}, at::kFloat);
+    at::Tensor clicks = at::empty({slots.numel()}, at::kFloat);
+    at::Tensor last = at::empty_like(slots);
+    const std::lock_guard<std::mutex> lock(writing_);
+    for (int64_t i = 0; i < slots.numel(); ++i) {
+      const RowInfo& row = index_.info(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
+      ids.mutable_data_ptr<int64_t>()[i] = row.id;
+      shows.mutable_data_ptr<float>()[i] = row.shows;
+      clicks.mutable_data_ptr<float>()[i] = row.clicks;
+      last.mutable_data_ptr<int64_t>()[i] = row.last_step;
+    }
+    return {ids, shows, clicks, last};
+  }
+
+  void set_infos(const at::Tensor& given, const at::Tensor& shows, const at::Tensor& clicks, const at::Tensor& last) {
+    const at::Tensor slots = checked_slots(given);
+    const at::Tensor new_shows = shows.to(at::kFloat).contiguous();
+    const at::Tensor new_clicks = clicks.to(at::kFloat).contiguous();
+    const at::Tensor new_last = checked_ids(last, "last_step");
+    TORCH_CHECK(shows.numel() == slots.numel() && clicks.numel() == slots.numel() && last.numel() == slots.numel(),
+                "set_infos: slots, shows, clicks and last_step differ in length");
+    const std::lock_guard<std::mutex> lock(writing_);
+    for (int64_t i = 0; i < slots.numel(); ++i) {
+      RowInfo& row = index_.info_for_writing(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
+      row.shows = new_shows.const_data_ptr<float>()[i];
+      row.clicks = new_clicks.const_data_ptr<float>()[i];
+      row.last_step = new_last.const_data_ptr<int64_t>()[i];
+    }
+  }
+
+  void add_clicks(const at::Tensor& given, const at::Tensor& clicks) {
+    const at::Tensor slots = checked_slots(given);
+    const at::Tensor added = clicks.to(at::kFloat).contiguous();
+    TORCH_CHECK(added.sizes() == slots.sizes(), "add_clicks: slots and clicks differ in length");
+    const std::lock_guard<std::mutex> lock(writing_);
+    for (int64_t i = 0; i < slots.numel(); ++i) {
+      const int64_t slot = slots.const_data_ptr<int64_t>()[i];
+      if (slot > 0) index_.info_for_writing(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
+    }
+  }
+
+  void mark_changed(const at::Tensor& given) {
+    const at::Tensor slots = checked_slots(given);
+    const std::lock_guard<std::mutex> lock(writing_);
+    for (int64_t i = 0; i < slots.numel(); ++i) index_.mark_changed(slots.const_data_ptr<int64_t>()[i]);
+  }
+
+  int64_t version() const { return index_.version(); }
+  int64_t next_version() {
+    const std::lock_guard<std::mutex> lock(writing_);
+    return index_.next_version();
+  }
+  int64_t recorded_from() const { return index_.recorded_from(); }
+  at::Tensor changed_slots(int64_t since) {
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor(index_.changed_slots(since));
+  }
+  at::Tensor erased_ids(int64_t since) {
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor(index_.erased_ids(since));
+  }
+  void forget_erased(int64_t before) {
+    const std::lock_guard<std::mutex> lock(writing_);
+    index_.forget_erased(before);
+  }
+
+ private:
+  static constexpr int64_t kGrain = 8 * 1024;
+
+  at::Tensor checked_slots(const at::Tensor& given) const {
+    const at::Tensor slots = checked_ids(given, "slots");
+    if (!rows::kernels().shared->valid(slots.const_data_ptr<int64_t>(), slots.numel(), this->slots())) {
+      fail_slot("HashIndex", slots.const_data_ptr<int64_t>(), slots.numel(), this->slots());
+    }
+    return slots;
+  }
+
+  mutable std::mutex writing_;
+  Index index_;
+};
+
+at::Tensor initial_rows(const at::Tensor& given, int64_t width, int64_t kind, double a, double b, double low,
+                        double high, int64_t seed) {
+  const at::Tensor keys = checked_ids(given, "keys");
+  const Initializer initializer{static_cast<Initializer::Kind>(kind), a, b, low, high, static_cast<uint64_t>(seed)};
+  const at::Tensor out = at::empty({keys.numel(), width}, at::kFloat);
+  at::parallel_for(0, keys.numel(), 64, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) {
+      initializer.fill(keys.const_data_ptr<int64_t>()[i], out.mutable_data_ptr<float>() + i * width, width);
+    }
+  });
+  return out;
+}
+
+at::Tensor mix(const at::Tensor& given) {
+  const at::Tensor values = given.contiguous();
+  const at::Tensor out = at::empty_like(values);
+  const int64_t* from = values.const_data_ptr<int64_t>();
+  int64_t* to = out.mutable_data_ptr<int64_t>();
+  at::parallel_for(0, values.numel(), 32 * 1024, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) to[i] = static_cast<int64_t>(mix64(static_cast<uint64_t>(from[i])));
+  });
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY(hybrid_torchrec, m) {
+  m.class_<RowMemory>("RowMemory").def(torch::init<int64_t>()).def("tensor", &RowMemory::tensor);
+  m.class_<HashIndex>("HashIndex")
+      .def(torch::init<int64_t>())
+      .def("size", &HashIndex::size)
+      .def("slots", &HashIndex::slots)
+      .def("bytes", &HashIndex::bytes)
+      .def("most_moved", &HashIndex::most_moved)
+      .def("find", &HashIndex::find)
+      .def("touch", &HashIndex::touch)
+      .def("count_exactly", &HashIndex::count_exactly)
+      .def("count_by_sketch", &HashIndex::count_by_sketch)
+      .def("admit", &HashIndex::admit)
+      .def("insert", &HashIndex::insert)
+      .def("resolve", &HashIndex::resolve)
+      .def("erase", &HashIndex::erase)
+      .def("victims", &HashIndex::victims)
+      .def("used_slots", &HashIndex::used_slots)
+      .def("infos", &HashIndex::infos)
+      .def("set_infos", &HashIndex::set_infos)
+      .def("add_clicks", &HashIndex::add_clicks)
+      .def("mark_changed", &HashIndex::mark_changed)
+      .def("version", &HashIndex::version)
+      .def("next_version", &HashIndex::next_version)
+      .def("recorded_from", &HashIndex::recorded_from)
+      .def("changed_slots", &HashIndex::changed_slots)
+      .def("erased_ids", &HashIndex::erased_ids)
+      .def("forget_erased", &HashIndex::forget_erased);
+  m.def("gather_rows(Tensor weights, Tensor slots) -> Tensor");
+  m.def("pool_rows(Tensor weights, Tensor slots, Tensor offsets, bool mean, Tensor? samples) -> Tensor");
+  m.def("sample_weight_gradients(Tensor weights, Tensor slots, Tensor offsets, Tensor gradients, bool mean) -> Tensor");
+  m.def(
+      "update_rows(Tensor(a!) weights, Tensor(b!)? momentum1, Tensor(c!)? momentum2, Tensor slots, Tensor gradients, "
+      "Tensor? offsets, bool mean, Tensor? samples, int kind, float learning_rate, float eps, float beta1, "
+      "float beta2, float weight_decay, int iteration, int? rounding) -> ()");
+  m.def(
+      "initial_rows(Tensor keys, int width, int kind, float a, float b, float low, float high, int seed) -> Tensor");
+  m.def("mix64(Tensor values) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(hybrid_torchrec, CPU, m) {
+  m.impl("initial_rows", &initial_rows);
+  m.impl("mix64", &mix);
+}
+
+}  // namespace hybrid_torchrec

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+
+namespace hybrid_torchrec {
+
+// Zeroed memory that grows in place: address space is reserved at first, and pages come as they are needed. Past the
+// reservation the pages move, without being copied, to a larger one.
+class Arena {
+ public:
+  // Address space of a table without limit.
+  static constexpr size_t kUnlimited = size_t{1} << 38;
+
+  explicit Arena(size_t reserve = kUnlimited);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  char* data() const { return data_; }
+  size_t size() const { return size_; }
+
+  // Makes at least `bytes` usable; throws std::bad_alloc if the system gives no more. data() changes only where the
+  // reservation is outgrown.
+  void grow(size_t bytes);
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+  size_t reserved_ = 0;
+};
+
+}  // namespace hybrid_torchrec

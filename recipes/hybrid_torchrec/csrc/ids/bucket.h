@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/mix.h"
+#include "ids/id_map.h"
+
+namespace hybrid_torchrec {
+
+// One cache line. `meta`: bits 0-4 which entries are in use, bit 5 that a write goes on, bits 8-15 how many entries
+// passed by, bits 16-31 the number of the last write. A reader takes what it read for true if meta is the same after
+// as before. Acquire and release are free on x86.
+struct alignas(64) IdMap::Bucket {
+  static constexpr uint32_t kEntries = 5;
+  static constexpr uint32_t kUsed = (1u << kEntries) - 1;
+  static constexpr uint32_t kWriting = 1u << 5;
+  static constexpr uint32_t kPassed = 1u << 8;
+  static constexpr uint32_t kPassedMask = 0xffu << 8;
+  static constexpr uint32_t kVersion = 1u << 16;
+
+  int64_t ids[kEntries];
+  Slot slots[kEntries];
+  uint32_t meta;
+
+  uint32_t load_meta() const { return __atomic_load_n(&meta, __ATOMIC_ACQUIRE); }
+
+  // Which entries hold the id.
+  uint32_t matches(int64_t id, uint32_t used) const {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      found |= static_cast<uint32_t>(__atomic_load_n(&ids[i], __ATOMIC_ACQUIRE) == id) << i;
+    }
+    return found & used & kUsed;
+  }
+
+  // Any thread: the slot or kAbsent, and whether the search goes on in the next bucket.
+  Slot read(int64_t id, bool& passed) const {
+    for (;;) {
+      const uint32_t before = load_meta();
+      const uint32_t found = matches(id, before);
+      Slot slot = kAbsent;
+      if (found != 0) slot = __atomic_load_n(&slots[__builtin_ctz(found)], __ATOMIC_ACQUIRE);
+      if ((before & kWriting) == 0 && __atomic_load_n(&meta, __ATOMIC_RELAXED) == before) {
+        passed = (before & kPassedMask) != 0;
+        return slot;
+      }
+    }
+  }
+
+  // The writer's.
+  bool full() const { return (meta & kUsed) == kUsed; }
+  void put(int64_t id, Slot slot) {
+    const uint32_t entry = static_cast<uint32_t>(__builtin_ctz(~meta & kUsed));
+    const uint32_t before = begin();
+    __atomic_store_n(&ids[entry], id, __ATOMIC_RELEASE);
+    __atomic_store_n(&slots[entry], slot, __ATOMIC_RELEASE);
+    end(before | 1u << entry);
+  }
+  void set_slot(uint32_t entry, Slot slot) {
+    const uint32_t before = begin();
+    __atomic_store_n(&slots[entry], slot, __ATOMIC_RELEASE);
+    end(before);
+  }
+  void remove(uint32_t entries) { end(begin() & ~entries); }
+  void pass() {
+    // A count that has reached its end stays there: a search then goes on once more than it must.
+    if ((meta & kPassedMask) != kPassedMask) end(begin() + kPassed);
+  }
+  void unpass() {
+    if ((meta & kPassedMask) != kPassedMask) end(begin() - kPassed);
+  }
+
+ private:
+  uint32_t begin() {
+    const uint32_t before = meta;
+    __atomic_store_n(&meta, before | kWriting, __ATOMIC_RELAXED);
+    return before;
+  }
+  void end(uint32_t after) { __atomic_store_n(&meta, after + kVersion, __ATOMIC_RELEASE); }
+};
+
+class IdMap::Buckets {
+ public:
+  explicit Buckets(size_t count) : count_(count), arena_(count * sizeof(Bucket)) { arena_.grow(count * sizeof(Bucket)); }
+
+  size_t count() const { return count_; }
+  size_t entries() const { return count_ * Bucket::kEntries; }
+  size_t bytes() const { return count_ * sizeof(Bucket); }
+  // Another seed than that of the ranks: else the ids of a rank would share their buckets.
+  size_t home(int64_t id) const {
+    const uint64_t hash = mix64(static_cast<uint64_t>(id) + kGoldenGamma);
+    return static_cast<size_t>((static_cast<unsigned __int128>(hash) * count_) >> 64);
+  }
+  size_t next(size_t bucket) const { return bucket + 1 == count_ ? 0 : bucket + 1; }
+  Bucket& operator[](size_t bucket) const { return reinterpret_cast<Bucket*>(arena_.data())[bucket]; }
+  void prefetch(size_t bucket) const { __builtin_prefetch(&(*this)[bucket]); }
+
+  Slot find(int64_t id, size_t home) const {
+    bool passed = false;
+    Slot slot = (*this)[home].read(id, passed);
+    // At most one round, should the counts of all buckets have reached their end.
+    for (size_t bucket = home; slot == kAbsent && passed; slot = (*this)[bucket].read(id, passed)) {
+      bucket = next(bucket);
+      if (bucket == home) break;
+    }
+    return slot;
+  }
+
+  void put(int64_t id, Slot slot) {
+    size_t bucket = home(id);
+    for (; (*this)[bucket].full(); bucket = next(bucket)) (*this)[bucket].pass();
+    (*this)[bucket].put(id, slot);
+  }
+
+  // Calls found(bucket, entry) where the id is; returns whether it is.
+  template <typename Found>
+  bool locate(int64_t id, Found found) const {
+    const size_t first = home(id);
+    size_t bucket = first;
+    do {
+      const Bucket& here = (*this)[bucket];
+      const uint32_t matches = here.matches(id, here.meta);
+      if (matches != 0) {
+        found(bucket, static_cast<uint32_t>(__builtin_ctz(matches)));
+        return true;
+      }
+      if ((here.meta & Bucket::kPassedMask) == 0) return false;
+      bucket = next(bucket);
+    } while (bucket != first);
+    return false;
+  }
+
+  Slot erase(int64_t id) {
+    Slot slot = kAbsent;
+    locate(id, [&](size_t bucket, uint32_t entry) {
+      slot = (*this)[bucket].slots[entry];
+      (*this)[bucket].remove(1u << entry);
+      for (size_t b = home(id); b != bucket; b = next(b)) (*this)[b].unpass();
+    });
+    return slot;
+  }
+
+ private:
+  size_t count_;
+  Arena arena_;
+};
+
+struct IdMap::View {
+  std::shared_ptr<const Buckets> current;
+  std::shared_ptr<const Buckets> old;  // while the map grows
+};
+
+}  // namespace hybrid_torchrec

@@ -1,0 +1,155 @@
+#include "ids/id_map.h"
+
+#include <algorithm>
+
+#include "ids/bucket.h"
+
+namespace hybrid_torchrec {
+namespace {
+
+// Of 100 entries, how many are in use before the map grows.
+constexpr size_t kFullest = 75;
+constexpr size_t kSmallestBuckets = 8;
+// Buckets that an insertion moves; twice as many entries must fit before all old buckets are moved.
+constexpr size_t kMoved = 2;
+constexpr size_t kAhead = 24;  // lookups between the fetch of a line and its use
+
+size_t buckets_for(size_t entries, size_t per_bucket) {
+  return std::max(kSmallestBuckets, entries * 100 / kFullest / per_bucket + 1);
+}
+
+size_t limit(size_t entries) { return entries * kFullest / 100; }
+
+}  // namespace
+
+IdMap::IdMap(size_t capacity) : current_(std::make_shared<Buckets>(buckets_for(capacity, Bucket::kEntries))) {
+  publish(current_, nullptr);
+}
+
+IdMap::~IdMap() = default;
+
+std::shared_ptr<const IdMap::View> IdMap::view() const {
+  const std::lock_guard<std::mutex> lock(publishing_);
+  return view_;
+}
+
+void IdMap::publish(std::shared_ptr<Buckets> current, std::shared_ptr<Buckets> old) {
+  auto next = std::make_shared<const View>(View{std::move(current), std::move(old)});
+  {
+    const std::lock_guard<std::mutex> lock(publishing_);
+    view_.swap(next);
+  }
+  // The last view goes here, or with its last reader.
+}
+
+size_t IdMap::capacity() const { return limit(current_->entries()); }
+
+bool IdMap::growing() const { return old_ != nullptr; }
+
+size_t IdMap::bytes() const { return current_->bytes() + (old_ ? old_->bytes() : 0); }
+
+void IdMap::find(const int64_t* ids, size_t count, int64_t* slots) const {
+  std::shared_ptr<const View> now = view();
+  size_t homes[2][2 * kAhead];
+  const auto fetch = [&](size_t i) {
+    const size_t place = i % (2 * kAhead);
+    homes[0][place] = now->current->home(ids[i]);
+    now->current->prefetch(homes[0][place]);
+    if (now->old) {
+      homes[1][place] = now->old->home(ids[i]);
+      now->old->prefetch(homes[1][place]);
+    }
+  };
+  const auto fetch_from = [&](size_t i) {
+    for (size_t k = i; k < std::min(count, i + kAhead); ++k) fetch(k);
+  };
+  fetch_from(0);
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) fetch(i + kAhead);
+    for (;;) {
+      const size_t place = i % (2 * kAhead);
+      // The old array first: an entry is put into the new one before it leaves the old one.
+      Slot slot = now->old ? now->old->find(ids[i], homes[1][place]) : kAbsent;
+      if (slot == kAbsent) slot = now->current->find(ids[i], homes[0][place]);
+      slots[i] = slot == kAbsent ? -1 : static_cast<int64_t>(slot);
+      if (slot != kAbsent) break;
+      // Absent from these arrays: it may have moved to newer ones.
+      auto later = view();
+      if (later == now) break;
+      now = std::move(later);
+      fetch_from(i);
+    }
+  }
+}
+
+IdMap::Slot IdMap::find(int64_t id) const {
+  int64_t slot;
+  find(&id, 1, &slot);
+  return slot < 0 ? kAbsent : static_cast<Slot>(slot);
+}
+
+void IdMap::prefetch(int64_t id) const {
+  current_->prefetch(current_->home(id));
+  if (old_) old_->prefetch(old_->home(id));
+}
+
+IdMap::Slot IdMap::insert(int64_t id, Slot slot) {
+  Slot there = old_ ? old_->find(id, old_->home(id)) : kAbsent;
+  if (there == kAbsent) there = current_->find(id, current_->home(id));
+  if (there != kAbsent) return there;
+  if (!old_ && size_ + 1 > capacity()) start_growth();
+  if (old_) most_moved_ = std::max(most_moved_, move_buckets(kMoved));
+  current_->put(id, slot);
+  ++size_;
+  return kAbsent;
+}
+
+void IdMap::assign(int64_t id, Slot slot) {
+  const auto set = [slot](const Buckets& buckets) {
+    return [slot, &buckets](size_t bucket, uint32_t entry) { buckets[bucket].set_slot(entry, slot); };
+  };
+  if (!current_->locate(id, set(*current_)) && old_) old_->locate(id, set(*old_));
+}
+
+IdMap::Slot IdMap::erase(int64_t id) {
+  Slot slot = current_->erase(id);
+  if (slot == kAbsent && old_) slot = old_->erase(id);
+  if (slot != kAbsent) --size_;
+  return slot;
+}
+
+void IdMap::clear() {
+  current_ = std::make_shared<Buckets>(kSmallestBuckets);
+  old_.reset();
+  size_ = 0;
+  publish(current_, nullptr);
+}
+
+void IdMap::start_growth() {
+  old_ = std::move(current_);
+  current_ = std::make_shared<Buckets>(2 * old_->count());
+  next_to_move_ = 0;
+  publish(current_, old_);
+}
+
+size_t IdMap::move_buckets(size_t count) {
+  size_t moved = 0;
+  for (; count > 0 && next_to_move_ < old_->count(); --count, ++next_to_move_) {
+    Bucket& from = (*old_)[next_to_move_];
+    const uint32_t used = from.meta & Bucket::kUsed;
+    for (uint32_t entry = 0; entry < Bucket::kEntries; ++entry) {
+      if ((used >> entry & 1u) == 0) continue;
+      current_->put(from.ids[entry], from.slots[entry]);
+      ++moved;
+    }
+    // What passed this bucket is still behind it, so its count stays.
+    if (used != 0) from.remove(used);
+  }
+  if (next_to_move_ == old_->count()) {
+    old_.reset();
+    publish(current_, nullptr);
+  }
+  return moved;
+}
+
+}  // namespace hybrid_torchrec

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/arena.h"
+
+namespace hybrid_torchrec {
+
+// Exact map of 64-bit ids to 32-bit slots; every id is legal.
+//
+// A bucket is one cache line of five entries, so a lookup is one cache miss. An entry that finds its bucket full goes
+// to one of the next buckets, and every bucket counts the entries that passed it by: a search goes on only past a
+// bucket with a count, and an erased entry leaves no trace. Buckets are chosen by the high bits of the hash, so that
+// growth moves neighbours to neighbours.
+//
+// The map grows while it is used: a larger array is added, and every insertion moves a few buckets into it. One thread
+// may write at a time; any number of others may call find() and contains() meanwhile, and they never wait for growth.
+class IdMap {
+ public:
+  using Slot = uint32_t;
+  static constexpr Slot kAbsent = 0xffffffffu;
+
+  explicit IdMap(size_t capacity = 0);
+  ~IdMap();
+  IdMap(const IdMap&) = delete;
+  IdMap& operator=(const IdMap&) = delete;
+
+  size_t size() const { return size_; }
+  // Entries for which there is room before the next growth starts.
+  size_t capacity() const;
+  bool growing() const;
+  size_t bytes() const;
+
+  // slots[i] = slot of ids[i], or -1. Any thread.
+  void find(const int64_t* ids, size_t count, int64_t* slots) const;
+  Slot find(int64_t id) const;
+
+  // The writer's. insert(): returns the slot of an id that is there already, else kAbsent after putting `slot`.
+  Slot insert(int64_t id, Slot slot);
+  // Replaces the slot of an id that is there.
+  void assign(int64_t id, Slot slot);
+  // Returns the slot that the id had, or kAbsent.
+  Slot erase(int64_t id);
+  void clear();
+  // Fetches the cache line in which insert() will look first.
+  void prefetch(int64_t id) const;
+
+  // Entries that one insertion has moved at most, since the map was made.
+  size_t most_moved() const { return most_moved_; }
+
+ private:
+  struct Bucket;
+  class Buckets;
+  struct View;  // the arrays of one moment
+
+  std::shared_ptr<const View> view() const;
+  void publish(std::shared_ptr<Buckets> current, std::shared_ptr<Buckets> old);
+  void start_growth();
+  size_t move_buckets(size_t count);
+
+  mutable std::mutex publishing_;
+  std::shared_ptr<const View> view_;
+  // The writer's own.
+  std::shared_ptr<Buckets> current_;
+  std::shared_ptr<Buckets> old_;
+  size_t next_to_move_ = 0;
+  size_t size_ = 0;
+  size_t most_moved_ = 0;
+};
+
+}  // namespace hybrid_torchrec

@@ -1,0 +1,167 @@
+#include "ids/index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "common/mix.h"
+#include "ids/distinct.h"
+
+namespace hybrid_torchrec {
+namespace {
+
+constexpr size_t kAhead = 16;
+
+// Decayed to `step`, of an entry that was last seen at `last`.
+float decayed(float value, double decay, int64_t last, int64_t step) {
+  if (decay == 1.0 || value == 0.0f || step <= last) return value;
+  return static_cast<float>(value * std::pow(decay, static_cast<double>(step - last)));
+}
+
+}  // namespace
+
+void Index::grow_infos(size_t slots) {
+  if (slots * sizeof(RowInfo) <= infos_.size()) return;
+  infos_.grow(std::max(slots, infos_.size() / sizeof(RowInfo) * 3 / 2) * sizeof(RowInfo));
+}
+
+size_t Index::bytes() const {
+  return map_.bytes() + slots_ * sizeof(RowInfo) + free_.capacity() * sizeof(uint32_t) +
+         (sightings_ ? sightings_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
+}
+
+void Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares) {
+  RowInfo* rows = infos();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count && slots[i + kAhead] > 0) __builtin_prefetch(rows + slots[i + kAhead], 1);
+    if (slots[i] <= 0) continue;
+    if (shares > 1 && static_cast<size_t>(slots[i]) / 2 % shares != share) continue;  // two rows in a cache line
+    RowInfo& row = rows[slots[i]];
+    if (row.last_step < step) {
+      row.shows = decayed(row.shows, decay, row.last_step, step);
+      row.clicks = decayed(row.clicks, decay, row.last_step, step);
+      row.last_step = step;
+    }
+    row.shows += 1.0f;
+  }
+}
+
+Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t count, int64_t step,
+                               const Admission& admission) {
+  DistinctIds absent;
+  for (size_t i = 0; i < count; ++i) {
+    if (slots[i] < 0) absent.add(ids[i]);
+  }
+  const bool all = admission.sightings <= 1 && admission.probability >= 1.0;
+  if (all) return {absent.ids(), absent.counts()};
+  Candidates admitted;
+  const auto salt = mix64(admission.seed, static_cast<uint64_t>(step));
+  for (size_t i = 0; i < absent.ids().size(); ++i) {
+    const int64_t id = absent.ids()[i];
+    int64_t seen = absent.counts()[i];
+    if (admission.sightings > 1) {
+      seen = sightings_->add(id, seen);
+      if (seen < admission.sightings) continue;
+    }
+    if (admission.probability < 1.0) {
+      const double drawn = static_cast<double>(mix64(salt, static_cast<uint64_t>(id)) >> 11) * 0x1p-53;
+      if (drawn >= admission.probability) continue;
+    }
+    admitted.first.push_back(id);
+    admitted.second.push_back(seen);
+  }
+  return admitted;
+}
+
+std::vector<int64_t> Index::insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step) {
+  const size_t reused = std::min(free_.size(), ids.size());
+  if (slots_ + ids.size() - reused > IdMap::kAbsent) throw std::length_error("a table has at most 4294967294 rows");
+  grow_infos(slots_ + ids.size() - reused);
+  std::vector<int64_t> slots(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) map_.prefetch(ids[i + kAhead]);
+    const bool again = !free_.empty();
+    const auto slot = again ? free_.back() : static_cast<IdMap::Slot>(slots_);
+    const IdMap::Slot there = map_.insert(ids[i], slot);
+    if (there != IdMap::kAbsent) {
+      slots[i] = there;
+      continue;
+    }
+    if (again) {
+      free_.pop_back();
+    } else {
+      ++slots_;
+    }
+    if (sightings_) sightings_->remove(ids[i]);
+    infos()[slot] = {ids[i], step, version_, static_cast<float>(shows[i]), 0.0f};
+    slots[i] = slot;
+  }
+  return slots;
+}
+
+void Index::resolve(const int64_t* ids, int64_t* slots, size_t count) const {
+  constexpr size_t kBlock = 256;
+  int64_t wanted[kBlock];
+  int64_t found[kBlock];
+  size_t places[kBlock];
+  for (size_t i = 0; i < count;) {
+    size_t block = 0;
+    for (; i < count && block < kBlock; ++i) {
+      if (slots[i] >= 0) continue;
+      wanted[block] = ids[i];
+      places[block++] = i;
+    }
+    map_.find(wanted, block, found);
+    for (size_t k = 0; k < block; ++k) slots[places[k]] = std::max<int64_t>(found[k], 0);
+  }
+}
+
+int64_t Index::erase(int64_t id) {
+  const IdMap::Slot slot = map_.erase(id);
+  if (slot == IdMap::kAbsent) return -1;
+  infos()[slot].last_step = RowInfo::kFree;
+  free_.push_back(slot);
+  if (recorded_from_ > 0) erased_.emplace_back(version_, id);
+  return slot;
+}
+
+int64_t Index::next_version() {
+  ++version_;
+  if (recorded_from_ == 0) recorded_from_ = version_;
+  return version_;
+}
+
+std::vector<int64_t> Index::used_slots() const {
+  std::vector<int64_t> slots;
+  slots.reserve(size());
+  for (size_t slot = 1; slot < slots_; ++slot) {
+    if (infos()[slot].last_step != RowInfo::kFree) slots.push_back(static_cast<int64_t>(slot));
+  }
+  return slots;
+}
+
+std::vector<int64_t> Index::changed_slots(int64_t since) const {
+  std::vector<int64_t> slots;
+  for (size_t slot = 1; slot < slots_; ++slot) {
+    const RowInfo& row = infos()[slot];
+    if (row.last_step != RowInfo::kFree && row.version >= since) slots.push_back(static_cast<int64_t>(slot));
+  }
+  return slots;
+}
+
+std::vector<int64_t> Index::erased_ids(int64_t since) const {
+  DistinctIds gone;
+  const auto first = std::lower_bound(erased_.begin(), erased_.end(), std::make_pair(since, INT64_MIN));
+  for (auto entry = first; entry != erased_.end(); ++entry) {
+    if (map_.find(entry->second) == IdMap::kAbsent) gone.add(entry->second);
+  }
+  return gone.ids();
+}
+
+void Index::forget_erased(int64_t before) {
+  if (recorded_from_ > 0) recorded_from_ = std::max(recorded_from_, std::min(before, version_));
+  const auto first = std::lower_bound(erased_.begin(), erased_.end(), std::make_pair(before, INT64_MIN));
+  erased_.erase(erased_.begin(), first);
+}
+
+}  // namespace hybrid_torchrec

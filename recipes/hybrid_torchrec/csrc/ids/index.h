@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "common/arena.h"
+#include "ids/id_map.h"
+#include "ids/sightings.h"
+
+namespace hybrid_torchrec {
+
+// What is known of a row beside its values.
+struct RowInfo {
+  static constexpr int64_t kFree = INT64_MIN;  // last_step of a slot without a row
+
+  int64_t id;
+  int64_t last_step;
+  int64_t version;  // of the last change of its values
+  float shows;      // decayed to last_step
+  float clicks;
+};
+
+// Which ids get a row.
+struct Admission {
+  int64_t sightings = 1;     // how many it takes
+  double probability = 1.0;  // of each step in which the id occurs
+  uint64_t seed = 0;
+};
+
+// By what victims are chosen: the lowest key first, then the oldest row, then the lowest id.
+struct Ranking {
+  enum Kind : int64_t { kShows = 0, kLastStep = 1, kScore = 2, kExpired = 3 };
+  Kind kind = kShows;
+  double show_weight = 1.0;
+  double click_weight = 0.0;
+  double decay = 1.0;       // of shows and clicks, per step
+  int64_t time_to_live = 0;  // kExpired: only rows that were not seen in more steps than this
+};
+
+// The ids of a table: their slots and what is known of their rows. Slot 0 is nobody's. One writer at a time, which its
+// callers see to; find() at any time.
+class Index {
+ public:
+  explicit Index(size_t capacity) : map_(capacity) { grow_infos(capacity + 1); }
+
+  size_t size() const { return map_.size(); }
+  // Slots that are or were in use, with slot 0: storage must have as many rows.
+  size_t slots() const { return slots_; }
+  const IdMap& map() const { return map_; }
+  size_t bytes() const;
+  const RowInfo& info(size_t slot) const { return infos()[slot]; }
+
+  void find(const int64_t* ids, size_t count, int64_t* slots) const { map_.find(ids, count, slots); }
+
+  // A sighting of every slot that is not negative, in step `step`; decay as of Ranking. `share` of `shares` does those
+  // slots that fall to it, so that threads may do the others.
+  void touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares);
+
+  // Ids to be inserted, with their sightings.
+  using Candidates = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
+  // Counts the ids whose slot is negative, and returns those that are admitted in the order of their occurrence.
+  Candidates admit(const int64_t* ids, const int64_t* slots, size_t count, int64_t step, const Admission& admission);
+  void count_with(std::unique_ptr<Sightings> sightings) { sightings_ = std::move(sightings); }
+
+  // Puts ids that are absent; returns their slots, freed ones first.
+  std::vector<int64_t> insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step);
+  // Slots of the ids whose slot is negative: 0 for those that have none.
+  void resolve(const int64_t* ids, int64_t* slots, size_t count) const;
+
+  // Returns the slot that the id had, or -1.
+  int64_t erase(int64_t id);
+
+  // Slots of at most `count` rows, the first victim first; none of `keep`.
+  std::vector<int64_t> victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
+                               size_t kept) const;
+  std::vector<int64_t> used_slots() const;
+
+  void mark_changed(int64_t slot) { infos()[slot].version = version_; }
+  RowInfo& info_for_writing(size_t slot) { return infos()[slot]; }
+
+  // Changes. Erased ids are kept from the first call on of next_version().
+  int64_t version() const { return version_; }
+  int64_t next_version();
+  int64_t recorded_from() const { return recorded_from_; }
+  std::vector<int64_t> changed_slots(int64_t since) const;
+  std::vector<int64_t> erased_ids(int64_t since) const;
+  void forget_erased(int64_t before);
+
+ private:
+  RowInfo* infos() const { return reinterpret_cast<RowInfo*>(infos_.data()); }
+  void grow_infos(size_t slots);
+
+  IdMap map_;
+  Arena infos_;
+  size_t slots_ = 1;
+  std::vector<uint32_t> free_;
+  std::unique_ptr<Sightings> sightings_;
+  int64_t version_ = 1;
+  int64_t recorded_from_ = 0;  // 0: not recorded
+  std::vector<std::pair<int64_t, int64_t>> erased_;  // version, id
+};
+
+}  // namespace hybrid_torchrec

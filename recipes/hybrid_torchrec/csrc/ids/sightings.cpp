@@ -1,0 +1,68 @@
+#include "ids/sightings.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/mix.h"
+
+namespace hybrid_torchrec {
+namespace {
+
+class ExactSightings : public Sightings {
+ public:
+  int64_t add(int64_t id, int64_t times) override {
+    constexpr int64_t most = IdMap::kAbsent - 1;
+    const IdMap::Slot first = static_cast<IdMap::Slot>(std::min(times, most));
+    const IdMap::Slot before = counts_.insert(id, first);
+    if (before == IdMap::kAbsent) return first;
+    const auto now = static_cast<IdMap::Slot>(std::min(static_cast<int64_t>(before) + times, most));
+    counts_.assign(id, now);
+    return now;
+  }
+  void remove(int64_t id) override { counts_.erase(id); }
+  size_t bytes() const override { return counts_.bytes(); }
+
+ private:
+  IdMap counts_;
+};
+
+class SketchSightings : public Sightings {
+ public:
+  SketchSightings(int64_t width, int64_t depth, uint64_t seed)
+      : width_(static_cast<size_t>(width)), seed_(seed), counters_(static_cast<size_t>(width * depth), 0) {}
+
+  int64_t add(int64_t id, int64_t times) override {
+    constexpr int64_t most = std::numeric_limits<uint16_t>::max();
+    int64_t least = most;
+    for_counters(id, [&](uint16_t& counter) { least = std::min<int64_t>(least, counter); });
+    const int64_t now = std::min(least + times, most);
+    for_counters(id, [&](uint16_t& counter) { counter = std::max(counter, static_cast<uint16_t>(now)); });
+    return now;
+  }
+  // What other ids share cannot be taken back.
+  void remove(int64_t) override {}
+  size_t bytes() const override { return counters_.size() * sizeof(uint16_t); }
+
+ private:
+  template <typename Body>
+  void for_counters(int64_t id, Body body) {
+    uint64_t row = 0;
+    for (size_t first = 0; first < counters_.size(); first += width_) {
+      body(counters_[first + mix64(seed_ + row++, static_cast<uint64_t>(id)) % width_]);
+    }
+  }
+
+  size_t width_;
+  uint64_t seed_;
+  std::vector<uint16_t> counters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sightings> Sightings::exact() { return std::make_unique<ExactSightings>(); }
+
+std::unique_ptr<Sightings> Sightings::sketch(int64_t width, int64_t depth, uint64_t seed) {
+  return std::make_unique<SketchSightings>(width, depth, seed);
+}
+
+}  // namespace hybrid_torchrec

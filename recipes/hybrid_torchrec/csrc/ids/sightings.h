@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ids/id_map.h"
+
+namespace hybrid_torchrec {
+
+// How often ids were seen that have no row yet.
+class Sightings {
+ public:
+  virtual ~Sightings() = default;
+  // Adds to the count of an id and returns the new one.
+  virtual int64_t add(int64_t id, int64_t times) = 0;
+  // The id has got a row, or is to be forgotten.
+  virtual void remove(int64_t id) = 0;
+  virtual size_t bytes() const = 0;
+
+  // Counts of every id: 13 to 26 bytes for each.
+  static std::unique_ptr<Sightings> exact();
+  // A count-min sketch with conservative update: `depth` rows of `width` counters of 16 bits, never too low. A counter
+  // stays at 65535.
+  static std::unique_ptr<Sightings> sketch(int64_t width, int64_t depth, uint64_t seed);
+};
+
+}  // namespace hybrid_torchrec

@@ -1,0 +1,19 @@
+#include "rows/kernels.h"
+
+#pragma GCC push_options
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between functions of this file only
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+
+// The baseline of the architecture: SSE2 on x86_64, NEON on aarch64.
+namespace hybrid_torchrec::rows::generic {
+#include "embedding/rows/vectors.inl"
+
+#include "embedding/rows/half_software.inl"
+
+#include "embedding/rows/lanes.inl"
+
+#include "embedding/rows/row_kernels.inl"
+
+#include "rows/kernels.inl"
+}  // namespace hybrid_torchrec::rows::generic
+#pragma GCC pop_options

@@ -1,0 +1,280 @@
+#include <torch/library.h>
+
+#include <limits>
+#include <vector>
+
+#include "embedding/cpu_sort.h"
+#include "rows/optimizer.h"
+#include "rows/rounding.h"
+#include "rows/types.h"
+
+// The fused optimizer step on the CPU: gradients are sorted by slot, those of a row are added up in the order of the
+// slots, and the row takes one step, all by one thread. Results do not depend on the number of threads.
+namespace hybrid_torchrec {
+namespace {
+
+constexpr const char* kOp = "update_rows";
+
+using Record = gr_ops::embedding::Contribution<uint32_t>;
+using Sort = gr_ops::embedding::RadixSort<uint32_t>;
+
+// Contiguous tensors of one call; bags where the gradients are those of pooled rows.
+struct Gradients {
+  at::Tensor slots;       // (L,)
+  at::Tensor values;      // (L, D), or (B, D) with offsets
+  at::Tensor offsets;     // (B + 1,) or undefined
+  at::Tensor samples;     // (L,) or undefined
+  bool mean = false;
+};
+
+struct State {
+  float* momentum1 = nullptr;
+  float* momentum2 = nullptr;
+};
+
+// Memory of a call, kept for the next one of the thread: fresh pages cost as much as the sort.
+struct Buffers {
+  std::vector<Record> records;
+  std::vector<Record> scratch;
+  std::vector<uint32_t> bag_of;
+};
+
+void fill_bags(const Gradients& gradients, std::vector<uint32_t>& bag_of) {
+  const int64_t* offsets = gradients.offsets.const_data_ptr<int64_t>();
+  bag_of.resize(static_cast<size_t>(gradients.slots.numel()));
+  for (int64_t bag = 0; bag + 1 < gradients.offsets.numel(); ++bag) {
+    std::fill(bag_of.begin() + offsets[bag], bag_of.begin() + offsets[bag + 1], static_cast<uint32_t>(bag));
+  }
+}
+
+template <typename Row, typename Grad>
+class RowUpdates {
+ public:
+  RowUpdates(const at::Tensor& weights, const State& state, const Gradients& gradients, const Optimizer& optimizer,
+             std::optional<uint64_t> rounding, const std::vector<Record>& records, const std::vector<uint32_t>& bag_of)
+      : weights_(row_data<Row>(weights)),
+        state_(state),
+        gradients_(row_data<const Grad>(gradients.values)),
+        offsets_(gradients.offsets.defined() ? gradients.offsets.const_data_ptr<int64_t>() : nullptr),
+        samples_(gradients.samples.defined() ? gradients.samples.const_data_ptr<float>() : nullptr),
+        mean_(gradients.mean && offsets_ != nullptr),
+        optimizer_(optimizer),
+        step_(optimizer.step()),
+        update_(optimizer.update(kernels_)),
+        rounding_(rounding),
+        records_(records),
+        bag_of_(bag_of),
+        width_(weights.size(1)),
+        gradient_(kBatch * static_cast<size_t>(width_)),
+        wide_(std::is_same_v<Row, float> ? 0 : kBatch * static_cast<size_t>(width_)) {}
+
+  // Rows whose records start in [first, end).
+  void run(size_t first, size_t end) {
+    const size_t size = records_.size();
+    while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
+    while (first < end) {
+      count_ = 0;
+      while (first < end && count_ < kBatch) first = add_row(first);
+      finish();
+    }
+  }
+
+ private:
+  static constexpr size_t kBatch = 32;
+
+  size_t add_row(size_t first) {
+    const uint32_t slot = records_[first].key;
+    if (slot == 0) {  // the default row learns nothing
+      while (first < records_.size() && records_[first].key == 0) ++first;
+      return first;
+    }
+    auto at = static_cast<size_t>(starts_[count_]);
+    for (; first < records_.size() && records_[first].key == slot; ++first, ++at) {
+      if (at == positions_.size()) {
+        positions_.resize(2 * at);
+        scales_.resize(2 * at);
+      }
+      const uint32_t k = records_[first].source;
+      const int64_t from = offsets_ == nullptr ? k : bag_of_[k];
+      positions_[at] = from * width_;
+      if (scaled()) {
+        scales_[at] = samples_ == nullptr ? 1.0f : samples_[k];
+        if (mean_) scales_[at] *= 1.0f / static_cast<float>(offsets_[from + 1] - offsets_[from]);
+      }
+    }
+    slots_[count_] = slot;
+    stored_[count_] = weights_ + static_cast<int64_t>(slot) * width_;
+    fetch(stored_[count_], width_);
+    rows::RowState& row = rows_[count_];
+    if (state_.momentum1 != nullptr) {
+      const int64_t width = optimizer_.rowwise() ? 1 : width_;
+      row.momentum1 = state_.momentum1 + static_cast<int64_t>(slot) * width;
+      fetch(row.momentum1, width);
+    }
+    if (state_.momentum2 != nullptr) {
+      row.momentum2 = state_.momentum2 + static_cast<int64_t>(slot) * width_;
+      fetch(row.momentum2, width_);
+    }
+    if constexpr (std::is_same_v<Row, float>) row.weights = stored_[count_];
+    starts_[++count_] = static_cast<int64_t>(at);
+    return first;
+  }
+
+  bool scaled() const { return mean_ || samples_ != nullptr; }
+
+  template <typename T>
+  static void fetch(const T* data, int64_t count) {
+    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i, 1);
+  }
+
+  void finish() {
+    const auto count = static_cast<int64_t>(count_);
+    if (count == 0) return;
+    const auto& functions = kernels_.shared->of(static_cast<const Row*>(nullptr));
+    kernels_.shared->of(gradients_).pool64(gradients_, positions_.data(), starts_, count, 1, width_,
+                                           scaled() ? scales_.data() : nullptr, false, gradient_.data(), width_);
+    if constexpr (!std::is_same_v<Row, float>) {
+      for (size_t i = 0; i < count_; ++i) {
+        rows_[i].weights = wide_.data() + static_cast<int64_t>(i) * width_;
+        functions.widen(stored_[i], rows_[i].weights, width_);
+      }
+    }
+    if (optimizer_.decays_gradient()) {
+      rows::Step decay{};
+      decay.weight_decay = static_cast<float>(optimizer_.weight_decay);
+      kernels_.decay(rows_, gradient_.data(), count, width_, decay);
+    }
+    update_(rows_, gradient_.data(), count, width_, step_);
+    if constexpr (!std::is_same_v<Row, float>) {
+      for (size_t i = 0; i < count_; ++i) {
+        if (rounding_) {
+          Rounding(mix64(*rounding_, slots_[i])).narrow(rows_[i].weights, stored_[i], width_);
+        } else {
+          functions.narrow(rows_[i].weights, stored_[i], width_);
+        }
+      }
+    }
+  }
+
+  const rows::Kernels& kernels_ = rows::kernels();
+  Row* weights_;
+  State state_;
+  const Grad* gradients_;
+  const int64_t* offsets_;
+  const float* samples_;
+  bool mean_;
+  const Optimizer& optimizer_;
+  rows::Step step_;
+  rows::Update update_;
+  std::optional<uint64_t> rounding_;
+  const std::vector<Record>& records_;
+  const std::vector<uint32_t>& bag_of_;
+  int64_t width_;
+  // A batch of rows, and what contributes to them.
+  size_t count_ = 0;
+  rows::RowState rows_[kBatch] = {};
+  Row* stored_[kBatch] = {};
+  uint32_t slots_[kBatch] = {};
+  int64_t starts_[kBatch + 1] = {};
+  std::vector<int64_t> positions_ = std::vector<int64_t>(256);
+  std::vector<float> scales_ = std::vector<float>(256);
+  std::vector<float> gradient_;
+  std::vector<float> wide_;
+};
+
+Gradients checked(const at::Tensor& weights, const at::Tensor& slots, const at::Tensor& gradients,
+                  const std::optional<at::Tensor>& offsets, bool mean, const std::optional<at::Tensor>& samples) {
+  check_rows(kOp, weights, slots);
+  Gradients result;
+  result.slots = slots.contiguous();
+  result.values = gradients.contiguous();
+  result.mean = mean;
+  const auto dtype = gradients.scalar_type();
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, kOp,
+              ": gradients must be float32, float16 or bfloat16, got ", dtype);
+  TORCH_CHECK(slots.numel() < std::numeric_limits<uint32_t>::max(), kOp, ": at most 4294967294 slots, got ",
+              slots.numel());
+  if (offsets) {
+    result.offsets = offsets->contiguous();
+    check_offsets(kOp, result.offsets, slots.numel());
+  }
+  const int64_t expected = offsets ? offsets->numel() - 1 : slots.numel();
+  TORCH_CHECK(gradients.dim() == 2 && gradients.size(0) == expected && gradients.size(1) == weights.size(1), kOp,
+              ": gradients must be (", expected, ", ", weights.size(1), "), got ", gradients.sizes());
+  if (samples) {
+    result.samples = samples->to(at::kFloat).contiguous();
+    TORCH_CHECK(samples->sizes() == slots.sizes(), kOp, ": weights of samples must have the shape of slots");
+  }
+  const int64_t* data = result.slots.const_data_ptr<int64_t>();
+  if (!rows::kernels().shared->valid(data, slots.numel(), weights.size(0))) {
+    fail_slot(kOp, data, slots.numel(), weights.size(0));
+  }
+  return result;
+}
+
+float* momentum(const std::optional<at::Tensor>& tensor, const at::Tensor& weights, bool wanted, bool rowwise,
+                const char* name) {
+  TORCH_CHECK(tensor.has_value() == wanted, kOp, ": ", name, wanted ? " is missing" : " is not used by this optimizer");
+  if (!wanted) return nullptr;
+  const int64_t size = rowwise ? weights.size(0) : weights.numel();
+  TORCH_CHECK(tensor->scalar_type() == at::kFloat && tensor->is_contiguous() && tensor->numel() == size, kOp, ": ",
+              name, " must be contiguous float32 of ", size, " elements, got ", tensor->scalar_type(), " of shape ",
+              tensor->sizes());
+  return tensor->mutable_data_ptr<float>();
+}
+
+void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& momentum1,
+                 const std::optional<at::Tensor>& momentum2, const at::Tensor& slots, const at::Tensor& gradients,
+                 const std::optional<at::Tensor>& offsets, bool mean, const std::optional<at::Tensor>& samples,
+                 int64_t kind, double learning_rate, double eps, double beta1, double beta2, double weight_decay,
+                 int64_t iteration, std::optional<int64_t> rounding) {
+  TORCH_CHECK(kind >= 0 && kind <= static_cast<int64_t>(OptimizerKind::kLamb), kOp, ": optimizer is 0 to 5, got ",
+              kind);
+  const Optimizer optimizer{static_cast<OptimizerKind>(kind), learning_rate, eps, beta1, beta2, weight_decay,
+                            iteration};
+  TORCH_CHECK(iteration >= 1, kOp, ": iteration starts at 1, got ", iteration);
+  const Gradients given = checked(weights, slots, gradients, offsets, mean, samples);
+  State state;
+  state.momentum1 = momentum(momentum1, weights, optimizer.momenta() > 0, optimizer.rowwise(), "momentum1");
+  state.momentum2 = momentum(momentum2, weights, optimizer.momenta() > 1, false, "momentum2");
+  const auto count = static_cast<size_t>(slots.numel());
+  if (count == 0) return;
+
+  static thread_local Buffers own;
+  Buffers& buffers = own;  // the calling thread's, for all threads
+  buffers.records.resize(count);
+  const int64_t* data = given.slots.const_data_ptr<int64_t>();
+  at::parallel_for(0, slots.numel(), 64 * 1024, [&](int64_t first, int64_t end) {
+    for (int64_t k = first; k < end; ++k) {
+      buffers.records[static_cast<size_t>(k)] = {static_cast<uint32_t>(data[k]), static_cast<uint32_t>(k)};
+    }
+  });
+  if (given.offsets.defined()) fill_bags(given, buffers.bag_of);
+  int64_t bits = 1;
+  while (bits < 32 && (weights.size(0) >> bits) != 0) ++bits;
+  const auto& records = Sort::run(buffers.records, buffers.scratch, bits);
+  const std::optional<uint64_t> key =
+      rounding ? std::optional<uint64_t>(mix64(static_cast<uint64_t>(*rounding), static_cast<uint64_t>(iteration)))
+               : std::nullopt;
+  const auto& bag_of = buffers.bag_of;
+  with_row_type(weights.scalar_type(), [&](auto* row) {
+    with_row_type(given.values.scalar_type(), [&](auto* gradient) {
+      using Row = std::remove_const_t<std::remove_pointer_t<decltype(row)>>;
+      using Grad = std::remove_const_t<std::remove_pointer_t<decltype(gradient)>>;
+      const auto shares = static_cast<size_t>(shares_of(static_cast<int64_t>(count) * weights.size(1)));
+      at::parallel_for(0, static_cast<int64_t>(shares), 1, [&](int64_t from, int64_t to) {
+        RowUpdates<Row, Grad> updates(weights, state, given, optimizer, key, records, bag_of);
+        for (auto share = static_cast<size_t>(from); share < static_cast<size_t>(to); ++share) {
+          updates.run(count * share / shares, count * (share + 1) / shares);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(hybrid_torchrec, CPU, m) { m.impl("update_rows", &update_rows); }
+
+}  // namespace hybrid_torchrec

@@ -1,0 +1,105 @@
+"""How new rows get their values.
+
+Values come from a counter-based hash (SplitMix64), 32 bits for each element, and are computed on the CPU whatever the
+table's device, so they are the same everywhere. ``per_id=True``: element (id, column) depends on (seed, id, column)
+only, so an id has the same first vector on any shard count and whenever it comes. ``per_id=False``: on the row's place
+in the order of insertions instead of the id.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initializer:
+    """Base of all initialisers."""
+
+    per_id: bool = True
+
+    kind: ClassVar[int]
+
+    def parameters(self) -> tuple[float, float, float, float]:
+        """a, b, low, high of ``torch.ops.hybrid_torchrec.initial_rows``."""
+        raise NotImplementedError
+
+    def rows(self, keys: torch.Tensor, dim: int, seed: int) -> torch.Tensor:
+        """First values of the rows of keys (R,) int64 on the CPU; returns (R, dim) float32."""
+        return torch.ops.hybrid_torchrec.initial_rows(keys, dim, self.kind, *self.parameters(), seed)
+
+    def default_row(self, dim: int, seed: int) -> torch.Tensor:
+        """What ids without a row read: the row of a key drawn from the table's seed; (dim,) float32."""
+        return self.rows(torch.zeros(1, dtype=torch.int64), dim, ~seed)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Initializer):
+    """Every element is ``value``."""
+
+    value: float = 0.0
+    kind: ClassVar[int] = 0
+
+    def parameters(self) -> tuple[float, float, float, float]:
+        return self.value, 0.0, 0.0, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Initializer):
+    """Uniform on (low, high)."""
+
+    low: float = -0.05
+    high: float = 0.05
+    kind: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"Uniform: low must not exceed high, got low={self.low}, high={self.high}")
+
+    def parameters(self) -> tuple[float, float, float, float]:
+        return self.low, self.high, 0.0, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normal(Initializer):
+    """Normal, by the inverse of its distribution function."""
+
+    mean: float = 0.0
+    std: float = 0.01
+    kind: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if self.std < 0:
+            raise ValueError(f"Normal: std must not be negative, got {self.std}")
+
+    def parameters(self) -> tuple[float, float, float, float]:
+        return self.mean, self.std, 0.0, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedNormal(Initializer):
+    """Normal, conditional on lying within [low, high] standard deviations around the mean."""
+
+    mean: float = 0.0
+    std: float = 0.01
+    low: float = -2.0
+    high: float = 2.0
+    kind: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        if self.std < 0:
+            raise ValueError(f"TruncatedNormal: std must not be negative, got {self.std}")
+        if not -7.0 <= self.low < self.high <= 7.0:
+            raise ValueError(
+                f"TruncatedNormal: low and high count standard deviations, -7 <= low < high <= 7; "
+                f"got low={self.low}, high={self.high}"
+            )
+
+    def parameters(self) -> tuple[float, float, float, float]:
+        return self.mean, self.std, _below(self.low), _below(self.high)
+
+
+def _below(x: float) -> float:
+    """The probability that a standard normal variable is below x."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))

@@ -1,0 +1,90 @@
+"""Lookup and fused update of one table by the means of its device."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+from hybrid_torchrec.table import generic
+from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.storage import RowStorage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradient:
+    """slots (L,) int64 and values (L, D), or with offsets (B + 1,) values (B, D) of pooled bags.
+
+    mean: bags were averaged. samples: (L,), the factors of the slots.
+    """
+
+    slots: torch.Tensor
+    values: torch.Tensor
+    offsets: torch.Tensor | None = None
+    mean: bool = False
+    samples: torch.Tensor | None = None
+
+
+@dataclass
+class GenericBackend:
+    """PyTorch's operators."""
+
+    config: TableConfig
+    storage: RowStorage
+
+    def gather(self, slots: torch.Tensor) -> torch.Tensor:
+        return generic.gather(self.storage.weights, slots)
+
+    def pool(
+        self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
+    ) -> torch.Tensor:
+        return generic.pool(self.storage.weights, slots, offsets, mean, samples)
+
+    def sample_weight_gradients(
+        self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
+    ) -> torch.Tensor:
+        return generic.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
+
+    def update(self, gradient: Gradient, lr: float, iteration: int) -> None:
+        slots, sums = generic.aggregate(
+            gradient.slots, gradient.values, gradient.offsets, gradient.mean, gradient.samples
+        )
+        spec = self.config.optimizer
+        generic.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration)
+
+
+@dataclass
+class CpuBackend:
+    """The kernels of csrc/rows."""
+
+    config: TableConfig
+    storage: RowStorage
+    ops: torch._ops._OpNamespace = field(default_factory=lambda: torch.ops.hybrid_torchrec)
+
+    def gather(self, slots: torch.Tensor) -> torch.Tensor:
+        return self.ops.gather_rows(self.storage.weights, slots)
+
+    def pool(
+        self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
+    ) -> torch.Tensor:
+        return self.ops.pool_rows(self.storage.weights, slots, offsets, mean, samples)
+
+    def sample_weight_gradients(
+        self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
+    ) -> torch.Tensor:
+        return self.ops.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
+
+    def update(self, gradient: Gradient, lr: float, iteration: int) -> None:
+        spec = self.config.optimizer
+        state = self.storage.state
+        rounding = self.config.seed if self.config.stochastic_rounding else None
+        self.ops.update_rows(
+            self.storage.weights, state.get("momentum1"), state.get("momentum2"), gradient.slots, gradient.values,
+            gradient.offsets, gradient.mean, gradient.samples, spec.number, lr, spec.epsilon, *spec.betas,
+            spec.weight_decay, iteration, rounding,
+        )  # fmt: skip
+
+
+def choose(config: TableConfig, storage: RowStorage) -> GenericBackend | CpuBackend:
+    """The fastest back end of the storage's device."""
+    if storage.weights.device.type == "cpu":
+        return CpuBackend(config, storage)
+    return GenericBackend(config, storage)

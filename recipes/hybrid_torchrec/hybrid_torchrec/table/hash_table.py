@@ -1,0 +1,291 @@
+"""HashTable: rows for any 64-bit ids, in one device's memory."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+
+from hybrid_torchrec.policies import TTL
+from hybrid_torchrec.table import autograd
+from hybrid_torchrec.table.backends import Gradient, choose
+from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.ids import NONE, IdTable
+from hybrid_torchrec.table.pending import PendingGradients
+from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.table.storage import RowStorage
+
+POOLINGS = ("sum", "mean")
+
+
+class HashTable:
+    """A table of C slots and D columns; ids are exact, every int64 is legal.
+
+    Slot 0 is the default row: ids without a row read it, and nothing updates it. Every other slot belongs to its id
+    until that is evicted or erased. The same calls give the same table, bit by bit, for any number of threads.
+
+    One thread at a time may change the table. Others may call ``find`` (never waits) and ``read`` (waits for a call
+    that changes the table) at any time. `weights` and `state` may be replaced by ``assign`` and ``write``: do not keep
+    them.
+    """
+
+    def __init__(self, config: TableConfig, device: torch.device | str = "cpu") -> None:
+        self.config = config
+        self.device = torch.device(device)
+        self.learning_rate = config.optimizer.lr
+        self.accumulate = False  # gradients of backward passes wait for apply_gradients
+        self.step = 0  # calls of assign(train=True)
+        self.updates = 0  # optimizer steps, for bias corrections
+        self.insertions = 0  # rows made by assign
+        self.evictions = 0
+        self._lock = threading.RLock()
+        self._ids = IdTable(config)
+        self._storage = RowStorage(config, self.device)
+        self._pending = PendingGradients()
+        self._storage.grow(1 + config.initial_capacity)
+        default = config.initializer.default_row(config.dim, config.seed)
+        self._storage.set_new(torch.zeros(1, dtype=torch.int64), default.unsqueeze(0))
+        self._backend = choose(config, self._storage)
+
+    def __len__(self) -> int:
+        """Rows, without the default row."""
+        return len(self._ids)
+
+    @property
+    def capacity(self) -> int:
+        """C: slots for which there is memory, with slot 0."""
+        return self._storage.capacity
+
+    @property
+    def weights(self) -> torch.Tensor:
+        """(C, D) in the table's dtype."""
+        return self._storage.weights
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """Optimizer state: name -> (C,) or (C, D) float32."""
+        return self._storage.state
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row with its optimizer state."""
+        return self._storage.row_bytes
+
+    def bytes(self) -> int:
+        """Memory of the rows on the device and of the ids on the CPU, in use."""
+        return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
+
+    # Ids to slots.
+
+    def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
+        """Slots of ids (L,) int64 on any device; returns (L,) int64 on the table's device.
+
+        train=True: a step. Counts the sightings, admits ids, makes rows for those that are new, grows; at max_rows
+        rows are evicted by the policy, none of this batch's nor of gradients that wait. Raises TableFull, with nothing
+        inserted. Ids without a row, and with train=False absent ones, get slot 0.
+        """
+        ids = self._checked(ids)
+        if not train:
+            return self._ids.index.find(ids).clamp_(min=0).to(self.device)
+        with self._lock:
+            self.step += 1
+            self._expire()
+            slots, new, shows = self._ids.see(ids, self.step)
+            if len(new):
+                self._make_room(len(new), slots)
+                self._insert(new, shows)
+            if len(new) or self.config.admission is not None:
+                slots = self._ids.index.resolve(ids, slots)
+            return slots.to(self.device)
+
+    def find(self, ids: torch.Tensor) -> torch.Tensor:
+        """Slots of ids (L,), -1 where absent; (L,) int64 on the table's device. Counts nothing. Any thread."""
+        return self._ids.index.find(self._checked(ids)).to(self.device)
+
+    def ids(self) -> torch.Tensor:
+        """Ids of all rows, (N,) int64 on the CPU, in the order of their slots."""
+        with self._lock:
+            return self._ids.index.infos(self._ids.index.used_slots())[0]
+
+    def select_victims(self, n: int, keep: torch.Tensor | None = None) -> torch.Tensor:
+        """At most n ids by the eviction policy (LRU without one), the first to go first; none of the ids in keep.
+
+        (<= n,) int64 on the CPU. Nothing is evicted.
+        """
+        with self._lock:
+            kept = NONE if keep is None else self._ids.index.find(self._checked(keep))
+            victims = self._ids.victims(n, self.step, torch.cat([kept, self._pending.slots()]))
+            return self._ids.index.infos(victims)[0]
+
+    def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
+        """Adds clicks (L,) to the rows of ids (L,), as of their last sighting; absent ids are passed over."""
+        with self._lock:
+            slots = self._ids.index.find(self._checked(ids)).clamp_(min=0)
+            self._ids.index.add_clicks(slots, clicks.detach().cpu())
+
+    # Rows by slots.
+
+    def lookup(self, slots: torch.Tensor) -> torch.Tensor:
+        """Rows of slots (L,); (L, D) float32. Not differentiable: see embed."""
+        return self._backend.gather(slots)
+
+    def lookup_pooled(
+        self, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Bags of rows: bag b has slots [offsets[b], offsets[b + 1]), offsets (B + 1,) int64; (B, D) float32.
+
+        pooling: 'sum' or 'mean' (divided by the bag's length); weights (L,): factors of the rows. Empty bags give 0.
+        """
+        return self._backend.pool(slots, offsets, self._mean(pooling), weights)
+
+    def embed(self, slots: torch.Tensor) -> torch.Tensor:
+        """lookup, differentiable: the backward pass is the optimizer's step of these rows (``update``).
+
+        One step per call: join the slots of all features that share the table, so that a row takes one step.
+        """
+        return autograd.embed(self, slots)
+
+    def embed_pooled(
+        self, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """lookup_pooled, differentiable as embed is; weights get their gradient, with the rows as they are then."""
+        return autograd.embed_pooled(self, slots, offsets, pooling, weights)
+
+    def update(
+        self,
+        slots: torch.Tensor,
+        grads: torch.Tensor,
+        *,
+        offsets: torch.Tensor | None = None,
+        pooling: str = "sum",
+        weights: torch.Tensor | None = None,
+        apply: bool = True,
+    ) -> None:
+        """One optimizer step of each distinct slot in slots (L,), with the sum of its gradients; slot 0 is left alone.
+
+        grads (L, D), or (B, D) of pooled bags with the arguments that lookup_pooled had. apply=False: the gradients
+        wait and are added to those of the next update or apply_gradients (gradient accumulation).
+        """
+        gradient = Gradient(slots=slots, values=grads, offsets=offsets, mean=self._mean(pooling), samples=weights)
+        with self._lock:
+            self._pending.add(gradient)
+            if apply:
+                self.apply_gradients()
+
+    def sample_weight_gradients(
+        self, slots: torch.Tensor, offsets: torch.Tensor, grads: torch.Tensor, pooling: str
+    ) -> torch.Tensor:
+        """Gradient (L,) float32 of the factors of lookup_pooled, for grads (B, D) of its result."""
+        return self._backend.sample_weight_gradients(slots, offsets, grads, self._mean(pooling))
+
+    def apply_gradients(self) -> None:
+        """The optimizer step of all gradients that wait."""
+        with self._lock:
+            gradient = self._pending.take()
+            if gradient is None:
+                return
+            self.updates += 1
+            self._backend.update(gradient, self.learning_rate, self.updates)
+            self._ids.index.mark_changed(gradient.slots.cpu())
+
+    # Rows by ids.
+
+    def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
+        """Copies of the rows of those of ids (L,) that are there, in their order, on the table's device.
+
+        Also returns which are: (L,) bool on the CPU. Waits for a change that is under way; any thread.
+        """
+        ids = self._checked(ids)
+        with self._lock:
+            slots = self._ids.index.find(ids)
+            found = slots >= 0
+            return self._rows(slots[found]), found
+
+    def write(self, rows: RowBatch) -> None:
+        """Inserts or overwrites rows exactly as given, without counting a sighting or admission.
+
+        ids must be distinct. At max_rows the policy evicts, as in assign.
+        """
+        ids = self._checked(rows.ids)
+        self._storage.check(rows)
+        with self._lock:
+            slots = self._ids.index.find(ids)
+            new = ids[slots < 0]
+            if len(new):
+                self._make_room(len(new), slots)
+                self._ids.index.insert(new, torch.zeros_like(new), self.step)
+                self._storage.grow(self._ids.index.slots())
+                slots = self._ids.index.resolve(ids, slots)
+            self._storage.write(slots, rows)
+            self._ids.index.set_infos(slots, rows.shows.cpu(), rows.clicks.cpu(), rows.last_step.cpu())
+            self._ids.index.mark_changed(slots)
+
+    def erase(self, ids: torch.Tensor) -> int:
+        """Removes the rows of ids (L,) with their state; returns how many there were. Gradients that wait go too."""
+        with self._lock:
+            slots = self._ids.index.erase(self._checked(ids))
+            gone = slots[slots >= 0]
+            self._pending.drop(gone)
+            return len(gone)
+
+    def pop(self, ids: torch.Tensor) -> RowBatch:
+        """read, then erase: the rows of those of ids that are there."""
+        with self._lock:
+            rows, _ = self.read(ids)
+            self.erase(ids)
+            return rows
+
+    def changed_since(self, version: int) -> tuple[RowBatch, torch.Tensor, int]:
+        """Rows inserted, updated or written since `version`, the ids erased since, and the version to ask next.
+
+        Version 0: all rows. Erased ids (E,) int64 on the CPU, without those that are back. They are recorded from the
+        first call on; a version before that, or before forget_changes, raises VersionTooOld.
+        """
+        with self._lock:
+            slots, erased, now = self._ids.changes(version)
+            return self._rows(slots), erased, now
+
+    def forget_changes(self, before: int) -> None:
+        """Erased ids of versions before `before` need not be known any more (a full dump was taken)."""
+        with self._lock:
+            self._ids.index.forget_erased(before)
+
+    # Internals.
+
+    def _insert(self, new: torch.Tensor, shows: torch.Tensor) -> None:
+        slots = self._ids.index.insert(new, shows, self.step)
+        self._storage.grow(self._ids.index.slots())
+        initializer = self.config.initializer
+        keys = new if initializer.per_id else torch.arange(self.insertions, self.insertions + len(new))
+        self._storage.set_new(slots, initializer.rows(keys, self.config.dim, self.config.seed))
+        self.insertions += len(new)
+
+    def _make_room(self, new: int, used: torch.Tensor) -> None:
+        needed = self._ids.missing_room(new)
+        if needed > 0:
+            self._evict(self._ids.make_room(needed, self.step, torch.cat([used, self._pending.slots()])))
+
+    def _expire(self) -> None:
+        policy = self.config.eviction
+        if isinstance(policy, TTL) and self.step % policy.every == 0:
+            victims = self._ids.victims(len(self), self.step, self._pending.slots())
+            self._evict(self._ids.index.infos(victims)[0])
+
+    def _evict(self, ids: torch.Tensor) -> None:
+        self._ids.index.erase(ids)
+        self.evictions += len(ids)
+
+    def _rows(self, slots: torch.Tensor) -> RowBatch:
+        ids, shows, clicks, last_step = (t.to(self.device) for t in self._ids.index.infos(slots))
+        weights, state = self._storage.read(slots)
+        return RowBatch(ids=ids, weights=weights, state=state, shows=shows, clicks=clicks, last_step=last_step)
+
+    def _checked(self, ids: torch.Tensor) -> torch.Tensor:
+        if ids.dtype != torch.int64 or ids.dim() != 1:
+            raise ValueError(f"table '{self.config.name}': ids must be int64 (L,), got {ids.dtype} {tuple(ids.shape)}")
+        return ids.detach().cpu()
+
+    def _mean(self, pooling: str) -> bool:
+        if pooling not in POOLINGS:
+            raise ValueError(f"table '{self.config.name}': pooling must be one of {POOLINGS}, got '{pooling}'")
+        return pooling == "mean"

@@ -1,0 +1,109 @@
+"""The ids of a table: which have a slot, which get one, which lose theirs. All on the CPU."""
+
+import torch
+
+from hybrid_torchrec.errors import TableFull, VersionTooOld
+from hybrid_torchrec.policies import LFU, LRU, TTL, AdmitAfter, AdmitAll, CustomScore, EvictionPolicy, RowStats, Score
+from hybrid_torchrec.table.config import TableConfig
+
+Infos = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+NONE = torch.empty(0, dtype=torch.int64)
+_RANKS = {LFU: 0, LRU: 1, Score: 2, TTL: 3}
+
+
+class IdTable:
+    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on the CPU."""
+
+    def __init__(self, config: TableConfig) -> None:
+        self._config = config
+        self._admission = config.admission or AdmitAll()
+        capacity = config.initial_capacity if config.max_rows is None else min(config.initial_capacity, config.max_rows)
+        self.index = torch.classes.hybrid_torchrec.HashIndex(capacity)
+        if isinstance(self._admission, AdmitAfter) and self._admission.sketch is not None:
+            self.index.count_by_sketch(*self._admission.sketch, config.seed)
+        elif self._admission.sightings > 1:
+            self.index.count_exactly()
+        self._decay = config.eviction.decay if isinstance(config.eviction, Score) else 1.0
+
+    def __len__(self) -> int:
+        return self.index.size()
+
+    def see(self, ids: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Counts a sighting of each of ids (L,).
+
+        Returns slots (L,), -1 for ids without one, and of the distinct ids that are to get one, in the order of their
+        occurrence, the ids (N,) and their sightings (N,).
+        """
+        slots = self.index.find(ids)
+        self.index.touch(slots, step, self._decay)
+        policy = self._admission
+        new, shows = self.index.admit(ids, slots, step, policy.sightings, policy.probability, self._config.seed)
+        return slots, new, shows
+
+    def missing_room(self, new: int) -> int:
+        """Rows that must go before `new` ids get rows."""
+        limit = self._config.max_rows
+        return 0 if limit is None else max(0, len(self) + new - limit)
+
+    def victims(self, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
+        """Slots of at most `count` rows by the eviction policy, the first to go first; none of keep (slots)."""
+        policy = self._config.eviction or LRU()
+        if isinstance(policy, CustomScore):
+            return self._custom_victims(policy, count, step, keep)
+        show_weight, click_weight, ttl = 1.0, 0.0, 0
+        if isinstance(policy, Score):
+            show_weight, click_weight = policy.show_weight, policy.click_weight
+        if isinstance(policy, TTL):
+            ttl = policy.steps
+        rank = self._rank(policy)
+        return self.index.victims(count, rank, show_weight, click_weight, self._decay, ttl, step, keep)
+
+    def _rank(self, policy: EvictionPolicy) -> int:
+        for kind, rank in _RANKS.items():
+            if isinstance(policy, kind):
+                return rank
+        raise TypeError(f"table '{self._config.name}': unknown eviction policy {policy}; valid: LFU, LRU, TTL, Score, "
+                        "CustomScore")  # fmt: skip
+
+    def _custom_victims(self, policy: CustomScore, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
+        used = self.index.used_slots()
+        slots = used[~torch.isin(used, keep)]
+        ids, shows, clicks, last_step = self.index.infos(slots)
+        stats = RowStats(ids=ids, shows=shows, clicks=clicks, last_step=last_step, step=step)
+        scores = policy.score(stats).double().cpu()
+        if scores.shape != ids.shape:
+            raise ValueError(f"table '{self._config.name}': score gave {tuple(scores.shape)} for {len(ids)} rows")
+        # From the last criterion to the first, each sort stable.
+        order = torch.argsort(ids)
+        for key in (last_step, scores):
+            order = order[torch.argsort(key[order], stable=True)]
+        return slots[order[:count]]
+
+    def make_room(self, needed: int, step: int, keep: torch.Tensor) -> torch.Tensor:
+        """Ids to evict so that `needed` rows are free; raises TableFull if there are not as many."""
+        policy = self._config.eviction
+        limit = self._config.max_rows or 0
+        if policy is None:
+            raise self._full(needed, "it has no eviction policy", "raise max_rows or set an eviction policy")
+        victims = self.victims(max(needed, int(policy.share * limit)), step, keep)
+        if len(victims) < needed:
+            evictable = "expired" if isinstance(policy, TTL) else "outside of this batch"
+            raise self._full(needed, f"only {len(victims)} rows are {evictable}",
+                             "raise max_rows, or use smaller batches or a shorter time to live")  # fmt: skip
+        return self.index.infos(victims)[0]
+
+    def _full(self, wanted: int, reason: str, remedy: str) -> TableFull:
+        limit = self._config.max_rows or 0
+        return TableFull(table=self._config.name, size=len(self), limit=limit, wanted=wanted, reason=reason,
+                         remedy=remedy)  # fmt: skip
+
+    def changes(self, since: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Slots of rows changed since a version, ids erased since, and the version to ask for next time."""
+        recorded = self.index.recorded_from()
+        if since > 0 and (recorded == 0 or since < recorded):
+            raise VersionTooOld(
+                f"table '{self._config.name}': changes since version {since} are not known, only since "
+                f"{recorded or 'a first call with version 0'}; take a full dump (version 0)"
+            )
+        slots, erased = self.index.changed_slots(since), self.index.erased_ids(since)
+        return slots, erased, self.index.next_version()

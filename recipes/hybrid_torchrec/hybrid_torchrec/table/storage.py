@@ -1,0 +1,89 @@
+"""Values and optimizer state of a table's rows, by slot."""
+
+import math
+
+import torch
+
+from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.rows import RowBatch
+
+
+class RowStorage:
+    """weights (C, D) in the table's dtype and state: name -> (C,) or (C, D) float32, for C slots.
+
+    On the CPU the memory is extended in place, so that rows never move; elsewhere tensors are copied to larger ones.
+    """
+
+    def __init__(self, config: TableConfig, device: torch.device) -> None:
+        self._config = config
+        self._device = device
+        self._widths = config.optimizer.state_widths(config.dim)
+        self._memory = {}
+        if device.type == "cpu":
+            self._memory = {name: torch.classes.hybrid_torchrec.RowMemory(0) for name in ("weights", *self._widths)}
+        self.weights = torch.empty((0, config.dim), dtype=config.dtype, device=device)
+        self.state = {name: torch.empty((0, w) if w else (0,), device=device) for name, w in self._widths.items()}
+
+    @property
+    def capacity(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row with its state."""
+        state = sum(4 * max(width, 1) for width in self._widths.values())
+        return self._config.dim * self._config.dtype.itemsize + state
+
+    def grow(self, slots: int) -> None:
+        """Have at least `slots` slots; the new ones' state is zero, their weights are to be set."""
+        if slots <= self.capacity:
+            return
+        rows = max(slots, self.capacity * 3 // 2 if self._memory else self.capacity * 2)
+        if self._config.max_rows is not None:
+            rows = max(slots, min(rows, self._config.max_rows + 1))
+        self.weights = self._grown("weights", self.weights, rows, self._config.dim)
+        self.state = {name: self._grown(name, self.state[name], rows, w) for name, w in self._widths.items()}
+
+    def _grown(self, name: str, old: torch.Tensor, rows: int, width: int) -> torch.Tensor:
+        if self._memory:
+            grown = self._memory[name].tensor(rows, max(width, 1), old.dtype)
+            return grown if width else grown.view(rows)
+        grown = torch.zeros((rows, width) if width else (rows,), dtype=old.dtype, device=self._device)
+        grown[: old.shape[0]] = old
+        return grown
+
+    def set_new(self, slots: torch.Tensor, values: torch.Tensor) -> None:
+        """Rows that start: values (R, D) of any floating dtype; their state becomes zero."""
+        slots = slots.to(self._device)
+        self.weights.index_copy_(0, slots, values.to(self._device, self.weights.dtype))
+        for tensor in self.state.values():
+            tensor.index_fill_(0, slots, 0.0)
+
+    def read(self, slots: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Copies of weights and state of slots (R,)."""
+        slots = slots.to(self._device)
+        return self.weights[slots], {name: tensor[slots] for name, tensor in self.state.items()}
+
+    def write(self, slots: torch.Tensor, rows: RowBatch) -> None:
+        slots = slots.to(self._device)
+        self.weights.index_copy_(0, slots, rows.weights.to(self._device))
+        for name, tensor in self.state.items():
+            tensor.index_copy_(0, slots, rows.state[name].to(self._device))
+
+    def check(self, rows: RowBatch) -> None:
+        """Raises ValueError where rows do not fit the table."""
+        where = f"table '{self._config.name}'"
+        if rows.weights.dtype != self.weights.dtype or rows.weights.shape[1:] != self.weights.shape[1:]:
+            raise ValueError(
+                f"{where} holds rows of {self._config.dim} x {self.weights.dtype}, got "
+                f"{math.prod(rows.weights.shape[1:])} x {rows.weights.dtype}"
+            )
+        if rows.state.keys() != self.state.keys():
+            raise ValueError(
+                f"{where} has the state {sorted(self.state)} of {self._config.optimizer.kind}, "
+                f"got {sorted(rows.state)}; save and load with the same kind of optimizer"
+            )
+        for name, tensor in self.state.items():
+            given = rows.state[name]
+            if given.shape[1:] != tensor.shape[1:] or given.dtype != tensor.dtype:
+                raise ValueError(f"{where}: state {name} of shape {tuple(given.shape)}, {given.dtype} does not fit")
