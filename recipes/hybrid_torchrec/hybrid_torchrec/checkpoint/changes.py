@@ -5,9 +5,10 @@ from __future__ import annotations
 import weakref
 
 import torch
+from torch import Tensor
+
 from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
-from torch import Tensor
 
 _readers: weakref.WeakKeyDictionary[HashTable, weakref.WeakSet[ChangeReader]] = weakref.WeakKeyDictionary()
 
@@ -29,16 +30,18 @@ class ChangeReader:
         with self.table._lock:
             return self.table._ids.index.next_version(), self.table.step
 
-    def peek(self) -> tuple[RowBatch, Tensor, tuple[int, int]]:
-        """Rows that changed, or were seen; ids (E,) that are gone; and what to commit() once they are saved."""
+    def peek(self, *, seen: bool = True) -> tuple[RowBatch, Tensor, tuple[int, int]]:
+        """Rows that changed; ids (E,) that are gone; and what to commit() once they are saved.
+
+        With `seen` also rows that were looked up in training, whose counters changed.
+        """
         table = self.table
         with table._lock:
             slots, erased, version = table._ids.changes(self._version)
-            used = table._ids.index.used_slots()
-            # A row that was looked up in training but not updated has new counters all the same.
-            seen = used[table._ids.index.infos(used)[3] > self._step]
-            rows = table._rows(torch.cat([slots, seen]).unique())
-            return rows, erased, (version, table.step)
+            if seen:
+                used = table._ids.index.used_slots()
+                slots = torch.cat([slots, used[table._ids.index.infos(used)[3] > self._step]]).unique()
+            return table._rows(slots), erased, (version, table.step)
 
     def commit(self, mark: tuple[int, int]) -> None:
         self._version, self._step = mark

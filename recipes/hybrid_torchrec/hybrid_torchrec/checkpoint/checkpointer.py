@@ -16,6 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.stateful import Stateful
+
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, NoCheckpoint
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder, Entry
@@ -28,7 +30,6 @@ from hybrid_torchrec.checkpoint.storage import ManifestWriter, VerifyingReader
 from hybrid_torchrec.checkpoint.tables import HashTables, TableShard, changed, freeze
 from hybrid_torchrec.metrics import Metrics
 from hybrid_torchrec.table.hash_table import HashTable
-from torch.distributed.checkpoint.stateful import Stateful
 
 Mark = tuple[int, int]
 TABLES = "hash_tables"  # their name among the saved state
@@ -127,8 +128,9 @@ class Checkpointer:
         return self._pending
 
     def save_delta(self, step: int, state: Mapping[str, Any] | None = None) -> Path:
-        """Saves to root/delta-<step> the rows that changed and the ids that went since the last save or load, and all of
-        `state`. Loading it loads what it follows first.
+        """Saves to root/delta-<step> the rows that changed and the ids that went since the last save or load.
+
+        `state` is saved whole. Loading a delta loads what it follows first.
         """
         self._finish_pending()
         if self._last is None:
@@ -161,6 +163,10 @@ class Checkpointer:
         self._last = chain[-1].manifest
         self._commit(marks)
         return chain[-1].step
+
+    def remove_old(self) -> list[str]:
+        """Removes all but the last `keep` full checkpoints, as every save does; returns their names."""
+        return self._ranks.all_reduce("remove", lambda: None, lambda _: self.folder.keep_last(self.keep))
 
     @property
     def _ranks(self) -> Together:
@@ -200,7 +206,7 @@ class Checkpointer:
             writer.release()
         self._last = self._ranks.all_reduce("commit", lambda: writer.saved, lambda saved: saved[0])
         self._commit(marks)
-        self._ranks.all_reduce("remove old checkpoints", lambda: None, lambda _: self.folder.keep_last(self.keep))
+        self.remove_old()
         self.metrics.add(f"saved_{manifest.kind}_checkpoints")
         self.metrics.add("saved_rows", sum(part.count for part in rows.values()))
         return self.folder.root / folder_name(manifest.kind, manifest.step)

@@ -9,14 +9,15 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-import torch.distributed.checkpoint as dcp
-from hybrid_torchrec.checkpoint.checkpointer import TABLES, quiet_when_alone
+from torch.distributed.checkpoint.state_dict_saver import _save_state_dict
+
+from hybrid_torchrec.checkpoint.checkpointer import TABLES
 from hybrid_torchrec.checkpoint.export import write_rows
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
 from hybrid_torchrec.checkpoint.group import failing_together
 from hybrid_torchrec.checkpoint.manifest import Manifest
+from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.planner import HashSavePlanner
 from hybrid_torchrec.checkpoint.saved import SavedTables, merged
 from hybrid_torchrec.checkpoint.storage import ManifestWriter
@@ -35,19 +36,17 @@ def compact(root: str | os.PathLike[str], step: int | None = None) -> Path:
     chain = [SavedTables(entry.path) for entry in folder.chain(last)]
     if len(chain) == 1:
         return last.path
-    tables: dict[str, Any] = {}
+    tables: dict[str, list[tuple[Rows, int, int]]] = {}
     for name in chain[-1].tables():
         for shard, shards in chain[-1].shards(name):
-            # One process writes what many ranks saved, so every shard is a leaf of its own.
-            key = name.removeprefix(f"{TABLES}.")
-            tables.setdefault(key, []).append(SavedLeaf(merged(chain, name, shard, shards), shard, shards))
+            source = (merged(chain, name, shard, shards), shard, shards)
+            tables.setdefault(name.removeprefix(f"{TABLES}."), []).append(source)
     newest = chain[-1].manifest
     writer = ManifestWriter(root, Manifest("full", newest.step, newest.world, {}, replaces=newest.digest))
     try:
-        with failing_together(), quiet_when_alone():
-            dcp.save(
-                {**chain[-1].dense(), TABLES: tables}, storage_writer=writer, planner=HashSavePlanner(), no_dist=True
-            )
+        state = {**chain[-1].dense(), TABLES: {name: SavedLeaf(sources) for name, sources in tables.items()}}
+        with failing_together():
+            _save_state_dict(state, writer, no_dist=True, planner=HashSavePlanner())
     finally:
         writer.release()
     return folder.root / writer.manifest.name

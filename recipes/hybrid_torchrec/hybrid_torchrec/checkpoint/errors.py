@@ -54,7 +54,7 @@ def storage_failure(error: OSError, path: str | os.PathLike[str], doing: str) ->
     if error.errno in _READ_ONLY:
         return StorageFailure(
             f"{path}: {_READ_ONLY[error.errno]} while {doing}; what was complete before is untouched. "
-            f"Make the folder writable for user {os.getuid()} (`ls -ld {os.path.dirname(path) or '.'}`) or choose another"
+            f"Make the folder writable for user {os.getuid()} (`ls -ld {os.path.dirname(path) or '.'}`) or take another"
         )
     return StorageFailure(f"{path}: {error.strerror or error} while {doing}")
 

@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
 from hybrid_torchrec.checkpoint.errors import TableMismatch, explained
 from hybrid_torchrec.checkpoint.files import digest_of_file
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
@@ -25,10 +29,9 @@ from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
-from safetensors import safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
+Sources = Mapping[str, tuple[Rows, int, int]]  # table: rows, shard, shards
+Written = tuple[dict[str, FileSum], dict[str, dict[str, Any]]]  # files, and what the tables are
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int8": torch.int8}
 
 
@@ -53,32 +56,14 @@ def export(
 def write_rows(
     root: str | os.PathLike[str],
     step: int,
-    sources: Mapping[str, tuple[Rows, int, int]],
+    sources: Sources,
     *,
     dtype: str | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> Path:
     """As export(), from {table: (rows, shard, shards)}."""
-    folder = CheckpointFolder(root)
+    folder, ranks = CheckpointFolder(root), Together(group)
     temporary = folder.temporary("export", step)
-
-    def write() -> tuple[dict[str, FileSum], dict[str, Any]]:
-        files: dict[str, FileSum] = {}
-        for name, (rows, shard, shards) in sources.items():
-            files.update(_write_table(temporary, f"{name}.shard-{shard:05d}-of-{shards:05d}", rows, dtype))
-        return files, {name: _about(rows, dtype) for name, (rows, _, _) in sources.items()}
-
-    def finish(written: list[tuple[dict[str, FileSum], dict[str, Any]]]) -> Path:
-        files = {name: total for part, _ in written for name, total in part.items()}
-        about: dict[str, dict[str, Any]] = {}
-        for _, part in written:
-            for name, entry in part.items():
-                known = about.setdefault(name, {**entry, "rows": 0})
-                known["rows"] += entry["rows"]
-        Manifest("export", step, len(written), files, tables=about).write(temporary)
-        return folder.commit(temporary)
-
-    ranks = Together(group)
     with ExitStack() as held:
 
         def begin(_: list[None]) -> None:
@@ -86,7 +71,17 @@ def write_rows(
             folder.begin("export", step)
 
         ranks.all_reduce("begin", lambda: None, begin)
-        return ranks.all_reduce("export", write, finish)
+        return ranks.all_reduce(
+            "export", lambda: _write(temporary, sources, dtype), lambda parts: _finish(folder, temporary, step, parts)
+        )
+
+
+def write_alone(root: str | os.PathLike[str], step: int, sources: Sources, *, dtype: str | None = None) -> Path:
+    """As write_rows(), by this process alone, whatever ranks there are."""
+    folder = CheckpointFolder(root)
+    with folder.lock():
+        temporary = folder.begin("export", step)
+        return _finish(folder, temporary, step, [_write(temporary, sources, dtype)])
 
 
 class ServingTable:
@@ -145,6 +140,23 @@ def quantised(weights: Tensor) -> tuple[Tensor, Tensor]:
     scale = weights.abs().amax(1) / 127 if weights.shape[1] else weights.new_zeros(len(weights))
     divisor = torch.where(scale > 0, scale, torch.ones_like(scale))
     return (weights / divisor[:, None]).round().to(torch.int8), scale
+
+
+def _write(folder: Path, sources: Sources, dtype: str | None) -> Written:
+    files: dict[str, FileSum] = {}
+    for name, (rows, shard, shards) in sources.items():
+        files.update(_write_table(folder, f"{name}.shard-{shard:05d}-of-{shards:05d}", rows, dtype))
+    return files, {name: _about(rows, dtype) for name, (rows, _, _) in sources.items()}
+
+
+def _finish(folder: CheckpointFolder, temporary: Path, step: int, parts: list[Written]) -> Path:
+    files = {name: total for part, _ in parts for name, total in part.items()}
+    tables: dict[str, dict[str, Any]] = {}
+    for _, about in parts:
+        for name, entry in about.items():
+            tables.setdefault(name, {**entry, "rows": 0})["rows"] += entry["rows"]
+    Manifest("export", step, len(parts), files, tables=tables).write(temporary)
+    return folder.commit(temporary)
 
 
 def _write_table(folder: Path, prefix: str, rows: Rows, dtype: str | None) -> dict[str, FileSum]:

@@ -109,7 +109,7 @@ class CheckpointFolder:
         if (path / NAME).exists():
             raise BrokenChain(
                 f"{entry.path}: delta {manifest.sequence} follows a {name} of checksum {manifest.previous}, and {path} "
-                f"is another, from another run. Restore the folder that was replaced, or load a step before {entry.step}"
+                f"is of another run. Restore the folder that was replaced, or load a step before {entry.step}"
             )
         raise BrokenChain(
             f"{entry.path}: delta {manifest.sequence} follows {name}, which is missing from {self.root}; "
@@ -119,13 +119,21 @@ class CheckpointFolder:
     def temporary(self, kind: str, step: int) -> Path:
         return self.root / f"{_SAVING}{folder_name(kind, step)}"
 
+    def refuse_past(self, step: int) -> None:
+        """Raises CheckpointError if there is a later checkpoint: it would be taken for the newest of this run."""
+        later = [entry.path.name for entry in self.entries() if entry.step > step]
+        if later:
+            raise CheckpointError(
+                f"{self.root}: cannot save step {step}: {', '.join(later)} went further, and would be loaded first; "
+                "move what went further away, or save to another folder"
+            )
+
     def begin(self, kind: str, step: int) -> Path:
         """An empty temporary folder, after removing what was torn. The caller holds the lock."""
         final = self.root / folder_name(kind, step)
         if (final / NAME).exists():
             raise CheckpointError(
-                f"{final}: exists already, from a run that went further than this one; "
-                "move it away, or save to another folder"
+                f"{final}: exists already; move it away, save another step, or save to another folder"
             )
         with explained(self.root, "starting to save"):
             for path in self.torn():

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch.distributed as dist
-from hybrid_torchrec.checkpoint.errors import CheckpointError
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.utils import _DistWrapper
+
+from hybrid_torchrec.checkpoint.errors import CheckpointError
 
 T = TypeVar("T")
 R = TypeVar("R")

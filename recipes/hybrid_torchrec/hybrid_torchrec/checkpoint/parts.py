@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from hybrid_torchrec.table.rows import RowBatch
 from torch import Tensor
+
+from hybrid_torchrec.table.rows import RowBatch
 
 PART_BYTES = 32 << 20
 INFO, ERASED, POLICY = "info", "erased", "policy-"

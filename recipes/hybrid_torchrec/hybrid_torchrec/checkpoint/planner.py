@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows, Shape
-from hybrid_torchrec.checkpoint.tables import TableLeaf
 from torch import Tensor
 from torch.distributed.checkpoint import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.default_planner import create_default_local_load_plan
@@ -34,6 +32,9 @@ from torch.distributed.checkpoint.planner import (
     WriteItem,
     WriteItemType,
 )
+
+from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows, Shape
+from hybrid_torchrec.checkpoint.tables import SavedLeaf, TableLeaf
 
 
 @dataclass
@@ -74,10 +75,10 @@ class HashSavePlanner(DefaultSavePlanner):
         self, state_dict: dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False
     ) -> None:
         super().set_up_planner(state_dict, storage_meta, is_coordinator)
-        for fqn, leaf in [(fqn, value) for fqn, value in self.state_dict.items() if isinstance(value, TableLeaf)]:
+        for fqn, leaf in [(fqn, value) for fqn, value in self.state_dict.items() if isinstance(value, SavedLeaf)]:
             path = self.mappings.pop(fqn)
             del self.state_dict[fqn]
-            for key, value in _saved(leaf.rows(), leaf.shard.shard, leaf.shard.shards):
+            for key, value in (pair for source in leaf.sources() for pair in _saved(*source)):
                 self.state_dict[key.under(fqn)] = value
                 self.mappings[key.under(fqn)] = (*path, *key.path)
 

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hybrid_torchrec.checkpoint.errors import NoCheckpoint, explained
-from hybrid_torchrec.checkpoint.manifest import Manifest
-from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
-from hybrid_torchrec.checkpoint.tables import overlapping, policies_merged
-from hybrid_torchrec.hashing import rank_of
-from hybrid_torchrec.table.rows import RowBatch
 from torch import Tensor
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 from torch.distributed.checkpoint.utils import _create_file_view
+
+from hybrid_torchrec.checkpoint.errors import NoCheckpoint, explained
+from hybrid_torchrec.checkpoint.manifest import Manifest
+from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
+from hybrid_torchrec.checkpoint.tables import overlapping, policies_merged
+from hybrid_torchrec.hashing import rank_of
+from hybrid_torchrec.table.rows import RowBatch
 
 
 class SavedTables:
@@ -115,7 +116,7 @@ class _Segment:
 
 
 def merged(chain: list[SavedTables], table: str, shard: int, shards: int) -> Rows:
-    """The rows of a full checkpoint after its deltas, on one shard of the last; ids and one part in memory at a time."""
+    """The rows of a full checkpoint after its deltas, on one shard of the last; needs memory for ids and one part."""
     segments: list[_Segment] = []
     gone = torch.empty(0, dtype=torch.int64)  # erased or replaced later on
     for saved in reversed(chain):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
 from hybrid_torchrec.table.rows import RowBatch
-from torch import Tensor
 
 
 class Snapshot:

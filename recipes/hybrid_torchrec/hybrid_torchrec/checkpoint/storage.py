@@ -13,16 +13,17 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from hybrid_torchrec.checkpoint.errors import explained, storage_failure
-from hybrid_torchrec.checkpoint.files import DIGEST_BYTES, digest_of_file
-from hybrid_torchrec.checkpoint.folder import CheckpointFolder
-from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.filesystem import FileSystem
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex
 from torch.distributed.checkpoint.planner import LoadPlan, SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
+
+from hybrid_torchrec.checkpoint.errors import explained, storage_failure
+from hybrid_torchrec.checkpoint.files import DIGEST_BYTES, digest_of_file
+from hybrid_torchrec.checkpoint.folder import CheckpointFolder
+from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
 
 _SUMS = "checksums of a rank's files"  # travels to the coordinator among the write results
 
@@ -129,6 +130,8 @@ class ManifestWriter(FileSystemWriter):
         """The coordinator's: no rank writes before this is done."""
         self._held.enter_context(self.folder.lock())
         try:
+            if self.manifest.replaces is None:
+                self.folder.refuse_past(self.manifest.step)
             self.folder.begin(self.manifest.kind, self.manifest.step)
             return super().prepare_global_plan(plans)
         except BaseException:

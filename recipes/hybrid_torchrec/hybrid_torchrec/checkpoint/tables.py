@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
 from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
-from torch import Tensor
 
 _SCALARS = ("step", "updates", "insertions", "evictions", "learning_rate")
 
@@ -129,10 +130,24 @@ def _default_row(table: HashTable) -> list[float]:
     return row
 
 
-class TableLeaf:
-    """Stands for a table in a state dict; HashSavePlanner and HashLoadPlanner know it."""
+class SavedLeaf:
+    """Stands in a state dict for a table that is saved: (rows, shard, shards) of all that this process writes of it."""
+
+    def __init__(self, sources: list[tuple[Rows, int, int]]) -> None:
+        self._sources = sources
+
+    def sources(self) -> list[tuple[Rows, int, int]]:
+        return self._sources
+
+    def __reduce__(self) -> Any:
+        raise CheckpointError("a hash table needs its planner: save(..., planner=HashSavePlanner()), load likewise")
+
+
+class TableLeaf(SavedLeaf):
+    """Stands in a state dict for a table in memory, to be saved or loaded."""
 
     def __init__(self, shard: TableShard, rows: Rows | None = None) -> None:
+        super().__init__([])
         self.shard = shard
         self.adds = False  # to what the table holds, as a delta does; otherwise the table is emptied first
         self._rows = rows
@@ -143,11 +158,9 @@ class TableLeaf:
         self._emptied = False
         self._names = like(shard.table).named_tensors().keys()
 
-    def __reduce__(self) -> Any:
-        raise CheckpointError("a hash table needs its planner: save(..., planner=HashSavePlanner()), load likewise")
-
-    def rows(self) -> Rows:
-        return self._rows if self._rows is not None else freeze(self.shard)
+    def sources(self) -> list[tuple[Rows, int, int]]:
+        rows = self._rows if self._rows is not None else freeze(self.shard)
+        return [(rows, self.shard.shard, self.shard.shards)]
 
     def wanted(self, name: str, places: Iterable[Key], *, missing_is_fine: bool) -> set[Key]:
         """Which saved tensors may hold rows of this shard."""

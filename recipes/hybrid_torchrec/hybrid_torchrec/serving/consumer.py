@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
+
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, StorageFailure
 from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.metrics import Metrics
 from hybrid_torchrec.serving.layout import Current, StreamShard
 from hybrid_torchrec.serving.record import Record
 from hybrid_torchrec.serving.served import ServedShard
-from torch import Tensor
 
 _log = logging.getLogger(__name__)
 

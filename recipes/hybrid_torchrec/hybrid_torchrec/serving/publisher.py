@@ -9,10 +9,11 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
+
+from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import explained
-from hybrid_torchrec.checkpoint.export import write_alone
+from hybrid_torchrec.checkpoint.export import DTYPES, write_alone
 from hybrid_torchrec.checkpoint.files import remove_folder
 from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
@@ -20,6 +21,7 @@ from hybrid_torchrec.metrics import Metrics
 from hybrid_torchrec.serving.layout import Current, StreamShard
 from hybrid_torchrec.serving.record import Changes, Record
 
+_DTYPES = ("float32", "float16", "bfloat16")
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +37,8 @@ class Publisher:
     Every start of a publisher is a run of its own and begins with a base, since a trainer that comes back from a
     checkpoint has lost the steps that came after it, and what it published of them. A record that cannot be written
     (StorageFailure) is not lost: its rows are in the next one. Consumers that cannot go on ask for a base, which
-    publish() writes. The last `keep` bases and what follows them stay. `dtype` of the rows: None for the tables' own.
+    publish() writes. The last `keep` bases and what follows them stay. `dtype` of the rows: float32, float16, bfloat16,
+    or None for the tables' own.
     """
 
     def __init__(
@@ -44,17 +47,20 @@ class Publisher:
         tables: Mapping[str, TableShard],
         *,
         step: int = 0,
-        dtype: torch.dtype | None = None,
+        dtype: str | None = None,
         keep: int = 2,
         metrics: Metrics | None = None,
         group: dist.ProcessGroup | None = None,
     ) -> None:
+        if dtype not in (None, *_DTYPES):
+            raise ValueError(f"dtype {dtype!r} is not one of {', '.join(_DTYPES)}")
         self.root = Path(root)
         self.tables = dict(tables)
         self.dtype = dtype
         self.keep = keep
         self.metrics = metrics if metrics is not None else Metrics()
-        self._versions: dict[str, int] = {}
+        self._row_dtype = None if dtype is None else DTYPES[dtype]
+        self._readers = {name: ChangeReader(shard.table) for name, shard in self.tables.items()}
         self._sequence = 0
         ranks = Together(group)
         self.run = ranks.all_reduce("name the run", lambda: None, lambda _: uuid.uuid4().hex[:16])
@@ -63,6 +69,8 @@ class Publisher:
         def begin() -> None:
             with explained(self.shard.path, "starting to publish"):
                 self.shard.path.mkdir(parents=True, exist_ok=True)
+            for reader in self._readers.values():
+                reader.commit(reader.mark())
             self.publish_base(step)
 
         def announce(_: list[None]) -> None:
@@ -79,17 +87,7 @@ class Publisher:
 
     def publish(self, step: int) -> Record:
         """Writes one record of all that changed, also if nothing did, so that consumers know how fresh they are."""
-        changed: dict[str, Changes] = {}
-        versions: dict[str, int] = {}
-        for name, shard in self.tables.items():
-            batch, erased, versions[name] = shard.table.changed_since(self._versions[name])
-            weights = batch.weights.cpu()
-            changed[name] = Changes(batch.ids.cpu(), weights.to(self.dtype or weights.dtype), erased.cpu())
-        record = Record(self.run, self._sequence + 1, step, changed)
-        path = record.write(self.shard.path)
-        self._sequence, self._versions = record.sequence, versions
-        self.metrics.add("published_rows", record.rows)
-        self.metrics.add("published_bytes", path.stat().st_size)
+        record = self._publish_changes(step)
         if requests := self.shard.requests():
             for request in requests:
                 _log.info("%s: a consumer asks for a base: %s", request, request.read_text(errors="replace"))
@@ -99,17 +97,30 @@ class Publisher:
 
     def publish_base(self, step: int) -> Path:
         """Writes all rows as they are now; the records before the last `keep` bases go."""
-        rows, versions = {}, {}
-        for name, shard in self.tables.items():
-            rows[name] = (freeze(shard), shard.shard, shard.shards)
-            versions[name] = shard.table.changed_since(shard.table.version)[2]
-        # A base stands for the records up to its own sequence; changes that no record has yet are in the next one too.
-        if self._sequence == 0:
-            self._versions = versions
+        if any(base.step == self._sequence for base in self.shard.bases()):
+            self._publish_changes(step)
+        rows = {name: (freeze(shard), shard.shard, shard.shards) for name, shard in self.tables.items()}
+        # What changed since the last record is in this base and in the next record, which does no harm.
         path = write_alone(self.shard.path, self._sequence, rows, dtype=self.dtype)
         self.metrics.add("published_bases")
         self._forget()
         return path
+
+    def _publish_changes(self, step: int) -> Record:
+        changed: dict[str, Changes] = {}
+        marks = {}
+        for name, reader in self._readers.items():
+            batch, erased, marks[name] = reader.peek(seen=False)
+            weights = batch.weights.cpu()
+            changed[name] = Changes(batch.ids.cpu(), weights.to(self._row_dtype or weights.dtype), erased)
+        record = Record(self.run, self._sequence + 1, step, changed)
+        path = record.write(self.shard.path)
+        self._sequence = record.sequence
+        for name, mark in marks.items():
+            self._readers[name].commit(mark)
+        self.metrics.add("published_rows", record.rows)
+        self.metrics.add("published_bytes", path.stat().st_size)
+        return record
 
     def _forget(self) -> None:
         bases = self.shard.bases()

@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained
-from hybrid_torchrec.checkpoint.files import DIGEST_BYTES, digest, write_whole
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
+
+from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained
+from hybrid_torchrec.checkpoint.files import DIGEST_BYTES, digest, write_whole
 
 SUFFIX = ".record"
 _END = b"grstream"  # the last bytes of a whole record

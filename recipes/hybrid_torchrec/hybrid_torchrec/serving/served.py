@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint
 from hybrid_torchrec.checkpoint.export import ServingTable
 from hybrid_torchrec.checkpoint.folder import Entry
@@ -12,7 +14,6 @@ from hybrid_torchrec.serving.record import Changes, Record
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
-from torch import Tensor
 
 _BLOCK = 16384  # rows applied between two lookups
 

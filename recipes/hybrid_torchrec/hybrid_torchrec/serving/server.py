@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import torch
+
 from hybrid_torchrec.checkpoint.errors import CheckpointError
 from hybrid_torchrec.metrics import Metrics
 from hybrid_torchrec.serving.consumer import Consumer
