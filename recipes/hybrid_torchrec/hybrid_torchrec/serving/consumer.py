@@ -27,6 +27,7 @@ class _Follower:
     """Follows one shard; `served` is replaced whole, so that a lookup never sees half a base."""
 
     shard: StreamShard
+    run: str
     name: str
     metrics: Metrics
     served: ServedShard | None = None
@@ -46,6 +47,8 @@ class _Follower:
         path = self.shard.record(served.sequence + 1)
         try:
             record = Record.read(path)
+            if record.run != self.run:
+                raise CorruptCheckpoint(f"{path}: of run {record.run}, not {self.run}")
             served.apply(record)
         except (StorageFailure, CorruptCheckpoint) as error:
             if isinstance(error, CorruptCheckpoint):
@@ -175,7 +178,7 @@ class Consumer:
         applied = 0
         if current.run != self._run:
             shards = [StreamShard.of(self.root, current.run, i, current.shards) for i in range(current.shards)]
-            followers = [_Follower(shard, self.name, self.metrics) for shard in shards]
+            followers = [_Follower(shard, current.run, self.name, self.metrics) for shard in shards]
             applied += sum(follower.poll() for follower in followers)
             if all(follower.served is not None for follower in followers):
                 self._followers, self._run = followers, current.run
