@@ -159,7 +159,7 @@ def test_every_damaged_file_is_named_before_anything_is_loaded(saved: tuple[Chec
             file.unlink()
         else:
             flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-            file.write_bytes({"flip": flipped, "cut": data[:-1], "grow": data + b" x"}[change])
+            file.write_bytes({"flip": flipped, "cut": data[:-2], "grow": data + b" x"}[change])
         table = make_table()
         train(table, 3)
         before = all_rows(table)
