@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = {"grstack", "tasks", "gr_model", "gr_ops", "smoke_tests", "tests", "benchmarks"}
+OURS = {
+    "grstack", "tasks", "gr_model", "gr_ops", "hybrid_torchrec", "torchrec_embcache", "smoke_tests", "tests",
+    "benchmarks",
+}  # fmt: skip
 MAY_IMPORT = {
     "tasks.py": {"grstack"},
     "grstack": {"grstack"},
-    "gr_model": {"gr_model", "gr_ops"},
+    "gr_model": {"gr_model", "gr_ops", "hybrid_torchrec", "torchrec_embcache"},
     "smoke_tests": {"smoke_tests", "gr_model", "gr_ops"},
     "kernels/gr_ops/gr_ops": {"gr_ops"},
     "kernels/operators": set(),
-    "recipes": set(),
+    "recipes/hybrid_torchrec": {"hybrid_torchrec", "gr_ops"},
+    "recipes/torchrec": set(),
+    "recipes/wheels": set(),
     "twin": set(),
 }
 

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Unpacks the wheel: the environment may have no pip, and nothing is to be resolved. PIP_TARGET, if set, says where to.
+set -euo pipefail
+
+shopt -s nullglob
+wheels=("$GRSTACK_ARTEFACT"/hybrid_torchrec-*.whl)
+if [[ ${#wheels[@]} -ne 1 ]]; then
+    echo "hybrid_torchrec: expected one hybrid_torchrec wheel in $GRSTACK_ARTEFACT, found ${#wheels[@]}" >&2
+    exit 1
+fi
+target=${PIP_TARGET:-$("$GRSTACK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')}
+mkdir -p "$target"
+rm -rf "$target/hybrid_torchrec" "$target"/hybrid_torchrec-*.dist-info
+"$GRSTACK_PYTHON" -m zipfile -e "${wheels[0]}" "$target"
+echo "installed ${wheels[0]##*/} in $target"
