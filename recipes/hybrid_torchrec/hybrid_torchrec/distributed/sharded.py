@@ -1,0 +1,224 @@
+"""What the sharded collections share: distribution of ids, lookup on the owners, return of the rows.
+
+A rank sends each distinct id of its batch once, to the rank that owns it, and gets the row back; it pools (or repeats)
+rows itself. So any pooling, weights and lengths work the same for every sharding type, weights get their gradients, and
+traffic grows with distinct ids.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torchrec.distributed.embedding_types import KJTList
+from torchrec.distributed.types import (
+    Awaitable,
+    LazyAwaitable,
+    ParameterSharding,
+    ShardedModule,
+    ShardingEnv,
+    ShardingEnv2D,
+)
+from torchrec.optim.fused import FusedOptimizerModule
+from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
+
+from hybrid_torchrec.distributed.context import (
+    CountsExchange,
+    HashContext,
+    HashInput,
+    InputRequest,
+    OwnedIds,
+    immediate,
+    unwrap,
+)
+from hybrid_torchrec.distributed.exchange import RowExchange
+from hybrid_torchrec.distributed.placement import ColumnShard, place_all
+from hybrid_torchrec.distributed.routing import Distinct, make_route
+from hybrid_torchrec.distributed.table import ShardedTableModule
+from hybrid_torchrec.modules.config import HashConfig
+from hybrid_torchrec.modules.optimizer import HashOptimizer
+from hybrid_torchrec.modules.table import Lookup, TableModule, TablePart
+
+Out = TypeVar("Out")
+
+
+@dataclass
+class OwnedRows:
+    """Rows that this rank owes to others, and where they come from."""
+
+    rows: list[Tensor]  # per group, by column shard, then by rank
+    lookups: list[list[tuple[TablePart, Lookup, int]]]  # per group: part, its slots, rows
+    owned: Tensor  # (W, S) int64 on the host
+
+
+class ShardedHashModule(
+    ShardedModule[KJTList, OwnedRows | HashInput, Out, HashContext], FusedOptimizerModule, Generic[Out]
+):
+    """Base of the sharded collections.
+
+    Args:
+        configs: of the tables.
+        modules: unsharded tables by name: their optimizers and rows are taken over.
+        plan: by table.
+        env: ranks.
+        device: of the rows.
+    """
+
+    tables_name: str  # "embedding_bags" or "embeddings": as in torchrec's parameter names
+
+    def __init__(
+        self,
+        configs: list[HashConfig],
+        modules: Mapping[str, TableModule],
+        plan: Mapping[str, ParameterSharding],
+        env: ShardingEnv,
+        fused_params: Mapping[str, Any] | None,
+        device: torch.device,
+    ) -> None:
+        super().__init__()
+        if isinstance(env, ShardingEnv2D):
+            raise ValueError("hash tables cannot be replicated (ShardingEnv2D): replicas would hold different ids")
+        if env.process_group is None and env.world_size > 1:
+            raise ValueError(f"{env.world_size} ranks need a process group: ShardingEnv.from_process_group")
+        self._world_size = env.world_size
+        self._group = env.process_group
+        self._configs = configs
+        self._device = device
+        self.module_sharding_plan = dict(plan)
+        placement = place_all(list(configs), plan, env.world_size)
+        tables = nn.ModuleDict()
+        for config in configs:
+            tables[config.name] = ShardedTableModule(
+                modules[config.name], placement[config.name], self._group, env.rank, fused_params, device
+            )
+        self.add_module(self.tables_name, tables)
+        self._number_shards(placement)
+        weights = {f"{self.tables_name}.{config.name}.weight": self._table(config.name).weight for config in configs}
+        self._optim = HashOptimizer(weights, [table.group for table in self._tables()])
+        for table in self._tables():
+            table.weight._in_backward_optimizers = [self._optim]  # type: ignore[attr-defined]
+        self._with_occurrences = any(table.counts_occurrences for table in self._tables())
+
+    def _number_shards(self, placement: Mapping[str, list[ColumnShard]]) -> None:
+        """Column shards by group; a group's rows have one width and storage type and travel in one tensor."""
+        by_kind: dict[tuple[int, torch.dtype], list[ColumnShard]] = {}
+        for config in self._configs:
+            for shard in placement[config.name]:
+                by_kind.setdefault((shard.width, self._table(config.name).dtype), []).append(shard)
+        self._shards = [shard for group in by_kind.values() for shard in group]
+        self._groups: list[range] = []
+        for group in by_kind.values():
+            start = self._groups[-1].stop if self._groups else 0
+            self._groups.append(range(start, start + len(group)))
+        self._shards_of: dict[str, list[int]] = {config.name: [] for config in self._configs}
+        for number, shard in sorted(enumerate(self._shards), key=lambda item: item[1].column):
+            self._shards_of[shard.table].append(number)
+
+    def _table(self, name: str) -> ShardedTableModule:
+        table: ShardedTableModule = getattr(self, self.tables_name)[name]
+        return table
+
+    def _tables(self) -> list[ShardedTableModule]:
+        return [self._table(config.name) for config in self._configs]
+
+    @property
+    def fused_optimizer(self) -> HashOptimizer:
+        return self._optim
+
+    def create_context(self) -> HashContext:
+        return HashContext()
+
+    def input_dist(  # type: ignore[override]
+        self, ctx: HashContext, features: KeyedJaggedTensor
+    ) -> Awaitable[Awaitable[KJTList]]:
+        ctx.features = features
+        if self._world_size == 1:
+            return immediate(features)
+        with torch.no_grad():
+            per_feature = features.to_dict()
+            distinct = {
+                config.name: Distinct.of(
+                    torch.cat([per_feature[feature].values() for feature in config.feature_names]).long()
+                )
+                for config in self._configs
+            }
+            route = make_route(
+                [distinct[shard.table] for shard in self._shards], self._shards, self._groups, self._world_size
+            )
+            ctx.rows = [rows[distinct[shard.table].inverse] for rows, shard in zip(route.rows, self._shards)]
+            self._prepare(ctx, per_feature)
+
+            def remember(asked: Tensor) -> None:
+                ctx.asked = asked
+
+            return InputRequest(CountsExchange(self._pg, route, self._with_occurrences, remember))
+
+    @property
+    def _pg(self) -> dist.ProcessGroup:
+        assert self._group is not None
+        return self._group
+
+    def compute(self, ctx: HashContext, dist_input: KJTList) -> OwnedRows | HashInput:
+        owned = unwrap(dist_input)
+        if not isinstance(owned, OwnedIds):
+            return owned
+        return self._look_up(owned)
+
+    @torch.no_grad()
+    def _look_up(self, owned: OwnedIds) -> OwnedRows:
+        """Every table is asked in every step, also for no ids: its step count is the same on all ranks."""
+        starts = (owned.counts.flatten().cumsum(0) - owned.counts.flatten()).view_as(owned.counts).tolist()
+        counts = owned.counts.tolist()
+        result = OwnedRows([], [], owned.counts)
+        for group in self._groups:
+            rows: list[Tensor] = []
+            lookups: list[tuple[TablePart, Lookup, int]] = []
+            for number in group:
+                part = self._table(self._shards[number].table).part_at(self._shards[number].column)
+                if part is None:
+                    continue
+                blocks = [
+                    slice(starts[rank][number], starts[rank][number] + counts[rank][number])
+                    for rank in range(self._world_size)
+                ]
+                ids = torch.cat([owned.ids[block] for block in blocks])
+                seen = owned.occurrences
+                occurrences = None if seen is None else torch.cat([seen[block] for block in blocks])
+                lookup = part.assign(ids, train=self.training, occurrences=occurrences)
+                rows.append(part.rows(lookup))
+                lookups.append((part, lookup, ids.numel()))
+            first = self._shards[group.start]
+            none = torch.empty(0, first.width, dtype=self._table(first.table).dtype, device=self._device)
+            result.rows.append(torch.cat(rows) if rows else none)
+            result.lookups.append(lookups)
+        return result
+
+    def output_dist(self, ctx: HashContext, output: OwnedRows | HashInput) -> LazyAwaitable[Out]:
+        if not isinstance(output, OwnedRows):
+            return self._local_output(output)
+        assert ctx.asked is not None
+
+        def update(group: int, grads: Tensor) -> None:
+            parts = output.lookups[group]
+            for (part, lookup, _), grad in zip(parts, grads.split([count for *_, count in parts])):
+                part.update(lookup, grad)
+
+        exchange = RowExchange(self._pg, ctx.asked, output.owned, self._groups, output.rows, update)
+        token = exchange.start([table.weight for table in self._tables()])
+        return self._remote_output(ctx, exchange, token)
+
+    @abc.abstractmethod
+    def _prepare(self, ctx: HashContext, features: Mapping[str, JaggedTensor]) -> None:
+        """What can be computed of a batch before its rows are there."""
+
+    @abc.abstractmethod
+    def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[Out]:
+        """With one rank."""
+
+    @abc.abstractmethod
+    def _remote_output(self, ctx: HashContext, exchange: RowExchange, token: Tensor) -> LazyAwaitable[Out]: ...

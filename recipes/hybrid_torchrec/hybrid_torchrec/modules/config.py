@@ -1,0 +1,124 @@
+"""torchrec's table configs with the fields of a hash table."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torchrec.modules.embedding_configs import (
+    BaseEmbeddingConfig,
+    DataType,
+    EmbeddingBagConfig,
+    EmbeddingConfig,
+    data_type_to_dtype,
+)
+
+from hybrid_torchrec.initializers import Initializer, Uniform
+from hybrid_torchrec.optimizers import OptimizerSpec
+from hybrid_torchrec.policies import AdmissionPolicy, AdmitAll, EvictionPolicy
+
+STORAGE_TYPES = (DataType.FP32, DataType.FP16, DataType.BF16)
+
+
+@dataclass
+class HashTableFields:
+    """What a hash table has beside the fields of torchrec's configs.
+
+    `num_embeddings` is the number of rows that the planner reckons with; the table starts small and takes any id.
+
+    Args:
+        optimizer: its fused optimizer. One given by apply_optimizer_in_backward goes before it, the sharder's
+            fused_params after it; SGD where there is none.
+        initializer: of new rows. Default: uniform between torchrec's weight_init_min and weight_init_max, by id.
+        admission: which ids get a row.
+        eviction: which rows go when the table is at max_rows; None: TableFull is raised.
+        initial_capacity: rows for which memory is made at first, over all ranks.
+        max_rows: limit, over all ranks (each rank has its share); None: grows as long as there is memory.
+        seed: of the initialiser and of random admission, with the table's name.
+    """
+
+    optimizer: OptimizerSpec | None = None
+    initializer: Initializer | None = None
+    admission: AdmissionPolicy = field(default_factory=AdmitAll)
+    eviction: EvictionPolicy | None = None
+    initial_capacity: int | None = None
+    max_rows: int | None = None
+    seed: int = 0
+
+
+def _check(config: BaseEmbeddingConfig) -> None:
+    if config.data_type not in STORAGE_TYPES:
+        names = ", ".join(kind.name for kind in STORAGE_TYPES)
+        raise ValueError(f"table {config.name}: data_type {config.data_type} cannot be trained; one of {names}")
+    if config.init_fn is not None and not _is_torchrec_default(config.init_fn):
+        raise ValueError(
+            f"table {config.name}: init_fn fills a whole static table, but rows of a hash table come one by one; "
+            "use initializer=, e.g. hybrid_torchrec.Normal(std=0.01)"
+        )
+    if config.num_embeddings_post_pruning is not None:
+        raise ValueError(
+            f"table {config.name}: num_embeddings_post_pruning renumbers the rows of a static table; "
+            "a hash table has no numbers, limit it with max_rows"
+        )
+    if config.embedding_dim < 1 or config.num_embeddings < 1:
+        raise ValueError(f"table {config.name}: embedding_dim and num_embeddings must be at least 1, got {config}")
+
+
+def _is_torchrec_default(init_fn: object) -> bool:
+    """What BaseEmbeddingConfig puts there itself, e.g. in dataclasses.replace."""
+    return isinstance(init_fn, functools.partial) and init_fn.func is torch.nn.init.uniform_
+
+
+@dataclass
+class HashEmbeddingBagConfig(HashTableFields, EmbeddingBagConfig):
+    """EmbeddingBagConfig of a table that takes any int64 id."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        super().__post_init__()
+
+
+@dataclass
+class HashEmbeddingConfig(HashTableFields, EmbeddingConfig):
+    """EmbeddingConfig of a table that takes any int64 id."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        super().__post_init__()
+
+
+HashConfig = HashEmbeddingBagConfig | HashEmbeddingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnsOf(Initializer):
+    """Columns [first, first + dim) of the rows that `whole` gives a table of `columns` columns."""
+
+    whole: Initializer
+    columns: int
+    first: int
+
+    def rows(self, keys: Tensor, dim: int, seed: int) -> Tensor:
+        return self.whole.rows(keys, self.columns, seed)[:, self.first : self.first + dim].contiguous()
+
+    def default_row(self, dim: int, seed: int) -> Tensor:
+        return self.whole.default_row(self.columns, seed)[self.first : self.first + dim].contiguous()
+
+
+def initializer_of(config: HashConfig) -> Initializer:
+    if config.initializer is not None:
+        return config.initializer
+    return Uniform(low=config.get_weight_init_min(), high=config.get_weight_init_max())
+
+
+def seed_of(config: HashConfig) -> int:
+    """Two tables must not give an id the same row."""
+    return (zlib.crc32(config.name.encode()) << 24) + config.seed
+
+
+def dtype_of(config: HashConfig) -> torch.dtype:
+    dtype: torch.dtype = data_type_to_dtype(config.data_type)
+    return dtype

@@ -1,0 +1,109 @@
+"""EmbeddingCollection of hash tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torchrec.modules.embedding_modules import EmbeddingCollectionInterface, get_embedding_names_by_table
+from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
+
+from hybrid_torchrec.modules.collection import FusedCollection, check_names
+from hybrid_torchrec.modules.config import HashEmbeddingConfig
+from hybrid_torchrec.modules.rows import single_rows
+from hybrid_torchrec.modules.table import TableModule
+
+
+class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
+    """EmbeddingCollection whose tables take any int64 id; see HashEmbeddingBagCollection.
+
+    Tables may have different embedding_dim.
+
+    Args:
+        tables: configs; several features may share a table, and several tables a feature.
+        device: of the rows; "meta" for a model that is to be sharded.
+        need_indices: whether the output's weights are the ids.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[HashEmbeddingConfig],
+        device: torch.device | None = None,
+        need_indices: bool = False,
+    ) -> None:
+        super().__init__()
+        check_names(tables)
+        self._configs = list(tables)
+        self._need_indices = need_indices
+        self._device = torch.device(device) if device is not None else torch.device("cpu")
+        self.embeddings = nn.ModuleDict({config.name: TableModule(config, device) for config in tables})
+        self.output = SequenceOutput(self._configs, need_indices)
+
+    def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
+        """Features of the tables -> by embedding name, rows (L, D) float32 of its L ids."""
+        self._warn_if_alone()
+        return local_sequences(features, self._configs, self.embeddings, self.training, self.output)
+
+    def embedding_configs(self) -> list[HashEmbeddingConfig]:  # type: ignore[override]
+        return self._configs
+
+    def need_indices(self) -> bool:
+        return self._need_indices
+
+    def embedding_dim(self) -> int:
+        """Raises ValueError where tables differ."""
+        dims = {config.embedding_dim for config in self._configs}
+        if len(dims) != 1:
+            raise ValueError(f"the tables have embedding dimensions {sorted(dims)}; ask embedding_configs()")
+        return dims.pop()
+
+    def embedding_names_by_table(self) -> list[list[str]]:
+        names: list[list[str]] = get_embedding_names_by_table(self._configs)
+        return names
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def tables(self) -> Mapping[str, TableModule]:
+        return dict(self.embeddings.items())  # type: ignore[arg-type]
+
+
+class SequenceOutput:
+    """Gives the rows of each feature, in the order of the tables, torchrec's names and lengths."""
+
+    def __init__(self, configs: Sequence[HashEmbeddingConfig], need_indices: bool) -> None:
+        self._names = [name for names in get_embedding_names_by_table(list(configs)) for name in names]
+        self._features = [feature for config in configs for feature in config.feature_names]
+        self._need_indices = need_indices
+
+    def join(self, rows: Sequence[Tensor], features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
+        per_feature: dict[str, JaggedTensor] = features.to_dict()
+        result = {}
+        for name, feature, values in zip(self._names, self._features, rows):
+            source = per_feature[feature]
+            result[name] = JaggedTensor(
+                values=values,
+                lengths=source.lengths(),
+                offsets=source.offsets(),
+                weights=source.values() if self._need_indices else None,
+            )
+        return result
+
+
+def local_sequences(
+    features: KeyedJaggedTensor,
+    configs: Sequence[HashEmbeddingConfig],
+    tables: nn.ModuleDict,
+    train: bool,
+    output: SequenceOutput,
+) -> dict[str, JaggedTensor]:
+    """All rows are in this process: one lookup and one step for each table."""
+    per_feature: dict[str, JaggedTensor] = features.to_dict()
+    rows: list[Tensor] = []
+    for config in configs:
+        ids = [per_feature[feature].values() for feature in config.feature_names]
+        table: TableModule = tables[config.name]  # type: ignore[assignment]
+        rows.extend(single_rows(table, torch.cat(ids).long(), train).split([part.numel() for part in ids]))
+    return output.join(rows, features)

@@ -1,0 +1,115 @@
+"""EmbeddingBagCollection of hash tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torchrec.modules.embedding_configs import PoolingType
+from torchrec.modules.embedding_modules import (
+    EmbeddingBagCollectionInterface,
+    get_embedding_names_by_table,
+    process_pooled_embeddings,
+    reorder_inverse_indices,
+)
+from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
+
+from hybrid_torchrec.modules.collection import FusedCollection, check_names
+from hybrid_torchrec.modules.config import HashEmbeddingBagConfig
+from hybrid_torchrec.modules.pooling import join_offsets
+from hybrid_torchrec.modules.rows import pooled_rows
+from hybrid_torchrec.modules.table import TableModule
+
+POOLINGS = {PoolingType.SUM: "sum", PoolingType.MEAN: "mean"}
+
+
+class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterface):
+    """EmbeddingBagCollection whose tables take any int64 id.
+
+    Backward is the optimizer's step (see HashEmbeddingBagConfig.optimizer), so there are no gradients of tables.
+    In training mode ids are inserted, counted and evicted; in eval mode absent ids read the table's default row.
+
+    Args:
+        tables: configs; several features may share a table, and several tables a feature.
+        is_weighted: whether the input's weights are factors of the rows.
+        device: of the rows; "meta" for a model that is to be sharded.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[HashEmbeddingBagConfig],
+        is_weighted: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        check_names(tables)
+        for config in tables:
+            if config.pooling not in POOLINGS:
+                raise ValueError(f"table {config.name}: pooling {config.pooling}, not one of {list(POOLINGS)}")
+        self._configs = list(tables)
+        self._is_weighted = is_weighted
+        self._device = torch.device(device) if device is not None else torch.device("cpu")
+        self.embedding_bags = nn.ModuleDict({config.name: TableModule(config, device) for config in tables})
+        self.output = BagOutput(self._configs)
+
+    def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:
+        """Features of the tables, (T, B, any length) -> KeyedTensor (B, sum of D) float32."""
+        self._warn_if_alone()
+        return local_bags(features, self._configs, self.embedding_bags, self._is_weighted, self.training, self.output)
+
+    def embedding_bag_configs(self) -> list[HashEmbeddingBagConfig]:  # type: ignore[override]
+        return self._configs
+
+    def is_weighted(self) -> bool:
+        return self._is_weighted
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def tables(self) -> Mapping[str, TableModule]:
+        return dict(self.embedding_bags.items())  # type: ignore[arg-type]
+
+
+class BagOutput:
+    """Joins pooled rows of the features, in the order of the tables, to torchrec's KeyedTensor."""
+
+    def __init__(self, configs: Sequence[HashEmbeddingBagConfig]) -> None:
+        self._names = [name for names in get_embedding_names_by_table(list(configs)) for name in names]
+        self._dims = [config.embedding_dim for config in configs for _ in config.feature_names]
+        self._features = [feature for config in configs for feature in config.feature_names]
+
+    def join(self, pooled: list[Tensor], features: KeyedJaggedTensor) -> KeyedTensor:
+        inverse = reorder_inverse_indices(features.inverse_indices_or_none(), self._features)
+        return KeyedTensor(
+            keys=self._names,
+            length_per_key=self._dims,
+            values=process_pooled_embeddings(pooled_embeddings=pooled, inverse_indices=inverse),
+        )
+
+
+def local_bags(
+    features: KeyedJaggedTensor,
+    configs: Sequence[HashEmbeddingBagConfig],
+    tables: nn.ModuleDict,
+    is_weighted: bool,
+    train: bool,
+    output: BagOutput,
+) -> KeyedTensor:
+    """All rows are in this process: one lookup and one step for each table."""
+    per_feature: dict[str, JaggedTensor] = features.to_dict()
+    pooled: list[Tensor] = []
+    for config in configs:
+        parts = [per_feature[feature] for feature in config.feature_names]
+        offsets = [part.offsets() for part in parts]
+        bags = pooled_rows(
+            tables[config.name],  # type: ignore[arg-type]
+            torch.cat([part.values() for part in parts]).long(),
+            join_offsets(offsets),
+            POOLINGS[config.pooling],
+            torch.cat([part.weights() for part in parts]).float() if is_weighted else None,
+            train,
+        )
+        pooled.extend(bags.split([part.numel() - 1 for part in offsets]))
+    return output.join(pooled, features)

@@ -1,0 +1,191 @@
+"""One of W processes that train sharded models together and save what came out (run as a program).
+
+    RANK=0 WORLD_SIZE=2 python sharded_program.py cpu STORE FOLDER bags.sgd.mixed.200 ...
+
+FOLDER/<case>.pt holds, per step, the losses of all ranks, and at the end the rows of all tables, sorted by id, and the
+dense parameters. Importing torchrec takes longer than training: one start serves many cases.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+ROWS = 40
+ROWS_IN_EVERY_BATCH = 8  # of optimizers whose static peers move rows that are not in the batch
+MOVES_ALL_ROWS = ("adam", "adamw", "lamb")
+SHARDINGS = {
+    "rows": ("row_wise", "row_wise", "row_wise"),
+    "mixed": ("row_wise", "table_wise", "column_wise"),
+    "tables": ("table_wise", "table_wise", "table_wise"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    module: str  # bags, weighted or sequences
+    optimizer: str
+    sharding: str  # of SHARDINGS
+    steps: int
+    how: str = "plain"  # or pipelineN, accumulate
+
+    @classmethod
+    def of(cls, name: str) -> Case:
+        module, optimizer, sharding, steps, *how = name.split(".")
+        return cls(module, optimizer, sharding, int(steps), *how)
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}.{self.optimizer}.{self.sharding}.{self.steps}.{self.how}"
+
+    @property
+    def every_row(self) -> bool:
+        return self.optimizer in MOVES_ALL_ROWS
+
+    @property
+    def rows(self) -> int:
+        return ROWS_IN_EVERY_BATCH if self.every_row else ROWS
+
+
+def specs(kind: str) -> list:
+    """Of the three tables: rates of their own."""
+    from hybrid_torchrec import OptimizerSpec
+
+    eps = 1e-10 if kind != "sgd" else None
+    decay = {"adamw": 0.1, "adam": 0.01, "lamb": 0.01}.get(kind, 0.0)
+    rates = (0.02, 0.01, 0.04)
+    return [OptimizerSpec(kind=kind, lr=rate, eps=eps, weight_decay=decay) for rate in rates]
+
+
+def shard(model, case: Case, device: torch.device, world: int):
+    from hybrid_torchrec.distributed import get_default_hybrid_sharders
+    from torchrec.distributed import DistributedModelParallel
+    from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+    from torchrec.distributed.planner.types import ParameterConstraints
+
+    sharders = get_default_hybrid_sharders()
+    constraints = {
+        table: ParameterConstraints(sharding_types=[kind], min_partition=4)
+        for table, kind in zip(("t0", "t1", "t2"), SHARDINGS[case.sharding])
+    }
+    planner = EmbeddingShardingPlanner(
+        topology=Topology(world_size=world, compute_device=device.type, local_world_size=world),
+        constraints=constraints,
+    )
+    plan = planner.collective_plan(model, sharders, dist.GroupMember.WORLD)
+    return DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
+
+
+def train(rank: int, world: int, device: torch.device, case: Case) -> dict[str, object]:
+    from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist
+    from hybrid_torchrec.modules import accumulate_gradients
+    from sharded_data import make_batch
+    from sharded_model import OVER_RATE, hash_model
+    from torchrec.optim.keyed import KeyedOptimizerWrapper
+    from torchrec.optim.optimizers import in_backward_optimizer_filter
+
+    model = shard(hash_model(case.module, specs(case.optimizer), torch.device("meta")), case, device, world)
+    dense = KeyedOptimizerWrapper(
+        dict(in_backward_optimizer_filter(model.named_parameters())),
+        lambda parameters: torch.optim.SGD(parameters, lr=OVER_RATE),
+    )
+    batches = [
+        make_batch(
+            step, rank, world, case.rows, every_row=case.every_row, static=False, weighted=case.module == "weighted"
+        )
+        for step in range(case.steps)
+    ]
+    predictions = []
+    if case.how.startswith("pipeline"):
+        pipeline = HybridTrainPipelineSparseDist(model, dense, device, pipe_n_batch=int(case.how[len("pipeline") :]))
+        loader = iter(batches)
+        while True:
+            try:
+                predictions.append(pipeline.progress(loader).detach())
+            except StopIteration:
+                break
+    elif case.how == "accumulate":
+        for first, second in zip(batches[::2], batches[1::2]):
+            dense.zero_grad()
+            with accumulate_gradients(model):
+                loss, prediction = model(first.to(device))
+                (loss / 2).backward()
+                predictions.append(prediction.detach())
+            loss, prediction = model(second.to(device))
+            (loss / 2).backward()
+            dense.step()
+            predictions.append(prediction.detach())
+    else:
+        for batch in batches:
+            dense.zero_grad()
+            loss, prediction = model(batch.to(device))
+            loss.backward()
+            dense.step()
+            predictions.append(prediction.detach())
+    return collect(model, predictions, world)
+
+
+def collect(model, predictions: list[torch.Tensor], world: int) -> dict[str, object]:
+    """What all ranks have, on the CPU: predictions (steps, global batch), and rows by table."""
+    from hybrid_torchrec.distributed.table import ShardedTableModule
+
+    own: dict[str, object] = {"predictions": torch.stack(predictions).cpu()}
+    for name, table in model.module.named_modules():
+        if isinstance(table, ShardedTableModule):
+            parts = {}
+            for part in table.parts:
+                rows, _ = part.table.read(part.table.ids())
+                parts[part.column] = {key: value.cpu() for key, value in rows.named_tensors().items()}
+            own[name.split(".")[-1]] = parts
+    every: list[dict] = [{} for _ in range(world)]
+    dist.all_gather_object(every, own)
+    result: dict[str, object] = {"predictions": torch.cat([one["predictions"] for one in every], dim=1)}
+    for name in ("t0", "t1", "t2"):
+        columns = sorted({column for one in every for column in one[name]})
+        whole = []
+        for column in columns:
+            parts = [one[name][column] for one in every if column in one[name]]
+            joined = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+            order = torch.argsort(joined["ids"])
+            whole.append({key: value[order] for key, value in joined.items()})
+        assert all(torch.equal(part["ids"], whole[0]["ids"]) for part in whole)
+        result[name] = {"ids": whole[0]["ids"], "shows": whole[0]["shows"]}
+        result[name]["weights"] = torch.cat([part["weights"] for part in whole], dim=1)
+    result["over"] = model.module.over.weight.detach().cpu()
+    return result
+
+
+def main(kind: str, store: str, folder: Path, cases: list[Case]) -> None:
+    faulthandler.dump_traceback_later(280)
+    torch.set_num_threads(1)
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
+    if kind == "npu":
+        import torch_npu  # noqa: F401
+
+        torch.npu.set_device(rank)  # type: ignore[attr-defined]
+    device = torch.device("npu", rank) if kind == "npu" else torch.device("cpu")
+    dist.init_process_group(
+        "hccl" if kind == "npu" else "gloo", init_method=f"file://{store}", rank=rank, world_size=world,
+        timeout=timedelta(seconds=240),
+    )  # fmt: skip
+    # Destroying a group while ranks still use it ends the other rank's collectives; leave together.
+    try:
+        for case in cases:
+            record = train(rank, world, device, case)
+            if rank == 0:
+                torch.save(record, folder / f"{case.name}.pt")
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), [Case.of(name) for name in sys.argv[4:]])
