@@ -85,7 +85,7 @@ class Checkpointer:
         # Collectives of a save in the background must not mix with those of training.
         distributed = dist.is_available() and dist.is_initialized()
         ranks = dist.get_process_group_ranks(group) if distributed and group is not None else None
-        self._group = dist.new_group(ranks, backend="gloo") if distributed else None
+        self._group = dist.new_group(ranks, backend="gloo", use_local_synchronization=True) if distributed else None
         self._last: Manifest | None = None
         self._readers = {name: ChangeReader(shard.table) for name, shard in self.tables.shards.items()}
         self._pending: PendingSave | None = None

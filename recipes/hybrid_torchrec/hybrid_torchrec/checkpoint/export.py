@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -99,7 +100,7 @@ class ServingTable:
             manifest.verify(self.folder)
         self.info = manifest.tables[table]
         self.default = torch.tensor(self.info["default"], dtype=torch.float32)
-        names = sorted(name for name in manifest.files if name.startswith(f"{table}.shard-"))
+        names = sorted(name for name in manifest.files if name.startswith(f"{_file_name(table)}.shard-"))
         self._parts = [_open(self.folder / name) for name in names]
         ids = [part["ids"].numpy() for part in self._parts]
         every = np.concatenate(ids) if ids else np.empty(0, np.int64)
@@ -142,10 +143,14 @@ def quantised(weights: Tensor) -> tuple[Tensor, Tensor]:
     return (weights / divisor[:, None]).round().to(torch.int8), scale
 
 
+def _file_name(table: str) -> str:
+    return quote(table, safe="")
+
+
 def _write(folder: Path, sources: Sources, dtype: str | None) -> Written:
     files: dict[str, FileSum] = {}
     for name, (rows, shard, shards) in sources.items():
-        files.update(_write_table(folder, f"{name}.shard-{shard:05d}-of-{shards:05d}", rows, dtype))
+        files.update(_write_table(folder, f"{_file_name(name)}.shard-{shard:05d}-of-{shards:05d}", rows, dtype))
     return files, {name: _about(rows, dtype) for name, (rows, _, _) in sources.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
 
+_log = logging.getLogger(__name__)
 _SCALARS = ("step", "updates", "insertions", "evictions", "learning_rate")
 
 
@@ -45,7 +47,9 @@ def overlapping(shard: int, shards: int, other: int, others: int) -> bool:
 
 def describe(table: HashTable) -> dict[str, Any]:
     """What must be equal to load a table's rows, and its scalars."""
-    return {**_fixed(table), **{name: getattr(table, name) for name in _SCALARS}, "default": _default_row(table)}
+    exact = len(table._ids.index.sightings()[0]) > 0
+    scalars = {name: getattr(table, name) for name in _SCALARS}
+    return {**_fixed(table), **scalars, "counting": _counting(table, exact=exact), "default": _default_row(table)}
 
 
 def like(table: HashTable) -> RowBatch:
@@ -104,12 +108,18 @@ def restore(shard: TableShard, infos: list[dict[str, Any]], policies: list[dict[
     for name in _SCALARS:
         setattr(table, name, max(info[name] for info in infos))
     policy = policies_merged(policies)
-    if policy:
-        ids, counts = policy["sighted_ids"], policy["sightings"]
-        if len(ids):
-            mine = shard.owns(ids)
-            ids, counts = ids[mine], counts[mine]
-        table._ids.index.set_sightings(ids, counts)
+    if not policy:
+        return
+    ids, counts = policy["sighted_ids"], policy["sightings"]
+    if any(info["counting"] != _counting(table, exact=len(ids) > 0) for info in infos):
+        _log.warning(
+            "table %r: it admits ids by another policy than when it was saved; sightings start anew", table.config.name
+        )
+        return
+    if len(ids):
+        mine = shard.owns(ids)
+        ids, counts = ids[mine], counts[mine]
+    table._ids.index.set_sightings(ids, counts)
 
 
 def _fixed(table: HashTable) -> dict[str, Any]:
@@ -119,9 +129,12 @@ def _fixed(table: HashTable) -> dict[str, Any]:
         "dtype": str(config.dtype).removeprefix("torch."),
         "optimizer": config.optimizer.kind,
         "state": dict(config.optimizer.state_widths(config.dim)),
-        "seed": config.seed,
-        "admission": repr(config.admission),
     }
+
+
+def _counting(table: HashTable, *, exact: bool) -> str:
+    """What sightings mean: of a sketch the seed, too, says which counters an id has."""
+    return repr(table.config.admission) + ("" if exact else f" of seed {table.config.seed}")
 
 
 def _default_row(table: HashTable) -> list[float]:

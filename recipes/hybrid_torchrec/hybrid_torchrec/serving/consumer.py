@@ -156,7 +156,8 @@ class Consumer:
             raise CheckpointError(f"{self.root}: no base yet; start the trainers' publisher, or wait_ready()")
         holders = [shard for shard in served if shard is not None and table in shard]
         if not holders:
-            raise KeyError(f"no table {table!r}; there are: {', '.join(self.status()['tables'])}")
+            names = sorted({name for shard in served if shard is not None for name in shard.tables})
+            raise KeyError(f"no table {table!r}; there are: {', '.join(names)}")
         self.metrics.add("lookups", len(ids), table=table)
         if len(holders) == 1:
             rows, found = holders[0].lookup(table, ids)

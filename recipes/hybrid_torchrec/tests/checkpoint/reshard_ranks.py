@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import torch
 import torch.distributed as dist
 from children import one_thread, ranks
 from hybrid_torchrec.checkpoint import Checkpointer, CorruptCheckpoint, ServingTable, TableShard, compact, export
+from hybrid_torchrec.checkpoint.storage import ManifestWriter
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.table import HashTable
 from small_tables import all_rows, assert_same_rows, make_table, train
@@ -101,6 +104,26 @@ def damaged(root: Path) -> None:
     file.write_bytes(data)
 
 
+def dies(root: Path) -> None:
+    """One of two ranks is killed while it writes: the other raises, and what was complete is the newest still."""
+
+    def work(rank: int) -> None:
+        part = trained(rank, 2, 1)
+        checkpointer = Checkpointer(root, {"user": part})
+        checkpointer.save(1)
+        if rank == 1:
+            ManifestWriter.write_data = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            checkpointer.save(2)
+        except RuntimeError:
+            os._exit(7)  # the group cannot be left in order
+
+    assert ranks(2, str(root.parent), work) == [7, -signal.SIGKILL]
+    table = make_table("adam", **POLICY)
+    assert Checkpointer(root, {"user": table}).load() == 1
+    assert_same_rows(all_rows(table), all_rows(whole(1)))
+
+
 def main(folder: Path) -> None:
     one_thread()
     for saved, loaded in ((4, (2, 1)), (2, (8, 3)), (1, (2,))):
@@ -115,6 +138,8 @@ def main(folder: Path) -> None:
                 rows = len(whole(STEPS + 1)) - 3
                 assert len(ServingTable(_compacted(root, folder), "user")) in (rows, rows + 3)
             print(f"{saved} to {world}: ok", flush=True)
+    dies(folder / "dies")
+    print("a dead rank: ok", flush=True)
 
 
 def _compacted(root: Path, folder: Path) -> Path:

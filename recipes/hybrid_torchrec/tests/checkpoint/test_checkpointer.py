@@ -143,6 +143,16 @@ def test_another_table_is_refused_with_all_differences(tmp_path: Path):
         Checkpointer(tmp_path, {"item": make_table()}).load()
 
 
+def test_sightings_of_another_policy_start_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    table = make_table(admission=AdmitAfter(sightings=3))
+    train(table, 0)
+    Checkpointer(tmp_path, {"user": table}).save(1)
+    other = make_table(admission=AdmitAfter(sightings=4))
+    Checkpointer(tmp_path, {"user": other}).load()
+    assert "sightings start anew" in caplog.text
+    assert len(other._ids.index.sightings()[0]) == 0 < len(table._ids.index.sightings()[0])
+
+
 def test_waiting_gradients_are_refused(tmp_path: Path):
     table = make_table()
     table.update(table.assign(torch.tensor([1, 2]), train=True), torch.ones(2, 6), apply=False)

@@ -71,6 +71,15 @@ def test_quantisation_of_odd_rows():
     assert quantised(torch.empty(0, 4))[0].shape == (0, 4)
 
 
+def test_any_name_and_shards_of_two_tables(tmp_path: Path):
+    shards = {name: TableShard(make_table(name=name)) for name in ("a/b.c", "a", "a.shard")}
+    for number, shard in enumerate(shards.values()):
+        train(shard.table, number)
+    path = export(tmp_path, 1, shards)
+    for name, shard in shards.items():
+        assert torch.equal(ServingTable(path, name).lookup(all_rows(shard.table).ids)[0], all_rows(shard.table).weights)
+
+
 def test_an_empty_table(tmp_path: Path):
     table = make_table()
     served = ServingTable(export(tmp_path, 0, {"user": TableShard(table)}), "user")

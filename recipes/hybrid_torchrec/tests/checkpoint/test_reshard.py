@@ -17,7 +17,9 @@ def test_resharding_between_processes(tmp_path: Path):
     script = Path(__file__).with_name("reshard_ranks.py")
     run = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr[-4000:]
-    assert run.stdout.splitlines() == [f"{pair}: ok" for pair in ("4 to 2", "4 to 1", "2 to 8", "2 to 3", "1 to 2")]
+    assert run.stdout.splitlines() == [
+        f"{part}: ok" for part in ("4 to 2", "4 to 1", "2 to 8", "2 to 3", "1 to 2", "a dead rank")
+    ]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 4, 6, 8])
