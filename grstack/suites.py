@@ -68,7 +68,7 @@ def _there(paths: tuple[str, ...]) -> list[str]:
 
 
 def _pytest(paths: list[str]) -> list[str]:
-    return [str(BIN / "python"), "-m", "pytest", "-q", *paths]
+    return [str(BIN / "python"), "-m", "pytest", "-q", "-m", "not slow", *paths]
 
 
 def _host(console: Console, argv: list[str]) -> int:
@@ -92,7 +92,7 @@ def _in_image(console: Console, s: Session, suite: str) -> int:
     wheels = Mount(source=s.paths.build / TEST_WHEELS, name="wheels")
     root = s.engine.path_of(source)
     argv = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", root]
-    argv += [f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
+    argv += ["-m", "not slow", f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
     env = {
         "GRSTACK_DATA": s.engine.path_of(data), "GRSTACK_WHEELS": s.engine.path_of(wheels),
         "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2",

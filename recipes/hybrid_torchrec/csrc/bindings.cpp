@@ -90,6 +90,19 @@ class HashIndex : public torch::CustomClassHolder {
     index_.count_with(Sightings::sketch(width, depth, static_cast<uint64_t>(seed)));
   }
 
+  // Sightings of ids without a row: ids and counts, or a sketch's counters without ids; both empty if none are counted.
+  std::tuple<at::Tensor, at::Tensor> sightings() {
+    const std::lock_guard<std::mutex> lock(writing_);
+    if (index_.sightings() == nullptr) return {long_tensor({}), long_tensor({})};
+    const Sightings::Saved saved = index_.sightings()->save();
+    return {long_tensor(saved.ids), long_tensor(saved.counts)};
+  }
+  void set_sightings(const at::Tensor& ids, const at::Tensor& counts) {
+    const std::lock_guard<std::mutex> lock(writing_);
+    TORCH_CHECK(index_.sightings() != nullptr, "this table's admission policy counts no sightings");
+    index_.sightings()->load({long_vector(checked_ids(ids, "ids")), long_vector(checked_ids(counts, "counts"))});
+  }
+
   std::tuple<at::Tensor, at::Tensor> admit(const at::Tensor& ids, const at::Tensor& slots, int64_t step,
                                            int64_t sightings, double probability, int64_t seed) {
     const at::Tensor given = checked_ids(ids, "ids");
@@ -267,6 +280,8 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       .def("touch", &HashIndex::touch)
       .def("count_exactly", &HashIndex::count_exactly)
       .def("count_by_sketch", &HashIndex::count_by_sketch)
+      .def("sightings", &HashIndex::sightings)
+      .def("set_sightings", &HashIndex::set_sightings)
       .def("admit", &HashIndex::admit)
       .def("insert", &HashIndex::insert)
       .def("resolve", &HashIndex::resolve)

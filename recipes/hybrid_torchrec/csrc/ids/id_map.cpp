@@ -118,6 +118,20 @@ IdMap::Slot IdMap::erase(int64_t id) {
   return slot;
 }
 
+std::vector<std::pair<int64_t, IdMap::Slot>> IdMap::entries() const {
+  std::vector<std::pair<int64_t, Slot>> entries;
+  entries.reserve(size_);
+  for (const Buckets* buckets : {current_.get(), old_.get()}) {
+    for (size_t b = 0; buckets != nullptr && b < buckets->count(); ++b) {
+      const Bucket& bucket = (*buckets)[b];
+      for (uint32_t entry = 0; entry < Bucket::kEntries; ++entry) {
+        if ((bucket.meta >> entry & 1u) != 0) entries.emplace_back(bucket.ids[entry], bucket.slots[entry]);
+      }
+    }
+  }
+  return entries;
+}
+
 void IdMap::clear() {
   current_ = std::make_shared<Buckets>(kSmallestBuckets);
   old_.reset();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "common/arena.h"
@@ -46,6 +47,8 @@ class IdMap {
   // Returns the slot that the id had, or kAbsent.
   Slot erase(int64_t id);
   void clear();
+  // The writer's: every id with its slot, in no order.
+  std::vector<std::pair<int64_t, Slot>> entries() const;
   // Fetches the cache line in which insert() will look first.
   void prefetch(int64_t id) const;
 

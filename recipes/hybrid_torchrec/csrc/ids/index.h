@@ -64,6 +64,8 @@ class Index {
   // Counts the ids whose slot is negative, and returns those that are admitted in the order of their occurrence.
   Candidates admit(const int64_t* ids, const int64_t* slots, size_t count, int64_t step, const Admission& admission);
   void count_with(std::unique_ptr<Sightings> sightings) { sightings_ = std::move(sightings); }
+  // Null where sightings are not counted.
+  Sightings* sightings() const { return sightings_.get(); }
 
   // Puts ids that are absent; returns their slots, freed ones first.
   std::vector<int64_t> insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "common/mix.h"
 
@@ -21,6 +22,22 @@ class ExactSightings : public Sightings {
   }
   void remove(int64_t id) override { counts_.erase(id); }
   size_t bytes() const override { return counts_.bytes(); }
+
+  Saved save() const override {
+    auto entries = counts_.entries();
+    std::sort(entries.begin(), entries.end());
+    Saved saved;
+    for (const auto& [id, count] : entries) {
+      saved.ids.push_back(id);
+      saved.counts.push_back(static_cast<int64_t>(count));
+    }
+    return saved;
+  }
+  void load(const Saved& saved) override {
+    if (saved.ids.size() != saved.counts.size()) throw std::invalid_argument("exact sightings need an id for each count");
+    counts_.clear();
+    for (size_t i = 0; i < saved.ids.size(); ++i) add(saved.ids[i], saved.counts[i]);
+  }
 
  private:
   IdMap counts_;
@@ -42,6 +59,14 @@ class SketchSightings : public Sightings {
   // What other ids share cannot be taken back.
   void remove(int64_t) override {}
   size_t bytes() const override { return counters_.size() * sizeof(uint16_t); }
+
+  Saved save() const override { return {{}, {counters_.begin(), counters_.end()}}; }
+  void load(const Saved& saved) override {
+    if (saved.counts.size() != counters_.size()) throw std::invalid_argument("the sketch has another number of counters");
+    std::transform(saved.counts.begin(), saved.counts.end(), counters_.begin(), [](int64_t count) {
+      return static_cast<uint16_t>(std::min<int64_t>(count, std::numeric_limits<uint16_t>::max()));
+    });
+  }
 
  private:
   template <typename Body>

@@ -18,6 +18,15 @@ class Sightings {
   virtual void remove(int64_t id) = 0;
   virtual size_t bytes() const = 0;
 
+  // For checkpoints: exact counts by ascending id, or a sketch's counters, with no ids. load() takes what save() gave,
+  // and throws std::invalid_argument if it is of another kind or size.
+  struct Saved {
+    std::vector<int64_t> ids;
+    std::vector<int64_t> counts;
+  };
+  virtual Saved save() const = 0;
+  virtual void load(const Saved& saved) = 0;
+
   // Counts of every id: 13 to 26 bytes for each.
   static std::unique_ptr<Sightings> exact();
   // A count-min sketch with conservative update: `depth` rows of `width` counters of 16 bits, never too low. A counter

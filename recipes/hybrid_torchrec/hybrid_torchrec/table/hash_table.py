@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import torch
 
@@ -38,6 +39,10 @@ class HashTable:
         self.updates = 0  # optimizer steps, for bias corrections
         self.insertions = 0  # rows made by assign
         self.evictions = 0
+        self.lookups = 0  # ids given to assign, and how many of them had a row
+        self.hits = 0
+        # Called, under the lock, with slots (L,) on the CPU whose rows are about to change, be counted or go.
+        self.before_change: list[Callable[[torch.Tensor], None]] = []
         self._lock = threading.RLock()
         self._ids = IdTable(config)
         self._storage = RowStorage(config, self.device)
@@ -86,11 +91,16 @@ class HashTable:
         """
         ids = self._checked(ids)
         if not train:
-            return self._ids.index.find(ids).clamp_(min=0).to(self.device)
+            slots = self._ids.index.find(ids)
+            self._count(slots)
+            return slots.clamp_(min=0).to(self.device)
         with self._lock:
             self.step += 1
             self._expire()
+            if self.before_change:
+                self._changing(self._ids.index.find(ids))
             slots, new, shows = self._ids.see(ids, self.step)
+            self._count(slots)
             if len(new):
                 self._make_room(len(new), slots)
                 self._insert(new, shows)
@@ -121,7 +131,9 @@ class HashTable:
         """Adds clicks (L,) to the rows of ids (L,), as of their last sighting; absent ids are passed over."""
         with self._lock:
             slots = self._ids.index.find(self._checked(ids)).clamp_(min=0)
+            self._changing(slots)
             self._ids.index.add_clicks(slots, clicks.detach().cpu())
+            self._ids.index.mark_changed(slots)
 
     # Rows by slots.
 
@@ -185,6 +197,7 @@ class HashTable:
             if gradient is None:
                 return
             self.updates += 1
+            self._changing(gradient.slots)
             self._backend.update(gradient, self.learning_rate, self.updates)
             self._ids.index.mark_changed(gradient.slots.cpu())
 
@@ -216,14 +229,18 @@ class HashTable:
                 self._ids.index.insert(new, torch.zeros_like(new), self.step)
                 self._storage.grow(self._ids.index.slots())
                 slots = self._ids.index.resolve(ids, slots)
+            self._changing(slots)
             self._storage.write(slots, rows)
             self._ids.index.set_infos(slots, rows.shows.cpu(), rows.clicks.cpu(), rows.last_step.cpu())
             self._ids.index.mark_changed(slots)
 
     def erase(self, ids: torch.Tensor) -> int:
         """Removes the rows of ids (L,) with their state; returns how many there were. Gradients that wait go too."""
+        ids = self._checked(ids)
         with self._lock:
-            slots = self._ids.index.erase(self._checked(ids))
+            if self.before_change:
+                self._changing(self._ids.index.find(ids))
+            slots = self._ids.index.erase(ids)
             gone = slots[slots >= 0]
             self._pending.drop(gone)
             return len(gone)
@@ -271,7 +288,19 @@ class HashTable:
             victims = self._ids.victims(len(self), self.step, self._pending.slots())
             self._evict(self._ids.index.infos(victims)[0])
 
+    def _count(self, slots: torch.Tensor) -> None:
+        self.lookups += len(slots)
+        self.hits += int((slots >= 0).sum())
+
+    def _changing(self, slots: torch.Tensor) -> None:
+        if self.before_change:
+            slots = slots.cpu()
+            for watcher in self.before_change:
+                watcher(slots)
+
     def _evict(self, ids: torch.Tensor) -> None:
+        if self.before_change:
+            self._changing(self._ids.index.find(ids))
         self._ids.index.erase(ids)
         self.evictions += len(ids)
 

@@ -1,0 +1,70 @@
+"""Snapshot: a table's rows as they are at one moment, copied while training goes on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hybrid_torchrec.checkpoint.parts import Rows
+from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
+from hybrid_torchrec.table.rows import RowBatch
+
+
+class Snapshot:
+    """Copy on write: taking it copies the slots in use, one number a row; a row itself is copied when the saving thread
+    comes to it, or just before training changes, evicts or counts a sighting of it.
+
+    `rows` are to be read once, in order. Rows that were copied early wait in memory until then: at most those that
+    training touched since. release() ends it; the table then has nothing more to copy.
+    """
+
+    def __init__(self, shard: TableShard) -> None:
+        self._table = table = shard.table
+        with table._lock:
+            refuse_waiting_gradients(table)
+            self._slots = table._ids.index.used_slots()
+            # By slot: still to be copied. Slots that come into use later are beyond its end, or no longer in it.
+            self._due = torch.zeros(table._ids.index.slots(), dtype=torch.bool)
+            self._due[self._slots] = True
+            self._early: list[tuple[Tensor, RowBatch]] = []
+            self._info, self._policy = describe(table), policy_of(table)
+            table.before_change.append(self._preserve)
+
+    @property
+    def rows(self) -> Rows:
+        return Rows(len(self._slots), like(self._table), self._read, self._info, self._policy)
+
+    def release(self) -> None:
+        with self._table._lock:
+            if self._preserve in self._table.before_change:
+                self._table.before_change.remove(self._preserve)
+            self._early.clear()
+
+    def _preserve(self, slots: Tensor) -> None:
+        """Called by the table, under its lock, with slots (L,) that are about to change; negative ones are nobody's."""
+        slots = slots[(slots > 0) & (slots < len(self._due))]
+        slots = slots[self._due[slots]].unique()
+        if len(slots):
+            self._due[slots] = False
+            self._early.append((slots, self._table._rows(slots).to("cpu")))
+
+    def _read(self, first: int, last: int) -> RowBatch:
+        slots = self._slots[first:last]
+        with self._table._lock:
+            due = self._due[slots]
+            self._due[slots] = False
+            late = self._table._rows(slots[due]).to("cpu")
+            early = self._early
+            self._early = []
+        # `slots` ascends, so a place in it is found by bisection.
+        places, batches = [due.nonzero()[:, 0]], [late]
+        kept = []
+        for there, batch in early:
+            inside = (there >= slots[0]) & (there <= slots[-1])
+            places.append(torch.searchsorted(slots, there[inside]))
+            batches.append(batch.select(inside))
+            if not bool(inside.all()):
+                kept.append((there[~inside], batch.select(~inside)))
+        with self._table._lock:
+            self._early = kept + self._early
+        return RowBatch.concat(batches).select(torch.cat(places).argsort())

@@ -1,0 +1,191 @@
+"""torch.distributed.checkpoint's file storage, made atomic and checksummed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystem
+from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex
+from torch.distributed.checkpoint.planner import LoadPlan, SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+from hybrid_torchrec.checkpoint.errors import explained, storage_failure
+from hybrid_torchrec.checkpoint.files import DIGEST_BYTES, digest_of_file
+from hybrid_torchrec.checkpoint.folder import CheckpointFolder
+from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
+
+_SUMS = "checksums of a rank's files"  # travels to the coordinator among the write results
+
+
+class _SummedFile(io.RawIOBase):
+    """A file that is written once, in order, and knows its checksum; fsync of fileno() covers all of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._sums = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        self._bytes = 0
+        self.error: OSError | None = None  # torch.save hides what write() raises
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        try:
+            self._file.write(view)
+        except OSError as error:
+            self.error = error
+            raise
+        self._sums.update(view)
+        self._bytes += len(view)
+        return len(view)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._bytes
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+    def fileno(self) -> int:
+        self.flush()
+        return self._file.fileno()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    @property
+    def sum(self) -> FileSum:
+        return FileSum(self._bytes, self._sums.hexdigest())
+
+
+class _SummingFiles(FileSystem):
+    def __init__(self) -> None:
+        self.sums: dict[str, FileSum] = {}
+
+    @contextmanager
+    def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
+        if mode != "wb":
+            with super().create_stream(path, mode) as stream:
+                yield stream
+            return
+        summed: _SummedFile | None = None
+        try:
+            summed = _SummedFile(Path(path))
+            yield summed
+            summed.close()
+        except BaseException as error:
+            cause = error if isinstance(error, OSError) else summed and summed.error
+            if summed is not None:
+                _close_quietly(summed)
+            if cause:
+                raise storage_failure(cause, path, "saving") from error
+            raise
+        self.sums[Path(path).name] = summed.sum
+
+
+def _close_quietly(file: _SummedFile) -> None:
+    try:
+        file.close()
+    except OSError:  # the disk is as full as it was; the first error is the one to tell
+        return
+
+
+class ManifestWriter(FileSystemWriter):
+    """Writes a checkpoint that exists once it is complete: every rank its file, then the coordinator the manifest.
+
+    `manifest` says what is saved; its files and tables are filled in here. The folder's name is `manifest.name`.
+    Pass it to torch.distributed.checkpoint.save together with a HashSavePlanner.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], manifest: Manifest) -> None:
+        self.folder = CheckpointFolder(root)
+        # One thread and no copying ahead: the planner makes one part of a table at a time, in order.
+        temporary = self.folder.temporary(manifest.kind, manifest.step)
+        super().__init__(temporary, thread_count=1, per_thread_copy_ahead=0, overwrite=False)
+        self.fs = _SummingFiles()
+        self.manifest = manifest
+        self.saved: Manifest | None = None  # on the coordinator, once committed
+        self._held = ExitStack()
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        super().reset(None)
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """The coordinator's: no rank writes before this is done."""
+        self._held.enter_context(self.folder.lock())
+        try:
+            if self.manifest.replaces is None:
+                self.folder.refuse_past(self.manifest.step)
+            self.folder.begin(self.manifest.kind, self.manifest.step)
+            return super().prepare_global_plan(plans)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        results: list[WriteResult] = super().write_data(plan, planner).wait()
+        results.append(WriteResult(MetadataIndex(f"{_SUMS} {plan.storage_data.prefix}"), 0, dict(self.fs.sums)))
+        future: Future[list[WriteResult]] = Future()
+        future.set_result(results)
+        return future
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        files: dict[str, FileSum] = {}
+        for rank in results:
+            files.update(rank.pop().storage_data)
+        with explained(self.path, "saving"):
+            super().finish(metadata, results)
+            path = Path(self.path) / ".metadata"
+            files[path.name] = FileSum(path.stat().st_size, digest_of_file(path))
+            self.saved = replace(self.manifest, files=files)
+            self.saved.write(Path(self.path))
+            self.folder.commit(Path(self.path))
+        self.release()
+
+    def release(self) -> None:
+        """Gives the folder's lock back; also after a failed save."""
+        self._held.close()
+
+
+class VerifyingReader(FileSystemReader):
+    """Reads a complete checkpoint after comparing its files with the manifest, each file on one of the ranks.
+
+    Raises CorruptCheckpoint, on every rank, before anything is loaded.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], group: dist.ProcessGroup | None = None) -> None:
+        super().__init__(path)
+        self._group = group
+
+    def read_metadata(self) -> Metadata:
+        rank, world = 0, 1
+        if dist.is_available() and dist.is_initialized():
+            rank, world = dist.get_rank(self._group), dist.get_world_size(self._group)
+        Manifest.read(Path(self.path)).verify(Path(self.path), rank, world)
+        return super().read_metadata()
+
+    def read_data(self, plan: LoadPlan, planner: Any) -> Future[None]:
+        # In the order of the file, so that the parts of a table come one after another.
+        plan = replace(plan, items=sorted(plan.items, key=self._place))
+        with explained(self.path, "loading"), torch.no_grad():
+            return super().read_data(plan, planner)
+
+    def _place(self, item: Any) -> tuple[str, int]:
+        info = self.storage_data[item.storage_index]
+        return info.relative_path, info.offset
