@@ -256,7 +256,7 @@ static void update_adagrad(const RowState* rows, int64_t count, int64_t width, c
       const V g = load<V>(gradient + at);
       const V sum = load<V>(m + at) + g * g;
       store(m + at, sum);
-      store(w + at, load<V>(w + at) - rate * g / (square_root(sum) + eps));
+      store(w + at, load<V>(w + at) - rate * (g / (square_root(sum) + eps)));  // one rounding less than (rate * g) /
     });
   }
 }
