@@ -98,22 +98,24 @@ class Call(torch.nn.Module):
         return self.op(*args, **kwargs)
 
 
+def without_gradients(sample: Sample) -> Sample:
+    for tensor in sample.tensors():
+        tensor.requires_grad_(False)
+    return sample
+
+
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_compile(name: str) -> None:
     """What the operator returns and what it changes in place."""
     torch._dynamo.reset()
     module = Call(overload("mxrec", name))
     eager, compiled = SAMPLES[name]("cpu"), SAMPLES[name]("cpu")
+    if name in ON_THE_CPU_ALONE:  # fbgemm's schema says that host_weights changes in place: no leaf with a gradient may
+        eager, compiled = without_gradients(eager), without_gradients(compiled)
     expected = plain(module(*eager.args, **eager.kwargs))
     run = torch.compile(module, backend="aot_eager", fullgraph=True)
     assert_same(plain(run(*compiled.args, **compiled.kwargs)), expected)
     assert_same(plain(compiled.tensors()), plain(eager.tensors()))
-
-
-def without_gradients(sample: Sample) -> Sample:
-    for tensor in sample.tensors():
-        tensor.requires_grad_(False)
-    return sample
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
@@ -127,7 +129,5 @@ def test_export(name: str) -> None:
     assert_same(plain(exported.tensors()), plain(eager.tensors()))
 
 
-def test_reports_of_the_device() -> None:
-    assert torch._C._dispatch_find_schema_or_throw if HAS_NPU else True
-    if HAS_NPU:
-        torch.ops.mxrec.raise_bounds_violations()  # nothing was reported
+def test_reports_belong_to_the_npu_library() -> None:
+    assert (f"mxrec::{REPORTS}" in torch._C._dispatch_get_all_op_names()) == HAS_NPU

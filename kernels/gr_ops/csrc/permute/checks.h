@@ -26,8 +26,11 @@ struct PermuteOffsets {
 // permute and lengths on the CPU: raises on an index outside [0, T) and on a negative length.
 PermuteOffsets permute_offsets(const char* op, const at::Tensor& permute, const at::Tensor& lengths);
 
-// rows of values (forward) or total_L (backward), and the given sum or rows of grad, against what lengths say.
+// Rows of values, and the given sum, against what lengths say.
 void check_permute_sums(const char* op, const PermuteOffsets& offsets, int64_t rows,
                         const std::optional<int64_t>& permuted_sum);
+
+// The same of a gradient: its rows, and those of values.
+void check_permute_grad_sums(const char* op, const PermuteOffsets& offsets, int64_t grad_rows, int64_t total);
 
 }  // namespace gr_ops

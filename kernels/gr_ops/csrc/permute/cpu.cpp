@@ -167,10 +167,7 @@ at::Tensor permute_sparse_data_backward(const at::Tensor& permute, const at::Ten
   constexpr const char* op = "permute_sparse_data_backward";
   check_permute_grad(op, permute, lengths, grad, total);
   const PermuteOffsets offsets = permute_offsets(op, permute, lengths);
-  TORCH_CHECK(grad.size(0) == offsets.out.back(), op, ": grad has ", grad.size(0),
-              " rows but the permuted lengths add up to ", offsets.out.back(),
-              "; expected grad.size(0) == lengths[permute].sum(), got ", grad.size(0));
-  check_permute_sums(op, offsets, total, std::nullopt);
+  check_permute_grad_sums(op, offsets, grad.size(0), total);
   at::Tensor result = empty_rows(grad, total);
   if (result.numel() == 0) return result;
   const at::Tensor source = grad.contiguous();

@@ -162,7 +162,7 @@ at::Tensor permute_sparse_data_backward(const at::Tensor& permute, const at::Ten
   constexpr const char* op = "permute_sparse_data_backward";
   check_permute_grad(op, permute, lengths, grad, total);
   if (value_checks_enabled()) {
-    check_permute_sums(op, permute_offsets(op, permute.cpu(), lengths.cpu()), total, grad.size(0));
+    check_permute_grad_sums(op, permute_offsets(op, permute.cpu(), lengths.cpu()), grad.size(0), total);
   }
   const c10::DeviceGuard guard(grad.device());
   at::Tensor result = with_rows(grad, total);
