@@ -98,6 +98,11 @@ class CpuBackend:
 
 def choose(config: TableConfig, storage: RowStorage) -> GenericBackend | CpuBackend:
     """The fastest back end of the storage's device."""
-    if storage.weights.device.type == "cpu":
+    from hybrid_torchrec.table import npu
+
+    device = storage.weights.device
+    if device.type == "cpu":
         return CpuBackend(config, storage)
+    if npu.available(device):
+        return npu.NpuBackend(config, storage)
     return GenericBackend(config, storage)
