@@ -191,16 +191,11 @@ def called_twice(rank: int, world: int, device: torch.device) -> Record:
     third.features.values().copy_(third.features.values() ^ 0x333300)
     model.module.sparse(third.features).values().sum().detach()
     loss.backward()
-    values = [
-        table.lookup(torch.arange(1, 1 + len(table))) for parts in hash_tables(model.module).values() for table in parts
-    ]
-    evicted = sum(table.evictions for parts in hash_tables(model.module).values() for table in parts)
+    tables = [table for parts in hash_tables(model.module).values() for table in parts]
+    values = [torch.empty(0), *(table.lookup(torch.arange(1, 1 + len(table))).flatten() for table in tables)]
     every: list = [None] * world
-    dist.all_gather_object(every, (torch.cat([value.flatten() for value in values]) if values else None, evicted))
-    return {
-        "values": torch.cat([value for value, _ in every if value is not None]),
-        "evicted": sum(e for _, e in every),
-    }
+    dist.all_gather_object(every, (torch.cat(values), sum(table.evictions for table in tables)))
+    return {"values": torch.cat([value for value, _ in every]), "evicted": sum(count for _, count in every)}
 
 
 def refused(rank: int, world: int, device: torch.device) -> Record:
@@ -228,17 +223,25 @@ def refused(rank: int, world: int, device: torch.device) -> Record:
 
 
 def sparse_nn(rank: int, world: int, device: torch.device) -> Record:
-    """torchrec's own test model, static and hash tables in it, plan left to the planner, under three pipelines."""
+    """torchrec's own test model with static and hash tables, whose plan is left to the planner, in three pipelines."""
     from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist, get_default_hybrid_sharders
     from sparse_nn import batches, make_model, train
     from torchrec.distributed import DistributedModelParallel
+    from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+    from torchrec.distributed.planner.types import ParameterConstraints
     from torchrec.distributed.train_pipeline import TrainPipelineSparseDist
 
     record: Record = {}
+    sharders = get_default_hybrid_sharders()
+    # A static table that is replicated has no gradient in fbgemm's CPU kernel.
+    constraints = {"w": ParameterConstraints(sharding_types=["table_wise"])}
+    topology = Topology(world_size=world, compute_device=device.type, local_world_size=world)
     for name in ("plain", "torchrec", "hybrid"):
-        model = DistributedModelParallel(
-            make_model(torch.device("meta")), device=device, sharders=get_default_hybrid_sharders()
+        model = make_model(torch.device("meta"))
+        plan = EmbeddingShardingPlanner(topology=topology, constraints=constraints).collective_plan(
+            model, sharders, dist.GroupMember.WORLD
         )
+        model = DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
         if name == "plain":
             record["plan"] = {
                 f"{path}.{table}": (type(model.module.get_submodule(path)).__name__, sharding.sharding_type)

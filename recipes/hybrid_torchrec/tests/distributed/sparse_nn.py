@@ -1,4 +1,4 @@
-"""torchrec.distributed.test_utils' TestSparseNN, as it is: its collections are made in it, from the configs it is given."""
+"""torchrec.distributed.test_utils' TestSparseNN, as it is: it makes its collections from the configs it is given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ WEIGHTED = [{"name": "w", "num_embeddings": 15, "embedding_dim": 4, "feature_nam
 
 def make_model(sparse_device: torch.device, *, static: bool = False) -> nn.Module:
     """Hash tables in the collection without weights; the weighted one stays static in both models."""
-    torch.manual_seed(1)
     spec = OptimizerSpec(kind="sgd", lr=RATE)
     tables = [
         EmbeddingBagConfig(**fields)
@@ -37,7 +36,11 @@ def make_model(sparse_device: torch.device, *, static: bool = False) -> nn.Modul
     weighted = [EmbeddingBagConfig(init_fn=constant, **fields) for fields in WEIGHTED]
     model = TestSparseNN(
         tables=tables, weighted_tables=weighted, num_float_features=FLOATS, sparse_device=sparse_device
-    )  # torchrec's own model, not one that knows of hash tables
+    )
+    generator = torch.Generator().manual_seed(1)
+    for parameter in (*model.dense.parameters(), *model.over.parameters()):
+        with torch.no_grad():
+            parameter.copy_(torch.rand(parameter.shape, generator=generator) - 0.5)
     if static:
         for fields in FIELDS:
             weight = model.sparse.ebc.embedding_bags[fields["name"]].weight

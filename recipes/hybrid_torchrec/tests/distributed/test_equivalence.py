@@ -1,7 +1,7 @@
 """Sharded hash tables train as torchrec's static collections do, on 1, 2 and 4 processes.
 
-The reference has one process, dense autograd and torch's optimizers. Sums of the same numbers in another order differ in
-the last bits: relative errors (norms) of 1e-6 are allowed after 200 steps.
+The reference has one process, dense autograd and torch's optimizers. Sums of the same numbers in another order differ
+in the last bits: relative errors (norms) of 1e-6 are allowed after 200 steps.
 """
 
 from __future__ import annotations

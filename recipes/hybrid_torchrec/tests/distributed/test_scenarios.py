@@ -207,7 +207,10 @@ def test_torchrecs_test_model_with_static_and_hash_tables(on_cpu: dict) -> None:
 def expected_predictions() -> Tensor:
     """All tables static, one process: the mean of the ranks' losses is the loss."""
     model = sparse_nn.make_model(CPU, static=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=sparse_nn.RATE)
+    weighted = list(model.sparse.weighted_ebc.parameters())
+    others = [p for p in model.parameters() if all(p is not w for w in weighted)]
+    # fbgemm's default rate, as nothing else is said of the static table.
+    optimizer = torch.optim.SGD([{"params": others, "lr": sparse_nn.RATE}, {"params": weighted, "lr": 0.01}])
     steps = []
     for ranks in sparse_nn.batches(WORLD):
         optimizer.zero_grad()
