@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import platform
 import resource
 import shutil
 import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -217,15 +218,22 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--stores", default=",".join(STORES))
     parser.add_argument("--folder", type=Path, default=None, help="on the disk to measure")
+    parser.add_argument("--measure", choices=STORES, help="one store in this process, in --folder")
     parser.add_argument("--output", type=Path, default=RESULTS / "embcache-stores")
     arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(arguments.measure, arguments.folder, arguments.rows, arguments.batches)))
+        return
     results = []
-    context = multiprocessing.get_context("spawn")
     for name in arguments.stores.split(","):
         folder = Path(tempfile.mkdtemp(dir=arguments.folder))
+        argv = [sys.executable, __file__, "--measure", name, "--folder", str(folder)]
+        argv += ["--rows", str(arguments.rows), "--batches", str(arguments.batches)]
         try:
-            with context.Pool(1) as pool:
-                result = pool.apply(measure, (name, folder, arguments.rows, arguments.batches))
+            done = subprocess.run(argv, check=True, capture_output=True, text=True)
+            result = json.loads(done.stdout.strip().splitlines()[-1])
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{name}: exit code {error.returncode} (-9: out of memory)\n{error.stderr}")
         finally:
             shutil.rmtree(folder)
         results.append(result)

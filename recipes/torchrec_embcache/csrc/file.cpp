@@ -28,6 +28,7 @@ void throw_system_error(const std::string& action, const std::string& path, int 
   switch (error) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
       throw StoreError(Fault::kDiskFull, what + " (free: " + free_space(path) +
                                              "); make room or move the store's folder to a larger disk. Rows that "
                                              "were written before are intact, and the write can be repeated");

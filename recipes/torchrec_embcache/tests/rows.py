@@ -1,0 +1,32 @@
+"""Rows whose values follow from their id and a version, so that a reader can tell whose they are."""
+
+from __future__ import annotations
+
+import torch
+from hybrid_torchrec.table import RowBatch, TableConfig
+
+
+def rows_of(config: TableConfig, ids: list[int], version: int) -> RowBatch:
+    count = len(ids)
+    tensor = torch.tensor(ids, dtype=torch.int64)
+    mixed = (tensor * 2654435761 + version * 40503) % 1000003
+    columns = torch.arange(config.dim)
+    state = {
+        name: (mixed[:, None] + torch.arange(max(width, 1))).float().view(count, width)
+        if width
+        else (mixed + version).float()
+        for name, width in config.optimizer.state_widths(config.dim).items()
+    }
+    return RowBatch(
+        ids=tensor, weights=(mixed[:, None] + columns).to(config.dtype), state=state, shows=mixed.float(),
+        clicks=(mixed * 2).float(), last_step=torch.full((count,), version),
+    )  # fmt: skip
+
+
+def assert_rows(config: TableConfig, rows: RowBatch, versions: dict[int, int]) -> None:
+    """Each row has all the values of its id and of its version in ``versions``."""
+    for version in {versions[one] for one in rows.ids.tolist()}:
+        mine = rows.select(torch.tensor([versions[one] == version for one in rows.ids.tolist()]))
+        expected = rows_of(config, mine.ids.tolist(), version).named_tensors()
+        for name, tensor in mine.named_tensors().items():
+            assert torch.equal(tensor, expected[name]), (name, version)
