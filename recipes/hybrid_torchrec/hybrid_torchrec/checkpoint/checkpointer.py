@@ -26,7 +26,7 @@ from hybrid_torchrec.checkpoint.manifest import Manifest, folder_name
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.planner import HashLoadPlanner, HashSavePlanner
 from hybrid_torchrec.checkpoint.snapshot import Snapshot
-from hybrid_torchrec.checkpoint.storage import ManifestWriter, VerifyingReader
+from hybrid_torchrec.checkpoint.storage import ManifestWriter, OrderedReader
 from hybrid_torchrec.checkpoint.tables import HashTables, TableShard, changed, freeze
 from hybrid_torchrec.metrics import Metrics
 from hybrid_torchrec.table.hash_table import HashTable
@@ -152,6 +152,7 @@ class Checkpointer:
         """
         self._finish_pending()
         chain = self._ranks.all_reduce("find", lambda: None, lambda _: self._chain(step))
+        self._ranks.all_reduce("verify", lambda: self._verify(chain), lambda _: None)
         for index, entry in enumerate(chain):
             last = index == len(chain) - 1
             tables = HashTables(self.tables.shards, adds=index > 0)
@@ -178,6 +179,11 @@ class Checkpointer:
 
     def _chain(self, step: int | None) -> list[Entry]:
         return self.folder.chain(self.folder.latest() if step is None else self.folder.at(step))
+
+    def _verify(self, chain: list[Entry]) -> None:
+        """This rank's share of the files, of all that is going to be loaded, before any of it is."""
+        for entry in chain:
+            entry.manifest.verify(entry.path, self._ranks.rank, self._ranks.world)
 
     def _mark(self) -> dict[str, Mark]:
         """From where the next delta counts."""
@@ -214,7 +220,7 @@ class Checkpointer:
     def _read(self, path: Path, state: dict[str, Any], strict: bool) -> None:
         with failing_together(), quiet_when_alone():
             dcp.load(
-                state, storage_reader=VerifyingReader(path, self._group),
+                state, storage_reader=OrderedReader(path),
                 planner=HashLoadPlanner(allow_partial_load=not strict), process_group=self._group,
             )  # fmt: skip
 

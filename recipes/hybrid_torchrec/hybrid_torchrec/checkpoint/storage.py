@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.filesystem import FileSystem
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex
@@ -163,25 +162,10 @@ class ManifestWriter(FileSystemWriter):
         self._held.close()
 
 
-class VerifyingReader(FileSystemReader):
-    """Reads a complete checkpoint after comparing its files with the manifest, each file on one of the ranks.
-
-    Raises CorruptCheckpoint, on every rank, before anything is loaded.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], group: dist.ProcessGroup | None = None) -> None:
-        super().__init__(path)
-        self._group = group
-
-    def read_metadata(self) -> Metadata:
-        rank, world = 0, 1
-        if dist.is_available() and dist.is_initialized():
-            rank, world = dist.get_rank(self._group), dist.get_world_size(self._group)
-        Manifest.read(Path(self.path)).verify(Path(self.path), rank, world)
-        return super().read_metadata()
+class OrderedReader(FileSystemReader):
+    """Reads every file from its beginning to its end, so that the parts of a table come one after another."""
 
     def read_data(self, plan: LoadPlan, planner: Any) -> Future[None]:
-        # In the order of the file, so that the parts of a table come one after another.
         plan = replace(plan, items=sorted(plan.items, key=self._place))
         with explained(self.path, "loading"), torch.no_grad():
             return super().read_data(plan, planner)

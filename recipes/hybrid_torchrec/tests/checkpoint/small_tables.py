@@ -23,6 +23,7 @@ def make_table(
     per_id: bool = True,
     dim: int = DIM,
     seed: int = 3,
+    device: str = "cpu",
 ) -> HashTable:
     if max_rows is not None and eviction is None:
         eviction = LFU(share=0.0)
@@ -31,7 +32,7 @@ def make_table(
         initializer=Normal(std=0.5, per_id=per_id), admission=admission or AdmitAll(), eviction=eviction,
         max_rows=max_rows, initial_capacity=8, seed=seed,
     )  # fmt: skip
-    return HashTable(config)
+    return HashTable(config, device)
 
 
 def batch(step: int, *, ids: int = 40, of: int = 120, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -48,11 +49,11 @@ def train(table: HashTable, step: int, *, owns: object = None, **kept: int) -> N
     if callable(owns):
         mine = owns(ids)
         ids, gradients = ids[mine], gradients[mine]
-    table.update(table.assign(ids, train=True), gradients)
+    table.update(table.assign(ids, train=True), gradients.to(table.device))
 
 
 def all_rows(table: HashTable) -> RowBatch:
-    return table.read(table.ids())[0].sorted_by_id()
+    return table.read(table.ids())[0].to("cpu").sorted_by_id()
 
 
 def assert_same_rows(found: RowBatch, expected: RowBatch, *, but: tuple[str, ...] = ()) -> None:

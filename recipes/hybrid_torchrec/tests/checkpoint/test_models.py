@@ -16,7 +16,7 @@ from torchrec import KeyedJaggedTensor
 
 def make_model() -> torch.nn.Module:
     configs = [
-        HashEmbeddingBagConfig(name=name, embedding_dim=4, num_embeddings=0, feature_names=[f"f_{name}"])
+        HashEmbeddingBagConfig(name=name, embedding_dim=4, num_embeddings=100, feature_names=[f"f_{name}"])
         for name in ("user", "item")
     ]
     return torch.nn.ModuleDict({"sparse": HashEmbeddingBagCollection(tables=configs), "dense": torch.nn.Linear(8, 1)})
