@@ -16,10 +16,10 @@ def baseline(task: Retrieval | Ranking) -> tuple[str, dict[str, float]]:
 
 def popularity(task: Retrieval) -> dict[str, float]:
     """Scores an item by how many of the training interactions it has."""
-    counts = np.bincount(np.concatenate([user.items[:-1] for user in task.users]), minlength=task.data.items)
-    scores_BV = torch.from_numpy(counts).double().expand(len(task.users), -1)
-    targets_B = torch.tensor([int(user.items[-1]) for user in task.users])
-    return metrics.ranking_metrics(metrics.target_ranks(scores_BV, targets_B, task.seen(task.users)).numpy())
+    known = np.concatenate([user.items[: -task.held_out] for user in task.users])
+    targets_I = torch.from_numpy(task.targets(task.users))
+    scores_IV = torch.from_numpy(np.bincount(known, minlength=task.data.items)).double().expand(len(targets_I), -1)
+    return metrics.ranking_metrics(metrics.target_ranks(scores_IV, targets_I, task.seen(task.users)).numpy())
 
 
 def rating_means(task: Ranking, shrink: float = 5.0) -> dict[str, float]:

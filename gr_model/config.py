@@ -39,6 +39,8 @@ class RetrievalConfig:
     negatives: int = 128
     temperature: float = 0.05
     mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
+    validation: int = 0  # targets per user before the test target, to choose settings by; 0: the test target itself
+    window: str = "newest"  # what a training step shows of a longer history: its "newest" max_items, or "random" ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,9 @@ class TrainConfig:
     beta1: float = 0.9
     beta2: float = 0.98
     weight_decay: float = 0.0
+    warmup: int = 0  # steps
+    schedule: str = "constant"  # of the learning rate after the warm-up: "constant", or "cosine" down to 0
+    ema: float = 0.0  # decay of the averaged weights that are evaluated; 0: the weights themselves
     seed: int = 0
     eval_every: int = 100
     log_every: int = 10
@@ -179,6 +184,12 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
     if config.retrieval.mask not in ("input", "history"):
         yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
+    if config.retrieval.window not in ("newest", "random"):
+        yield f"retrieval.window: unknown rule {config.retrieval.window!r}; valid: newest, random"
+    if train.schedule not in ("constant", "cosine"):
+        yield f"train.schedule: unknown kind {train.schedule!r}; valid: constant, cosine"
+    if not 0 <= train.ema < 1:
+        yield f"train.ema: must be in [0, 1), got {train.ema}"
     if model.attention not in ("plain", "fused"):
         yield f"model.attention: unknown kind {model.attention!r}; valid: plain, fused"
     if config.task == "ranking" and not model.interleave:
@@ -196,7 +207,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         if not value > 0:
             yield f"{name}: must be greater than 0, got {value}"
     at_least_zero = {
-        "train.steps": train.steps, "train.eval_every": train.eval_every,
+        "train.steps": train.steps, "train.eval_every": train.eval_every, "train.warmup": train.warmup,
+        "train.weight_decay": train.weight_decay, "retrieval.validation": config.retrieval.validation,
         "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
     }  # fmt: skip
     for name, value in at_least_zero.items():

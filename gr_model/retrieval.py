@@ -2,7 +2,9 @@
 
 Protocol: leave-last-out. Each user's last interaction is the test target; the model trains on what is before it. All
 items are candidates except those that the user has seen (`retrieval.mask`: in the input, or in the whole history);
-ties count against the model (metrics.target_ranks). There is no validation set.
+ties count against the model (metrics.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
+interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
+on the test.
 Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the target first).
 """
 
@@ -73,15 +75,16 @@ class Retrieval:
         self.config, self.data = config, data
         _, sizes = data.choose_features(config.model.contextual)
         self.columns = [list(data.feature_sizes).index(name) for name in config.model.contextual]
-        # Shortest history that has an input and a target for training besides the test target.
-        self.users = [user for user in data.users if len(user) >= 3]
+        self.held_out = config.retrieval.validation or 1
+        users = [user[:-1] for user in data.users] if config.retrieval.validation else data.users
+        # Shortest history that has an input and a target for training besides those held out.
+        self.users = [user for user in users if len(user) >= self.held_out + 2]
         self.model = RetrievalModel(config, data.items, len(data.action_values), sizes)
 
     def batch(self, users: Sequence[int], device: torch.device) -> RetrievalBatch:
-        histories = [self.users[user][:-1] for user in users]
+        histories = [self._window(self.users[user][: -self.held_out]) for user in users]
         inputs = self._tokens([history[:-1] for history in histories], device)
-        longest = self.config.model.max_items
-        next_I = np.concatenate([histories[b].items[1:][-longest:] for b in inputs.order])
+        next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
         shape = (len(next_I), self.config.retrieval.negatives)
         where = torch.device("cpu") if self.config.train.deterministic else device
         negatives = torch.randint(self.data.items, shape, device=where).to(device)
@@ -99,26 +102,45 @@ class Retrieval:
             users = self.users[start : start + self.config.train.batch]
             batch = self._tokens([user[:-1] for user in users], device)
             users = [users[b] for b in batch.order]
-            last_B = batch.sequences.offsets_B1[1:] - 1
-            scores_BV = self.model.queries(batch, last_B) @ items_VD.T
-            target_B = torch.tensor([int(user.items[-1]) for user in users], device=device)
-            ranks.append(metrics.target_ranks(scores_BV, target_B, self.seen(users).to(device)).cpu().numpy())
+            # The queries stand at the tokens before the targets.
+            before_H = torch.arange(-self.held_out, 0, device=device)
+            at_I = (batch.sequences.offsets_B1[1:, None] + before_H).flatten()
+            scores_IV = self.model.queries(batch, at_I) @ items_VD.T
+            target_I = torch.from_numpy(self.targets(users)).to(device)
+            ranks.append(metrics.target_ranks(scores_IV, target_I, self.seen(users).to(device)).cpu().numpy())
         return metrics.ranking_metrics(np.concatenate(ranks))
 
+    def targets(self, users: Sequence[History]) -> np.ndarray:
+        """[I]: the held-out items, user by user."""
+        return np.concatenate([user.items[-self.held_out :] for user in users])
+
     def seen(self, users: Sequence[History]) -> torch.Tensor:
-        """[B, V]: the items that may not be recommended again."""
-        whole = self.config.retrieval.mask == "history"
-        seen_BV = torch.zeros(len(users), self.data.items, dtype=torch.bool)
+        """[I, V]: the items that may not be recommended again, for each target."""
+        first = None if self.config.retrieval.mask == "history" else -self.config.model.max_items
+        seen_IV = torch.zeros(len(users) * self.held_out, self.data.items, dtype=torch.bool)
         for row, user in enumerate(users):
-            history = user.items[:-1]
-            seen_BV[row, history if whole else history[-self.config.model.max_items :]] = True
-        return seen_BV
+            shown = user.items[:-1][first:]
+            for ahead in range(self.held_out):
+                known = shown[: len(shown) - (self.held_out - 1 - ahead)]
+                seen_IV[row * self.held_out + ahead, known] = True
+        return seen_IV
+
+    def _window(self, history: History) -> History:
+        """What a training step shows of a history: max_items inputs and the target after each."""
+        longest = self.config.model.max_items + 1
+        if len(history) > longest and self.config.retrieval.window == "random":
+            stop = int(torch.randint(longest, len(history) + 1, ()))
+            return history[stop - longest : stop]
+        return history[-longest:]
 
     def protocol(self) -> str:
         hidden = "input" if self.config.retrieval.mask == "input" else "whole history"
+        split = "leave-last-out"
+        if self.config.retrieval.validation:
+            split = f"validation on the {self.held_out} interactions before the last, which is left aside,"
         return (
-            f"leave-last-out over {len(self.users)} users, all {self.data.items} items are candidates but those of "
-            f"the {hidden}; ties count against the model; no validation set; stable order by time, then file"
+            f"{split} over {len(self.users)} users, all {self.data.items} items are candidates but those of "
+            f"the {hidden}; ties count against the model; stable order by time, then file"
         )
 
     def _tokens(self, histories: Sequence[History], device: torch.device) -> Tokens:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from gr_model import config as configs
-from gr_model import jagged
+from gr_model import jagged, optimizer
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import Config
 from gr_model.data.interactions import Interactions
@@ -51,12 +52,8 @@ class Trainer:
                 module.from_host = config.train.deterministic
         if config.train.deterministic and device.type == "cuda":
             torch.use_deterministic_algorithms(True)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=config.train.lr,
-            betas=(config.train.beta1, config.train.beta2),
-            weight_decay=config.train.weight_decay,
-        )
+        self.optimizer = optimizer.adamw(self.model, config.train)
+        self.average = optimizer.MovingAverage(self.model, config.train.ema) if config.train.ema else None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -73,7 +70,11 @@ class Trainer:
             raise TrainingDiverged(f"loss is {value} at step {self.step + 1}; lower train.lr or look at the data")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        for group in self.optimizer.param_groups:
+            group["lr"] = optimizer.learning_rate(self.config.train, self.step)
         self.optimizer.step()
+        if self.average:
+            self.average.update()
         self.step += 1
         return StepResult(self.step, value, batch.tokens.sequences.total)
 
@@ -84,7 +85,9 @@ class Trainer:
         return order[index * self.config.train.batch : (index + 1) * self.config.train.batch]
 
     def evaluate(self) -> dict[str, float]:
-        return self.task.evaluate(self.device)
+        """Of the averaged weights, where there are any."""
+        with self.average.in_place() if self.average else nullcontext():
+            return self.task.evaluate(self.device)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -92,6 +95,7 @@ class Trainer:
             "step": self.step,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "average": self.average.state() if self.average else None,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -99,6 +103,8 @@ class Trainer:
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
+            if self.average and state["average"]:
+                self.average.load_state(state["average"])
             self.step = state["step"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this model and data: {error}") from error

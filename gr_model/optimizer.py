@@ -1,0 +1,77 @@
+"""The optimizer, its learning rate over time, and an exponential moving average of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from gr_model.config import TrainConfig
+
+
+def adamw(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
+    """Weight decay for matrices and tables, none for vectors: biases, norms, relative biases."""
+    parameters = list(model.parameters())
+    return torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ],
+        lr=config.lr,
+        betas=(config.beta1, config.beta2),
+    )
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Of step `step`, from 0: a linear warm-up, then constant or half a cosine down to 0 at `steps`."""
+    if step < config.warmup:
+        return config.lr * (step + 1) / config.warmup
+    if config.schedule == "constant":
+        return config.lr
+    done = (step - config.warmup) / max(1, config.steps - config.warmup)
+    return config.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+class MovingAverage:
+    """average = decay * average + (1 - decay) * weight, after every step; early on a smaller decay, as in TensorFlow.
+
+    Without the latter the average would remember the random initial weights for 1 / (1 - decay) steps.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.steps = decay, 0
+        self.weights = list(model.parameters())
+        self.average = [weight.detach().clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        torch._foreach_lerp_(self.average, self.weights, 1 - decay)
+        self.steps += 1
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The model holds the averages while this is open."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def state(self) -> dict[str, Any]:
+        return {"steps": self.steps, "average": self.average}
+
+    @torch.no_grad()
+    def load_state(self, state: dict[str, Any]) -> None:
+        if [a.shape for a in state["average"]] != [a.shape for a in self.average]:
+            raise ValueError("the averaged weights are of another model")
+        self.steps = state["steps"]
+        torch._foreach_copy_(self.average, [a.to(b.device) for a, b in zip(state["average"], self.average)])
+
+    def _swap(self) -> None:
+        for weight, average in zip(self.weights, self.average):
+            weight.data, average.data = average.data, weight.data
