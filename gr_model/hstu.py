@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import jagged
+from gr_model import draws, jagged
 from gr_model.config import ModelConfig
 
 CAUSAL = 0  # the operator's mask type: keys up to the query
@@ -107,17 +107,18 @@ class RelativeBias(nn.Module):
 
 
 class Dropout(nn.Module):
-    """Dropout that can draw on the host, so that every device drops the same elements."""
+    """Dropout that can draw on the host, so that every device and any number of processes drop the same elements."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
         self.from_host = False
+        self.stream = 0  # tells the modules of a model apart
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not (self.training and self.p and self.from_host):
             return F.dropout(x, self.p, self.training)
-        return x * ((torch.rand(x.shape) >= self.p) / (1 - self.p)).to(x.device)
+        return x * ((draws.for_tensor(x.shape, self.stream) >= self.p) / (1 - self.p)).to(x.device)
 
 
 class HSTULayer(nn.Module):

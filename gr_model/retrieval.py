@@ -18,11 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import metrics
+from gr_model import draws, evaluation, metrics, world
 from gr_model.config import Config
-from gr_model.data.interactions import History, Interactions
+from gr_model.data.interactions import History, Interactions, select
 from gr_model.hstu import HSTU
 from gr_model.preprocess import Preprocess, Tokens, tokens
+
+NEGATIVES = 1 << 20  # stream of the negatives' numbers; those of dropout modules count from 0
 
 
 @dataclass(frozen=True)
@@ -35,25 +37,29 @@ class RetrievalModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
         self.temperature, self.norm_eps = config.retrieval.temperature, config.model.norm_eps
-        self.preprocess = Preprocess(config.model, items, actions, feature_sizes)
+        self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
         self.hstu = HSTU(config.model)
 
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
-        query_ID = self.queries(batch.tokens, batch.tokens.last_at_I)
-        logits_IR = sampled_scores(query_ID, self.items(), batch.samples_IR) / self.temperature
+        rows_UD, (items_I, samples_IR) = self.preprocess.item.lookup(batch.tokens.items_I, batch.samples_IR)
+        query_ID = self.queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
+        logits_IR = sampled_scores(query_ID, self.normalized(rows_UD), samples_IR) / self.temperature
         # A negative that is the target by accident would pull both ways.
         accident_IR = batch.samples_IR == batch.samples_IR[:, :1]
         accident_IR[:, 0] = False
         logits_IR = logits_IR.masked_fill(accident_IR, float("-inf"))
         return (logits_IR.logsumexp(1) - logits_IR[:, 0]).mean()
 
-    def queries(self, batch: Tokens, at: torch.Tensor) -> torch.Tensor:
-        x_LD = self.hstu(self.preprocess(batch), batch.sequences)
-        return F.normalize(x_LD.index_select(0, at), dim=1, eps=self.norm_eps)
+    def queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None = None) -> torch.Tensor:
+        x_LD = self.hstu(self.preprocess(batch, items_ID), batch.sequences)
+        return self.normalized(x_LD.index_select(0, at))
 
     def items(self) -> torch.Tensor:
-        return F.normalize(self.preprocess.item.weight, dim=1, eps=self.norm_eps)
+        return torch.cat([self.normalized(rows_UD) for rows_UD in self.preprocess.item.all_rows()])
+
+    def normalized(self, x: torch.Tensor) -> torch.Tensor:
+        return F.normalize(x, dim=1, eps=self.norm_eps)
 
 
 def sampled_scores(query_ID: torch.Tensor, items_VD: torch.Tensor, samples_IR: torch.Tensor) -> torch.Tensor:
@@ -72,58 +78,76 @@ class Retrieval:
     """The task: model, batches, evaluation."""
 
     def __init__(self, config: Config, data: Interactions) -> None:
-        self.config, self.data = config, data
-        _, sizes = data.choose_features(config.model.contextual)
-        self.columns = [list(data.feature_sizes).index(name) for name in config.model.contextual]
+        self.config, self.data, self.step = config, data, 0
+        self.columns, sizes = data.choose_features(config.model.contextual)
         self.held_out = config.retrieval.validation or 1
-        users = [user[:-1] for user in data.users] if config.retrieval.validation else data.users
         # Shortest history that has an input and a target for training besides those held out.
-        self.users = [user for user in users if len(user) >= self.held_out + 2]
+        drop = 1 if config.retrieval.validation else 0
+        self.users = select(data.users, shortest=self.held_out + 2, drop=drop)
         self.model = RetrievalModel(config, data.items, len(data.action_values), sizes)
 
-    def batch(self, users: Sequence[int], device: torch.device) -> RetrievalBatch:
-        histories = [self._window(self.users[user][: -self.held_out]) for user in users]
+    def batch(
+        self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
+    ) -> RetrievalBatch:
+        """`histories` of these users, where they were read already. With train.deterministic negatives are by user."""
+        whole = [self.users[user] for user in users] if histories is None else histories
+        histories = [self._window(history[: -self.held_out]) for history in whole]
         inputs = self._tokens([history[:-1] for history in histories], device)
         next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
-        shape = (len(next_I), self.config.retrieval.negatives)
-        where = torch.device("cpu") if self.config.train.deterministic else device
-        negatives = torch.randint(self.data.items, shape, device=where).to(device)
+        negatives = self._negatives([users[b] for b in inputs.order], inputs, device)
         return RetrievalBatch(inputs, torch.cat([torch.from_numpy(next_I)[:, None].to(device), negatives], dim=1))
 
-    def loss(self, batch: RetrievalBatch) -> torch.Tensor:
-        return self.model(batch)
+    def _negatives(self, users: Sequence[int], inputs: Tokens, device: torch.device) -> torch.Tensor:
+        count, train = self.config.retrieval.negatives, self.config.train
+        if not train.deterministic:
+            return torch.randint(self.data.items, (len(inputs.items_I), count), device=device)
+        width = 2 if self.config.model.interleave else 1
+        counts = [(length - len(self.columns)) // width for length in inputs.sequences.lengths]
+        keys_I = draws.rows(train.seed, self.step, users, counts)
+        return draws.integers(keys_I, NEGATIVES, count, self.data.items).to(device)
+
+    def loss(self, batch: RetrievalBatch, model: nn.Module | None = None) -> torch.Tensor:
+        """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
+        return (model or self.model)(batch)
+
+    def terms(self, batch: RetrievalBatch) -> int:
+        """How many numbers the loss is the mean of."""
+        return len(batch.samples_IR)
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
+        """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        items_VD = self.model.items()
-        ranks = []
-        for start in range(0, len(self.users), self.config.train.batch):
-            users = self.users[start : start + self.config.train.batch]
+        chunks = [self.model.normalized(rows_UD) for rows_UD in self.model.preprocess.item.all_rows()]
+        ranks = [np.empty(0, np.int64)]
+        for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
             users = [users[b] for b in batch.order]
             # The queries stand at the tokens before the targets.
             before_H = torch.arange(-self.held_out, 0, device=device)
             at_I = (batch.sequences.offsets_B1[1:, None] + before_H).flatten()
-            scores_IV = self.model.queries(batch, at_I) @ items_VD.T
-            target_I = torch.from_numpy(self.targets(users)).to(device)
-            ranks.append(metrics.target_ranks(scores_IV, target_I, self.seen(users).to(device)).cpu().numpy())
-        return metrics.ranking_metrics(np.concatenate(ranks))
+            found = evaluation.target_ranks(
+                self.model.queries(batch, at_I), chunks, self.targets(users), *self.seen(users)
+            )
+            if counts:
+                ranks.append(found)
+        return metrics.ranking_metrics(world.current().gather(np.concatenate(ranks)))
 
     def targets(self, users: Sequence[History]) -> np.ndarray:
         """[I]: the held-out items, user by user."""
         return np.concatenate([user.items[-self.held_out :] for user in users])
 
-    def seen(self, users: Sequence[History]) -> torch.Tensor:
-        """[I, V]: the items that may not be recommended again, for each target."""
+    def seen(self, users: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
+        """(row, item) of what may not be recommended again: row i is the i-th of `targets`."""
         first = None if self.config.retrieval.mask == "history" else -self.config.model.max_items
-        seen_IV = torch.zeros(len(users) * self.held_out, self.data.items, dtype=torch.bool)
+        rows, items = [], []
         for row, user in enumerate(users):
             shown = user.items[:-1][first:]
             for ahead in range(self.held_out):
-                known = shown[: len(shown) - (self.held_out - 1 - ahead)]
-                seen_IV[row * self.held_out + ahead, known] = True
-        return seen_IV
+                known = np.unique(shown[: len(shown) - (self.held_out - 1 - ahead)])
+                rows.append(np.full(len(known), row * self.held_out + ahead))
+                items.append(known)
+        return np.concatenate(rows), np.concatenate(items)
 
     def _window(self, history: History) -> History:
         """What a training step shows of a history: max_items inputs and the target after each."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.columns import Column, read_blocks
-from gr_model.data.interactions import DataError
-from gr_model.data.source import Rows, Source, rating_tasks
+from gr_model.data.interactions import DataError, rating_tasks
+from gr_model.data.source import Rows, Source
 
 RATINGS = (1.0, 2.0, 3.0, 4.0, 5.0)
 BLOCK = 1 << 17  # reviews

@@ -32,7 +32,8 @@ class History:
 class Interactions:
     """Item and action ids are dense, from 0; `action_values[a]` is the rating behind action a, or a mask of signals.
 
-    `users` may read from disk (data.shards). `tasks` names what can be predicted of an action: [actions] bool each.
+    `users` may read from disk (data.shards). `tasks` names what can be predicted of an action, as [actions] bool each;
+    without any the actions are ratings.
     """
 
     name: str
@@ -41,6 +42,10 @@ class Interactions:
     action_values: tuple[float, ...]
     feature_sizes: dict[str, int]
     tasks: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            object.__setattr__(self, "tasks", rating_tasks(self.action_values))
 
     def choose_features(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
         """The columns of `History.features` that hold the named user features, and how many values each has."""
@@ -76,3 +81,9 @@ def by_user(
         History(item[a:b], action[a:b], time[a:b], features[u])
         for u, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
     )
+
+
+def rating_tasks(values: Sequence[float]) -> dict[str, np.ndarray]:
+    """What is predicted of a rating."""
+    rating = np.array(values)
+    return {"like": rating >= 4, "love": rating >= 5, "dislike": rating <= 2}

@@ -8,7 +8,6 @@ import numpy as np
 
 from gr_model.data.atomic import AtomicFile
 from gr_model.data.interactions import DataError, Interactions, by_user
-from gr_model.data.source import rating_tasks
 
 RATINGS = (1.0, 2.0, 3.0, 4.0, 5.0)
 AGE_BOUNDS = (18, 25, 35, 45, 50, 56)
@@ -47,6 +46,5 @@ def load(folder: Path) -> Interactions:
         ),
         items=len(items),
         action_values=RATINGS,
-        tasks=rating_tasks(RATINGS),
         feature_sizes={"gender": len(genders), "age": len(AGE_BOUNDS) + 1, "occupation": len(occupations)},
     )

@@ -8,7 +8,8 @@ import numpy as np
 
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.columns import Column, read_blocks
-from gr_model.data.source import Rows, Source, UserFeatures, rating_tasks
+from gr_model.data.interactions import rating_tasks
+from gr_model.data.source import Rows, Source, UserFeatures
 
 RATINGS = (1.0, 2.0, 3.0, 4.0, 5.0)
 AGES = (1, 18, 25, 35, 45, 50, 56)  # the lower bound of each group

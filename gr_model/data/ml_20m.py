@@ -8,7 +8,8 @@ import numpy as np
 
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.columns import Column, read_blocks
-from gr_model.data.source import Rows, Source, rating_tasks
+from gr_model.data.interactions import rating_tasks
+from gr_model.data.source import Rows, Source
 
 RATINGS = tuple(step / 2 for step in range(1, 11))
 

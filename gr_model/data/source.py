@@ -44,8 +44,3 @@ class Source:
     at_least: int = 1
     ticks: int = 1  # of `time` in a second
 
-
-def rating_tasks(values: tuple[float, ...]) -> dict[str, np.ndarray]:
-    """What is predicted of a rating."""
-    rating = np.array(values)
-    return {"like": rating >= 4, "love": rating >= 5, "dislike": rating <= 2}
