@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from gr_model import config as configs
-from gr_model import draws, jagged, optimizer, phases
-from gr_model import world as worlds
+from gr_model import draws, flops, jagged, optimizer, phases
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
@@ -39,8 +38,9 @@ class TrainingDiverged(RuntimeError):
 class StepResult:
     step: int  # from 1
     loss: float  # mean over all processes
-    tokens: int  # of this process
-    lengths: tuple[int, ...] = ()  # of its sequences
+    tokens: int  # of all processes
+    rate: float = 0.0  # learning rate of the dense part
+    flops: float = 0.0  # of all processes
     gradient_norm: float = float("nan")  # of the dense part, where train.clip asks for it
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
@@ -116,7 +116,7 @@ class Trainer:
             batch = self.task.batch(share.users, self.device, work.histories)
         else:
             batch = self.task.batch(share.users, self.device)
-        part = self._part(self.task.terms(batch) if share.counts else 0)
+        part, tokens, work_flops = self._part(batch, share.counts)
         clock.lap("batch")
         rate = optimizer.learning_rate(train, self.step)
         self.parallel.set_table_rate(self.config.embedding.lr * rate / train.lr)
@@ -138,8 +138,7 @@ class Trainer:
             self.average.update()
         clock.lap("optimizer")
         self.step += 1
-        sequences = batch.tokens.sequences
-        return StepResult(self.step, value, sequences.total, sequences.lengths, norm, clock.seconds)
+        return StepResult(self.step, value, tokens, rate, work_flops, norm, clock.seconds)
 
     def evaluate(self) -> dict[str, float]:
         """Of the averaged weights, where there are any; the same on every process."""
@@ -151,11 +150,16 @@ class Trainer:
         asked = torch.tensor([float(self.stop_asked)], device=self.device)
         return bool(self.world.sum(asked).item() > 0) if self.world.size > 1 else self.stop_asked
 
-    def _part(self, terms: int) -> float:
-        """This process's share of the numbers that the loss is the mean of."""
+    def _part(self, batch: Any, counts: bool) -> tuple[float, int, float]:
+        """This process's share of the numbers that the loss is the mean of; tokens and FLOP of all processes."""
+        terms = self.task.terms(batch) if counts else 0
+        lengths = batch.tokens.sequences.lengths
+        work = flops.step_flops(self.config, lengths, self.task.data.items)
         if self.world.size == 1:
-            return 1.0
-        return terms / int(self.world.sum(torch.tensor([terms], device=self.device)).item())
+            return 1.0, sum(lengths), work
+        mine = torch.tensor([terms, sum(lengths), int(work / 1e6)], device=self.device)
+        all_terms, tokens, mega = self.world.sum(mine).tolist()
+        return terms / all_terms, tokens, mega * 1e6
 
     def _mean(self, loss: torch.Tensor, part: float) -> float:
         # Not finite times 0 is not finite either: the processes agree about a loss that no mean counts.
@@ -203,8 +207,3 @@ class Trainer:
             self.step = state["step"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this model and data: {error}") from error
-
-
-def connected(config: Config, data: Interactions, device: torch.device) -> Trainer:
-    """A trainer of this process among all that are connected."""
-    return Trainer(config, data, device, worlds.current())
