@@ -16,6 +16,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
+    backbone: str = "hstu"  # or "sasrec"
     dim: int = 50
     blocks: int = 2
     heads: int = 1
@@ -36,7 +37,9 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalConfig:
-    negatives: int = 128
+    negatives: int = 128  # of each token, drawn from all items
+    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch
+    share: int = 64  # consecutive tokens with the same negatives
     temperature: float = 0.05
     mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
     validation: int = 0  # targets per user before the test target, to choose settings by; 0: the test target itself
@@ -182,6 +185,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
     model, train = config.model, config.train
     if config.task not in ("retrieval", "ranking"):
         yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
+    if model.backbone not in ("hstu", "sasrec"):
+        yield f"model.backbone: unknown kind {model.backbone!r}; valid: hstu, sasrec"
     if config.retrieval.mask not in ("input", "history"):
         yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
     if config.retrieval.window not in ("newest", "random"):
@@ -200,6 +205,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
         "model.dim": model.dim, "model.blocks": model.blocks, "model.heads": model.heads,
         "model.qk_dim": model.qk_dim, "model.value_dim": model.value_dim, "model.max_items": model.max_items,
         "model.time_buckets": model.time_buckets, "retrieval.negatives": config.retrieval.negatives,
+        "retrieval.share": config.retrieval.share,
         "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
         "train.batch": train.batch, "train.lr": train.lr, "train.log_every": train.log_every,
     }  # fmt: skip
@@ -209,6 +215,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
     at_least_zero = {
         "train.steps": train.steps, "train.eval_every": train.eval_every, "train.warmup": train.warmup,
         "train.weight_decay": train.weight_decay, "retrieval.validation": config.retrieval.validation,
+        "retrieval.in_batch": config.retrieval.in_batch,
         "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
     }  # fmt: skip
     for name, value in at_least_zero.items():

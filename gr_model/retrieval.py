@@ -18,17 +18,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import metrics
+from gr_model import losses, metrics
+from gr_model.backbone import backbone
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions
-from gr_model.hstu import HSTU
-from gr_model.preprocess import Preprocess, Tokens, tokens
+from gr_model.losses import Samples
+from gr_model.preprocess import Preprocess, Tokens, rows, tokens
 
 
 @dataclass(frozen=True)
 class RetrievalBatch:
     tokens: Tokens
-    samples_IR: torch.Tensor  # column 0 is the next item, the others are drawn at random
+    samples: Samples
 
 
 class RetrievalModel(nn.Module):
@@ -36,36 +37,29 @@ class RetrievalModel(nn.Module):
         super().__init__()
         self.temperature, self.norm_eps = config.retrieval.temperature, config.model.norm_eps
         self.preprocess = Preprocess(config.model, items, actions, feature_sizes)
-        self.hstu = HSTU(config.model)
+        self.backbone = backbone(config.model)
 
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
         query_ID = self.queries(batch.tokens, batch.tokens.last_at_I)
-        logits_IR = sampled_scores(query_ID, self.items(), batch.samples_IR) / self.temperature
-        # A negative that is the target by accident would pull both ways.
-        accident_IR = batch.samples_IR == batch.samples_IR[:, :1]
-        accident_IR[:, 0] = False
-        logits_IR = logits_IR.masked_fill(accident_IR, float("-inf"))
-        return (logits_IR.logsumexp(1) - logits_IR[:, 0]).mean()
+        return losses.sampled_softmax(query_ID, self.item_rows, batch.samples, self.temperature)
 
     def queries(self, batch: Tokens, at: torch.Tensor) -> torch.Tensor:
-        x_LD = self.hstu(self.preprocess(batch), batch.sequences)
-        return F.normalize(x_LD.index_select(0, at), dim=1, eps=self.norm_eps)
+        x_LD = self.backbone(self.preprocess(batch), batch.sequences)
+        return self._unit(x_LD.index_select(0, at))
 
     def items(self) -> torch.Tensor:
-        return F.normalize(self.preprocess.item.weight, dim=1, eps=self.norm_eps)
+        """[V, D] of length 1."""
+        return self._unit(self.preprocess.item.weight)
 
+    def item_rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """items()[ids]; of a large table only those rows are normalised."""
+        if len(self.preprocess.item.weight) <= len(ids):
+            return self.items().index_select(0, ids)
+        return self._unit(rows(self.preprocess.item, ids))
 
-def sampled_scores(query_ID: torch.Tensor, items_VD: torch.Tensor, samples_IR: torch.Tensor) -> torch.Tensor:
-    """Dot products of each query with its samples.
-
-    For a small catalogue: all products by one matrix product, then a choice. On ML-100K (I 11.6k, R 129, D 50, V 1682)
-    that is 78 MB and 23 ms on two cores, where gathering the I x R item rows alone is 300 MB and 54 ms.
-    """
-    if len(items_VD) <= 32 * samples_IR.shape[1]:
-        return (query_ID @ items_VD.T).gather(1, samples_IR)
-    rows_IRD = items_VD.index_select(0, samples_IR.flatten()).view(*samples_IR.shape, -1)
-    return (rows_IRD @ query_ID[:, :, None]).squeeze(2)
+    def _unit(self, x: torch.Tensor) -> torch.Tensor:
+        return F.normalize(x, dim=1, eps=self.norm_eps)
 
 
 class Retrieval:
@@ -85,10 +79,16 @@ class Retrieval:
         histories = [self._window(self.users[user][: -self.held_out]) for user in users]
         inputs = self._tokens([history[:-1] for history in histories], device)
         next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
-        shape = (len(next_I), self.config.retrieval.negatives)
-        where = torch.device("cpu") if self.config.train.deterministic else device
-        negatives = torch.randint(self.data.items, shape, device=where).to(device)
-        return RetrievalBatch(inputs, torch.cat([torch.from_numpy(next_I)[:, None].to(device), negatives], dim=1))
+        settings = self.config.retrieval
+        samples = losses.draw(
+            torch.from_numpy(next_I).to(device),
+            self.data.items,
+            uniform=settings.negatives,
+            in_batch=settings.in_batch,
+            group=settings.share,
+            host=self.config.train.deterministic,
+        )
+        return RetrievalBatch(inputs, samples)
 
     def loss(self, batch: RetrievalBatch) -> torch.Tensor:
         return self.model(batch)

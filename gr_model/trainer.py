@@ -15,7 +15,7 @@ from gr_model.checkpoint import CheckpointError
 from gr_model.config import Config
 from gr_model.data.interactions import Interactions
 from gr_model.device import seed_everything
-from gr_model.hstu import Dropout
+from gr_model.dropout import Dropout
 from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval
 
