@@ -60,12 +60,17 @@ def sampled_softmax(query_ID: torch.Tensor, rows: Rows, samples: Samples, temper
     padding = groups * samples.group - len(query_ID)
     target_ID = rows(samples.targets_I)
     negative_GRD = rows(samples.negatives_GR.flatten()).view(groups, width, -1)
-    positive_I = (query_ID * target_ID).sum(1).float() / temperature
+    positive_I = _wide((query_ID * target_ID).sum(1)) / temperature
     query_GCD = F.pad(query_ID, (0, 0, 0, padding)).view(groups, samples.group, -1)
-    logits_GCR = torch.bmm(query_GCD, negative_GRD.transpose(1, 2)).float() / temperature
+    logits_GCR = _wide(torch.bmm(query_GCD, negative_GRD.transpose(1, 2))) / temperature
     if samples.correction_GR is not None:
         logits_GCR = logits_GCR + samples.correction_GR[:, None]
     target_GC = F.pad(samples.targets_I, (0, padding), value=-1).view(groups, samples.group)
     accident_GCR = target_GC[:, :, None] == samples.negatives_GR[:, None]
     against_I = logits_GCR.masked_fill(accident_GCR, HIDDEN).logsumexp(2).flatten()[: len(query_ID)]
     return F.softplus(against_I - positive_I).mean()
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """At least float32: an exponential of bfloat16 logits is worth little."""
+    return x if x.dtype == torch.float64 else x.float()
