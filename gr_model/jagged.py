@@ -2,7 +2,7 @@
 
 x_LD is a jagged tensor: the rows of B sequences, one after the other; offsets_B1 (B+1 entries) says where each starts.
 On an NPU the operators are the Ascend C ones that `gr_ops` registers; on a CPU stock fbgemm_gpu is enough. Where
-neither is there (a bare PyTorch on a CPU or GPU) plain PyTorch stands in, with the same results.
+neither package is there (a bare PyTorch on a CPU or GPU) plain PyTorch stands in, with the same results.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Parallel:
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
         mesh = init_device_mesh(self.world.device.type, (self.world.size,))
-        for layer in self.model.hstu.layers:
+        for layer in self.model.backbone.layers:
             fully_shard(layer, mesh=mesh)
         fully_shard(self.model, mesh=mesh, reshard_after_forward=False)
         for method in ("queries", "items"):

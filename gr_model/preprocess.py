@@ -15,7 +15,8 @@ from torch import nn
 from gr_model import jagged, tables
 from gr_model.config import EmbeddingConfig, ModelConfig
 from gr_model.data.interactions import History
-from gr_model.hstu import Dropout, Sequences
+from gr_model.dropout import Dropout
+from gr_model.sequences import Sequences
 
 
 @dataclass(frozen=True)

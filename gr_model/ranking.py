@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from gr_model import metrics, world
+from gr_model.backbone import backbone
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import History, Interactions, select
-from gr_model.hstu import HSTU
 from gr_model.preprocess import Preprocess, Tokens, tokens
 
 
@@ -32,7 +32,7 @@ class RankingModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
         self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
-        self.hstu = HSTU(config.model)
+        self.backbone = backbone(config.model)
         self.head = nn.Sequential(
             nn.LayerNorm(config.model.dim, config.model.norm_eps),
             nn.Linear(config.model.dim, len(config.ranking.tasks)),
@@ -40,7 +40,7 @@ class RankingModel(nn.Module):
 
     def forward(self, batch: Tokens) -> torch.Tensor:
         """logits_IT, read at the token of the item: its action comes after."""
-        x_LD = self.hstu(self.preprocess(batch), batch.sequences)
+        x_LD = self.backbone(self.preprocess(batch), batch.sequences)
         return self.head(x_LD.index_select(0, batch.item_at_I))
 
 

@@ -2,7 +2,7 @@
 
 Protocol: leave-last-out. Each user's last interaction is the test target; the model trains on what is before it. All
 items are candidates except those that the user has seen (`retrieval.mask`: in the input, or in the whole history);
-ties count against the model (metrics.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
+ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
 interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
 on the test.
 Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the target first).
@@ -11,26 +11,26 @@ Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws, evaluation, metrics, world
+from gr_model import draws, evaluation, losses, metrics, world
+from gr_model.backbone import backbone
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
-from gr_model.hstu import HSTU
+from gr_model.losses import Samples
 from gr_model.preprocess import Preprocess, Tokens, tokens
-
-NEGATIVES = 1 << 20  # stream of the negatives' numbers; those of dropout modules count from 0
 
 
 @dataclass(frozen=True)
 class RetrievalBatch:
     tokens: Tokens
-    samples_IR: torch.Tensor  # column 0 is the next item, the others are drawn at random
+    samples: Samples
 
 
 class RetrievalModel(nn.Module):
@@ -38,40 +38,35 @@ class RetrievalModel(nn.Module):
         super().__init__()
         self.temperature, self.norm_eps = config.retrieval.temperature, config.model.norm_eps
         self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
-        self.hstu = HSTU(config.model)
+        self.backbone = backbone(config.model)
 
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
-        rows_UD, (items_I, samples_IR) = self.preprocess.item.lookup(batch.tokens.items_I, batch.samples_IR)
+        # One lookup for all that the step needs; from here on ids are places in rows_UD.
+        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(
+            batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
+        )
+        samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
         query_ID = self.queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
-        logits_IR = sampled_scores(query_ID, self.normalized(rows_UD), samples_IR) / self.temperature
-        # A negative that is the target by accident would pull both ways.
-        accident_IR = batch.samples_IR == batch.samples_IR[:, :1]
-        accident_IR[:, 0] = False
-        logits_IR = logits_IR.masked_fill(accident_IR, float("-inf"))
-        return (logits_IR.logsumexp(1) - logits_IR[:, 0]).mean()
+        return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
 
     def queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None = None) -> torch.Tensor:
-        x_LD = self.hstu(self.preprocess(batch, items_ID), batch.sequences)
-        return self.normalized(x_LD.index_select(0, at))
+        """`items_ID`: the rows of the batch's items, where they were looked up already."""
+        x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
+        return self._unit(x_LD.index_select(0, at))
 
-    def items(self) -> torch.Tensor:
-        return torch.cat([self.normalized(rows_UD) for rows_UD in self.preprocess.item.all_rows()])
+    def items(self) -> list[torch.Tensor]:
+        """All items in order, of length 1, in chunks [.., D]."""
+        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows()]
 
-    def normalized(self, x: torch.Tensor) -> torch.Tensor:
+    def _unit_rows(self, rows_UD: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """Of a large table only the rows that are asked for are normalised."""
+        if len(rows_UD) <= len(at):
+            return self._unit(rows_UD).index_select(0, at)
+        return self._unit(rows_UD.index_select(0, at))
+
+    def _unit(self, x: torch.Tensor) -> torch.Tensor:
         return F.normalize(x, dim=1, eps=self.norm_eps)
-
-
-def sampled_scores(query_ID: torch.Tensor, items_VD: torch.Tensor, samples_IR: torch.Tensor) -> torch.Tensor:
-    """Dot products of each query with its samples.
-
-    For a small catalogue: all products by one matrix product, then a choice. On ML-100K (I 11.6k, R 129, D 50, V 1682)
-    that is 78 MB and 23 ms on two cores, where gathering the I x R item rows alone is 300 MB and 54 ms.
-    """
-    if len(items_VD) <= 32 * samples_IR.shape[1]:
-        return (query_ID @ items_VD.T).gather(1, samples_IR)
-    rows_IRD = items_VD.index_select(0, samples_IR.flatten()).view(*samples_IR.shape, -1)
-    return (rows_IRD @ query_ID[:, :, None]).squeeze(2)
 
 
 class Retrieval:
@@ -89,22 +84,30 @@ class Retrieval:
     def batch(
         self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
     ) -> RetrievalBatch:
-        """`histories` of these users, where they were read already. With train.deterministic negatives are by user."""
+        """`histories` of these users, where they were read already."""
         whole = [self.users[user] for user in users] if histories is None else histories
-        histories = [self._window(history[: -self.held_out]) for history in whole]
+        histories = [self._window(history[: -self.held_out], user) for history, user in zip(whole, users)]
         inputs = self._tokens([history[:-1] for history in histories], device)
         next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
-        negatives = self._negatives([users[b] for b in inputs.order], inputs, device)
-        return RetrievalBatch(inputs, torch.cat([torch.from_numpy(next_I)[:, None].to(device), negatives], dim=1))
+        settings = self.config.retrieval
+        samples = losses.draw(
+            torch.from_numpy(next_I).to(device),
+            self.data.items,
+            uniform=settings.negatives,
+            in_batch=settings.in_batch,
+            group=settings.share,
+            by_user=self._groups_of_users([users[b] for b in inputs.order], inputs),
+        )
+        return RetrievalBatch(inputs, samples)
 
-    def _negatives(self, users: Sequence[int], inputs: Tokens, device: torch.device) -> torch.Tensor:
-        count, train = self.config.retrieval.negatives, self.config.train
+    def _groups_of_users(self, users: Sequence[int], inputs: Tokens) -> losses.ByUser | None:
+        """With train.deterministic: whose tokens they are, so that any spread over processes draws the same."""
+        train = self.config.train
         if not train.deterministic:
-            return torch.randint(self.data.items, (len(inputs.items_I), count), device=device)
+            return None
         width = 2 if self.config.model.interleave else 1
-        counts = [(length - len(self.columns)) // width for length in inputs.sequences.lengths]
-        keys_I = draws.rows(train.seed, self.step, users, counts)
-        return draws.integers(keys_I, NEGATIVES, count, self.data.items).to(device)
+        counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
+        return losses.ByUser(train.seed, self.step, tuple(users), counts)
 
     def loss(self, batch: RetrievalBatch, model: nn.Module | None = None) -> torch.Tensor:
         """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
@@ -112,13 +115,13 @@ class Retrieval:
 
     def terms(self, batch: RetrievalBatch) -> int:
         """How many numbers the loss is the mean of."""
-        return len(batch.samples_IR)
+        return len(batch.samples.targets_I)
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
         """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        chunks = [self.model.normalized(rows_UD) for rows_UD in self.model.preprocess.item.all_rows()]
+        chunks = self.model.items()
         ranks = [np.empty(0, np.int64)]
         for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
@@ -126,9 +129,8 @@ class Retrieval:
             # The queries stand at the tokens before the targets.
             before_H = torch.arange(-self.held_out, 0, device=device)
             at_I = (batch.sequences.offsets_B1[1:, None] + before_H).flatten()
-            found = evaluation.target_ranks(
-                self.model.queries(batch, at_I), chunks, self.targets(users), *self.seen(users)
-            )
+            query_ID = self.model.queries(batch, at_I)
+            found = evaluation.target_ranks(query_ID, chunks, self.targets(users), *self.seen(users))
             if counts:
                 ranks.append(found)
         return metrics.ranking_metrics(world.current().gather(np.concatenate(ranks)))
@@ -149,11 +151,16 @@ class Retrieval:
                 items.append(known)
         return np.concatenate(rows), np.concatenate(items)
 
-    def _window(self, history: History) -> History:
+    def _window(self, history: History, user: int) -> History:
         """What a training step shows of a history: max_items inputs and the target after each."""
         longest = self.config.model.max_items + 1
         if len(history) > longest and self.config.retrieval.window == "random":
-            stop = int(torch.randint(longest, len(history) + 1, ()))
+            choices = len(history) + 1 - longest
+            if self.config.train.deterministic:
+                key = draws.rows(self.config.train.seed, self.step, [user], [1])
+                stop = longest + int(draws.integers(key, draws.WINDOW, 1, choices))
+            else:
+                stop = longest + int(torch.randint(choices, ()))
             return history[stop - longest : stop]
         return history[-longest:]
 

@@ -17,7 +17,7 @@ from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
 from gr_model.device import seed_everything
-from gr_model.hstu import Dropout
+from gr_model.dropout import Dropout
 from gr_model.parallel import Parallel
 from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval

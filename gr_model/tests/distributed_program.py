@@ -2,8 +2,8 @@
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python distributed_program.py npu FOLDER case,case ...
 
-A case trains STEPS steps, saves a checkpoint after SAVED_AT and writes FOLDER/<processes>-<case>.json. `static@2` goes on
-from the checkpoint that 2 processes saved of `static`. One start serves many cases: the imports take longest.
+A case trains STEPS steps, saves a checkpoint after SAVED_AT and writes FOLDER/<processes>-<case>.json. `static@2` goes
+on from the checkpoint that 2 processes saved of `static`. One start serves many cases: the imports take longest.
 """
 
 from __future__ import annotations
