@@ -55,9 +55,18 @@ class RetrievalModel(nn.Module):
         x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
         return self._unit(x_LD.index_select(0, at))
 
-    def items(self) -> list[torch.Tensor]:
-        """All items in order, of length 1, in chunks [.., D]."""
+    def items(self) -> torch.Tensor:
+        """[V, D] of length 1."""
+        return torch.cat(self.item_chunks())
+
+    def item_chunks(self) -> list[torch.Tensor]:
+        """The same, cut in order."""
         return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows()]
+
+    def item_rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """items()[ids]"""
+        rows_UD, (at,) = self.preprocess.item.lookup(ids)
+        return self._unit_rows(rows_UD, at)
 
     def _unit_rows(self, rows_UD: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         """Of a large table only the rows that are asked for are normalised."""
@@ -121,7 +130,7 @@ class Retrieval:
     def evaluate(self, device: torch.device) -> dict[str, float]:
         """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        chunks = self.model.items()
+        chunks = self.model.item_chunks()
         ranks = [np.empty(0, np.int64)]
         for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
