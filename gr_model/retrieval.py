@@ -2,8 +2,8 @@
 
 Protocol: leave-last-out. Each user's last interaction is the test target; the model trains on what is before it. All
 items are candidates except those that the user has seen (`retrieval.mask`: in the input, or in the whole history);
-ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
-interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
+ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the
+k interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
 on the test.
 Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the target first).
 """

@@ -39,6 +39,7 @@ class ShardedTable(nn.Module):
         from torchrec import EmbeddingConfig as TableConfig
 
         self.rows, self.dim = rows, dim
+        self.device = torch.device("meta")  # where the shards are, once there are any
         table = TableConfig(name=FEATURE, num_embeddings=rows, embedding_dim=dim, feature_names=[FEATURE])
         self.collection: Any = EmbeddingCollection(tables=[table], device=torch.device("meta"))
 
@@ -49,10 +50,8 @@ class ShardedTable(nn.Module):
 
     def all_rows(self) -> Iterator[torch.Tensor]:
         """Every process must ask for all chunks, in step with the others."""
-        weight = next(iter(self.collection.parameters()), None)
-        device = weight.device if weight is not None else self.device
         for start in range(0, self.rows, CHUNK):
-            yield self._rows(torch.arange(start, min(start + CHUNK, self.rows), device=device))
+            yield self._rows(torch.arange(start, min(start + CHUNK, self.rows), device=self.device))
 
     def _rows(self, ids_U: torch.Tensor) -> torch.Tensor:
         from torchrec import KeyedJaggedTensor
