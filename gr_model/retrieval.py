@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws, evaluation, losses, metrics, world
+from gr_model import draws, evaluation, losses, metrics, tables, world
 from gr_model.backbone import backbone
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
@@ -57,11 +57,11 @@ class RetrievalModel(nn.Module):
 
     def items(self) -> torch.Tensor:
         """[V, D] of length 1."""
-        return torch.cat(self.item_chunks())
+        return torch.cat(self.item_chunks(tables.CHUNK))
 
-    def item_chunks(self) -> list[torch.Tensor]:
-        """The same, cut in order."""
-        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows()]
+    def item_chunks(self, rows: int) -> list[torch.Tensor]:
+        """The same, cut into `rows` each."""
+        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows(rows)]
 
     def item_rows(self, ids: torch.Tensor) -> torch.Tensor:
         """items()[ids]"""
@@ -130,7 +130,7 @@ class Retrieval:
     def evaluate(self, device: torch.device) -> dict[str, float]:
         """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        chunks = self.model.item_chunks()
+        chunks = self.model.item_chunks(tables.CHUNK)
         ranks = [np.empty(0, np.int64)]
         for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
