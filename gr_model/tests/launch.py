@@ -19,7 +19,7 @@ def free_port() -> int:
 
 
 def launch(processes: int, argv: list[str], folder: Path) -> str:
-    """Runs `python argv` as `processes` ranks; returns what they said. Fails the test if one fails or none comes back."""
+    """Runs `python argv` as `processes` ranks; returns what they said. Fails if one fails or does not come back."""
     here = Path(__file__).resolve().parents[2]
     path = os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])])
     common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "MASTER_ADDR": "127.0.0.1",
