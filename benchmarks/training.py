@@ -130,7 +130,7 @@ def step_case() -> tuple[Call, Call, int, torch.nn.Module]:
     torch.manual_seed(0)
     model = RetrievalModel(config, ITEMS, 5, [])
     items_I, targets_I = torch.randint(ITEMS, (2, total))
-    samples = losses.draw(targets_I, ITEMS, config.retrieval.negatives, 0, config.retrieval.share, host=True)
+    samples = losses.draw(targets_I, ITEMS, config.retrieval.negatives, 0, config.retrieval.share)
     position_L = torch.cat([torch.arange(n) for n in sequences.lengths])
     padded = Padded(sequences, config)
 

@@ -36,6 +36,25 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """Where the table of items lives. The other tables are small: they go with the dense part."""
+
+    kind: str = "static"  # "static": a copy on every process; "sharded": over the processes, by torchrec
+    sharding: str = "row_wise"  # or "table_wise", "column_wise"
+    optimizer: str = "rowwise_adagrad"  # of a sharded table, fused into its lookup: or "adagrad", "sgd", "adam"
+    lr: float = 0.05  # of that optimizer; it follows the same schedule as train.lr
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    bad_rows: float = 1e-3  # share of the rows of a file that may be bad and are left out
+    workers: int = 0  # processes that read ahead
+    prefetch: int = 2  # steps that each of them reads ahead
+    start_method: str = "fork"  # of these processes, or "spawn"
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetrievalConfig:
     negatives: int = 128  # of each token, drawn from all items
     in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch
@@ -68,7 +87,9 @@ class TrainConfig:
     log_every: int = 10
     checkpoint_every: int = 0  # 0: only at the end
     time_limit: float = 0.0  # seconds of training; 0: none
-    deterministic: bool = False  # the same random numbers on every device
+    clip: float = 0.0  # largest norm of the gradient of the dense part; 0: any
+    parallel: str = "ddp"  # the dense part: copies on every process ("ddp") or its pieces ("fsdp")
+    deterministic: bool = False  # the same random numbers on every device and any number of processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +97,8 @@ class Config:
     task: str
     dataset: str = "ml-100k"
     model: ModelConfig = field(default_factory=ModelConfig)
+    embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    data: DataConfig = field(default_factory=DataConfig)
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     ranking: RankingConfig = field(default_factory=RankingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -164,7 +187,9 @@ def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
 
 
 def _may_change(name: str) -> bool:
-    return name.startswith(("train.", "retrieval.")) or name in ("model.dropout", "model.attention")
+    return name.startswith(("train.", "retrieval.", "data.")) or name in (
+        "model.dropout", "model.attention", "embedding.sharding", "embedding.lr"
+    )  # fmt: skip
 
 
 def _parse(kind: Any, text: str) -> Any:
@@ -181,22 +206,30 @@ def _parse(kind: Any, text: str) -> Any:
         raise ValueError(f"expected {kind.__name__}, got {text!r}") from None
 
 
+CHOICES = {
+    "model.backbone": ("hstu", "sasrec"),
+    "retrieval.mask": ("input", "history"),
+    "retrieval.window": ("newest", "random"),
+    "model.attention": ("plain", "fused"),
+    "embedding.kind": ("static", "sharded"),
+    "embedding.sharding": ("row_wise", "table_wise", "column_wise"),
+    "embedding.optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam"),
+    "data.start_method": ("fork", "spawn"),
+    "train.schedule": ("constant", "cosine"),
+    "train.parallel": ("ddp", "fsdp"),
+}
+
+
 def _faults(config: Config) -> typing.Iterator[str]:
     model, train = config.model, config.train
     if config.task not in ("retrieval", "ranking"):
         yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
-    if model.backbone not in ("hstu", "sasrec"):
-        yield f"model.backbone: unknown kind {model.backbone!r}; valid: hstu, sasrec"
-    if config.retrieval.mask not in ("input", "history"):
-        yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
-    if config.retrieval.window not in ("newest", "random"):
-        yield f"retrieval.window: unknown rule {config.retrieval.window!r}; valid: newest, random"
-    if train.schedule not in ("constant", "cosine"):
-        yield f"train.schedule: unknown kind {train.schedule!r}; valid: constant, cosine"
+    flat = keys(config)
+    for name, valid in CHOICES.items():
+        if flat[name] not in valid:
+            yield f"{name}: unknown choice {flat[name]!r}; valid: {', '.join(valid)}"
     if not 0 <= train.ema < 1:
         yield f"train.ema: must be in [0, 1), got {train.ema}"
-    if model.attention not in ("plain", "fused"):
-        yield f"model.attention: unknown kind {model.attention!r}; valid: plain, fused"
     if config.task == "ranking" and not model.interleave:
         yield "model.interleave: ranking predicts an action from the item before it and needs interleave=true"
     if config.task == "ranking" and not config.ranking.tasks:
@@ -207,7 +240,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         "model.time_buckets": model.time_buckets, "retrieval.negatives": config.retrieval.negatives,
         "retrieval.share": config.retrieval.share,
         "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
-        "train.batch": train.batch, "train.lr": train.lr, "train.log_every": train.log_every,
+        "embedding.lr": config.embedding.lr, "data.prefetch": config.data.prefetch, "train.batch": train.batch,
+        "train.lr": train.lr, "train.log_every": train.log_every,
     }  # fmt: skip
     for name, value in positive.items():
         if not value > 0:
@@ -216,6 +250,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
         "train.steps": train.steps, "train.eval_every": train.eval_every, "train.warmup": train.warmup,
         "train.weight_decay": train.weight_decay, "retrieval.validation": config.retrieval.validation,
         "retrieval.in_batch": config.retrieval.in_batch,
+        "data.workers": config.data.workers, "data.bad_rows": config.data.bad_rows, "train.clip": train.clip,
         "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
     }  # fmt: skip
     for name, value in at_least_zero.items():

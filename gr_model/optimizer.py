@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +13,9 @@ from torch import nn
 from gr_model.config import TrainConfig
 
 
-def adamw(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
+def adamw(weights: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.AdamW:
     """Weight decay for matrices and tables, none for vectors: biases, norms, relative biases."""
-    parameters = list(model.parameters())
+    parameters = list(weights)
     return torch.optim.AdamW(
         [
             {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
@@ -36,15 +36,43 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
+def state(optimizer: torch.optim.Optimizer, names: dict[str, nn.Parameter]) -> dict[str, dict[str, torch.Tensor]]:
+    """What the optimizer keeps of each parameter, by name; zeros for one that has had no gradient yet."""
+    return {name: dict(optimizer.state.get(parameter) or _fresh(parameter)) for name, parameter in names.items()}
+
+
+def load_state(
+    optimizer: torch.optim.Optimizer, names: dict[str, nn.Parameter], state: dict[str, dict[str, torch.Tensor]]
+) -> None:
+    """The inverse of `state`; settings such as the learning rate stay those of this run."""
+    if set(state) != set(names):
+        raise ValueError(f"the optimizer's state is of other parameters: {', '.join(sorted(set(state) ^ set(names)))}")
+    for name, parameter in names.items():
+        kept = state[name]
+        if kept["exp_avg"].shape != parameter.shape:
+            raise ValueError(f"size mismatch for the optimizer's state of {name}")
+        optimizer.state[parameter] = {
+            key: value.clone() if key == "step" else value.to(parameter.device).clone() for key, value in kept.items()
+        }
+
+
+def _fresh(parameter: nn.Parameter) -> dict[str, torch.Tensor]:
+    return {
+        "step": torch.zeros(()),
+        "exp_avg": torch.zeros_like(parameter.detach()),
+        "exp_avg_sq": torch.zeros_like(parameter.detach()),
+    }
+
+
 class MovingAverage:
     """average = decay * average + (1 - decay) * weight, after every step; early on a smaller decay, as in TensorFlow.
 
     Without the latter the average would remember the random initial weights for 1 / (1 - decay) steps.
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
+    def __init__(self, weights: Iterable[nn.Parameter], decay: float) -> None:
         self.decay, self.steps = decay, 0
-        self.weights = list(model.parameters())
+        self.weights = list(weights)
         self.average = [weight.detach().clone() for weight in self.weights]
 
     @torch.no_grad()
@@ -62,15 +90,16 @@ class MovingAverage:
         finally:
             self._swap()
 
-    def state(self) -> dict[str, Any]:
-        return {"steps": self.steps, "average": self.average}
+    def state(self, names: dict[str, nn.Parameter]) -> dict[str, Any]:
+        return {"steps": torch.tensor(self.steps), "weights": dict(zip(names, self.average))}
 
     @torch.no_grad()
-    def load_state(self, state: dict[str, Any]) -> None:
-        if [a.shape for a in state["average"]] != [a.shape for a in self.average]:
+    def load_state(self, names: dict[str, nn.Parameter], state: dict[str, Any]) -> None:
+        kept = [state["weights"][name] for name in names]
+        if [a.shape for a in kept] != [a.shape for a in self.average]:
             raise ValueError("the averaged weights are of another model")
-        self.steps = state["steps"]
-        torch._foreach_copy_(self.average, [a.to(b.device) for a, b in zip(state["average"], self.average)])
+        self.steps = int(state["steps"])
+        torch._foreach_copy_(self.average, [a.to(b.device) for a, b in zip(kept, self.average)])
 
     def _swap(self) -> None:
         for weight, average in zip(self.weights, self.average):

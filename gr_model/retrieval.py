@@ -2,7 +2,7 @@
 
 Protocol: leave-last-out. Each user's last interaction is the test target; the model trains on what is before it. All
 items are candidates except those that the user has seen (`retrieval.mask`: in the input, or in the whole history);
-ties count against the model (metrics.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
+ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
 interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
 on the test.
 Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the target first).
@@ -11,19 +11,20 @@ Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import losses, metrics
+from gr_model import draws, evaluation, losses, metrics, world
 from gr_model.backbone import backbone
 from gr_model.config import Config
-from gr_model.data.interactions import History, Interactions
+from gr_model.data.interactions import History, Interactions, select
 from gr_model.losses import Samples
-from gr_model.preprocess import Preprocess, Tokens, rows, tokens
+from gr_model.preprocess import Preprocess, Tokens, tokens
 
 
 @dataclass(frozen=True)
@@ -36,27 +37,33 @@ class RetrievalModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
         self.temperature, self.norm_eps = config.retrieval.temperature, config.model.norm_eps
-        self.preprocess = Preprocess(config.model, items, actions, feature_sizes)
+        self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
         self.backbone = backbone(config.model)
 
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
-        query_ID = self.queries(batch.tokens, batch.tokens.last_at_I)
-        return losses.sampled_softmax(query_ID, self.item_rows, batch.samples, self.temperature)
+        # One lookup for all that the step needs; from here on ids are places in rows_UD.
+        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(
+            batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
+        )
+        samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
+        query_ID = self.queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
+        return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
 
-    def queries(self, batch: Tokens, at: torch.Tensor) -> torch.Tensor:
-        x_LD = self.backbone(self.preprocess(batch), batch.sequences)
+    def queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None = None) -> torch.Tensor:
+        """`items_ID`: the rows of the batch's items, where they were looked up already."""
+        x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
         return self._unit(x_LD.index_select(0, at))
 
-    def items(self) -> torch.Tensor:
-        """[V, D] of length 1."""
-        return self._unit(self.preprocess.item.weight)
+    def items(self) -> list[torch.Tensor]:
+        """All items in order, of length 1, in chunks [.., D]."""
+        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows()]
 
-    def item_rows(self, ids: torch.Tensor) -> torch.Tensor:
-        """items()[ids]; of a large table only those rows are normalised."""
-        if len(self.preprocess.item.weight) <= len(ids):
-            return self.items().index_select(0, ids)
-        return self._unit(rows(self.preprocess.item, ids))
+    def _unit_rows(self, rows_UD: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """Of a large table only the rows that are asked for are normalised."""
+        if len(rows_UD) <= len(at):
+            return self._unit(rows_UD).index_select(0, at)
+        return self._unit(rows_UD.index_select(0, at))
 
     def _unit(self, x: torch.Tensor) -> torch.Tensor:
         return F.normalize(x, dim=1, eps=self.norm_eps)
@@ -66,17 +73,20 @@ class Retrieval:
     """The task: model, batches, evaluation."""
 
     def __init__(self, config: Config, data: Interactions) -> None:
-        self.config, self.data = config, data
-        _, sizes = data.choose_features(config.model.contextual)
-        self.columns = [list(data.feature_sizes).index(name) for name in config.model.contextual]
+        self.config, self.data, self.step = config, data, 0
+        self.columns, sizes = data.choose_features(config.model.contextual)
         self.held_out = config.retrieval.validation or 1
-        users = [user[:-1] for user in data.users] if config.retrieval.validation else data.users
         # Shortest history that has an input and a target for training besides those held out.
-        self.users = [user for user in users if len(user) >= self.held_out + 2]
+        drop = 1 if config.retrieval.validation else 0
+        self.users = select(data.users, shortest=self.held_out + 2, drop=drop)
         self.model = RetrievalModel(config, data.items, len(data.action_values), sizes)
 
-    def batch(self, users: Sequence[int], device: torch.device) -> RetrievalBatch:
-        histories = [self._window(self.users[user][: -self.held_out]) for user in users]
+    def batch(
+        self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
+    ) -> RetrievalBatch:
+        """`histories` of these users, where they were read already."""
+        whole = [self.users[user] for user in users] if histories is None else histories
+        histories = [self._window(history[: -self.held_out], user) for history, user in zip(whole, users)]
         inputs = self._tokens([history[:-1] for history in histories], device)
         next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
         settings = self.config.retrieval
@@ -86,50 +96,71 @@ class Retrieval:
             uniform=settings.negatives,
             in_batch=settings.in_batch,
             group=settings.share,
-            host=self.config.train.deterministic,
+            by_user=self._groups_of_users([users[b] for b in inputs.order], inputs),
         )
         return RetrievalBatch(inputs, samples)
 
-    def loss(self, batch: RetrievalBatch) -> torch.Tensor:
-        return self.model(batch)
+    def _groups_of_users(self, users: Sequence[int], inputs: Tokens) -> losses.ByUser | None:
+        """With train.deterministic: whose tokens they are, so that any spread over processes draws the same."""
+        train = self.config.train
+        if not train.deterministic:
+            return None
+        width = 2 if self.config.model.interleave else 1
+        counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
+        return losses.ByUser(train.seed, self.step, tuple(users), counts)
+
+    def loss(self, batch: RetrievalBatch, model: nn.Module | None = None) -> torch.Tensor:
+        """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
+        return (model or self.model)(batch)
+
+    def terms(self, batch: RetrievalBatch) -> int:
+        """How many numbers the loss is the mean of."""
+        return len(batch.samples.targets_I)
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
+        """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        items_VD = self.model.items()
-        ranks = []
-        for start in range(0, len(self.users), self.config.train.batch):
-            users = self.users[start : start + self.config.train.batch]
+        chunks = self.model.items()
+        ranks = [np.empty(0, np.int64)]
+        for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
             users = [users[b] for b in batch.order]
             # The queries stand at the tokens before the targets.
             before_H = torch.arange(-self.held_out, 0, device=device)
             at_I = (batch.sequences.offsets_B1[1:, None] + before_H).flatten()
-            scores_IV = self.model.queries(batch, at_I) @ items_VD.T
-            target_I = torch.from_numpy(self.targets(users)).to(device)
-            ranks.append(metrics.target_ranks(scores_IV, target_I, self.seen(users).to(device)).cpu().numpy())
-        return metrics.ranking_metrics(np.concatenate(ranks))
+            query_ID = self.model.queries(batch, at_I)
+            found = evaluation.target_ranks(query_ID, chunks, self.targets(users), *self.seen(users))
+            if counts:
+                ranks.append(found)
+        return metrics.ranking_metrics(world.current().gather(np.concatenate(ranks)))
 
     def targets(self, users: Sequence[History]) -> np.ndarray:
         """[I]: the held-out items, user by user."""
         return np.concatenate([user.items[-self.held_out :] for user in users])
 
-    def seen(self, users: Sequence[History]) -> torch.Tensor:
-        """[I, V]: the items that may not be recommended again, for each target."""
+    def seen(self, users: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
+        """(row, item) of what may not be recommended again: row i is the i-th of `targets`."""
         first = None if self.config.retrieval.mask == "history" else -self.config.model.max_items
-        seen_IV = torch.zeros(len(users) * self.held_out, self.data.items, dtype=torch.bool)
+        rows, items = [], []
         for row, user in enumerate(users):
             shown = user.items[:-1][first:]
             for ahead in range(self.held_out):
-                known = shown[: len(shown) - (self.held_out - 1 - ahead)]
-                seen_IV[row * self.held_out + ahead, known] = True
-        return seen_IV
+                known = np.unique(shown[: len(shown) - (self.held_out - 1 - ahead)])
+                rows.append(np.full(len(known), row * self.held_out + ahead))
+                items.append(known)
+        return np.concatenate(rows), np.concatenate(items)
 
-    def _window(self, history: History) -> History:
+    def _window(self, history: History, user: int) -> History:
         """What a training step shows of a history: max_items inputs and the target after each."""
         longest = self.config.model.max_items + 1
         if len(history) > longest and self.config.retrieval.window == "random":
-            stop = int(torch.randint(longest, len(history) + 1, ()))
+            choices = len(history) + 1 - longest
+            if self.config.train.deterministic:
+                key = draws.rows(self.config.train.seed, self.step, [user], [1])
+                stop = longest + int(draws.integers(key, draws.WINDOW, 1, choices))
+            else:
+                stop = longest + int(torch.randint(choices, ()))
             return history[stop - longest : stop]
         return history[-longest:]
 

@@ -62,7 +62,7 @@ def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind):
 def test_groups_cover_every_token_and_gradients_are_right(tokens):
     torch.manual_seed(tokens)
     items = torch.randn(12, 5, dtype=torch.float64)
-    samples = losses.draw(torch.randint(12, (tokens,)), 12, uniform=6, in_batch=0, group=7, host=True)
+    samples = losses.draw(torch.randint(12, (tokens,)), 12, uniform=6, in_batch=0, group=7)
 
     def run(query, table):
         return losses.sampled_softmax(query, lambda ids: table.index_select(0, ids), samples, 0.5)
@@ -79,7 +79,7 @@ def test_groups_cover_every_token_and_gradients_are_right(tokens):
 
 def test_gradients_by_finite_differences():
     torch.manual_seed(0)
-    samples = losses.draw(torch.randint(9, (10,)), 9, uniform=4, in_batch=3, group=4, host=True)
+    samples = losses.draw(torch.randint(9, (10,)), 9, uniform=4, in_batch=3, group=4)
     query, table = torch.randn(10, 3, dtype=torch.float64), torch.randn(9, 3, dtype=torch.float64)
 
     def run(query, table):
@@ -101,7 +101,7 @@ def test_both_kinds_of_negatives_estimate_one_softmax():
     torch.manual_seed(0)
     items, many = 6, 200_000
     targets = torch.tensor([0] * 60 + [1] * 25 + [2] * 10 + [3] * 5)
-    samples = losses.draw(targets, items, uniform=many, in_batch=many, group=1000, host=True)
+    samples = losses.draw(targets, items, uniform=many, in_batch=many, group=1000)
     weight = samples.correction_GR.exp()[0]
     drawn = samples.negatives_GR[0]
     uniform = torch.bincount(drawn[:many], weights=weight[:many], minlength=items) / many
