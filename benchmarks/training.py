@@ -26,7 +26,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-from gr_model import config as configs  # noqa: E402
+from gr_model import config as configs  # noqa: E402, presets
 from gr_model import jagged, losses  # noqa: E402
 from gr_model.config import Config  # noqa: E402
 from gr_model.device import keep_freed_memory  # noqa: E402
@@ -155,7 +155,7 @@ def step_case() -> tuple[Call, Call, int, torch.nn.Module]:
 
 
 def _config() -> Config:
-    config = configs.override(configs.preset("ml-100k-retrieval"), ["model.dropout=0.2"])
+    config = configs.override(presets.get("ml-100k-retrieval"), ["model.dropout=0.2"])
     return configs.override(config, ["model.attention=fused"]) if hasattr(torch.ops.mxrec, "hstu_dense") else config
 
 

@@ -110,9 +110,10 @@ class Config:
 
 
 def preset(name: str) -> Config:
-    if name not in PRESETS:
-        raise ConfigError(f"unknown config {name!r}; valid: {', '.join(PRESETS)}")
-    return PRESETS[name]
+    """The config of that name; ConfigError with the valid names."""
+    from gr_model import presets  # which is made of this module's classes
+
+    return presets.get(name)
 
 
 def keys(config: Config) -> dict[str, Any]:
@@ -258,20 +259,3 @@ def _faults(config: Config) -> typing.Iterator[str]:
             yield f"{name}: must not be negative, got {value}"
     if not 0 <= model.dropout < 1:
         yield f"model.dropout: must be in [0, 1), got {model.dropout}"
-
-
-PRESETS = {
-    # The public HSTU configuration for MovieLens-1M: dim 50, 2 blocks, 1 head, sequence 200, batch 128, 128 negatives.
-    # Dropout, temperature, learning rate and average chosen on validation targets: benchmarks/results/quality-search.md
-    "ml-100k-retrieval": Config(
-        task="retrieval",
-        model=ModelConfig(dropout=0.4),
-        retrieval=RetrievalConfig(temperature=0.15),
-        train=TrainConfig(lr=2e-3, ema=0.99),
-    ),
-    "ml-100k-ranking": Config(
-        task="ranking",
-        model=ModelConfig(max_items=100, interleave=True, contextual=("gender", "age", "occupation")),
-        train=TrainConfig(steps=150),
-    ),
-}

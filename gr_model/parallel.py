@@ -87,7 +87,7 @@ class Parallel:
         for layer in self.model.backbone.layers:
             fully_shard(layer, mesh=mesh)
         fully_shard(self.model, mesh=mesh, reshard_after_forward=False)
-        for method in ("queries", "items"):
+        for method in ("queries", "item_chunks"):
             if hasattr(self.model, method):
                 register_fsdp_forward_method(self.model, method)
         return self.model

@@ -2,8 +2,8 @@
 
 Protocol: leave-last-out. Each user's last interaction is the test target; the model trains on what is before it. All
 items are candidates except those that the user has seen (`retrieval.mask`: in the input, or in the whole history);
-ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the k
-interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
+ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the
+k interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
 on the test.
 Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the target first).
 """
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws, evaluation, losses, metrics, world
+from gr_model import draws, evaluation, losses, metrics, tables, world
 from gr_model.backbone import backbone
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
@@ -55,9 +55,18 @@ class RetrievalModel(nn.Module):
         x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
         return self._unit(x_LD.index_select(0, at))
 
-    def items(self) -> list[torch.Tensor]:
-        """All items in order, of length 1, in chunks [.., D]."""
-        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows()]
+    def items(self) -> torch.Tensor:
+        """[V, D] of length 1."""
+        return torch.cat(self.item_chunks(tables.CHUNK))
+
+    def item_chunks(self, rows: int) -> list[torch.Tensor]:
+        """The same, cut into `rows` each."""
+        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows(rows)]
+
+    def item_rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """items()[ids]"""
+        rows_UD, (at,) = self.preprocess.item.lookup(ids)
+        return self._unit_rows(rows_UD, at)
 
     def _unit_rows(self, rows_UD: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         """Of a large table only the rows that are asked for are normalised."""
@@ -121,7 +130,7 @@ class Retrieval:
     def evaluate(self, device: torch.device) -> dict[str, float]:
         """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        chunks = self.model.items()
+        chunks = self.model.item_chunks(tables.CHUNK)
         ranks = [np.empty(0, np.int64)]
         for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)

@@ -25,9 +25,9 @@ class StaticTable(nn.Embedding):
     def lookup(self, *ids: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         return self.weight, ids
 
-    def all_rows(self) -> Iterator[torch.Tensor]:
-        """The rows of the table in order, in chunks."""
-        yield from self.weight.split(CHUNK)
+    def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
+        """The rows of the table in order, `chunk` at a time."""
+        yield from self.weight.split(chunk)
 
 
 class ShardedTable(nn.Module):
@@ -39,6 +39,7 @@ class ShardedTable(nn.Module):
         from torchrec import EmbeddingConfig as TableConfig
 
         self.rows, self.dim = rows, dim
+        self.device = torch.device("meta")  # where the shards are, once there are any
         table = TableConfig(name=FEATURE, num_embeddings=rows, embedding_dim=dim, feature_names=[FEATURE])
         self.collection: Any = EmbeddingCollection(tables=[table], device=torch.device("meta"))
 
@@ -47,12 +48,10 @@ class ShardedTable(nn.Module):
         places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]
         return self._rows(distinct_U), tuple(places)
 
-    def all_rows(self) -> Iterator[torch.Tensor]:
+    def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
         """Every process must ask for all chunks, in step with the others."""
-        weight = next(iter(self.collection.parameters()), None)
-        device = weight.device if weight is not None else self.device
-        for start in range(0, self.rows, CHUNK):
-            yield self._rows(torch.arange(start, min(start + CHUNK, self.rows), device=device))
+        for start in range(0, self.rows, chunk):
+            yield self._rows(torch.arange(start, min(start + chunk, self.rows), device=self.device))
 
     def _rows(self, ids_U: torch.Tensor) -> torch.Tensor:
         from torchrec import KeyedJaggedTensor

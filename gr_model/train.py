@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from gr_model import baselines, checkpoint, data, figures, files, flops, phases, report, signals, world
+from gr_model import baselines, checkpoint, data, figures, files, flops, phases, presets, report, signals, world
 from gr_model import config as configs
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import ConfigError
@@ -144,7 +144,7 @@ def _run(options: argparse.Namespace) -> int:
     if folder:
         config = configs.resumed(checkpoint.read_run(folder)["config"], options.override)
     else:
-        config = configs.override(configs.preset(options.config), options.override)
+        config = configs.override(presets.get(options.config), options.override)
     device = open_device(world.local_device(options.device))
     here = world.join(device)
     show = Progress(here, config.train.steps, bar=options.progress)
@@ -232,10 +232,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gr_model.train",
         description="Train an HSTU model.",
-        epilog="Settings: " + ", ".join(configs.keys(next(iter(configs.PRESETS.values())))),
+        epilog="Settings: " + ", ".join(configs.keys(next(iter(presets.PRESETS.values())))),
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--config", help=f"one of: {', '.join(configs.PRESETS)}")
+    what.add_argument("--config", help=f"one of: {', '.join(presets.PRESETS)}")
     what.add_argument("--resume", type=Path, metavar="RUN",
                       help="continue a run, with its config: its --out folder, or one of its checkpoints")  # fmt: skip
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")

@@ -15,12 +15,12 @@ CPU = torch.device("cpu")
 MODEL = ModelConfig(dim=8, heads=2, qk_dim=4, value_dim=4, max_items=16, time_buckets=32)
 
 
-def trainer_for(data, retrieval=None, **model):
+def trainer_for(data, retrieval=None, deterministic=True, **model):
     base = config.Config(
         task="retrieval",
         model=dataclasses.replace(MODEL, **model),
         retrieval=retrieval or RetrievalConfig(negatives=40, temperature=0.1, share=7),
-        train=TrainConfig(batch=5, deterministic=True),
+        train=TrainConfig(batch=5, deterministic=deterministic),
     )
     trainer = Trainer(base, data, CPU)
     with torch.no_grad():
@@ -30,8 +30,9 @@ def trainer_for(data, retrieval=None, **model):
 
 
 @pytest.mark.parametrize("kind", ["plain", "fused"])
-def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind):
-    trainer = trainer_for(random_data, attention=kind)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind, deterministic):
+    trainer = trainer_for(random_data, attention=kind, deterministic=deterministic)
     model = trainer.model.double().eval()
     users = [1, 4, 7]
     batch = trainer.task.batch(users, CPU)
@@ -39,7 +40,7 @@ def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind):
     position = model.preprocess.position.weight.detach().numpy()
     shape = reference.Shape(MODEL.heads, MODEL.qk_dim, MODEL.value_dim, MODEL.max_tokens, MODEL.norm_eps)
 
-    queries, targets = [], []
+    queries, targets, counts = [], [], []
     for user in sorted(users, key=lambda u: -min(16, len(random_data.users[u]) - 2)):
         known = random_data.users[user].items[:-1][-17:]
         times = random_data.users[user].times[:-1][-17:]
@@ -48,11 +49,17 @@ def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind):
             x = reference.layer(x, times[:-1], reference.weights_of(layer), shape)
         queries += list(x)
         targets += known[1:].tolist()
+        counts.append(len(known) - 1)
     # 7 tokens or fewer share a row of negatives; the groups are as even as can be.
     rows = batch.samples.negatives_GR.tolist()
-    size = -(-len(targets) // len(rows))
-    assert size <= 7 and len(rows) == -(-len(targets) // 7)
-    negatives = [rows[i // size] for i in range(len(targets))]
+    if deterministic:  # and only tokens of one user do
+        row_of = [sum(-(-n // 7) for n in counts[:b]) + i // 7 for b, count in enumerate(counts) for i in range(count)]
+        assert len(rows) == sum(-(-n // 7) for n in counts)
+    else:
+        size = -(-len(targets) // len(rows))
+        assert size <= 7 and len(rows) == -(-len(targets) // 7)
+        row_of = [i // size for i in range(len(targets))]
+    negatives = [rows[row] for row in row_of]
     assert any(target in drawn for target, drawn in zip(targets, negatives, strict=True))
     expected = reference.sampled_softmax(queries, targets, negatives, table, 0.1)
     assert trainer.task.loss(batch).item() == pytest.approx(expected, rel=1e-10)

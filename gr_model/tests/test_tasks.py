@@ -48,7 +48,8 @@ def test_random_windows_show_all_of_a_long_history(random_data):
     known = random_data.users[user].items[:-1].tolist()
     assert len(known) > 2 * 16
     starts = set()
-    for _ in range(200):
+    for step in range(200):
+        trainer.task.step = step
         batch = trainer.task.batch([user], CPU)
         shown, targets = batch.tokens.items_I.tolist(), batch.samples.targets_I.tolist()
         assert len(shown) == 16 and shown[1:] == targets[:-1]
