@@ -126,15 +126,15 @@ class Attention(nn.Module):
     def _by_operator(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences, parts: list[Tile]
     ) -> torch.Tensor:
+        rows = [slice(part.first, part.first + part.rows) for part in parts]
+        tokens = [sum(sequences.lengths[row]) for row in rows]
         out, begin = [], 0
-        for part in parts:
-            rows = slice(part.first, part.first + part.rows)
-            end = begin + sum(sequences.lengths[rows])
-            offsets = sequences.offsets_B1[part.first : part.first + part.rows + 1] - begin
-            q_LNA, k_LNA, v_LNV = q[begin:end], k[begin:end], v[begin:end]
+        # split, because slices would each have a gradient of the size of the whole.
+        for part, row, *qkv in zip(parts, rows, q.split(tokens), k.split(tokens), v.split(tokens), strict=True):
             bias_R1SS = self.bias(part)[:, None].to(v.dtype)
-            out.append(self._operator(q_LNA, k_LNA, v_LNV, bias_R1SS, part.stop, offsets, sequences, rows))
-            begin = end
+            offsets = sequences.offsets_B1[row.start : row.stop + 1] - begin
+            out.append(self._operator(*qkv, bias_R1SS, part.stop, offsets, sequences, row))
+            begin += len(qkv[0])
         return torch.cat(out).flatten(1)
 
     def _operator(
