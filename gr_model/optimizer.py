@@ -99,7 +99,8 @@ class MovingAverage:
         if [a.shape for a in kept] != [a.shape for a in self.average]:
             raise ValueError("the averaged weights are of another model")
         self.steps = int(state["steps"])
-        torch._foreach_copy_(self.average, [a.to(b.device) for a, b in zip(kept, self.average)])
+        for average, stored in zip(self.average, kept):
+            average.copy_(stored)
 
     def _swap(self) -> None:
         for weight, average in zip(self.weights, self.average):

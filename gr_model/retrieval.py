@@ -47,10 +47,14 @@ class RetrievalModel(nn.Module):
             batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
         )
         samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
-        query_ID = self.queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
+        query_ID = self._queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
         return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
 
-    def queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None = None) -> torch.Tensor:
+    def queries(self, batch: Tokens, at: torch.Tensor) -> torch.Tensor:
+        """For evaluation. FSDP treats it as a forward of its own, so the training's forward must not call it."""
+        return self._queries(batch, at, None)
+
+    def _queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None) -> torch.Tensor:
         """`items_ID`: the rows of the batch's items, where they were looked up already."""
         x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
         return self._unit(x_LD.index_select(0, at))
