@@ -23,7 +23,7 @@ def launch(processes: int, argv: list[str], folder: Path) -> str:
     here = Path(__file__).resolve().parents[2]
     path = os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])])
     common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}  # fmt: skip
+              "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes), "TWIN_NPU_COUNT": str(processes)}  # fmt: skip
     logs = [folder / f"process-{processes}-{rank}.log" for rank in range(processes)]
     running = []
     for rank, log in enumerate(logs):
