@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from gr_model import metrics
-from gr_model.ranking import TASKS, Ranking
+from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval
 
 
 def baseline(task: Retrieval | Ranking) -> tuple[str, dict[str, float]]:
-    return ("popularity", popularity(task)) if isinstance(task, Retrieval) else ("rating means", rating_means(task))
+    return ("popularity", popularity(task)) if isinstance(task, Retrieval) else ("item and user means", means(task))
 
 
 def popularity(task: Retrieval) -> dict[str, float]:
     """Scores an item by how many of the training interactions it has."""
-    counts = np.bincount(np.concatenate([user.items[:-1] for user in task.users]), minlength=task.data.items)
-    scores_BV = torch.from_numpy(counts).double().expand(len(task.users), -1)
-    targets_B = torch.tensor([int(user.items[-1]) for user in task.users])
-    return metrics.ranking_metrics(metrics.target_ranks(scores_BV, targets_B, task.seen(task.users)).numpy())
+    score_V = np.zeros(task.data.items, np.int64)
+    for user in task.users:
+        np.add.at(score_V, user.items[: -task.held_out], 1)
+    by_score = np.sort(score_V)
+    ranks = []
+    for user in task.users:
+        target_I = task.targets([user])
+        ahead_I = len(by_score) - np.searchsorted(by_score, score_V[target_I])  # with the target itself
+        row, item = task.seen([user])
+        hidden = (item != target_I[row]) & (score_V[item] >= score_V[target_I[row]])
+        ranks.append(ahead_I - np.bincount(row[hidden], minlength=len(target_I)))
+    return metrics.ranking_metrics(np.concatenate(ranks))
 
 
-def rating_means(task: Ranking, shrink: float = 5.0) -> dict[str, float]:
-    """Scores by the item's plus the user's mean rating in the training part, each drawn to the global one."""
-    held_out, values = task.config.ranking.held_out, np.array(task.data.action_values)
-    item = np.concatenate([user.items[:-held_out] for user in task.users])
-    rating = np.concatenate([values[user.actions[:-held_out]] for user in task.users])
-    centre = rating.mean()
-    count = np.bincount(item, minlength=task.data.items)
-    item_mean = np.bincount(item, rating - centre, minlength=task.data.items) / (count + shrink)
+def means(task: Ranking, shrink: float = 5.0) -> dict[str, float]:
+    """Scores by the item's plus the user's mean label in the training part, each drawn to the global one."""
+    held_out, names = task.config.ranking.held_out, task.config.ranking.tasks
+    label_AT = np.stack([task.data.tasks[name] for name in names], axis=1).astype(np.float64)
+    count_V, sum_VT = np.zeros(task.data.items), np.zeros((task.data.items, len(names)))
+    for user in task.users:
+        np.add.at(count_V, user.items[:-held_out], 1)
+        np.add.at(sum_VT, user.items[:-held_out], label_AT[user.actions[:-held_out]])
+    centre_T = sum_VT.sum(0) / max(count_V.sum(), 1)
+    item_VT = (sum_VT - count_V[:, None] * centre_T) / (count_V[:, None] + shrink)
     scores, labels = [], []
     for user in task.users:
-        past = values[user.actions[:-held_out]] - centre
-        scores.append(item_mean[user.items[-held_out:]] + past.sum() / (len(past) + shrink))
-        labels.append(values[user.actions[-held_out:]])
-    score, label = np.concatenate(scores), np.concatenate(labels)
-    sign = {"dislike": -1.0}
-    return {
-        f"auc/{name}": metrics.auc(sign.get(name, 1.0) * score, TASKS[name](label))
-        for name in task.config.ranking.tasks
-    }
+        past_HT = label_AT[user.actions[:-held_out]] - centre_T
+        scores.append(item_VT[user.items[-held_out:]] + past_HT.sum(0) / (len(past_HT) + shrink))
+        labels.append(label_AT[user.actions[-held_out:]])
+    score_IT, label_IT = np.concatenate(scores), np.concatenate(labels)
+    return {f"auc/{name}": metrics.auc(score_IT[:, t], label_IT[:, t]) for t, name in enumerate(names)}

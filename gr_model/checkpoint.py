@@ -1,16 +1,31 @@
-"""Checkpoints: one file, written whole or not at all."""
+"""Checkpoints.
+
+A run writes folders of torch.distributed.checkpoint: every process writes its own part, and any number of processes can
+read them. `save` and `load` are for one process and one file.
+"""
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 
+from gr_model import files
 from gr_model.files import replacing
+from gr_model.world import World
 
 FORMAT = 1
+FOLDER = "checkpoints"
+RUN = "run.json"  # what is not a tensor; written last, so that a folder that has it is whole
 
 
 class CheckpointError(RuntimeError):
@@ -33,6 +48,81 @@ def load(path: Path) -> dict[str, Any]:
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise CheckpointError(f"{path}: not a checkpoint of format {FORMAT}")
     return state
+
+
+def save_run(out: Path, state: dict[str, Any], world: World, keep: int = 2) -> Path:
+    """Writes out/checkpoints/step-N, of all processes, and removes all but the newest `keep`; returns the folder.
+
+    `state`: config and step as plain data, the rest tensors by name. The folder gets its name when it is whole.
+    """
+    final = out / FOLDER / f"step-{state['step']:08d}"
+    staging = final.with_name(f".{final.name}")
+    if world.first:
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+    world.barrier()
+    with _alone_is_fine():
+        dcp.save(_tensors(state), checkpoint_id=staging)
+    world.barrier()
+    if world.first:
+        note = {"format": FORMAT, "step": state["step"], "config": state["config"], "processes": world.size}
+        files.write_text(staging / RUN, json.dumps(note, indent=1) + "\n")
+        shutil.rmtree(final, ignore_errors=True)
+        staging.rename(final)
+        for old in _whole(out)[:-keep]:
+            shutil.rmtree(old, ignore_errors=True)
+    world.barrier()
+    return final
+
+
+def find(path: Path) -> Path:
+    """The checkpoint that is meant: the folder itself, or the newest whole one of a run."""
+    if (path / RUN).exists():
+        return path
+    whole = _whole(path)
+    if not whole:
+        raise CheckpointError(f"{path}: no whole checkpoint is there, neither step-N nor {FOLDER}/step-N")
+    return whole[-1]
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Step and config of a checkpoint."""
+    try:
+        note: dict[str, Any] = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder / RUN}: not readable ({error})") from error
+    if note.get("format") != FORMAT:
+        raise CheckpointError(f"{folder}: not a checkpoint of format {FORMAT}")
+    return note
+
+
+def load_run(folder: Path, state: dict[str, Any]) -> dict[str, Any]:
+    """The checkpoint's content in the shape of `state`, a state of the run that goes on; on every process its part."""
+    tensors = _tensors(state)
+    try:
+        with _alone_is_fine():
+            dcp.load(tensors, checkpoint_id=folder)
+    except (CheckpointException, RuntimeError, KeyError, ValueError, OSError) as error:
+        first = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise CheckpointError(f"the checkpoint does not fit this model and data: {folder}: {first}") from error
+    return {**state, **tensors, "step": read_run(folder)["step"]}
+
+
+@contextmanager
+def _alone_is_fine() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*torch.distributed is (disabled, )?unavailable or uninitialized.*")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", message="TypedStorage is deprecated.*")
+        yield
+
+
+def _whole(out: Path) -> list[Path]:
+    return sorted(path.parent for path in (out / FOLDER).glob(f"step-*/{RUN}"))
+
+
+def _tensors(state: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if key not in ("config", "step")}
 
 
 def _to_cpu(value: Any) -> Any:

@@ -16,6 +16,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
+    backbone: str = "hstu"  # or "sasrec"
     dim: int = 50
     blocks: int = 2
     heads: int = 1
@@ -35,10 +36,33 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """Where the table of items lives. The other tables are small: they go with the dense part."""
+
+    kind: str = "static"  # "static": a copy on every process; "sharded": over the processes, by torchrec
+    sharding: str = "row_wise"  # or "table_wise", "column_wise"
+    optimizer: str = "rowwise_adagrad"  # of a sharded table, fused into its lookup: or "adagrad", "sgd", "adam"
+    lr: float = 0.05  # of that optimizer; it follows the same schedule as train.lr
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    bad_rows: float = 1e-3  # share of the rows of a file that may be bad and are left out
+    workers: int = 0  # processes that read ahead
+    prefetch: int = 2  # steps that each of them reads ahead
+    start_method: str = "fork"  # of these processes, or "spawn"
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetrievalConfig:
-    negatives: int = 128
+    negatives: int = 128  # of each token, drawn from all items
+    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch
+    share: int = 64  # consecutive tokens with the same negatives
     temperature: float = 0.05
     mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
+    validation: int = 0  # targets per user before the test target, to choose settings by; 0: the test target itself
+    window: str = "newest"  # what a training step shows of a longer history: its "newest" max_items, or "random" ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +79,17 @@ class TrainConfig:
     beta1: float = 0.9
     beta2: float = 0.98
     weight_decay: float = 0.0
+    warmup: int = 0  # steps
+    schedule: str = "constant"  # of the learning rate after the warm-up: "constant", or "cosine" down to 0
+    ema: float = 0.0  # decay of the averaged weights that are evaluated; 0: the weights themselves
     seed: int = 0
     eval_every: int = 100
     log_every: int = 10
     checkpoint_every: int = 0  # 0: only at the end
     time_limit: float = 0.0  # seconds of training; 0: none
-    deterministic: bool = False  # the same random numbers on every device
+    clip: float = 0.0  # largest norm of the gradient of the dense part; 0: any
+    parallel: str = "ddp"  # the dense part: copies on every process ("ddp") or its pieces ("fsdp")
+    deterministic: bool = False  # the same random numbers on every device and any number of processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +97,8 @@ class Config:
     task: str
     dataset: str = "ml-100k"
     model: ModelConfig = field(default_factory=ModelConfig)
+    embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    data: DataConfig = field(default_factory=DataConfig)
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     ranking: RankingConfig = field(default_factory=RankingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -79,9 +110,10 @@ class Config:
 
 
 def preset(name: str) -> Config:
-    if name not in PRESETS:
-        raise ConfigError(f"unknown config {name!r}; valid: {', '.join(PRESETS)}")
-    return PRESETS[name]
+    """The config of that name; ConfigError with the valid names."""
+    from gr_model import presets  # which is made of this module's classes
+
+    return presets.get(name)
 
 
 def keys(config: Config) -> dict[str, Any]:
@@ -156,7 +188,9 @@ def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
 
 
 def _may_change(name: str) -> bool:
-    return name.startswith(("train.", "retrieval.")) or name in ("model.dropout", "model.attention")
+    return name.startswith(("train.", "retrieval.", "data.")) or name in (
+        "model.dropout", "model.attention", "embedding.sharding", "embedding.lr"
+    )  # fmt: skip
 
 
 def _parse(kind: Any, text: str) -> Any:
@@ -173,14 +207,30 @@ def _parse(kind: Any, text: str) -> Any:
         raise ValueError(f"expected {kind.__name__}, got {text!r}") from None
 
 
+CHOICES = {
+    "model.backbone": ("hstu", "sasrec"),
+    "retrieval.mask": ("input", "history"),
+    "retrieval.window": ("newest", "random"),
+    "model.attention": ("plain", "fused"),
+    "embedding.kind": ("static", "sharded"),
+    "embedding.sharding": ("row_wise", "table_wise", "column_wise"),
+    "embedding.optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam"),
+    "data.start_method": ("fork", "spawn"),
+    "train.schedule": ("constant", "cosine"),
+    "train.parallel": ("ddp", "fsdp"),
+}
+
+
 def _faults(config: Config) -> typing.Iterator[str]:
     model, train = config.model, config.train
     if config.task not in ("retrieval", "ranking"):
         yield f"task: unknown task {config.task!r}; valid: retrieval, ranking"
-    if config.retrieval.mask not in ("input", "history"):
-        yield f"retrieval.mask: unknown rule {config.retrieval.mask!r}; valid: input, history"
-    if model.attention not in ("plain", "fused"):
-        yield f"model.attention: unknown kind {model.attention!r}; valid: plain, fused"
+    flat = keys(config)
+    for name, valid in CHOICES.items():
+        if flat[name] not in valid:
+            yield f"{name}: unknown choice {flat[name]!r}; valid: {', '.join(valid)}"
+    if not 0 <= train.ema < 1:
+        yield f"train.ema: must be in [0, 1), got {train.ema}"
     if config.task == "ranking" and not model.interleave:
         yield "model.interleave: ranking predicts an action from the item before it and needs interleave=true"
     if config.task == "ranking" and not config.ranking.tasks:
@@ -189,14 +239,19 @@ def _faults(config: Config) -> typing.Iterator[str]:
         "model.dim": model.dim, "model.blocks": model.blocks, "model.heads": model.heads,
         "model.qk_dim": model.qk_dim, "model.value_dim": model.value_dim, "model.max_items": model.max_items,
         "model.time_buckets": model.time_buckets, "retrieval.negatives": config.retrieval.negatives,
+        "retrieval.share": config.retrieval.share,
         "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
-        "train.batch": train.batch, "train.lr": train.lr, "train.log_every": train.log_every,
+        "embedding.lr": config.embedding.lr, "data.prefetch": config.data.prefetch, "train.batch": train.batch,
+        "train.lr": train.lr, "train.log_every": train.log_every,
     }  # fmt: skip
     for name, value in positive.items():
         if not value > 0:
             yield f"{name}: must be greater than 0, got {value}"
     at_least_zero = {
-        "train.steps": train.steps, "train.eval_every": train.eval_every,
+        "train.steps": train.steps, "train.eval_every": train.eval_every, "train.warmup": train.warmup,
+        "train.weight_decay": train.weight_decay, "retrieval.validation": config.retrieval.validation,
+        "retrieval.in_batch": config.retrieval.in_batch,
+        "data.workers": config.data.workers, "data.bad_rows": config.data.bad_rows, "train.clip": train.clip,
         "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
     }  # fmt: skip
     for name, value in at_least_zero.items():
@@ -204,14 +259,3 @@ def _faults(config: Config) -> typing.Iterator[str]:
             yield f"{name}: must not be negative, got {value}"
     if not 0 <= model.dropout < 1:
         yield f"model.dropout: must be in [0, 1), got {model.dropout}"
-
-
-PRESETS = {
-    # The public HSTU configuration for MovieLens-1M: dim 50, 2 blocks, 1 head, sequence 200, batch 128.
-    "ml-100k-retrieval": Config(task="retrieval"),
-    "ml-100k-ranking": Config(
-        task="ranking",
-        model=ModelConfig(max_items=100, interleave=True, contextual=("gender", "age", "occupation")),
-        train=TrainConfig(steps=150),
-    ),
-}

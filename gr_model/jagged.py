@@ -1,7 +1,8 @@
 """The jagged operators behind `torch.ops.fbgemm`, with the symbols of this package.
 
 x_LD is a jagged tensor: the rows of B sequences, one after the other; offsets_B1 (B+1 entries) says where each starts.
-On an NPU the operators are the Ascend C ones that `gr_ops` registers; on a CPU stock fbgemm_gpu is enough.
+On an NPU the operators are the Ascend C ones that `gr_ops` registers; on a CPU stock fbgemm_gpu is enough. Where
+neither package is there (a bare PyTorch on a CPU or GPU) plain PyTorch stands in, with the same results.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import importlib.util
 
 import torch
+import torch.nn.functional as F
 
 
 class OperatorsMissing(RuntimeError):
@@ -28,19 +30,38 @@ def load_operators(device: torch.device) -> str:
         raise OperatorsMissing(
             "device npu needs the gr_ops plugin, which the npu image has: inv build-image --target npu"
         )
-    if not hasattr(torch.ops.fbgemm, "jagged_to_padded_dense"):
-        raise OperatorsMissing("no jagged operators: install fbgemm_gpu_cpu (CPU), fbgemm_gpu (CUDA) or gr_ops")
-    return "fbgemm_gpu"
+    return "fbgemm_gpu" if registered() else "torch"
+
+
+def registered() -> bool:
+    return hasattr(torch.ops.fbgemm, "jagged_to_padded_dense")
 
 
 def offsets_of(lengths_B: torch.Tensor) -> torch.Tensor:
+    if not registered():
+        return F.pad(lengths_B.cumsum(0), (1, 0))
     return torch.ops.fbgemm.asynchronous_complete_cumsum(lengths_B)
 
 
 def to_padded(x_LD: torch.Tensor, offsets_B1: torch.Tensor, longest: int) -> torch.Tensor:
     """[L, D] or [L] -> [B, longest, D] or [B, longest]; padding is 0."""
+    if not registered():
+        at_BS = offsets_B1[:-1, None] + torch.arange(longest, device=x_LD.device)
+        inside_BS = at_BS < offsets_B1[1:, None]
+        if not len(x_LD):
+            return x_LD.new_zeros(*at_BS.shape, *x_LD.shape[1:])
+        x_BSD = x_LD.index_select(0, at_BS.clamp(max=len(x_LD) - 1).flatten()).unflatten(0, at_BS.shape)
+        return torch.where(inside_BS.view(*at_BS.shape, *[1] * (x_LD.dim() - 1)), x_BSD, 0)
     return torch.ops.fbgemm.jagged_to_padded_dense(x_LD, [offsets_B1], [longest], 0.0)
 
 
 def to_jagged(x_BSD: torch.Tensor, offsets_B1: torch.Tensor, total: int) -> torch.Tensor:
+    """The inverse: [B, S, D] -> [L, D]."""
+    if not registered():
+        rows, longest = x_BSD.shape[:2]
+        sequence_L = torch.repeat_interleave(
+            torch.arange(rows, device=x_BSD.device), offsets_B1.diff(), output_size=total
+        )
+        at_L = torch.arange(total, device=x_BSD.device) - offsets_B1[sequence_L] + sequence_L * longest
+        return x_BSD.flatten(0, 1).index_select(0, at_L)
     return torch.ops.fbgemm.dense_to_jagged(x_BSD, [offsets_B1], total)[0]

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from gr_model import jagged
-from gr_model.config import ModelConfig
+from gr_model import jagged, tables
+from gr_model.config import EmbeddingConfig, ModelConfig
 from gr_model.data.interactions import History
-from gr_model.hstu import Dropout, Sequences
+from gr_model.dropout import Dropout
+from gr_model.sequences import Sequences
 
 
 @dataclass(frozen=True)
@@ -92,20 +93,27 @@ def rows(table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
 class Preprocess(nn.Module):
     """Tokens -> x_LD."""
 
-    def __init__(self, config: ModelConfig, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
+    def __init__(
+        self, config: ModelConfig, items: int, actions: int, feature_sizes: Sequence[int],
+        embedding: EmbeddingConfig | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.scale = config.dim**0.5
-        self.item = nn.Embedding(items, config.dim)
+        self.item = tables.make(embedding or EmbeddingConfig(), items, config.dim)
         self.action = nn.Embedding(actions, config.dim) if config.interleave else None
         self.contextual = nn.ModuleList(nn.Embedding(size, config.dim) for size in feature_sizes)
         self.position = nn.Embedding(config.max_tokens, config.dim)
         self.dropout = Dropout(config.dropout)
-        for parameter in self.parameters():
+        for parameter in (p for p in self.parameters() if not p.is_meta):
             nn.init.trunc_normal_(parameter, std=0.02)
         nn.init.trunc_normal_(self.position.weight, std=config.dim**-0.5)
 
-    def forward(self, batch: Tokens) -> torch.Tensor:
-        parts = [rows(self.item, batch.items_I)]
+    def forward(self, batch: Tokens, items_ID: torch.Tensor | None = None) -> torch.Tensor:
+        """`items_ID`: the rows of the batch's items, where they were looked up already."""
+        if items_ID is None:
+            rows_UD, (at_I,) = self.item.lookup(batch.items_I)
+            items_ID = rows_UD.index_select(0, at_I)
+        parts = [items_ID]
         if self.contextual:
             columns = [rows(table, ids) for table, ids in zip(self.contextual, batch.contextual_BC.T, strict=True)]
             parts.insert(0, torch.stack(columns, dim=1).flatten(0, 1))

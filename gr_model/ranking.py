@@ -7,7 +7,7 @@ Shape suffixes: as in preprocess.py; T tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import metrics
+from gr_model import metrics, world
+from gr_model.backbone import backbone
 from gr_model.config import Config, ConfigError
-from gr_model.data.interactions import History, Interactions
-from gr_model.hstu import HSTU
+from gr_model.data.interactions import History, Interactions, select
 from gr_model.preprocess import Preprocess, Tokens, tokens
-
-TASKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "like": lambda rating: rating >= 4,
-    "love": lambda rating: rating >= 5,
-    "dislike": lambda rating: rating <= 2,
-}
 
 
 @dataclass(frozen=True)
@@ -37,8 +31,8 @@ class RankingBatch:
 class RankingModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
-        self.preprocess = Preprocess(config.model, items, actions, feature_sizes)
-        self.hstu = HSTU(config.model)
+        self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
+        self.backbone = backbone(config.model)
         self.head = nn.Sequential(
             nn.LayerNorm(config.model.dim, config.model.norm_eps),
             nn.Linear(config.model.dim, len(config.ranking.tasks)),
@@ -46,7 +40,7 @@ class RankingModel(nn.Module):
 
     def forward(self, batch: Tokens) -> torch.Tensor:
         """logits_IT, read at the token of the item: its action comes after."""
-        x_LD = self.hstu(self.preprocess(batch), batch.sequences)
+        x_LD = self.backbone(self.preprocess(batch), batch.sequences)
         return self.head(x_LD.index_select(0, batch.item_at_I))
 
 
@@ -54,33 +48,44 @@ class Ranking:
     """The task: model, batches, evaluation."""
 
     def __init__(self, config: Config, data: Interactions) -> None:
-        unknown = [name for name in config.ranking.tasks if name not in TASKS]
+        unknown = [name for name in config.ranking.tasks if name not in data.tasks]
         if unknown:
-            raise ConfigError(f"ranking.tasks: unknown {', '.join(unknown)}; valid: {', '.join(TASKS)}")
+            raise ConfigError(f"ranking.tasks: unknown {', '.join(unknown)}; valid: {', '.join(data.tasks)}")
         if config.ranking.held_out > config.model.max_items:
             raise ConfigError("ranking.held_out: must not exceed model.max_items")
-        self.config, self.data = config, data
-        _, sizes = data.choose_features(config.model.contextual)
-        self.columns = [list(data.feature_sizes).index(name) for name in config.model.contextual]
-        self.users = [user for user in data.users if len(user) > config.ranking.held_out]
+        self.config, self.data, self.step = config, data, 0
+        self.columns, sizes = data.choose_features(config.model.contextual)
+        self.users = select(data.users, shortest=config.ranking.held_out + 1)
         self.model = RankingModel(config, data.items, len(data.action_values), sizes)
 
-    def batch(self, users: Sequence[int], device: torch.device) -> RankingBatch:
-        return self._batch([self.users[user][: -self.config.ranking.held_out] for user in users], device)
+    def batch(
+        self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
+    ) -> RankingBatch:
+        """`histories` of these users, where they were read already."""
+        whole = [self.users[user] for user in users] if histories is None else histories
+        return self._batch([history[: -self.config.ranking.held_out] for history in whole], device)
 
-    def loss(self, batch: RankingBatch) -> torch.Tensor:
-        return F.binary_cross_entropy_with_logits(self.model(batch.tokens), batch.labels_IT)
+    def loss(self, batch: RankingBatch, model: nn.Module | None = None) -> torch.Tensor:
+        """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
+        return F.binary_cross_entropy_with_logits((model or self.model)(batch.tokens), batch.labels_IT)
+
+    def terms(self, batch: RankingBatch) -> int:
+        """How many numbers the loss is the mean of."""
+        return batch.labels_IT.numel()
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
         self.model.eval()
-        scores, labels = [], []
-        for start in range(0, len(self.users), self.config.train.batch):
-            batch = self._batch(self.users[start : start + self.config.train.batch], device)
+        none = np.empty((0, len(self.config.ranking.tasks)), np.float32)
+        scores, labels = [none], [none]
+        for users, counts in world.current().shares(self.users, self.config.train.batch):
+            batch = self._batch(users, device)
             held_out = self.held_out(batch.tokens)
-            scores.append(self.model(batch.tokens).cpu().numpy()[held_out])
-            labels.append(batch.labels_IT.cpu().numpy()[held_out])
-        score_IT, label_IT = np.concatenate(scores), np.concatenate(labels)
+            logits_IT = self.model(batch.tokens)
+            if counts:
+                scores.append(logits_IT.float().cpu().numpy()[held_out])
+                labels.append(batch.labels_IT.cpu().numpy()[held_out])
+        score_IT, label_IT = (world.current().gather(np.concatenate(part)) for part in (scores, labels))
         return {
             f"auc/{name}": metrics.auc(score_IT[:, t], label_IT[:, t])
             for t, name in enumerate(self.config.ranking.tasks)
@@ -94,8 +99,8 @@ class Ranking:
 
     def labels(self, histories: Sequence[History]) -> np.ndarray:
         """[I, T] float32."""
-        ratings = np.array(self.data.action_values)[np.concatenate([history.actions for history in histories])]
-        return np.stack([TASKS[name](ratings) for name in self.config.ranking.tasks], axis=1).astype(np.float32)
+        actions = np.concatenate([history.actions for history in histories])
+        return np.stack([self.data.tasks[name][actions] for name in self.config.ranking.tasks], 1).astype(np.float32)
 
     def protocol(self) -> str:
         return (

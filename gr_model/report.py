@@ -7,10 +7,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
-COLOURS = ("#1f6feb", "#d1570a", "#187a4b", "#8250df")
+COLOURS = ("#1f6feb", "#d1570a", "#187a4b", "#8250df", "#b3261e", "#0e7c86")
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,6 @@ class Series:
     name: str
     points: Sequence[tuple[float, float]]
     dashed: bool = False
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The whole records; a kill may have cut off the last line, which then has no newline."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 def page(title: str, lead: str, body: str) -> str:
@@ -95,15 +91,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric_from: in
 
 
 def training_page(events: Sequence[dict[str, Any]]) -> str:
+    """The page of a run; `events` are the records of its log."""
     start = [event for event in events if event["event"] == "start"][-1]
     steps = [event for event in events if event["event"] == "step"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
-    baseline = start["baseline"]
-    config = start["config"]
-    badge = ' <span class="badge twin">emulated NPU: figures of speed say nothing about hardware</span>'
-    lead = f"{html.escape(config['dataset'])} on {html.escape(start['device'])}, torch {html.escape(start['torch'])}."
-    if "emulated" in start["device"]:
-        lead += badge
+    baseline, config = start["baseline"], start["config"]
     last = evaluations[-1]["metrics"] if evaluations else {}
     rows = [
         [html.escape(name), f"{value:.4f}", f"{baseline['metrics'][name]:.4f}",
@@ -112,15 +104,72 @@ def training_page(events: Sequence[dict[str, Any]]) -> str:
     ]  # fmt: skip
     charts = [chart("Training loss", [Series("loss", [(e["step"], e["loss"]) for e in steps])])]
     charts += metric_charts(evaluations, baseline)
-    charts.append(chart("Seconds per step", [Series("seconds", [(e["step"], e["seconds"]) for e in steps])]))
     body = (
         f"<h2>Result after {evaluations[-1]['step'] if evaluations else 0} steps</h2>"
         + table(["metric", "model", html.escape(baseline["name"]), "ratio"], rows)
         + f"<p>{html.escape(start['protocol'])}.</p>"
         + f'<h2>Curves</h2><div class="cards">{"".join(charts)}</div>'
+        + f"<h2>Speed</h2>{speed_table(steps, start)}"
+        + f'<div class="cards">{"".join(speed_charts(steps))}</div>'
         + f"<details><summary>Settings</summary><pre>{html.escape(json.dumps(config, indent=2))}</pre></details>"
     )
-    return page(f"{config['task'].capitalize()}: HSTU", lead, body)
+    return page(f"{config['task'].capitalize()}: HSTU", lead(start), body)
+
+
+def lead(start: dict[str, Any]) -> str:
+    """HTML: what ran on what."""
+    processes = f", {start['processes']} processes" if start.get("processes", 1) > 1 else ""
+    text = f"{html.escape(start['config']['dataset'])} on {html.escape(start['device'])}{processes}, "
+    text += f"torch {html.escape(start['torch'])}."
+    if "emulated" in start["device"]:
+        text += ' <span class="badge twin">emulated NPU: figures of speed say nothing about hardware</span>'
+    return text
+
+
+def speed(steps: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Medians over the steps but the first five, which warm up."""
+    measured = list(steps[5:]) or list(steps)
+    if not measured:
+        return {}
+    figures = {
+        "seconds per step": median(e["seconds"] for e in measured),
+        "steps per second": 1 / median(e["seconds"] for e in measured),
+        "tokens per second": median(e["tokens"] / e["seconds"] for e in measured),
+    }
+    if "mfu" in measured[0]:
+        figures["MFU, %"] = 100 * median(e["mfu"] for e in measured)
+    for name in phases_of(measured):
+        figures[f"seconds in {name}"] = median(e["phases"].get(name, 0.0) for e in measured)
+    for name, value in next((e["memory"] for e in reversed(measured) if "memory" in e), {}).items():
+        figures[f"peak memory of the {name}, MiB"] = value / 2**20
+    return figures
+
+
+def phases_of(steps: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for e in steps for name in e.get("phases", {})))
+
+
+def speed_table(steps: Sequence[dict[str, Any]], start: dict[str, Any]) -> str:
+    rows = [[html.escape(name), f"{value:,.4g}"] for name, value in speed(steps).items()]
+    peak = start.get("peak")
+    note = f"<p>MFU against {peak['flops'] / 1e12:,.3g} TFLOP/s: {html.escape(peak['source'])}.</p>" if peak else ""
+    return table(["median of the steps", "value"], rows) + note
+
+
+def speed_charts(steps: Sequence[dict[str, Any]]) -> list[str]:
+    stacked = [
+        Series(name, [(e["step"], e["phases"].get(name, 0.0)) for e in steps if "phases" in e])
+        for name in phases_of(steps)
+    ]
+    memory = [e for e in steps if "memory" in e]
+    kinds = list(dict.fromkeys(name for e in memory for name in e["memory"]))
+    return [
+        chart("Seconds per step", [Series("seconds", [(e["step"], e["seconds"]) for e in steps])]),
+        chart("Tokens per second", [Series("tokens/s", [(e["step"], e["tokens"] / e["seconds"]) for e in steps])]),
+        chart("MFU", [Series("%", [(e["step"], 100 * e["mfu"]) for e in steps if "mfu" in e])]),
+        chart("Seconds by phase", stacked),
+        chart("Peak memory, MiB", [Series(k, [(e["step"], e["memory"][k] / 2**20) for e in memory]) for k in kinds]),
+    ]
 
 
 def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any]) -> list[str]:

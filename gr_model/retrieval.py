@@ -2,123 +2,189 @@
 
 Protocol: leave-last-out. Each user's last interaction is the test target; the model trains on what is before it. All
 items are candidates except those that the user has seen (`retrieval.mask`: in the input, or in the whole history);
-ties count against the model (metrics.target_ranks). There is no validation set.
+ties count against the model (evaluation.target_ranks). With `retrieval.validation=k` the test target is left aside, the
+k interactions before it are the targets and the model trains on what is before those: settings are chosen on them, not
+on the test.
 Shape suffixes: as in preprocess.py; V items of the catalogue, R samples (the target first).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import metrics
+from gr_model import draws, evaluation, losses, metrics, tables, world
+from gr_model.backbone import backbone
 from gr_model.config import Config
-from gr_model.data.interactions import History, Interactions
-from gr_model.hstu import HSTU
+from gr_model.data.interactions import History, Interactions, select
+from gr_model.losses import Samples
 from gr_model.preprocess import Preprocess, Tokens, tokens
 
 
 @dataclass(frozen=True)
 class RetrievalBatch:
     tokens: Tokens
-    samples_IR: torch.Tensor  # column 0 is the next item, the others are drawn at random
+    samples: Samples
 
 
 class RetrievalModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
         self.temperature, self.norm_eps = config.retrieval.temperature, config.model.norm_eps
-        self.preprocess = Preprocess(config.model, items, actions, feature_sizes)
-        self.hstu = HSTU(config.model)
+        self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
+        self.backbone = backbone(config.model)
 
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
-        query_ID = self.queries(batch.tokens, batch.tokens.last_at_I)
-        logits_IR = sampled_scores(query_ID, self.items(), batch.samples_IR) / self.temperature
-        # A negative that is the target by accident would pull both ways.
-        accident_IR = batch.samples_IR == batch.samples_IR[:, :1]
-        accident_IR[:, 0] = False
-        logits_IR = logits_IR.masked_fill(accident_IR, float("-inf"))
-        return (logits_IR.logsumexp(1) - logits_IR[:, 0]).mean()
+        # One lookup for all that the step needs; from here on ids are places in rows_UD.
+        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(
+            batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
+        )
+        samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
+        query_ID = self._queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
+        return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
 
     def queries(self, batch: Tokens, at: torch.Tensor) -> torch.Tensor:
-        x_LD = self.hstu(self.preprocess(batch), batch.sequences)
-        return F.normalize(x_LD.index_select(0, at), dim=1, eps=self.norm_eps)
+        """For evaluation. FSDP treats it as a forward of its own, so the training's forward must not call it."""
+        return self._queries(batch, at, None)
+
+    def _queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None) -> torch.Tensor:
+        """`items_ID`: the rows of the batch's items, where they were looked up already."""
+        x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
+        return self._unit(x_LD.index_select(0, at))
 
     def items(self) -> torch.Tensor:
-        return F.normalize(self.preprocess.item.weight, dim=1, eps=self.norm_eps)
+        """[V, D] of length 1."""
+        return torch.cat(self.item_chunks(tables.CHUNK))
 
+    def item_chunks(self, rows: int) -> list[torch.Tensor]:
+        """The same, cut into `rows` each."""
+        return [self._unit(rows_UD) for rows_UD in self.preprocess.item.all_rows(rows)]
 
-def sampled_scores(query_ID: torch.Tensor, items_VD: torch.Tensor, samples_IR: torch.Tensor) -> torch.Tensor:
-    """Dot products of each query with its samples.
+    def item_rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """items()[ids]"""
+        rows_UD, (at,) = self.preprocess.item.lookup(ids)
+        return self._unit_rows(rows_UD, at)
 
-    For a small catalogue: all products by one matrix product, then a choice. On ML-100K (I 11.6k, R 129, D 50, V 1682)
-    that is 78 MB and 23 ms on two cores, where gathering the I x R item rows alone is 300 MB and 54 ms.
-    """
-    if len(items_VD) <= 32 * samples_IR.shape[1]:
-        return (query_ID @ items_VD.T).gather(1, samples_IR)
-    rows_IRD = items_VD.index_select(0, samples_IR.flatten()).view(*samples_IR.shape, -1)
-    return (rows_IRD @ query_ID[:, :, None]).squeeze(2)
+    def _unit_rows(self, rows_UD: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """Of a large table only the rows that are asked for are normalised."""
+        if len(rows_UD) <= len(at):
+            return self._unit(rows_UD).index_select(0, at)
+        return self._unit(rows_UD.index_select(0, at))
+
+    def _unit(self, x: torch.Tensor) -> torch.Tensor:
+        return F.normalize(x, dim=1, eps=self.norm_eps)
 
 
 class Retrieval:
     """The task: model, batches, evaluation."""
 
     def __init__(self, config: Config, data: Interactions) -> None:
-        self.config, self.data = config, data
-        _, sizes = data.choose_features(config.model.contextual)
-        self.columns = [list(data.feature_sizes).index(name) for name in config.model.contextual]
-        # Shortest history that has an input and a target for training besides the test target.
-        self.users = [user for user in data.users if len(user) >= 3]
+        self.config, self.data, self.step = config, data, 0
+        self.columns, sizes = data.choose_features(config.model.contextual)
+        self.held_out = config.retrieval.validation or 1
+        # Shortest history that has an input and a target for training besides those held out.
+        drop = 1 if config.retrieval.validation else 0
+        self.users = select(data.users, shortest=self.held_out + 2, drop=drop)
         self.model = RetrievalModel(config, data.items, len(data.action_values), sizes)
 
-    def batch(self, users: Sequence[int], device: torch.device) -> RetrievalBatch:
-        histories = [self.users[user][:-1] for user in users]
+    def batch(
+        self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
+    ) -> RetrievalBatch:
+        """`histories` of these users, where they were read already."""
+        whole = [self.users[user] for user in users] if histories is None else histories
+        histories = [self._window(history[: -self.held_out], user) for history, user in zip(whole, users)]
         inputs = self._tokens([history[:-1] for history in histories], device)
-        longest = self.config.model.max_items
-        next_I = np.concatenate([histories[b].items[1:][-longest:] for b in inputs.order])
-        shape = (len(next_I), self.config.retrieval.negatives)
-        where = torch.device("cpu") if self.config.train.deterministic else device
-        negatives = torch.randint(self.data.items, shape, device=where).to(device)
-        return RetrievalBatch(inputs, torch.cat([torch.from_numpy(next_I)[:, None].to(device), negatives], dim=1))
+        next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
+        settings = self.config.retrieval
+        samples = losses.draw(
+            torch.from_numpy(next_I).to(device),
+            self.data.items,
+            uniform=settings.negatives,
+            in_batch=settings.in_batch,
+            group=settings.share,
+            by_user=self._groups_of_users([users[b] for b in inputs.order], inputs),
+        )
+        return RetrievalBatch(inputs, samples)
 
-    def loss(self, batch: RetrievalBatch) -> torch.Tensor:
-        return self.model(batch)
+    def _groups_of_users(self, users: Sequence[int], inputs: Tokens) -> losses.ByUser | None:
+        """With train.deterministic: whose tokens they are, so that any spread over processes draws the same."""
+        train = self.config.train
+        if not train.deterministic:
+            return None
+        width = 2 if self.config.model.interleave else 1
+        counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
+        return losses.ByUser(train.seed, self.step, tuple(users), counts)
+
+    def loss(self, batch: RetrievalBatch, model: nn.Module | None = None) -> torch.Tensor:
+        """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
+        return (model or self.model)(batch)
+
+    def terms(self, batch: RetrievalBatch) -> int:
+        """How many numbers the loss is the mean of."""
+        return len(batch.samples.targets_I)
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
+        """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
         self.model.eval()
-        items_VD = self.model.items()
-        ranks = []
-        for start in range(0, len(self.users), self.config.train.batch):
-            users = self.users[start : start + self.config.train.batch]
+        chunks = self.model.item_chunks(tables.CHUNK)
+        ranks = [np.empty(0, np.int64)]
+        for users, counts in world.current().shares(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
             users = [users[b] for b in batch.order]
-            last_B = batch.sequences.offsets_B1[1:] - 1
-            scores_BV = self.model.queries(batch, last_B) @ items_VD.T
-            target_B = torch.tensor([int(user.items[-1]) for user in users], device=device)
-            ranks.append(metrics.target_ranks(scores_BV, target_B, self.seen(users).to(device)).cpu().numpy())
-        return metrics.ranking_metrics(np.concatenate(ranks))
+            # The queries stand at the tokens before the targets.
+            before_H = torch.arange(-self.held_out, 0, device=device)
+            at_I = (batch.sequences.offsets_B1[1:, None] + before_H).flatten()
+            query_ID = self.model.queries(batch, at_I)
+            found = evaluation.target_ranks(query_ID, chunks, self.targets(users), *self.seen(users))
+            if counts:
+                ranks.append(found)
+        return metrics.ranking_metrics(world.current().gather(np.concatenate(ranks)))
 
-    def seen(self, users: Sequence[History]) -> torch.Tensor:
-        """[B, V]: the items that may not be recommended again."""
-        whole = self.config.retrieval.mask == "history"
-        seen_BV = torch.zeros(len(users), self.data.items, dtype=torch.bool)
+    def targets(self, users: Sequence[History]) -> np.ndarray:
+        """[I]: the held-out items, user by user."""
+        return np.concatenate([user.items[-self.held_out :] for user in users])
+
+    def seen(self, users: Sequence[History]) -> tuple[np.ndarray, np.ndarray]:
+        """(row, item) of what may not be recommended again: row i is the i-th of `targets`."""
+        first = None if self.config.retrieval.mask == "history" else -self.config.model.max_items
+        rows, items = [], []
         for row, user in enumerate(users):
-            history = user.items[:-1]
-            seen_BV[row, history if whole else history[-self.config.model.max_items :]] = True
-        return seen_BV
+            shown = user.items[:-1][first:]
+            for ahead in range(self.held_out):
+                known = np.unique(shown[: len(shown) - (self.held_out - 1 - ahead)])
+                rows.append(np.full(len(known), row * self.held_out + ahead))
+                items.append(known)
+        return np.concatenate(rows), np.concatenate(items)
+
+    def _window(self, history: History, user: int) -> History:
+        """What a training step shows of a history: max_items inputs and the target after each."""
+        longest = self.config.model.max_items + 1
+        if len(history) > longest and self.config.retrieval.window == "random":
+            choices = len(history) + 1 - longest
+            if self.config.train.deterministic:
+                key = draws.rows(self.config.train.seed, self.step, [user], [1])
+                stop = longest + int(draws.integers(key, draws.WINDOW, 1, choices))
+            else:
+                stop = longest + int(torch.randint(choices, ()))
+            return history[stop - longest : stop]
+        return history[-longest:]
 
     def protocol(self) -> str:
         hidden = "input" if self.config.retrieval.mask == "input" else "whole history"
+        split = "leave-last-out"
+        if self.config.retrieval.validation:
+            split = f"validation on the {self.held_out} interactions before the last, which is left aside,"
         return (
-            f"leave-last-out over {len(self.users)} users, all {self.data.items} items are candidates but those of "
-            f"the {hidden}; ties count against the model; no validation set; stable order by time, then file"
+            f"{split} over {len(self.users)} users, all {self.data.items} items are candidates but those of "
+            f"the {hidden}; ties count against the model; stable order by time, then file"
         )
 
     def _tokens(self, histories: Sequence[History], device: torch.device) -> Tokens:

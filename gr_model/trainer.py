@@ -3,102 +3,207 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import nn
 
 from gr_model import config as configs
-from gr_model import jagged
+from gr_model import draws, flops, jagged, optimizer, phases
 from gr_model.checkpoint import CheckpointError
-from gr_model.config import Config
+from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
+from gr_model.data.loader import Loader, Shares, Work, shares_of
 from gr_model.device import seed_everything
-from gr_model.hstu import Dropout
+from gr_model.dropout import Dropout
+from gr_model.parallel import Parallel
 from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval
+from gr_model.world import World
 
 TASKS = {"retrieval": Retrieval, "ranking": Ranking}
 
 
 class TrainingDiverged(RuntimeError):
-    pass
+    """`batch` is the step's batch on this process, for inspection."""
+
+    def __init__(self, message: str, step: int = 0, users: list[int] | None = None, batch: Any = None) -> None:
+        super().__init__(message)
+        self.step, self.users, self.batch = step, users or [], batch
 
 
 @dataclass(frozen=True)
 class StepResult:
     step: int  # from 1
-    loss: float
-    tokens: int
+    loss: float  # mean over all processes
+    tokens: int  # of all processes
+    rate: float = 0.0  # learning rate of the dense part
+    flops: float = 0.0  # of all processes
+    gradient_norm: float = float("nan")  # of the dense part, where train.clip asks for it
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
 class Trainer:
     """Order of the users, negatives and dropout of a step follow from (seed, step) alone.
 
     So a run that continues from a checkpoint repeats what an uninterrupted one would have done, and no state of a
-    random generator has to be kept. With `train.deterministic` the random numbers are drawn on the host: every device
-    then sees the same ones.
+    random generator has to be kept. With `train.deterministic` the random numbers are drawn on the host, by user and
+    place: every device, and every number of processes, then sees the same ones.
     """
 
-    def __init__(self, config: Config, data: Interactions, device: torch.device) -> None:
+    def __init__(self, config: Config, data: Interactions, device: torch.device, world: World | None = None) -> None:
         jagged.load_operators(device)
+        self.world = world or World(device=device)
+        if config.train.batch < self.world.size:
+            raise ConfigError(
+                f"train.batch: {config.train.batch} users cannot be spread over {self.world.size} processes"
+            )
         self.config, self.device, self.step = config, device, 0
+        self.stop_asked = False
         seed_everything(config.train.seed)
         self.task = TASKS[config.task](config, data)
-        self.model = self.task.model.to(device)
-        for module in self.model.modules():
-            if isinstance(module, Dropout):
-                module.from_host = config.train.deterministic
+        for stream, module in enumerate(m for m in self.task.model.modules() if isinstance(m, Dropout)):
+            module.from_host, module.stream = config.train.deterministic, stream
         if config.train.deterministic and device.type == "cuda":
             torch.use_deterministic_algorithms(True)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=config.train.lr,
-            betas=(config.train.beta1, config.train.beta2),
-            weight_decay=config.train.weight_decay,
-        )
+        self.parallel = Parallel(self.task.model, config, self.world)
+        self.model: nn.Module = self.task.model
+        self.dense = self.parallel.dense_parameters()
+        self.optimizer = optimizer.adamw(self.dense.values(), config.train)
+        self.average = optimizer.MovingAverage(self.dense.values(), config.train.ema) if config.train.ema else None
+        self._shares: Shares | None = None
 
     @property
     def steps_per_epoch(self) -> int:
-        return math.ceil(len(self.task.users) / self.config.train.batch)
+        return self.shares.order.steps_per_epoch
 
-    def train_step(self) -> StepResult:
-        """One optimizer step; a loss that is not finite raises TrainingDiverged and leaves the weights as they were."""
-        seed_everything(self.config.train.seed * 1_000_003 + self.step)
-        self.model.train()
-        batch = self.task.batch(self.users_of_step(self.step), self.device)
-        loss = self.task.loss(batch)
-        value = loss.item()
-        if not math.isfinite(value):
-            raise TrainingDiverged(f"loss is {value} at step {self.step + 1}; lower train.lr or look at the data")
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        self.step += 1
-        return StepResult(self.step, value, batch.tokens.sequences.total)
+    @property
+    def shares(self) -> Shares:
+        if self._shares is None or self._shares.order.users != len(self.task.users):
+            train, longest = self.config.train, self.config.model.max_items
+            self._shares = shares_of(
+                self.task.users, train.batch, train.seed, longest, self.world.rank, self.world.size
+            )
+        return self._shares
+
+    def loader(self) -> Loader:
+        """Reads ahead what `train_step` takes."""
+        settings = self.config.data
+        return Loader(
+            self.shares, self.task.users, workers=settings.workers, prefetch=settings.prefetch,
+            context=settings.start_method,
+        )  # fmt: skip
 
     def users_of_step(self, step: int) -> list[int]:
-        epoch, index = divmod(step, self.steps_per_epoch)
-        shuffle = torch.Generator().manual_seed(self.config.train.seed * 1_000_003 + epoch)
-        order = torch.randperm(len(self.task.users), generator=shuffle).tolist()
-        return order[index * self.config.train.batch : (index + 1) * self.config.train.batch]
+        """Of all processes."""
+        return self.shares.order.users_of_step(step)
+
+    def train_step(self, work: Work | None = None) -> StepResult:
+        """One optimizer step over all processes, of `work` or of what it reads itself.
+
+        A loss or gradient that is not finite raises TrainingDiverged on every process and leaves the weights as they
+        were; rows of sharded tables have had their update by the time that a gradient's norm is known.
+        """
+        train, clock = self.config.train, phases.Clock(self.device)
+        # Processes draw different numbers, but for those that go by user.
+        seed_everything((train.seed * 1_000_003 + self.step) * 4099 + (0 if train.deterministic else self.world.rank))
+        self.task.step = self.step
+        self.model.train()
+        share = work.share if work else self.shares.of_step(self.step)
+        if work:
+            batch = self.task.batch(share.users, self.device, work.histories)
+        else:
+            batch = self.task.batch(share.users, self.device)
+        part, tokens, work_flops = self._part(batch, share.counts)
+        clock.lap("batch")
+        rate = optimizer.learning_rate(train, self.step)
+        self.parallel.set_table_rate(self.config.embedding.lr * rate / train.lr)
+        with draws.for_rows(self._keys(share.users, batch)):
+            loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
+            value = self._mean(loss, part)
+            clock.lap("forward")
+            if not math.isfinite(value):
+                raise self._diverged(f"loss is {value}", share.users, batch)
+            self.optimizer.zero_grad(set_to_none=True)
+            # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
+            (loss * (part * self.world.size)).backward()
+            clock.lap("backward")
+        norm = self._clip(share.users, batch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        if self.average:
+            self.average.update()
+        clock.lap("optimizer")
+        self.step += 1
+        return StepResult(self.step, value, tokens, rate, work_flops, norm, clock.seconds)
 
     def evaluate(self) -> dict[str, float]:
-        return self.task.evaluate(self.device)
+        """Of the averaged weights, where there are any; the same on every process."""
+        with self.average.in_place() if self.average else nullcontext():
+            return self.task.evaluate(self.device)
+
+    def agree_to_stop(self) -> bool:
+        """Whether any process was asked to stop; every process gets the same answer."""
+        asked = torch.tensor([float(self.stop_asked)], device=self.device)
+        return bool(self.world.sum(asked).item() > 0) if self.world.size > 1 else self.stop_asked
+
+    def _part(self, batch: Any, counts: bool) -> tuple[float, int, float]:
+        """This process's share of the numbers that the loss is the mean of; tokens and FLOP of all processes."""
+        terms = self.task.terms(batch) if counts else 0
+        lengths = batch.tokens.sequences.lengths
+        work = flops.step_flops(self.config, lengths, self.task.data.items)
+        if self.world.size == 1:
+            return 1.0, sum(lengths), work
+        mine = torch.tensor([terms, sum(lengths), int(work / 1e6)], device=self.device)
+        all_terms, tokens, mega = self.world.sum(mine).tolist()
+        return terms / all_terms, tokens, mega * 1e6
+
+    def _mean(self, loss: torch.Tensor, part: float) -> float:
+        # Not finite times 0 is not finite either: the processes agree about a loss that no mean counts.
+        return float(self.world.sum((loss.detach() * part).float().clone()).item())
+
+    def _keys(self, users: list[int], batch: Any) -> Any:
+        if not self.config.train.deterministic:
+            return None
+        tokens = batch.tokens
+        return draws.rows(self.config.train.seed, self.step, [users[b] for b in tokens.order], tokens.sequences.lengths)
+
+    def _clip(self, users: list[int], batch: Any) -> float:
+        if not self.config.train.clip:
+            return float("nan")
+        norm = nn.utils.clip_grad_norm_(self.dense.values(), self.config.train.clip)
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        value = float(norm.item())
+        if not math.isfinite(value):
+            raise self._diverged(f"the norm of the gradient is {value}", users, batch)
+        return value
+
+    def _diverged(self, what: str, users: list[int], batch: Any) -> TrainingDiverged:
+        step = self.step + 1
+        return TrainingDiverged(f"{what} at step {step}; lower train.lr or look at the data", step, users, batch)
 
     def state(self) -> dict[str, Any]:
         return {
             "config": configs.to_json(self.config),
             "step": self.step,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "model": self.parallel.model_state(),
+            "optimizer": optimizer.state(self.optimizer, self.dense),
+            "tables": self.parallel.fused.state_dict()["state"] if self.parallel.fused is not None else {},
+            "average": self.average.state(self.dense) if self.average else {},
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """CheckpointError if the state is of another model: other data, or another version of gr_model."""
         try:
-            self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            self.parallel.load_model_state(state["model"])
+            optimizer.load_state(self.optimizer, self.dense, state["optimizer"])
+            if self.parallel.fused is not None:
+                self.parallel.load_table_state(state["tables"], state["step"])
+            if self.average and state["average"]:
+                self.average.load_state(self.dense, state["average"])
             self.step = state["step"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this model and data: {error}") from error

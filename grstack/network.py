@@ -3,7 +3,7 @@
 Read from, first wins: GRSTACK_* variables, pip's and uv's variables, ~/.config/grstack/network.yaml, pip.conf.
 They are handed to commands through their environment or as build secrets; they are never written to a lock, an image
 or a log. `registry` (HOST or HOST/PATH) is asked for base images in place of the public registries; the engine's own
-login is used for it.
+login is used for it. `data_mirrors` are URLs of folders that hold the files of public data sets; they are asked first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SYSTEM_PIP_FILES = (Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"))
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _KEYS = (
     "index_url", "extra_index_urls", "find_links", "trusted_hosts", "torch_index_url", "torch_build",
-    "registry", "http_proxy", "https_proxy", "no_proxy", "ca_bundle",
+    "registry", "data_mirrors", "http_proxy", "https_proxy", "no_proxy", "ca_bundle",
 )  # fmt: skip
 
 
@@ -43,6 +43,7 @@ class Settings:
     torch_index_url: str | None = field(default=None, repr=False)
     torch_build: TorchBuild = "auto"
     registry: str | None = field(default=None, repr=False)
+    data_mirrors: tuple[str, ...] = field(default=(), repr=False)
     http_proxy: str | None = field(default=None, repr=False)
     https_proxy: str | None = field(default=None, repr=False)
     no_proxy: str | None = None
@@ -107,6 +108,7 @@ class Settings:
         named = [(name, getattr(self, name)) for name in ("index_url", "torch_index_url", "http_proxy", "https_proxy")]
         named += [("extra_index_urls", url) for url in self.extra_index_urls]
         named += [("find_links", url) for url in self.find_links if "://" in url]
+        named += [("data_mirrors", url) for url in self.data_mirrors]
         found = {urlsplit(url).netloc.rpartition("@")[2]: name for name, url in named if url}
         if self.registry:
             found[self.registry.split("/")[0]] = "registry"
@@ -115,7 +117,7 @@ class Settings:
     def _secrets(self) -> set[str]:
         urls = [self.index_url, self.torch_index_url, self.http_proxy, self.https_proxy]
         found: set[str] = set()
-        for url in [*urls, *self.extra_index_urls, *self.find_links]:
+        for url in [*urls, *self.extra_index_urls, *self.find_links, *self.data_mirrors]:
             password = urlsplit(url).password if url else None
             if password:
                 found |= {password, unquote(password)}
@@ -159,6 +161,7 @@ def load(environ: Mapping[str, str] | None = None, config: Path | None = None) -
         torch_index_url=one("torch_index_url", ()),
         torch_build=cast(TorchBuild, torch_build),
         registry=_registry(one("registry", ()), path),
+        data_mirrors=many("data_mirrors", (), ""),
         http_proxy=one("http_proxy", ("HTTP_PROXY", "http_proxy"), "proxy"),
         https_proxy=one("https_proxy", ("HTTPS_PROXY", "https_proxy"), "proxy"),
         no_proxy=one("no_proxy", ("NO_PROXY", "no_proxy")),

@@ -1,19 +1,58 @@
-"""Data sets by name. To add one: a module with `load(folder) -> Interactions`, and a line here."""
+"""Data sets by name. To add one: a module with its rows (or with `load`), and a line here."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
-from gr_model.data import ml_100k
-from gr_model.data.interactions import DataError, Interactions
+from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k
+from gr_model.data.bad_rows import BadRows
+from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
+from gr_model.data.source import Source
 
-DATASETS = {"ml-100k": ml_100k.load}
+DATASETS: dict[str, Source | Callable[[Path], Interactions]] = {
+    "ml-100k": ml_100k.load,
+    "ml-1m": ml_1m.SOURCE,
+    "ml-20m": ml_20m.SOURCE,
+    "amzn-books": amazon.ratings("amzn-books", "ratings_Books.csv"),
+    "amzn-beauty": amazon.ratings("amzn-beauty", "ratings_Beauty.csv"),
+    "amzn-books-reviews": amazon.reviews("amzn-books-reviews", "reviews_Books_5.json.gz"),
+    "amzn-beauty-reviews": amazon.reviews("amzn-beauty-reviews", "reviews_Beauty_5.json.gz"),
+    "kuairand-pure": kuairand.source("pure"),
+    "kuairand-1k": kuairand.source("1k"),
+    "kuairand-27k": kuairand.source("27k", parts=2),
+}
 
-__all__ = ["DATASETS", "DataError", "Interactions", "load"]
+__all__ = ["DATASETS", "DataError", "History", "Interactions", "lengths_of", "load", "select"]
 
 
-def load(name: str, folder: Path) -> Interactions:
-    """Reads data set `name` from `folder/name`."""
+def load(name: str, folder: Path, bad_rows: float = 1e-3, say: Callable[[str], None] = print) -> Interactions:
+    """Data set `name` from `folder/name`.
+
+    A large one is read from its shards, `folder/name/shards` (or $GRSTACK_SHARDS/name), which the first call makes.
+    `bad_rows` is the share of rows that do not fit and may be left out.
+    """
     if name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; valid: {', '.join(DATASETS)}")
-    return DATASETS[name](folder / name)
+    source = DATASETS[name]
+    return _load_shards(source, folder / name, bad_rows, say) if isinstance(source, Source) else source(folder / name)
+
+
+def _load_shards(source: Source, folder: Path, bad_rows: float, say: Callable[[str], None]) -> Interactions:
+    # PyArrow is loaded with the first data set that is large enough to need it.
+    from gr_model.data import build, shards
+
+    elsewhere = os.environ.get("GRSTACK_SHARDS")
+    place = Path(elsewhere) / folder.name if elsewhere else folder / "shards"
+    manifest = shards.read_manifest(place)
+    there = all((folder / file).exists() for file in source.files)
+    # Shards serve without the files that they were made from; with other files they are made anew.
+    if manifest is None or (there and manifest["files"] != build.fingerprint(source, folder)):
+        try:
+            build.build(source, folder, place, BadRows(bad_rows), say)
+        except PermissionError as error:
+            raise DataError(f"{place} cannot be written ({error.strerror}); set GRSTACK_SHARDS=FOLDER") from None
+        manifest = shards.read_manifest(place)
+        assert manifest is not None
+    return shards.open_shards(place, manifest)

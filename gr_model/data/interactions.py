@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,23 +30,44 @@ class History:
 
 @dataclass(frozen=True)
 class Interactions:
-    """Item and action ids are dense, from 0; `action_values[a]` is the rating behind action a."""
+    """Item and action ids are dense, from 0; `action_values[a]` is the rating behind action a, or a mask of signals.
+
+    `users` may read from disk (data.shards). `tasks` names what can be predicted of an action, as [actions] bool each;
+    without any the actions are ratings.
+    """
 
     name: str
-    users: tuple[History, ...]
+    users: Sequence[History]
     items: int
     action_values: tuple[float, ...]
     feature_sizes: dict[str, int]
+    tasks: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def choose_features(self, names: Sequence[str]) -> tuple[np.ndarray, list[int]]:
-        """[U, C] ids of the named user features, and how many values each has."""
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            object.__setattr__(self, "tasks", rating_tasks(self.action_values))
+
+    def choose_features(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        """The columns of `History.features` that hold the named user features, and how many values each has."""
         known = list(self.feature_sizes)
         unknown = [name for name in names if name not in known]
         if unknown:
             raise DataError(f"{self.name} has no user feature {', '.join(unknown)}; valid: {', '.join(known)}")
-        columns = [known.index(name) for name in names]
-        table = np.stack([user.features for user in self.users])
-        return table[:, columns], [self.feature_sizes[name] for name in names]
+        return [known.index(name) for name in names], [self.feature_sizes[name] for name in names]
+
+
+def lengths_of(users: Sequence[History]) -> np.ndarray:
+    """[U] int64: interactions of each user; those of users on disk are known without reading them."""
+    known = getattr(users, "lengths", None)
+    return np.array([len(user) for user in users], np.int64) if known is None else known
+
+
+def select(users: Sequence[History], *, shortest: int, drop: int = 0) -> Sequence[History]:
+    """Those who have at least `shortest` interactions after their newest `drop` were taken away."""
+    chosen = np.flatnonzero(lengths_of(users) - drop >= shortest)
+    if hasattr(users, "select"):
+        return users.select(chosen, drop)
+    return [users[index][: len(users[index]) - drop] for index in chosen]
 
 
 def by_user(
@@ -60,3 +81,9 @@ def by_user(
         History(item[a:b], action[a:b], time[a:b], features[u])
         for u, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
     )
+
+
+def rating_tasks(values: Sequence[float]) -> dict[str, np.ndarray]:
+    """What is predicted of a rating."""
+    rating = np.array(values)
+    return {"like": rating >= 4, "love": rating >= 5, "dislike": rating <= 2}

@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from gr_model import config
+from gr_model import config, presets
 from gr_model.config import ConfigError
 
 
 def test_overrides_change_what_they_name_and_nothing_else():
-    base = config.preset("ml-100k-retrieval")
+    base = presets.get("ml-100k-retrieval")
     changed = config.override(base, ["model.dim=64", "train.lr=5e-4", "model.contextual=gender,age"])
     differing = {key for key, value in config.keys(changed).items() if value != config.keys(base)[key]}
     assert differing == {"model.dim", "train.lr", "model.contextual"}
@@ -16,7 +16,7 @@ def test_overrides_change_what_they_name_and_nothing_else():
 
 def test_all_faults_at_once_with_the_valid_names():
     with pytest.raises(ConfigError) as caught:
-        config.override(config.preset("ml-100k-retrieval"), ["model.dims=3", "train.batch=many", "nonsense"])
+        config.override(presets.get("ml-100k-retrieval"), ["model.dims=3", "train.batch=many", "nonsense"])
     text = str(caught.value)
     assert "did you mean 'model.dim'" in text
     assert "train.batch: expected int, got 'many'" in text
@@ -25,8 +25,8 @@ def test_all_faults_at_once_with_the_valid_names():
 
 
 def test_unknown_preset_lists_the_valid_ones():
-    with pytest.raises(ConfigError, match="valid: ml-100k-retrieval, ml-100k-ranking"):
-        config.preset("ml-1b")
+    with pytest.raises(ConfigError, match="valid: ml-100k-retrieval, ml-100k-ranking, ml-1m, "):
+        presets.get("ml-1b")
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_unknown_preset_lists_the_valid_ones():
 )
 def test_values_out_of_range(assignment):
     with pytest.raises(ConfigError, match=assignment.partition("=")[0]):
-        config.override(config.preset("ml-100k-retrieval"), [assignment])
+        config.override(presets.get("ml-100k-retrieval"), [assignment])
 
 
 def test_round_trip_through_json():
-    for base in config.PRESETS.values():
+    for base in presets.PRESETS.values():
         assert config.from_json(json.loads(json.dumps(config.to_json(base)))) == base
     with pytest.raises(ConfigError):
         config.from_json({"task": "retrieval", "unknown": 1})

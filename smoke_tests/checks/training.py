@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gr_model import config, data
+from gr_model import config, data, presets
 from gr_model.device import open_device
 from gr_model.trainer import Trainer
 from smoke_tests.check import Context
@@ -22,7 +22,7 @@ class Record:
 
 
 def trainer(context: Context, preset: str, device: str, *settings: str) -> Trainer:
-    chosen = config.override(config.preset(preset), ["train.deterministic=true", *settings])
+    chosen = config.override(presets.get(preset), ["train.deterministic=true", *settings])
     return Trainer(chosen, data.load(chosen.dataset, context.data_dir), open_device(device))
 
 

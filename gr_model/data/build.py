@@ -1,0 +1,123 @@
+"""From the files of a data set to shards, once: rows are spilled by user, then ordered by time, bucket by bucket.
+
+Memory: one block of text, one bucket of rows, and a number per user and per item.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from gr_model.data.bad_rows import BadRows
+from gr_model.data.interactions import DataError
+from gr_model.data.shards import ShardWriter
+from gr_model.data.source import Source
+
+BUCKET = 1 << 30  # bytes of text for one bucket, which takes about a third of that in memory
+PACKED = 5  # how much larger the text behind a .gz is
+ROW = np.dtype([("user", np.int32), ("item", np.int32), ("action", np.int16), ("time", np.int64)])
+
+
+class Ids:
+    """Dense ids in the order of first appearance."""
+
+    def __init__(self) -> None:
+        self.code_of: dict[int | str, int] = {}
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """int32, of the shape of `values`."""
+        encoded = pa.array(values).dictionary_encode()
+        known = self.code_of
+        table = [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()]
+        if len(known) > np.iinfo(np.int32).max:
+            raise DataError("more ids than 32 bits can number")
+        return np.array(table, np.int32)[encoded.indices.to_numpy()]
+
+
+def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callable[[str], None] = print) -> None:
+    """Writes the shards of the data set in `folder` as the folder `shards`, whole or not at all."""
+    files = fingerprint(source, folder)
+    shards.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{shards.name}.", dir=shards.parent) as name:
+        scratch = Path(name)
+        users, items = Ids(), Ids()
+        buckets = _buckets(files, scratch)
+        say(f"{source.name}: reading {', '.join(source.files)}")
+        _spill(source, folder, buckets, users, items, bad)
+        bad.check()
+        bad.tell(say)
+        features = source.features(folder, bad)
+        bad.check()
+        keep_user, keep_item = _kept(buckets, len(users.code_of), len(items.code_of), source.at_least)
+        new_item = np.cumsum(keep_item) - 1
+        out = scratch / "shards"
+        names = np.array(list(users.code_of), dtype=object)
+        with ShardWriter(out, int(keep_item.sum()), len(source.action_values)) as writer:
+            for bucket in buckets:
+                rows = np.fromfile(bucket, ROW)
+                rows = rows[keep_user[rows["user"]] & keep_item[rows["item"]]]
+                rows = rows[np.lexsort((rows["time"], rows["user"]))]  # stable: equal times stay in the file's order
+                starts = np.flatnonzero(np.diff(rows["user"], prepend=-1))
+                for one in np.split(rows, starts[1:]) if len(rows) else []:
+                    user = names[one["user"][0]]
+                    writer.add(user, new_item[one["item"]], one["action"], one["time"] // source.ticks, features.of(user))
+                bucket.unlink()
+            writer.finish(
+                name=source.name,
+                action_values=source.action_values,
+                feature_sizes=features.sizes,
+                tasks={task: labels.astype(int).tolist() for task, labels in source.tasks.items()},
+                at_least=source.at_least,
+                files=files,
+                bad_rows=bad.as_json(),
+            )
+        shutil.rmtree(shards, ignore_errors=True)  # of an older version of the files
+        out.rename(shards)
+
+
+def fingerprint(source: Source, folder: Path) -> dict[str, list[int]]:
+    """Size and time of each file: shards of other files are made anew."""
+    found = {}
+    for name in source.files:
+        try:
+            status = (folder / name).stat()
+        except FileNotFoundError:
+            raise DataError(f"{folder / name}: no such file; fetch it: inv fetch-data {folder.name}") from None
+        found[name] = [status.st_size, status.st_mtime_ns]
+    return found
+
+
+def _buckets(files: dict[str, list[int]], scratch: Path) -> list[Path]:
+    sizes = [size * (PACKED if name.endswith(".gz") else 1) for name, (size, _) in files.items()]
+    return [scratch / f"bucket-{index}" for index in range(1 + sum(sizes) // BUCKET)]
+
+
+def _spill(source: Source, folder: Path, buckets: list[Path], users: Ids, items: Ids, bad: BadRows) -> None:
+    files = [bucket.open("wb") for bucket in buckets]
+    try:
+        for block in source.rows(folder, bad):
+            rows = np.empty(len(block["user"]), ROW)
+            rows["user"], rows["item"] = users.codes(block["user"]), items.codes(block["item"])
+            rows["action"], rows["time"] = block["action"], block["time"]
+            for index, file in enumerate(files):
+                (rows if len(files) == 1 else rows[rows["user"] % len(files) == index]).tofile(file)
+    finally:
+        for file in files:
+            file.close()
+
+
+def _kept(buckets: list[Path], users: int, items: int, at_least: int) -> tuple[np.ndarray, np.ndarray]:
+    """[users], [items] bool: those with enough rows."""
+    of_user, of_item = np.zeros(users, np.int64), np.zeros(items, np.int64)
+    for bucket in buckets:
+        rows = np.fromfile(bucket, ROW)
+        of_user += np.bincount(rows["user"], minlength=users)
+        of_item += np.bincount(rows["item"], minlength=items)
+    if not of_user.sum():
+        raise DataError("the data set has no rows")
+    return of_user >= at_least, of_item >= at_least

@@ -1,0 +1,93 @@
+"""The model over several processes: sharded tables by torchrec, the dense part by DDP or FSDP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from gr_model import tables
+from gr_model.config import Config, ConfigError
+from gr_model.world import World
+
+
+class Parallel:
+    """`module` is what a training step calls; `model` stays the task's own, for everything else."""
+
+    def __init__(self, model: nn.Module, config: Config, world: World) -> None:
+        self.model, self.world = model, world
+        self.sharded: Any = None
+        if config.embedding.kind == "sharded":
+            self.sharded = tables.shard(model, config.embedding, world.device, config.train.seed)
+        else:
+            model.to(world.device)
+        self.module = self._dense(config) if world.size > 1 else model
+
+    def dense_parameters(self) -> dict[str, nn.Parameter]:
+        """By name; those that the training's own optimizer updates, which are not in sharded tables."""
+        skipped = tuple(f"{name}." for name, module in self.model.named_modules() if hasattr(module, "collection"))
+        return {name: p for name, p in self.model.named_parameters() if not (skipped and name.startswith(skipped))}
+
+    @property
+    def fused(self) -> Any:
+        """The optimizers inside the lookups of sharded tables, as one; None without such tables."""
+        return self.sharded.fused_optimizer if self.sharded is not None else None
+
+    def set_table_rate(self, rate: float) -> None:
+        if self.fused is not None:
+            for group in self.fused.param_groups:
+                group["lr"] = rate
+            self.fused.step()  # hands the rate to the lookups; their rows are updated in the backward
+
+    def model_state(self) -> dict[str, Any]:
+        return self.sharded.state_dict() if self.sharded is not None else self.model.state_dict()
+
+    def load_model_state(self, state: dict[str, Any]) -> None:
+        if self.sharded is not None:
+            self.sharded.load_state_dict(state)
+        else:
+            self.model.load_state_dict(state)
+
+    def load_table_state(self, state: dict[str, Any], step: int) -> None:
+        """Adam's bias correction counts the lookups' own steps, which their state does not hold."""
+        whole = self.fused.state_dict()
+        whole["state"] = state
+        self.fused.load_state_dict(whole)
+        for module in self.model.modules():
+            if isinstance(getattr(module, "iter", None), torch.Tensor):
+                module.iter.fill_(step)
+
+    def _dense(self, config: Config) -> nn.Module:
+        if config.train.parallel == "fsdp":
+            return self._pieces(config)
+        from torch.nn.parallel import DistributedDataParallel
+
+        dense = self.dense_parameters()
+        ignored = [name for name, _ in self.model.named_parameters() if name not in dense]
+        ignored += [name for name, _ in self.model.named_buffers() if name.startswith(tuple(ignored) or ("\0",))]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, ignored)
+        device = self.world.device
+        return DistributedDataParallel(
+            self.model,
+            device_ids=None if device.type == "cpu" else [device],
+            gradient_as_bucket_view=True,
+            broadcast_buffers=False,
+        )
+
+    def _pieces(self, config: Config) -> nn.Module:
+        if self.world.device.type == "cpu":
+            raise ConfigError("train.parallel=fsdp needs npu or cuda (PyTorch's has no streams on the CPU); valid: ddp")
+        if config.embedding.kind == "sharded":
+            raise ConfigError("train.parallel=fsdp goes with embedding.kind=static; sharded tables go with ddp")
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+        mesh = init_device_mesh(self.world.device.type, (self.world.size,))
+        for layer in self.model.backbone.layers:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(self.model, mesh=mesh, reshard_after_forward=False)
+        for method in ("queries", "item_chunks"):
+            if hasattr(self.model, method):
+                register_fsdp_forward_method(self.model, method)
+        return self.model

@@ -1,0 +1,133 @@
+"""The table of items: in one piece on every process, or sharded over the processes by torchrec.
+
+A table answers a lookup of several sets of ids with rows_UD and, for each set, where in rows_UD its ids are. So a step
+moves each row once, however often its id occurs, and the model does not know where a row came from.
+Shape suffixes: U distinct ids, V items, D model dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from gr_model.config import ConfigError, EmbeddingConfig
+
+CHUNK = 1 << 16  # rows that are looked up, or initialised, at a time
+FEATURE = "item"
+
+
+class StaticTable(nn.Embedding):
+    """All rows on every process; data parallel like the rest of the model."""
+
+    def lookup(self, *ids: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        return self.weight, ids
+
+    def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
+        """The rows of the table in order, `chunk` at a time."""
+        yield from self.weight.split(chunk)
+
+
+class ShardedTable(nn.Module):
+    """Rows live on the processes that torchrec's plan gives them; the optimizer is fused into the lookup's backward."""
+
+    def __init__(self, rows: int, dim: int) -> None:
+        super().__init__()
+        from torchrec import EmbeddingCollection
+        from torchrec import EmbeddingConfig as TableConfig
+
+        self.rows, self.dim = rows, dim
+        self.device = torch.device("meta")  # where the shards are, once there are any
+        table = TableConfig(name=FEATURE, num_embeddings=rows, embedding_dim=dim, feature_names=[FEATURE])
+        self.collection: Any = EmbeddingCollection(tables=[table], device=torch.device("meta"))
+
+    def lookup(self, *ids: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        distinct_U, at = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
+        places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]
+        return self._rows(distinct_U), tuple(places)
+
+    def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
+        """Every process must ask for all chunks, in step with the others."""
+        for start in range(0, self.rows, chunk):
+            yield self._rows(torch.arange(start, min(start + chunk, self.rows), device=self.device))
+
+    def _rows(self, ids_U: torch.Tensor) -> torch.Tensor:
+        from torchrec import KeyedJaggedTensor
+
+        lengths = torch.tensor([len(ids_U)], device=ids_U.device, dtype=torch.int64)
+        looked_up = self.collection(KeyedJaggedTensor(keys=[FEATURE], values=ids_U, lengths=lengths))
+        return looked_up[FEATURE].values()
+
+
+def make(config: EmbeddingConfig, rows: int, dim: int) -> StaticTable | ShardedTable:
+    return StaticTable(rows, dim) if config.kind == "static" else ShardedTable(rows, dim)
+
+
+def initial_rows(seed: int, start: int, stop: int, dim: int, std: float = 0.02) -> Iterator[tuple[int, torch.Tensor]]:
+    """Blocks (first row, [rows, D]) that cover [start, stop): the same numbers whichever process asks for them."""
+    for block in range(start // CHUNK, -(-stop // CHUNK)):
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + block)
+        rows = nn.init.trunc_normal_(torch.empty(CHUNK, dim), std=std, generator=generator)
+        low, high = max(start, block * CHUNK), min(stop, (block + 1) * CHUNK)
+        yield low, rows[low - block * CHUNK : high - block * CHUNK]
+
+
+def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed: int) -> Any:
+    """The model under torchrec's DistributedModelParallel, its tables sharded and filled; the dense part as it was."""
+    import torch.distributed as dist
+    from fbgemm_gpu.split_embedding_configs import EmbOptimType
+    from torchrec.distributed import DistributedModelParallel
+    from torchrec.distributed.embedding import EmbeddingCollectionSharder
+    from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+    from torchrec.distributed.planner.types import ParameterConstraints
+
+    if not dist.is_initialized():
+        raise ConfigError(
+            "embedding.kind=sharded needs a launcher: torchrun --nproc-per-node=2 -m gr_model.train ...; one process "
+            "may be launched too"
+        )
+    kinds = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD, "adam": EmbOptimType.ADAM,
+             "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
+    if device.type == "cpu" and config.optimizer == "adam":
+        raise ConfigError("embedding.optimizer: fbgemm has no fused adam on the CPU; valid there: adagrad, "
+                          "rowwise_adagrad, sgd")  # fmt: skip
+    sharder = EmbeddingCollectionSharder(
+        fused_params={"optimizer": kinds[config.optimizer], "learning_rate": config.lr, "eps": config.eps}
+    )
+    size = dist.get_world_size()
+    planner = EmbeddingShardingPlanner(
+        topology=Topology(world_size=size, compute_device=device.type, local_world_size=size),
+        constraints={FEATURE: ParameterConstraints(sharding_types=[config.sharding], compute_kernels=["fused"])},
+    )
+    _move(model, device)
+    plan = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
+    sharded = DistributedModelParallel(
+        model, device=device, plan=plan, sharders=[sharder], init_data_parallel=False, init_parameters=False
+    )
+    for tensor in sharded.state_dict().values():
+        if hasattr(tensor, "local_shards"):
+            _fill(tensor, seed)
+    for table in (module for module in model.modules() if isinstance(module, ShardedTable)):
+        table.device = device
+    return sharded
+
+
+@torch.no_grad()
+def _fill(tensor: Any, seed: int) -> None:
+    for part in tensor.local_shards():
+        (row, column), (rows, columns) = part.metadata.shard_offsets, part.metadata.shard_sizes
+        for first, block in initial_rows(seed, row, row + rows, tensor.size(1)):
+            part.tensor[first - row : first - row + len(block)] = block[:, column : column + columns]
+
+
+def _move(model: nn.Module, device: torch.device) -> None:
+    """What has storage goes to the device; tables on `meta` get theirs when they are sharded."""
+    for module in model.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None and not parameter.is_meta:
+                parameter.data = parameter.data.to(device)
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not buffer.is_meta:
+                module._buffers[name] = buffer.to(device)

@@ -1,0 +1,98 @@
+"""One of several processes that train the same small model and save what every step gave (run as a program).
+
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python distributed_program.py npu FOLDER case,case ...
+
+A case trains STEPS steps, saves a checkpoint after SAVED_AT and writes FOLDER/<processes>-<case>.json. `static@2` goes
+on from the checkpoint that 2 processes saved of `static`. One start serves many cases: the imports take longest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gr_model import checkpoint, world
+from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, TrainConfig
+from gr_model.data.interactions import Interactions, by_user
+from gr_model.device import open_device
+from gr_model.trainer import Trainer
+
+STEPS, SAVED_AT = 50, 25
+
+
+def random_data() -> Interactions:
+    """Thirty users with 6 to 40 interactions over 60 items; the last batch of an epoch has 2 users."""
+    rng = np.random.default_rng(1)
+    counts = rng.integers(6, 41, 30)
+    total = counts.sum()
+    return Interactions(
+        name="random",
+        users=by_user(
+            user=np.repeat(np.arange(30), counts),
+            item=rng.integers(0, 60, total),
+            action=rng.integers(0, 5, total),
+            time=rng.integers(10**9, 10**9 + 10**6, total),
+            features=np.zeros((30, 0), np.int64),
+        ),
+        items=60,
+        action_values=(1.0, 2.0, 3.0, 4.0, 5.0),
+        feature_sizes={},
+    )
+
+
+def case_config(name: str) -> Config:
+    """static, ranking, fsdp, or a sharding type of torchrec; dropout, clipping, warm-up and an average everywhere."""
+    task = "ranking" if name == "ranking" else "retrieval"
+    sharded = name not in ("static", "ranking", "fsdp")
+    embedding = EmbeddingConfig(kind="sharded", sharding=name, lr=0.02) if sharded else EmbeddingConfig()
+    return Config(
+        task=task,
+        embedding=embedding,
+        model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2),
+        ranking=RankingConfig(held_out=2),
+        train=TrainConfig(
+            batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
+            parallel="fsdp" if name == "fsdp" else "ddp",
+        ),
+    )  # fmt: skip
+
+
+def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
+    name, _, saved_by = case.partition("@")
+    trainer = Trainer(case_config(name), random_data(), here.device, here)
+    if saved_by:
+        chosen = checkpoint.find(folder / f"saved-{saved_by}" / name)
+        trainer.load_state(checkpoint.load_run(chosen, trainer.state()))
+    first, losses, shares = trainer.step, [], []
+    for work in trainer.loader().works(trainer.step, STEPS):
+        shares.append(len(work.share.users) if work.share.counts else 0)
+        losses.append(trainer.train_step(work).loss)
+        if trainer.step == SAVED_AT:
+            checkpoint.save_run(folder / f"saved-{here.size}" / name, trainer.state(), here)
+    counts = here.gather(np.array(shares)).reshape(here.size, -1)
+    return {"first": first, "losses": losses, "metrics": trainer.evaluate(), "users": counts.sum(0).tolist()}
+
+
+def main(kind: str, folder: Path, cases: list[str]) -> None:
+    torch.set_num_threads(1)
+    device = open_device(world.local_device(kind))
+    here = world.join(device)
+    try:
+        for name in cases:
+            record = run(name, folder, here)
+            if here.first:
+                (folder / f"{here.size}-{name}.json").write_text(json.dumps(record))
+        here.barrier()
+    finally:
+        world.leave()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
+    os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3].split(","))

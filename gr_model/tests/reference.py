@@ -1,0 +1,92 @@
+"""The formulas of "Actions Speak Louder than Words", one sequence, query and key at a time, in float64 NumPy.
+
+Nothing of gr_model is called: weights come as arrays, sequences as lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    uvqk: Array  # [D, 2 N V + 2 N A]
+    output: Array  # [D, N V]
+    output_bias: Array
+    position: Array
+    time: Array
+
+
+@dataclass(frozen=True)
+class Shape:
+    heads: int
+    qk_dim: int
+    value_dim: int
+    max_tokens: int
+    eps: float = 1e-6
+
+
+def weights_of(layer) -> LayerWeights:
+    w = {name: value.detach().double().numpy() for name, value in layer.named_parameters()}
+    bias = "attention.bias"
+    return LayerWeights(
+        w["uvqk"], w["output.weight"], w["output.bias"], w[f"{bias}.position"], w[f"{bias}.time"]
+    )  # fmt: skip
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def norm(x, eps):
+    centred = x - x.mean()
+    return centred / np.sqrt((centred**2).mean() + eps)
+
+
+def sees(i: int, j: int, history: int, contexts: int) -> bool:
+    """Token i sees token j: those before it; a target only the history and itself; a contextual token all history."""
+    if i >= history:
+        return j < history or j == i
+    return j < history and (j <= i or i < contexts)
+
+
+def bucket(seconds: int, buckets: int) -> int:
+    return min(int(np.log(np.float32(max(1, seconds))) / np.float32(0.301)), buckets - 1)
+
+
+def layer(x: Array, times, w: LayerWeights, shape: Shape, history: int | None = None, contexts: int = 0) -> Array:
+    """[n, D] of one sequence -> [n, D]."""
+    n, history = len(x), len(x) if history is None else history
+    a, v = shape.qk_dim, shape.value_dim
+    mixed = [silu(norm(row, shape.eps) @ w.uvqk) for row in x]
+    widths = np.cumsum([shape.heads * v, shape.heads * v, shape.heads * a])
+    u, value, query, key = (list(part) for part in zip(*(np.split(row, widths) for row in mixed)))
+    out = np.zeros((n, shape.heads * v))
+    for head in range(shape.heads):
+        qk, values = slice(head * a, (head + 1) * a), slice(head * v, (head + 1) * v)
+        for i in range(n):
+            for j in range(n):
+                if not sees(i, j, history, contexts):
+                    continue
+                distance = max(0, min(i, history) - min(j, history))
+                bias = w.position[distance] + w.time[bucket(int(times[i]) - int(times[j]), len(w.time))]
+                score = query[i][qk] @ key[j][qk] + bias
+                out[i, values] += silu(score) / shape.max_tokens * value[j][values]
+    return np.stack([x[i] + w.output @ (u[i] * norm(out[i], shape.eps)) + w.output_bias for i in range(n)])
+
+
+def unit(x: Array, eps: float = 1e-6) -> Array:
+    return x / max(np.linalg.norm(x), eps)
+
+
+def sampled_softmax(queries, targets, negatives, items: Array, temperature: float) -> float:
+    """Mean of -log p(target) among the target and those of the token's negatives that are other items."""
+    losses = []
+    for query, target, drawn in zip(queries, targets, negatives, strict=True):
+        logits = [unit(query) @ unit(items[v]) / temperature for v in [target, *(v for v in drawn if v != target)]]
+        losses.append(np.log(np.sum(np.exp(logits))) - logits[0])
+    return float(np.mean(losses))

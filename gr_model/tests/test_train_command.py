@@ -1,0 +1,214 @@
+"""The command line on one process and under torchrun: stopping, continuing, a batch that diverges, what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from gr_model import compare, runlog, train
+from gr_model.tests import data_files
+from gr_model.tests.launch import free_port
+
+SMALL = ["train.batch=4", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16", "data.workers=0",
+         "train.eval_every=0", "train.log_every=1"]  # fmt: skip
+TIME_LIMIT = 300.0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    data_files.ml_1m(root / "ml-1m", data_files.random_rows())
+    return root
+
+
+def steps(out: Path) -> list[tuple[int, float]]:
+    return [(e["step"], e["loss"]) for e in runlog.read(out / "log.jsonl") if e["event"] == "step"]
+
+
+def arguments(folder: Path, out: Path, *settings: str) -> list[str]:
+    return ["--config", "ml-1m", "--data-dir", str(folder), "--out", str(out), *SMALL, *settings]
+
+
+class Command:
+    """A training in processes of its own: alone, or `processes` of torchrun."""
+
+    def __init__(self, options: list[str], processes: int = 0) -> None:
+        launcher = [
+            "torch.distributed.run",
+            "--nproc-per-node",
+            str(processes),
+            "--master-port",
+            str(free_port()),
+            "-m",
+        ]
+        argv = [sys.executable, "-m", *(launcher if processes else []), "gr_model.train", *options]
+        here = str(Path(__file__).resolve().parents[2])
+        env = {**os.environ, "OMP_NUM_THREADS": "1",
+               "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}  # fmt: skip
+        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self) -> tuple[int, str]:
+        try:
+            said, _ = self.process.communicate(timeout=TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        return self.process.returncode, said
+
+    def wait_for_step(self, out: Path, step: int) -> None:
+        deadline = time.monotonic() + TIME_LIMIT
+        while not ((out / "log.jsonl").exists() and any(n >= step for n, _ in steps(out))):
+            assert self.process.poll() is None, self.process.communicate()[0]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+    """The losses of a run of 40 steps that nothing disturbs; the longer ones below begin with them."""
+    out = tmp_path_factory.mktemp("whole")
+    assert train.main(arguments(folder, out, "train.steps=40")) == 0
+    return dict(steps(out))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_run_with_a_checkpoint(folder, whole, tmp_path, number, code) -> None:
+    command = Command(arguments(folder, tmp_path, "train.steps=1000000"))
+    command.wait_for_step(tmp_path, 3)
+    command.process.send_signal(number)
+    exit_code, said = command.finish()
+    assert exit_code == code, said
+    assert "Traceback" not in said and f"--resume {tmp_path}" in said
+    stopped_at = steps(tmp_path)[-1][0]
+    assert (tmp_path / f"checkpoints/step-{stopped_at:08d}/run.json").exists()
+    assert (tmp_path / "report.html").exists()
+    more = [
+        "--resume",
+        str(tmp_path),
+        "--data-dir",
+        str(folder),
+        "--out",
+        str(tmp_path),
+        f"train.steps={stopped_at + 3}",
+    ]
+    assert train.main(more) == 0
+    got = steps(tmp_path)
+    assert [step for step, _ in got] == list(range(1, stopped_at + 4))
+    assert all(whole[step] == loss for step, loss in got if step in whole)
+
+
+@pytest.fixture(scope="module")
+def killed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes of torchrun, the second killed after the checkpoint of step 10."""
+    out = tmp_path_factory.mktemp("killed")
+    command = Command(arguments(folder, out, "train.steps=1000000", "train.checkpoint_every=10"), processes=2)
+    command.wait_for_step(out, 12)
+    (victim,) = (pid for pid in workers(command.process.pid) if environment(pid).get("RANK") == "1")
+    os.kill(victim, signal.SIGKILL)
+    exit_code, said = command.finish()
+    assert exit_code != 0, said
+    return out
+
+
+def workers(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def environment(pid: int) -> dict[str, str]:
+    entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return dict(entry.partition("=")[::2] for entry in entries)
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_run_goes_on_after_a_worker_was_killed(folder, killed, tmp_path, processes: int) -> None:
+    """On as many processes the same losses to the last bit; alone to rounding, because the sums are other ones."""
+    checkpoint = sorted((killed / "checkpoints").glob("step-*"))[0]
+    first = int(checkpoint.name[5:])
+    options = ["--resume", str(checkpoint), "--data-dir", str(folder), "--out", str(tmp_path), "train.steps=40"]
+    code, said = Command(options, processes).finish()
+    assert code == 0, said
+    before, after = dict(steps(killed)), dict(steps(tmp_path))
+    assert list(after) == list(range(first + 1, 41))
+    common = [step for step in after if step in before]
+    assert common
+    for step in common:
+        assert after[step] == (before[step] if processes else pytest.approx(before[step], rel=1e-5))
+
+
+def test_a_signal_to_torchrun_ends_its_processes_with_a_checkpoint(folder, tmp_path) -> None:
+    command = Command(arguments(folder, tmp_path, "train.steps=1000000"), processes=2)
+    command.wait_for_step(tmp_path, 3)
+    command.process.send_signal(signal.SIGTERM)
+    _, said = command.finish()
+    stopped_at = steps(tmp_path)[-1][0]
+    assert (tmp_path / f"checkpoints/step-{stopped_at:08d}/run.json").exists(), said
+    assert "stopped; to go on" in said
+
+
+def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) -> None:
+    assert train.main(arguments(folder, tmp_path, "train.steps=20", "train.lr=1e38")) == 2
+    told = capsys.readouterr().err
+    last = steps(tmp_path)[-1][0]
+    path = tmp_path / f"diverged/step-{last + 1:08d}-process-0.pt"
+    assert f"at step {last + 1}" in told and str(path) in told
+    kept = torch.load(path, weights_only=True)
+    assert kept["step"] == last + 1 and len(kept["users"]) == 4
+    assert kept["batch"]["tokens"]["items_I"].dtype == torch.int64
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_what_a_run_writes(folder, tmp_path) -> None:
+    options = arguments(folder, tmp_path, "train.steps=7", "train.eval_every=3", "train.clip=1", "train.warmup=4",
+                        "train.checkpoint_every=2", "data.workers=1")  # fmt: skip
+    assert train.main([*options, "--tensorboard", "--phases"]) == 0
+    events = runlog.read(tmp_path / "log.jsonl")
+    assert [e["event"] for e in events] == ["start", *["step"] * 3, "evaluation", *["step"] * 3, "evaluation", "step",
+                                            "evaluation"]  # fmt: skip
+    one = events[1]
+    assert set(one["phases"]) == {"data", "batch", "forward", "backward", "optimizer"}
+    assert sum(one["phases"].values()) <= one["seconds"] * 1.01 and 0 < one["mfu"] < 1
+    assert one["memory"]["host"] > 2**20 and one["gradient_norm"] > 0
+    assert [round(e["lr"] * 4e3) for e in events if e["event"] == "step"] == [1, 2, 3, 4, 4, 4, 4]
+    assert [path.name for path in sorted((tmp_path / "checkpoints").iterdir())] == ["step-00000006", "step-00000007"]
+    page = (tmp_path / "report.html").read_text()
+    assert "MFU" in page and "Seconds by phase" in page and "http" not in page
+    for name in ("loss", "metrics", "speed"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert scalars(tmp_path / "tensorboard")["train/loss"] == [(e["step"], e["loss"]) for e in events if "loss" in e]
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(folder))
+    board.Reload()
+    return {
+        tag: [(event.step, pytest.approx(event.value, rel=1e-6)) for event in board.Scalars(tag)]
+        for tag in board.Tags()["scalars"]
+    }
+
+
+def test_compare(folder, tmp_path, capsys) -> None:
+    for name, seed in (("a", 0), ("b", 1)):
+        assert train.main(arguments(folder, tmp_path / name, "train.steps=3", f"train.seed={seed}")) == 0
+    capsys.readouterr()
+    page = tmp_path / "page.html"
+    assert compare.main([str(tmp_path / "a"), str(tmp_path / "b" / "log.jsonl"), "--out", str(page)]) == 0
+    told = capsys.readouterr().out
+    assert "train.seed: 0 -> 1" in told and "hr@10" in told and "loss at step 3" in told
+    a, b = dict(steps(tmp_path / "a")), dict(steps(tmp_path / "b"))
+    apart = max(abs(a[step] - b[step]) / abs(b[step]) for step in a)
+    row = next(line for line in told.splitlines() if line.startswith("largest relative difference"))
+    assert float(row.split()[-1]) == pytest.approx(apart, rel=1e-4)
+    assert page.read_text().count("<svg") >= 5 and "train.seed" in page.read_text()
+    assert compare.main([str(tmp_path / "a"), str(tmp_path / "none")]) == 1
+    assert "not the log of a run" in capsys.readouterr().err
+    assert json.loads((tmp_path / "a/metrics.json").read_text())["step"] == 3

@@ -1,0 +1,118 @@
+"""The processes of a run: one alone, or those that torchrun started, over gloo, hccl or nccl."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from gr_model.data.interactions import History
+
+BACKENDS = {"cpu": "gloo", "npu": "hccl", "cuda": "nccl"}
+TIMEOUT = datetime.timedelta(minutes=30)
+
+
+class WorldError(RuntimeError):
+    pass
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all. With one process nothing is sent and every sum is what it was."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the log, the report and the progress."""
+        return self.rank == 0
+
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
+        """Element by element over all processes, on every one; in place. Float64 counts go as they are on the CPU."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def barrier(self) -> None:
+        if self.size > 1:
+            self.sum(torch.zeros(1, device=self.device))
+
+    def shares(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
+        """This process's batches of `users`, and whether each counts.
+
+        All processes get equally many, because the lookups of sharded tables are common to all; one that has fewer
+        repeats the first batch of all, which then does not count.
+        """
+        starts = range(0, len(users), batch)
+        for turn in range(0, len(starts), self.size):
+            counts = turn + self.rank < len(starts)
+            start = starts[turn + self.rank] if counts else 0
+            yield users[start : start + batch], counts
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of all processes, those of process 0 first; their number may differ."""
+        if self.size == 1:
+            return rows
+        counts = torch.zeros(self.size, dtype=torch.int64, device=self.device)
+        counts[self.rank] = len(rows)
+        counts_R = self.sum(counts).tolist()
+        # As bytes: backends differ in the types that they send.
+        raw = np.frombuffer(np.ascontiguousarray(rows).tobytes(), np.uint8)
+        row_bytes = int(rows.dtype.itemsize * np.prod(rows.shape[1:], dtype=np.int64))
+        padded = torch.zeros(max(max(counts_R) * row_bytes, 1), dtype=torch.int32, device=self.device)
+        padded[: len(raw)] = torch.from_numpy(raw.astype(np.int32)).to(self.device)
+        everyone = [torch.empty_like(padded) for _ in range(self.size)]
+        dist.all_gather(everyone, padded)
+        parts = [
+            np.frombuffer(part[: count * row_bytes].cpu().numpy().astype(np.uint8).tobytes(), rows.dtype)
+            for part, count in zip(everyone, counts_R)
+        ]
+        return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in parts])
+
+
+_current = World()
+
+
+def current() -> World:
+    return _current
+
+
+def launched() -> bool:
+    """Whether torchrun (or a launcher with its variables) started this process."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def local_device(kind: str) -> str:
+    """`npu` becomes `npu:1` on the second process of a machine."""
+    if launched() and kind in ("npu", "cuda"):
+        return f"{kind}:{os.environ.get('LOCAL_RANK', '0')}"
+    return kind
+
+
+def join(device: torch.device) -> World:
+    """Connects the launched processes; a process alone needs none. WorldError if they cannot find each other."""
+    global _current
+    if not launched():
+        return _current
+    try:
+        dist.init_process_group(BACKENDS[device.type], timeout=TIMEOUT)
+    except (ValueError, RuntimeError, dist.DistError) as error:
+        raise WorldError(f"the processes cannot connect over {BACKENDS[device.type]}: {error}") from error
+    os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
+    os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
+    _current = World(dist.get_rank(), dist.get_world_size(), device)
+    return _current
+
+
+def leave() -> None:
+    global _current
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    _current = World()

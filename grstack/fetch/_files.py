@@ -1,0 +1,126 @@
+"""Public data sets as their makers offer them: a zip, a tar or a single file, checked and unpacked into a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+
+from grstack.errors import DataError, HashMismatch, UsageError
+from grstack.fetch._url import download_url
+from grstack.files import sha256_of
+from grstack.network import Settings
+from grstack.spec import FileData
+
+SOURCE = "source.json"  # hashes of the file and of what was taken from it
+
+
+def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, settings: Settings) -> Path:
+    """The data set as `dest/name`. A folder that is complete is left as it is.
+
+    Raises UsageError, HashMismatch, DataError, NetworkError; nothing of a file with a wrong hash is kept.
+    """
+    folder = dest / name
+    if folder.exists():
+        check(folder, name)
+        return folder
+    if from_file is not None and not from_file.is_file():
+        raise UsageError(f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from-file {dataset.file}")
+    dest.mkdir(parents=True, exist_ok=True)
+    part = dest / f".{name}.{dataset.file}.part"
+    source = from_file or download_url(dataset.file, dataset.urls, part, settings, Console(stderr=True))
+    try:
+        digest = _verify(name, dataset, source)
+    except HashMismatch:
+        if from_file is None:
+            part.unlink()
+        raise
+    staging = dest / f".{name}.unpacking"
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    try:
+        for member, reader in _members(dataset, source):
+            with reader as stream, (staging / member.rpartition("/")[2]).open("wb") as sink:
+                shutil.copyfileobj(stream, sink, 1 << 20)
+        hashes = {path.name: sha256_of(path) for path in sorted(staging.iterdir())}
+        note = {"file": dataset.file, "sha256": digest, "members": hashes, "licence": dataset.licence}
+        (staging / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+        staging.rename(folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    part.unlink(missing_ok=True)
+    return folder
+
+
+def check(folder: Path, name: str) -> None:
+    """Every file that was unpacked is still what it was. Raises HashMismatch with the file."""
+    next_command = f"rm -r {folder} && inv fetch-data {name}"
+    try:
+        expected = json.loads((folder / SOURCE).read_text(encoding="utf-8"))["members"]
+    except (OSError, ValueError, KeyError):
+        raise DataError(
+            f"{folder} was not fetched whole", where=str(folder / SOURCE), next_command=next_command
+        ) from None
+    for member, sha256 in expected.items():
+        path = folder / member
+        got = sha256_of(path) if path.is_file() else "no such file"
+        if got != sha256:
+            raise HashMismatch(
+                f"{member} is not the file that was fetched\n  expected: sha256 {sha256}\n  got:      {got}",
+                where=str(path),
+                next_command=next_command,
+            )
+
+
+def _verify(name: str, dataset: FileData, source: Path) -> str:
+    """The sha256 of `source`, after the published hash was found to be its own."""
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    with source.open("rb") as reader:
+        while block := reader.read(1 << 20):
+            sha256.update(block)
+            md5.update(block)
+    for kind, expected, got in (
+        ("sha256", dataset.sha256, sha256.hexdigest()), ("md5", dataset.md5, md5.hexdigest()),
+    ):  # fmt: skip
+        if expected and expected != got:
+            raise HashMismatch(
+                f"{dataset.file} is not the published file; nothing of it was kept\n"
+                f"  published: {kind} {expected}\n  got:       {kind} {got}",
+                where=f"data set {name}",
+                next_command=f"inv fetch-data {name}   # again; or --from-file with a good copy",
+            )
+    return sha256.hexdigest()
+
+
+def _members(dataset: FileData, source: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Name and content of each wanted file, in the order of the archive."""
+    wanted = set(dataset.members)
+    try:
+        if not wanted:
+            yield dataset.file, source.open("rb")
+        elif zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive:
+                for name in archive.namelist():
+                    if name in wanted:
+                        wanted.discard(name)
+                        yield name, archive.open(name)
+        else:
+            with tarfile.open(source, "r|*") as tar:
+                for entry in tar:
+                    name = entry.name.removeprefix("./")
+                    stream = tar.extractfile(entry) if name in wanted and entry.isfile() else None
+                    if stream is not None:
+                        wanted.discard(name)
+                        yield name, stream
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{source.name} cannot be unpacked: {error}", where=str(source)) from None
+    if wanted:
+        raise DataError(f"{dataset.file} has no {', '.join(sorted(wanted))}", where="versions.yaml")

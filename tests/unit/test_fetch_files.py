@@ -1,0 +1,208 @@
+"""Data sets that are one public file, from a server on localhost: hash, members, mirrors, an interrupted download."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from grstack import spec
+from grstack.errors import DataError, HashMismatch, NetworkError, UsageError
+from grstack.fetch import _files, fetch_data
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class FileServer:
+    """Serves `files` by path, with ranges; `cut` ends the first answer for a path after that many bytes."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.cut: dict[str, int] = {}
+        self.asked: list[tuple[str, str]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805 (self is the handler's)
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                wanted = self.headers.get("Range", "")
+                server.asked.append((self.path, wanted))
+                if self.path not in server.files:
+                    self.send_error(404)
+                    return
+                start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+                body = server.files[self.path][start:]
+                self.send_response(206 if wanted else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[: server.cut.pop(self.path, len(body))])
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server = FileServer()
+    yield server
+    server.close()
+
+
+FILES = {"toy/ratings.dat": b"1::2::3::4\n", "toy/users.dat": b"1::F::25::7::0\n", "toy/README": b"not asked for"}
+
+
+def zipped() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in FILES.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def tarred() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, data in FILES.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def repository(tmp_path: Path, url: str, file: str, data: bytes, hashed: str = "sha256") -> Path:
+    digest = {"sha256": hashlib.sha256, "md5": hashlib.md5}.get(hashed)
+    line = f"{hashed}: {digest(data).hexdigest()}" if digest else "unverified: nobody says"
+    members = "[toy/ratings.dat, toy/users.dat]" if not file.endswith(".gz") or file.endswith(".tar.gz") else "[]"
+    text = (ROOT / "versions.yaml").read_text(encoding="utf-8")
+    entry = (
+        f"datasets:\n  toy:\n    summary: two files\n    file: {file}\n    urls: ['{url}/{file}']\n    {line}\n"
+        f"    members: {members}\n    licence: none\n"
+    )
+    root = tmp_path / "repository"
+    root.mkdir(exist_ok=True)
+    (root / "versions.yaml").write_text(text.replace("datasets:\n", entry, 1), encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(("file", "data"), [("toy.zip", zipped()), ("toy.tar.gz", tarred())])
+@pytest.mark.parametrize("hashed", ["sha256", "md5", "none"])
+def test_the_members_of_an_archive(server: FileServer, tmp_path: Path, file: str, data: bytes, hashed: str) -> None:
+    server.files[f"/{file}"] = data
+    root = repository(tmp_path, server.url, file, data, hashed)
+    folder = fetch_data(root, "toy", tmp_path / "data")
+    assert {path.name for path in folder.iterdir()} == {"ratings.dat", "users.dat", "source.json"}
+    assert (folder / "ratings.dat").read_bytes() == FILES["toy/ratings.dat"]
+    assert json.loads((folder / "source.json").read_text())["sha256"] == hashlib.sha256(data).hexdigest()
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["toy"]
+    server.close()
+    assert fetch_data(root, "toy", tmp_path / "data") == folder
+
+
+def test_a_single_file_is_kept_as_it_is(server: FileServer, tmp_path: Path) -> None:
+    data = gzip.compress(b'{"asin": "1"}\n')
+    server.files["/reviews.json.gz"] = data
+    root = repository(tmp_path, server.url, "reviews.json.gz", data, "none")
+    folder = fetch_data(root, "toy", tmp_path / "data")
+    assert (folder / "reviews.json.gz").read_bytes() == data
+
+
+def test_from_a_file(server: FileServer, tmp_path: Path) -> None:
+    brought = tmp_path / "brought.zip"
+    brought.write_bytes(zipped())
+    root = repository(tmp_path, server.url, "toy.zip", zipped())
+    folder = fetch_data(root, "toy", tmp_path / "data", from_file=brought)
+    assert (folder / "users.dat").read_bytes() == FILES["toy/users.dat"]
+    assert brought.exists() and server.asked == []
+    with pytest.raises(UsageError, match="is not a file"):
+        fetch_data(root, "toy", tmp_path / "other", from_file=tmp_path / "absent.zip")
+
+
+def test_another_file_is_refused_and_nothing_is_kept(server: FileServer, tmp_path: Path) -> None:
+    server.files["/toy.zip"] = zipped() + b"changed"
+    root = repository(tmp_path, server.url, "toy.zip", zipped())
+    with pytest.raises(HashMismatch, match="toy.zip is not the published file"):
+        fetch_data(root, "toy", tmp_path / "data")
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_an_interrupted_download_continues(server: FileServer, tmp_path: Path) -> None:
+    data = zipped()
+    server.files["/toy.zip"], server.cut["/toy.zip"] = data, 100
+    root = repository(tmp_path, server.url, "toy.zip", data)
+    with pytest.raises(NetworkError, match=f"ended after 100 of {len(data)} bytes"):
+        fetch_data(root, "toy", tmp_path / "data")
+    folder = fetch_data(root, "toy", tmp_path / "data")
+    assert server.asked == [("/toy.zip", ""), ("/toy.zip", "bytes=100-")]
+    assert (folder / "ratings.dat").read_bytes() == FILES["toy/ratings.dat"]
+
+
+def test_mirrors_are_asked_first(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["/mirror/toy.zip"] = zipped()
+    monkeypatch.setenv("GRSTACK_DATA_MIRRORS", f"{server.url}/none {server.url}/mirror/")
+    root = repository(tmp_path, server.url, "toy.zip", zipped())
+    fetch_data(root, "toy", tmp_path / "data")
+    assert [path for path, _ in server.asked] == ["/none/toy.zip", "/mirror/toy.zip"]
+
+
+def test_every_place_that_failed_is_named(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRSTACK_DATA_MIRRORS", "http://127.0.0.1:9/m")
+    root = repository(tmp_path, server.url, "toy.zip", zipped())
+    with pytest.raises(NetworkError) as caught:
+        fetch_data(root, "toy", tmp_path / "data")
+    assert "http://127.0.0.1:9/m/toy.zip" in str(caught.value) and "404" in str(caught.value)
+    assert "--from-file" in caught.value.next_command
+
+
+def test_a_missing_member_and_a_changed_folder(server: FileServer, tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("toy/ratings.dat", b"1\n")
+    server.files["/toy.zip"] = out.getvalue()
+    root = repository(tmp_path, server.url, "toy.zip", out.getvalue())
+    with pytest.raises(DataError, match="toy.zip has no toy/users.dat"):
+        fetch_data(root, "toy", tmp_path / "data")
+    assert not (tmp_path / "data/toy").exists()
+
+    root = repository(tmp_path, server.url, "toy.zip", zipped())
+    folder = fetch_data(root, "toy", tmp_path / "data", from_file=_written(tmp_path / "b.zip", zipped()))
+    (folder / "users.dat").write_bytes(b"mine")
+    with pytest.raises(HashMismatch, match="users.dat is not the file that was fetched"):
+        fetch_data(root, "toy", tmp_path / "data")
+    (folder / _files.SOURCE).unlink()
+    with pytest.raises(DataError, match="not fetched whole"):
+        fetch_data(root, "toy", tmp_path / "data")
+
+
+def test_a_data_set_needs_exactly_one_hash() -> None:
+    text = (ROOT / "versions.yaml").read_text(encoding="utf-8")
+    with pytest.raises(spec._load.SpecError, match="data set ml-1m needs sha256, md5 or"):
+        spec.loads(text.replace("    sha256: a6898adb", "    urls_of: x\n    licence2: a6898adb", 1))
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
