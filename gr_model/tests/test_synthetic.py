@@ -26,7 +26,7 @@ def test_the_rule_of_the_next_item_by_counting():
 
 def test_the_genre_is_inferred_from_what_the_successors_do_not_explain():
     data, rule = synthetic.sequences(users=50, items=40, length=30, genres=4, follow=0.1, skip=0.1)
-    sharp = [np.sort((rule.next_item(u.items) @ (np.arange(40)[:, None] % 4 == np.arange(4))))[-1] for u in data.users]
+    sharp = [np.sort(rule.next_item(u.items) @ (np.arange(40)[:, None] % 4 == np.arange(4)))[-1] for u in data.users]
     assert np.median(sharp) > 0.75
 
 
