@@ -26,3 +26,4 @@ class Case:
     flops: float = 0  # 0: not stated
     target: float = 1.0  # the peer's time over ours that is asked for
     tolerance: float | None = 1e-5  # of the results, relative and absolute; None: the results cannot be compared
+    verify: Callable[[], None] | None = None  # raises where the sides differ, instead of a comparison of the results

@@ -127,11 +127,16 @@ def _beside_fbgemm(shape: Shape) -> Iterator[Case]:
     for name in ("sgd", "adagrad", "rowwise_adagrad"):
         steps, weights = zip(*(bags.lookup(space, name, SUM) for space in ("mxrec", "fbgemm")))
         sides = [_step(call) for call in steps]
-        for side in sides:
-            side.prepare()()
-        tolerance = 1e-4 if shape.dtype == torch.float32 else 2e-3
-        torch.testing.assert_close(*weights, rtol=tolerance, atol=tolerance)
-        yield Case(operator=f"step, {name}", shape=shape.name, peer=FBGEMM, ours=sides[0], theirs=sides[1])
+
+        def verify(sides: list[Prepared] = sides, weights: tuple[torch.Tensor, ...] = weights) -> None:
+            for side in sides:
+                side.prepare()()
+            tolerance = 1e-4 if shape.dtype == torch.float32 else 2e-3
+            torch.testing.assert_close(*weights, rtol=tolerance, atol=tolerance)
+
+        yield Case(
+            operator=f"step, {name}", shape=shape.name, peer=FBGEMM, ours=sides[0], theirs=sides[1], verify=verify
+        )
 
 
 def _beside_torch(shape: Shape) -> Iterator[Case]:

@@ -11,11 +11,17 @@ from .cases import Case
 OURS, STOCK = torch.ops.mxrec, torch.ops.fbgemm
 FBGEMM = f"fbgemm_gpu {version('fbgemm_gpu_cpu')}"
 
+FEWEST_BYTES = 1e6
 OF_COPY = 0.8  # of the bandwidth of a copy, for operators that only move
 
 
 def with_clone(case: Case) -> Iterator[Case]:
-    """The case, and the same beside a copy that reads and writes as many bytes as it does in all."""
+    """The case, and the same beside a copy that reads and writes as many bytes as it does in all.
+
+    Without the copy where there are so few bytes that the call itself counts.
+    """
     yield case
+    if case.moved_bytes < FEWEST_BYTES:
+        return
     source = torch.zeros(int(case.moved_bytes) // 2, dtype=torch.uint8)
     yield replace(case, peer="clone", theirs=source.clone, target=OF_COPY, tolerance=None)

@@ -23,15 +23,16 @@ def _permutations() -> Iterator[Case]:
         weights = torch.rand(rows) if weighted else None
         permute = torch.randperm(features).int()
         arguments = (permute, lengths, values, weights, rows)
-        case = Case(
-            operator="permute_2D_sparse_data",
-            shape=shape,
-            peer=FBGEMM,
-            ours=lambda a=arguments: OURS.permute_2D_sparse_data(*a),
-            theirs=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
-            moved_bytes=2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weights is not None else 0)),
+        yield from with_clone(
+            Case(
+                operator="permute_2D_sparse_data",
+                shape=shape,
+                peer=FBGEMM,
+                ours=lambda a=arguments: OURS.permute_2D_sparse_data(*a),
+                theirs=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
+                moved_bytes=2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weights is not None else 0)),
+            )
         )
-        yield from with_clone(case) if features > 8 else (case,)  # small: a call takes longer than the copies
     lengths = torch.randint(0, 20, (100_000,))
     arguments = (torch.randperm(100_000).int(), lengths, torch.randint(0, 99, (int(lengths.sum()),)), None, None)
     yield Case(
@@ -74,9 +75,9 @@ def _gathers() -> Iterator[Case]:
         yield Case(
             operator="gather_for_rank1",
             shape=shape,
-            peer="torch.index_select",
+            peer="aten::index_select",
             ours=lambda x=x, i=index: OURS.gather_for_rank1(x, i),
-            theirs=lambda x=x, i=index: torch.index_select(x, 0, i),
+            theirs=lambda x=x, i=index: torch.ops.aten.index_select(x, 0, i),  # the same way into PyTorch as ours
             moved_bytes=index.nbytes + 4 * count,
         )
         yield Case(
