@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "dtype of the bias": (
         lambda: dense(attnBias=side(4).half()), r"attnBias differs in dtype; .*that of q \(Float\), got Half",
     ),
-    "dtype of the gradient": (lambda: backward(zeros(6, 2, 4).double()), "hstu_jagged_backward: grad differs in dtype"),
+    "dtype of the gradient": (lambda: backward(zeros(6, 2, 4).half()), "hstu_jagged_backward: grad differs in dtype"),
     "shape of the gradient": (lambda: backward(zeros(6, 2, 3)), "grad has 3 elements per head but v has 4"),
     "rank of the gradient": (lambda: backward(zeros(6, 8)), r"grad must be 3-D \[L,N,Dv\]"),
     "rows of the gradient": (lambda: backward(zeros(5, 2, 4)), "grad has 5 entries but q has 6"),
