@@ -220,6 +220,19 @@ def test_device_is_named() -> None:
         jagged(seq_offset=index(OFFSETS).to("meta"))
 
 
+@pytest.mark.usefixtures("each_device")
+@pytest.mark.parametrize(("name", "widths"), [("q", (513, 4)), ("v", (4, 513))])
+def test_head_dimensions_beyond_the_npu_s(name: str, widths: tuple[int, int]) -> None:
+    """The CPU takes any; the operators hold 512 at most on the chip."""
+    q, k, v = zeros(6, 1, widths[0]), zeros(6, 1, widths[0]), zeros(6, 1, widths[1])
+    if DEVICE == "cpu":
+        assert dense(q, k, v).shape == v.shape
+        return
+    message = f"hstu_dense: {name} has head dimension 513 on the NPU; expected at most 512, got 513"
+    with pytest.raises(RuntimeError, match=message):
+        dense(q, k, v)
+
+
 def test_fake_tensors_are_refused_for_the_same_reasons() -> None:
     q, k, v = (x.to("meta") for x in tokens())
     with pytest.raises(RuntimeError, match="maskType must be 0"):
