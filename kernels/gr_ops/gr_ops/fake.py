@@ -1,8 +1,8 @@
 """Fake kernels whose result has a size that only the data knows.
 
-``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum; and those of the optimizers'
-backward operators, whose learning_rate_tensor is on the CPU whatever the others are on. All others are Meta kernels in
-C++ (csrc/*/meta.cpp).
+``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum; and those of the
+optimizers' backward operators, whose learning_rate_tensor is on the CPU whatever the others are on. All others are Meta
+kernels in C++ (csrc/*/meta.cpp).
 """
 
 from collections.abc import Sequence
