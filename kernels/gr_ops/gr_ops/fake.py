@@ -1,6 +1,7 @@
 """Fake kernels whose result has a size that only the data knows.
 
-``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum. All others are Meta
+``dense_to_jagged`` without total_L and the sparse permutations without permuted_lengths_sum; and those of the
+optimizers' backward operators, whose learning_rate_tensor is on the CPU whatever the others are on. All others are Meta
 kernels in C++ (csrc/*/meta.cpp).
 """
 
@@ -70,6 +71,20 @@ def _permute_1d(
     return _permuted((1,), permute, lengths, values, weights, permuted_lengths_sum)
 
 
+def _updated(grad_output: torch.Tensor, dev_weights: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+    torch._check(grad_output.dim() == 2, lambda: f"grad_output must be 2-D, got shape {tuple(grad_output.shape)}")
+    return dev_weights.new_empty(0, dtype=torch.float32)
+
+
+def _register_backward(space: str, optimizer: str) -> None:
+    name = f"{space}::split_embedding_backward_codegen_{optimizer}_unweighted_exact_cuda"
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "Meta"):  # fbgemm_gpu's build for CUDA has its own
+        torch.library.register_fake(name, _updated)
+
+
+for _space in ("fbgemm", "mxrec"):
+    for _optimizer in ("sgd", "adagrad", "rowwise_adagrad", "adam"):
+        _register_backward(_space, _optimizer)
 torch.library.register_fake("mxrec::dense_to_jagged_forward", _forward)
 torch.library.register_fake("mxrec::dense_to_jagged", _with_offsets)
 torch.library.register_fake("mxrec::permute_2D_sparse_data", _permute_2d)

@@ -1,19 +1,8 @@
-"""opcheck, torch.compile and torch.export of the operators on the CPU (spec/operators.md 1.2)."""
-
-from collections.abc import Callable
+"""The sparse operators one after the other under torch.compile and torch.export; by itself each is in
+test_every_operator.py."""
 
 import pytest
 import torch
-
-OFFSETS = [0, 2, 5, 6]
-
-
-def offsets() -> list[torch.Tensor]:
-    return [torch.tensor(OFFSETS)]
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.randn(shape).requires_grad_()
 
 
 def lengths() -> torch.Tensor:
@@ -27,52 +16,6 @@ def permute() -> torch.Tensor:
 def bounds() -> tuple[object, ...]:
     tensors = [torch.tensor([5, 3]), torch.tensor([0, 5, 2, 3, 2]), torch.tensor([0, 2, 3, 4, 5])]
     return (*tensors, 2, torch.zeros(1, dtype=torch.int64))
-
-
-SAMPLES: dict[str, Callable[[], tuple[object, ...]]] = {
-    "jagged_to_padded_dense": lambda: (leaf(6, 2), offsets(), [3], 1.0),
-    "jagged_to_padded_dense_forward": lambda: (leaf(6), offsets(), [3]),
-    "jagged_to_padded_dense_backward": lambda: (leaf(3, 4, 2), offsets(), 6),
-    "dense_to_jagged_forward": lambda: (leaf(3, 4, 2), offsets(), 6),
-    "dense_to_jagged_backward": lambda: (leaf(6, 2), offsets(), [3]),
-    "asynchronous_complete_cumsum": lambda: (lengths(),),
-    "asynchronous_inclusive_cumsum": lambda: (lengths(),),
-    "asynchronous_exclusive_cumsum": lambda: (lengths()[0],),
-    "permute_2D_sparse_data": lambda: (permute(), lengths(), leaf(12, 2), leaf(12), 12),
-    "permute_1D_sparse_data": lambda: (permute(), lengths()[:, 1], leaf(9), None, 8),
-    "permute_sparse_data_backward": lambda: (permute(), lengths(), leaf(12), 12),
-    "gather_for_rank1": lambda: (leaf(5), torch.tensor([[4, 0], [2, 2]])),
-    "index_select_for_rank1_backward": lambda: (leaf(3), leaf(5), torch.tensor([4, 0, 4])),
-    "bounds_check_indices": bounds,
-}
-
-
-PERMUTATIONS = ["permute_2D_sparse_data", "permute_1D_sparse_data"]
-
-
-@pytest.mark.parametrize("name", [n for n in SAMPLES if n not in PERMUTATIONS])
-def test_opcheck(name: str) -> None:
-    torch.library.opcheck(getattr(torch.ops.mxrec, name).default, SAMPLES[name]())
-
-
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("name", PERMUTATIONS)
-def test_opcheck_of_the_permutations(name: str, known: bool) -> None:
-    """Its AOT test adds float outputs into the sum of the lengths, which are integers: that one without gradients."""
-    op = getattr(torch.ops.mxrec, name).default
-    entries, counts, values, weights, total = SAMPLES[name]()
-    for utilities, rows in (
-        (("test_schema", "test_autograd_registration", "test_faketensor"), values),
-        (("test_aot_dispatch_static", "test_aot_dispatch_dynamic")[not known :], values.detach().long()),
-    ):
-        sample = (entries, counts, rows, None if rows is not values else weights, total if known else None)
-        torch.library.opcheck(op, sample, test_utils=utilities)
-
-
-@pytest.mark.parametrize("name", [n for n in SAMPLES if n != "permute_sparse_data_backward"])
-def test_opcheck_of_fbgemms_names(name: str) -> None:
-    utilities = ("test_schema", "test_faketensor")
-    torch.library.opcheck(getattr(torch.ops.fbgemm, name).default, SAMPLES[name](), test_utils=utilities)
 
 
 def test_fake_kernels_take_what_the_real_ones_take() -> None:

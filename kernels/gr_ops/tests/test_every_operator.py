@@ -131,3 +131,24 @@ def test_export(name: str) -> None:
 
 def test_reports_belong_to_the_npu_library() -> None:
     assert (f"mxrec::{REPORTS}" in torch._C._dispatch_get_all_op_names()) == HAS_NPU
+
+
+# Accepted and not read, or read on the host wherever they are.
+UNREAD = ("uvm", "lxu_cache", "placements", "placeholder", "learning_rate_tensor")
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(SAMPLES) if n not in ON_THE_CPU_ALONE and "cumsum" not in n])
+def test_every_tensor_belongs_on_one_device(name: str) -> None:
+    """One argument after the other stays behind on the CPU: it is named, with where it should be and where it is."""
+    if not HAS_NPU:
+        return
+    op = overload("mxrec", name)
+    given = without_gradients(SAMPLES[name]("npu:0"))
+    arguments = {a.name: value for a, value in zip(op._schema.arguments, given.args)} | given.kwargs
+    for argument, value in arguments.items():
+        tensors = isinstance(value, list) and all(isinstance(v, torch.Tensor) for v in value)
+        if not (tensors or isinstance(value, torch.Tensor)) or any(part in argument for part in UNREAD):
+            continue
+        left = [v.cpu() for v in value] if tensors else value.cpu()
+        with pytest.raises(RuntimeError, match=r"expected [\w\[\] ]+ on (npu:0, got cpu|cpu, got npu:0)"):
+            op(**{**arguments, argument: left})

@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "dtype of the bias": (
         lambda: dense(attnBias=side(4).half()), r"attnBias differs in dtype; .*that of q \(Float\), got Half",
     ),
-    "dtype of the gradient": (lambda: backward(zeros(6, 2, 4).double()), "hstu_jagged_backward: grad differs in dtype"),
+    "dtype of the gradient": (lambda: backward(zeros(6, 2, 4).half()), "hstu_jagged_backward: grad differs in dtype"),
     "shape of the gradient": (lambda: backward(zeros(6, 2, 3)), "grad has 3 elements per head but v has 4"),
     "rank of the gradient": (lambda: backward(zeros(6, 8)), r"grad must be 3-D \[L,N,Dv\]"),
     "rows of the gradient": (lambda: backward(zeros(5, 2, 4)), "grad has 5 entries but q has 6"),
@@ -218,6 +218,19 @@ def test_device_is_named() -> None:
         dense(q, k, v.to("meta"))
     with pytest.raises(RuntimeError, match="hstu_jagged: expected seq_offset on cpu, got meta"):
         jagged(seq_offset=index(OFFSETS).to("meta"))
+
+
+@pytest.mark.usefixtures("each_device")
+@pytest.mark.parametrize(("name", "widths"), [("q", (513, 4)), ("v", (4, 513))])
+def test_head_dimensions_beyond_the_npu_s(name: str, widths: tuple[int, int]) -> None:
+    """The CPU takes any; the operators hold 512 at most on the chip."""
+    q, k, v = zeros(6, 1, widths[0]), zeros(6, 1, widths[0]), zeros(6, 1, widths[1])
+    if DEVICE == "cpu":
+        assert dense(q, k, v).shape == v.shape
+        return
+    message = f"hstu_dense: {name} has head dimension 513 on the NPU; expected at most 512, got 513"
+    with pytest.raises(RuntimeError, match=message):
+        dense(q, k, v)
 
 
 def test_fake_tensors_are_refused_for_the_same_reasons() -> None:

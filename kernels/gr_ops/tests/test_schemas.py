@@ -1,4 +1,4 @@
-"""Registration: schemas, overloads, Meta and fake kernels, opcheck (spec/operators.md 1.2)."""
+"""Registration: schemas, overloads, Meta and fake kernels (spec/operators.md 1.2)."""
 
 import pytest
 import torch
@@ -52,31 +52,6 @@ def test_overload_is_differentiable() -> None:
     values = torch.arange(1.0, 7.0).to(DEVICE).requires_grad_()
     torch.ops.fbgemm.jagged_to_padded_dense(values, offsets(), 2).sum().backward()
     assert values.grad.tolist() == [1, 1, 1, 1, 0, 1]
-
-
-SAMPLES = {
-    "jagged_to_padded_dense": lambda: (leaf(6, 2), offsets(), [3], 1.0),
-    "jagged_to_padded_dense_forward": lambda: (leaf(6), offsets(), [3]),
-    "jagged_to_padded_dense_backward": lambda: (leaf(3, 4, 2), offsets(), 6),
-    "dense_to_jagged_forward": lambda: (leaf(3, 4, 2), offsets(), 6),
-    "dense_to_jagged_backward": lambda: (leaf(6, 2), offsets(), [3]),
-    "asynchronous_complete_cumsum": lambda: (torch.tensor([[2, 3], [1, 4]]).to(DEVICE),),
-    "asynchronous_inclusive_cumsum": lambda: (torch.tensor([[2, 3], [1, 4]]).to(DEVICE),),
-    "asynchronous_exclusive_cumsum": lambda: (torch.tensor([2, 3]).to(DEVICE),),
-}
-
-
-# opcheck's test_autograd_registration knows CPU and CUDA only: test_keys and test_autograd.py stand for it.
-@pytest.mark.parametrize("name", SAMPLES)
-def test_opcheck(name: str) -> None:
-    op = getattr(torch.ops.mxrec, name).default
-    torch.library.opcheck(op, SAMPLES[name](), test_utils=("test_schema", "test_faketensor"))
-
-
-def test_opcheck_of_the_pair() -> None:
-    """Without test_schema: fbgemm's schema returns the given offsets without saying so."""
-    sample = (leaf(3, 4, 2), offsets(), 6)
-    torch.library.opcheck(torch.ops.mxrec.dense_to_jagged.default, sample, test_utils=("test_faketensor",))
 
 
 def test_unknown_total_length_is_a_dynamic_size() -> None:

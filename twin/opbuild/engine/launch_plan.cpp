@@ -49,7 +49,7 @@ public:
         }
         // An output in the place of an input keeps its contents: the operator updates it in place.
         const bool inPlace = view.output && MakeWritable(data, bytes);
-        if (view.output && !inPlace && !Fast()) {
+        if (bytes != 0 && view.output && !inPlace && !Fast()) {
             std::memset(data, kPoison, bytes);
         }
         extents.push_back({data, bytes, view.name.c_str(), view.output, view.output && !inPlace && !Fast()});

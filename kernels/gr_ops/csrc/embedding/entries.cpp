@@ -119,7 +119,8 @@ void join_optimizer(torch::Library& m, bool override_cpu) {
   const std::string name = kOptimizerNames[kind];
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1, c10::DispatchKey::Meta}) {
     implement<&lookup<kind>>(m, lookup_name(name), key);
-    implement<&backward<kind>>(m, backward_name(name), key);
+    // learning_rate_tensor stays on the CPU: the fake kernel in gr_ops/fake.py knows, and comes in place of a Meta one.
+    if (key != c10::DispatchKey::Meta) implement<&backward<kind>>(m, backward_name(name), key);
   }
   implement<&lookup_autograd<kind>>(m, lookup_name(name), c10::DispatchKey::AutogradCPU);
   implement<&lookup_autograd<kind>>(m, lookup_name(name), c10::DispatchKey::AutogradPrivateUse1);

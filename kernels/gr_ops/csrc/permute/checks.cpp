@@ -156,8 +156,9 @@ void check_permute_sums(const char* op, const PermuteOffsets& offsets, int64_t r
 }
 
 void check_permute_grad_sums(const char* op, const PermuteOffsets& offsets, int64_t grad_rows, int64_t total) {
-  TORCH_CHECK(grad_rows == offsets.out.back(), op, ": grad has ", grad_rows, " rows but the permuted lengths add up to ",
-              offsets.out.back(), "; expected grad.size(0) == lengths[permute].sum(), got ", grad_rows);
+  TORCH_CHECK(grad_rows == offsets.out.back(), op, ": grad has ", grad_rows,
+              " rows but the permuted lengths add up to ", offsets.out.back(),
+              "; expected grad.size(0) == lengths[permute].sum(), got ", grad_rows);
   check_permute_sums(op, offsets, total, std::nullopt);
 }
 

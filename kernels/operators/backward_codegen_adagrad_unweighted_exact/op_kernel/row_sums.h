@@ -1,5 +1,5 @@
-// Sums over whole rows that are wider than a tile of columns: a float in the workspace for each sorted position, to which
-// every tile adds its part. A core touches the positions of its own share only, so the order of the parts is fixed.
+// Sums over whole rows that are wider than a tile of columns: a float in the workspace for each sorted position, to
+// which every tile adds its part. A core touches the positions of its share only, so the order of the parts is fixed.
 #pragma once
 #include "row_optimizer.h"
 

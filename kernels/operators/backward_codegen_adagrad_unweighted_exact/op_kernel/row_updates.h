@@ -9,8 +9,8 @@
 
 enum PartialSum : int64_t { FROM_BEFORE = 0, GOES_ON = 1, PARTIALS = 2 };
 
-// Walks over the columns. One is enough but for row-wise Adagrad of rows wider than a tile: before the walk that updates,
-// others make the sums over the whole row that it needs, each from the gradients anew.
+// Walks over the columns. One is enough but for row-wise Adagrad of rows wider than a tile: before the walk that
+// updates, others make the sums over the whole row that it needs, each from the gradients anew.
 enum Phase : uint32_t { WHOLE_STEP, MEASURE_GRADIENTS, MEASURE_ROWS, FINISH, NO_PHASE };
 
 template <typename T>

@@ -32,8 +32,8 @@ public:
     }
 
     // The products of contributions [first, first + count) with their rows, before any update, lie in `work`, of which
-    // the vector unit has just written columns [column, ..). Their sums go to the weights' gradients; of rows wider than
-    // a tile, one tile after the other.
+    // the vector unit has just written columns [column, ..). Their sums go to the weights' gradients; of rows wider
+    // than a tile, one tile after the other.
     __aicore__ inline void StoreDots(const AscendC::LocalTensor<float> &work, int64_t first, uint32_t count,
                                      int64_t column, const SortedWindow &window, RowTables &tables)
     {
