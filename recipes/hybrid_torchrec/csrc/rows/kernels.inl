@@ -1,9 +1,9 @@
 // Included once per instruction set, after gr_ops' row_kernels.inl.
 
-static void update_decay(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
+static void update_decay(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   const float decay = step.weight_decay;
-  float* g = const_cast<float*>(gradients);
-  for (int64_t r = 0; r < count; ++r, g += width) {
+  for (int64_t r = 0; r < count; ++r) {
+    float* g = const_cast<float*>(rows[r].gradient);
     const float* w = rows[r].weights;
     for_columns(width, [=](auto as, int64_t at) {
       using V = typename decltype(as)::type;
@@ -14,12 +14,12 @@ static void update_decay(const RowState* rows, const float* gradients, int64_t c
 
 // Y. You et al., Large Batch Optimization for Deep Learning (LAMB), 2020, algorithm 2, where a layer is a row. A row or
 // a step of norm 0 is taken at the plain rate.
-static void update_lamb(const RowState* rows, const float* gradients, int64_t count, int64_t width, const Step& step) {
+static void update_lamb(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   const Step s = step;
-  for (int64_t r = 0; r < count; ++r, gradients += width) {
+  for (int64_t r = 0; r < count; ++r) {
     const RowState row = rows[r];
     // The direction takes the gradient's place, which nobody reads again.
-    float* direction = const_cast<float*>(gradients);
+    float* direction = const_cast<float*>(row.gradient);
     for_columns(width, [=](auto as, int64_t at) {
       using V = typename decltype(as)::type;
       const V g = load<V>(direction + at);

@@ -137,6 +137,7 @@ class RowUpdates {
     const auto& functions = kernels_.shared->of(static_cast<const Row*>(nullptr));
     kernels_.shared->of(gradients_).pool64(gradients_, positions_.data(), starts_, count, 1, width_,
                                            scaled() ? scales_.data() : nullptr, false, gradient_.data(), width_);
+    for (size_t i = 0; i < count_; ++i) rows_[i].gradient = gradient_.data() + static_cast<int64_t>(i) * width_;
     if constexpr (!std::is_same_v<Row, float>) {
       for (size_t i = 0; i < count_; ++i) {
         rows_[i].weights = wide_.data() + static_cast<int64_t>(i) * width_;
@@ -146,9 +147,9 @@ class RowUpdates {
     if (optimizer_.decays_gradient()) {
       rows::Step decay{};
       decay.weight_decay = static_cast<float>(optimizer_.weight_decay);
-      kernels_.decay(rows_, gradient_.data(), count, width_, decay);
+      kernels_.decay(rows_, count, width_, decay);
     }
-    update_(rows_, gradient_.data(), count, width_, step_);
+    update_(rows_, count, width_, step_);
     if constexpr (!std::is_same_v<Row, float>) {
       for (size_t i = 0; i < count_; ++i) {
         if (rounding_) {
