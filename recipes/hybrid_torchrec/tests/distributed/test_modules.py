@@ -25,6 +25,7 @@ from torchrec.models.dlrm import DLRM
 from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
 
 IDS = torch.tensor([5, -1, 2**62, 5, 0, 5, -(2**63)])
+ADAMW = OptimizerSpec(kind="adamw", lr=1e-3, eps=1e-8, betas=(0.5, 0.9), weight_decay=0.01)  # torch's defaults
 LENGTHS = torch.tensor([2, 0, 1, 1, 2, 1])  # two features of three bags
 
 
@@ -127,8 +128,8 @@ def test_placeholders_of_torchrec_can_be_applied() -> None:
     [
         (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.01}, OptimizerSpec(kind="sgd", lr=0.1, weight_decay=0.01)),
         (torch.optim.Adagrad, {}, OptimizerSpec(kind="adagrad", lr=0.01, eps=1e-10)),
-        (torch.optim.AdamW, {"betas": (0.5, 0.9)}, OptimizerSpec(kind="adamw", lr=1e-3, eps=1e-8, betas=(0.5, 0.9), weight_decay=0.01)),
-        (torchrec.optim.RowWiseAdagrad, {"lr": 0.1, "eps": 1e-6}, OptimizerSpec(kind="rowwise_adagrad", lr=0.1, eps=1e-6)),
+        (torch.optim.AdamW, {"betas": (0.5, 0.9)}, ADAMW),
+        (torchrec.optim.RowWiseAdagrad, {"lr": 0.1, "eps": 1}, OptimizerSpec(kind="rowwise_adagrad", lr=0.1, eps=1.0)),
         (torchrec.optim.LAMB, {"lr": 0.1}, OptimizerSpec(kind="lamb", lr=0.1, eps=1e-8)),
     ],
 )  # fmt: skip
@@ -189,6 +190,17 @@ def test_default_rows_are_distributed_as_torchrecs() -> None:
 def test_names_occur_once() -> None:
     with pytest.raises(ValueError, match="Duplicate table name t"):
         HashEmbeddingBagCollection([bag_config(), bag_config()])
+    with pytest.raises(ValueError, match="users.of"):
+        HashEmbeddingBagCollection([bag_config(name="users.of")])
+
+
+def test_names_that_a_dict_has() -> None:
+    """nn.ModuleDict refuses them, but "items" and "keys" are names of tables."""
+    collection = HashEmbeddingBagCollection([bag_config(name="items"), bag_config(name="keys")])
+    collection(bags()).values().sum().backward()
+    state = collection.state_dict()
+    assert "embedding_bags.items.weight" in state and "embedding_bags.keys.ids" in state
+    assert [group["name"] for group in collection.fused_optimizer.param_groups] == ["items", "keys"]
 
 
 def test_meta_device_says_what_to_do() -> None:
