@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from hybrid_torchrec.distributed.placement import ColumnShard, place
