@@ -61,7 +61,7 @@ void IdMap::find(const int64_t* ids, size_t count, int64_t* slots) const {
     }
   };
   const auto fetch_from = [&](size_t i) {
-    for (size_t k = i; k < std::min(count, i + kAhead); ++k) fetch(k);
+    for (size_t k = i; k < std::min(count, i + kAhead + 1); ++k) fetch(k);
   };
   fetch_from(0);
   for (size_t i = 0; i < count; ++i) {

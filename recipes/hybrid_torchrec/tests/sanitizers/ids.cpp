@@ -1,0 +1,136 @@
+// The id map and the index beside std::map, single-threaded: random calls, ids that share one bucket, extremes.
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "common/mix.h"
+#include "ids/index.h"
+#include "program.h"
+
+using namespace hybrid_torchrec;
+
+namespace {
+
+// The inverse of mix64.
+uint64_t unmix(uint64_t x) {
+  const auto unshift = [](uint64_t value, int bits) {
+    uint64_t result = value;
+    for (int done = bits; done < 64; done += bits) result = value ^ (result >> bits);
+    return result;
+  };
+  const auto inverse = [](uint64_t odd) {
+    uint64_t y = odd;
+    for (int i = 0; i < 6; ++i) y *= 2 - odd * y;
+    return y;
+  };
+  x = unshift(x, 31) * inverse(0x94d049bb133111ebu);
+  x = unshift(x, 27) * inverse(0xbf58476d1ce4e5b9u);
+  return unshift(x, 30);
+}
+
+// Ids whose hashes are the lowest numbers: all of them want the first bucket.
+int64_t crowded(uint64_t i) {
+  const uint64_t id = unmix(i) - kGoldenGamma;
+  CHECK(mix64(id + kGoldenGamma) == i);
+  return static_cast<int64_t>(id);
+}
+
+void compare(const IdMap& map, const std::map<int64_t, IdMap::Slot>& model, const std::vector<int64_t>& ids) {
+  CHECK(map.size() == model.size());
+  std::vector<int64_t> slots(ids.size());
+  map.find(ids.data(), ids.size(), slots.data());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto entry = model.find(ids[i]);
+    CHECK(slots[i] == (entry == model.end() ? -1 : static_cast<int64_t>(entry->second)));
+  }
+}
+
+void random_calls(std::vector<int64_t> ids, size_t capacity, uint32_t seed) {
+  IdMap map(capacity);
+  std::map<int64_t, IdMap::Slot> model;
+  std::mt19937 random(seed);
+  for (int call = 0; call < 30000; ++call) {
+    const int64_t id = ids[random() % ids.size()];
+    // Times of growth and of decay take turns.
+    const bool adding = random() % 10 < (call / 5000 % 2 == 0 ? 8u : 3u);
+    if (adding) {
+      const auto slot = static_cast<IdMap::Slot>(call);
+      const auto [entry, fresh] = model.emplace(id, slot);
+      CHECK(map.insert(id, slot) == (fresh ? IdMap::kAbsent : entry->second));
+      if (random() % 4 == 0) {
+        map.assign(id, slot + 1);
+        entry->second = slot + 1;
+      }
+    } else {
+      const auto entry = model.find(id);
+      CHECK(map.erase(id) == (entry == model.end() ? IdMap::kAbsent : entry->second));
+      if (entry != model.end()) model.erase(entry);
+    }
+    if (call % 1000 == 0) compare(map, model, ids);
+  }
+  compare(map, model, ids);
+  CHECK(map.most_moved() <= 10);
+  map.clear();
+  compare(map, {}, ids);
+}
+
+void growth_moves_little() {
+  IdMap map;
+  for (int64_t i = 0; i < 200000; ++i) CHECK(map.insert(i * 3, static_cast<IdMap::Slot>(i)) == IdMap::kAbsent);
+  CHECK(map.size() == 200000);
+  CHECK(map.most_moved() == 10);
+  for (int64_t i = 0; i < 200000; ++i) CHECK(map.find(i * 3) == static_cast<IdMap::Slot>(i));
+}
+
+void index_calls() {
+  Index index(4);
+  index.count_with(Sightings::sketch(64, 3, 7));
+  std::map<int64_t, int64_t> model;
+  std::mt19937 random(5);
+  for (int step = 1; step < 400; ++step) {
+    std::vector<int64_t> ids(50);
+    for (int64_t& id : ids) id = static_cast<int64_t>(random() % 300) - 150;
+    std::vector<int64_t> slots(ids.size());
+    index.find(ids.data(), ids.size(), slots.data());
+    index.touch(slots.data(), slots.size(), step, 0.9, 0, 1);
+    const auto [fresh, shows] = index.admit(ids.data(), slots.data(), slots.size(), step, {2, 0.9, 3});
+    const auto given = index.insert(fresh, shows, step);
+    for (size_t i = 0; i < fresh.size(); ++i) CHECK(model.emplace(fresh[i], given[i]).second);
+    index.resolve(ids.data(), slots.data(), slots.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CHECK(slots[i] == (model.count(ids[i]) != 0 ? model[ids[i]] : 0));
+    }
+    if (index.size() > 100) {
+      const auto victims = index.victims(20, {Ranking::kScore, 1.0, 1.0, 0.9, 0}, step, slots.data(), slots.size());
+      const std::set<int64_t> kept(slots.begin(), slots.end());
+      for (const int64_t slot : victims) {
+        CHECK(kept.count(slot) == 0);
+        const int64_t id = index.id(static_cast<size_t>(slot));
+        CHECK(model[id] == slot && index.erase(id) == slot && index.erase(id) == -1);
+        model.erase(id);
+      }
+    }
+    if (step % 50 == 0) {
+      CHECK(index.next_version() == index.version());
+      index.forget_erased(index.version() - 1);
+      for (const int64_t id : index.erased_ids(0)) CHECK(model.count(id) == 0);
+    }
+    CHECK(index.size() == model.size() && index.used_slots().size() == model.size());
+  }
+}
+
+}  // namespace
+
+int main() {
+  std::vector<int64_t> few = {0, 1, -1, INT64_MIN, INT64_MAX};
+  for (int64_t i = 2; i < 3000; ++i) few.push_back(i << (i % 40));
+  random_calls(few, 0, 1);
+  random_calls(few, 100000, 2);
+  std::vector<int64_t> crowd;
+  for (uint64_t i = 0; i < 1500; ++i) crowd.push_back(crowded(i));
+  random_calls(crowd, 0, 3);
+  growth_moves_little();
+  index_calls();
+}
