@@ -5,6 +5,7 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "common/arena.h"
@@ -39,7 +40,8 @@ at::Tensor checked_ids(const at::Tensor& ids, const char* what) {
 class RowMemory : public torch::CustomClassHolder {
  public:
   explicit RowMemory(int64_t reserve)
-      : arena_(std::make_shared<Arena>(reserve > 0 ? static_cast<size_t>(reserve) : Arena::kUnlimited)) {}
+      : arena_(std::make_shared<Arena>(reserve > 0 ? std::min(static_cast<size_t>(reserve), Arena::kUnlimited)
+                                                   : Arena::kUnlimited)) {}
 
   // (rows, width); rows that were not there before are zero.
   at::Tensor tensor(int64_t rows, int64_t width, at::ScalarType dtype) {

@@ -222,6 +222,24 @@ def test_stochastic_rounding_goes_to_a_neighbour(dtype: torch.dtype) -> None:
     assert (got[finite] != near.double()[finite]).any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_stochastic_rounding_is_the_same_everywhere(dtype: torch.dtype, device: str) -> None:
+    """Bit by bit: kernels, and PyTorch's operators on each device; normal, subnormal and infinite values."""
+    width = 403
+    values = torch.randn(40, width) * 10.0 ** torch.randint(-9, 6, (40, width)).float()
+    values[0, :4] = torch.tensor([float("inf"), float("-inf"), 0.0, -0.0])
+    fields = {"dtype": dtype, "stochastic_rounding": True, "seed": 11}
+    config = TableConfig(name="t", dim=width, optimizer=OptimizerSpec(kind="sgd", lr=1.0), **fields)
+    kernels, other = HashTable(config), HashTable(config, device)
+    if device == "cpu":
+        other._backend = GenericBackend(config, other._storage)
+    for table in (kernels, other):
+        slots = table.assign(torch.arange(40), train=True)
+        for factor in (-1.0, 0.25):
+            table.update(slots, factor * values.to(table.device))
+    assert torch.equal(kernels.weights[:41].view(torch.int16), other.weights[:41].cpu().view(torch.int16))
+
+
 def test_gradients_accumulate() -> None:
     """Two batches that wait are one: duplicates over both, pooled and not."""
     spec = OptimizerSpec(kind="adam", lr=0.1)

@@ -8,8 +8,8 @@ namespace hybrid_torchrec {
 // reservation the pages move, without being copied, to a larger one.
 class Arena {
  public:
-  // Address space of a table without limit.
-  static constexpr size_t kUnlimited = size_t{1} << 38;
+  // Of what has no known limit. A process has 2^47 bytes of addresses, and may have thousands of arenas.
+  static constexpr size_t kUnlimited = size_t{1} << 33;
 
   explicit Arena(size_t reserve = kUnlimited);
   ~Arena();

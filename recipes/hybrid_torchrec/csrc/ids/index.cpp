@@ -21,11 +21,12 @@ float decayed(float value, double decay, int64_t last, int64_t step) {
 }  // namespace
 
 void Index::grow_slots(size_t slots) {
-  if (slots * sizeof(Seen) <= seen_.size()) return;
-  const size_t room = std::max(slots, seen_.size() / sizeof(Seen) * 3 / 2);
-  ids_.grow(room * sizeof(int64_t));
-  versions_.grow(room * sizeof(int64_t));
-  seen_.grow(room * sizeof(Seen));
+  const auto grow = [slots](Arena& arena, size_t size) {
+    if (slots * size > arena.size()) arena.grow(std::max(slots * size, arena.size() * 3 / 2));
+  };
+  grow(ids_, sizeof(int64_t));
+  grow(versions_, sizeof(int64_t));
+  grow(seen_, sizeof(Seen));
 }
 
 size_t Index::bytes() const {

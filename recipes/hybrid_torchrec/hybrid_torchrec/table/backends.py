@@ -49,7 +49,8 @@ class GenericBackend:
             gradient.slots, gradient.values, gradient.offsets, gradient.mean, gradient.samples
         )
         spec = self.config.optimizer
-        generic.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration)
+        rounding = self.config.seed if self.config.stochastic_rounding else None
+        generic.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration, rounding)
         ids.index.mark_changed(slots.cpu())
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:

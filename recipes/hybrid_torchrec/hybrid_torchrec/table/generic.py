@@ -3,6 +3,7 @@
 import torch
 
 from hybrid_torchrec.optimizers import OptimizerSpec
+from hybrid_torchrec.table.rounding import drawn_bits, round_stochastically
 
 
 def bag_of_each(offsets: torch.Tensor, count: int) -> torch.Tensor:
@@ -77,8 +78,12 @@ def update(
     spec: OptimizerSpec,
     lr: float,
     iteration: int,
+    rounding: int | None = None,
 ) -> None:
-    """One step of distinct slots (U,) with their gradients g (U, D) float32 (hybrid_torchrec/optimizers.py)."""
+    """One step of distinct slots (U,) with their gradients g (U, D) float32 (hybrid_torchrec/optimizers.py).
+
+    rounding: the seed of stochastic rounding; None: to nearest.
+    """
     w = weights.index_select(0, slots).float()
     if spec.weight_decay and spec.kind not in ("adamw", "lamb"):
         g = g + spec.weight_decay * w
@@ -94,7 +99,11 @@ def update(
         w = w - (lr / (m.sqrt() + spec.epsilon)).unsqueeze(1) * g
     else:
         w = _adam(w, state, slots, g, spec, lr, iteration)
-    weights.index_copy_(0, slots, w.to(weights.dtype))
+    if rounding is None or weights.dtype == torch.float32:
+        stored = w.to(weights.dtype)
+    else:
+        stored = round_stochastically(w, drawn_bits(rounding, iteration, slots, w.shape[1]), weights.dtype)
+    weights.index_copy_(0, slots, stored)
 
 
 def _adam(

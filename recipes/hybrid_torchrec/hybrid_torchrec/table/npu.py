@@ -41,7 +41,8 @@ class NpuBackend(GenericBackend):
         device = self.storage.weights.device
         self._start = torch.zeros(1, dtype=torch.int64, device=device)
         self._columns = torch.tensor([0, dim], dtype=torch.int32, device=device)
-        self._fused = supports(self.config.optimizer, dim)
+        rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
+        self._fused = supports(self.config.optimizer, dim) and not rounds
 
     def _rows(self) -> torch.Tensor:
         """Cumulated sizes of the row space."""

@@ -20,7 +20,11 @@ class RowStorage:
         self._widths = config.optimizer.state_widths(config.dim)
         self._memory = {}
         if device.type == "cpu":
-            self._memory = {name: torch.classes.hybrid_torchrec.RowMemory(0) for name in ("weights", *self._widths)}
+            row_sizes = {"weights": config.dim * config.dtype.itemsize}
+            row_sizes |= {name: 4 * max(width, 1) for name, width in self._widths.items()}
+            rows = 0 if config.max_rows is None else config.max_rows + 1
+            memory = torch.classes.hybrid_torchrec.RowMemory
+            self._memory = {name: memory(rows * size) for name, size in row_sizes.items()}
         self.weights = torch.empty((0, config.dim), dtype=config.dtype, device=device)
         self.state = {name: torch.empty((0, w) if w else (0,), device=device) for name, w in self._widths.items()}
 
