@@ -10,7 +10,7 @@ import functools
 
 import launch
 import pytest
-import reference
+import static_training
 import torch
 from sharded_program import Case
 from torch import Tensor
@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], d
 
 @functools.cache
 def expected(name: str) -> dict[str, object]:
-    return reference.train(Case.of(name))
+    return static_training.train(Case.of(name))
 
 
 def assert_equal(got: launch.Result, expected: dict[str, object]) -> None:
