@@ -84,18 +84,12 @@ def make_model(kind: str, device: torch.device, folder: Path | None, cache_rows:
         {"name": name, "embedding_dim": 8 if kind == "sequences" or name == "t1" else 4, "feature_names": features}
         for name, features in TABLES.items()
     ]
+    bags = kind == "bags"
     if folder is None:
-        if kind == "bags":
-            return Model(
-                kind, HashEmbeddingBagCollection([HashEmbeddingBagConfig(**t, **fields) for t in tables], device=device)
-            )
-        return Model(kind, HashEmbeddingCollection([HashEmbeddingConfig(**t, **fields) for t in tables], device=device))
-    fields |= {"cache_rows": cache_rows, "host_rows": 20, "folder": folder, "slab_bytes": 1 << 14, "io_threads": 2}
-    if kind == "bags":
-        return Model(
-            kind,
-            EmbCacheEmbeddingBagCollection([EmbCacheEmbeddingBagConfig(**t, **fields) for t in tables], device=device),
-        )
-    return Model(
-        kind, EmbCacheEmbeddingCollection([EmbCacheEmbeddingConfig(**t, **fields) for t in tables], device=device)
-    )
+        config = HashEmbeddingBagConfig if bags else HashEmbeddingConfig
+        collection = HashEmbeddingBagCollection if bags else HashEmbeddingCollection
+    else:
+        config = EmbCacheEmbeddingBagConfig if bags else EmbCacheEmbeddingConfig
+        collection = EmbCacheEmbeddingBagCollection if bags else EmbCacheEmbeddingCollection
+        fields |= {"cache_rows": cache_rows, "host_rows": 20, "folder": folder, "slab_bytes": 1 << 14, "io_threads": 2}
+    return Model(kind, collection([config(**table, **fields) for table in tables], device=device))
