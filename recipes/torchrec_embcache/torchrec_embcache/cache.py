@@ -75,6 +75,7 @@ class CachedTable(HashTable):
     def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
         """HashTable.assign; waits for the rows. Raises CacheTooSmall if the batch does not fit, and StoreError."""
         ids = self._checked(ids)
+        self._written_back.check()  # before anything is changed, so that the call can be repeated
         plan = self._ahead.take(ids)
         staged = plan.staged
         try:
