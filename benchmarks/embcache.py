@@ -2,8 +2,8 @@
 
     python benchmarks/embcache.py [--rows N] [--factor 20] [--look-ahead 3] [--rounds N] [--folder DIR]
 
-Both tables take the same steps in turn: ids to slots, lookup, a dense layer's work on the rows (``--dense``: its width),
-and the fused update. First the results are compared bit by bit. The ratio is the median over the rounds of the time of
+Both tables take the same steps in turn: ids to slots, lookup, a dense layer on the rows (``--dense``: its width), and
+the fused update. At the end all rows are compared bit by bit. The ratio is the median over the rounds of the time of
 a round of steps with the cache and of the same steps with the resident table; also of processor time of the training
 thread and of the whole process, which other work on the machine hardly changes. Prints and writes a JSON and a table.
 """

@@ -142,7 +142,7 @@ class Writer:
 
 
 def test_metrics() -> None:
-    cached = CachedTable(CONFIG, CacheConfig(cache_rows=150))
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=260))
     train(cached, BATCHES, ahead=1)
     snapshot, counters = cached.snapshot(), cached.metrics.counters()
     lookups = sum(len(ids.unique()) for ids in BATCHES)
@@ -152,7 +152,7 @@ def test_metrics() -> None:
     row_bytes = 4 * 4 + 16
     assert counters.bytes_from_device == counters.evicted_rows * row_bytes
     assert counters.bytes_to_device == counters.fetched_rows * row_bytes
-    assert snapshot.occupancy == cached.device_rows / 150 <= 1
+    assert snapshot.occupancy == cached.device_rows / 260 <= 1
     text = prometheus_text([snapshot])
     assert f'embcache_evicted_rows_total{{table="item"}} {float(counters.evicted_rows)!r}\n' in text
     assert "# TYPE embcache_hit_rate gauge\n" in text and "# TYPE embcache_batches_total counter\n" in text
