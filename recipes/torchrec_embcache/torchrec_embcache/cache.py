@@ -40,6 +40,7 @@ class CachedTable(HashTable):
             config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics
         )
         self._away = len(self._written_back)  # rows that are not on the device
+        self._erased_away: list[tuple[int, torch.Tensor]] = []  # version and ids of erased rows, of these
 
     def __len__(self) -> int:
         """Rows of the whole table."""
@@ -75,6 +76,7 @@ class CachedTable(HashTable):
     def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
         """HashTable.assign; waits for the rows. Raises CacheTooSmall if the batch does not fit, and StoreError."""
         ids = self._checked(ids)
+        self._written_back.check()  # before anything is changed, so that the call can be repeated
         plan = self._ahead.take(ids)
         staged = plan.staged
         try:
@@ -135,7 +137,10 @@ class CachedTable(HashTable):
             super().erase(ids)
             _, there = self._written_back.read(ids)
             self._written_back.erase(ids)
-            self._away -= int((there & ~here).sum())
+            away = ids[there & ~here]
+            self._away -= len(away)
+            if len(away) and self._ids.index.recorded_from() > 0:
+                self._erased_away.append((self._ids.index.next_version(), away))
             self._ahead.restart()
             return int((here | there).sum())
 
@@ -149,11 +154,20 @@ class CachedTable(HashTable):
         """HashTable.changed_since of the whole table; also gives rows that were fetched and not trained since."""
         with self._ahead.gate, self._lock:
             rows, gone, now = super().changed_since(version)
+            away = [ids for at, ids in self._erased_away if at >= version]
+            gone = torch.cat([gone, *away]).unique()
+            evicted, there = self._written_back.read(gone)
+            gone = gone[~there & (self._ids.index.find(gone) < 0)]
             if version == 0:
                 below = [self._absent(part).to(self.device) for part in self._below(65536)]
-                return RowBatch.concat([rows, *below]), gone[:0], now
-            evicted, there = self._written_back.read(gone)
-            return RowBatch.concat([rows, evicted.to(self.device)]), gone[~there], now
+            else:
+                below = [self._absent(evicted).to(self.device)]
+            return RowBatch.concat([rows, *below]), gone, now
+
+    def forget_changes(self, before: int) -> None:
+        with self._lock:
+            super().forget_changes(before)
+            self._erased_away = [(at, ids) for at, ids in self._erased_away if at >= before]
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile."""

@@ -15,7 +15,7 @@ from torchrec_embcache.store.base import RowStore
 class WriteBehind:
     """Rows that wait are read as if they were written. At most ``limit`` rows wait; then write() waits.
 
-    A failed write is raised by the next call that writes or flushes, and is tried again by it: no row is dropped.
+    A failed write is raised by the next check, flush, erase or count, and then tried again: no row is dropped.
     """
 
     def __init__(self, store: RowStore, *, limit: int, name: str) -> None:
@@ -34,11 +34,10 @@ class WriteBehind:
             return
         rows = rows.sorted_by_id()
         with self._changed:
-            self._raise_failure()
+            # Rows that leave the device must be somewhere, so they wait also after a failure.
             self._changed.wait_for(
                 lambda: self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit
             )
-            self._raise_failure()
             self._waiting.append(rows)
             self._rows += len(rows)
             self._changed.notify_all()
@@ -80,6 +79,11 @@ class WriteBehind:
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         self.drain()
         return self._store.scan(chunk)
+
+    def check(self) -> None:
+        """Raises if a write has failed."""
+        with self._changed:
+            self._raise_failure()
 
     def drain(self) -> None:
         """Waits until nothing waits."""

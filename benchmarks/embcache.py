@@ -1,0 +1,176 @@
+"""A table 20 times larger than the device's cache beside the same table all resident, on a power-law stream.
+
+    python benchmarks/embcache.py [--rows N] [--factor 20] [--look-ahead 3] [--rounds N] [--folder DIR]
+
+Both tables take the same steps in turn: ids to slots, lookup, a dense layer on the rows (``--dense``: its width), and
+the fused update. At the end all rows are compared bit by bit. The ratio is the median over the rounds of the time of
+a round of steps with the cache and of the same steps with the resident table; also of processor time of the training
+thread and of the whole process, which other work on the machine hardly changes. Prints and writes a JSON and a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
+import torch  # noqa: E402
+from hybrid_torchrec import HashTable, OptimizerSpec, TableConfig  # noqa: E402
+from torchrec_embcache import CacheConfig, CachedTable  # noqa: E402
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+class Stream:
+    """Batches of ids: ``hot`` of them by a power law over the table's rows, truncated and inverted (Zipf, 1.05)."""
+
+    def __init__(self, rows: int, length: int, exponent: float) -> None:
+        self.rows, self.length, self.exponent = rows, length, exponent
+
+    def batch(self, step: int) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(step)
+        uniform = torch.rand(self.length, generator=generator, dtype=torch.float64)
+        power = 1.0 - self.exponent
+        ranks = ((self.rows**power - 1.0) * uniform + 1.0) ** (1.0 / power)
+        return ranks.long().clamp_(1, self.rows) * -7046029254386353131
+
+
+@dataclass
+class Times:
+    wall: float
+    thread: float
+    process: float
+
+
+def trained(table: HashTable, batches: list[torch.Tensor], dense: torch.Tensor, ahead: int) -> Times:
+    cached = isinstance(table, CachedTable)
+    start = time.perf_counter(), time.thread_time(), time.process_time()
+    sent = 0
+    for step, ids in enumerate(batches):
+        while cached and ahead and sent < min(step + ahead + 1, len(batches)):
+            table.prefetch(batches[sent])
+            sent += 1
+        slots = table.assign(ids, train=True)
+        rows = table.lookup(slots)
+        hidden = torch.relu(rows @ dense)
+        table.update(slots, hidden @ dense.t() * 1e-3)
+    end = time.perf_counter(), time.thread_time(), time.process_time()
+    return Times(*(after - before for before, after in zip(start, end)))
+
+
+def rounds(stream: Stream, first: int, count: int, steps: int) -> Iterator[list[torch.Tensor]]:
+    for k in range(count):
+        yield [stream.batch(first + k * steps + step) for step in range(steps)]
+
+
+def same(a: HashTable, b: HashTable, ids: torch.Tensor) -> bool:
+    left, right = a.read(ids)[0].named_tensors(), b.read(ids)[0].named_tensors()
+    return all(torch.equal(left[name], right[name]) for name in left)
+
+
+def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    torch.manual_seed(0)
+    torch.set_num_threads(arguments.threads)
+    dim = arguments.dim
+    config = TableConfig(name="item", dim=dim, optimizer=OptimizerSpec(kind=arguments.optimizer, lr=0.01))
+    cache_rows = arguments.rows // arguments.factor
+    cache = CacheConfig(
+        cache_rows=cache_rows, host_rows=arguments.host_rows, folder=folder if arguments.host_rows is not None else None
+    )
+    resident, cached = HashTable(config), CachedTable(config, cache)
+    everything = (torch.arange(1, arguments.rows + 1) * -7046029254386353131).split(1 << 16)
+    for ids in everything:
+        resident.assign(ids, train=True)
+        cached.write(resident.read(ids)[0])
+    cached.step, cached.insertions = resident.step, resident.insertions
+    dense = torch.randn(dim, arguments.dense) / dim**0.5
+    stream = Stream(arguments.rows, arguments.batch, arguments.exponent)
+    for batches in rounds(stream, 10_000, arguments.warm_up, arguments.steps):
+        trained(resident, batches, dense, 0)
+        trained(cached, batches, dense, arguments.look_ahead)
+    before = asdict(cached.metrics.counters())
+    ratios: dict[str, list[float]] = {"wall": [], "thread": [], "process": []}
+    base: list[float] = []
+    for batches in rounds(stream, 0, arguments.rounds, arguments.steps):
+        resident_times = trained(resident, batches, dense, 0)
+        cached_times = trained(cached, batches, dense, arguments.look_ahead)
+        for name in ratios:
+            ratios[name].append(getattr(cached_times, name) / getattr(resident_times, name))
+        base.append(resident_times.wall / arguments.steps)
+    counters = {name: value - before[name] for name, value in asdict(cached.metrics.counters()).items()}
+    equal = all(same(resident, cached, ids) for ids in everything)
+    cached.close()
+    return {
+        "bit_identical": equal,
+        "resident_step_ms": statistics.median(base) * 1e3,
+        "ratio": {name: quartiles(values) for name, values in ratios.items()},
+        "hit_rate": counters["hits"] / counters["lookups"],
+        "distinct_per_batch": counters["lookups"] / counters["batches"],
+        "wait_ms_per_step": counters["prefetch_wait_seconds"] / counters["batches"] * 1e3,
+        "evicted_per_step": counters["evicted_rows"] / counters["batches"],
+        "late_share": counters["late_batches"] / counters["batches"],
+        "shortened": counters["shortened"],
+    }
+
+
+def quartiles(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {
+        "median": statistics.median(ordered),
+        "low": ordered[len(ordered) // 4],
+        "high": ordered[(3 * len(ordered)) // 4],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--factor", type=int, default=20)
+    parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--dense", type=int, default=256, help="width of the dense layer")
+    parser.add_argument("--batch", type=int, default=32_768)
+    parser.add_argument("--exponent", type=float, default=1.05)
+    parser.add_argument("--optimizer", default="rowwise_adagrad")
+    parser.add_argument("--look-ahead", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=10, help="of a round")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--warm-up", type=int, default=3, help="rounds")
+    parser.add_argument("--threads", type=int, default=1, help="of the training thread's operators")
+    parser.add_argument("--host-rows", type=int, default=None, help="the other rows are on disk; default: no disk")
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--output", type=Path, default=RESULTS / "embcache-step")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=arguments.folder))
+    try:
+        result = measure(arguments, folder)
+    finally:
+        shutil.rmtree(folder)
+    settings = {name: value for name, value in vars(arguments).items() if name not in ("folder", "output")}
+    facts = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "torch": torch.__version__, **settings}
+    arguments.output.with_suffix(".json").write_text(json.dumps({**facts, "result": result}, indent=1) + "\n")
+    lines = ["# Step with a cache beside a resident table", "", f"`python benchmarks/embcache.py`: {json.dumps(facts)}"]
+    lines += ["", "| figure | value |", "|---|---|"]
+    for name, value in result.items():
+        if name == "ratio":
+            for clock, figures in value.items():
+                text = f"{figures['median']:.2f} ({figures['low']:.2f} to {figures['high']:.2f})"
+                lines.append(f"| cached / resident, {clock} time | {text} |")
+        else:
+            lines.append(f"| {name.replace('_', ' ')} | {value if isinstance(value, bool) else round(value, 3)} |")
+    arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A small model over hash tables, resident or cached, and its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from hybrid_torchrec import OptimizerSpec
+from hybrid_torchrec.modules import (
+    HashEmbeddingBagCollection,
+    HashEmbeddingBagConfig,
+    HashEmbeddingCollection,
+    HashEmbeddingConfig,
+)
+from torch import Tensor, nn
+from torchrec import KeyedJaggedTensor
+from torchrec.streamable import Pipelineable
+from torchrec_embcache.modules import (
+    EmbCacheEmbeddingBagCollection,
+    EmbCacheEmbeddingBagConfig,
+    EmbCacheEmbeddingCollection,
+    EmbCacheEmbeddingConfig,
+)
+
+FEATURES = ["f0", "f1", "f2", "f3"]
+TABLES = {"t0": ["f0", "f1"], "t1": ["f2"], "t2": ["f1", "f3"]}
+IDS = 400
+SAMPLES = 6  # of a rank
+
+
+@dataclass
+class Batch(Pipelineable):
+    features: KeyedJaggedTensor
+    target: Tensor  # (B,)
+
+    def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
+        return Batch(self.features.to(device, non_blocking), self.target.to(device, non_blocking=non_blocking))
+
+    def record_stream(self, stream: torch.Stream) -> None:
+        self.features.record_stream(stream)
+        self.target.record_stream(stream)
+
+    def pin_memory(self) -> Batch:
+        return self
+
+
+def make_batch(step: int, rank: int) -> Batch:
+    generator = torch.Generator().manual_seed(1000 * rank + step)
+    lengths = torch.randint(0, 6, (len(FEATURES) * SAMPLES,), generator=generator)
+    ranks = (torch.rand(int(lengths.sum()), generator=generator) ** 2 * IDS).long()
+    ids = torch.randint(-(2**63), 2**63 - 1, (IDS,), generator=torch.Generator().manual_seed(1))[ranks]
+    return Batch(KeyedJaggedTensor(FEATURES, ids, lengths=lengths), torch.randn(SAMPLES, generator=generator))
+
+
+class Model(nn.Module):
+    """Sum of what the collection gives of a sample -> squared error."""
+
+    def __init__(self, kind: str, collection: nn.Module) -> None:
+        super().__init__()
+        self.kind = kind
+        self.sparse = collection
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        prediction = total(self.kind, self.sparse(batch.features), SAMPLES)
+        return (prediction - batch.target).square().mean(), prediction
+
+
+@torch.fx.wrap
+def total(kind: str, out: object, samples: int) -> Tensor:
+    if kind == "bags":
+        return out.values().sum(1)  # type: ignore[attr-defined]
+    parts = []
+    for jagged in out.values():  # type: ignore[attr-defined]
+        bag = torch.repeat_interleave(torch.arange(samples), jagged.lengths().long())
+        parts.append(torch.zeros(samples).index_add(0, bag, jagged.values().sum(1)))
+    return torch.stack(parts).sum(0)
+
+
+def make_model(kind: str, device: torch.device, folder: Path | None, cache_rows: int) -> Model:
+    """Cached, if there is a folder."""
+    fields = {"num_embeddings": 100, "optimizer": OptimizerSpec(kind="adam", lr=0.05)}
+    tables = [
+        {"name": name, "embedding_dim": 8 if kind == "sequences" or name == "t1" else 4, "feature_names": features}
+        for name, features in TABLES.items()
+    ]
+    bags = kind == "bags"
+    if folder is None:
+        config = HashEmbeddingBagConfig if bags else HashEmbeddingConfig
+        collection = HashEmbeddingBagCollection if bags else HashEmbeddingCollection
+    else:
+        config = EmbCacheEmbeddingBagConfig if bags else EmbCacheEmbeddingConfig
+        collection = EmbCacheEmbeddingBagCollection if bags else EmbCacheEmbeddingCollection
+        fields |= {"cache_rows": cache_rows, "host_rows": 20, "folder": folder, "slab_bytes": 1 << 14, "io_threads": 2}
+    return Model(kind, collection([config(**table, **fields) for table in tables], device=device))

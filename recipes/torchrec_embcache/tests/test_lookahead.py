@@ -1,0 +1,185 @@
+"""The look-ahead: shortened when the cache is small, batches out of order, failures of the thread, metrics."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from streams import assert_same, power_law, train, whole
+from torchrec_embcache import CacheConfig, CachedTable, StoreError, StoreIOError, prometheus_text, write_tensorboard
+
+BATCHES = power_law(30, 120, 1500, seed=3, exponent=0.8)
+CONFIG = TableConfig(name="item", dim=4)
+
+
+def distinct_ids(batches: list[torch.Tensor]) -> int:
+    return len(torch.cat(batches).unique())
+
+
+def test_a_small_cache_shortens_the_look_ahead_and_says_so_once() -> None:
+    rows = max(distinct_ids(BATCHES[i : i + 2]) for i in range(len(BATCHES)))
+    resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=rows, evict_share=0.0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(cached, BATCHES, ahead=8)
+    train(resident, BATCHES)
+    assert_same(whole(cached), whole(resident))
+    (warning,) = caught
+    message = rf"table 'item'.*shortened to \d batches.*\d+ distinct ids.*cache_rows={rows}"
+    assert re.search(message, str(warning.message))
+    assert cached.metrics.counters().shortened > 5
+    cached.close()
+
+
+def test_rows_are_there_before_the_batch_trains() -> None:
+    """With time to fetch, no batch waits; without prefetch every one does."""
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=400))
+    train(cached, BATCHES[:10])
+    assert cached.metrics.counters().late_batches == 10
+    cached.prefetch(BATCHES[10])
+    deadline = time.monotonic() + 60
+    while not cached._ahead._queue[0].ready and time.monotonic() < deadline:
+        time.sleep(0.01)
+    cached.assign(BATCHES[10], train=True)
+    assert cached.metrics.counters().late_batches == 10
+    cached.close()
+
+
+def test_batches_that_were_not_prefetched_may_come_between() -> None:
+    resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=700, evict_share=0.0))
+    order = [BATCHES[5], BATCHES[0], BATCHES[7], BATCHES[1], BATCHES[2]]
+    for ids in BATCHES[:3]:
+        cached.prefetch(ids)
+    train(cached, order)
+    train(resident, order)
+    assert_same(whole(cached), whole(resident))
+    cached.prefetch(BATCHES[3])
+    cached.cancel_prefetch()
+    train(cached, BATCHES[4:6], first=9)
+    train(resident, BATCHES[4:6], first=9)
+    assert_same(whole(cached), whole(resident))
+    cached.close()
+
+
+def test_rows_written_from_outside_are_not_overwritten_by_what_was_fetched() -> None:
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=200, evict_share=1.0))
+    train(cached, BATCHES[:6])
+    old = cached.read(BATCHES[0].unique())[0]
+    cached.prefetch(BATCHES[0])
+    deadline = time.monotonic() + 60
+    while not cached._ahead._queue[0].ready and time.monotonic() < deadline:
+        time.sleep(0.01)
+    new = RowBatch.from_named_tensors({**old.named_tensors(), "weights": old.weights + 1})
+    cached.write(new)
+    slots = cached.assign(BATCHES[0], train=False)
+    expected = dict(zip(new.ids.tolist(), new.weights))
+    assert all(torch.equal(row, expected[one]) for one, row in zip(BATCHES[0].tolist(), cached.lookup(slots)))
+    gone = BATCHES[0].unique()[:7]
+    before = len(cached)
+    assert cached.erase(gone) == 7 and len(cached) == before - 7
+    assert not bool(cached.read(gone)[1].any())
+    assert len(cached.pop(BATCHES[1].unique())) > 0 and not bool(cached.read(BATCHES[1])[1].any())
+    assert sorted(cached.ids().tolist()) == sorted(whole(cached).ids.tolist()) and len(cached) == len(cached.ids())
+    cached.close()
+
+
+class Failing:
+    """A store that fails while it is told to."""
+
+    def __init__(self, store: object) -> None:
+        self.store = store
+        self.fails = False
+
+    def __len__(self) -> int:
+        return len(self.store)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> object:
+        if name in ("read", "write") and self.fails:
+            raise StoreIOError("the disk is on fire")
+        return getattr(self.store, name)
+
+
+def test_failures_of_the_threads_reach_the_training_thread(folder: Path) -> None:
+    """And nothing is lost: when the disk is back, training goes on as if nothing had been."""
+    resident = HashTable(CONFIG)
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=150, host_rows=0, folder=folder, evict_share=0.0))
+    disk = Failing(cached._written_back._store)
+    cached._written_back._store = disk  # type: ignore[assignment]
+    train(resident, BATCHES)
+    train(cached, BATCHES[:10])
+    failures = 0
+    for step in range(10, 30):
+        disk.fails = step in (14, 20, 21)
+        if step % 2:
+            cached.prefetch(BATCHES[step])
+        while True:
+            try:
+                train(cached, [BATCHES[step]], first=step)
+                break
+            except StoreError as error:
+                assert "on fire" in str(error)
+                failures += 1
+                disk.fails = False
+    cached.flush()
+    assert failures >= 2
+    assert cached.step == resident.step and cached.updates == resident.updates
+    assert_same(whole(cached), whole(resident))
+    cached.close()
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.scalars: dict[str, float] = {}
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        assert global_step == 7
+        self.scalars[tag] = scalar_value
+
+
+def test_metrics() -> None:
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=260))
+    train(cached, BATCHES, ahead=1)
+    snapshot, counters = cached.snapshot(), cached.metrics.counters()
+    lookups = sum(len(ids.unique()) for ids in BATCHES)
+    assert counters.batches == 30 and counters.lookups == lookups
+    assert 0 < counters.hits < lookups and snapshot.hit_rate == counters.hits / lookups
+    assert counters.evicted_rows - counters.fetched_rows == len(cached) - cached.device_rows
+    row_bytes = 4 * 4 + 16
+    assert counters.bytes_from_device == counters.evicted_rows * row_bytes
+    assert counters.bytes_to_device == counters.fetched_rows * row_bytes
+    assert snapshot.occupancy == cached.device_rows / 260 <= 1
+    text = prometheus_text([snapshot])
+    assert f'embcache_evicted_rows_total{{table="item"}} {float(counters.evicted_rows)!r}\n' in text
+    assert "# TYPE embcache_hit_rate gauge\n" in text and "# TYPE embcache_batches_total counter\n" in text
+    pattern = re.compile(r'(# (HELP|TYPE) \w+ .+|\w+\{table="item"\} [0-9.e+-]+)')
+    assert all(pattern.fullmatch(line) for line in text.splitlines())
+    writer = Writer()
+    write_tensorboard(writer, [snapshot], 7)
+    assert writer.scalars["embcache/item/hit_rate"] == snapshot.hit_rate and len(writer.scalars) == 14
+    cached.close()
+
+
+@pytest.mark.parametrize("version_of", ["change", "all"])
+def test_changes_of_the_whole_table(version_of: str) -> None:
+    """changed_since knows rows that were trained and have left the device since."""
+    resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=130))
+    versions = []
+    for table in (resident, cached):
+        train(table, BATCHES[:5])
+        versions.append(table.changed_since(0)[2])
+        train(table, BATCHES[5:12], first=5)
+        table.erase(BATCHES[2][:5].unique())
+    expected, gone, _ = resident.changed_since(versions[0] if version_of == "change" else 0)
+    rows, erased, _ = cached.changed_since(versions[1] if version_of == "change" else 0)
+    assert len(rows.ids.unique()) == len(rows)
+    mine = set(rows.ids.tolist())
+    assert set(expected.ids.tolist()) <= mine
+    assert set(gone.tolist()) == set(erased.tolist())
+    chosen = torch.tensor([one in set(expected.ids.tolist()) for one in rows.ids.tolist()])
+    assert_same(rows.select(chosen).sorted_by_id(), expected.sorted_by_id())
+    cached.close()
