@@ -166,8 +166,9 @@ class HashIndex : public torch::CustomClassHolder {
     at::Tensor last = at::empty_like(slots);
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
-      const RowInfo& row = index_.info(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
-      ids.mutable_data_ptr<int64_t>()[i] = row.id;
+      const auto slot = static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]);
+      const Seen& row = index_.seen(slot);
+      ids.mutable_data_ptr<int64_t>()[i] = index_.id(slot);
       shows.mutable_data_ptr<float>()[i] = row.shows;
       clicks.mutable_data_ptr<float>()[i] = row.clicks;
       last.mutable_data_ptr<int64_t>()[i] = row.last_step;
@@ -184,7 +185,7 @@ class HashIndex : public torch::CustomClassHolder {
                 "set_infos: slots, shows, clicks and last_step differ in length");
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
-      RowInfo& row = index_.info_for_writing(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
+      Seen& row = index_.seen(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
       row.shows = new_shows.const_data_ptr<float>()[i];
       row.clicks = new_clicks.const_data_ptr<float>()[i];
       row.last_step = new_last.const_data_ptr<int64_t>()[i];
@@ -198,7 +199,7 @@ class HashIndex : public torch::CustomClassHolder {
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
       const int64_t slot = slots.const_data_ptr<int64_t>()[i];
-      if (slot > 0) index_.info_for_writing(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
+      if (slot > 0) index_.seen(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
     }
   }
 
@@ -208,6 +209,10 @@ class HashIndex : public torch::CustomClassHolder {
     for (int64_t i = 0; i < slots.numel(); ++i) index_.mark_changed(slots.const_data_ptr<int64_t>()[i]);
   }
 
+  // (slots,), the versions of the last changes; valid until a row is inserted.
+  at::Tensor versions() const {
+    return at::from_blob(index_.versions(), {slots()}, at::TensorOptions().dtype(at::kLong));
+  }
   int64_t version() const { return index_.version(); }
   int64_t next_version() {
     const std::lock_guard<std::mutex> lock(writing_);
@@ -255,6 +260,37 @@ at::Tensor initial_rows(const at::Tensor& given, int64_t width, int64_t kind, do
   return out;
 }
 
+// First values of the rows of new slots, and a state of zero.
+void start_rows(const at::Tensor& weights, at::TensorList state, const at::Tensor& given, const at::Tensor& given_keys,
+                int64_t kind, double a, double b, double low, double high, int64_t seed) {
+  check_rows("start_rows", weights, given);
+  const at::Tensor keys = checked_ids(given_keys, "keys");
+  const at::Tensor slots = checked_ids(given, "slots");
+  TORCH_CHECK(keys.numel() == slots.numel(), "start_rows: slots and keys differ in length");
+  const int64_t* to = slots.const_data_ptr<int64_t>();
+  const auto& kernels = *rows::kernels().shared;
+  if (!kernels.valid(to, slots.numel(), weights.size(0))) {
+    fail_slot("start_rows", to, slots.numel(), weights.size(0));
+  }
+  const Initializer initializer{static_cast<Initializer::Kind>(kind), a, b, low, high, static_cast<uint64_t>(seed)};
+  const int64_t width = weights.size(1);
+  with_row_type(weights.scalar_type(), [&](auto* row) {
+    using Row = std::remove_const_t<std::remove_pointer_t<decltype(row)>>;
+    Row* table = row_data<Row>(weights);
+    at::parallel_for(0, slots.numel(), 64, [&](int64_t first, int64_t end) {
+      std::vector<float> wide(static_cast<size_t>(width));
+      for (int64_t i = first; i < end; ++i) {
+        initializer.fill(keys.const_data_ptr<int64_t>()[i], wide.data(), width);
+        kernels.of(row).narrow(wide.data(), table + to[i] * width, width);
+        for (const at::Tensor& tensor : state) {
+          const int64_t columns = tensor.dim() == 1 ? 1 : tensor.size(1);
+          std::fill_n(tensor.mutable_data_ptr<float>() + to[i] * columns, columns, 0.0f);
+        }
+      }
+    });
+  });
+}
+
 at::Tensor mix(const at::Tensor& given) {
   const at::Tensor values = given.contiguous();
   const at::Tensor out = at::empty_like(values);
@@ -292,6 +328,7 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       .def("set_infos", &HashIndex::set_infos)
       .def("add_clicks", &HashIndex::add_clicks)
       .def("mark_changed", &HashIndex::mark_changed)
+      .def("versions", &HashIndex::versions)
       .def("version", &HashIndex::version)
       .def("next_version", &HashIndex::next_version)
       .def("recorded_from", &HashIndex::recorded_from)
@@ -304,14 +341,18 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
   m.def(
       "update_rows(Tensor(a!) weights, Tensor(b!)? momentum1, Tensor(c!)? momentum2, Tensor slots, Tensor gradients, "
       "Tensor? offsets, bool mean, Tensor? samples, int kind, float learning_rate, float eps, float beta1, "
-      "float beta2, float weight_decay, int iteration, int? rounding) -> ()");
+      "float beta2, float weight_decay, int iteration, int? rounding, Tensor(d!)? versions, int version) -> ()");
   m.def(
       "initial_rows(Tensor keys, int width, int kind, float a, float b, float low, float high, int seed) -> Tensor");
+  m.def(
+      "start_rows(Tensor(a!) weights, Tensor(b!)[] state, Tensor slots, Tensor keys, int kind, float a, float b, "
+      "float low, float high, int seed) -> ()");
   m.def("mix64(Tensor values) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(hybrid_torchrec, CPU, m) {
   m.impl("initial_rows", &initial_rows);
+  m.impl("start_rows", &start_rows);
   m.impl("mix64", &mix);
 }
 

@@ -277,6 +277,7 @@ print(digest.hexdigest())
 def test_same_bits_for_any_number_of_threads() -> None:
     def run(threads: int) -> str:
         command = [sys.executable, "-c", THREADS.format(threads=threads)]
-        return subprocess.run(command, env={**os.environ, "OMP_WAIT_POLICY": "passive"}, check=True, capture_output=True, text=True).stdout
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
     assert len({run(threads) for threads in (1, 2, 5)}) == 1

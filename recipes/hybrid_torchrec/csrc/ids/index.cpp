@@ -20,23 +20,26 @@ float decayed(float value, double decay, int64_t last, int64_t step) {
 
 }  // namespace
 
-void Index::grow_infos(size_t slots) {
-  if (slots * sizeof(RowInfo) <= infos_.size()) return;
-  infos_.grow(std::max(slots, infos_.size() / sizeof(RowInfo) * 3 / 2) * sizeof(RowInfo));
+void Index::grow_slots(size_t slots) {
+  if (slots * sizeof(Seen) <= seen_.size()) return;
+  const size_t room = std::max(slots, seen_.size() / sizeof(Seen) * 3 / 2);
+  ids_.grow(room * sizeof(int64_t));
+  versions_.grow(room * sizeof(int64_t));
+  seen_.grow(room * sizeof(Seen));
 }
 
 size_t Index::bytes() const {
-  return map_.bytes() + slots_ * sizeof(RowInfo) + free_.capacity() * sizeof(uint32_t) +
+  return map_.bytes() + slots_ * (sizeof(Seen) + 2 * sizeof(int64_t)) + free_.capacity() * sizeof(uint32_t) +
          (sightings_ ? sightings_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
 }
 
 void Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares) {
-  RowInfo* rows = infos();
+  Seen* rows = seen_of();
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count && slots[i + kAhead] > 0) __builtin_prefetch(rows + slots[i + kAhead], 1);
     if (slots[i] <= 0) continue;
-    if (shares > 1 && static_cast<size_t>(slots[i]) / 2 % shares != share) continue;  // two rows in a cache line
-    RowInfo& row = rows[slots[i]];
+    if (shares > 1 && static_cast<size_t>(slots[i]) / 4 % shares != share) continue;  // four in a cache line
+    Seen& row = rows[slots[i]];
     if (row.last_step < step) {
       row.shows = decayed(row.shows, decay, row.last_step, step);
       row.clicks = decayed(row.clicks, decay, row.last_step, step);
@@ -76,7 +79,7 @@ Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t 
 std::vector<int64_t> Index::insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step) {
   const size_t reused = std::min(free_.size(), ids.size());
   if (slots_ + ids.size() - reused > IdMap::kAbsent) throw std::length_error("a table has at most 4294967294 rows");
-  grow_infos(slots_ + ids.size() - reused);
+  grow_slots(slots_ + ids.size() - reused);
   std::vector<int64_t> slots(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) map_.prefetch(ids[i + kAhead]);
@@ -93,7 +96,9 @@ std::vector<int64_t> Index::insert(const std::vector<int64_t>& ids, const std::v
       ++slots_;
     }
     if (sightings_) sightings_->remove(ids[i]);
-    infos()[slot] = {ids[i], step, version_, static_cast<float>(shows[i]), 0.0f};
+    this->ids()[slot] = ids[i];
+    seen_of()[slot] = {step, static_cast<float>(shows[i]), 0.0f};
+    versions()[slot] = version_;
     slots[i] = slot;
   }
   return slots;
@@ -119,7 +124,7 @@ void Index::resolve(const int64_t* ids, int64_t* slots, size_t count) const {
 int64_t Index::erase(int64_t id) {
   const IdMap::Slot slot = map_.erase(id);
   if (slot == IdMap::kAbsent) return -1;
-  infos()[slot].last_step = RowInfo::kFree;
+  seen_of()[slot].last_step = Seen::kFree;
   free_.push_back(slot);
   if (recorded_from_ > 0) erased_.emplace_back(version_, id);
   return slot;
@@ -135,7 +140,7 @@ std::vector<int64_t> Index::used_slots() const {
   std::vector<int64_t> slots;
   slots.reserve(size());
   for (size_t slot = 1; slot < slots_; ++slot) {
-    if (infos()[slot].last_step != RowInfo::kFree) slots.push_back(static_cast<int64_t>(slot));
+    if (used(slot)) slots.push_back(static_cast<int64_t>(slot));
   }
   return slots;
 }
@@ -143,8 +148,7 @@ std::vector<int64_t> Index::used_slots() const {
 std::vector<int64_t> Index::changed_slots(int64_t since) const {
   std::vector<int64_t> slots;
   for (size_t slot = 1; slot < slots_; ++slot) {
-    const RowInfo& row = infos()[slot];
-    if (row.last_step != RowInfo::kFree && row.version >= since) slots.push_back(static_cast<int64_t>(slot));
+    if (versions()[slot] >= since && used(slot)) slots.push_back(static_cast<int64_t>(slot));
   }
   return slots;
 }

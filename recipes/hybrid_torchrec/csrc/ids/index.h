@@ -12,14 +12,12 @@
 
 namespace hybrid_torchrec {
 
-// What is known of a row beside its values.
-struct RowInfo {
+// How often and when the id of a slot was seen.
+struct Seen {
   static constexpr int64_t kFree = INT64_MIN;  // last_step of a slot without a row
 
-  int64_t id;
   int64_t last_step;
-  int64_t version;  // of the last change of its values
-  float shows;      // decayed to last_step
+  float shows;  // decayed to last_step
   float clicks;
 };
 
@@ -44,14 +42,18 @@ struct Ranking {
 // callers see to; find() at any time.
 class Index {
  public:
-  explicit Index(size_t capacity) : map_(capacity) { grow_infos(capacity + 1); }
+  explicit Index(size_t capacity) : map_(capacity) { grow_slots(capacity + 1); }
 
   size_t size() const { return map_.size(); }
   // Slots that are or were in use, with slot 0: storage must have as many rows.
   size_t slots() const { return slots_; }
   const IdMap& map() const { return map_; }
   size_t bytes() const;
-  const RowInfo& info(size_t slot) const { return infos()[slot]; }
+  int64_t id(size_t slot) const { return ids()[slot]; }
+  Seen& seen(size_t slot) { return seen_of()[slot]; }
+  bool used(size_t slot) const { return seen_of()[slot].last_step != Seen::kFree; }
+  // Of each slot, the version of the last change of its values.
+  int64_t* versions() const { return reinterpret_cast<int64_t*>(versions_.data()); }
 
   void find(const int64_t* ids, size_t count, int64_t* slots) const { map_.find(ids, count, slots); }
 
@@ -80,8 +82,7 @@ class Index {
                                size_t kept) const;
   std::vector<int64_t> used_slots() const;
 
-  void mark_changed(int64_t slot) { infos()[slot].version = version_; }
-  RowInfo& info_for_writing(size_t slot) { return infos()[slot]; }
+  void mark_changed(int64_t slot) { versions()[slot] = version_; }
 
   // Changes. Erased ids are kept from the first call on of next_version().
   int64_t version() const { return version_; }
@@ -92,11 +93,14 @@ class Index {
   void forget_erased(int64_t before);
 
  private:
-  RowInfo* infos() const { return reinterpret_cast<RowInfo*>(infos_.data()); }
-  void grow_infos(size_t slots);
+  int64_t* ids() const { return reinterpret_cast<int64_t*>(ids_.data()); }
+  Seen* seen_of() const { return reinterpret_cast<Seen*>(seen_.data()); }
+  void grow_slots(size_t slots);
 
   IdMap map_;
-  Arena infos_;
+  Arena ids_;
+  Arena seen_;
+  Arena versions_;
   size_t slots_ = 1;
   std::vector<uint32_t> free_;
   std::unique_ptr<Sightings> sightings_;

@@ -20,7 +20,7 @@ struct Victim {
   }
 };
 
-double key_of(const RowInfo& row, const Ranking& ranking, int64_t step) {
+double key_of(const Seen& row, const Ranking& ranking, int64_t step) {
   if (ranking.kind == Ranking::kShows) return row.shows;
   if (ranking.kind != Ranking::kScore) return 0.0;  // by age alone
   const double score = ranking.show_weight * row.shows + ranking.click_weight * row.clicks;
@@ -48,10 +48,10 @@ std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_
     chosen.resize(count);
   };
   for (size_t slot = 1; slot < slots_; ++slot) {
-    const RowInfo& row = infos()[slot];
-    if (row.last_step == RowInfo::kFree || safe[slot]) continue;
+    const Seen& row = seen_of()[slot];
+    if (safe[slot] || !used(slot)) continue;
     if (ranking.kind == Ranking::kExpired && step - row.last_step <= ranking.time_to_live) continue;
-    const Victim victim{key_of(row, ranking, step), row.last_step, row.id, static_cast<int64_t>(slot)};
+    const Victim victim{key_of(row, ranking, step), row.last_step, id(slot), static_cast<int64_t>(slot)};
     if (limited && !(victim < limit)) continue;
     chosen.push_back(victim);
     if (chosen.size() >= 2 * count + 64) shrink();

@@ -30,6 +30,8 @@ struct Gradients {
 struct State {
   float* momentum1 = nullptr;
   float* momentum2 = nullptr;
+  int64_t* versions = nullptr;  // of the slots; each row that takes a step gets `version`
+  int64_t version = 0;
 };
 
 // Memory of a call, kept for the next one of the thread: fresh pages cost as much as the sort.
@@ -103,6 +105,7 @@ class RowUpdates {
       }
     }
     slots_[count_] = slot;
+    if (state_.versions != nullptr) state_.versions[slot] = state_.version;
     stored_[count_] = weights_ + static_cast<int64_t>(slot) * width_;
     fetch(stored_[count_], width_);
     rows::RowState& row = rows_[count_];
@@ -228,7 +231,8 @@ void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& mom
                  const std::optional<at::Tensor>& momentum2, const at::Tensor& slots, const at::Tensor& gradients,
                  const std::optional<at::Tensor>& offsets, bool mean, const std::optional<at::Tensor>& samples,
                  int64_t kind, double learning_rate, double eps, double beta1, double beta2, double weight_decay,
-                 int64_t iteration, std::optional<int64_t> rounding) {
+                 int64_t iteration, std::optional<int64_t> rounding, const std::optional<at::Tensor>& versions,
+                 int64_t version) {
   TORCH_CHECK(kind >= 0 && kind <= static_cast<int64_t>(OptimizerKind::kLamb), kOp, ": optimizer is 0 to 5, got ",
               kind);
   const Optimizer optimizer{static_cast<OptimizerKind>(kind), learning_rate, eps, beta1, beta2, weight_decay,
@@ -238,6 +242,14 @@ void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& mom
   State state;
   state.momentum1 = momentum(momentum1, weights, optimizer.momenta() > 0, optimizer.rowwise(), "momentum1");
   state.momentum2 = momentum(momentum2, weights, optimizer.momenta() > 1, false, "momentum2");
+  if (versions) {
+    const int64_t* data = given.slots.const_data_ptr<int64_t>();
+    if (!rows::kernels().shared->valid(data, slots.numel(), versions->numel())) {
+      fail_slot(kOp, data, slots.numel(), versions->numel());
+    }
+    state.versions = versions->mutable_data_ptr<int64_t>();
+    state.version = version;
+  }
   const auto count = static_cast<size_t>(slots.numel());
   if (count == 0) return;
 

@@ -6,6 +6,7 @@ import torch
 
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.storage import RowStorage
 
 
@@ -43,12 +44,17 @@ class GenericBackend:
     ) -> torch.Tensor:
         return generic.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
 
-    def update(self, gradient: Gradient, lr: float, iteration: int) -> None:
+    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
         slots, sums = generic.aggregate(
             gradient.slots, gradient.values, gradient.offsets, gradient.mean, gradient.samples
         )
         spec = self.config.optimizer
         generic.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration)
+        ids.index.mark_changed(slots.cpu())
+
+    def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
+        """First values of new rows of slots (R,), keys (R,), both int64 on the CPU; their state becomes zero."""
+        self.storage.set_new(slots, self.config.initializer.rows(keys, self.config.dim, self.config.seed))
 
 
 @dataclass
@@ -72,19 +78,31 @@ class CpuBackend:
     ) -> torch.Tensor:
         return self.ops.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
 
-    def update(self, gradient: Gradient, lr: float, iteration: int) -> None:
+    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
         spec = self.config.optimizer
         state = self.storage.state
         rounding = self.config.seed if self.config.stochastic_rounding else None
         self.ops.update_rows(
             self.storage.weights, state.get("momentum1"), state.get("momentum2"), gradient.slots, gradient.values,
             gradient.offsets, gradient.mean, gradient.samples, spec.number, lr, spec.epsilon, *spec.betas,
-            spec.weight_decay, iteration, rounding,
+            spec.weight_decay, iteration, rounding, ids.index.versions(), ids.index.version(),
         )  # fmt: skip
+
+    def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
+        initializer = self.config.initializer
+        state = list(self.storage.state.values())
+        self.ops.start_rows(
+            self.storage.weights, state, slots, keys, initializer.kind, *initializer.parameters(), self.config.seed
+        )
 
 
 def choose(config: TableConfig, storage: RowStorage) -> GenericBackend | CpuBackend:
     """The fastest back end of the storage's device."""
-    if storage.weights.device.type == "cpu":
+    from hybrid_torchrec.table import npu
+
+    device = storage.weights.device
+    if device.type == "cpu":
         return CpuBackend(config, storage)
+    if npu.available(device):
+        return npu.NpuBackend(config, storage)
     return GenericBackend(config, storage)

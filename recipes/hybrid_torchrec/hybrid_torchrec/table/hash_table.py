@@ -198,8 +198,7 @@ class HashTable:
                 return
             self.updates += 1
             self._changing(gradient.slots)
-            self._backend.update(gradient, self.learning_rate, self.updates)
-            self._ids.index.mark_changed(gradient.slots.cpu())
+            self._backend.update(gradient, self.learning_rate, self.updates, self._ids)
 
     # Rows by ids.
 
@@ -274,7 +273,7 @@ class HashTable:
         self._storage.grow(self._ids.index.slots())
         initializer = self.config.initializer
         keys = new if initializer.per_id else torch.arange(self.insertions, self.insertions + len(new))
-        self._storage.set_new(slots, initializer.rows(keys, self.config.dim, self.config.seed))
+        self._backend.start(slots, keys)
         self.insertions += len(new)
 
     def _make_room(self, new: int, used: torch.Tensor) -> None:

@@ -107,7 +107,7 @@ void index_calls() {
       const std::set<int64_t> kept(slots.begin(), slots.end());
       for (const int64_t slot : victims) {
         CHECK(kept.count(slot) == 0);
-        const int64_t id = index.info(static_cast<size_t>(slot)).id;
+        const int64_t id = index.id(static_cast<size_t>(slot));
         CHECK(model[id] == slot && index.erase(id) == slot && index.erase(id) == -1);
         model.erase(id);
       }

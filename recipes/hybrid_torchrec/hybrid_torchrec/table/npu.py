@@ -1,0 +1,97 @@
+"""Lookup and fused update on an NPU by gr_ops' operators on static tables: here one table, whose rows are the slots."""
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+
+import torch
+
+from hybrid_torchrec.optimizers import OptimizerSpec
+from hybrid_torchrec.table.backends import GenericBackend, Gradient
+from hybrid_torchrec.table.ids import IdTable
+
+SUM, MEAN, NONE = 0, 1, 2
+# gr_ops' Adam decays as AdamW does. Row-wise Adagrad and gradients of factors need whole rows in a vector core.
+KINDS = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 2, "adam": 3, "adamw": 3}
+WHOLE_ROW = 1920
+
+
+def available(device: torch.device) -> bool:
+    """Whether gr_ops' kernels for NPU tensors are there; loads them."""
+    if device.type != "npu" or importlib.util.find_spec("gr_ops") is None:
+        return False
+    gr_ops = importlib.import_module("gr_ops")
+    gr_ops.load()
+    return bool(gr_ops.npu_loaded())
+
+
+def supports(spec: OptimizerSpec, dim: int) -> bool:
+    """Whether the update operator does what the optimizer says; what it does not is left to PyTorch's operators."""
+    if spec.kind not in KINDS or (spec.weight_decay and spec.kind != "adamw"):
+        return False
+    return spec.kind != "rowwise_adagrad" or dim <= WHOLE_ROW
+
+
+@dataclass
+class NpuBackend(GenericBackend):
+    """As GenericBackend, with gr_ops where it has the operator."""
+
+    def __post_init__(self) -> None:
+        dim = self.config.dim
+        device = self.storage.weights.device
+        self._start = torch.zeros(1, dtype=torch.int64, device=device)
+        self._columns = torch.tensor([0, dim], dtype=torch.int32, device=device)
+        self._fused = supports(self.config.optimizer, dim)
+
+    def _rows(self) -> torch.Tensor:
+        """Cumulated sizes of the row space."""
+        return torch.tensor([0, self.storage.capacity], dtype=torch.int64, device=self.storage.weights.device)
+
+    def _pool(
+        self, slots: torch.Tensor, offsets: torch.Tensor, mode: int, samples: torch.Tensor | None
+    ) -> torch.Tensor:
+        dim = self.config.dim
+        factors = None if samples is None else samples.float()
+        return torch.ops.mxrec.embedding_pool(
+            self.storage.weights.view(-1), self._start, self._columns, dim, dim, self._rows(), slots, offsets, mode,
+            factors, 0,
+        )  # fmt: skip
+
+    def gather(self, slots: torch.Tensor) -> torch.Tensor:
+        return self._pool(slots, _each(slots), NONE, None)
+
+    def pool(
+        self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
+    ) -> torch.Tensor:
+        return self._pool(slots, offsets, MEAN if mean else SUM, samples)
+
+    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
+        slots = gradient.slots
+        if not self._fused or slots.shape[0] == 0:
+            return super().update(gradient, lr, iteration, ids)
+        storage, spec = self.storage, self.config.optimizer
+        tensors = [storage.weights, *storage.state.values()]
+        default = [tensor[0].clone() for tensor in tensors]
+        state = {name: tensor.view(-1) for name, tensor in storage.state.items()}
+        if gradient.offsets is None:
+            offsets, mode = _each(slots), NONE
+        else:
+            offsets, mode = gradient.offsets, MEAN if gradient.mean else SUM
+        samples = None if gradient.samples is None else gradient.samples.float()
+        torch.ops.mxrec.embedding_update(
+            gradient.values.contiguous(), storage.weights.view(-1), self._start, self._columns, self.config.dim,
+            self._rows(), storage.capacity.bit_length(), slots, offsets, mode, samples, None, False, -1.0,
+            KINDS[spec.kind], state.get("momentum1"), self._start if "momentum1" in state else None,
+            state.get("momentum2"), self._start if "momentum2" in state else None, lr, spec.epsilon, *spec.betas,
+            spec.weight_decay, 0, 0.0, iteration,
+        )  # fmt: skip
+        # The default row may be among the slots, and learns nothing.
+        for tensor, row in zip(tensors, default, strict=True):
+            tensor[0] = row
+        ids.index.mark_changed(slots.cpu())
+        return None
+
+
+def _each(slots: torch.Tensor) -> torch.Tensor:
+    """Offsets of bags of one slot."""
+    return torch.arange(slots.shape[0] + 1, dtype=torch.int64, device=slots.device)
