@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torchrec.distributed.embedding_types import KJTList
 from torchrec.distributed.types import (
     Awaitable,
@@ -40,6 +40,7 @@ from hybrid_torchrec.distributed.exchange import RowExchange
 from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
+from hybrid_torchrec.modules.collection import TableDict
 from hybrid_torchrec.modules.config import HashConfig
 from hybrid_torchrec.modules.optimizer import HashOptimizer
 from hybrid_torchrec.modules.table import Lookup, TableModule, TablePart
@@ -91,7 +92,7 @@ class ShardedHashModule(
         self._device = device
         self.module_sharding_plan = dict(plan)
         placement = place_all(list(configs), plan, env.world_size)
-        tables = nn.ModuleDict()
+        tables = TableDict()
         for config in configs:
             tables[config.name] = ShardedTableModule(
                 modules[config.name], placement[config.name], self._group, env.rank, fused_params, device

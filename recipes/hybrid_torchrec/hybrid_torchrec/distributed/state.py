@@ -62,8 +62,8 @@ def own_rows(tensor: Tensor | ShardedTensor) -> Tensor:
     shards = tensor.local_shards()
     if shards:
         return torch.cat([shard.tensor for shard in shards])
-    size = tensor.size()
-    return torch.empty(0, *size[1:], dtype=tensor.dtype, device=_device_of(tensor))
+    whole = tensor.metadata()
+    return torch.empty(0, *whole.size[1:], dtype=whole.tensor_properties.dtype, device=_device_of(tensor))
 
 
 def _device_of(tensor: ShardedTensor) -> torch.device:

@@ -99,9 +99,8 @@ class ShardedTableModule(TableModule):
                 missing_keys.extend(missing)
                 continue
             tensors = {key: state_dict[name + key] for key in keys}
-            rows = columns_of(
-                state.rows_from_state({k: own_rows(t) for k, t in tensors.items()}), *self._cut(shard, tensors)
-            )
+            rows = state.rows_from_state({key: own_rows(tensor) for key, tensor in tensors.items()})
+            rows = columns_of(rows, shard.column if rows.dim > shard.width else 0, shard.width)
             if isinstance(tensors["ids"], ShardedTensor) and self.process_group is not None:
                 rows = send_to_owners(rows, shard, self.process_group, self.weight.device)
             else:
@@ -112,10 +111,6 @@ class ShardedTableModule(TableModule):
 
     def _name(self, shard: ColumnShard) -> str:
         return "" if len(self.shards) == 1 else f"columns_{shard.column}."
-
-    def _cut(self, shard: ColumnShard, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
-        """First column and width of the shard in the loaded rows."""
-        return (0 if tensors["weight"].shape[1] == shard.width else shard.column), shard.width
 
     def _no_rows(self, shard: ColumnShard) -> dict[str, Tensor]:
         widths = self.optimizer.state_widths(shard.width)

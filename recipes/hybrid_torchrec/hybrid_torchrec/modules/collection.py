@@ -48,6 +48,15 @@ class FusedCollection(FusedOptimizerModule, nn.Module):
             )
 
 
+class TableDict(nn.ModuleDict):
+    """ModuleDict that takes the names of its own methods too: "items" is what many a table is called."""
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        if not name or "." in name:
+            raise ValueError(f"{name!r} cannot be a table's name: it is part of parameter names, so no dots")
+        self._modules[name] = module
+
+
 def check_names(configs: Sequence[HashConfig]) -> None:
     """Gives tables without features one of their own name, as torchrec does; raises on names that occur twice."""
     seen = set()

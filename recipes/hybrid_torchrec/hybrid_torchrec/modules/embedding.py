@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torchrec.modules.embedding_modules import EmbeddingCollectionInterface, get_embedding_names_by_table
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
-from hybrid_torchrec.modules.collection import FusedCollection, check_names
+from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig
 from hybrid_torchrec.modules.rows import single_rows
 from hybrid_torchrec.modules.table import TableModule
@@ -37,7 +37,7 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
         self._configs = list(tables)
         self._need_indices = need_indices
         self._device = torch.device(device) if device is not None else torch.device("cpu")
-        self.embeddings = nn.ModuleDict({config.name: TableModule(config, device) for config in tables})
+        self.embeddings = TableDict({config.name: TableModule(config, device) for config in tables})
         self.output = SequenceOutput(self._configs, need_indices)
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:

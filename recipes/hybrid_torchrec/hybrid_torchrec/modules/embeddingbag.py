@@ -15,7 +15,7 @@ from torchrec.modules.embedding_modules import (
 )
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
-from hybrid_torchrec.modules.collection import FusedCollection, check_names
+from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig
 from hybrid_torchrec.modules.pooling import join_offsets
 from hybrid_torchrec.modules.rows import pooled_rows
@@ -50,7 +50,7 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
         self._configs = list(tables)
         self._is_weighted = is_weighted
         self._device = torch.device(device) if device is not None else torch.device("cpu")
-        self.embedding_bags = nn.ModuleDict({config.name: TableModule(config, device) for config in tables})
+        self.embedding_bags = TableDict({config.name: TableModule(config, device) for config in tables})
         self.output = BagOutput(self._configs)
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:

@@ -162,7 +162,15 @@ def collect(model, predictions: list[torch.Tensor], world: int) -> dict[str, obj
     return result
 
 
-def main(kind: str, store: str, folder: Path, cases: list[Case]) -> None:
+def run(rank: int, world: int, device: torch.device, name: str) -> dict[str, object]:
+    import scenarios
+
+    if name in scenarios.SCENARIOS:
+        return scenarios.SCENARIOS[name](rank, world, device)
+    return train(rank, world, device, Case.of(name))
+
+
+def main(kind: str, store: str, folder: Path, cases: list[str]) -> None:
     faulthandler.dump_traceback_later(280)
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -178,14 +186,14 @@ def main(kind: str, store: str, folder: Path, cases: list[Case]) -> None:
     )  # fmt: skip
     # Destroying a group while ranks still use it ends the other rank's collectives; leave together.
     try:
-        for case in cases:
-            record = train(rank, world, device, case)
+        for name in cases:
+            record = run(rank, world, device, name)
             if rank == 0:
-                torch.save(record, folder / f"{case.name}.pt")
+                torch.save(record, folder / f"{name}.pt")
         dist.barrier()
     finally:
         dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), [Case.of(name) for name in sys.argv[4:]])
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4:])

@@ -1,0 +1,49 @@
+"""Starts the processes of sharded_program.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+PROGRAM = Path(__file__).with_name("sharded_program.py")
+TIME_LIMIT = 280  # seconds for all cases; without load the longest start takes 30
+Result = dict[str, object] | str
+
+
+def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Result]:
+    """What each case saved; for cases that saved nothing, what the processes said."""
+    env = {**os.environ, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1" if kind == "npu" else "0"
+    argv = [sys.executable, str(PROGRAM), kind, str(folder / "store"), str(folder), *cases]
+    logs = [folder / f"rank{rank}.log" for rank in range(world)]
+    processes = []
+    for rank, log in enumerate(logs):
+        with log.open("w") as file:
+            ranked = {**env, "RANK": str(rank)}
+            processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
+    codes = wait(processes)
+    said = f"the processes ended with {codes}\n" + "\n".join(log.read_text()[-4000:] for log in logs)
+    results: dict[str, Result] = {}
+    for case in cases:
+        file = folder / f"{case}.pt"
+        results[case] = torch.load(file, weights_only=True) if file.exists() else said
+    return results
+
+
+def wait(processes: list[subprocess.Popen]) -> list[int]:
+    """Exit codes. When one fails the others would wait for it in vain: they are ended."""
+    deadline = time.monotonic() + TIME_LIMIT
+    while time.monotonic() < deadline:
+        codes = [process.poll() for process in processes]
+        if all(code is not None for code in codes) or any(code for code in codes):
+            break
+        time.sleep(0.05)
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+    return [process.wait() for process in processes]
