@@ -26,7 +26,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from gr_model import baselines, data, jagged, report  # noqa: E402
+from gr_model import baselines, data, jagged, presets, report  # noqa: E402
 from gr_model import config as configs  # noqa: E402
 from gr_model.data.interactions import Interactions  # noqa: E402
 from gr_model.device import keep_freed_memory, open_device  # noqa: E402
@@ -53,7 +53,7 @@ def train(job: tuple[str, int, str, str]) -> dict[str, object]:
     device = open_device(device_name)
     fused = jagged.load_operators(device) == "gr_ops"
     settings = [*MODELS[model], f"train.seed={seed}", *(["model.attention=fused"] if fused else [])]
-    config = configs.override(configs.preset("ml-100k-retrieval"), settings)
+    config = configs.override(presets.get("ml-100k-retrieval"), settings)
     trainer = Trainer(config, data.load(config.dataset, Path(folder)), device)
     wall = processor = 0.0
     curve = []
@@ -84,9 +84,7 @@ def popularity(interactions: Interactions) -> dict[str, dict[str, float]]:
     out = {}
     for name, key in orders.items():
         users = tuple(user[np.lexsort((key(len(user), user.items), user.times))] for user in interactions.users)
-        task = Trainer(
-            configs.preset("ml-100k-retrieval"), replace(interactions, users=users), torch.device("cpu")
-        ).task
+        task = Trainer(presets.get("ml-100k-retrieval"), replace(interactions, users=users), torch.device("cpu")).task
         out[name] = baselines.popularity(task)
     return out
 
@@ -140,18 +138,18 @@ def curves(runs: list[dict[str, object]], popular: dict[str, float]) -> str:
     charts = []
     for name in METRICS:
         series = [
-            report.Series(model, [(point["step"], statistics.mean(values)) for point, values in _by_step(runs, model, name)])
+            report.Series(model, [(step, statistics.mean(values)) for step, values in _by_step(runs, model, name)])
             for model in MODELS
-        ]  # fmt: skip
+        ]
         level = [(EVERY, popular[name]), (808, popular[name])]
         charts.append(report.chart(name.upper(), [*series, report.Series("popularity", level, dashed=True)]))
     body = f'<div class="cards">{"".join(charts)}</div>'
     return report.page("Quality on ML-100K", "Mean over the seeds, test targets; nothing was chosen on them.", body)
 
 
-def _by_step(runs: list[dict[str, object]], model: str, name: str) -> list[tuple[dict[str, float], list[float]]]:
+def _by_step(runs: list[dict[str, object]], model: str, name: str) -> list[tuple[int, list[float]]]:
     own = [run["curve"] for run in runs if run["model"] == model]
-    return [(points[0], [point[name] for point in points]) for points in zip(*own)]
+    return [(points[0]["step"], [point[name] for point in points]) for points in zip(*own)]
 
 
 def write(runs: list[dict[str, object]], interactions: Interactions) -> None:

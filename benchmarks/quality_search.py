@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 
-from gr_model import attention, data  # noqa: E402
+from gr_model import attention, data, presets  # noqa: E402
 from gr_model import config as configs  # noqa: E402
 from gr_model.device import open_device  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402
@@ -60,7 +60,7 @@ def run(job: tuple[int, tuple[str, ...], str, str, float]) -> dict[str, object] 
     if device.type == "cuda":
         attention.QUERY_BLOCK = 1000  # few launches
     begin = time.time()
-    chosen = configs.override(configs.preset("ml-100k-retrieval"), [*BASE, f"train.seed={index}", *settings])
+    chosen = configs.override(presets.get("ml-100k-retrieval"), [*BASE, f"train.seed={index}", *settings])
     trainer = Trainer(chosen, data.load(chosen.dataset, Path(folder)), device)
     curve = []
     while trainer.step < chosen.train.steps:

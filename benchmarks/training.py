@@ -26,8 +26,8 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-from gr_model import config as configs  # noqa: E402, presets
-from gr_model import jagged, losses  # noqa: E402
+from gr_model import config as configs  # noqa: E402
+from gr_model import jagged, losses, presets  # noqa: E402
 from gr_model.config import Config  # noqa: E402
 from gr_model.device import keep_freed_memory  # noqa: E402
 from gr_model.hstu import HSTU, HSTULayer  # noqa: E402
@@ -194,7 +194,8 @@ def measure(name: str, rounds: int, threads: int) -> dict[str, object]:
     a, b = (best(side) for side in zip(*times))
     low, middle, high = statistics.quantiles([y / x for x, y in times], n=4)
     return {
-        "case": name, "threads": threads, "tokens": tokens, "ours_ms": round(a * 1e3, 1), "padded_ms": round(b * 1e3, 1),
+        "case": name, "threads": threads, "tokens": tokens,
+        "ours_ms": round(a * 1e3, 1), "padded_ms": round(b * 1e3, 1),
         "ratio": round(middle if threads == 1 else b / a, 2), "quartiles": (round(low, 2), round(high, 2)),
         "tokens_per_s": round(tokens / a),
     }  # fmt: skip
@@ -212,8 +213,8 @@ def machine() -> dict[str, object]:
 def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
     lines = [
         "# A training step on the CPU", "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ". One thread: processor time, medians of calls in "
-        "turn, with the quartiles of the rounds' ratios. More threads: the shortest call by the clock.", "",
+        ", ".join(f"{key} {value}" for key, value in about.items()) + ". One thread: processor time, medians of calls "
+        "in turn, with the quartiles of the rounds' ratios. More threads: the shortest call by the clock.", "",
         "| case | threads | tokens | ours ms | padded PyTorch ms | ratio | quartiles | ours tokens/s |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip

@@ -16,7 +16,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    backbone: str = "hstu"  # or "sasrec"
+    backbone: str = "hstu"  # or "sasrec"; for ranking also "dcn": DCN V2, without attention
     dim: int = 50
     blocks: int = 2
     heads: int = 1
@@ -29,6 +29,8 @@ class ModelConfig:
     dropout: float = 0.2
     time_buckets: int = 128
     norm_eps: float = 1e-6
+    stochastic_length: float = 0.0  # alpha in (1, 2]: training shows a random part of a long history; 0: all of it
+    recompute: bool = False  # a layer's activations in the backward pass again, in place of keeping them
 
     @property
     def max_tokens(self) -> int:
@@ -69,6 +71,11 @@ class RetrievalConfig:
 class RankingConfig:
     tasks: tuple[str, ...] = ("like", "love", "dislike")
     held_out: int = 10  # newest interactions of each user, for the test
+    candidates: int = 0  # newest interactions shown as targets that do not see each other; 0: item, action, item, ...
+    head: str = "linear"  # or "mlp", or "mmoe": a mixture of experts with a gate for each task
+    hidden: int = 64  # width of the head's hidden layer, of each expert, and of DCN V2's deep layers
+    experts: int = 4
+    rank: int = 16  # of DCN V2's cross layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +96,7 @@ class TrainConfig:
     time_limit: float = 0.0  # seconds of training; 0: none
     clip: float = 0.0  # largest norm of the gradient of the dense part; 0: any
     parallel: str = "ddp"  # the dense part: copies on every process ("ddp") or its pieces ("fsdp")
+    precision: str = "fp32"  # or "bf16": products of matrices in bfloat16, weights and sums in float32
     deterministic: bool = False  # the same random numbers on every device and any number of processes
 
 
@@ -189,7 +197,8 @@ def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
 
 def _may_change(name: str) -> bool:
     return name.startswith(("train.", "retrieval.", "data.")) or name in (
-        "model.dropout", "model.attention", "embedding.sharding", "embedding.lr"
+        "model.dropout", "model.attention", "model.recompute", "model.stochastic_length", "embedding.sharding",
+        "embedding.lr",
     )  # fmt: skip
 
 
@@ -208,7 +217,8 @@ def _parse(kind: Any, text: str) -> Any:
 
 
 CHOICES = {
-    "model.backbone": ("hstu", "sasrec"),
+    "model.backbone": ("hstu", "sasrec", "dcn"),
+    "ranking.head": ("linear", "mlp", "mmoe"),
     "retrieval.mask": ("input", "history"),
     "retrieval.window": ("newest", "random"),
     "model.attention": ("plain", "fused"),
@@ -217,6 +227,7 @@ CHOICES = {
     "embedding.optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam"),
     "data.start_method": ("fork", "spawn"),
     "train.schedule": ("constant", "cosine"),
+    "train.precision": ("fp32", "bf16"),
     "train.parallel": ("ddp", "fsdp"),
 }
 
@@ -233,13 +244,22 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield f"train.ema: must be in [0, 1), got {train.ema}"
     if config.task == "ranking" and not model.interleave:
         yield "model.interleave: ranking predicts an action from the item before it and needs interleave=true"
+    if model.backbone == "dcn" and (config.task != "ranking" or config.ranking.candidates):
+        yield "model.backbone: dcn is a model for task=ranking with ranking.candidates=0"
+    if model.backbone != "hstu" and config.ranking.candidates:
+        yield f"ranking.candidates: {model.backbone} has no mask for targets; valid with hstu"
+    if config.ranking.candidates and config.ranking.candidates >= model.max_items:
+        yield "ranking.candidates: must be less than model.max_items"
+    if model.stochastic_length and not 1 < model.stochastic_length <= 2:
+        yield f"model.stochastic_length: must be 0 or in (1, 2], got {model.stochastic_length}"
     if config.task == "ranking" and not config.ranking.tasks:
         yield "ranking.tasks: at least one task"
     positive = {
         "model.dim": model.dim, "model.blocks": model.blocks, "model.heads": model.heads,
         "model.qk_dim": model.qk_dim, "model.value_dim": model.value_dim, "model.max_items": model.max_items,
         "model.time_buckets": model.time_buckets, "retrieval.negatives": config.retrieval.negatives,
-        "retrieval.share": config.retrieval.share,
+        "retrieval.share": config.retrieval.share, "ranking.hidden": config.ranking.hidden,
+        "ranking.experts": config.ranking.experts, "ranking.rank": config.ranking.rank,
         "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
         "embedding.lr": config.embedding.lr, "data.prefetch": config.data.prefetch, "train.batch": train.batch,
         "train.lr": train.lr, "train.log_every": train.log_every,
@@ -250,7 +270,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
     at_least_zero = {
         "train.steps": train.steps, "train.eval_every": train.eval_every, "train.warmup": train.warmup,
         "train.weight_decay": train.weight_decay, "retrieval.validation": config.retrieval.validation,
-        "retrieval.in_batch": config.retrieval.in_batch,
+        "retrieval.in_batch": config.retrieval.in_batch, "ranking.candidates": config.ranking.candidates,
         "data.workers": config.data.workers, "data.bad_rows": config.data.bad_rows, "train.clip": train.clip,
         "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
     }  # fmt: skip

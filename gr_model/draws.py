@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 GOLDEN = 0x9E3779B97F4A7C15
-NEGATIVES, IN_BATCH, WINDOW = 1 << 20, (1 << 20) + 1, (1 << 20) + 2  # streams; dropout modules count from 0
+NEGATIVES, IN_BATCH, WINDOW, LENGTH = ((1 << 20) + i for i in range(4))  # streams; dropout modules count from 0
 _rows: np.ndarray | None = None
 
 

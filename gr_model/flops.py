@@ -28,9 +28,7 @@ def step_flops(config: Config, lengths: Sequence[int], items: int) -> float:
     attention = 2 * (values + keys) * sum(float(n) ** 2 for n in lengths) / 2
     shown = total / (2 if model.interleave else 1)
     if config.task == "retrieval":
-        samples = config.retrieval.negatives + 1
-        scored = items if items <= 32 * samples else samples
-        head = 2 * shown * scored * model.dim
+        head = 2 * shown * (1 + config.retrieval.negatives + config.retrieval.in_batch) * model.dim
     else:
         head = 2 * shown * model.dim * len(config.ranking.tasks)
     return 3 * (model.blocks * (projections + attention) + head)

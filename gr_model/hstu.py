@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from gr_model import attention
 from gr_model.attention import Attention, Tile
@@ -53,5 +54,8 @@ class HSTU(nn.Module):
     def forward(self, x_LD: torch.Tensor, sequences: Sequences) -> torch.Tensor:
         tiles = attention.tiles(sequences, self.config)
         for layer in self.layers:
-            x_LD = layer(x_LD, sequences, tiles)
+            if self.config.recompute and torch.is_grad_enabled():
+                x_LD = checkpoint(layer, x_LD, sequences, tiles, use_reentrant=False)
+            else:
+                x_LD = layer(x_LD, sequences, tiles)
         return x_LD

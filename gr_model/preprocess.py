@@ -1,4 +1,4 @@
-"""From histories to tokens: contextual features, interleaved items and actions, position encoding.
+"""From histories to tokens: contextual features, interleaved items and actions, candidates, position encoding.
 
 Shape suffixes: as in hstu.py; I is the number of interactions of all sequences, C of contextual features.
 """
@@ -32,14 +32,20 @@ class Tokens:
     position_L: torch.Tensor
     item_at_I: torch.Tensor  # the token of the item
     last_at_I: torch.Tensor  # the interaction's last token: of the action where there is one
+    scored_I: torch.Tensor  # the interactions whose actions are to be predicted: candidates, or all
 
 
-def tokens(histories: Sequence[History], columns: Sequence[int], config: ModelConfig, device: torch.device) -> Tokens:
+def tokens(
+    histories: Sequence[History], columns: Sequence[int], config: ModelConfig, device: torch.device, candidates: int = 0
+) -> Tokens:
     """Lays the newest `max_items` interactions of each history out as tokens, the longest sequence first.
 
     The time of a token is when it became known. An action has its own time; the item before it was shown without
     anyone knowing when the action would come, so it has the time of the interaction before. Thus no prediction,
     whether of the next item or of an item's action, sees the time of what it predicts.
+
+    With `candidates` the newest so many interactions of each history are items without actions at its end, all at the
+    place and time of what was known before the first of them; contextual tokens then see the whole history.
     """
     if any(len(history) == 0 for history in histories):
         raise ValueError("a history needs at least one interaction")
@@ -49,15 +55,20 @@ def tokens(histories: Sequence[History], columns: Sequence[int], config: ModelCo
 
     stride, context = (2 if config.interleave else 1), len(columns)
     counts_B = np.array([len(history) for history in histories])
-    lengths_B = context + stride * counts_B
+    targets_B = np.minimum(counts_B, candidates)
+    history_B = counts_B - targets_B
+    lengths_B = context + stride * history_B + targets_B
     start_B = np.cumsum(lengths_B) - lengths_B
     row_I = np.repeat(np.arange(len(histories)), counts_B)
     index_I = np.arange(counts_B.sum()) - np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
-    item_at_I = start_B[row_I] + context + stride * index_I
-    last_at_I = item_at_I + stride - 1
+    candidate_I = index_I >= history_B[row_I]
+    passed_I = np.minimum(index_I, history_B[row_I])  # interactions of the history before it
+    item_at_I = start_B[row_I] + context + stride * passed_I + index_I - passed_I
+    last_at_I = item_at_I + np.where(candidate_I, 0, stride - 1)
 
     time_I = np.concatenate([history.times for history in histories])
-    before_I = np.where(index_I > 0, np.roll(time_I, 1), time_I)
+    first_I = np.cumsum(counts_B)[row_I] - counts_B[row_I]
+    before_I = time_I[first_I + np.maximum(passed_I - 1, 0)]
     times_L = np.empty(lengths_B.sum(), np.int64)
     source_L = np.empty_like(times_L)
     context_at = (start_B[:, None] + np.arange(context)).ravel()
@@ -66,22 +77,31 @@ def tokens(histories: Sequence[History], columns: Sequence[int], config: ModelCo
     source_L[context_at] = np.arange(context_at.size)
     source_L[item_at_I] = context_at.size + np.arange(len(row_I))
     if config.interleave:
-        times_L[last_at_I] = time_I
-        source_L[last_at_I] = context_at.size + len(row_I) + np.arange(len(row_I))
+        acted = np.flatnonzero(~candidate_I)
+        times_L[last_at_I[acted]] = time_I[acted]
+        source_L[last_at_I[acted]] = context_at.size + len(row_I) + acted
 
     def put(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)
 
+    position_L = np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)
     return Tokens(
-        sequences=Sequences(jagged.offsets_of(put(lengths_B)), put(times_L), tuple(lengths_B.tolist())),
+        sequences=Sequences(
+            jagged.offsets_of(put(lengths_B)),
+            put(times_L),
+            tuple(lengths_B.tolist()),
+            targets=tuple(targets_B.tolist()) if candidates else None,
+            contexts=context if candidates else 0,
+        ),
         order=tuple(order),
         contextual_BC=put(np.stack([history.features[list(columns)] for history in histories])),
         items_I=put(np.concatenate([history.items for history in histories])),
         actions_I=put(np.concatenate([history.actions for history in histories])),
         source_L=put(source_L),
-        position_L=put(np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)),
+        position_L=put(np.minimum(position_L, np.repeat(lengths_B - targets_B, lengths_B))),
         item_at_I=put(item_at_I),
         last_at_I=put(last_at_I),
+        scored_I=put(np.flatnonzero(candidate_I) if candidates else np.arange(len(row_I))),
     )
 
 

@@ -2,6 +2,9 @@
 
 Protocol: the newest `ranking.held_out` interactions of each user are the test, the loss covers those before them.
 A prediction sees all earlier actions (also earlier ones of the test), never the action or the time of its own item.
+With `ranking.candidates` the newest so many interactions that are shown are candidates, as when a list of items is to
+be ordered: each sees the history before all of them and itself. Then the loss covers the candidates alone, and of the
+test no action is seen.
 Shape suffixes: as in preprocess.py; T tasks.
 """
 
@@ -15,17 +18,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import metrics, world
+from gr_model import draws, heads, metrics, stochastic_length, world
 from gr_model.backbone import backbone
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import History, Interactions, select
+from gr_model.dcn import DCNv2
 from gr_model.preprocess import Preprocess, Tokens, tokens
 
 
 @dataclass(frozen=True)
 class RankingBatch:
     tokens: Tokens
-    labels_IT: torch.Tensor
+    labels_IT: torch.Tensor  # of tokens.scored_I
 
 
 class RankingModel(nn.Module):
@@ -33,15 +37,12 @@ class RankingModel(nn.Module):
         super().__init__()
         self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
         self.backbone = backbone(config.model)
-        self.head = nn.Sequential(
-            nn.LayerNorm(config.model.dim, config.model.norm_eps),
-            nn.Linear(config.model.dim, len(config.ranking.tasks)),
-        )
+        self.head = heads.head(config, config.model.dim)
 
     def forward(self, batch: Tokens) -> torch.Tensor:
-        """logits_IT, read at the token of the item: its action comes after."""
+        """logits_IT of batch.scored_I, read at the token of the item: its action comes after."""
         x_LD = self.backbone(self.preprocess(batch), batch.sequences)
-        return self.head(x_LD.index_select(0, batch.item_at_I))
+        return self.head(x_LD.index_select(0, batch.item_at_I.index_select(0, batch.scored_I)))
 
 
 class Ranking:
@@ -56,14 +57,17 @@ class Ranking:
         self.config, self.data, self.step = config, data, 0
         self.columns, sizes = data.choose_features(config.model.contextual)
         self.users = select(data.users, shortest=config.ranking.held_out + 1)
-        self.model = RankingModel(config, data.items, len(data.action_values), sizes)
+        model = DCNv2 if config.model.backbone == "dcn" else RankingModel
+        self.model = model(config, data.items, len(data.action_values), sizes)
 
     def batch(
         self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
     ) -> RankingBatch:
         """`histories` of these users, where they were read already."""
         whole = [self.users[user] for user in users] if histories is None else histories
-        return self._batch([history[: -self.config.ranking.held_out] for history in whole], device)
+        known = [history[: -self.config.ranking.held_out] for history in whole]
+        shown = [self._part(history, user) for history, user in zip(known, users, strict=True)]
+        return self._batch(shown, device, self.config.ranking.candidates)
 
     def loss(self, batch: RankingBatch, model: nn.Module | None = None) -> torch.Tensor:
         """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
@@ -79,7 +83,8 @@ class Ranking:
         none = np.empty((0, len(self.config.ranking.tasks)), np.float32)
         scores, labels = [none], [none]
         for users, counts in world.current().shares(self.users, self.config.train.batch):
-            batch = self._batch(users, device)
+            # Of the test all are candidates, or all come one after the other.
+            batch = self._batch(users, device, self.config.ranking.held_out if self.config.ranking.candidates else 0)
             held_out = self.held_out(batch.tokens)
             logits_IT = self.model(batch.tokens)
             if counts:
@@ -92,7 +97,9 @@ class Ranking:
         }
 
     def held_out(self, batch: Tokens) -> np.ndarray:
-        """[I] bool: the interactions of the test."""
+        """[scored] bool: those of the test."""
+        if batch.sequences.targets is not None:
+            return np.ones(len(batch.scored_I), bool)
         width = 2 if self.config.model.interleave else 1
         counts = [(length - len(self.columns)) // width for length in batch.sequences.lengths]
         return np.concatenate([np.arange(count) >= count - self.config.ranking.held_out for count in counts])
@@ -103,12 +110,29 @@ class Ranking:
         return np.stack([self.data.tasks[name][actions] for name in self.config.ranking.tasks], 1).astype(np.float32)
 
     def protocol(self) -> str:
-        return (
-            f"newest {self.config.ranking.held_out} interactions of {len(self.users)} users held out; earlier actions "
-            "are visible, neither the action nor the time of the item that is scored"
-        )
+        seen = "earlier actions are visible, neither the action nor the time of the item that is scored"
+        if self.config.ranking.candidates:
+            seen = "candidates of one list, of which neither actions nor times are visible"
+        return f"newest {self.config.ranking.held_out} interactions of {len(self.users)} users held out; {seen}"
 
-    def _batch(self, histories: Sequence[History], device: torch.device) -> RankingBatch:
-        batch = tokens(histories, self.columns, self.config.model, device)
+    def _part(self, history: History, user: int) -> History:
+        """What a training step shows: with stochastic length a part; always the candidates."""
+        alpha, train = self.config.model.stochastic_length, self.config.train
+        if not alpha:
+            return history
+        whole = history[-self.config.model.max_items :]
+        older = max(0, len(whole) - self.config.ranking.candidates)
+        if train.deterministic:
+            keys = draws.rows(train.seed, self.step, [user], [older + 1])
+            numbers = draws.uniform(keys, draws.LENGTH, 1)[:, 0].numpy()
+        else:
+            numbers = torch.rand(older + 1).numpy()
+        longest = self.config.model.max_items
+        kept = stochastic_length.kept(older, longest, alpha, float(numbers[0]), numbers[1:])
+        return whole[np.concatenate([kept, np.arange(older, len(whole))])]
+
+    def _batch(self, histories: Sequence[History], device: torch.device, candidates: int = 0) -> RankingBatch:
+        batch = tokens(histories, self.columns, self.config.model, device, candidates)
         shown = [histories[b][-self.config.model.max_items :] for b in batch.order]
-        return RankingBatch(batch, torch.from_numpy(self.labels(shown)).to(device))
+        labels_IT = torch.from_numpy(self.labels(shown)).to(device)
+        return RankingBatch(batch, labels_IT.index_select(0, batch.scored_I))

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws, evaluation, losses, metrics, tables, world
+from gr_model import draws, evaluation, losses, metrics, stochastic_length, tables, world
 from gr_model.backbone import backbone
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
@@ -100,8 +100,10 @@ class Retrieval:
         """`histories` of these users, where they were read already."""
         whole = [self.users[user] for user in users] if histories is None else histories
         histories = [self._window(history[: -self.held_out], user) for history, user in zip(whole, users)]
-        inputs = self._tokens([history[:-1] for history in histories], device)
-        next_I = np.concatenate([histories[b].items[1:] for b in inputs.order])
+        kept = [self._kept(len(history) - 1, user) for history, user in zip(histories, users)]
+        inputs = self._tokens([history[part] for history, part in zip(histories, kept)], device)
+        # The target of an input is what came next, also where that is not shown.
+        next_I = np.concatenate([histories[b].items[kept[b] + 1] for b in inputs.order])
         settings = self.config.retrieval
         samples = losses.draw(
             torch.from_numpy(next_I).to(device),
@@ -176,6 +178,18 @@ class Retrieval:
                 stop = longest + int(torch.randint(choices, ()))
             return history[stop - longest : stop]
         return history[-longest:]
+
+    def _kept(self, inputs: int, user: int) -> np.ndarray:
+        """Which of the inputs a training step shows."""
+        alpha, train = self.config.model.stochastic_length, self.config.train
+        if not alpha:
+            return np.arange(inputs)
+        if train.deterministic:
+            keys = draws.rows(train.seed, self.step, [user], [inputs + 1])
+            numbers = draws.uniform(keys, draws.LENGTH, 1)[:, 0].numpy()
+        else:
+            numbers = torch.rand(inputs + 1).numpy()
+        return stochastic_length.kept(inputs, self.config.model.max_items, alpha, float(numbers[0]), numbers[1:])
 
     def protocol(self) -> str:
         hidden = "input" if self.config.retrieval.mask == "input" else "whole history"

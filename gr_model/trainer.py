@@ -121,7 +121,8 @@ class Trainer:
         rate = optimizer.learning_rate(train, self.step)
         self.parallel.set_table_rate(self.config.embedding.lr * rate / train.lr)
         with draws.for_rows(self._keys(share.users, batch)):
-            loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
+                loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
             value = self._mean(loss, part)
             clock.lap("forward")
             if not math.isfinite(value):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k
+from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, synthetic
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
 from gr_model.data.source import Source
@@ -22,6 +22,8 @@ DATASETS: dict[str, Source | Callable[[Path], Interactions]] = {
     "kuairand-pure": kuairand.source("pure"),
     "kuairand-1k": kuairand.source("1k"),
     "kuairand-27k": kuairand.source("27k", parts=2),
+    "planted-sequences": lambda _: synthetic.sequences()[0],
+    "planted-actions": lambda _: synthetic.actions()[0],
 }
 
 __all__ = ["DATASETS", "DataError", "History", "Interactions", "lengths_of", "load", "select"]

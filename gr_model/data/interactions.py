@@ -24,7 +24,7 @@ class History:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, part: slice) -> History:
+    def __getitem__(self, part: slice | np.ndarray) -> History:
         return History(self.items[part], self.actions[part], self.times[part], self.features)
 
 
