@@ -158,7 +158,8 @@ def _run(options: argparse.Namespace) -> int:
 
     log = Log(out / "log.jsonl" if here.first else None, resumed_at=trainer.step if folder else None)
     board = Board(out / "tensorboard" if options.tensorboard and here.first else None, purge=trainer.step)
-    per_device, from_where = flops.peak(device)
+    wide = torch.float32 if config.train.precision == "fp32" else torch.bfloat16
+    per_device, from_where = flops.peak(device, wide)
     name, expected = baselines.baseline(trainer.task) if here.first else ("", {})
     log(
         "start",
