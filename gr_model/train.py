@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    folder = checkpoint.find(options.resume) if options.resume else None
+    folder = _where_to_go_on(options)
     if folder:
         config = configs.resumed(checkpoint.read_run(folder)["config"], options.override)
     else:
@@ -196,6 +196,13 @@ def _run(options: argparse.Namespace) -> int:
     return (stop.exit_code or 143) if stopped else 0
 
 
+def _where_to_go_on(options: argparse.Namespace) -> Path | None:
+    """The checkpoint that --resume names, or with --go-on the newest of --out where there is one."""
+    if options.resume:
+        return checkpoint.find(options.resume)
+    return checkpoint.newest(options.out) if options.go_on else None
+
+
 def _load_data(config: configs.Config, folder: Path, here: World, say: Callable[[str], None]) -> data.Interactions:
     """The first process makes the shards of a data set that has none yet; the others wait and read them."""
     if not here.first:
@@ -239,6 +246,8 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--config", help=f"one of: {', '.join(presets.PRESETS)}")
     what.add_argument("--resume", type=Path, metavar="RUN",
                       help="continue a run, with its config: its --out folder, or one of its checkpoints")  # fmt: skip
+    parser.add_argument("--go-on", action="store_true",
+                        help="with --config: go on from the newest checkpoint of --out, where there is one")  # fmt: skip
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA", "data")),
                         help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)")  # fmt: skip

@@ -154,6 +154,13 @@ def test_a_signal_to_torchrun_ends_its_processes_with_a_checkpoint(folder, tmp_p
     assert "stopped; to go on" in said
 
 
+def test_the_same_command_goes_on_where_it_was(folder, whole, tmp_path) -> None:
+    """As after a restart by torchrun or by a scheduler."""
+    for stop in (3, 6):
+        assert train.main([*arguments(folder, tmp_path, f"train.steps={stop}"), "--go-on"]) == 0
+    assert steps(tmp_path) == [(step, whole[step]) for step in range(1, 7)]
+
+
 def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) -> None:
     assert train.main(arguments(folder, tmp_path, "train.steps=20", "train.lr=1e30")) == 2
     told = capsys.readouterr().err
