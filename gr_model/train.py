@@ -247,7 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--resume", type=Path, metavar="RUN",
                       help="continue a run, with its config: its --out folder, or one of its checkpoints")  # fmt: skip
     parser.add_argument("--go-on", action="store_true",
-                        help="with --config: go on from the newest checkpoint of --out, where there is one")  # fmt: skip
+                        help="with --config: from the newest checkpoint of --out, where there is one")  # fmt: skip
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA", "data")),
                         help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)")  # fmt: skip
