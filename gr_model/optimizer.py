@@ -102,6 +102,13 @@ class MovingAverage:
         for average, stored in zip(self.average, kept):
             average.copy_(stored)
 
+    @torch.no_grad()
     def _swap(self) -> None:
         for weight, average in zip(self.weights, self.average):
-            weight.data, average.data = average.data, weight.data
+            if hasattr(weight, "to_local"):  # a piece of FSDP, which keeps its own reference to the storage
+                piece, of_average = weight.to_local(), average.to_local()
+                kept = piece.clone()
+                piece.copy_(of_average)
+                of_average.copy_(kept)
+            else:
+                weight.data, average.data = average.data, weight.data

@@ -86,7 +86,7 @@ class Parallel:
         mesh = init_device_mesh(self.world.device.type, (self.world.size,))
         for layer in self.model.backbone.layers:
             fully_shard(layer, mesh=mesh)
-        fully_shard(self.model, mesh=mesh, reshard_after_forward=False)
+        fully_shard(self.model, mesh=mesh)
         for method in ("queries", "item_chunks"):
             if hasattr(self.model, method):
                 register_fsdp_forward_method(self.model, method)
