@@ -17,7 +17,8 @@ from .cases import Call, Case, Prepared
 SAMPLE_SECONDS = 0.0005  # short, so that most samples are not interrupted by other work on the machine
 FEWEST_PAIRS, MOST_PAIRS = 7, 80
 SINGLE_THREADED = 1.2  # a peer that keeps fewer processors busy than this runs on one
-TWICE = 2.0  # what is asked for beside such a peer, given a second thread
+TWICE = 2.0  # what is asked for beside such a peer, given a second thread, for calls that are worth one
+WORTH_A_THREAD = 50e-6  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ def measure(case: Case, seconds: float) -> Row:
     low, middle, high = statistics.quantiles([b.seconds / a.seconds for a, b in pairs], n=4)
     ours_seconds, peer_seconds = (statistics.median(pair[i].seconds for pair in pairs) for i in (0, 1))
     peer_threads = statistics.median(pair[1].threads for pair in pairs)
-    alone = threads > 1 and peer_threads < SINGLE_THREADED and case.target == 1.0
+    alone = threads > 1 and peer_threads < SINGLE_THREADED and peer_seconds > WORTH_A_THREAD and case.target == 1.0
     return Row(
         operator=case.operator,
         shape=case.shape,

@@ -153,3 +153,22 @@ def test_gradcheck_in_double() -> None:
         for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
             assert check(lambda v, s=space: s.jagged_to_padded_dense(v, offsets, [2, 2], 1.0), (values,))
             assert check(lambda d, s=space: s.dense_to_jagged(d, offsets, 5)[0], (dense,))
+
+
+def test_tangents_are_refused_not_dropped() -> None:
+    """Calls without requires_grad go past autograd, but not where a forward-mode derivative is asked for."""
+    x = torch.ones(3, 2, device=DEVICE)
+    offsets = [torch.tensor([0, 1, 3], device=DEVICE)]
+    index = torch.tensor([2, 0], device=DEVICE)
+    permute, lengths = torch.tensor([1, 0], device=DEVICE), torch.tensor([[1], [2]], device=DEVICE)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        column = torch.autograd.forward_ad.make_dual(x[:, 0].contiguous(), x[:, 0].contiguous())
+        for call in (
+            lambda: torch.ops.mxrec.jagged_to_padded_dense(dual, offsets, [2]),
+            lambda: torch.ops.mxrec.jagged_to_padded_dense_backward(dual.unsqueeze(2), [offsets[0].new_zeros(4)], 0),
+            lambda: torch.ops.mxrec.gather_for_rank1(column, index),
+            lambda: torch.ops.mxrec.permute_2D_sparse_data(permute, lengths, dual),
+        ):
+            with pytest.raises(RuntimeError, match="jvp"):
+                call()
