@@ -140,6 +140,14 @@ def test_steps_follow_each_other(device: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_wider_than_the_buffer_of_a_core(device: str, weighted: bool) -> None:
+    """Row-wise Adagrad's mean and norm and the gradient of sample weights are sums over several tiles of columns."""
+    optimizer = Optimizer("rowwise_adagrad", eps=1e-3, weight_decay=0.05, weight_decay_mode=1, max_norm=2.0)
+    check(Tables([7, 3], [5001, 20]), optimizer, device, SUM, weighted=weighted, steps=2, fp32=5e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_zipf_indices_of_a_large_table(device: str) -> None:
     rng = np.random.default_rng(3)
     tables = Tables([100_000], [16])

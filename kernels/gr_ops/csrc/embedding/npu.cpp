@@ -14,9 +14,6 @@ namespace {
 constexpr const char* kLookup = "split_embedding_codegen_lookup";
 constexpr const char* kBackward = "split_embedding_backward_codegen";
 
-// Columns up to which a row is whole in the vector core's buffer, whatever its type and state.
-constexpr int64_t kWholeRow = 1920;
-
 // The operator's own numbers (spec/operators.md 6.8).
 int64_t optimizer_type(rows::OptimizerKind kind) {
   switch (kind) {
@@ -134,11 +131,6 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
   const int64_t max_d = given.max_d.expect_int();
   TORCH_CHECK(max_d >= 1 && max_d <= grad_output.size(1), kBackward, ": max_D is wrong; expected 1 to ",
               grad_output.size(1), " as grad_output has columns, got ", max_d);
-  const bool whole = optimizer.kind == rows::kRowwiseAdagrad || options.weights_gradient;
-  TORCH_CHECK(!whole || max_d <= kWholeRow, kBackward,
-              ": max_D is too large for row-wise Adagrad and for the gradient "
-              "of indice_weights on the NPU; expected at most ",
-              kWholeRow, ", got ", max_d);
   check_values_if_enabled(kBackward, given, grad_output.size(1), &optimizer);
   const c10::DeviceGuard guard(given.weights.device());
   const int64_t count = given.indices.numel();
