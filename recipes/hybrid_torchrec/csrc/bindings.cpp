@@ -344,8 +344,7 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       "update_rows(Tensor(a!) weights, Tensor(b!)? momentum1, Tensor(c!)? momentum2, Tensor slots, Tensor gradients, "
       "Tensor? offsets, bool mean, Tensor? samples, int kind, float learning_rate, float eps, float beta1, "
       "float beta2, float weight_decay, int iteration, int? rounding, Tensor(d!)? versions, int version) -> ()");
-  m.def(
-      "initial_rows(Tensor keys, int width, int kind, float a, float b, float low, float high, int seed) -> Tensor");
+  m.def("initial_rows(Tensor keys, int width, int kind, float a, float b, float low, float high, int seed) -> Tensor");
   m.def(
       "start_rows(Tensor(a!) weights, Tensor(b!)[] state, Tensor slots, Tensor keys, int kind, float a, float b, "
       "float low, float high, int seed) -> ()");

@@ -237,7 +237,10 @@ def test_stochastic_rounding_is_the_same_everywhere(dtype: torch.dtype, device: 
         slots = table.assign(torch.arange(40), train=True)
         for factor in (-1.0, 0.25):
             table.update(slots, factor * values.to(table.device))
-    assert torch.equal(kernels.weights[:41].view(torch.int16), other.weights[:41].cpu().view(torch.int16))
+    got, want = other.weights[:41].cpu(), kernels.weights[:41]
+    # Not-a-number has many forms, and infinity less a quarter of itself is one of them.
+    assert torch.equal(got.isnan(), want.isnan()) and int(want.isnan().sum()) == 2
+    assert torch.equal(got.nan_to_num(nan=0.0).view(torch.int16), want.nan_to_num(nan=0.0).view(torch.int16))
 
 
 def test_gradients_accumulate() -> None:
@@ -295,7 +298,7 @@ print(digest.hexdigest())
 def test_same_bits_for_any_number_of_threads() -> None:
     def run(threads: int) -> str:
         command = [sys.executable, "-c", THREADS.format(threads=threads)]
-        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
     assert len({run(threads) for threads in (1, 2, 5)}) == 1

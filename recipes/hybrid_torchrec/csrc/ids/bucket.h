@@ -81,7 +81,9 @@ struct alignas(64) IdMap::Bucket {
 
 class IdMap::Buckets {
  public:
-  explicit Buckets(size_t count) : count_(count), arena_(count * sizeof(Bucket)) { arena_.grow(count * sizeof(Bucket)); }
+  explicit Buckets(size_t count) : count_(count), arena_(count * sizeof(Bucket)) {
+    arena_.grow(count * sizeof(Bucket));
+  }
 
   size_t count() const { return count_; }
   size_t entries() const { return count_ * Bucket::kEntries; }

@@ -34,7 +34,7 @@ struct Ranking {
   Kind kind = kShows;
   double show_weight = 1.0;
   double click_weight = 0.0;
-  double decay = 1.0;       // of shows and clicks, per step
+  double decay = 1.0;        // of shows and clicks, per step
   int64_t time_to_live = 0;  // kExpired: only rows that were not seen in more steps than this
 };
 
@@ -105,7 +105,7 @@ class Index {
   std::vector<uint32_t> free_;
   std::unique_ptr<Sightings> sightings_;
   int64_t version_ = 1;
-  int64_t recorded_from_ = 0;  // 0: not recorded
+  int64_t recorded_from_ = 0;                        // 0: not recorded
   std::vector<std::pair<int64_t, int64_t>> erased_;  // version, id
 };
 

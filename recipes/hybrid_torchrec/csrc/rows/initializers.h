@@ -8,8 +8,8 @@ namespace hybrid_torchrec {
 struct Initializer {
   enum Kind : int64_t { kConstant = 0, kUniform = 1, kNormal = 2, kTruncatedNormal = 3 };
   Kind kind = kConstant;
-  double a = 0.0;  // the constant; the lower bound; the mean
-  double b = 0.0;  // the upper bound; the standard deviation
+  double a = 0.0;    // the constant; the lower bound; the mean
+  double b = 0.0;    // the upper bound; the standard deviation
   double low = 0.0;  // kTruncatedNormal: the probabilities below the two bounds
   double high = 1.0;
   uint64_t seed = 0;

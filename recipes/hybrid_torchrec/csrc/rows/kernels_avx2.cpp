@@ -7,7 +7,6 @@
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 
-
 namespace hybrid_torchrec::rows::avx2 {
 #include "embedding/rows/vectors.inl"
 

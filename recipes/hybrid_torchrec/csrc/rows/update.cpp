@@ -20,10 +20,10 @@ using Sort = gr_ops::embedding::RadixSort<uint32_t>;
 
 // Contiguous tensors of one call; bags where the gradients are those of pooled rows.
 struct Gradients {
-  at::Tensor slots;       // (L,)
-  at::Tensor values;      // (L, D), or (B, D) with offsets
-  at::Tensor offsets;     // (B + 1,) or undefined
-  at::Tensor samples;     // (L,) or undefined
+  at::Tensor slots;    // (L,)
+  at::Tensor values;   // (L, D), or (B, D) with offsets
+  at::Tensor offsets;  // (B + 1,) or undefined
+  at::Tensor samples;  // (L,) or undefined
   bool mean = false;
 };
 
@@ -135,8 +135,9 @@ class RowUpdates {
     const auto count = static_cast<int64_t>(count_);
     if (count == 0) return;
     const auto& functions = kernels_.shared->of(static_cast<const Row*>(nullptr));
-    kernels_.shared->of(gradients_).pool64(gradients_, positions_.data(), starts_, count, 1, width_,
-                                           scaled() ? scales_.data() : nullptr, false, gradient_.data(), width_);
+    kernels_.shared->of(gradients_)
+        .pool64(gradients_, positions_.data(), starts_, count, 1, width_, scaled() ? scales_.data() : nullptr, false,
+                gradient_.data(), width_);
     for (size_t i = 0; i < count_; ++i) rows_[i].gradient = gradient_.data() + static_cast<int64_t>(i) * width_;
     if constexpr (!std::is_same_v<Row, float>) {
       for (size_t i = 0; i < count_; ++i) {
@@ -236,8 +237,8 @@ void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& mom
                  int64_t version) {
   TORCH_CHECK(kind >= 0 && kind <= static_cast<int64_t>(OptimizerKind::kLamb), kOp, ": optimizer is 0 to 5, got ",
               kind);
-  const Optimizer optimizer{static_cast<OptimizerKind>(kind), learning_rate, eps, beta1, beta2, weight_decay,
-                            iteration};
+  const Optimizer optimizer{
+      static_cast<OptimizerKind>(kind), learning_rate, eps, beta1, beta2, weight_decay, iteration};
   TORCH_CHECK(iteration >= 1, kOp, ": iteration starts at 1, got ", iteration);
   const Gradients given = checked(weights, slots, gradients, offsets, mean, samples);
   State state;
