@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -56,12 +57,12 @@ class OwnedIds(Multistreamable):
             _record(self.occurrences, stream)
 
 
-HashInput = OwnedIds | KeyedJaggedTensor  # a batch that stays on its only rank is not split up
+HashInput: TypeAlias = OwnedIds | KeyedJaggedTensor  # a batch that stays on its only rank is not split up
 
 
 def _record(tensor: Tensor, stream: torch.Stream) -> None:
     if tensor.device.type not in ("cpu", "meta"):
-        tensor.record_stream(stream)  # type: ignore[arg-type]
+        tensor.record_stream(stream)
 
 
 class InputRequest(Awaitable[Awaitable[KJTList]]):
@@ -81,7 +82,7 @@ class _InputList(Awaitable[KJTList]):
         self._second = second
 
     def _wait_impl(self) -> KJTList:
-        return KJTList([self._second.wait()])  # type: ignore[list-item]
+        return KJTList([self._second.wait()])
 
 
 class CountsExchange(Awaitable[Awaitable[HashInput]]):
@@ -128,4 +129,4 @@ def immediate(features: KeyedJaggedTensor) -> InputRequest:
 
 
 def unwrap(dist_input: KJTList | HashInput) -> HashInput:
-    return dist_input[0] if isinstance(dist_input, KJTList) else dist_input  # type: ignore[return-value]
+    return dist_input[0] if isinstance(dist_input, KJTList) else dist_input

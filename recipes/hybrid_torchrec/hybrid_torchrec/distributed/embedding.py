@@ -44,9 +44,7 @@ class ShardedHashEmbeddingCollection(ShardedHashModule[Sequences]):
 
     def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[Sequences]:
         tables = self.embeddings
-        return LazyNoWait(
-            local_sequences(features, self._sequence_configs, tables, self.training, self._output)  # type: ignore[arg-type]
-        )
+        return LazyNoWait(local_sequences(features, self._sequence_configs, tables, self.training, self._output))
 
     def _remote_output(self, ctx: HashContext, exchange: RowExchange, token: Tensor) -> LazyAwaitable[Sequences]:
         return _SequencesAwaitable(self, ctx, exchange, token)

@@ -67,7 +67,7 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
     def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[KeyedTensor]:
         tables = self.embedding_bags
         return LazyNoWait(
-            local_bags(features, self._bag_configs, tables, self._is_weighted, self.training, self._output)  # type: ignore[arg-type]
+            local_bags(features, self._bag_configs, tables, self._is_weighted, self.training, self._output)
         )
 
     def _remote_output(self, ctx: HashContext, exchange: RowExchange, token: Tensor) -> LazyAwaitable[KeyedTensor]:

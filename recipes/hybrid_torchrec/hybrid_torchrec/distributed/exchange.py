@@ -120,7 +120,7 @@ class _Start(torch.autograd.Function):
         return torch.zeros(1, device=anchors[0].device)
 
     @staticmethod
-    @once_differentiable
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
         ctx.exchange.apply_gradients()
         return (None,) * (1 + ctx.anchors)
@@ -134,7 +134,7 @@ class _Wait(torch.autograd.Function):
         return tuple(rows.float() for rows in exchange.receive())
 
     @staticmethod
-    @once_differentiable
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
         ctx.exchange.send_gradients(grads)
         (token,) = ctx.saved_tensors

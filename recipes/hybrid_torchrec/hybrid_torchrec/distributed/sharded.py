@@ -102,7 +102,7 @@ class ShardedHashModule(
         weights = {f"{self.tables_name}.{config.name}.weight": self._table(config.name).weight for config in configs}
         self._optim = HashOptimizer(weights, [table.group for table in self._tables()])
         for table in self._tables():
-            table.weight._in_backward_optimizers = [self._optim]  # type: ignore[attr-defined]
+            table.weight._in_backward_optimizers = [self._optim]
         self._with_occurrences = any(table.counts_occurrences for table in self._tables())
 
     def _number_shards(self, placement: Mapping[str, list[ColumnShard]]) -> None:
@@ -134,9 +134,7 @@ class ShardedHashModule(
     def create_context(self) -> HashContext:
         return HashContext()
 
-    def input_dist(  # type: ignore[override]
-        self, ctx: HashContext, features: KeyedJaggedTensor
-    ) -> Awaitable[Awaitable[KJTList]]:
+    def input_dist(self, ctx: HashContext, features: KeyedJaggedTensor) -> Awaitable[Awaitable[KJTList]]:
         ctx.features = features
         if self._world_size == 1:
             return immediate(features)
@@ -168,9 +166,9 @@ class ShardedHashModule(
         owned = unwrap(dist_input)
         if not isinstance(owned, OwnedIds):
             return owned
-        return self._look_up(owned)
+        with torch.no_grad():
+            return self._look_up(owned)
 
-    @torch.no_grad()
     def _look_up(self, owned: OwnedIds) -> OwnedRows:
         """Every table is asked in every step, also for no ids: its step count is the same on all ranks."""
         starts = (owned.counts.flatten().cumsum(0) - owned.counts.flatten()).view_as(owned.counts).tolist()

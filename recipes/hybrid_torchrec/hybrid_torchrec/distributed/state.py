@@ -67,7 +67,7 @@ def own_rows(tensor: Tensor | ShardedTensor) -> Tensor:
 
 
 def _device_of(tensor: ShardedTensor) -> torch.device:
-    kind = tensor.metadata().shards_metadata[0].placement.device().type  # type: ignore[union-attr]
+    kind = tensor.metadata().shards_metadata[0].placement.device().type
     return torch.device("cpu") if kind == "cpu" else torch.device(kind, torch.get_device_module(kind).current_device())
 
 

@@ -45,7 +45,7 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
         self._warn_if_alone()
         return local_sequences(features, self._configs, self.embeddings, self.training, self.output)
 
-    def embedding_configs(self) -> list[HashEmbeddingConfig]:  # type: ignore[override]
+    def embedding_configs(self) -> list[HashEmbeddingConfig]:
         return self._configs
 
     def need_indices(self) -> bool:
@@ -67,7 +67,7 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
         return self._device
 
     def tables(self) -> Mapping[str, TableModule]:
-        return dict(self.embeddings.items())  # type: ignore[arg-type]
+        return dict(self.embeddings.items())
 
 
 class SequenceOutput:
@@ -104,6 +104,6 @@ def local_sequences(
     rows: list[Tensor] = []
     for config in configs:
         ids = [per_feature[feature].values() for feature in config.feature_names]
-        table: TableModule = tables[config.name]  # type: ignore[assignment]
+        table: TableModule = tables[config.name]
         rows.extend(single_rows(table, torch.cat(ids).long(), train).split([part.numel() for part in ids]))
     return output.join(rows, features)

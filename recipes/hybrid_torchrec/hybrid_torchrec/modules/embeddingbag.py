@@ -58,7 +58,7 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
         self._warn_if_alone()
         return local_bags(features, self._configs, self.embedding_bags, self._is_weighted, self.training, self.output)
 
-    def embedding_bag_configs(self) -> list[HashEmbeddingBagConfig]:  # type: ignore[override]
+    def embedding_bag_configs(self) -> list[HashEmbeddingBagConfig]:
         return self._configs
 
     def is_weighted(self) -> bool:
@@ -69,7 +69,7 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
         return self._device
 
     def tables(self) -> Mapping[str, TableModule]:
-        return dict(self.embedding_bags.items())  # type: ignore[arg-type]
+        return dict(self.embedding_bags.items())
 
 
 class BagOutput:
@@ -104,7 +104,7 @@ def local_bags(
         parts = [per_feature[feature] for feature in config.feature_names]
         offsets = [part.offsets() for part in parts]
         bags = pooled_rows(
-            tables[config.name],  # type: ignore[arg-type]
+            tables[config.name],
             torch.cat([part.values() for part in parts]).long(),
             join_offsets(offsets),
             POOLINGS[config.pooling],

@@ -116,7 +116,7 @@ def choose_spec(
     if len(classes) > 1:
         raise ValueError(f"table {table}: {len(classes)} optimizers were applied in backward; a table has one")
     if classes:
-        return spec_of_class(classes[0], weight._optimizer_kwargs[0], table)  # type: ignore[attr-defined]
+        return spec_of_class(classes[0], weight._optimizer_kwargs[0], table)
     if given is not None:
         return given
     return spec_of_fused_params(fused_params or {}, table) or OptimizerSpec()
