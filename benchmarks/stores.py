@@ -242,9 +242,12 @@ def main() -> None:
 
 
 def memory_limit() -> str:
-    limit = Path("/sys/fs/cgroup/memory.max")
-    text = limit.read_text().strip() if limit.is_file() else "max"
-    return "no memory limit" if text == "max" else f"memory limit {int(text) >> 20} MiB"
+    """Of the container: control groups version 2, or 1."""
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        text = Path(file).read_text().strip() if Path(file).is_file() else ""
+        if text.isdigit() and int(text) < 1 << 60:
+            return f"memory limit {int(text) >> 20} MiB"
+    return "no memory limit"
 
 
 def write(results: list[dict[str, Any]], arguments: argparse.Namespace) -> None:

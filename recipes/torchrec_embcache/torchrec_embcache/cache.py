@@ -83,7 +83,8 @@ class CachedTable(HashTable):
             assert staged is not None
             with self._ahead.gate, self._lock:
                 if len(staged):
-                    staged = staged.select(super().find(staged.ids).cpu() < 0)
+                    absent = self._ids.index.find(staged.ids) < 0  # batches may have come between
+                    staged = staged if bool(absent.all()) else staged.select(absent)
                     super().write(staged)
                     self._away -= len(staged)
                 slots = super().assign(ids, train=train)

@@ -5,11 +5,23 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 from hybrid_torchrec.table import RowBatch
 
 from torchrec_embcache.store.base import RowStore
+
+
+class _Waiting:
+    """Rows that wait, and the same sorted by id, once a reader asks."""
+
+    def __init__(self, rows: RowBatch) -> None:
+        self.rows = rows
+
+    @cached_property
+    def by_id(self) -> RowBatch:
+        return self.rows.sorted_by_id()
 
 
 class WriteBehind:
@@ -21,7 +33,7 @@ class WriteBehind:
     def __init__(self, store: RowStore, *, limit: int, name: str) -> None:
         self._store = store
         self._limit = limit
-        self._waiting: deque[RowBatch] = deque()  # sorted by id; the first may be on its way
+        self._waiting: deque[_Waiting] = deque()  # the first may be on its way
         self._rows = 0
         self._failure: Exception | None = None
         self._changed = threading.Condition()
@@ -32,13 +44,12 @@ class WriteBehind:
     def write(self, rows: RowBatch) -> None:
         if not len(rows):
             return
-        rows = rows.sorted_by_id()
         with self._changed:
             # Rows that leave the device must be somewhere, so they wait also after a failure.
             self._changed.wait_for(
                 lambda: self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit
             )
-            self._waiting.append(rows)
+            self._waiting.append(_Waiting(rows))
             self._rows += len(rows)
             self._changed.notify_all()
 
@@ -49,9 +60,10 @@ class WriteBehind:
         parts: list[RowBatch] = []
         positions: list[torch.Tensor] = []
         rest = torch.arange(len(ids))
-        for rows in reversed(waiting):
+        for batch in reversed(waiting):
             if not len(rest):
                 break
+            rows = batch.by_id
             wanted = ids[rest]
             at = torch.searchsorted(rows.ids, wanted).clamp_(max=len(rows) - 1)
             here = rows.ids[at] == wanted
@@ -125,7 +137,7 @@ class WriteBehind:
                 self._changed.wait_for(lambda: self._stop or (self._waiting and self._failure is None))
                 if self._stop:
                     return
-                rows = self._waiting[0]
+                rows = self._waiting[0].rows
             failure = None
             try:
                 self._store.write(rows)

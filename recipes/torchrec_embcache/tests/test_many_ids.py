@@ -1,0 +1,30 @@
+"""Distinct ids without end through one table: every row is right, and memory stays small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from many_ids import stream
+
+PROGRAM = Path(__file__).with_name("many_ids.py")
+LIMIT_MIB = 1024
+
+
+def test_more_ids_than_memory_holds(folder: Path) -> None:
+    figures = stream(folder, 60_000, 2_000)
+    assert figures["evicted_rows"] >= 60_000 - 4 * 2_000
+    assert figures["disk_bytes_per_id"] < 64 * 1.6
+
+
+@pytest.mark.slow
+def test_100_million_ids_in_1_gib(folder: Path) -> None:
+    """In a process of its own, of which VmHWM is the peak; run it with ``docker --memory=1g`` to have it enforced."""
+    argv = [sys.executable, str(PROGRAM), str(folder), "100000000"]
+    done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
+    figures = json.loads(done.stdout.splitlines()[-1])
+    print(figures)
+    assert figures["ids"] == 100_000_000 and figures["peak_rss_mib"] < LIMIT_MIB
