@@ -81,6 +81,8 @@ def place(config: BaseEmbeddingConfig, sharding: ParameterSharding, world_size: 
         if shard_of_columns.column != end:
             raise ValueError(f"table {config.name}: the plan's shards leave or overlap column {end}")
         end += shard_of_columns.width
+    if world_size == 1 and end == config.embedding_dim:
+        return [ColumnShard(table=config.name, column=0, width=end, ranks=(0,))]  # nothing to gain from cutting columns
     if end != config.embedding_dim:
         raise ValueError(f"table {config.name}: the plan's shards have {end} columns, the table {config.embedding_dim}")
     return shards

@@ -126,7 +126,7 @@ class TableModule(nn.Module):
         return made
 
     def add_part(self, config: TableConfig, column: int, device: torch.device) -> None:
-        self._parts.append(TablePart(HashTable(config, device), column, self))
+        self._parts.append(TablePart(make_table(config, device), column, self))
 
     def set_rate(self, spec: OptimizerSpec) -> None:
         """The group of the optimizer that was applied in backward, so that its schedulers go on working, or our own."""
@@ -156,7 +156,7 @@ class TableModule(nn.Module):
         for part in self._parts:
             old = part.table
             if old.device != self.weight.device and self.weight.device.type != "meta":
-                part.table = HashTable(old.config, self.weight.device)
+                part.table = make_table(old.config, self.weight.device)
                 copy_table(old, part.table)
         return self
 
@@ -187,6 +187,17 @@ class TableModule(nn.Module):
     def extra_repr(self) -> str:
         rows = sum(len(part.table) for part in self._parts)
         return f"{self.config.name}, dim={self.config.embedding_dim}, {self.dtype}, rows={rows}"
+
+
+def make_table(config: TableConfig, device: torch.device) -> HashTable:
+    table = HashTable(config, device)
+    if isinstance(config.initializer, ColumnsOf):
+        # The CPU's kernel fills whole rows; some columns of a row are made by the initialiser itself.
+        def start(slots: Tensor, keys: Tensor) -> None:
+            table._storage.set_new(slots, config.initializer.rows(keys, config.dim, config.seed))
+
+        table._backend.start = start  # type: ignore[method-assign]
+    return table
 
 
 def copy_table(source: HashTable, target: HashTable) -> None:

@@ -18,6 +18,7 @@ Result = dict[str, object] | str
 def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Result]:
     """What each case saved; for cases that saved nothing, what the processes said."""
     env = {**os.environ, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    env["TWIN_NPU_COUNT"] = str(world)
     env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1" if kind == "npu" else "0"
     argv = [sys.executable, str(PROGRAM), kind, str(folder / "store"), str(folder), *cases]
     logs = [folder / f"rank{rank}.log" for rank in range(world)]

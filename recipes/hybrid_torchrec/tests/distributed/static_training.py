@@ -55,20 +55,34 @@ def prefix(module: str) -> str:
     return "embeddings" if module == "sequences" else "embedding_bags"
 
 
-def step_of(spec: OptimizerSpec, table: Tensor) -> Callable[[], object]:
-    """torch's (torchrec's) own optimizer of that kind."""
+def step_of(spec: OptimizerSpec, table: Tensor) -> Callable[[], None]:
+    """torch's (torchrec's) own optimizer of that kind, in float64: its roundings are not what is measured."""
+    exact = table.detach().double().requires_grad_()
+    optimizer = optimizer_of(spec, exact)
+
+    def step() -> None:
+        assert table.grad is not None
+        exact.grad = table.grad.double()
+        optimizer.step()
+        with torch.no_grad():
+            table.copy_(exact)
+
+    return step
+
+
+def optimizer_of(spec: OptimizerSpec, table: Tensor) -> torch.optim.Optimizer | Lamb:
     common = {"lr": spec.lr, "weight_decay": spec.weight_decay}
     if spec.kind == "sgd":
-        return torch.optim.SGD([table], **common).step
+        return torch.optim.SGD([table], **common)
     if spec.kind == "adagrad":
-        return torch.optim.Adagrad([table], eps=spec.epsilon, **common).step
+        return torch.optim.Adagrad([table], eps=spec.epsilon, **common)
     if spec.kind == "rowwise_adagrad":
-        return RowWiseAdagrad([table], eps=spec.epsilon, **common).step
+        return RowWiseAdagrad([table], eps=spec.epsilon, **common)
     if spec.kind == "adam":
-        return torch.optim.Adam([table], eps=spec.epsilon, **common).step
+        return torch.optim.Adam([table], eps=spec.epsilon, **common)
     if spec.kind == "adamw":
-        return torch.optim.AdamW([table], eps=spec.epsilon, **common).step
-    return Lamb(table, spec).step
+        return torch.optim.AdamW([table], eps=spec.epsilon, **common)
+    return Lamb(table, spec)
 
 
 class Lamb:
@@ -77,14 +91,14 @@ class Lamb:
     def __init__(self, table: Tensor, spec: OptimizerSpec) -> None:
         self.table = table
         self.spec = spec
-        self.first = torch.zeros_like(table, dtype=torch.float64)
-        self.second = torch.zeros_like(table, dtype=torch.float64)
+        self.first = torch.zeros_like(table)
+        self.second = torch.zeros_like(table)
         self.iteration = 0
 
     @torch.no_grad()
     def step(self) -> None:
         assert self.table.grad is not None
-        grad, weights = self.table.grad.double(), self.table.double()
+        grad, weights = self.table.grad, self.table
         beta1, beta2 = self.spec.betas
         self.iteration += 1
         self.first += (1 - beta1) * (grad - self.first)

@@ -1,0 +1,68 @@
+"""python -m benchmarks.embeddings [--rounds N] [--rows N] [--output benchmarks/results/NAME]
+
+Hash tables on one thread of the CPU, timed by its processor time, calls in turn with the peer's.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+os.environ.setdefault("MXREC_NO_FBGEMM_OVERRIDE", "1")
+
+import torch  # noqa: E402
+
+from . import ids, tables  # noqa: E402
+from .stream import Duel, Result, machine, run  # noqa: E402
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+HEADER = "| what | peer | ours | peer's | ratio | quartiles |\n|---|---|---|---|---|---|"
+
+
+def cases(rows: int) -> Iterator[Duel]:
+    yield from ids.duels(rows, 1 << 20)
+    yield from tables.duels(rows // 10, 128, 1 << 17)
+    yield from tables.bandwidth(rows // 10, 128, 1 << 17)
+
+
+def speed(value: float, unit: str) -> str:
+    return f"{value / 1e9:.1f} G{unit}" if unit == "B/s" else f"{value / 1e6:.1f} M {unit}"
+
+
+def line(result: Result) -> str:
+    return (
+        f"| {result.name} | {result.peer} | {speed(result.ours, result.unit)} | {speed(result.theirs, result.unit)} | "
+        f"{result.ratio:.2f} | {result.low:.2f} to {result.high:.2f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.embeddings", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the id map; tables have a tenth")
+    parser.add_argument("--output", type=Path, default=RESULTS / "embeddings-cpu")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(HEADER)
+    results = []
+    for duel in cases(arguments.rows):
+        results.append(run(duel, arguments.rounds))
+        print(line(results[-1]), flush=True)
+    facts = machine()
+    data = {"machine": facts, "rounds": arguments.rounds, "rows": [asdict(result) for result in results]}
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
+    described = ", ".join(f"{name} {value}" for name, value in facts.items())
+    text = (
+        f"# Hash tables on the CPU\n\n{described}.\n\nOne thread, its processor time, {arguments.rounds} rounds in "
+        "turn with the peer; speeds are medians, the ratio is ours over the peer's (above 1: ours is faster), with the "
+        "quartiles of the rounds' ratios. Ids follow a power law of exponent 1.05.\n\n"
+    )
+    arguments.output.with_suffix(".md").write_text(text + "\n".join([HEADER, *map(line, results)]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

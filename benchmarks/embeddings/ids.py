@@ -1,0 +1,104 @@
+"""Ids to slots: HashIndex beside torchrec's managed collision module and an ID transformer; one thread."""
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torchrec.modules.mc_modules import LFU_EvictionPolicy, MCHManagedCollisionModule
+from torchrec.sparse.jagged_tensor import JaggedTensor
+
+from .stream import Duel, PowerLaw
+
+SOURCE = Path(__file__).resolve().parent / "id_transformer.cpp"
+TRANSFORMER = "ID transformer (C++, std::unordered_map)"
+
+
+class Transformer:
+    """The peer of id_transformer.cpp."""
+
+    def __init__(self, slots: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="grstack-benchmark-")
+        library = Path(self._folder.name) / "transformer.so"
+        command = ["g++", "-std=c++17", "-O3", "-march=native", "-shared", "-fPIC", str(SOURCE), "-o", str(library)]
+        subprocess.run(command, check=True)
+        self._library = ctypes.CDLL(str(library))
+        self._library.transformer_new.restype = ctypes.c_void_p
+        self._handle = ctypes.c_void_p(self._library.transformer_new(ctypes.c_int64(slots)))
+        self._time = 0
+
+    def transform(self, ids: torch.Tensor) -> torch.Tensor:
+        self._time += 1
+        slots = torch.empty_like(ids)
+        self._library.transformer_transform(
+            self._handle, ctypes.c_void_p(ids.data_ptr()), ctypes.c_int64(len(ids)), ctypes.c_uint32(self._time),
+            ctypes.c_void_p(slots.data_ptr()),
+        )  # fmt: skip
+        return slots
+
+
+def full_index(stream: PowerLaw) -> torch.ScriptObject:
+    index = torch.classes.hybrid_torchrec.HashIndex(len(stream.ids))
+    for part in stream.ids.split(1 << 20):
+        index.insert(part, torch.ones_like(part), 1)
+    return index
+
+
+def full_module(stream: PowerLaw) -> MCHManagedCollisionModule:
+    """torchrec's module with every id in its table, ready to serve."""
+    module = MCHManagedCollisionModule(
+        zch_size=len(stream.ids) + 1, device=torch.device("cpu"), eviction_policy=LFU_EvictionPolicy(),
+        eviction_interval=1,
+    ).eval()  # fmt: skip
+    module._mch_sorted_raw_ids[:-1] = stream.ids.sort().values
+    return module
+
+
+def duels(rows: int, batch: int) -> Iterator[Duel]:
+    stream = PowerLaw(rows)
+    index = full_index(stream)
+    batches = [stream.ids[stream.ranks(batch)] for _ in range(4)]
+    assert torch.equal(index.infos(index.find(batches[0]))[0], batches[0]), "our slots are wrong"
+    yield beside_torchrec(stream, index, batches)
+    yield from beside_transformer(stream, index, batches)
+
+
+def beside_torchrec(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
+    module = full_module(stream)
+    lengths = torch.ones_like(batches[0])
+    features = [{"f": JaggedTensor(values=ids, lengths=lengths)} for ids in batches]
+    remapped = module(features[0])["f"].values()
+    assert torch.equal(stream.ids.sort().values[remapped], batches[0]), "the peer's slots are wrong"
+    return Duel(
+        name=f"present ids, {len(stream.ids):,} rows",
+        peer="torchrec MCHManagedCollisionModule (eval)",
+        unit="ids/s",
+        amount=len(lengths),
+        ours=lambda i: index.find(batches[i % 4]),
+        theirs=lambda i: module(features[i % 4]),
+    )
+
+
+def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Iterator[Duel]:
+    rows = len(stream.ids)
+    transformer = Transformer(rows)
+    transformer.transform(stream.ids)
+
+    def see(i: int) -> None:
+        index.touch(index.find(batches[i % 4]), i + 2, 1.0)
+
+    yield Duel(name=f"present ids with counts, {rows:,} rows", peer=TRANSFORMER, unit="ids/s", amount=len(batches[0]),
+               ours=see, theirs=lambda i: transformer.transform(batches[i % 4]))  # fmt: skip
+
+    fresh = stream.ids[: min(rows, len(batches[0]))]
+
+    def fill(_: int) -> None:
+        grown = torch.classes.hybrid_torchrec.HashIndex(0)
+        for part in fresh.split(1 << 16):
+            grown.insert(part, torch.ones_like(part), 1)
+
+    yield Duel(name=f"{len(fresh):,} new ids, growing from nothing", peer=TRANSFORMER + ", sized at first",
+               unit="ids/s", amount=len(fresh), ours=fill,
+               theirs=lambda _: Transformer(len(fresh)).transform(fresh))  # fmt: skip
