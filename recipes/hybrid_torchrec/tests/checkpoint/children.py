@@ -46,6 +46,11 @@ def wait(child: int, seconds: float = 600.0) -> int:
     raise TimeoutError(f"child {child} did not end in {seconds:.0f} s")
 
 
+def without_devices() -> dict[str, str]:
+    """Environment of a program that forks: the runtime of a device does not survive it."""
+    return {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+
+
 def one_thread() -> None:
     torch.set_num_threads(1)
 

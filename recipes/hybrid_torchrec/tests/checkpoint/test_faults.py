@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from children import without_devices
 from hybrid_torchrec.checkpoint import (
     Checkpointer,
     CorruptCheckpoint,
@@ -30,7 +31,9 @@ from small_tables import all_rows, assert_same_rows, make_table, train
 def killed(folder: Path, first: int, count: int) -> list[dict[str, int]]:
     script = Path(__file__).with_name("fault_kills.py")
     argv = [sys.executable, script, folder, str(first), str(count)]
-    run = subprocess.run([str(part) for part in argv], capture_output=True, text=True, timeout=60 * (count + 5))
+    run = subprocess.run(
+        [str(part) for part in argv], capture_output=True, text=True, env=without_devices(), timeout=60 * (count + 20)
+    )
     assert run.returncode == 0, run.stdout[-500:] + run.stderr[-4000:]
     return [json.loads(line) for line in run.stdout.splitlines()]
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from children import without_devices
 from hybrid_torchrec.checkpoint import Checkpointer
 from hybrid_torchrec.checkpoint.models import DenseState, table_shards
 from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig
@@ -49,6 +50,8 @@ def test_a_model_that_is_not_sharded(tmp_path: Path):
 
 def test_sharded_models(tmp_path: Path):
     script = Path(__file__).with_name("model_ranks.py")
-    run = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, timeout=900)
+    run = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, env=without_devices(), timeout=1800
+    )
     assert run.returncode == 0, run.stdout + run.stderr[-6000:]
     assert run.stdout.count(": ok") == 2
