@@ -79,10 +79,16 @@ def find(path: Path) -> Path:
     """The checkpoint that is meant: the folder itself, or the newest whole one of a run."""
     if (path / RUN).exists():
         return path
-    whole = _whole(path)
-    if not whole:
+    found = newest(path)
+    if found is None:
         raise CheckpointError(f"{path}: no whole checkpoint is there, neither step-N nor {FOLDER}/step-N")
-    return whole[-1]
+    return found
+
+
+def newest(out: Path) -> Path | None:
+    """The newest whole checkpoint of a run."""
+    whole = _whole(out)
+    return whole[-1] if whole else None
 
 
 def read_run(folder: Path) -> dict[str, Any]:

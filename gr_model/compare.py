@@ -121,7 +121,7 @@ def _pair(names: tuple[str, str], a: RunRecord, b: RunRecord, value: Any) -> lis
 
 
 def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:,.5g}"
+    return "" if value is None else report.shown(value)
 
 
 def _ratio(x: float | None, y: float | None) -> str:

@@ -20,7 +20,7 @@ PEAKS = {
 }  # fmt: skip
 
 
-def step_flops(config: Config, lengths: Sequence[int], items: int) -> float:
+def step_flops(config: Config, lengths: Sequence[int]) -> float:
     """Forward and backward of one step over sequences of these lengths (in tokens)."""
     model, total = config.model, float(sum(lengths))
     values, keys = model.heads * model.value_dim, model.heads * model.qk_dim

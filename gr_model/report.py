@@ -145,12 +145,17 @@ def speed(steps: Sequence[dict[str, Any]]) -> dict[str, float]:
     return figures
 
 
+def shown(value: float) -> str:
+    """Four digits, or all of a large number."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def phases_of(steps: Sequence[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for e in steps for name in e.get("phases", {})))
 
 
 def speed_table(steps: Sequence[dict[str, Any]], start: dict[str, Any]) -> str:
-    rows = [[html.escape(name), f"{value:,.4g}"] for name, value in speed(steps).items()]
+    rows = [[html.escape(name), shown(value)] for name, value in speed(steps).items()]
     peak = start.get("peak")
     note = f"<p>MFU against {peak['flops'] / 1e12:,.3g} TFLOP/s: {html.escape(peak['source'])}.</p>" if peak else ""
     return table(["median of the steps", "value"], rows) + note

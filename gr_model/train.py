@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    folder = checkpoint.find(options.resume) if options.resume else None
+    folder = _where_to_go_on(options)
     if folder:
         config = configs.resumed(checkpoint.read_run(folder)["config"], options.override)
     else:
@@ -158,7 +158,8 @@ def _run(options: argparse.Namespace) -> int:
 
     log = Log(out / "log.jsonl" if here.first else None, resumed_at=trainer.step if folder else None)
     board = Board(out / "tensorboard" if options.tensorboard and here.first else None, purge=trainer.step)
-    per_device, from_where = flops.peak(device)
+    wide = torch.float32 if config.train.precision == "fp32" else torch.bfloat16
+    per_device, from_where = flops.peak(device, wide)
     name, expected = baselines.baseline(trainer.task) if here.first else ("", {})
     log(
         "start",
@@ -193,6 +194,13 @@ def _run(options: argparse.Namespace) -> int:
             show.say(f"stopped; to go on: python -m gr_model.train --resume {out} --out {out}")
     here.barrier()
     return (stop.exit_code or 143) if stopped else 0
+
+
+def _where_to_go_on(options: argparse.Namespace) -> Path | None:
+    """The checkpoint that --resume names, or with --go-on the newest of --out where there is one."""
+    if options.resume:
+        return checkpoint.find(options.resume)
+    return checkpoint.newest(options.out) if options.go_on else None
 
 
 def _load_data(config: configs.Config, folder: Path, here: World, say: Callable[[str], None]) -> data.Interactions:
@@ -238,6 +246,8 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--config", help=f"one of: {', '.join(presets.PRESETS)}")
     what.add_argument("--resume", type=Path, metavar="RUN",
                       help="continue a run, with its config: its --out folder, or one of its checkpoints")  # fmt: skip
+    parser.add_argument("--go-on", action="store_true",
+                        help="with --config: from the newest checkpoint of --out, where there is one")  # fmt: skip
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA", "data")),
                         help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)")  # fmt: skip

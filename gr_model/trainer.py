@@ -155,7 +155,7 @@ class Trainer:
         """This process's share of the numbers that the loss is the mean of; tokens and FLOP of all processes."""
         terms = self.task.terms(batch) if counts else 0
         lengths = batch.tokens.sequences.lengths
-        work = flops.step_flops(self.config, lengths, self.task.data.items)
+        work = flops.step_flops(self.config, lengths)
         if self.world.size == 1:
             return 1.0, sum(lengths), work
         mine = torch.tensor([terms, sum(lengths), int(work / 1e6)], device=self.device)

@@ -109,7 +109,8 @@ def test_a_signal_ends_the_run_with_a_checkpoint(folder, whole, tmp_path, number
 def killed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two processes of torchrun, the second killed after the checkpoint of step 10."""
     out = tmp_path_factory.mktemp("killed")
-    command = Command(arguments(folder, out, "train.steps=1000000", "train.checkpoint_every=10"), processes=2)
+    settings = ("train.steps=1000000", "train.checkpoint_every=10", "train.deterministic=true")
+    command = Command(arguments(folder, out, *settings), processes=2)
     command.wait_for_step(out, 12)
     (victim,) = (pid for pid in workers(command.process.pid) if environment(pid).get("RANK") == "1")
     os.kill(victim, signal.SIGKILL)
@@ -153,8 +154,15 @@ def test_a_signal_to_torchrun_ends_its_processes_with_a_checkpoint(folder, tmp_p
     assert "stopped; to go on" in said
 
 
+def test_the_same_command_goes_on_where_it_was(folder, whole, tmp_path) -> None:
+    """As after a restart by torchrun or by a scheduler."""
+    for stop in (3, 6):
+        assert train.main([*arguments(folder, tmp_path, f"train.steps={stop}"), "--go-on"]) == 0
+    assert steps(tmp_path) == [(step, whole[step]) for step in range(1, 7)]
+
+
 def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) -> None:
-    assert train.main(arguments(folder, tmp_path, "train.steps=20", "train.lr=1e38")) == 2
+    assert train.main(arguments(folder, tmp_path, "train.steps=20", "train.lr=1e30")) == 2
     told = capsys.readouterr().err
     last = steps(tmp_path)[-1][0]
     path = tmp_path / f"diverged/step-{last + 1:08d}-process-0.pt"
