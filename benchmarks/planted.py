@@ -95,7 +95,7 @@ def run(job: tuple[str, int, list[str]]) -> dict[str, object]:
 def report(runs: list[dict[str, object]]) -> str:
     lines = [
         "# Planted rules", "",
-        f"One thread of a CPU ({platform.machine()}), torch {torch.__version__}; {USERS:,} users, 40 interactions each.",
+        f"One thread of a CPU ({platform.machine()}), torch {torch.__version__}; {USERS:,} users of 40 items.",
         "",
         "| data | seed | HSTU NDCG@10 | oracle's NDCG@10 | ratio | processor s |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
