@@ -95,7 +95,8 @@ def run(job: tuple[str, int, list[str]]) -> dict[str, object]:
 def report(runs: list[dict[str, object]]) -> str:
     lines = [
         "# Planted rules", "",
-        f"One thread of a CPU ({platform.machine()}), torch {torch.__version__}; {USERS:,} users of 40 interactions.", "",
+        f"One thread of a CPU ({platform.machine()}), torch {torch.__version__}; {USERS:,} users of 40 items.",
+        "",
         "| data | seed | HSTU NDCG@10 | oracle's NDCG@10 | ratio | processor s |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for r in (r for r in runs if r["run"] == "sequences"):

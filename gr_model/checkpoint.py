@@ -59,7 +59,7 @@ def save_run(out: Path, state: dict[str, Any], world: World, keep: int = 2) -> P
     staging = final.with_name(f".{final.name}")
     if world.first:
         shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir(parents=True)
+        staging.mkdir(parents=True, exist_ok=True)
     world.barrier()
     with _alone_is_fine():
         dcp.save(_tensors(state), checkpoint_id=staging)

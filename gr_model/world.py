@@ -41,8 +41,9 @@ class World:
         return values
 
     def barrier(self) -> None:
+        """Returns when all processes have come here. The value is read: a device's sum alone does not wait for them."""
         if self.size > 1:
-            self.sum(torch.zeros(1, device=self.device))
+            self.sum(torch.zeros(1, device=self.device)).item()
 
     def shares(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
         """This process's batches of `users`, and whether each counts.

@@ -6,7 +6,7 @@ from gr_model import baselines, checkpoint
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import losses, training
 
-STEPS, EVERY, FACTOR, METRIC = 200, 25, 2.5, "hr@10"
+STEPS, EVERY, FACTOR, METRIC = 200, 25, 2.0, "hr@10"
 
 
 def run(context: Context) -> Outcome:
