@@ -79,7 +79,7 @@ def test_run_without_a_command_is_refused(calls: list[Any], capsys: pytest.Captu
         (["install-ops", "--soc", "ascend910b"], 2, "--into"),
         (["install-ops", "--into", "x", "--soc", "ascend310p"], 2, "valid: ascend910_93, ascend910b"),
         (["opp", "--action=show"], 2, "valid: list, remove, verify, which"),
-        (["fetch-data", "ml-1"], 2, "valid: ml-100k"),
+        (["fetch-data", "ml-1"], 2, "ml-100k"),
     ],
 )
 def test_a_wrong_name_lists_the_valid_ones(
