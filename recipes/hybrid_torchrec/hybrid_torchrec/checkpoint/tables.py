@@ -30,6 +30,13 @@ class TableShard:
     shard: int = 0
     shards: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.table.resident:
+            raise CheckpointError(
+                f"table '{self.table.config.name}' keeps rows outside its device, which a checkpoint of its slots "
+                "would miss; save its state_dict(), which has them all"
+            )
+
     def owns(self, ids: Tensor) -> Tensor:
         """ids int64 (L,) -> bool (L,)"""
         return rank_of(ids, self.shards) == self.shard
