@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -115,5 +116,8 @@ def join(device: torch.device) -> World:
 def leave() -> None:
     global _current
     if dist.is_initialized():
+        # gloo's thread frees the tensors of the last collective under the GIL, which the group's destructor does not
+        # release while it waits for that thread.
+        time.sleep(0.2)
         dist.destroy_process_group()
     _current = World()

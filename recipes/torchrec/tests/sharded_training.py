@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,6 +200,7 @@ def main(kind: str, folder: Path, cases: list[Case]) -> None:
                 torch.save(record, folder / f"{case.name}.pt")
         dist.barrier()
     finally:
+        time.sleep(0.2)  # gloo frees the last tensors under the GIL, which its destructor holds
         dist.destroy_process_group()
 
 

@@ -65,6 +65,9 @@ def ranks(world: int, folder: str, work: Callable[[int], None]) -> list[int]:
         faulthandler.dump_traceback_later(300, exit=False)
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)
         work(rank)
+        # gloo's thread frees the tensors of the last collective under the GIL, which the group's destructor does not
+        # release while it waits for that thread.
+        time.sleep(0.2)
         dist.destroy_process_group()
 
     started = [start(lambda rank=rank: member(rank)) for rank in range(world)]

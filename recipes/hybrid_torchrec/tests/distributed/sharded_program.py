@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -192,6 +193,7 @@ def main(kind: str, store: str, folder: Path, cases: list[str]) -> None:
                 torch.save(record, folder / f"{name}.pt")
         dist.barrier()
     finally:
+        time.sleep(0.2)  # gloo frees the last tensors under the GIL, which its destructor holds
         dist.destroy_process_group()
 
 
