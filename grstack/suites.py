@@ -96,5 +96,7 @@ def _in_image(console: Console, s: Session, suite: str) -> int:
     env = {
         "GRSTACK_DATA": s.engine.path_of(data), "GRSTACK_WHEELS": s.engine.path_of(wheels),
         "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2",
+        # no pool of compilers beside each of the many processes that import torch
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }  # fmt: skip
     return s.engine.run(s.plan, argv, mounts=[source, data, wheels], env=env)
