@@ -102,6 +102,7 @@ def join(device: torch.device) -> World:
     """Connects the launched processes; a process alone needs none. WorldError if they cannot find each other."""
     global _current
     if not launched():
+        _current = World(device=device)
         return _current
     try:
         dist.init_process_group(BACKENDS[device.type], timeout=TIMEOUT)

@@ -220,3 +220,16 @@ def test_compare(folder, tmp_path, capsys) -> None:
     assert compare.main([str(tmp_path / "a"), str(tmp_path / "none")]) == 1
     assert "not the log of a run" in capsys.readouterr().err
     assert json.loads((tmp_path / "a/metrics.json").read_text())["step"] == 3
+
+
+@pytest.mark.twin
+def test_a_process_alone_trains_on_an_emulated_npu(folder, tmp_path) -> None:
+    """The README's command: the model is on the device that was asked for, and its losses are the CPU's."""
+    for device in ("cpu", "npu"):
+        options = arguments(
+            folder, tmp_path / device, "train.steps=3", "train.eval_every=0", "train.deterministic=true"
+        )
+        code, said = Command([*options, "--device", device]).finish()
+        assert code == 0, said
+    losses = [[loss for _, loss in steps(tmp_path / device)] for device in ("cpu", "npu")]
+    assert len(losses[0]) == 3 and losses[1] == pytest.approx(losses[0], rel=1e-5)
