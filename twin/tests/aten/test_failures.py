@@ -11,7 +11,7 @@ pytestmark = pytest.mark.twin
 
 @pytest.mark.parametrize("queue", ["0", "1"])
 def test_missing_function_is_named(program: Any, queue: str) -> None:
-    # With the task queue the name comes from torch_npu's own thread; once in many runs the process ended before it.
+    # With the task queue the name was missing once in a loaded run; the cause is not found.
     for _ in range(3 if queue == "1" else 1):
         done = program.process("failures", "missing_function", mode="aclnn", TASK_QUEUE_ENABLE=queue)
         if "Cross" in done.stderr:
