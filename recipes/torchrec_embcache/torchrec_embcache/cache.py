@@ -238,7 +238,9 @@ def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
     host = MemoryStore(config)
     if cache.folder is None:
         return host
-    disk = DiskStore(cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads)
+    disk = DiskStore(
+        cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads, index_rows=cache.index_rows
+    )
     if cache.host_rows == 0:
         return disk
     return TieredStore(host, disk, cache.host_rows) if cache.host_rows is not None else TieredStore(host, disk, 1 << 62)
