@@ -87,7 +87,7 @@ def stream(
     ones = torch.ones(batch, DIM)
     for begin, stop in batches(done, count, max(batch, FLUSH_EVERY // batch * batch)):
         lines.add(until=stop)
-        start, evicted = time.perf_counter(), table.metrics.counters().evicted_rows
+        start, used, evicted = time.perf_counter(), time.process_time(), table.metrics.counters().evicted_rows
         ahead = batches(begin, stop, batch)
         table.prefetch(ids_of(*next(ahead)))
         for first, end in batches(begin, stop, batch):
@@ -98,7 +98,7 @@ def stream(
             table.update(table.assign(ids, train=True), ones[: len(ids)])
         table.flush()
         lines.add(
-            flushed=stop, seconds=time.perf_counter() - start, rss_mib=status("VmRSS") >> 20,
+            flushed=stop, seconds=time.perf_counter() - start, cpu_seconds=time.process_time() - used, rss_mib=status("VmRSS") >> 20,
             peak_rss_mib=status("VmHWM") >> 20, anonymous_mib=status("RssAnon") >> 20,
             limit_peak_mib=limit.peak >> 20 if limit else 0,
             evicted=table.metrics.counters().evicted_rows - evicted,
@@ -123,9 +123,10 @@ def stream(
     assert len(table) == count
     opening = time.perf_counter() - start
     table.close()
-    seconds = lines.total("seconds")
+    seconds, used = lines.total("seconds"), lines.total("cpu_seconds")
     return {
-        "ids": count, "seconds": seconds, "ids_per_s": count / seconds, "peak_rss_mib": lines.most("peak_rss_mib"),
+        "ids": count, "seconds": seconds, "ids_per_s": count / seconds, "cpu_seconds": used,
+        "ids_per_cpu_s": count / used, "peak_rss_mib": lines.most("peak_rss_mib"),
         "anonymous_mib": lines.most("anonymous_mib"), "limit_mib": limit.limit >> 20 if limit else 0,
         "limit_peak_mib": lines.most("limit_peak_mib"), "index_bytes_per_id": stats.index_bytes / count,
         "disk_bytes": stats.disk_bytes, "disk_bytes_per_id": stats.disk_bytes / count,
