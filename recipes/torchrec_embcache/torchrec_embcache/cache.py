@@ -66,8 +66,8 @@ class CachedTable(HashTable):
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
-        below = [self._absent(rows).ids for rows in self._below(65536)]
-        return torch.cat([super().ids(), *below])
+        near = self.device_ids()
+        return torch.cat([near, *(_without(rows, near.sort().values).ids for rows in self._below(65536))])
 
     # Training.
 
@@ -179,15 +179,19 @@ class CachedTable(HashTable):
             self._erased_away = [(at, ids) for at, ids in self._erased_away if at >= before]
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile."""
+        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, prefetching may.
+
+        So rows may change tiers: one that comes to the device stays in the tier below, and is not trained.
+        """
+        near = self.device_ids().sort().values
         for rows in self._below(chunk):
-            yield self._absent(rows)
-        for ids in self.device_ids().split(chunk):
-            yield super().read(ids)[0].to("cpu")
+            yield _without(rows, near)
+        for ids in near.split(chunk):
+            yield self.read(ids)[0].to("cpu")
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
-        for ids in self.device_ids().split(65536):
+        for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
             self._written_back.write(super().read(ids)[0].to("cpu"))
         self._written_back.flush()
 
@@ -271,6 +275,14 @@ class CachedTable(HashTable):
 
     def _expire(self) -> None:
         """No row is forgotten."""
+
+
+def _without(rows: RowBatch, ids: torch.Tensor) -> RowBatch:
+    """Rows whose ids are not among `ids`, which ascend."""
+    if not len(ids):
+        return rows
+    at = torch.searchsorted(ids, rows.ids).clamp_(max=len(ids) - 1)
+    return rows.select(ids[at] != rows.ids)
 
 
 def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
