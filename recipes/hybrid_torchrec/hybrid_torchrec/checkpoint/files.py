@@ -16,6 +16,7 @@ import torch
 
 from hybrid_torchrec.checkpoint.errors import explained
 
+DIGEST_BYTES = 16
 _BLOCK = 1 << 20
 
 
@@ -34,8 +35,8 @@ class Checksum:
 
 
 def digest(data: bytes | memoryview) -> str:
-    """Names a manifest; 16 bytes of BLAKE2b."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    """BLAKE2b: names a manifest or a record, which others refer to by it."""
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def checksum_of_file(path: Path) -> str:
