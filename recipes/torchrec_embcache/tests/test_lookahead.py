@@ -183,3 +183,21 @@ def test_changes_of_the_whole_table(version_of: str) -> None:
     chosen = torch.tensor([one in set(expected.ids.tolist()) for one in rows.ids.tolist()])
     assert_same(rows.select(chosen).sorted_by_id(), expected.sorted_by_id())
     cached.close()
+
+
+def test_rows_that_are_only_read_stay_until_the_next_batch() -> None:
+    """Prefetching evicts on a thread of its own, but nothing between assign(train=False) and the lookup."""
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=260, evict_share=1.0))
+    train(cached, BATCHES[:8])
+    for ids in BATCHES[8:20]:
+        slots = cached.assign(ids, train=False)
+        for later in BATCHES[20:23]:
+            cached.prefetch(later)
+        deadline = time.monotonic() + 60
+        while not cached._ahead._queue[0].ready and time.monotonic() < deadline:
+            time.sleep(0.001)
+        rows, found = cached.read(ids)
+        assert torch.equal(cached.lookup(slots)[found], rows.weights)
+        assert torch.equal(cached.find(ids).clamp(min=0), slots)
+        cached.cancel_prefetch()
+    cached.close()

@@ -28,7 +28,8 @@ class CachedTable(HashTable):
     Training gives the same bits as with the whole table on the device. Slots, ``find``, ``weights`` and ``state`` are
     about the rows on the device, everything else about the whole table.
 
-    Rows of a batch stay on the device from ``prefetch`` until the batch's update (``apply_gradients``) is made.
+    Rows of a batch stay on the device, in their slots, from ``prefetch`` until the batch's update (``apply_gradients``)
+    is made; those of assign(train=False) until the next assign. Slots of ``find`` may be another id's at any time.
     """
 
     resident = False
@@ -94,8 +95,7 @@ class CachedTable(HashTable):
             self._ahead.release(plan)
             raise
         plan.staged = None
-        if not train:
-            self._ahead.release(plan)
+        plan.only_read = not train
         return slots
 
     def update(self, slots: torch.Tensor, grads: torch.Tensor, *, apply: bool = True, **bags: Any) -> None:

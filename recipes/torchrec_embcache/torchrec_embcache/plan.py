@@ -20,6 +20,7 @@ class Plan:
     staged: RowBatch | None = None  # fetched rows that are not on the device; None until it is ready
     failure: Exception | None = None
     waited_for_room: bool = False
+    only_read: bool = False  # has no update
 
     @property
     def ready(self) -> bool:

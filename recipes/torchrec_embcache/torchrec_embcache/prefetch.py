@@ -82,6 +82,8 @@ class LookAhead:
     def take(self, ids: torch.Tensor) -> Plan:
         """The plan of the batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
         with self._changed:
+            for read in [plan for plan in self._taken if plan.only_read]:
+                self._forget(read)
             plan = self._queue[0] if self._queue else None
             if plan is None or not plan.is_of(ids):
                 return self._take_now(ids)
@@ -110,7 +112,7 @@ class LookAhead:
             self._changed.notify_all()
 
     def release(self, plan: Plan) -> None:
-        """A batch that has no update."""
+        """A batch that has failed."""
         with self._changed:
             self._forget(plan)
 
