@@ -12,6 +12,10 @@ import pytest  # noqa: E402
 from hybrid_torchrec.table import TableConfig  # noqa: E402
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "nightly: minutes to an hour, gigabytes of disk; also slow")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.markexpr:
         return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
@@ -18,6 +19,8 @@ from torchrec_embcache.store.memory import MemoryStore
 from torchrec_embcache.store.tiered import TieredStore
 from torchrec_embcache.store.write_behind import WriteBehind
 
+PLACED_AT_ONCE = 1024  # rows; training may wait for as long
+
 
 class CachedTable(HashTable):
     """HashTable with ``cache.cache_rows`` rows in device memory, over host memory, over disk.
@@ -25,7 +28,8 @@ class CachedTable(HashTable):
     Training gives the same bits as with the whole table on the device. Slots, ``find``, ``weights`` and ``state`` are
     about the rows on the device, everything else about the whole table.
 
-    Rows of a batch stay on the device from ``prefetch`` until the batch's update (``apply_gradients``) is made.
+    Rows of a batch stay on the device, in their slots, from ``prefetch`` until the batch's update (``apply_gradients``)
+    is made; those of assign(train=False) until the next assign. Slots of ``find`` may be another id's at any time.
     """
 
     resident = False
@@ -39,8 +43,9 @@ class CachedTable(HashTable):
         self._row_bytes = RowLayout.of(config).row_bytes
         self._written_back = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
         self._ahead = LookAhead(
-            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics
-        )
+            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics,
+            self._place,
+        )  # fmt: skip
         self._away = len(self._written_back)  # rows that are not on the device
         self._erased_away: list[tuple[int, torch.Tensor]] = []  # version and ids of erased rows, of these
 
@@ -62,8 +67,8 @@ class CachedTable(HashTable):
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
-        below = [self._absent(rows).ids for rows in self._below(65536)]
-        return torch.cat([super().ids(), *below])
+        near = self.device_ids()
+        return torch.cat([near, *(_without(rows, near.sort().values).ids for rows in self._below(65536))])
 
     # Training.
 
@@ -84,24 +89,23 @@ class CachedTable(HashTable):
         try:
             assert staged is not None
             with self._ahead.gate, self._lock:
-                if len(staged):
-                    absent = self._ids.index.find(staged.ids) < 0  # batches may have come between
-                    staged = staged if bool(absent.all()) else staged.select(absent)
-                    super().write(staged)
-                    self._away -= len(staged)
+                self._bring(staged)
                 slots = super().assign(ids, train=train)
         except Exception:
             self._ahead.release(plan)
             raise
         plan.staged = None
-        self.metrics.add(fetched_rows=len(staged), bytes_to_device=len(staged) * self._row_bytes)
-        if not train:
-            self._ahead.release(plan)
+        plan.only_read = not train
         return slots
+
+    def update(self, slots: torch.Tensor, grads: torch.Tensor, *, apply: bool = True, **bags: Any) -> None:
+        super().update(slots, grads, apply=False, **bags)
+        if apply:
+            self.apply_gradients()
 
     def apply_gradients(self) -> None:
         super().apply_gradients()
-        self._ahead.finish()
+        self._ahead.finish()  # without the table's lock, see prefetch.py
 
     # The whole table.
 
@@ -123,32 +127,34 @@ class CachedTable(HashTable):
         """Overwrites rows where they are; new ones go to the tier below."""
         self._storage.check(rows)
         ids = self._checked(rows.ids)
-        with self._ahead.gate, self._lock:
-            here = super().find(ids).cpu() >= 0
-            if bool(here.any()):
-                super().write(rows.select(here.to(rows.ids.device)))
-            if not bool(here.all()):
-                below = rows.select((~here).to(rows.ids.device)).to("cpu")
-                self._away += int((~self._written_back.read(below.ids)[1]).sum())
-                self._written_back.write(below)
+        with self._ahead.gate:
+            with self._lock:
+                here = super().find(ids).cpu() >= 0
+                if bool(here.any()):
+                    super().write(rows.select(here.to(rows.ids.device)))
+                if not bool(here.all()):
+                    below = rows.select((~here).to(rows.ids.device)).to("cpu")
+                    self._away += int((~self._written_back.read(below.ids)[1]).sum())
+                    self._written_back.write(below)
             self._ahead.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
         ids = self._checked(ids).unique()
-        with self._ahead.gate, self._lock:
-            here = super().find(ids).cpu() >= 0
-            super().erase(ids)
-            _, there = self._written_back.read(ids)
-            self._written_back.erase(ids)
-            away = ids[there & ~here]
-            self._away -= len(away)
-            if len(away) and self._ids.index.recorded_from() > 0:
-                self._erased_away.append((self._ids.index.next_version(), away))
+        with self._ahead.gate:
+            with self._lock:
+                here = super().find(ids).cpu() >= 0
+                super().erase(ids)
+                _, there = self._written_back.read(ids)
+                self._written_back.erase(ids)
+                away = ids[there & ~here]
+                self._away -= len(away)
+                if len(away) and self._ids.index.recorded_from() > 0:
+                    self._erased_away.append((self._ids.index.next_version(), away))
             self._ahead.restart()
-            return int((here | there).sum())
+        return int((here | there).sum())
 
     def pop(self, ids: torch.Tensor) -> RowBatch:
-        with self._ahead.gate, self._lock:
+        with self._ahead.gate:
             rows, _ = self.read(ids)
             self.erase(ids)
             return rows
@@ -173,15 +179,19 @@ class CachedTable(HashTable):
             self._erased_away = [(at, ids) for at, ids in self._erased_away if at >= before]
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile."""
+        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, prefetching may.
+
+        So rows may change tiers: one that comes to the device stays in the tier below, and is not trained.
+        """
+        near = self.device_ids().sort().values
         for rows in self._below(chunk):
-            yield self._absent(rows)
-        for ids in self.device_ids().split(chunk):
-            yield super().read(ids)[0].to("cpu")
+            yield _without(rows, near)
+        for ids in near.split(chunk):
+            yield self.read(ids)[0].to("cpu")
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
-        for ids in self.device_ids().split(65536):
+        for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
             self._written_back.write(super().read(ids)[0].to("cpu"))
         self._written_back.flush()
 
@@ -201,6 +211,39 @@ class CachedTable(HashTable):
         )  # fmt: skip
 
     # Internals.
+
+    def _place(self, rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
+        """The prefetch thread's: fetched rows to the device, so that the training thread has nothing to copy.
+
+        Only on the CPU; elsewhere the training thread gives the copies to its stream, and does not wait for them.
+        """
+        if self.device.type != "cpu":
+            return rows
+        for first in range(0, len(rows), PLACED_AT_ONCE):
+            part = rows.select(slice(first, first + PLACED_AT_ONCE))
+            with self._ahead.gate, self._lock:
+                if not still() or not self._bring(part, wait=False):
+                    return rows.select(slice(first, len(rows)))
+        return rows.select(slice(0, 0))
+
+    def _bring(self, rows: RowBatch, *, wait: bool = True) -> bool:
+        """Fetched rows to the device, but for those that other batches brought; hold the gate and the lock.
+
+        False if there is no room for them and wait is False.
+        """
+        if not len(rows):
+            return True
+        absent = self._ids.index.find(rows.ids) < 0
+        rows = rows if bool(absent.all()) else rows.select(absent)
+        try:
+            super().write(rows)
+        except CacheTooSmall:
+            if wait:
+                raise
+            return False
+        self._away -= len(rows)
+        self.metrics.add(fetched_rows=len(rows), bytes_to_device=len(rows) * self._row_bytes)
+        return True
 
     def _below(self, chunk: int) -> Iterator[RowBatch]:
         return self._written_back.scan(chunk)
@@ -234,11 +277,21 @@ class CachedTable(HashTable):
         """No row is forgotten."""
 
 
+def _without(rows: RowBatch, ids: torch.Tensor) -> RowBatch:
+    """Rows whose ids are not among `ids`, which ascend."""
+    if not len(ids):
+        return rows
+    at = torch.searchsorted(ids, rows.ids).clamp_(max=len(ids) - 1)
+    return rows.select(ids[at] != rows.ids)
+
+
 def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
     host = MemoryStore(config)
     if cache.folder is None:
         return host
-    disk = DiskStore(cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads)
+    disk = DiskStore(
+        cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads, index_rows=cache.index_rows
+    )
     if cache.host_rows == 0:
         return disk
     return TieredStore(host, disk, cache.host_rows) if cache.host_rows is not None else TieredStore(host, disk, 1 << 62)

@@ -1,13 +1,15 @@
-"""LookAhead: rows of the next batches come to host memory while the current one trains.
+"""LookAhead: rows of the next batches come to the device, or to host memory, while the current one trains.
 
 A batch goes through: submitted -> admitted (its ids are pinned: none of them is evicted from now on; those that are
-neither on the device nor pinned by an earlier batch are to be fetched) -> ready (they are fetched) -> taken (by the
-training thread, which puts them on the device) -> released (after its update).
+neither on the device nor pinned by an earlier batch are to be fetched) -> ready (they are fetched, and on the device
+where `place` puts them there) -> taken (by the training thread, which puts the rest there) -> released (after its
+update).
 
 Why results are those of a table that is all on the device (as in Bagpipe, SOSP '23): an id is fetched only when it is
-neither on the device nor about to be, so its row is in the store, and stays as it is until the batch is taken; from
-then on it is on the device, and no eviction may choose it as long as a batch that is admitted and not released needs
-it. Admission and eviction exclude each other by `gate`, and batches are taken in the order in which they came.
+neither on the device nor about to be, so its row is in the store, and stays as it is until it is placed; from then
+on it is on the device, and no eviction may choose it as long as a batch that is admitted and not released needs
+it. Admission and eviction exclude each other by `gate`, and batches are taken in the order in which they came. Who
+needs the gate and the table's lock takes the gate first.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import torch
 from hybrid_torchrec.table import RowBatch
@@ -25,23 +26,8 @@ from hybrid_torchrec.table import RowBatch
 from torchrec_embcache.errors import CacheTooSmall
 from torchrec_embcache.metrics import Metrics
 from torchrec_embcache.native import IdCounts, distinct
+from torchrec_embcache.plan import Plan
 from torchrec_embcache.store.base import RowStore
-
-
-@dataclass(eq=False)
-class Plan:
-    """One batch of one table."""
-
-    submitted: torch.Tensor  # (L,) int64, as they came
-    ids: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))  # (N,) distinct
-    admitted: bool = False
-    staged: RowBatch | None = None  # the fetched rows; None until it is ready
-    failure: Exception | None = None
-    waited_for_room: bool = False
-
-    @property
-    def ready(self) -> bool:
-        return self.staged is not None or self.failure is not None
 
 
 class LookAhead:
@@ -52,15 +38,25 @@ class LookAhead:
         rows: that the device holds.
         on_device: which of ids (N,) are there, (N,) bool; any thread.
         store: the tiers below.
+        place: of fetched rows, puts on the device what can be put there now, and returns the rest; it asks before each
+            part, with the gate held, whether the rows are still those of the store.
     """
 
     def __init__(
-        self, name: str, rows: int, on_device: Callable[[torch.Tensor], torch.Tensor], store: RowStore, metrics: Metrics
+        self,
+        name: str,
+        rows: int,
+        on_device: Callable[[torch.Tensor], torch.Tensor],
+        store: RowStore,
+        metrics: Metrics,
+        place: Callable[[RowBatch, Callable[[], bool]], RowBatch],
     ) -> None:
         self._name = name
         self._rows = rows
         self._on_device = on_device
         self._store = store
+        self._place = place
+        self._restarts = 0
         self._metrics = metrics
         self.gate = threading.RLock()  # admission and eviction
         self._changed = threading.Condition(self.gate)
@@ -86,8 +82,10 @@ class LookAhead:
     def take(self, ids: torch.Tensor) -> Plan:
         """The plan of the batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
         with self._changed:
+            for read in [plan for plan in self._taken if plan.only_read]:
+                self._forget(read)
             plan = self._queue[0] if self._queue else None
-            if plan is None or not _same(plan, ids):
+            if plan is None or not plan.is_of(ids):
                 return self._take_now(ids)
             late = not plan.ready
             start = time.perf_counter()
@@ -114,7 +112,7 @@ class LookAhead:
             self._changed.notify_all()
 
     def release(self, plan: Plan) -> None:
-        """A batch that has no update."""
+        """A batch that has failed."""
         with self._changed:
             self._forget(plan)
 
@@ -124,8 +122,9 @@ class LookAhead:
         return torch.cat(plans) if plans else torch.empty(0, dtype=torch.int64)
 
     def restart(self) -> None:
-        """The store was changed from outside: batches that wait are fetched again."""
+        """The store was changed from outside: batches that wait are fetched again. The table's lock must be free."""
         with self._changed:
+            self._restarts += 1
             while self._revoke_last():
                 pass
             self._changed.notify_all()
@@ -268,7 +267,9 @@ class LookAhead:
             if plan.admitted or plan not in self._queue:
                 return
             missing = self._admit(plan, known=True)
-        plan.staged, _ = self._store.read(missing)
+            restarts = self._restarts
+        rows, _ = self._store.read(missing)
+        plan.staged = self._place(rows, lambda: self._restarts == restarts)
 
     def _tell_shortened(self, plan: Plan) -> None:
         ahead = self.depth
@@ -288,10 +289,3 @@ class LookAhead:
         notice, self._notice = self._notice, None
         if notice is not None:
             warnings.warn(notice, RuntimeWarning, stacklevel=4)
-
-
-def _same(plan: Plan, ids: torch.Tensor) -> bool:
-    """The same batch; ids may come with other repetitions than they were submitted with."""
-    if torch.equal(plan.submitted, ids):
-        return True
-    return torch.equal(plan.ids if len(plan.ids) else distinct(plan.submitted), distinct(ids))
