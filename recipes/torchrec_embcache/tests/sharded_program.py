@@ -28,7 +28,7 @@ from torchrec_embcache.pipeline import EmbCacheTrainPipelineSparseDist
 STEPS = 25
 CPU = torch.device("cpu")
 SHARDINGS = {
-    "mixed": ("row_wise", "table_wise", "table_wise"),
+    "mixed": ("row_wise", "table_wise", "column_wise"),
     "rows": ("row_wise", "row_wise", "row_wise"),
 }
 CASES = [  # kind, sharding, batches looked ahead; None: without the pipeline
