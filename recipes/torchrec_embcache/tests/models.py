@@ -72,8 +72,9 @@ def total(kind: str, out: object, samples: int) -> Tensor:
         return out.values().sum(1)  # type: ignore[attr-defined]
     parts = []
     for jagged in out.values():  # type: ignore[attr-defined]
-        bag = torch.repeat_interleave(torch.arange(samples), jagged.lengths().long())
-        parts.append(torch.zeros(samples).index_add(0, bag, jagged.values().sum(1)))
+        device = jagged.values().device
+        bag = torch.repeat_interleave(torch.arange(samples), jagged.lengths().long().cpu()).to(device)
+        parts.append(torch.zeros(samples, device=device).index_add(0, bag, jagged.values().sum(1)))
     return torch.stack(parts).sum(0)
 
 
