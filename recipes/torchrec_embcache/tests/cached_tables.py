@@ -1,4 +1,4 @@
-"""Cached tables in the places of the resident ones of hybrid_torchrec's checkpoint tests, which are imported from there:
+"""Cached tables in the places of the resident ones of hybrid_torchrec's checkpoint tests:
 
 cached_tables.py kills FOLDER FIRST_SEED COUNT
 cached_tables.py ranks FOLDER

@@ -31,9 +31,11 @@ CACHE_ROWS = 2 * 110
 SHARDINGS = {
     "mixed": ("row_wise", "table_wise", "column_wise"),
     "rows": ("row_wise", "row_wise", "row_wise"),
+    "nodes": ("table_row_wise", "table_column_wise", "grid_shard"),  # of one rank each
 }
 CASES = [  # kind, sharding, batches looked ahead; None: without the pipeline
     ("bags", "mixed", 3), ("bags", "rows", 0), ("sequences", "rows", 2), ("sequences", "mixed", None),
+    ("bags", "nodes", 2),
 ]  # fmt: skip
 
 
@@ -42,7 +44,9 @@ def shard(model: nn.Module, sharding: str, sharders: list, device: torch.device,
         table: ParameterConstraints(sharding_types=[kind], min_partition=4)
         for table, kind in zip(TABLES, SHARDINGS[sharding])
     }
-    topology = Topology(world_size=world, compute_device=device.type, local_world_size=world)
+    topology = Topology(
+        world_size=world, compute_device=device.type, local_world_size=1 if sharding == "nodes" else world
+    )
     planner = EmbeddingShardingPlanner(topology=topology, constraints=constraints)
     plan = planner.collective_plan(model, sharders, dist.GroupMember.WORLD)
     return DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
@@ -96,7 +100,7 @@ def compare(
         folder.with_name(f"{folder.name}.rank{rank}.pt"),
     )
     (module,) = [module for module in cached.modules() if isinstance(module, ShardedCached)]
-    snapshots = [table.snapshot() for tables in module.cached_tables().values() for table in tables]
+    counters = [table.metrics.counters() for tables in module.cached_tables().values() for table in tables]
     module.close()
     return {
         "outputs": len(outputs) == STEPS and all(map(torch.equal, outputs, expected)),
@@ -104,8 +108,8 @@ def compare(
         "devices": sorted({part.table.weights.device.type for part in parts}),
         "columns": sorted({key.split(".")[-2] for key in left if key.endswith(".ids")}),
         "count": sum(len(tensor) for key, tensor in right.items() if key.endswith(".ids")),
-        "evicted": sum(snapshot.counters.evicted_rows for snapshot in snapshots),
-        "late": sum(snapshot.counters.late_batches for snapshot in snapshots),
+        "evicted": sum(one.evicted_rows for one in counters),
+        "late": sum(one.late_batches for one in counters),
         "folders": sorted(str(path.relative_to(folder).parent) for path in folder.rglob("store.commit")),
     }
 

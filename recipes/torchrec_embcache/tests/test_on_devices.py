@@ -1,4 +1,4 @@
-"""Cached tables in the memory of each device of this environment: the bits of a resident table there, the CPU's rows."""
+"""Cached tables in the memory of each device: the bits of a resident table there, and the CPU's rows."""
 
 from __future__ import annotations
 

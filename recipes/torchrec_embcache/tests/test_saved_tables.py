@@ -1,4 +1,4 @@
-"""Cached tables in checkpoints, deltas, exports and the stream, against resident tables that train on the same batches."""
+"""Cached tables in checkpoints, deltas, exports and the stream, against resident ones trained on the same batches."""
 
 from __future__ import annotations
 

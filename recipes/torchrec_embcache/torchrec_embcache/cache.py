@@ -10,8 +10,8 @@ import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 
 from torchrec_embcache.config import CacheConfig
+from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
-from torchrec_embcache.metrics import Metrics, Snapshot
 from torchrec_embcache.prefetch import LookAhead
 from torchrec_embcache.saving import SnapshotBelow
 from torchrec_embcache.store.base import RowLayout, RowStore
@@ -37,7 +37,7 @@ class CachedTable(HashTable):
         first = min(config.initial_capacity, cache.cache_rows)
         super().__init__(replace(config, max_rows=cache.cache_rows, initial_capacity=first), device)
         self.cache = cache
-        self.metrics = Metrics()
+        self.metrics = Tally()
         self._row_bytes = RowLayout.of(config).row_bytes
         self._written_back = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
         self._ahead = LookAhead(
@@ -54,6 +54,10 @@ class CachedTable(HashTable):
     @property
     def device_rows(self) -> int:
         return len(self._ids)
+
+    @property
+    def occupancy(self) -> float:
+        return self.device_rows / self.cache.cache_rows
 
     def bytes(self) -> int:
         """Memory of the rows on the device and of their ids on the CPU, in use."""
@@ -224,11 +228,10 @@ class CachedTable(HashTable):
             self._snapshots = [*self._snapshots, made]
             return made
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(
-            table=self.config.name, counters=self.metrics.counters(), device_rows=self.device_rows,
-            cache_rows=self.cache.cache_rows, waiting_rows=self._written_back.waiting,
-        )  # fmt: skip
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that left the device and are not in the tier below yet."""
+        return self._written_back.waiting
 
     # Internals.
 

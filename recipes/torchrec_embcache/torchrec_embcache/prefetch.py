@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 import torch
 from hybrid_torchrec.table import RowBatch
 
+from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
-from torchrec_embcache.metrics import Metrics
 from torchrec_embcache.native import IdCounts, distinct
 from torchrec_embcache.store.base import RowStore
 
@@ -55,7 +55,7 @@ class LookAhead:
     """
 
     def __init__(
-        self, name: str, rows: int, on_device: Callable[[torch.Tensor], torch.Tensor], store: RowStore, metrics: Metrics
+        self, name: str, rows: int, on_device: Callable[[torch.Tensor], torch.Tensor], store: RowStore, metrics: Tally
     ) -> None:
         self._name = name
         self._rows = rows

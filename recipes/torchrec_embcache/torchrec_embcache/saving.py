@@ -43,7 +43,7 @@ class SnapshotBelow:
         self.comes(device_ids)
 
     def leaves(self, rows: RowBatch) -> None:
-        """Rows that are below as they were before; they are about to come to the device, to be overwritten or erased."""
+        """Rows of below, as they are there; they are about to come to the device, to be overwritten or erased."""
         with self._lock:
             due = self._settle(rows.ids)
             if len(due):

@@ -198,7 +198,7 @@ def make_table(config: TableConfig, device: torch.device) -> HashTable:
 
 
 def start_by_columns(table: T) -> T:
-    """The CPU's kernel fills whole rows; some columns of a row are made by the initialiser itself. Returns the table."""
+    """The CPU's kernel fills whole rows; some columns of a row are made by the initialiser. Returns the table."""
     config = table.config
     if isinstance(config.initializer, ColumnsOf):
 

@@ -79,6 +79,12 @@ class HashTable:
         """Bytes of a row with its optimizer state."""
         return self._storage.row_bytes
 
+    @property
+    def occupancy(self) -> float:
+        """Rows / max_rows; of a table without limit, rows / slots with memory."""
+        most = self.config.max_rows or self.capacity - 1
+        return len(self) / most if most else 1.0
+
     def bytes(self) -> int:
         """Memory of the rows on the device and of the ids on the CPU, in use."""
         return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
