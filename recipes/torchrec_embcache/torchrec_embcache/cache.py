@@ -30,8 +30,6 @@ class CachedTable(HashTable):
     Rows of a batch stay on the device from ``prefetch`` until the batch's update (``apply_gradients``) is made.
     """
 
-    resident = False
-
     def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
         cache.check(config)
         first = min(config.initial_capacity, cache.cache_rows)

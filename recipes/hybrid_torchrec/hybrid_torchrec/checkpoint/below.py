@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
 
 from hybrid_torchrec.checkpoint.errors import CheckpointError
 from hybrid_torchrec.table.rows import RowBatch
@@ -21,6 +21,17 @@ class RowsBelow(Protocol):
     def release(self) -> None:
         """The table need not keep them any more."""
         ...
+
+
+@runtime_checkable
+class Tiered(Protocol):
+    """A table that keeps rows elsewhere too."""
+
+    def scan(self, chunk: int) -> Iterator[RowBatch]:
+        """All rows, on the CPU, while nobody changes the table."""
+        ...
+
+    def snapshot_below(self) -> RowsBelow: ...
 
 
 class InOrder:

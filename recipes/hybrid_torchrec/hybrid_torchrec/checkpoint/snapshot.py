@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.below import InOrder, RowsBelow
+from hybrid_torchrec.checkpoint.below import InOrder, RowsBelow, Tiered
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
 from hybrid_torchrec.table.rows import RowBatch
@@ -31,7 +31,7 @@ class Snapshot:
             self._due[self._slots] = True
             self._early: list[tuple[Tensor, RowBatch]] = []
             self._info, self._policy = describe(table), policy_of(table)
-            self._below: RowsBelow | None = None if table.resident else table.snapshot_below()
+            self._below: RowsBelow | None = table.snapshot_below() if isinstance(table, Tiered) else None
             table.before_change.append(self._preserve)
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.below import InOrder
+from hybrid_torchrec.checkpoint.below import InOrder, Tiered
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
@@ -87,7 +87,7 @@ def freeze(shard: TableShard) -> Rows:
     """The rows of a table that nobody changes until they are read."""
     table = shard.table
     refuse_waiting_gradients(table)
-    if not table.resident:
+    if isinstance(table, Tiered):
         count = len(table)
         below = InOrder(table.config.name, count, table.scan(SCANNED))
         return Rows(count, like(table), below.read, describe(table), policy_of(table))

@@ -31,8 +31,6 @@ class HashTable:
     them.
     """
 
-    resident = True  # all rows have slots; a table that keeps others elsewhere has scan() and snapshot_below()
-
     def __init__(self, config: TableConfig, device: torch.device | str = "cpu") -> None:
         self.config = config
         self.device = torch.device(device)
