@@ -82,7 +82,7 @@ def make_model(kind: str, device: torch.device, folder: Path | None, cache_rows:
     """Cached, if there is a folder."""
     fields = {"num_embeddings": 100, "optimizer": OptimizerSpec(kind="adam", lr=0.05)}
     tables = [
-        {"name": name, "embedding_dim": 8 if kind == "sequences" or name == "t1" else 4, "feature_names": features}
+        {"name": name, "embedding_dim": 4 if kind == "bags" and name == "t0" else 8, "feature_names": features}
         for name, features in TABLES.items()
     ]
     bags = kind == "bags"
