@@ -41,7 +41,7 @@ def test_a_checkpoint_goes_from_a_device_to_the_cpu_and_back(device: str, tmp_pa
         train(cached, step, of=400)
     pending.wait(120)
     checkpointer.save_delta(9)
-    for target in ("cpu", device):
-        found = cached_table(folder=tmp_path / f"on-{target}", device=target)
+    for number, target in enumerate(("cpu", device)):
+        found = cached_table(folder=tmp_path / f"rows-{number}", device=target)
         assert Checkpointer(tmp_path / "c", {"user": found}).load() == 9
         assert_same_rows(all_rows(found), all_rows(cached))
