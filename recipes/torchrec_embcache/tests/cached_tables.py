@@ -11,7 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from hybrid_torchrec.checkpoint import TableShard
 from hybrid_torchrec.table import HashTable
+from torch import nn
 from torchrec_embcache import CacheConfig, CachedTable
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "hybrid_torchrec/tests/checkpoint"))
@@ -72,6 +74,39 @@ def ranks(folder: Path) -> None:
         print(f"{saved} to {loaded}: ok", flush=True)
 
 
+def models(folder: Path) -> None:
+    """model_ranks.py: sharded models with collections of cached tables, whose rows do not all fit on the devices."""
+    import hybrid_torchrec.distributed
+    import model_ranks
+    import sharded_model
+    from torchrec_embcache.distributed import get_default_embcache_sharders
+    from torchrec_embcache.modules import (
+        EmbCacheEmbeddingBagCollection,
+        EmbCacheEmbeddingBagConfig,
+        EmbCacheEmbeddingCollection,
+        EmbCacheEmbeddingConfig,
+    )
+
+    def tiers() -> dict[str, object]:
+        rows = {"cache_rows": 34, "host_rows": 2}
+        return {**rows, "folder": tempfile.mkdtemp(dir=folder), "slab_bytes": 1 << 12, "io_threads": 2}
+
+    sharded_model.HashEmbeddingBagConfig = lambda **fields: EmbCacheEmbeddingBagConfig(**fields, **tiers())
+    sharded_model.HashEmbeddingConfig = lambda **fields: EmbCacheEmbeddingConfig(**fields, **tiers())
+    sharded_model.HashEmbeddingBagCollection = EmbCacheEmbeddingBagCollection
+    sharded_model.HashEmbeddingCollection = EmbCacheEmbeddingCollection
+    hybrid_torchrec.distributed.get_default_hybrid_sharders = get_default_embcache_sharders
+    trained = model_ranks.table_shards
+
+    def cached_shards(model: nn.Module) -> dict[str, TableShard]:
+        shards = trained(model)
+        assert all(isinstance(shard.table, CachedTable) for shard in shards.values())
+        return shards
+
+    model_ranks.table_shards = cached_shards
+    model_ranks.main(folder)
+
+
 if __name__ == "__main__":
     from children import one_thread
 
@@ -79,4 +114,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "kills":
         kills(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
     else:
-        ranks(Path(sys.argv[2]))
+        {"ranks": ranks, "models": models}[sys.argv[1]](Path(sys.argv[2]))

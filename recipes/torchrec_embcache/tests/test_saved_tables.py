@@ -233,6 +233,11 @@ def test_resharding_between_processes(tmp_path: Path) -> None:
     assert run_program("ranks", tmp_path) == ["4 to 2: ok", "2 to 8: ok"]
 
 
+def test_sharded_models(tmp_path: Path) -> None:
+    """Of two ranks, by rows, tables and columns: loaded by two, trained on, and loaded by three."""
+    assert len(run_program("models", tmp_path)) == 2
+
+
 def killed(tmp_path: Path, first: int, count: int) -> tuple[dict[str, int], list[dict[str, int]]]:
     whole, *results = map(json.loads, run_program("kills", tmp_path, first, count))
     assert whole["loaded"] == 9 and len(results) == count  # each of them was killed: see fault_kills.py
