@@ -54,7 +54,7 @@ def make_batch(
         for sample in range(GLOBAL_BATCH):
             count = int(torch.randint(0, 4, (1,), generator=generator))
             if every_row and feature in ("f0", "f2", "f3"):
-                index = torch.arange(sample, rows, GLOBAL_BATCH)
+                index = torch.arange(min(sample, rows), rows, GLOBAL_BATCH)
             else:
                 # A power law: a few rows are in most batches.
                 index = (torch.rand(count, generator=generator) ** 3 * rows).long()
