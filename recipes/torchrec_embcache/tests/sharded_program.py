@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from torch import nn
 from torchrec.distributed import DistributedModelParallel
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.types import ParameterConstraints
+from torchrec_embcache import CachedTable
 from torchrec_embcache.distributed import ShardedCached, get_default_embcache_sharders
 from torchrec_embcache.pipeline import EmbCacheTrainPipelineSparseDist
 
@@ -84,6 +87,23 @@ def rows(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+@contextmanager
+def counted_prefetches() -> Iterator[list[int]]:
+    """Inside, a list of the lengths of all batches that are given to cached tables before they train."""
+    lengths: list[int] = []
+    prefetch = CachedTable.prefetch
+
+    def counted(table: CachedTable, ids: torch.Tensor) -> None:
+        lengths.append(len(ids))
+        prefetch(table, ids)
+
+    CachedTable.prefetch = counted  # type: ignore[method-assign]
+    try:
+        yield lengths
+    finally:
+        CachedTable.prefetch = prefetch  # type: ignore[method-assign]
+
+
 def compare(
     case: tuple[str, str, int | None], rank: int, world: int, device: torch.device, folder: Path
 ) -> dict[str, object]:
@@ -92,7 +112,8 @@ def compare(
     resident = shard(make_model(kind, meta, None, 0), sharding, get_default_hybrid_sharders(), device, world)
     cached = shard(make_model(kind, meta, folder, CACHE_ROWS), sharding, get_default_embcache_sharders(), device, world)
     expected = plainly(resident, rank, device)
-    outputs = plainly(cached, rank, device) if look_ahead is None else piped(cached, rank, device, look_ahead)
+    with counted_prefetches() as prefetches:
+        outputs = plainly(cached, rank, device) if look_ahead is None else piped(cached, rank, device, look_ahead)
     right, left = rows(resident), rows(cached)
     parts = [part for module in cached.modules() for part in getattr(module, "parts", [])]
     torch.save(
@@ -105,6 +126,7 @@ def compare(
     return {
         "outputs": len(outputs) == STEPS and all(map(torch.equal, outputs, expected)),
         "rows": left.keys() == right.keys() and all(torch.equal(left[key], right[key]) for key in right),
+        "looked ahead": len(prefetches) / (STEPS * len(parts)),
         "devices": sorted({part.table.weights.device.type for part in parts}),
         "columns": sorted({key.split(".")[-2] for key in left if key.endswith(".ids")}),
         "count": sum(len(tensor) for key, tensor in right.items() if key.endswith(".ids")),

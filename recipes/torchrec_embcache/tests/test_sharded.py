@@ -58,6 +58,7 @@ def check_against_resident(run: Started, kind: str, world: int) -> None:
         for record in records:
             assert record["outputs"] and record["rows"], (name, record)
             assert record["devices"] == [kind], name
+            assert record["looked ahead"] == (0 if name.endswith("None") else 1), (name, record)
             assert record["count"] > 100 and record["evicted"] > 20, (name, record)
         columns = {column for record in records for column in record["columns"]}
         assert columns == ({"0"} if world == 1 or "rows" in name else {"0", "4"}), (name, columns)
