@@ -10,6 +10,8 @@
 
 #include "common/arena.h"
 #include "common/mix.h"
+#include "common/xxh64.h"
+#include "ids/distinct.h"
 #include "ids/index.h"
 #include "rows/initializers.h"
 #include "rows/types.h"
@@ -53,6 +55,18 @@ class RowMemory : public torch::CustomClassHolder {
 
  private:
   std::shared_ptr<Arena> arena_;
+};
+
+// Of files; see checkpoint/files.py.
+class Checksum : public torch::CustomClassHolder {
+ public:
+  void update(int64_t address, int64_t size) {
+    sum_.update(reinterpret_cast<const void*>(address), static_cast<size_t>(size));
+  }
+  int64_t digest() const { return static_cast<int64_t>(sum_.digest()); }
+
+ private:
+  Xxh64 sum_;
 };
 
 class HashIndex : public torch::CustomClassHolder {
@@ -293,6 +307,17 @@ void start_rows(const at::Tensor& weights, at::TensorList state, const at::Tenso
   });
 }
 
+// The distinct ids in the order of their first occurrence, the place of each id among them, and how often each occurs.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> distinct(const at::Tensor& given) {
+  const at::Tensor ids = checked_ids(given, "ids");
+  at::Tensor inverse = at::empty_like(ids);
+  DistinctIds found(static_cast<size_t>(ids.numel()));
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    inverse.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(found.add(ids.const_data_ptr<int64_t>()[i]));
+  }
+  return {long_tensor(found.ids()), inverse, long_tensor(found.counts())};
+}
+
 at::Tensor mix(const at::Tensor& given) {
   const at::Tensor values = given.contiguous();
   const at::Tensor out = at::empty_like(values);
@@ -308,6 +333,10 @@ at::Tensor mix(const at::Tensor& given) {
 
 TORCH_LIBRARY(hybrid_torchrec, m) {
   m.class_<RowMemory>("RowMemory").def(torch::init<int64_t>()).def("tensor", &RowMemory::tensor);
+  m.class_<Checksum>("Checksum")
+      .def(torch::init<>())
+      .def("update", &Checksum::update)
+      .def("digest", &Checksum::digest);
   m.class_<HashIndex>("HashIndex")
       .def(torch::init<int64_t>())
       .def("size", &HashIndex::size)
@@ -349,12 +378,14 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       "start_rows(Tensor(a!) weights, Tensor(b!)[] state, Tensor slots, Tensor keys, int kind, float a, float b, "
       "float low, float high, int seed) -> ()");
   m.def("mix64(Tensor values) -> Tensor");
+  m.def("distinct(Tensor ids) -> (Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(hybrid_torchrec, CPU, m) {
   m.impl("initial_rows", &initial_rows);
   m.impl("start_rows", &start_rows);
   m.impl("mix64", &mix);
+  m.impl("distinct", &distinct);
 }
 
 }  // namespace hybrid_torchrec

@@ -1,6 +1,6 @@
 #include "id_counts.h"
 
-#include "row_index.h"
+#include "index_entry.h"
 
 namespace embcache {
 namespace {

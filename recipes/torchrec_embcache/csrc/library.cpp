@@ -43,13 +43,14 @@ std::vector<Column> columns_of(void* const* data, const uint32_t* widths, int co
 extern "C" {
 #pragma GCC visibility push(default)
 
-int embcache_open(const char* folder, uint32_t row_bytes, int64_t slab_bytes, int io_threads, int read_only, int repair,
-                  RowStore** store, char* message) {
+int embcache_open(const char* folder, uint32_t row_bytes, int64_t slab_bytes, int64_t index_entries, int io_threads,
+                  int read_only, int repair, RowStore** store, char* message) {
   return guarded(message, [&] {
     embcache::Options options;
     options.folder = folder;
     options.row_bytes = row_bytes;
     options.slab_bytes = slab_bytes;
+    options.index_entries = index_entries;
     options.io_threads = io_threads;
     options.read_only = read_only != 0;
     options.repair = repair != 0;

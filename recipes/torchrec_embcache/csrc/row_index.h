@@ -1,114 +1,149 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
+
+#include "index_run.h"
+#include "io_pool.h"
+#include "memory_index.h"
 
 namespace embcache {
 
-// Where the row of each id is, in 6 bytes an id: a partition by 16 bits of the id's hash, and in it entries of 17 more
-// bits of the hash and a 31-bit row number, in the order of those bits. The hash is uniform, so an entry is found by
-// interpolation. Two ids may share all 33 bits (at 100 million ids, 1.2 % of the absent ids meet such an entry): the
-// caller compares the id that stands beside the row. Not synchronised.
+// Where the row of each id may be: new entries in memory, and once these are `memory_entries` and a sixteenth of all,
+// they are merged with the file of the others into a new file, a part with every write. So a store of a few million
+// rows has its index in memory, and a large one takes about two bytes an id of memory.
+//
+// An entry is a hint: one whose row has been overwritten, moved or erased may stay, and the caller tells by what it
+// knows of the row (RowStore::is_live) and by the id beside it. The row of an id that has one is always among them.
+// Readers hold the owner's lock as shared, changes as exclusive, except where said.
 class RowIndex {
  public:
-  static constexpr int kPartitionBits = 16;
-  static constexpr int kTagBits = 17;
-  static constexpr int kRowBits = 31;
-  static constexpr uint32_t kMaxRows = uint32_t{1} << kRowBits;
+  using Live = std::function<bool(uint32_t row)>;
 
-  RowIndex() : partitions_(size_t{1} << kPartitionBits) {}
+  // With read_only, the folder's files stay as they are.
+  RowIndex(std::string folder, int64_t memory_entries, bool read_only);
 
-  // Calls visit(row number) for each entry with this hash, until it returns true.
-  template <typename Visit>
-  bool any(uint64_t hash, const Visit& visit) const {
-    const Partition& partition = partitions_[partition_of(hash)];
-    const uint32_t tag = tag_of(hash);
-    for (uint32_t k = lower_bound(partition, tag); k < partition.count; ++k) {
-      const uint64_t entry = load(partition, k);
-      if ((entry >> kRowBits) != tag) return false;
-      if (visit(static_cast<uint32_t>(entry & (kMaxRows - 1)))) return true;
+  struct Hit {
+    uint32_t row;
+    int64_t position;
+  };
+  // Appends the entries of hash(0), ..., hash(count - 1). May read the disk.
+  template <typename Hash>
+  void find(int64_t count, const Hash& hash, IoPool& pool, std::vector<Hit>& hits) const {
+    std::vector<Probe> probes;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t value = hash(i);
+      find_in_memory(value, [&](uint32_t row) { hits.push_back({row, i}); });
+      const IndexRun* run = run_of(value);
+      if (run != nullptr && run->may_have(value)) probes.push_back({value, i});
     }
-    return false;
+    if (!probes.empty()) find_in_runs(probes, pool, hits);
+  }
+  // Calls visit(row) for each entry of the hash. May read the disk.
+  template <typename Visit>
+  void find(uint64_t hash, const Visit& visit) const {
+    find_in_memory(hash, visit);
+    const IndexRun* run = run_of(hash);
+    if (run == nullptr || !run->may_have(hash)) return;
+    IndexRun::Page page;
+    run->find(hash, page, visit);
   }
 
-  void insert(uint64_t hash, uint32_t row);
-  // Makes the entry (hash, row) point to another row; false if there is no such entry.
-  bool move(uint64_t hash, uint32_t row, uint32_t to);
-  bool remove(uint64_t hash, uint32_t row);
-  bool has(uint64_t hash, uint32_t row) const {
-    return any(hash, [row](uint32_t other) { return other == row; });
+  void insert(uint64_t hash, uint32_t row) { active_.insert(hash, row); }
+  void move(uint64_t hash, uint32_t row, uint32_t to) {
+    if (!active_.move(hash, row, to)) active_.insert(hash, to);
+  }
+  void remove(uint64_t hash, uint32_t row) { active_.remove(hash, row); }
+
+  // Merges as much as is due; all that is begun with `finish`. The one that changes the index calls it without the
+  // lock, which is taken when readers must notice. Can be repeated after an error.
+  template <typename Mutex>
+  void advance(const Live& live, Mutex& mutex, bool finish) {
+    while (true) {
+      if (merge_ == nullptr) {
+        if (!is_due()) return;
+        auto merge = begin_merge();
+        const std::lock_guard<Mutex> lock(mutex);
+        freeze(std::move(merge));
+      }
+      if (!is_behind(finish)) return;
+      merge_some(live);
+      const std::lock_guard<Mutex> lock(mutex);
+      publish();
+    }
   }
 
-  int64_t size() const { return size_; }
-  int64_t bytes() const;
-  void clear();
+  int64_t bytes() const;       // of memory
+  int64_t disk_bytes() const;  // of files
 
-  // Calls sink(bytes, size) with all of it, partition by partition: a 32-bit count, then 6 bytes an entry.
+  // For a snapshot, with no merge under way: the file is made to last, and named; what is in memory is the caller's to
+  // save. keep() is called when the snapshot is in place: then files that it does not name go.
+  IndexRun::Seal seal();
   template <typename Sink>
   void save(const Sink& sink) const {
-    for (const Partition& partition : partitions_) {
-      sink(&partition.count, sizeof partition.count);
-      sink(partition.bytes.data(), kEntryBytes * partition.count);
-    }
+    active_.save(sink);
   }
-  // The inverse: source(bytes, size) fills in as many bytes, or returns false. False if it did, or gave no index.
+  void keep(const IndexRun::Seal& seal);
+  // The inverse of both; false if it is not there as it was, then the index is empty.
   template <typename Source>
-  bool load(const Source& source) {
+  bool load(const IndexRun::Seal& seal, const Source& source) {
+    if (seal.number != 0) run_ = IndexRun::open(folder_, seal);
+    saved_ = seal.number;
+    if ((seal.number == 0 || run_ != nullptr) && active_.load(source)) return true;
     clear();
-    for (Partition& partition : partitions_) {
-      uint32_t count = 0;
-      if (!source(&count, sizeof count) || count > kMaxRows) return false;
-      reserve(partition, count);
-      if (!source(partition.bytes.data(), kEntryBytes * count)) return false;
-      partition.count = count;
-      size_ += count;
-    }
-    return true;
+    return false;
   }
-  // Keeps the entries whose row number passes.
-  template <typename Keep>
-  void filter(const Keep& keep) {
-    size_ = 0;
-    for (Partition& partition : partitions_) {
-      uint32_t kept = 0;
-      for (uint32_t k = 0; k < partition.count; ++k) {
-        const uint64_t entry = load(partition, k);
-        if (keep(static_cast<uint32_t>(entry & (kMaxRows - 1)))) store(partition, kept++, entry);
-      }
-      partition.count = kept;
-      size_ += kept;
-    }
-  }
+  void clear();
 
  private:
-  static constexpr size_t kEntryBytes = 6;
-  static constexpr size_t kSlack = 2;  // load() reads 8 bytes
-
-  struct Partition {
-    std::vector<unsigned char> bytes;
-    uint32_t count = 0;
+  struct Probe {
+    uint64_t hash;
+    int64_t position;
+  };
+  struct Merge {
+    Merge(std::unique_ptr<IndexRun> to, const IndexRun* from) : run(std::move(to)) {
+      if (from != nullptr) reader = std::make_unique<IndexRun::Reader>(*from);
+    }
+    MemoryIndex frozen;  // what is merged with the run
+    std::unique_ptr<IndexRun> run;
+    std::unique_ptr<IndexRun::Reader> reader;  // of the run before
+    uint32_t next = 0;                         // partition to be merged
+    uint32_t visible = 0;                      // partitions before this one are found in the new run
+    bool done = false;
   };
 
-  static size_t partition_of(uint64_t hash) { return hash >> (64 - kPartitionBits); }
-  static uint32_t tag_of(uint64_t hash) {
-    return static_cast<uint32_t>(hash >> (64 - kPartitionBits - kTagBits)) & ((1u << kTagBits) - 1);
+  template <typename Visit>
+  void find_in_memory(uint64_t hash, const Visit& visit) const {
+    active_.find(hash, visit);
+    if (merge_ != nullptr && partition_of(hash) >= merge_->visible) merge_->frozen.find(hash, visit);
   }
-  static uint64_t load(const Partition& partition, uint32_t k);
-  static void store(Partition& partition, uint32_t k, uint64_t entry);
-  static uint32_t lower_bound(const Partition& partition, uint32_t tag);
-  static void reserve(Partition& partition, uint32_t count);
+  const IndexRun* run_of(uint64_t hash) const {
+    return merge_ != nullptr && partition_of(hash) < merge_->visible ? merge_->run.get() : run_.get();
+  }
+  void find_in_runs(std::vector<Probe>& probes, IoPool& pool, std::vector<Hit>& hits) const;
 
-  std::vector<Partition> partitions_;
-  int64_t size_ = 0;
+  int64_t limit() const;
+  bool is_due() const { return !read_only_ && active_.size() >= limit(); }
+  bool is_behind(bool finish) const;
+  std::unique_ptr<Merge> begin_merge();
+  void freeze(std::unique_ptr<Merge> merge);
+  void merge_some(const Live& live);
+  void merge_partition(uint32_t number, const Live& live);
+  void publish();
+  void remove_file(uint64_t number) const;
+
+  std::string folder_;
+  int64_t memory_entries_;
+  bool read_only_;
+  MemoryIndex active_;
+  std::unique_ptr<Merge> merge_;
+  std::unique_ptr<IndexRun> run_;
+  uint64_t next_number_ = 1;
+  uint64_t saved_ = 0;  // the run that the snapshot on disk names
 };
-
-// A bijection of 64 bits without low-entropy outputs (finaliser of SplitMix64).
-inline uint64_t hash_id(int64_t id) {
-  auto x = static_cast<uint64_t>(id) + 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 }  // namespace embcache

@@ -26,7 +26,8 @@ struct Column {
 struct Options {
   std::string folder;
   uint32_t row_bytes = 0;
-  int64_t slab_bytes = 0;  // of a new store
+  int64_t slab_bytes = 0;     // of a new store
+  int64_t index_entries = 0;  // of the index that may be in memory, at least
   int io_threads = 1;
   bool read_only = false;
   bool repair = false;  // drop damaged records instead of refusing to open
@@ -37,17 +38,17 @@ struct Stats {
   int64_t records;  // with old versions and erasures
   int64_t slabs;
   int64_t disk_bytes;
-  int64_t index_bytes;
+  int64_t index_bytes;  // of memory
   int64_t bytes_read;
   int64_t bytes_written;
   int64_t bytes_compacted;
   int64_t dropped;  // damaged or torn records that the opening dropped
 };
 
-// Rows by 64-bit id in append-only slab files, with the index in memory (row_index.h): a log-structured hash table, as
-// Bitcask and FASTER are. A write appends and then moves the index entry, so a process killed at any point leaves the
-// old or the new version of each row of the last call, and everything of the calls before. flush() is the same promise
-// for a loss of power. Space of old versions is taken back as writes go on, a bounded amount per call.
+// Rows by 64-bit id in append-only slab files, with an index (row_index.h): a log-structured hash table, as Bitcask and
+// FASTER are. A write appends and then moves the index entry, so a process killed at any point leaves the old or the
+// new version of each row of the last call, and everything of the calls before. flush() is the same promise for a loss
+// of power. Space of old versions is taken back as writes go on, and the index goes to disk, a bounded amount per call.
 // Any number of readers beside one writer; further writers wait.
 class RowStore {
  public:
@@ -73,11 +74,8 @@ class RowStore {
  private:
   // By slot. Whoever reads holds the slabs of the moment, also when compaction deletes a file.
   using Slabs = std::vector<std::shared_ptr<Slab>>;
-  struct Wanted {  // a record that may be that of ids[position]
-    uint32_t row;
-    int64_t position;
-  };
-  struct Commit {  // all records of older slabs, and these of the slab `sequence`, have reached the disk
+  using Wanted = RowIndex::Hit;  // a record that may be that of ids[position]
+  struct Commit {                // all records of older slabs, and these of the slab `sequence`, have reached the disk
     uint64_t sequence = 0;
     uint32_t records = 0;
   };
@@ -88,11 +86,12 @@ class RowStore {
     uint32_t slot;
     uint32_t erasures;
     uint32_t damaged;
-    uint32_t zero;
+    uint32_t live_words;
   };
   struct Snapshot {
     Commit covered;  // the records that it knows of
     std::map<uint64_t, SlabEntry> slots;
+    std::map<uint64_t, std::vector<uint64_t>> live;
     std::set<size_t> taken;
   };
 
@@ -108,9 +107,10 @@ class RowStore {
   bool replay_slab(uint32_t slot, uint32_t first);
   void replay_record(uint32_t slot, uint32_t record, const unsigned char* bytes);
   void recount();
+  void advance_index(bool finish);
 
   // store_snapshot.cpp
-  Snapshot load_snapshot(const std::vector<uint64_t>& sequences);
+  Snapshot load_snapshot();
   void save_snapshot();
 
   // store_write.cpp
@@ -129,10 +129,20 @@ class RowStore {
   // store_read.cpp
   void check_columns(const std::vector<Column>& columns) const;
   std::vector<int64_t> locate(const int64_t* ids, const std::vector<int64_t>& order);
+  template <typename Hash>
+  std::vector<Wanted> find(int64_t count, const Hash& hash);
   template <typename Visit>
   void fetch(const Slabs& slabs, std::vector<Wanted>& wanted, bool whole, const Visit& visit);
 
   uint32_t row_at(uint32_t slot, uint32_t record) const { return slot * format_.slab_records + record; }
+  bool is_live(uint32_t row) const {
+    const uint32_t slot = row / format_.slab_records;
+    return slot < slabs_.size() && slabs_[slot] != nullptr && slabs_[slot]->is_live(row % format_.slab_records);
+  }
+  void set_live(uint32_t row, bool live) {
+    slabs_[row / format_.slab_records]->set_live(row % format_.slab_records, live);
+    rows_ += live ? 1 : -1;
+  }
 
   Options options_;
   Format format_{};
@@ -148,6 +158,7 @@ class RowStore {
   uint64_t next_sequence_ = 1;
   Commit commit_;
   int64_t since_snapshot_ = 0;  // bytes
+  int64_t rows_ = 0;
   int64_t records_ = 0;
   int64_t erasures_ = 0;
 

@@ -88,6 +88,17 @@ bool Slab::is_valid(const unsigned char* record, uint32_t index) const {
   return (head.kind == kRow || head.kind == kErased) && head.checksum == checksum(record, index);
 }
 
+void Slab::set_live(uint32_t record, bool live) {
+  if (is_live(record) == live) return;
+  live_bits_[record / 64] ^= uint64_t{1} << (record % 64);
+  live_ += live ? 1 : -1;
+}
+
+void Slab::count_live() {
+  live_ = 0;
+  for (const uint64_t word : live_bits_) live_ += static_cast<uint32_t>(__builtin_popcountll(word));
+}
+
 void Slab::throw_corrupt(uint32_t record, const std::string& what) const {
   throw StoreError(Fault::kCorrupt, file_.path() + ": record " + std::to_string(record) + " at byte " +
                                         std::to_string(offset(record)) + " is damaged (checksum); " + what +

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "file.h"
 
@@ -47,19 +48,30 @@ class Slab {
   [[noreturn]] void throw_corrupt(uint32_t record, const std::string& what) const;
 
   uint32_t count = 0;     // records
-  uint32_t live = 0;      // records that the index points to
   uint32_t erasures = 0;  // records of kind kErased
   bool damaged = false;   // has an unreadable record; is never compacted
   bool unsynced = false;
 
+  // Which records are the row of their id, and how many.
+  bool is_live(uint32_t record) const { return (live_bits_[record / 64] >> (record % 64) & 1) != 0; }
+  uint32_t live() const { return live_; }
+  void set_live(uint32_t record, bool live);
+  std::vector<uint64_t>& live_bits() { return live_bits_; }
+  void count_live();  // after a change of live_bits()
+
  private:
   Slab(File file, const Format& format, uint64_t sequence)
-      : file_(std::move(file)), format_(format), sequence_(sequence) {}
+      : file_(std::move(file)),
+        format_(format),
+        sequence_(sequence),
+        live_bits_((uint64_t{format.slab_records} + 63) / 64) {}
   uint32_t checksum(const unsigned char* record, uint32_t index) const;
 
   File file_;
   Format format_;
   uint64_t sequence_;
+  std::vector<uint64_t> live_bits_;
+  uint32_t live_ = 0;
 };
 
 }  // namespace embcache

@@ -36,7 +36,8 @@ bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0;
 
 }  // namespace
 
-RowStore::RowStore(const Options& options) : options_(options), pool_(options.io_threads) {
+RowStore::RowStore(const Options& options)
+    : options_(options), pool_(options.io_threads), index_(options.folder, options.index_entries, options.read_only) {
   const std::string& folder = options_.folder;
   const std::string lock_path = folder + "/store.lock";
   if (options_.read_only) {
@@ -58,7 +59,8 @@ RowStore::RowStore(const Options& options) : options_(options), pool_(options.io
   }
   const std::vector<uint64_t> sequences = list_slabs();
   Snapshot snapshot;
-  if (!options_.repair) snapshot = load_snapshot(sequences);
+  if (!options_.repair) snapshot = load_snapshot();
+  if (snapshot.slots.empty()) index_.keep({});
   open_slabs(sequences, snapshot);
   replay(snapshot.covered);
   recount();
@@ -78,7 +80,7 @@ void RowStore::create(int64_t slab_bytes) {
   format_.store = (uint64_t{random()} << 32) | random();
   format_.row_bytes = options_.row_bytes;
   const int64_t records = std::max<int64_t>(1, slab_bytes / format_.record_bytes());
-  format_.slab_records = static_cast<uint32_t>(std::min<int64_t>(records, RowIndex::kMaxRows));
+  format_.slab_records = static_cast<uint32_t>(std::min<int64_t>(records, kMaxRows));
   write_commit(Commit{});
 }
 
@@ -152,6 +154,8 @@ void RowStore::open_slabs(const std::vector<uint64_t>& sequences, const Snapshot
       slot = known->second.slot;
       slab->erasures = known->second.erasures;
       slab->damaged = known->second.damaged != 0;
+      slab->live_bits() = snapshot.live.at(sequence);
+      slab->count_live();
     } else {
       while (slot < slabs_.size() && (slabs_[slot] != nullptr || snapshot.taken.count(slot) != 0)) ++slot;
     }
@@ -223,6 +227,7 @@ bool RowStore::replay_slab(uint32_t slot, uint32_t first) {
         break;
       }
     }
+    advance_index(false);
   }
   slab.file().advise_random();
   if (!torn) return true;
@@ -237,33 +242,38 @@ void RowStore::replay_record(uint32_t slot, uint32_t record, const unsigned char
   std::memcpy(&head, bytes, sizeof head);
   const uint64_t hash = hash_id(head.id);
   uint32_t old = 0;
-  const bool known = index_.any(hash, [&](uint32_t row) {
+  bool known = false;
+  index_.find(hash, [&](uint32_t row) {
+    if (known || !is_live(row)) return;
     const Slab& slab = *slabs_[row / format_.slab_records];
     int64_t id = 0;
     const size_t got = slab.file().read_at(&id, sizeof id, slab.offset(row % format_.slab_records));
+    known = got == sizeof id && id == head.id;
     old = row;
-    return got == sizeof id && id == head.id;
   });
+  if (known) set_live(old, false);
   if (head.kind == kErased) {
     ++slabs_[slot]->erasures;
     if (known) index_.remove(hash, old);
-  } else if (known) {
-    index_.move(hash, old, row_at(slot, record));
-  } else {
-    index_.insert(hash, row_at(slot, record));
+    return;
   }
+  const uint32_t row = row_at(slot, record);
+  if (known) {
+    index_.move(hash, old, row);
+  } else {
+    index_.insert(hash, row);
+  }
+  set_live(row, true);
 }
 
 void RowStore::recount() {
+  rows_ = 0;
   for (const std::shared_ptr<Slab>& slab : slabs_) {
     if (slab == nullptr) continue;
+    rows_ += slab->live();
     records_ += slab->count;
     erasures_ += slab->erasures;
   }
-  index_.filter([this](uint32_t row) {
-    ++slabs_[row / format_.slab_records]->live;
-    return true;
-  });
   // What is in the page cache only must reach the disk before the next commit says so.
   for (const std::shared_ptr<Slab>& slab : slabs_) {
     if (slab != nullptr && slab->sequence() >= commit_.sequence) slab->unsynced = true;

@@ -54,6 +54,16 @@ void RowStore::fetch(const Slabs& slabs, std::vector<Wanted>& wanted, bool whole
   });
 }
 
+// The records that may be those of the hashes; hold index_lock_.
+template <typename Hash>
+std::vector<RowStore::Wanted> RowStore::find(int64_t count, const Hash& hash) {
+  std::vector<Wanted> wanted;
+  index_.find(count, hash, pool_, wanted);
+  const auto dead = [this](const Wanted& one) { return !is_live(one.row); };
+  wanted.erase(std::remove_if(wanted.begin(), wanted.end(), dead), wanted.end());
+  return wanted;
+}
+
 void RowStore::read(const int64_t* ids, int64_t count, const std::vector<Column>& columns, unsigned char* found) {
   if (!columns.empty()) check_columns(columns);
   std::vector<Wanted> wanted;
@@ -63,12 +73,7 @@ void RowStore::read(const int64_t* ids, int64_t count, const std::vector<Column>
   {
     const std::shared_lock<std::shared_mutex> lock(index_lock_);
     slabs = slabs_;
-    for (int64_t i = 0; i < count; ++i) {
-      index_.any(hash_id(ids[i]), [&](uint32_t row) {
-        wanted.push_back({row, i});
-        return false;
-      });
-    }
+    wanted = find(count, [ids](int64_t i) { return hash_id(ids[i]); });
   }
   fetch(slabs, wanted, true, [&](const Wanted& one, const Slab& slab, uint32_t record, const unsigned char* bytes) {
     int64_t id;
@@ -100,12 +105,7 @@ std::vector<int64_t> RowStore::locate(const int64_t* ids, const std::vector<int6
   {
     const std::shared_lock<std::shared_mutex> lock(index_lock_);
     slabs = slabs_;
-    for (size_t k = 0; k < order.size(); ++k) {
-      index_.any(hash_id(ids[order[k]]), [&](uint32_t row) {
-        wanted.push_back({row, static_cast<int64_t>(k)});
-        return false;
-      });
-    }
+    wanted = find(static_cast<int64_t>(order.size()), [&](int64_t k) { return hash_id(ids[order[k]]); });
   }
   fetch(slabs, wanted, false, [&](const Wanted& one, const Slab&, uint32_t, const unsigned char* bytes) {
     int64_t id;
@@ -154,12 +154,10 @@ int64_t RowStore::scan(Cursor* cursor, int64_t capacity, int64_t* ids, const std
       const std::shared_lock<std::shared_mutex> lock(index_lock_);
       live.clear();
       for (uint32_t k = 0; k < some; ++k) {
-        int64_t id;
-        std::memcpy(&id, buffer.data() + k * record_bytes, sizeof id);
         const bool valid = slab->is_valid(buffer.data() + k * record_bytes, first + k);
         if (!valid) slab->throw_corrupt(first + k, "the scan stops here.");
         // A slab that compaction has deleted may have left its slot to another.
-        if (slabs_[slot] == slab && index_.has(hash_id(id), row_at(slot, first + k))) live.push_back(k);
+        if (slabs_[slot] == slab && slab->is_live(first + k)) live.push_back(k);
       }
     }
     for (const uint32_t k : live) {
@@ -180,13 +178,14 @@ int64_t RowStore::scan(Cursor* cursor, int64_t capacity, int64_t* ids, const std
 Stats RowStore::stats() {
   const std::shared_lock<std::shared_mutex> lock(index_lock_);
   Stats stats{};
-  stats.rows = index_.size();
+  stats.rows = rows_;
   stats.records = records_;
   for (const std::shared_ptr<Slab>& slab : slabs_) {
     if (slab == nullptr) continue;
     ++stats.slabs;
     stats.disk_bytes += slab->offset(slab->count);
   }
+  stats.disk_bytes += index_.disk_bytes();
   stats.index_bytes = index_.bytes();
   stats.bytes_read = bytes_read_;
   stats.bytes_written = bytes_written_;

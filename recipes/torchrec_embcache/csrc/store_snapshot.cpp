@@ -12,7 +12,7 @@
 namespace embcache {
 namespace {
 
-constexpr char kMagic[8] = {'E', 'M', 'B', 'I', 'N', 'D', 'X', '1'};
+constexpr char kMagic[8] = {'E', 'M', 'B', 'I', 'N', 'D', 'X', '2'};
 constexpr size_t kBuffer = 1024 * 1024;
 
 struct Header {
@@ -21,6 +21,7 @@ struct Header {
   uint64_t sequence;
   uint32_t records;
   uint32_t slabs;
+  IndexRun::Seal run;
 };
 
 // Buffered, with a running checksum over everything.
@@ -94,11 +95,14 @@ class Reader {
 
 // Called with everything on the disk: it covers what commit_ covers.
 void RowStore::save_snapshot() {
+  advance_index(true);
   const std::string path = options_.folder + "/store.index";
   const std::string partial = path + ".partial";
+  const IndexRun::Seal run = index_.seal();
   try {
     Writer writer(partial);
     Header header{};
+    header.run = run;
     std::memcpy(header.magic, kMagic, sizeof kMagic);
     header.store = format_.store;
     header.sequence = commit_.sequence;
@@ -107,9 +111,12 @@ void RowStore::save_snapshot() {
     writer.put(&header, sizeof header);
     for (uint32_t slot = 0; slot < slabs_.size(); ++slot) {
       if (slabs_[slot] == nullptr) continue;
-      const Slab& slab = *slabs_[slot];
-      const SlabEntry entry{slab.sequence(), slot, slab.erasures, slab.damaged ? 1u : 0u, 0};
+      Slab& slab = *slabs_[slot];
+      const std::vector<uint64_t>& live = slab.live_bits();
+      const auto words = static_cast<uint32_t>(live.size());
+      const SlabEntry entry{slab.sequence(), slot, slab.erasures, slab.damaged ? 1u : 0u, words};
       writer.put(&entry, sizeof entry);
+      writer.put(live.data(), live.size() * sizeof(uint64_t));
     }
     index_.save([&writer](const void* data, size_t size) { writer.put(data, size); });
     writer.finish();
@@ -119,11 +126,13 @@ void RowStore::save_snapshot() {
   }
   if (::rename(partial.c_str(), path.c_str()) != 0) throw_system_error("rename", path, errno);
   sync_folder(options_.folder);
+  index_.keep(run);
   since_snapshot_ = 0;
 }
 
-// A missing or damaged snapshot is none: then everything is replayed.
-RowStore::Snapshot RowStore::load_snapshot(const std::vector<uint64_t>& sequences) {
+// A missing or damaged snapshot is none: then everything is replayed. Rows of slabs that compaction has deleted since
+// stand in later ones, which are replayed.
+RowStore::Snapshot RowStore::load_snapshot() {
   const std::string path = options_.folder + "/store.index";
   if (::access(path.c_str(), R_OK) != 0) return {};
   Reader reader(path);
@@ -134,24 +143,21 @@ RowStore::Snapshot RowStore::load_snapshot(const std::vector<uint64_t>& sequence
   snapshot.covered = {header.sequence, header.records};
   for (uint32_t k = 0; good && k < header.slabs; ++k) {
     SlabEntry entry{};
-    good = reader.get(&entry, sizeof entry);
+    good = reader.get(&entry, sizeof entry) && entry.live_words == (uint64_t{format_.slab_records} + 63) / 64;
+    if (!good) break;
+    std::vector<uint64_t>& live = snapshot.live[entry.sequence];
+    live.resize(entry.live_words);
+    good = reader.get(live.data(), live.size() * sizeof(uint64_t));
     snapshot.slots[entry.sequence] = entry;
     snapshot.taken.insert(entry.slot);
   }
-  good =
-      good && index_.load([&reader](void* data, size_t size) { return reader.get(data, size); }) && reader.ends_well();
-  if (!good) {
-    index_.clear();
-    return {};
+  const auto source = [&reader](void* data, size_t size) { return reader.get(data, size); };
+  if (good && index_.load(header.run, source) && reader.ends_well()) {
+    index_.keep(header.run);
+    return snapshot;
   }
-  // Rows of slabs that compaction has deleted since stand in later ones, which are replayed.
-  std::set<uint32_t> there;
-  for (const uint64_t sequence : sequences) {
-    const auto entry = snapshot.slots.find(sequence);
-    if (entry != snapshot.slots.end()) there.insert(entry->second.slot);
-  }
-  index_.filter([&](uint32_t row) { return there.count(row / format_.slab_records) != 0; });
-  return snapshot;
+  index_.clear();
+  return {};
 }
 
 }  // namespace embcache

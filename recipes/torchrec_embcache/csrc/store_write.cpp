@@ -41,9 +41,9 @@ std::vector<int64_t> RowStore::distinct_by_hash(const int64_t* ids, int64_t coun
 void RowStore::start_slab() {
   uint32_t slot = 0;
   while (slot < slabs_.size() && slabs_[slot] != nullptr) ++slot;
-  if ((uint64_t{slot} + 1) * format_.slab_records > RowIndex::kMaxRows) {
-    throw StoreError(Fault::kFull, options_.folder + ": " + std::to_string(index_.size()) + " rows in " +
-                                       std::to_string(slot) + " slabs are all that a store can hold; shard the table");
+  if ((uint64_t{slot} + 1) * format_.slab_records > kMaxRows) {
+    throw StoreError(Fault::kFull, options_.folder + ": " + std::to_string(rows_) + " rows in " + std::to_string(slot) +
+                                       " slabs are all that a store can hold; shard the table");
   }
   auto slab = std::make_shared<Slab>(Slab::create(options_.folder, format_, next_sequence_));
   const std::unique_lock<std::shared_mutex> lock(index_lock_);
@@ -114,19 +114,24 @@ void RowStore::write(const int64_t* ids, int64_t count, const std::vector<Column
         index_.insert(hash, row);
       } else {
         index_.move(hash, static_cast<uint32_t>(before), row);
-        --slabs_[before / format_.slab_records]->live;
+        set_live(static_cast<uint32_t>(before), false);
       }
+      set_live(row, true);
     }
     head.count += some;
-    head.live += some;
     first += some;
   }
   reclaim(count);
 }
 
+void RowStore::advance_index(bool finish) {
+  index_.advance([this](uint32_t row) { return is_live(row); }, index_lock_, finish);
+}
+
 // A full disk is the next write's to report: these rows are in.
 void RowStore::reclaim(int64_t written) {
   try {
+    advance_index(false);
     compact(std::max(kLeastCompacted, kCompactedPerWritten * written));
   } catch (const StoreError& error) {
     if (error.fault() != Fault::kDiskFull) throw;
@@ -159,9 +164,9 @@ int64_t RowStore::erase(const int64_t* ids, int64_t count) {
     append(buffer, some);
     const std::unique_lock<std::shared_mutex> lock(index_lock_);
     for (uint32_t k = 0; k < some; ++k) {
-      const int64_t row = old[present[first + k]];
-      index_.remove(hash_id(ids[order[present[first + k]]]), static_cast<uint32_t>(row));
-      --slabs_[row / format_.slab_records]->live;
+      const auto row = static_cast<uint32_t>(old[present[first + k]]);
+      index_.remove(hash_id(ids[order[present[first + k]]]), row);
+      set_live(row, false);
     }
     head.count += some;
     head.erasures += some;
@@ -198,17 +203,17 @@ void RowStore::flush(bool snapshot) {
 // Takes the slab with the fewest records that are still needed; with many erasures the oldest, since an erasure must
 // stay as long as an older version may.
 bool RowStore::choose_victim() {
-  const int64_t garbage = records_ - erasures_ - index_.size();
+  const int64_t garbage = records_ - erasures_ - rows_;
   const bool erased = erasures_ > kErasures * static_cast<double>(records_);
   if (!erased && garbage <= kGarbage * static_cast<double>(records_)) return false;
   bool any = false;
   for (uint32_t slot = 0; slot < slabs_.size(); ++slot) {
     const Slab* slab = slabs_[slot].get();
     if (slab == nullptr || slab->damaged || (has_head_ && slot == head_)) continue;
-    if (slab->live + slab->erasures == slab->count && !erased) continue;
+    if (slab->live() + slab->erasures == slab->count && !erased) continue;
     const Slab* best = slabs_[victim_].get();
-    if (!any ||
-        (erased ? slab->sequence() < best->sequence() : slab->live + slab->erasures < best->live + best->erasures)) {
+    if (!any || (erased ? slab->sequence() < best->sequence()
+                        : slab->live() + slab->erasures < best->live() + best->erasures)) {
       victim_ = slot;
       any = true;
     }
@@ -227,7 +232,7 @@ void RowStore::compact(int64_t budget) {
     if (!compacting_ && (options_.repair || !choose_victim())) return;
     compacting_ = true;
     Slab& victim = *slabs_[victim_];
-    if (victim_record_ == victim.count || (victim.live == 0 && victim.erasures == 0)) {
+    if (victim_record_ == victim.count || (victim.live() == 0 && victim.erasures == 0)) {
       budget -= 1;
       finish_victim();
       continue;
@@ -262,7 +267,7 @@ void RowStore::compact(int64_t budget) {
       const uint32_t row = row_at(victim_, victim_record_ + k);
       bool needed;
       if (filled.kind == kRow) {
-        needed = index_.has(hash_id(filled.id), row);
+        needed = victim.is_live(victim_record_ + k);
         if (needed) moved.emplace_back(filled.id, row);
       } else {
         uint64_t newest;
@@ -283,8 +288,8 @@ void RowStore::compact(int64_t budget) {
       for (uint32_t k = 0; k < count; ++k) {
         if (moved[k].second == UINT32_MAX) continue;
         index_.move(hash_id(moved[k].first), moved[k].second, row_at(head_, head.count + k));
-        --victim.live;
-        ++head.live;
+        set_live(moved[k].second, false);
+        set_live(row_at(head_, head.count + k), true);
       }
       head.count += count;
       head.erasures += erasures;

@@ -16,6 +16,7 @@ HAS_NPU = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "twin: needs the twin's runtime")
+    config.addinivalue_line("markers", "nightly: minutes to an hour, gigabytes of disk; also slow")
     if HAS_NPU:
         import gr_ops
         import torch_npu  # noqa: F401

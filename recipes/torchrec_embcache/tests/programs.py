@@ -19,6 +19,7 @@ from torchrec_embcache import CacheConfig, CachedTable, DiskStore, StoreError
 torch.set_num_threads(1)  # children are forked
 CONFIG = TableConfig(name="item", dim=5, optimizer=OptimizerSpec(kind="rowwise_adagrad", lr=0.1))
 SLAB_BYTES = 6000
+INDEX_ROWS = (1 << 20, 13)  # all of the index in memory, or files of it all the time
 Send = Callable[[Any], None]
 
 
@@ -32,32 +33,36 @@ def store_steps(seed: int) -> Iterator[tuple[str, list[int]]]:
 
 def change_store(send: Send, folder: Path, seed: int, calls: int, percent: int) -> None:
     """Sends the number of each step that has ended."""
-    store = DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2)
+    store = DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2, index_rows=INDEX_ROWS[seed % 2])
     arm(folder, calls, percent=percent)
     for step, (kind, ids) in enumerate(store_steps(seed)):
         if kind == "write":
             store.write(rows_of(CONFIG, ids, step))
         elif kind == "erase":
             store.erase(torch.tensor(ids))
-        else:
+        elif step % 4:
             store.flush()
+        else:
+            store._raw.flush(snapshot=True)
         send(step)
 
 
-def fill_store(send: Send, folder: Path, calls: int, error: int) -> None:
+def fill_store(send: Send, folder: Path, calls: int, error: int, index_rows: int) -> None:
     """Writes until it fails, sends the error, makes the disk whole, writes the same again, and reads everything."""
-    store = DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2)
+    store = DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2, index_rows=index_rows)
     arm(folder, calls, error=error, percent=40)
     for step in range(1000):
         ids = list(range(step * 20, step * 20 + 20))
         try:
             store.write(rows_of(CONFIG, ids, 1))
-            store.flush()
+            store._raw.flush(snapshot=step % 3 == 2)
         except StoreError as failure:
             send((type(failure).__name__, str(failure)))
+            before, found = store.read(torch.arange(step * 20))
+            assert bool(found.all()) and bool((before.last_step == 1).all())
             arm(folder, 0)
             store.write(rows_of(CONFIG, ids, 1))
-            store.flush()
+            store._raw.flush(snapshot=True)
             rows, found = store.read(torch.arange(step * 20 + 20))
             send((step, bool(found.all())))
             store.close()
@@ -95,9 +100,11 @@ def train_step(table: HashTable, step: int) -> None:
     table.update(slots, table.lookup(slots) + gradient(step, slots, table.config.dim))
 
 
-def train_cached(send: Send, folder: Path, calls: int, percent: int) -> None:
+def train_cached(send: Send, folder: Path, calls: int, percent: int, index_rows: int) -> None:
     """Trains with prefetch, evictions, write-back and flushes; sends the steps whose rows are flushed."""
-    cache = CacheConfig(cache_rows=130, host_rows=20, folder=folder, slab_bytes=SLAB_BYTES, io_threads=2)
+    cache = CacheConfig(
+        cache_rows=130, host_rows=20, folder=folder, slab_bytes=SLAB_BYTES, io_threads=2, index_rows=index_rows
+    )
     table = CachedTable(CONFIG, cache)
     arm(folder, calls, percent=percent)
     for step in range(100_000):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from faulty import run, server
 from hybrid_torchrec.table import TableConfig
-from programs import CONFIG, SLAB_BYTES, fill_store, open_as_nobody, read_badly
+from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, fill_store, open_as_nobody, read_badly
 from rows import assert_rows, rows_of
 from torchrec_embcache import (
     CacheConfig,
@@ -43,10 +43,11 @@ def filled(folder: Path, rows: int = 300) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("index_rows", INDEX_ROWS)
 @pytest.mark.parametrize("calls", [1, 2, 3, 4, 5, 6, 7, 30])
-def test_full_disk(context: object, folder: Path, calls: int) -> None:
+def test_full_disk(context: object, folder: Path, calls: int, index_rows: int) -> None:
     """At any write: an error with the remedy, and the store goes on once there is room."""
-    sent, code = run(context, fill_store, folder, calls, errno.ENOSPC)
+    sent, code = run(context, fill_store, folder, calls, errno.ENOSPC, index_rows)
     (kind, message), (step, all_there) = sent
     assert code == 0 and kind == "StoreDiskFull" and all_there
     assert str(folder) in message and "make room" in message
@@ -58,7 +59,7 @@ def test_full_disk(context: object, folder: Path, calls: int) -> None:
 
 
 def test_disk_that_fails(context: object, folder: Path) -> None:
-    sent, _ = run(context, fill_store, folder, 9, errno.EIO)
+    sent, _ = run(context, fill_store, folder, 9, errno.EIO, INDEX_ROWS[0])
     assert sent[0][0] == "StoreIOError" and "Input/output error" in sent[0][1] and "check the disk" in sent[0][1]
     sent, _ = run(context, read_badly, folder)
     assert sent[0][0] == "StoreIOError" and "slab-" in sent[0][1]

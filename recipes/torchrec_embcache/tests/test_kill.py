@@ -10,7 +10,7 @@ import pytest
 import torch
 from faulty import run, server
 from hybrid_torchrec.table import HashTable, RowBatch
-from programs import CONFIG, SLAB_BYTES, change_store, store_steps, train_cached, train_step
+from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, change_store, store_steps, train_cached, train_step
 from rows import assert_rows
 from torchrec_embcache import DiskStore
 
@@ -56,7 +56,7 @@ def check_training(context: object, folder: Path, seed: int) -> int:
     """Kills one run of train_cached; returns the steps that were flushed."""
     draw = random.Random(seed)
     calls, percent = draw.randrange(1, 400), draw.choice((0, 50, 100))
-    sent, code = run(context, train_cached, folder, calls, percent)
+    sent, code = run(context, train_cached, folder, calls, percent, INDEX_ROWS[seed % 2])
     assert code == -9
     flushed = sent[-1] + 1 if sent else 0
     # A flush of 7 more steps was under way, and the prefetch of none of them changes rows.

@@ -113,6 +113,13 @@ class CrashMachine(StoreMachine):
         self.store = self.open(self.folder / "rows")
 
 
+class IndexMachine(CrashMachine):
+    """Nearly all of the index on disk, merged all the time; copies are taken in the middle of a merge too."""
+
+    def open(self, folder: Path) -> RowStore:
+        return DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2, index_rows=4)
+
+
 class TiersMachine(StoreMachine):
     """Write-back over host memory over disk."""
 
@@ -126,5 +133,7 @@ TestStore = StoreMachine.TestCase
 TestStore.settings = FEW
 TestCrash = CrashMachine.TestCase
 TestCrash.settings = FEW
+TestIndex = IndexMachine.TestCase
+TestIndex.settings = FEW
 TestTiers = TiersMachine.TestCase
 TestTiers.settings = FEW

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
@@ -19,6 +20,8 @@ from torchrec_embcache.store.disk import DiskStore
 from torchrec_embcache.store.memory import MemoryStore
 from torchrec_embcache.store.tiered import TieredStore
 from torchrec_embcache.store.write_behind import WriteBehind
+
+PLACED_AT_ONCE = 1024  # rows; training may wait for as long
 
 
 class CachedTable(HashTable):
@@ -39,8 +42,9 @@ class CachedTable(HashTable):
         self._row_bytes = RowLayout.of(config).row_bytes
         self._written_back = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
         self._ahead = LookAhead(
-            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics
-        )
+            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics,
+            self._place,
+        )  # fmt: skip
         self._away = len(self._written_back)  # rows that are not on the device
         self._changed_away: list[tuple[int, torch.Tensor]] = []  # version, and ids of these that were written or erased
         self._snapshots: list[SnapshotBelow] = []
@@ -89,25 +93,24 @@ class CachedTable(HashTable):
         try:
             assert staged is not None
             with self._ahead.gate, self._lock:
-                if len(staged):
-                    absent = self._ids.index.find(staged.ids) < 0  # batches may have come between
-                    staged = staged if bool(absent.all()) else staged.select(absent)
-                    self._leave_below(staged)
-                    super().write(staged)
-                    self._away -= len(staged)
+                self._bring(staged)
                 slots = super().assign(ids, train=train)
         except Exception:
             self._ahead.release(plan)
             raise
         plan.staged = None
-        self.metrics.add(fetched_rows=len(staged), bytes_to_device=len(staged) * self._row_bytes)
         if not train:
             self._ahead.release(plan)
         return slots
 
+    def update(self, slots: torch.Tensor, grads: torch.Tensor, *, apply: bool = True, **bags: Any) -> None:
+        super().update(slots, grads, apply=False, **bags)
+        if apply:
+            self.apply_gradients()
+
     def apply_gradients(self) -> None:
         super().apply_gradients()
-        self._ahead.finish()
+        self._ahead.finish()  # without the table's lock, see prefetch.py
 
     # The whole table.
 
@@ -129,36 +132,38 @@ class CachedTable(HashTable):
         """Overwrites rows where they are; new ones go to the tier below."""
         self._storage.check(rows)
         ids = self._checked(rows.ids)
-        with self._ahead.gate, self._lock:
-            here = super().find(ids).cpu() >= 0
-            if bool(here.any()):
-                super().write(rows.select(here.to(rows.ids.device)))
-            if not bool(here.all()):
-                below = rows.select((~here).to(rows.ids.device)).to("cpu")
-                before, there = self._written_back.read(below.ids)
-                self._leave_below(before)
-                self._away += int((~there).sum())
-                self._write_below(below)
-                self._change_away(below.ids)
+        with self._ahead.gate:
+            with self._lock:
+                here = super().find(ids).cpu() >= 0
+                if bool(here.any()):
+                    super().write(rows.select(here.to(rows.ids.device)))
+                if not bool(here.all()):
+                    below = rows.select((~here).to(rows.ids.device)).to("cpu")
+                    before, there = self._written_back.read(below.ids)
+                    self._leave_below(before)
+                    self._away += int((~there).sum())
+                    self._write_below(below)
+                    self._change_away(below.ids)
             self._ahead.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
         ids = self._checked(ids).unique()
-        with self._ahead.gate, self._lock:
-            here = super().find(ids).cpu() >= 0
-            super().erase(ids)
-            below, there = self._written_back.read(ids)
-            self._leave_below(below)
-            self._written_back.erase(ids)
-            away = ids[there & ~here]
-            self._away -= len(away)
-            self._change_away(away)
+        with self._ahead.gate:
+            with self._lock:
+                here = super().find(ids).cpu() >= 0
+                super().erase(ids)
+                below, there = self._written_back.read(ids)
+                self._leave_below(below)
+                self._written_back.erase(ids)
+                away = ids[there & ~here]
+                self._away -= len(away)
+                self._change_away(away)
             self._ahead.restart()
-            return int((here | there).sum())
+        return int((here | there).sum())
 
     def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
         ids = self._checked(ids)
-        with self.exclusive():
+        with self._ahead.gate:
             super().add_clicks(ids, clicks)
             away = self._ids.index.find(ids) < 0
             distinct, inverse = ids[away].unique(return_inverse=True)
@@ -168,7 +173,7 @@ class CachedTable(HashTable):
                 self.write(replace(rows, clicks=rows.clicks + added[there]))
 
     def pop(self, ids: torch.Tensor) -> RowBatch:
-        with self._ahead.gate, self._lock:
+        with self._ahead.gate:
             rows, _ = self.read(ids)
             self.erase(ids)
             return rows
@@ -193,11 +198,15 @@ class CachedTable(HashTable):
             self._changed_away = [(at, ids) for at, ids in self._changed_away if at >= before]
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile."""
-        for rows in self._below(chunk):
-            yield self._absent(rows)
-        for ids in self.device_ids().split(chunk):
-            yield super().read(ids)[0].to("cpu")
+        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, prefetching waits."""
+        self._ahead.hold()
+        try:
+            for rows in self._below(chunk):
+                yield self._absent(rows)
+            for ids in self.device_ids().split(chunk):
+                yield super().read(ids)[0].to("cpu")
+        finally:
+            self._ahead.go_on()
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
@@ -232,6 +241,40 @@ class CachedTable(HashTable):
         return self._written_back.waiting
 
     # Internals.
+
+    def _place(self, rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
+        """The prefetch thread's: fetched rows to the device, so that the training thread has nothing to copy.
+
+        Only on the CPU; elsewhere the training thread gives the copies to its stream, and does not wait for them.
+        """
+        if self.device.type != "cpu":
+            return rows
+        for first in range(0, len(rows), PLACED_AT_ONCE):
+            part = rows.select(slice(first, first + PLACED_AT_ONCE))
+            with self._ahead.gate, self._lock:
+                if not still() or not self._bring(part, wait=False):
+                    return rows.select(slice(first, len(rows)))
+        return rows.select(slice(0, 0))
+
+    def _bring(self, rows: RowBatch, *, wait: bool = True) -> bool:
+        """Fetched rows to the device, but for those that other batches brought; hold the gate and the lock.
+
+        False if there is no room for them and wait is False.
+        """
+        if not len(rows):
+            return True
+        absent = self._ids.index.find(rows.ids) < 0
+        rows = rows if bool(absent.all()) else rows.select(absent)
+        self._leave_below(rows)
+        try:
+            super().write(rows)
+        except CacheTooSmall:
+            if wait:
+                raise
+            return False
+        self._away -= len(rows)
+        self.metrics.add(fetched_rows=len(rows), bytes_to_device=len(rows) * self._row_bytes)
+        return True
 
     def _below(self, chunk: int) -> Iterator[RowBatch]:
         return self._written_back.scan(chunk)
@@ -285,7 +328,9 @@ def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
     host = MemoryStore(config)
     if cache.folder is None:
         return host
-    disk = DiskStore(cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads)
+    disk = DiskStore(
+        cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads, index_rows=cache.index_rows
+    )
     if cache.host_rows == 0:
         return disk
     return TieredStore(host, disk, cache.host_rows) if cache.host_rows is not None else TieredStore(host, disk, 1 << 62)

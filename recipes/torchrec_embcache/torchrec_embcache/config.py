@@ -7,6 +7,8 @@ from pathlib import Path
 
 from hybrid_torchrec.table import TableConfig
 
+from torchrec_embcache.store.raw import INDEX_ROWS
+
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig:
@@ -15,7 +17,8 @@ class CacheConfig:
     cache_rows: rows in device memory. host_rows: rows in host memory, None: all that are not on the device. folder: of
     the rows on disk, of this table and process alone; None: no disk, and all rows must fit in memory.
     evict_share: of cache_rows, evicted at once at least, since choosing them looks at all rows.
-    write_back_rows: rows that may wait for the next tier; then evictions wait. slab_bytes, io_threads: see DiskStore.
+    write_back_rows: rows that may wait for the next tier; then evictions wait. slab_bytes, io_threads, index_rows: see
+    DiskStore.
     """
 
     cache_rows: int
@@ -25,6 +28,7 @@ class CacheConfig:
     write_back_rows: int = 1 << 20
     slab_bytes: int = 256 << 20
     io_threads: int = 8
+    index_rows: int = INDEX_ROWS
 
     def check(self, table: TableConfig) -> None:
         where = f"table '{table.name}'"

@@ -33,7 +33,7 @@ def load() -> ctypes.CDLL:
     )  # fmt: skip
     columns = [pointer, pointer, i32]
     signatures: dict[str, tuple[type | None, list[type]]] = {
-        "open": (i32, [text, u32, i64, i32, i32, i32, pointer, text]),
+        "open": (i32, [text, u32, i64, i64, i32, i32, i32, pointer, text]),
         "write": (i32, [pointer, pointer, i64, *columns, text]),
         "read": (i32, [pointer, pointer, i64, *columns, pointer, text]),
         "erase": (i32, [pointer, pointer, i64, pointer, text]),

@@ -1,13 +1,15 @@
-"""LookAhead: rows of the next batches come to host memory while the current one trains.
+"""LookAhead: rows of the next batches come to the device, or to host memory, while the current one trains.
 
 A batch goes through: submitted -> admitted (its ids are pinned: none of them is evicted from now on; those that are
-neither on the device nor pinned by an earlier batch are to be fetched) -> ready (they are fetched) -> taken (by the
-training thread, which puts them on the device) -> released (after its update).
+neither on the device nor pinned by an earlier batch are to be fetched) -> ready (they are fetched, and on the device
+where `place` puts them there) -> taken (by the training thread, which puts the rest there) -> released (after its
+update).
 
 Why results are those of a table that is all on the device (as in Bagpipe, SOSP '23): an id is fetched only when it is
-neither on the device nor about to be, so its row is in the store, and stays as it is until the batch is taken; from
-then on it is on the device, and no eviction may choose it as long as a batch that is admitted and not released needs
-it. Admission and eviction exclude each other by `gate`, and batches are taken in the order in which they came.
+neither on the device nor about to be, so its row is in the store, and stays as it is until it is placed; from then
+on it is on the device, and no eviction may choose it as long as a batch that is admitted and not released needs
+it. Admission and eviction exclude each other by `gate`, and batches are taken in the order in which they came. Who
+needs the gate and the table's lock takes the gate first.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Plan:
     submitted: torch.Tensor  # (L,) int64, as they came
     ids: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))  # (N,) distinct
     admitted: bool = False
-    staged: RowBatch | None = None  # the fetched rows; None until it is ready
+    staged: RowBatch | None = None  # fetched rows that are not on the device; None until it is ready
     failure: Exception | None = None
     waited_for_room: bool = False
 
@@ -52,15 +54,25 @@ class LookAhead:
         rows: that the device holds.
         on_device: which of ids (N,) are there, (N,) bool; any thread.
         store: the tiers below.
+        place: of fetched rows, puts on the device what can be put there now, and returns the rest; it asks before each
+            part, with the gate held, whether the rows are still those of the store.
     """
 
     def __init__(
-        self, name: str, rows: int, on_device: Callable[[torch.Tensor], torch.Tensor], store: RowStore, metrics: Tally
+        self,
+        name: str,
+        rows: int,
+        on_device: Callable[[torch.Tensor], torch.Tensor],
+        store: RowStore,
+        metrics: Tally,
+        place: Callable[[RowBatch, Callable[[], bool]], RowBatch],
     ) -> None:
         self._name = name
         self._rows = rows
         self._on_device = on_device
         self._store = store
+        self._place = place
+        self._restarts = 0
         self._metrics = metrics
         self.gate = threading.RLock()  # admission and eviction
         self._changed = threading.Condition(self.gate)
@@ -68,6 +80,7 @@ class LookAhead:
         self._taken: list[Plan] = []  # not released
         self._pinned = IdCounts()
         self._stop = False
+        self._held = False
         self._notice: str | None = None  # a warning, to be given on the training thread
         self._warned = False
         self._crash: Exception | None = None
@@ -86,6 +99,7 @@ class LookAhead:
     def take(self, ids: torch.Tensor) -> Plan:
         """The plan of the batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
         with self._changed:
+            self.go_on()
             plan = self._queue[0] if self._queue else None
             if plan is None or not _same(plan, ids):
                 return self._take_now(ids)
@@ -124,10 +138,22 @@ class LookAhead:
         return torch.cat(plans) if plans else torch.empty(0, dtype=torch.int64)
 
     def restart(self) -> None:
-        """The store was changed from outside: batches that wait are fetched again."""
+        """The store was changed from outside: batches that wait are fetched again. The table's lock must be free."""
         with self._changed:
+            self._restarts += 1
             while self._revoke_last():
                 pass
+            self._changed.notify_all()
+
+    def hold(self) -> None:
+        """Nothing is fetched until go_on, or until a batch is taken. The table's lock must be free."""
+        with self._changed:
+            self._held = True
+            self._changed.wait_for(lambda: self._busy is None)
+
+    def go_on(self) -> None:
+        with self._changed:
+            self._held = False
             self._changed.notify_all()
 
     def drop(self) -> None:
@@ -248,6 +274,8 @@ class LookAhead:
 
     def _next(self) -> Plan | None:
         """The first batch that is not admitted, if it fits."""
+        if self._held:
+            return None
         for plan in self._queue:
             if plan.admitted:
                 continue
@@ -268,7 +296,9 @@ class LookAhead:
             if plan.admitted or plan not in self._queue:
                 return
             missing = self._admit(plan, known=True)
-        plan.staged, _ = self._store.read(missing)
+            restarts = self._restarts
+        rows, _ = self._store.read(missing)
+        plan.staged = self._place(rows, lambda: self._restarts == restarts)
 
     def _tell_shortened(self, plan: Plan) -> None:
         ahead = self.depth

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hybrid_torchrec.checkpoint.errors import TableMismatch, explained
-from hybrid_torchrec.checkpoint.files import digest_of_file
+from hybrid_torchrec.checkpoint.files import checksum_of_file
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
 from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
@@ -176,7 +176,7 @@ def _write_table(folder: Path, prefix: str, rows: Rows, dtype: str | None) -> di
         path = folder / f"{prefix}.part-{part:05d}.safetensors"
         with explained(path, "exporting"):
             _save(tensors, path)
-        files[path.name] = FileSum(path.stat().st_size, digest_of_file(path))
+        files[path.name] = FileSum(path.stat().st_size, checksum_of_file(path))
     return files
 
 

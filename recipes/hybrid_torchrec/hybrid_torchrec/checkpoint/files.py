@@ -11,22 +11,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+import torch
+
 from hybrid_torchrec.checkpoint.errors import explained
 
 DIGEST_BYTES = 16
 _BLOCK = 1 << 20
 
 
+class Checksum:
+    """XXH64 of bytes that come in pieces: tells damage from what was written, ten times as fast as BLAKE2."""
+
+    def __init__(self) -> None:
+        self._sum = torch.classes.hybrid_torchrec.Checksum()
+
+    def update(self, data: bytes | bytearray | memoryview) -> None:
+        array = np.frombuffer(data, np.uint8)
+        self._sum.update(array.ctypes.data, array.nbytes)
+
+    def hexdigest(self) -> str:
+        return f"{self._sum.digest() % 2**64:016x}"
+
+
 def digest(data: bytes | memoryview) -> str:
+    """Names a manifest; 16 bytes of BLAKE2b."""
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
-def digest_of_file(path: Path) -> str:
-    sums = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    with explained(path, "reading"), path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            sums.update(block)
-    return sums.hexdigest()
+def checksum_of_file(path: Path) -> str:
+    checksum, block = Checksum(), bytearray(_BLOCK)
+    view = memoryview(block)
+    with explained(path, "reading"), path.open("rb", buffering=0) as file:
+        while size := file.readinto(block):
+            checksum.update(view[:size])
+    return checksum.hexdigest()
 
 
 def sync_folder(path: Path) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Literal
 
 from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained
-from hybrid_torchrec.checkpoint.files import digest, digest_of_file, write_whole
+from hybrid_torchrec.checkpoint.files import checksum_of_file, digest, write_whole
 
 NAME = "MANIFEST.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class FileSum:
     bytes: int
-    blake2b: str
+    xxh64: str
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Manifest:
                 faults.append(f"{path}: missing")
             elif path.stat().st_size != expected.bytes:
                 faults.append(f"{path}: {path.stat().st_size} bytes, not {expected.bytes}")
-            elif (found := digest_of_file(path)) != expected.blake2b:
-                faults.append(f"{path}: checksum {found}, not {expected.blake2b}")
+            elif (found := checksum_of_file(path)) != expected.xxh64:
+                faults.append(f"{path}: checksum {found}, not {expected.xxh64}")
         if faults:
             raise CorruptCheckpoint("; ".join(faults) + "; restore the file from a copy or load an earlier checkpoint")
 

@@ -131,6 +131,9 @@ class HashLoadPlanner(DefaultLoadPlanner):
                     leaf.expect(place)
         return LoadPlan(items)
 
+    def is_of_table(self, read_item: ReadItem) -> bool:
+        return read_item.dest_index.fqn in self._tables
+
     def load_bytes(self, read_item: ReadItem, value: Any) -> None:
         key = read_item.dest_index.fqn
         if key not in self._tables:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ import torch
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.filesystem import FileSystem
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex
-from torch.distributed.checkpoint.planner import LoadPlan, SavePlan, SavePlanner
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
+from torch.distributed.checkpoint.utils import _create_file_view
 from torch.futures import Future
 
-from hybrid_torchrec.checkpoint.errors import explained, storage_failure
-from hybrid_torchrec.checkpoint.files import DIGEST_BYTES, digest_of_file
+from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained, storage_failure
+from hybrid_torchrec.checkpoint.files import Checksum, checksum_of_file
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
 from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
 
@@ -32,7 +33,7 @@ class _SummedFile(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
-        self._sums = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        self._sums = Checksum()
         self._bytes = 0
         self.error: OSError | None = None  # torch.save hides what write() raises
 
@@ -102,6 +103,17 @@ def _close_quietly(file: _SummedFile) -> None:
         return
 
 
+@contextmanager
+def _without_crc32() -> Iterator[None]:
+    """The files have checksums of their own, which are verified; those of the zip archives inside are not."""
+    before = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        yield
+    finally:
+        torch.serialization.set_crc32_options(before)
+
+
 class ManifestWriter(FileSystemWriter):
     """Writes a checkpoint that exists once it is complete: every rank its file, then the coordinator the manifest.
 
@@ -138,7 +150,8 @@ class ManifestWriter(FileSystemWriter):
             raise
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        results: list[WriteResult] = super().write_data(plan, planner).wait()
+        with _without_crc32():
+            results: list[WriteResult] = super().write_data(plan, planner).wait()
         results.append(WriteResult(MetadataIndex(f"{_SUMS} {plan.storage_data.prefix}"), 0, dict(self.fs.sums)))
         future: Future[list[WriteResult]] = Future()
         future.set_result(results)
@@ -151,7 +164,7 @@ class ManifestWriter(FileSystemWriter):
         with explained(self.path, "saving"):
             super().finish(metadata, results)
             path = Path(self.path) / ".metadata"
-            files[path.name] = FileSum(path.stat().st_size, digest_of_file(path))
+            files[path.name] = FileSum(path.stat().st_size, checksum_of_file(path))
             self.saved = replace(self.manifest, files=files)
             self.saved.write(Path(self.path))
             self.folder.commit(Path(self.path))
@@ -166,9 +179,36 @@ class OrderedReader(FileSystemReader):
     """Reads every file from its beginning to its end, so that the parts of a table come one after another."""
 
     def read_data(self, plan: LoadPlan, planner: Any) -> Future[None]:
-        plan = replace(plan, items=sorted(plan.items, key=self._place))
+        items = sorted(plan.items, key=self._place)
+        rows = [item for item in items if item.type == LoadItemType.TENSOR and planner.is_of_table(item)]
+        rest = [item for item in items if item not in rows] if rows else items
         with explained(self.path, "loading"), torch.no_grad():
-            return super().read_data(plan, planner)
+            # First what the tables are, then their rows.
+            done: Future[None] = super().read_data(replace(plan, items=rest), planner)
+            for name, mine in groupby(rows, key=lambda item: self._place(item)[0]):
+                with (Path(self.path) / name).open("rb", buffering=0) as file:
+                    for item in mine:
+                        target = planner.resolve_tensor(item)
+                        self._read_rows(file, self.storage_data[item.storage_index], target)
+                        planner.commit_tensor(item, target)
+        return done
+
+    def _read_rows(self, file: io.FileIO, place: Any, target: torch.Tensor) -> None:
+        """A whole saved tensor into one of the same shape, from the file's bytes to the tensor's."""
+        if target.nbytes == 0:
+            return
+        archive = torch._C.PyTorchFileReader(_create_file_view(file, place.offset, place.length))
+        start = place.offset + archive.get_record_offset("data/0")
+        into = memoryview(target.view(torch.uint8).numpy().reshape(-1))
+        if start + len(into) > place.offset + place.length:
+            raise CorruptCheckpoint(f"{file.name}: a tensor at byte {place.offset} is shorter than its shape; load an "
+                                    "earlier checkpoint")  # fmt: skip
+        file.seek(start)
+        while len(into):
+            size = file.readinto(into)
+            if not size:
+                raise CorruptCheckpoint(f"{file.name}: ends at byte {start}; load an earlier checkpoint")
+            into = into[size:]
 
     def _place(self, item: Any) -> tuple[str, int]:
         info = self.storage_data[item.storage_index]

@@ -91,12 +91,14 @@ def freeze(shard: TableShard) -> Rows:
         count = len(table)
         below = InOrder(table.config.name, count, table.scan(SCANNED))
         return Rows(count, like(table), below.read, describe(table), policy_of(table))
-    ids = table.ids()
+    with table._lock:
+        slots = table._ids.index.used_slots()
 
     def read(first: int, last: int) -> RowBatch:
-        return table.read(ids[first:last])[0].to("cpu")
+        with table._lock:
+            return table._rows(slots[first:last]).to("cpu")
 
-    return Rows(len(ids), like(table), read, describe(table), policy_of(table))
+    return Rows(len(slots), like(table), read, describe(table), policy_of(table))
 
 
 def changed(reader: ChangeReader) -> tuple[Rows, tuple[int, int]]:
@@ -205,7 +207,7 @@ class TableLeaf(SavedLeaf):
             self._policies.setdefault(place.shard, {})[place.field.removeprefix(POLICY)] = value
         else:
             assert place.part is not None
-            self._accept_part((place.shard, place.part), place.field, value)
+            self._accept_part((place.shard, place.part), place.shards, place.field, value)
 
     def finish(self) -> None:
         """After the last tensor: the table's own numbers."""
@@ -225,13 +227,16 @@ class TableLeaf(SavedLeaf):
                 "Give it the saved configuration; export() and HashTable.write() move rows between different tables"
             )
 
-    def _accept_part(self, part: tuple[int, int], field: str, value: Tensor) -> None:
+    def _accept_part(self, part: tuple[int, int], shards: int, field: str, value: Tensor) -> None:
         tensors = self._waiting.setdefault(part, {})
         tensors[field] = value
         if tensors.keys() != self._names:
             return
         batch = RowBatch.from_named_tensors(self._waiting.pop(part))
         self._empty()
+        if part[0] == self.shard.shard and shards == self.shard.shards:
+            self.shard.table.write(batch)  # saved by this very shard
+            return
         ids, index = self._mine(batch.ids)
         self.shard.table.write(batch if len(ids) == len(batch) else batch.select(index))
 

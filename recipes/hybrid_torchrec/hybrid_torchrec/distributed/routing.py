@@ -26,8 +26,9 @@ class Distinct:
 
     @classmethod
     def of(cls, ids: Tensor) -> Distinct:
-        distinct, inverse, counts = torch.unique(ids, return_inverse=True, return_counts=True)
-        return cls(distinct, inverse, counts)
+        if ids.device.type == "cpu":  # without a sort: a tenth of the time
+            return cls(*torch.ops.hybrid_torchrec.distinct(ids))
+        return cls(*torch.unique(ids, return_inverse=True, return_counts=True))
 
 
 @dataclass(frozen=True)

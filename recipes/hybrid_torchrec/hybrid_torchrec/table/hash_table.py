@@ -233,12 +233,16 @@ class HashTable:
         self._storage.check(rows)
         with self._lock:
             slots = self._ids.index.find(ids)
-            new = ids[slots < 0]
+            absent = slots < 0
+            new = ids if bool(absent.all()) else ids[absent]
             if len(new):
                 self._make_room(len(new), slots)
-                self._ids.index.insert(new, torch.zeros_like(new), self.step)
+                inserted = self._ids.index.insert(new, torch.zeros_like(new), self.step)
                 self._storage.grow(self._ids.index.slots())
-                slots = self._ids.index.resolve(ids, slots)
+                if len(new) == len(ids):
+                    slots = inserted
+                else:
+                    slots[absent] = inserted
             self._changing(slots)
             self._storage.write(slots, rows)
             self._ids.index.set_infos(slots, rows.shows.cpu(), rows.clicks.cpu(), rows.last_step.cpu())

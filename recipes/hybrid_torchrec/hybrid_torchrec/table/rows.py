@@ -77,8 +77,8 @@ class RowBatch:
         parts = [batch.named_tensors() for batch in batches]
         return RowBatch.from_named_tensors({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
 
-    def select(self, index: torch.Tensor) -> RowBatch:
-        """Rows at index: (K,) int64 positions, or a mask (R,) bool."""
+    def select(self, index: torch.Tensor | slice) -> RowBatch:
+        """Rows at index: (K,) int64 positions, a mask (R,) bool, or a slice, which copies nothing."""
         return self._map(lambda tensor: tensor[index])
 
     def to(self, device: torch.device | str) -> RowBatch:

@@ -65,10 +65,19 @@ class RowStorage:
 
     def read(self, slots: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Copies of weights and state of slots (R,)."""
+        run = _as_slice(slots)
+        if run is not None:
+            return self.weights[run].clone(), {name: tensor[run].clone() for name, tensor in self.state.items()}
         slots = slots.to(self._device)
         return self.weights[slots], {name: tensor[slots] for name, tensor in self.state.items()}
 
     def write(self, slots: torch.Tensor, rows: RowBatch) -> None:
+        run = _as_slice(slots)
+        if run is not None:
+            self.weights[run] = rows.weights.to(self._device)
+            for name, tensor in self.state.items():
+                tensor[run] = rows.state[name].to(self._device)
+            return
         slots = slots.to(self._device)
         self.weights.index_copy_(0, slots, rows.weights.to(self._device))
         for name, tensor in self.state.items():
@@ -91,3 +100,12 @@ class RowStorage:
             given = rows.state[name]
             if given.shape[1:] != tensor.shape[1:] or given.dtype != tensor.dtype:
                 raise ValueError(f"{where}: state {name} of shape {tuple(given.shape)}, {given.dtype} does not fit")
+
+
+def _as_slice(slots: torch.Tensor) -> slice | None:
+    """Of slots (R,) on the CPU that follow one another, as those of rows that came together do: one copy for all."""
+    count = len(slots)
+    if count < 2 or slots.device.type != "cpu" or int(slots[-1]) - int(slots[0]) != count - 1:
+        return None
+    first = int(slots[0])
+    return slice(first, first + count) if bool((slots[1:] > slots[:-1]).all()) else None

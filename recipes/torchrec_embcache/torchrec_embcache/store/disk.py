@@ -12,7 +12,7 @@ from hybrid_torchrec.table import RowBatch, TableConfig
 
 from torchrec_embcache.errors import StoreCorrupt, StoreInputError, StoreReadOnly
 from torchrec_embcache.store.base import RowLayout, columns
-from torchrec_embcache.store.raw import RawStore, StoreStats
+from torchrec_embcache.store.raw import INDEX_ROWS, RawStore, StoreStats
 
 SCHEMA = "table.json"
 
@@ -25,10 +25,11 @@ class DiskStore:
         config: of the table; a folder that was made for rows of another shape is refused.
         slab_bytes: size of a file, of a new store.
         io_threads: reads that are under way at the same time.
+        index_rows: of which the index is in memory, at least.
         read_only: several processes may read.
 
     Raises StoreLocked, StoreCorrupt, StoreInputError, StoreReadOnly, StoreDiskFull and StoreIOError with the file and
-    the remedy. 2**31 rows and old versions fit; about 6.5 bytes of memory an id.
+    the remedy. 2**31 rows and old versions fit. Memory is 8.5 bytes an id up to index_rows ids, and about 2 beyond.
     """
 
     def __init__(
@@ -38,14 +39,16 @@ class DiskStore:
         *,
         slab_bytes: int = 256 << 20,
         io_threads: int = 8,
+        index_rows: int = INDEX_ROWS,
         read_only: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self._layout = RowLayout.of(config)
         _check_schema(self.folder, config, read_only)
         self._raw = RawStore(
-            self.folder, self._layout.row_bytes, slab_bytes=slab_bytes, io_threads=io_threads, read_only=read_only
-        )
+            self.folder, self._layout.row_bytes, slab_bytes=slab_bytes, io_threads=io_threads, index_rows=index_rows,
+            read_only=read_only,
+        )  # fmt: skip
         self._read_only = read_only
 
     @staticmethod

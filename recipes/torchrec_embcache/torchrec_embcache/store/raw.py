@@ -14,11 +14,12 @@ from torchrec_embcache.errors import FAULTS, StoreIOError
 from torchrec_embcache.native import load
 
 MESSAGE_BYTES = 1024
+INDEX_ROWS = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreStats:
-    """Counts of rows and records, and bytes; ``records`` includes old versions and erasures."""
+    """Counts of rows and records, and bytes; ``records`` includes old versions and erasures, ``index_bytes`` is memory."""
 
     rows: int
     records: int
@@ -34,7 +35,8 @@ class StoreStats:
 class RawStore:
     """Rows of ``row_bytes`` bytes by int64 id, in the slab files of a folder; see csrc/row_store.h for its promises.
 
-    Columns are contiguous tensors in host memory, (R, ...) each; their bytes per row add up to ``row_bytes``.
+    index_rows: entries of the index that may be in memory; the others are on disk once they are more than that, and a
+    sixteenth of all. Columns are contiguous tensors in host memory, (R, ...) each; their bytes per row add up to ``row_bytes``.
     """
 
     def __init__(
@@ -44,14 +46,15 @@ class RawStore:
         *,
         slab_bytes: int,
         io_threads: int,
+        index_rows: int = INDEX_ROWS,
         read_only: bool = False,
         repair: bool = False,
     ) -> None:
         self._library = load()
         self._handle = ctypes.c_void_p()
         self._call(
-            "embcache_open", os.fsencode(folder), row_bytes, slab_bytes, io_threads, read_only, repair,
-            ctypes.byref(self._handle),
+            "embcache_open", os.fsencode(folder), row_bytes, slab_bytes, index_rows, io_threads, read_only,
+            repair, ctypes.byref(self._handle),
         )  # fmt: skip
 
     def write(self, ids: torch.Tensor, columns: Sequence[torch.Tensor]) -> None:
