@@ -101,8 +101,12 @@ def fill(table: CachedTable, rows: int, rank: int, world: int) -> None:
         count = len(ids)
         table.write(
             RowBatch(
-                ids=ids, weights=torch.randn(count, table.config.dim) * 0.01, state={"momentum1": torch.ones(count)},
-                shows=torch.ones(count), clicks=torch.zeros(count), last_step=torch.zeros(count, dtype=torch.int64),
+                ids=ids,
+                weights=torch.randn(count, table.config.dim) * 0.01,
+                state={"momentum1": torch.ones(count)},
+                shows=torch.ones(count),
+                clicks=torch.zeros(count),
+                last_step=torch.zeros(count, dtype=torch.int64),
             )  # fmt: skip
         )
 

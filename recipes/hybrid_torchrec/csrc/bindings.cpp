@@ -333,10 +333,7 @@ at::Tensor mix(const at::Tensor& given) {
 
 TORCH_LIBRARY(hybrid_torchrec, m) {
   m.class_<RowMemory>("RowMemory").def(torch::init<int64_t>()).def("tensor", &RowMemory::tensor);
-  m.class_<Checksum>("Checksum")
-      .def(torch::init<>())
-      .def("update", &Checksum::update)
-      .def("digest", &Checksum::digest);
+  m.class_<Checksum>("Checksum").def(torch::init<>()).def("update", &Checksum::update).def("digest", &Checksum::digest);
   m.class_<HashIndex>("HashIndex")
       .def(torch::init<int64_t>())
       .def("size", &HashIndex::size)

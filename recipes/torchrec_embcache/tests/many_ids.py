@@ -98,8 +98,8 @@ def stream(
             table.update(table.assign(ids, train=True), ones[: len(ids)])
         table.flush()
         lines.add(
-            flushed=stop, seconds=time.perf_counter() - start, cpu_seconds=time.process_time() - used, rss_mib=status("VmRSS") >> 20,
-            peak_rss_mib=status("VmHWM") >> 20, anonymous_mib=status("RssAnon") >> 20,
+            flushed=stop, seconds=time.perf_counter() - start, cpu_seconds=time.process_time() - used,
+            rss_mib=status("VmRSS") >> 20, peak_rss_mib=status("VmHWM") >> 20, anonymous_mib=status("RssAnon") >> 20,
             limit_peak_mib=limit.peak >> 20 if limit else 0,
             evicted=table.metrics.counters().evicted_rows - evicted,
         )  # fmt: skip

@@ -27,9 +27,7 @@ class MemoryLimit:
                 (self.folder / self._limit_file).write_text(str(limit))
                 (self.folder / "cgroup.procs").write_text(str(os.getpid()))
             except OSError as error:
-                raise RuntimeError(
-                    f"{self.folder}: no limit of {limit} bytes can be set ({error}); {REMEDY}"
-                ) from error
+                raise RuntimeError(f"{self.folder}: cannot limit it to {limit} bytes ({error}); {REMEDY}") from error
         if self.limit > limit:
             raise RuntimeError(f"{self.folder}: the limit is {self.limit} bytes, not {limit}; {REMEDY}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,12 +14,12 @@ from rows import assert_rows, rows_of
 from torchrec_embcache import DiskStore, StoreCorrupt
 
 CONFIG = TableConfig(name="item", dim=2)
-RECORD_BYTES = 16 + 8 + 16
+SLAB_BYTES = 4000 * (16 + 8 + 16)
 ODD = -7046029254386353131
 
 
-def open_store(folder: Path, index_rows: int = 500, **options: object) -> DiskStore:
-    return DiskStore(folder, CONFIG, slab_bytes=4000 * RECORD_BYTES, io_threads=3, index_rows=index_rows, **options)  # type: ignore[arg-type]
+def open_store(folder: Path, index_rows: int = 500, **options: Any) -> DiskStore:
+    return DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=3, index_rows=index_rows, **options)
 
 
 def name(k: int) -> int:

@@ -19,7 +19,6 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import torch
 from hybrid_torchrec.table import RowBatch
@@ -27,23 +26,8 @@ from hybrid_torchrec.table import RowBatch
 from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
 from torchrec_embcache.native import IdCounts, distinct
+from torchrec_embcache.plan import Plan
 from torchrec_embcache.store.base import RowStore
-
-
-@dataclass(eq=False)
-class Plan:
-    """One batch of one table."""
-
-    submitted: torch.Tensor  # (L,) int64, as they came
-    ids: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))  # (N,) distinct
-    admitted: bool = False
-    staged: RowBatch | None = None  # fetched rows that are not on the device; None until it is ready
-    failure: Exception | None = None
-    waited_for_room: bool = False
-
-    @property
-    def ready(self) -> bool:
-        return self.staged is not None or self.failure is not None
 
 
 class LookAhead:
@@ -101,7 +85,7 @@ class LookAhead:
         with self._changed:
             self.go_on()
             plan = self._queue[0] if self._queue else None
-            if plan is None or not _same(plan, ids):
+            if plan is None or not plan.is_of(ids):
                 return self._take_now(ids)
             late = not plan.ready
             start = time.perf_counter()
@@ -318,10 +302,3 @@ class LookAhead:
         notice, self._notice = self._notice, None
         if notice is not None:
             warnings.warn(notice, RuntimeWarning, stacklevel=4)
-
-
-def _same(plan: Plan, ids: torch.Tensor) -> bool:
-    """The same batch; ids may come with other repetitions than they were submitted with."""
-    if torch.equal(plan.submitted, ids):
-        return True
-    return torch.equal(plan.ids if len(plan.ids) else distinct(plan.submitted), distinct(ids))

@@ -19,7 +19,7 @@ INDEX_ROWS = 4 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class StoreStats:
-    """Counts of rows and records, and bytes; ``records`` includes old versions and erasures, ``index_bytes`` is memory."""
+    """Counts of rows and records, and bytes; ``records`` has old versions and erasures, ``index_bytes`` is memory."""
 
     rows: int
     records: int
@@ -35,8 +35,8 @@ class StoreStats:
 class RawStore:
     """Rows of ``row_bytes`` bytes by int64 id, in the slab files of a folder; see csrc/row_store.h for its promises.
 
-    index_rows: entries of the index that may be in memory; the others are on disk once they are more than that, and a
-    sixteenth of all. Columns are contiguous tensors in host memory, (R, ...) each; their bytes per row add up to ``row_bytes``.
+    Columns are contiguous tensors in host memory, (R, ...) each; their bytes per row add up to ``row_bytes``.
+    index_rows: entries of the index that stay in memory, or a sixteenth of all if that is more; the others go to disk.
     """
 
     def __init__(
