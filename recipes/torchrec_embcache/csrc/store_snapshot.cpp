@@ -77,10 +77,19 @@ class Reader {
     checksum_ = crc32c(checksum_, data, size);
     return true;
   }
-  bool ends_well() {
-    const uint32_t expected = checksum_;
+  // Whether the checksum at the end of the file is that of the rest; nothing of it is taken before.
+  static bool is_whole(const std::string& path) {
+    Reader reader(path);
+    const int64_t size = reader.file_.size() - static_cast<int64_t>(sizeof(uint32_t));
+    std::vector<unsigned char> part(kBuffer);
+    for (int64_t done = 0; done < size;) {
+      const auto some = static_cast<size_t>(std::min<int64_t>(size - done, kBuffer));
+      if (!reader.get(part.data(), some)) return false;
+      done += static_cast<int64_t>(some);
+    }
+    const uint32_t expected = reader.checksum_;
     uint32_t stored = 0;
-    return get(&stored, sizeof stored) && stored == expected;
+    return size > 0 && reader.get(&stored, sizeof stored) && stored == expected;
   }
 
  private:
@@ -134,7 +143,7 @@ void RowStore::save_snapshot() {
 // stand in later ones, which are replayed.
 RowStore::Snapshot RowStore::load_snapshot() {
   const std::string path = options_.folder + "/store.index";
-  if (::access(path.c_str(), R_OK) != 0) return {};
+  if (::access(path.c_str(), R_OK) != 0 || !Reader::is_whole(path)) return {};
   Reader reader(path);
   Header header{};
   Snapshot snapshot;
@@ -152,7 +161,7 @@ RowStore::Snapshot RowStore::load_snapshot() {
     snapshot.taken.insert(entry.slot);
   }
   const auto source = [&reader](void* data, size_t size) { return reader.get(data, size); };
-  if (good && index_.load(header.run, source) && reader.ends_well()) {
+  if (good && index_.load(header.run, source)) {
     index_.keep(header.run);
     return snapshot;
   }

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from hybrid_torchrec.table.ids import IdTable
 
 from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.counters import Tally
@@ -71,8 +72,8 @@ class CachedTable(HashTable):
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
-        below = [self._absent(rows).ids for rows in self._below(65536)]
-        return torch.cat([super().ids(), *below])
+        near = self.device_ids()
+        return torch.cat([near, *(_without(rows, near.sort().values).ids for rows in self._below(65536))])
 
     # Training.
 
@@ -198,19 +199,23 @@ class CachedTable(HashTable):
             self._changed_away = [(at, ids) for at, ids in self._changed_away if at >= before]
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, prefetching waits."""
+        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, and prefetching waits.
+
+        For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
+        """
         self._ahead.hold()
         try:
+            near = self.device_ids().sort().values
             for rows in self._below(chunk):
-                yield self._absent(rows)
-            for ids in self.device_ids().split(chunk):
-                yield super().read(ids)[0].to("cpu")
+                yield _without(rows, near)
+            for ids in near.split(chunk):
+                yield self.read(ids)[0].to("cpu")
         finally:
             self._ahead.go_on()
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
-        for ids in self.device_ids().split(65536):
+        for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
             self._write_below(super().read(ids)[0].to("cpu"))
         self._written_back.flush()
 
@@ -320,8 +325,20 @@ class CachedTable(HashTable):
             self._away += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
 
+    def _make_ids(self) -> IdTable:
+        """On the CPU for every device: the look-ahead asks for them there."""
+        return IdTable(self.config)
+
     def _expire(self) -> None:
         """No row is forgotten."""
+
+
+def _without(rows: RowBatch, ids: torch.Tensor) -> RowBatch:
+    """Rows whose ids are not among `ids`, which ascend."""
+    if not len(ids):
+        return rows
+    at = torch.searchsorted(ids, rows.ids).clamp_(max=len(ids) - 1)
+    return rows.select(ids[at] != rows.ids)
 
 
 def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
