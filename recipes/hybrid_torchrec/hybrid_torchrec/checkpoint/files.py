@@ -35,7 +35,7 @@ class Checksum:
 
 
 def digest(data: bytes | memoryview) -> str:
-    """Names a manifest; 16 bytes of BLAKE2b."""
+    """BLAKE2b: names a manifest or a record, which others refer to by it."""
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
