@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
-from hybrid_torchrec.table.ids import IdTable
 
 from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.counters import Tally
@@ -324,10 +323,6 @@ class CachedTable(HashTable):
             self._evict(rows.ids.cpu())
             self._away += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
-
-    def _make_ids(self) -> IdTable:
-        """On the CPU for every device: the look-ahead asks for them there."""
-        return IdTable(self.config)
 
     def _expire(self) -> None:
         """No row is forgotten."""
