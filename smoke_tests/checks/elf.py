@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from smoke_tests.check import CheckFailed, Context, Outcome
 
-PACKAGES = ("torch", "torch_npu", "fbgemm_gpu", "gr_ops")
+PACKAGES = ("torch", "torch_npu", "fbgemm_gpu", "gr_ops", "hybrid_torchrec", "torchrec_embcache")
 # Not in the image, by design: each comes from the host, and only where the hardware is.
 HOST_SUPPLIED = {
     "libcuda.so.1": "NVIDIA driver",

@@ -19,7 +19,7 @@ _ATTRIBUTES = {"admissions": "insertions"}
 class TableMetrics:
     """Carries the counters of `tables` over to `metrics`, with the label `table`; call update() when it suits.
 
-    hit_rate = hits / lookups; occupancy = rows / max_rows, or of a table without limit rows / slots with memory.
+    hit_rate = hits / lookups; occupancy: see HashTable.occupancy, of a cached table that of the cache.
     """
 
     def __init__(self, metrics: Metrics, tables: Mapping[str, HashTable]) -> None:
@@ -36,9 +36,8 @@ class TableMetrics:
                 grown = max(0, values[counter] - self._before[name][counter])
                 self._metrics.add(counter, grown, help=help, table=name)
             self._before[name] = values
-            rows, most = len(table), table.config.max_rows or table.capacity - 1
-            self._metrics.set("rows", rows, help="rows in the table", table=name)
-            self._metrics.set("occupancy", rows / most if most else 1.0, help="share of the rows in use", table=name)
+            self._metrics.set("rows", len(table), help="rows in the table", table=name)
+            self._metrics.set("occupancy", table.occupancy, help="share of the device's rows in use", table=name)
             self._metrics.set("table_bytes", table.bytes(), help="memory of rows and ids", table=name)
 
     @staticmethod

@@ -27,14 +27,18 @@ def server(build: Path) -> Any:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     os.environ["LD_PRELOAD"] = str(library)
+    devices = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # the runtime of a device does not survive a fork
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["programs"])
     try:
         run(context, _nothing, Path("/nowhere"), 0)  # starts the server, which keeps the variable
     finally:
-        del os.environ["LD_PRELOAD"], os.environ["PYTHONPATH"]
+        del os.environ["LD_PRELOAD"], os.environ["PYTHONPATH"], os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
         if before is not None:
             os.environ["PYTHONPATH"] = before
+        if devices is not None:
+            os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = devices
     return context
 
 

@@ -72,8 +72,9 @@ def total(kind: str, out: object, samples: int) -> Tensor:
         return out.values().sum(1)  # type: ignore[attr-defined]
     parts = []
     for jagged in out.values():  # type: ignore[attr-defined]
-        bag = torch.repeat_interleave(torch.arange(samples), jagged.lengths().long())
-        parts.append(torch.zeros(samples).index_add(0, bag, jagged.values().sum(1)))
+        device = jagged.values().device
+        bag = torch.repeat_interleave(torch.arange(samples), jagged.lengths().long().cpu()).to(device)
+        parts.append(torch.zeros(samples, device=device).index_add(0, bag, jagged.values().sum(1)))
     return torch.stack(parts).sum(0)
 
 
@@ -81,7 +82,7 @@ def make_model(kind: str, device: torch.device, folder: Path | None, cache_rows:
     """Cached, if there is a folder."""
     fields = {"num_embeddings": 100, "optimizer": OptimizerSpec(kind="adam", lr=0.05)}
     tables = [
-        {"name": name, "embedding_dim": 8 if kind == "sequences" or name == "t1" else 4, "feature_names": features}
+        {"name": name, "embedding_dim": 4 if kind == "bags" and name == "t0" else 8, "feature_names": features}
         for name, features in TABLES.items()
     ]
     bags = kind == "bags"

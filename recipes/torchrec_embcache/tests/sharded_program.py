@@ -1,8 +1,8 @@
 """One of W processes: trains sharded models with resident and with cached tables, and compares them bit by bit.
 
-    RANK=0 WORLD_SIZE=2 python sharded_program.py STORE FOLDER
+    RANK=0 WORLD_SIZE=2 python sharded_program.py cpu STORE FOLDER
 
-FOLDER/rank<r>.json says for each case what came out.
+FOLDER/rank<r>.json says for each case what came out, FOLDER/<case>.rank<r>.pt has the outputs and the rows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import faulthandler
 import json
 import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,43 +25,48 @@ from torch import nn
 from torchrec.distributed import DistributedModelParallel
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.types import ParameterConstraints
+from torchrec_embcache import CachedTable
 from torchrec_embcache.distributed import ShardedCached, get_default_embcache_sharders
 from torchrec_embcache.pipeline import EmbCacheTrainPipelineSparseDist
 
 STEPS = 25
-CPU = torch.device("cpu")
+CACHE_ROWS = 2 * 110
 SHARDINGS = {
-    "mixed": ("row_wise", "table_wise", "table_wise"),
+    "mixed": ("row_wise", "table_wise", "column_wise"),
     "rows": ("row_wise", "row_wise", "row_wise"),
+    "nodes": ("table_row_wise", "table_column_wise", "grid_shard"),  # of one rank each
 }
 CASES = [  # kind, sharding, batches looked ahead; None: without the pipeline
     ("bags", "mixed", 3), ("bags", "rows", 0), ("sequences", "rows", 2), ("sequences", "mixed", None),
+    ("bags", "nodes", 2),
 ]  # fmt: skip
 
 
-def shard(model: nn.Module, sharding: str, sharders: list, world: int) -> nn.Module:
+def shard(model: nn.Module, sharding: str, sharders: list, device: torch.device, world: int) -> nn.Module:
     constraints = {
         table: ParameterConstraints(sharding_types=[kind], min_partition=4)
         for table, kind in zip(TABLES, SHARDINGS[sharding])
     }
-    topology = Topology(world_size=world, compute_device="cpu", local_world_size=world)
+    topology = Topology(
+        world_size=world, compute_device=device.type, local_world_size=1 if sharding == "nodes" else world
+    )
     planner = EmbeddingShardingPlanner(topology=topology, constraints=constraints)
     plan = planner.collective_plan(model, sharders, dist.GroupMember.WORLD)
-    return DistributedModelParallel(model, device=CPU, plan=plan, sharders=sharders)
+    return DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
 
 
-def plainly(model: nn.Module, rank: int) -> list[torch.Tensor]:
+def plainly(model: nn.Module, rank: int, device: torch.device) -> list[torch.Tensor]:
     outputs = []
     for step in range(STEPS):
-        loss, output = model(make_batch(step, rank))
+        loss, output = model(make_batch(step, rank).to(device))
         loss.backward()
         outputs.append(output.detach())
     return outputs
 
 
-def piped(model: nn.Module, rank: int, look_ahead: int) -> list[torch.Tensor]:
+def piped(model: nn.Module, rank: int, device: torch.device, look_ahead: int) -> list[torch.Tensor]:
     dense = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-    pipeline = EmbCacheTrainPipelineSparseDist(model, dense, CPU, look_ahead=look_ahead)
+    pipeline = EmbCacheTrainPipelineSparseDist(model, dense, device, look_ahead=look_ahead)
     loader = iter([make_batch(step, rank) for step in range(STEPS)])
     outputs = []
     while True:
@@ -79,42 +87,79 @@ def rows(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
-def compare(case: tuple[str, str, int | None], rank: int, world: int, folder: Path) -> dict[str, object]:
+@contextmanager
+def counted_prefetches() -> Iterator[list[int]]:
+    """Inside, a list of the lengths of all batches that are given to cached tables before they train."""
+    lengths: list[int] = []
+    prefetch = CachedTable.prefetch
+
+    def counted(table: CachedTable, ids: torch.Tensor) -> None:
+        lengths.append(len(ids))
+        prefetch(table, ids)
+
+    CachedTable.prefetch = counted  # type: ignore[method-assign]
+    try:
+        yield lengths
+    finally:
+        CachedTable.prefetch = prefetch  # type: ignore[method-assign]
+
+
+def compare(
+    case: tuple[str, str, int | None], rank: int, world: int, device: torch.device, folder: Path
+) -> dict[str, object]:
     kind, sharding, look_ahead = case
     meta = torch.device("meta")
-    resident = shard(make_model(kind, meta, None, 0), sharding, get_default_hybrid_sharders(), world)
-    cached = shard(make_model(kind, meta, folder, 2 * 110), sharding, get_default_embcache_sharders(), world)
-    expected = plainly(resident, rank)
-    outputs = plainly(cached, rank) if look_ahead is None else piped(cached, rank, look_ahead)
+    resident = shard(make_model(kind, meta, None, 0), sharding, get_default_hybrid_sharders(), device, world)
+    cached = shard(make_model(kind, meta, folder, CACHE_ROWS), sharding, get_default_embcache_sharders(), device, world)
+    expected = plainly(resident, rank, device)
+    with counted_prefetches() as prefetches:
+        outputs = plainly(cached, rank, device) if look_ahead is None else piped(cached, rank, device, look_ahead)
     right, left = rows(resident), rows(cached)
+    parts = [part for module in cached.modules() for part in getattr(module, "parts", [])]
+    torch.save(
+        {"outputs": torch.stack(outputs).cpu(), **{key: value.cpu() for key, value in left.items()}},
+        folder.with_name(f"{folder.name}.rank{rank}.pt"),
+    )
     (module,) = [module for module in cached.modules() if isinstance(module, ShardedCached)]
-    snapshots = [table.snapshot() for tables in module.cached_tables().values() for table in tables]
+    counters = [table.metrics.counters() for tables in module.cached_tables().values() for table in tables]
     module.close()
     return {
         "outputs": len(outputs) == STEPS and all(map(torch.equal, outputs, expected)),
         "rows": left.keys() == right.keys() and all(torch.equal(left[key], right[key]) for key in right),
+        "looked ahead": len(prefetches) / (STEPS * len(parts)),
+        "devices": sorted({part.table.weights.device.type for part in parts}),
+        "columns": sorted({key.split(".")[-2] for key in left if key.endswith(".ids")}),
         "count": sum(len(tensor) for key, tensor in right.items() if key.endswith(".ids")),
-        "evicted": sum(snapshot.counters.evicted_rows for snapshot in snapshots),
-        "late": sum(snapshot.counters.late_batches for snapshot in snapshots),
+        "evicted": sum(one.evicted_rows for one in counters),
+        "late": sum(one.late_batches for one in counters),
         "folders": sorted(str(path.relative_to(folder).parent) for path in folder.rglob("store.commit")),
     }
 
 
-def main() -> None:
+def main(kind: str, store: str, folder: Path) -> None:
     faulthandler.dump_traceback_later(240, exit=True)
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store, folder = sys.argv[1], Path(sys.argv[2])
+    device, backend = torch.device("cpu"), "gloo"
+    if kind == "npu":
+        import gr_ops
+
+        gr_ops.load()
+        device, backend = torch.device("npu", rank), "hccl"
+        torch.npu.set_device(device)
     dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=200)
+        backend, init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=200)
     )
     found = {}
     for case in CASES:
         name = "-".join(map(str, case))
-        found[name] = compare(case, rank, world, folder / name)
+        found[name] = compare(case, rank, world, device, folder / name)
     (folder / f"rank{rank}.json").write_text(json.dumps(found))
     dist.barrier()
+    if backend == "gloo":
+        time.sleep(0.2)  # its thread frees the last tensors under the GIL, which leaving does not release
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from faulty import run, server
-from hybrid_torchrec.checkpoint import CheckpointError, TableShard
 from hybrid_torchrec.table import TableConfig
 from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, fill_store, open_as_nobody, read_badly
 from rows import assert_rows, rows_of
@@ -209,10 +208,3 @@ def test_configs_that_cannot_be() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             CachedTable(table, cache)
-
-
-def test_a_checkpoint_of_the_cache_alone_is_refused() -> None:
-    table = CachedTable(TableConfig(name="item", dim=4), CacheConfig(cache_rows=10))
-    with pytest.raises(CheckpointError, match="item.*state_dict"):
-        TableShard(table)
-    table.close()

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 from streams import assert_same, power_law, train, whole
-from torchrec_embcache import CacheConfig, CachedTable, StoreError, StoreIOError, prometheus_text, write_tensorboard
+from torchrec_embcache import CacheConfig, CachedTable, StoreError, StoreIOError
 
 BATCHES = power_law(30, 120, 1500, seed=3, exponent=0.8)
 CONFIG = TableConfig(name="item", dim=4)
@@ -129,38 +129,6 @@ def test_failures_of_the_threads_reach_the_training_thread(folder: Path) -> None
     assert failures >= 2
     assert cached.step == resident.step and cached.updates == resident.updates
     assert_same(whole(cached), whole(resident))
-    cached.close()
-
-
-class Writer:
-    def __init__(self) -> None:
-        self.scalars: dict[str, float] = {}
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        assert global_step == 7
-        self.scalars[tag] = scalar_value
-
-
-def test_metrics() -> None:
-    cached = CachedTable(CONFIG, CacheConfig(cache_rows=260))
-    train(cached, BATCHES, ahead=1)
-    snapshot, counters = cached.snapshot(), cached.metrics.counters()
-    lookups = sum(len(ids.unique()) for ids in BATCHES)
-    assert counters.batches == 30 and counters.lookups == lookups
-    assert 0 < counters.hits < lookups and snapshot.hit_rate == counters.hits / lookups
-    assert counters.evicted_rows - counters.fetched_rows == len(cached) - cached.device_rows
-    row_bytes = 4 * 4 + 16
-    assert counters.bytes_from_device == counters.evicted_rows * row_bytes
-    assert counters.bytes_to_device == counters.fetched_rows * row_bytes
-    assert snapshot.occupancy == cached.device_rows / 260 <= 1
-    text = prometheus_text([snapshot])
-    assert f'embcache_evicted_rows_total{{table="item"}} {float(counters.evicted_rows)!r}\n' in text
-    assert "# TYPE embcache_hit_rate gauge\n" in text and "# TYPE embcache_batches_total counter\n" in text
-    pattern = re.compile(r'(# (HELP|TYPE) \w+ .+|\w+\{table="item"\} [0-9.e+-]+)')
-    assert all(pattern.fullmatch(line) for line in text.splitlines())
-    writer = Writer()
-    write_tensorboard(writer, [snapshot], 7)
-    assert writer.scalars["embcache/item/hit_rate"] == snapshot.hit_rate and len(writer.scalars) == 14
     cached.close()
 
 

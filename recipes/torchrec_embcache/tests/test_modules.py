@@ -1,20 +1,17 @@
-"""Collections of cached tables, alone and over two processes, give the bits of resident ones."""
+"""Collections of cached tables, not sharded, give the bits of resident ones."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from hybrid_torchrec import OptimizerSpec
+from hybrid_torchrec.modules import use_hash_tables
 from models import make_batch, make_model
-
-PROGRAM = Path(__file__).with_name("sharded_program.py")
-WORLD = 2
-TIME_LIMIT = 280
+from torchrec import EmbeddingBagCollection, KeyedJaggedTensor
+from torchrec_embcache.modules import EmbCacheEmbeddingBagCollection, EmbCacheEmbeddingBagConfig
 
 
 @pytest.mark.parametrize("kind", ["bags", "sequences"])
@@ -66,26 +63,34 @@ def test_loaded_rows_are_trained_on(folder: Path) -> None:
     cached.sparse.close()
 
 
-def test_two_processes(tmp_path: Path) -> None:
-    env = {**os.environ, "WORLD_SIZE": str(WORLD), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    logs = [tmp_path / f"rank{rank}.log" for rank in range(WORLD)]
-    processes = []
-    for rank, log in enumerate(logs):
-        with log.open("w") as file:
-            argv = [sys.executable, str(PROGRAM), str(tmp_path / "init"), str(tmp_path)]
-            processes.append(
-                subprocess.Popen(argv, env={**env, "RANK": str(rank)}, stdout=file, stderr=subprocess.STDOUT)
-            )
-    try:
-        codes = [process.wait(TIME_LIMIT) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert codes == [0] * WORLD, "\n".join(log.read_text()[-3000:] for log in logs)
-    cases = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(WORLD)]
-    for name in cases[0]:
-        for case in cases:
-            assert case[name]["outputs"] and case[name]["rows"], (name, case[name])
-            assert case[name]["count"] > 100 and case[name]["evicted"] > 20, (name, case[name])
-        # Every shard of every rank has a folder of its own.
-        assert len(cases[0][name]["folders"]) >= 4, cases[0][name]["folders"]
+def bags(**fields: object) -> EmbCacheEmbeddingBagCollection:
+    config = EmbCacheEmbeddingBagConfig(
+        name="items", embedding_dim=4, num_embeddings=100, feature_names=["f"], cache_rows=20,
+        optimizer=OptimizerSpec(kind="sgd", lr=0.1), **fields,
+    )  # fmt: skip
+    return EmbCacheEmbeddingBagCollection([config])
+
+
+def features(step: int) -> KeyedJaggedTensor:
+    return KeyedJaggedTensor(["f"], torch.arange(10) + 10 * step, lengths=torch.full((2,), 5))
+
+
+def test_a_frozen_table_keeps_no_rows_for_updates() -> None:
+    """A table that does not train gets no update after which its batches could be released."""
+    collection = bags()
+    for step in range(4):
+        collection(features(step)).values().sum().backward()
+    (table,) = collection.cached_tables()["items"]
+    before = table.read(table.ids().sort().values)[0]
+    collection.embedding_bags["items"].weight.requires_grad_(False)
+    for step in range(12):
+        collection(features(step % 4))
+    assert torch.equal(table.read(before.ids)[0].weights, before.weights)
+    collection.close()
+
+
+def test_models_with_torchrecs_collections_are_not_uncached_silently(folder: Path) -> None:
+    config = replace(bags(folder=folder).embedding_bag_configs()[0], name="item")
+    model = torch.nn.ModuleDict({"sparse": EmbeddingBagCollection([config], device=torch.device("meta"))})
+    with pytest.raises(ValueError, match="item.*EmbCacheEmbeddingBagCollection"):
+        use_hash_tables(model)

@@ -2,6 +2,7 @@
 
 from torchrec_embcache.cache import CachedTable
 from torchrec_embcache.config import CacheConfig
+from torchrec_embcache.counters import Counters
 from torchrec_embcache.errors import (
     CacheTooSmall,
     EmbCacheError,
@@ -14,13 +15,13 @@ from torchrec_embcache.errors import (
     StoreLocked,
     StoreReadOnly,
 )
-from torchrec_embcache.metrics import Snapshot, prometheus_text, write_tensorboard
+from torchrec_embcache.metrics import CacheMetrics
 from torchrec_embcache.store.base import RowStore
 from torchrec_embcache.store.disk import DiskStore
 from torchrec_embcache.store.memory import MemoryStore
 
 __all__ = [
-    "CacheConfig", "CacheTooSmall", "CachedTable", "DiskStore", "EmbCacheError", "MemoryStore", "RowStore", "Snapshot",
-    "StoreCorrupt", "StoreDiskFull", "StoreError", "StoreFull", "StoreIOError", "StoreInputError", "StoreLocked",
-    "StoreReadOnly", "prometheus_text", "write_tensorboard",
+    "CacheConfig", "CacheMetrics", "CacheTooSmall", "CachedTable", "Counters", "DiskStore", "EmbCacheError",
+    "MemoryStore", "RowStore", "StoreCorrupt", "StoreDiskFull", "StoreError", "StoreFull", "StoreIOError",
+    "StoreInputError", "StoreLocked", "StoreReadOnly",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 
 from torchrec_embcache.config import CacheConfig
+from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
-from torchrec_embcache.metrics import Metrics, Snapshot
 from torchrec_embcache.prefetch import LookAhead
+from torchrec_embcache.saving import SnapshotBelow
 from torchrec_embcache.store.base import RowLayout, RowStore
 from torchrec_embcache.store.disk import DiskStore
 from torchrec_embcache.store.memory import MemoryStore
@@ -32,14 +34,12 @@ class CachedTable(HashTable):
     is made; those of assign(train=False) until the next assign. Slots of ``find`` may be another id's at any time.
     """
 
-    resident = False
-
     def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
         cache.check(config)
         first = min(config.initial_capacity, cache.cache_rows)
         super().__init__(replace(config, max_rows=cache.cache_rows, initial_capacity=first), device)
         self.cache = cache
-        self.metrics = Metrics()
+        self.metrics = Tally()
         self._row_bytes = RowLayout.of(config).row_bytes
         self._written_back = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
         self._ahead = LookAhead(
@@ -47,7 +47,8 @@ class CachedTable(HashTable):
             self._place,
         )  # fmt: skip
         self._away = len(self._written_back)  # rows that are not on the device
-        self._erased_away: list[tuple[int, torch.Tensor]] = []  # version and ids of erased rows, of these
+        self._changed_away: list[tuple[int, torch.Tensor]] = []  # version, and ids of these that were written or erased
+        self._snapshots: list[SnapshotBelow] = []
 
     def __len__(self) -> int:
         """Rows of the whole table."""
@@ -56,6 +57,10 @@ class CachedTable(HashTable):
     @property
     def device_rows(self) -> int:
         return len(self._ids)
+
+    @property
+    def occupancy(self) -> float:
+        return self.device_rows / self.cache.cache_rows
 
     def bytes(self) -> int:
         """Memory of the rows on the device and of their ids on the CPU, in use."""
@@ -134,8 +139,11 @@ class CachedTable(HashTable):
                     super().write(rows.select(here.to(rows.ids.device)))
                 if not bool(here.all()):
                     below = rows.select((~here).to(rows.ids.device)).to("cpu")
-                    self._away += int((~self._written_back.read(below.ids)[1]).sum())
-                    self._written_back.write(below)
+                    before, there = self._written_back.read(below.ids)
+                    self._leave_below(before)
+                    self._away += int((~there).sum())
+                    self._write_below(below)
+                    self._change_away(below.ids)
             self._ahead.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
@@ -144,14 +152,25 @@ class CachedTable(HashTable):
             with self._lock:
                 here = super().find(ids).cpu() >= 0
                 super().erase(ids)
-                _, there = self._written_back.read(ids)
+                below, there = self._written_back.read(ids)
+                self._leave_below(below)
                 self._written_back.erase(ids)
                 away = ids[there & ~here]
                 self._away -= len(away)
-                if len(away) and self._ids.index.recorded_from() > 0:
-                    self._erased_away.append((self._ids.index.next_version(), away))
+                self._change_away(away)
             self._ahead.restart()
         return int((here | there).sum())
+
+    def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
+        ids = self._checked(ids)
+        with self._ahead.gate:
+            super().add_clicks(ids, clicks)
+            away = self._ids.index.find(ids) < 0
+            distinct, inverse = ids[away].unique(return_inverse=True)
+            rows, there = self._written_back.read(distinct)
+            if len(rows):
+                added = torch.zeros(len(distinct)).index_add_(0, inverse, clicks.detach().cpu()[away].float())
+                self.write(replace(rows, clicks=rows.clicks + added[there]))
 
     def pop(self, ids: torch.Tensor) -> RowBatch:
         with self._ahead.gate:
@@ -159,11 +178,11 @@ class CachedTable(HashTable):
             self.erase(ids)
             return rows
 
-    def changed_since(self, version: int) -> tuple[RowBatch, torch.Tensor, int]:
+    def changed_since(self, version: int, *, seen_after: int | None = None) -> tuple[RowBatch, torch.Tensor, int]:
         """HashTable.changed_since of the whole table; also gives rows that were fetched and not trained since."""
-        with self._ahead.gate, self._lock:
-            rows, gone, now = super().changed_since(version)
-            away = [ids for at, ids in self._erased_away if at >= version]
+        with self.exclusive():
+            rows, gone, now = super().changed_since(version, seen_after=seen_after)
+            away = [ids for at, ids in self._changed_away if at >= version]
             gone = torch.cat([gone, *away]).unique()
             evicted, there = self._written_back.read(gone)
             gone = gone[~there & (self._ids.index.find(gone) < 0)]
@@ -176,23 +195,27 @@ class CachedTable(HashTable):
     def forget_changes(self, before: int) -> None:
         with self._lock:
             super().forget_changes(before)
-            self._erased_away = [(at, ids) for at, ids in self._erased_away if at >= before]
+            self._changed_away = [(at, ids) for at, ids in self._changed_away if at >= before]
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, prefetching may.
+        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, and prefetching waits.
 
-        So rows may change tiers: one that comes to the device stays in the tier below, and is not trained.
+        For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
         """
-        near = self.device_ids().sort().values
-        for rows in self._below(chunk):
-            yield _without(rows, near)
-        for ids in near.split(chunk):
-            yield self.read(ids)[0].to("cpu")
+        self._ahead.hold()
+        try:
+            near = self.device_ids().sort().values
+            for rows in self._below(chunk):
+                yield _without(rows, near)
+            for ids in near.split(chunk):
+                yield self.read(ids)[0].to("cpu")
+        finally:
+            self._ahead.go_on()
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
         for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
-            self._written_back.write(super().read(ids)[0].to("cpu"))
+            self._write_below(super().read(ids)[0].to("cpu"))
         self._written_back.flush()
 
     def close(self) -> None:
@@ -204,11 +227,22 @@ class CachedTable(HashTable):
             self._ahead.close()
             self._written_back.close()
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(
-            table=self.config.name, counters=self.metrics.counters(), device_rows=self.device_rows,
-            cache_rows=self.cache.cache_rows, waiting_rows=self._written_back.waiting,
-        )  # fmt: skip
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        with self._ahead.gate, self._lock:  # always in this order
+            yield
+
+    def snapshot_below(self) -> SnapshotBelow:
+        """The rows that are not on the device, as they are now, to be read by another thread while training goes on."""
+        with self.exclusive():
+            made = SnapshotBelow(self._away, self.device_ids(), self._below, self._end_snapshot)
+            self._snapshots = [*self._snapshots, made]
+            return made
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that left the device and are not in the tier below yet."""
+        return self._written_back.waiting
 
     # Internals.
 
@@ -235,6 +269,7 @@ class CachedTable(HashTable):
             return True
         absent = self._ids.index.find(rows.ids) < 0
         rows = rows if bool(absent.all()) else rows.select(absent)
+        self._leave_below(rows)
         try:
             super().write(rows)
         except CacheTooSmall:
@@ -247,6 +282,22 @@ class CachedTable(HashTable):
 
     def _below(self, chunk: int) -> Iterator[RowBatch]:
         return self._written_back.scan(chunk)
+
+    def _change_away(self, ids: torch.Tensor) -> None:
+        if len(ids) and self._ids.index.recorded_from() > 0:
+            self._changed_away.append((self._ids.index.next_version(), ids))
+
+    def _end_snapshot(self, ended: SnapshotBelow) -> None:
+        self._snapshots = [one for one in self._snapshots if one is not ended]
+
+    def _leave_below(self, rows: RowBatch) -> None:
+        for snapshot in self._snapshots:
+            snapshot.leaves(rows)
+
+    def _write_below(self, rows: RowBatch) -> None:
+        for snapshot in self._snapshots:
+            snapshot.comes(rows.ids)
+        self._written_back.write(rows)
 
     def _absent(self, rows: RowBatch) -> RowBatch:
         """Those that are not on the device."""
@@ -268,7 +319,7 @@ class CachedTable(HashTable):
                     f"raise cache_rows={self.cache.cache_rows} or use smaller batches"
                 )
             rows = self._rows(victims)
-            self._written_back.write(rows.to("cpu"))
+            self._write_below(rows.to("cpu"))
             self._evict(rows.ids.cpu())
             self._away += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)

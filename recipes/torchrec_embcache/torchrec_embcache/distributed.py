@@ -14,11 +14,12 @@ from hybrid_torchrec.distributed import (
 )
 from hybrid_torchrec.distributed.context import OwnedIds, unwrap
 from hybrid_torchrec.distributed.sharded import ShardedHashModule
+from hybrid_torchrec.distributed.sharder import HashSharder
 from hybrid_torchrec.modules.table import copy_table
 from torch import nn
 from torchrec.distributed.embedding_types import KJTList
 from torchrec.distributed.model_parallel import get_default_sharders
-from torchrec.distributed.types import ModuleSharder, ParameterSharding, ShardingEnv
+from torchrec.distributed.types import ModuleSharder
 
 from torchrec_embcache.cache import CachedTable
 from torchrec_embcache.modules import (
@@ -32,6 +33,10 @@ from torchrec_embcache.modules import (
 
 class ShardedCached(ShardedHashModule[Any]):
     """What the sharded collections of cached tables share."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._cache_tables()
 
     def _cache_tables(self) -> None:
         """Puts cached tables in the place of the parts' tables, which hold no rows unless the module had some."""
@@ -74,90 +79,38 @@ class ShardedCached(ShardedHashModule[Any]):
                 table.close()
 
 
-class ShardedEmbCacheEmbeddingBagCollection(ShardedHashEmbeddingBagCollection, ShardedCached):
+class ShardedEmbCacheEmbeddingBagCollection(ShardedCached, ShardedHashEmbeddingBagCollection):
     """See EmbCacheEmbeddingBagCollection."""
 
-    def __init__(
-        self,
-        module: EmbCacheEmbeddingBagCollection,
-        plan: Mapping[str, ParameterSharding],
-        env: ShardingEnv,
-        fused_params: Mapping[str, Any] | None,
-        device: torch.device,
-    ) -> None:
-        super().__init__(module, plan, env, fused_params, device)
-        self._cache_tables()
 
-
-class ShardedEmbCacheEmbeddingCollection(ShardedHashEmbeddingCollection, ShardedCached):
+class ShardedEmbCacheEmbeddingCollection(ShardedCached, ShardedHashEmbeddingCollection):
     """See EmbCacheEmbeddingCollection."""
 
-    def __init__(
-        self,
-        module: EmbCacheEmbeddingCollection,
-        plan: Mapping[str, ParameterSharding],
-        env: ShardingEnv,
-        fused_params: Mapping[str, Any] | None,
-        device: torch.device,
-    ) -> None:
-        super().__init__(module, plan, env, fused_params, device)
-        self._cache_tables()
+
+class CacheSharder(HashSharder[Any]):
+    """What the sharders share: torchrec's planner reckons with cache_rows."""
+
+    def shardable_parameters(self, module: Any) -> dict[str, nn.Parameter]:
+        smaller = {}
+        for name, weight in super().shardable_parameters(module).items():
+            rows = module.tables()[name].config.cache_rows
+            smaller[name] = nn.Parameter(torch.empty((rows, weight.shape[1]), dtype=weight.dtype, device="meta"))
+            smaller[name].__dict__.update(weight.__dict__)  # the optimizers that were applied
+        return smaller
 
 
-class EmbCacheEmbeddingBagCollectionSharder(HashEmbeddingBagCollectionSharder):
-    """Gives EmbCacheEmbeddingBagCollection to torchrec's planner, which reckons with cache_rows, and to DMP."""
+class EmbCacheEmbeddingBagCollectionSharder(CacheSharder):
+    """Gives EmbCacheEmbeddingBagCollection to torchrec's planner and DistributedModelParallel."""
 
-    def shardable_parameters(self, module: EmbCacheEmbeddingBagCollection) -> dict[str, nn.Parameter]:  # type: ignore[override]
-        return _rows_on_device(super().shardable_parameters(module), module)
-
-    def shard(  # type: ignore[override]
-        self,
-        module: EmbCacheEmbeddingBagCollection,
-        params: Mapping[str, ParameterSharding],
-        env: ShardingEnv,
-        device: torch.device | None = None,
-        module_fqn: str | None = None,
-    ) -> ShardedEmbCacheEmbeddingBagCollection:
-        device = device or torch.device("cpu")
-        return ShardedEmbCacheEmbeddingBagCollection(module, params, env, self.fused_params, device)
-
-    @property
-    def module_type(self) -> type[EmbCacheEmbeddingBagCollection]:  # type: ignore[override]
-        return EmbCacheEmbeddingBagCollection
+    collection = EmbCacheEmbeddingBagCollection
+    sharded = ShardedEmbCacheEmbeddingBagCollection
 
 
-class EmbCacheEmbeddingCollectionSharder(HashEmbeddingCollectionSharder):
-    """Gives EmbCacheEmbeddingCollection to torchrec's planner, which reckons with cache_rows, and to DMP."""
+class EmbCacheEmbeddingCollectionSharder(CacheSharder):
+    """Gives EmbCacheEmbeddingCollection to torchrec's planner and DistributedModelParallel."""
 
-    def shardable_parameters(self, module: EmbCacheEmbeddingCollection) -> dict[str, nn.Parameter]:  # type: ignore[override]
-        return _rows_on_device(super().shardable_parameters(module), module)
-
-    def shard(  # type: ignore[override]
-        self,
-        module: EmbCacheEmbeddingCollection,
-        params: Mapping[str, ParameterSharding],
-        env: ShardingEnv,
-        device: torch.device | None = None,
-        module_fqn: str | None = None,
-    ) -> ShardedEmbCacheEmbeddingCollection:
-        device = device or torch.device("cpu")
-        return ShardedEmbCacheEmbeddingCollection(module, params, env, self.fused_params, device)
-
-    @property
-    def module_type(self) -> type[EmbCacheEmbeddingCollection]:  # type: ignore[override]
-        return EmbCacheEmbeddingCollection
-
-
-def _rows_on_device(
-    planned: dict[str, nn.Parameter], module: EmbCacheEmbeddingBagCollection | EmbCacheEmbeddingCollection
-) -> dict[str, nn.Parameter]:
-    """The planner's parameters with as many rows as the caches."""
-    smaller = {}
-    for name, weight in planned.items():
-        rows = module.tables()[name].config.cache_rows  # type: ignore[union-attr]
-        smaller[name] = nn.Parameter(torch.empty((rows, weight.shape[1]), dtype=weight.dtype, device="meta"))
-        smaller[name].__dict__.update(weight.__dict__)  # the optimizers that were applied
-    return smaller
+    collection = EmbCacheEmbeddingCollection
+    sharded = ShardedEmbCacheEmbeddingCollection
 
 
 def get_default_embcache_sharders(fused_params: Mapping[str, Any] | None = None) -> list[ModuleSharder[nn.Module]]:

@@ -1,112 +1,62 @@
-"""Metrics of a cached table."""
+"""CacheMetrics: what caches do, in figures: hit rate, rows and bytes moved, waits."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
+from hybrid_torchrec.metrics import Metrics
 
-@dataclass
-class Counters:
-    """Since the table was made. Lookups and hits count the distinct ids of batches."""
+from torchrec_embcache.cache import CachedTable
+from torchrec_embcache.counters import Counters
 
-    batches: int = 0
-    lookups: int = 0
-    hits: int = 0  # on the device, or on their way there, when the look-ahead reached the batch
-    fetched_rows: int = 0
-    evicted_rows: int = 0
-    bytes_to_device: int = 0
-    bytes_from_device: int = 0
-    late_batches: int = 0  # whose rows were not ready when the batch was to train
-    shortened: int = 0  # batches that had to wait for room in the cache
-    prefetch_wait_seconds: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """Counters and what is in the cache now."""
-
-    table: str
-    counters: Counters
-    device_rows: int
-    cache_rows: int
-    waiting_rows: int  # for write-back
-
-    @property
-    def hit_rate(self) -> float:
-        return self.counters.hits / self.counters.lookups if self.counters.lookups else 0.0
-
-    @property
-    def occupancy(self) -> float:
-        return self.device_rows / self.cache_rows
-
-    def values(self) -> dict[str, float]:
-        """By name; counters as <name>, the rest as gauges."""
-        gauges = {"hit_rate": self.hit_rate, "occupancy": self.occupancy, "device_rows": float(self.device_rows),
-                  "waiting_rows": float(self.waiting_rows)}  # fmt: skip
-        return {name: float(value) for name, value in asdict(self.counters).items()} | gauges
-
-
-class Metrics:
-    """Counts; safe from several threads."""
-
-    def __init__(self) -> None:
-        self._counters = Counters()
-        self._lock = threading.Lock()
-
-    def add(self, **amounts: float) -> None:
-        with self._lock:
-            for name, amount in amounts.items():
-                setattr(self._counters, name, getattr(self._counters, name) + amount)
-
-    def counters(self) -> Counters:
-        with self._lock:
-            return Counters(**asdict(self._counters))
-
-
-class ScalarWriter(Protocol):
-    """torch.utils.tensorboard.SummaryWriter."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object: ...
-
-
-def write_tensorboard(writer: ScalarWriter, snapshots: Iterable[Snapshot], step: int) -> None:
-    """A scalar embcache/<table>/<metric> for each."""
-    for snapshot in snapshots:
-        for name, value in snapshot.values().items():
-            writer.add_scalar(f"embcache/{snapshot.table}/{name}", value, step)
-
-
-_HELP = {
-    "batches": "Batches that were looked up",
-    "lookups": "Distinct ids of batches",
-    "hits": "Distinct ids that were in the cache",
-    "fetched_rows": "Rows read from host memory or disk",
-    "evicted_rows": "Rows that left the cache",
-    "bytes_to_device": "Bytes of rows that were written to the cache",
-    "bytes_from_device": "Bytes of rows that left the cache",
-    "late_batches": "Batches whose rows were not ready in time",
-    "shortened": "Batches that had to wait for room in the cache",
-    "prefetch_wait_seconds": "Time that training waited for rows",
-    "hit_rate": "Share of distinct ids that were in the cache",
-    "occupancy": "Share of the cache that is in use",
-    "device_rows": "Rows in the cache",
-    "waiting_rows": "Rows that wait for write-back",
+_COUNTERS = {
+    "batches": ("cache_batches", "batches that the look-ahead has reached"),
+    "lookups": ("cache_lookups", "distinct ids of these batches"),
+    "hits": ("cache_hits", "distinct ids that were on the device, or on their way there"),
+    "fetched_rows": ("fetched_rows", "rows brought to the device"),
+    "evicted_rows": ("evicted_rows", "rows that left the device"),
+    "bytes_to_device": ("bytes_to_device", "bytes of rows brought to the device"),
+    "bytes_from_device": ("bytes_from_device", "bytes of rows that left the device"),
+    "late_batches": ("late_batches", "batches whose rows were not ready in time"),
+    "shortened": ("shortened_batches", "batches that had to wait for room in the cache"),
+    "prefetch_wait_seconds": ("prefetch_wait_seconds", "seconds that training waited for rows"),
 }
-_GAUGES = ("hit_rate", "occupancy", "device_rows", "waiting_rows")
 
 
-def prometheus_text(snapshots: Iterable[Snapshot]) -> str:
-    """Text exposition format 0.0.4, to be served as text/plain; version=0.0.4."""
-    values = {snapshot.table: snapshot.values() for snapshot in snapshots}
-    lines: list[str] = []
-    for name, text in _HELP.items():
-        kind = "gauge" if name in _GAUGES else "counter"
-        full = f"embcache_{name}" if kind == "gauge" else f"embcache_{name}_total"
-        lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-        for table, by_name in values.items():
-            label = table.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-            lines.append(f'{full}{{table="{label}"}} {by_name[name]!r}')
-    return "\n".join(lines) + "\n"
+class CacheMetrics:
+    """Carries the counters of cached tables over to `metrics`, with the label `table`; call update() when it suits.
+
+    tables: by name, one or the parts of a sharded one (cached_tables() of a collection). cache_hit_rate = cache_hits /
+    cache_lookups. Gauges: device_rows, cache_rows, and write_back_rows, which wait for the tier below. Figures of the
+    whole table come from hybrid_torchrec.table_metrics.TableMetrics, into the same Metrics.
+    """
+
+    def __init__(self, metrics: Metrics, tables: Mapping[str, CachedTable | Sequence[CachedTable]]) -> None:
+        self._metrics = metrics
+        self._tables = {name: [of] if isinstance(of, CachedTable) else list(of) for name, of in tables.items()}
+        self._before = {name: Counters() for name in self._tables}
+        metrics.ratio("cache_hit_rate", "cache_hits", "cache_lookups", help="share of distinct ids in the cache")
+
+    def update(self) -> None:
+        for name, parts in self._tables.items():
+            now = _sum([part.metrics.counters() for part in parts])
+            before = asdict(self._before[name])
+            for field, (figure, help) in _COUNTERS.items():
+                self._metrics.add(figure, getattr(now, field) - before[field], help=help, table=name)
+            self._before[name] = now
+            gauges = {
+                "device_rows": (sum(part.device_rows for part in parts), "rows on the device"),
+                "cache_rows": (sum(part.cache.cache_rows for part in parts), "rows that the device has room for"),
+                "write_back_rows": (sum(part.waiting_rows for part in parts), "rows that wait for write-back"),
+            }
+            for figure, (value, help) in gauges.items():
+                self._metrics.set(figure, value, help=help, table=name)
+
+
+def _sum(counters: Sequence[Counters]) -> Counters:
+    total = Counters()
+    for one in counters:
+        for field, value in asdict(one).items():
+            setattr(total, field, getattr(total, field) + value)
+    return total

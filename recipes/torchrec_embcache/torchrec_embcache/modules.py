@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, HashEmbeddingConfig
 from hybrid_torchrec.modules.embedding import HashEmbeddingCollection
 from hybrid_torchrec.modules.embeddingbag import HashEmbeddingBagCollection
-from hybrid_torchrec.modules.table import TableModule, TablePart
+from hybrid_torchrec.modules.table import TableModule, TablePart, start_by_columns
 from hybrid_torchrec.table import TableConfig
 from torch import Tensor, nn
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
@@ -64,7 +64,7 @@ EmbCacheConfig = EmbCacheEmbeddingBagConfig | EmbCacheEmbeddingConfig
 def cached_table(
     config: EmbCacheConfig, table: TableConfig, device: torch.device, *, shard: str, shares: int
 ) -> CachedTable:
-    return CachedTable(table, config.cache_of(config.name, shard, shares), device)
+    return start_by_columns(CachedTable(table, config.cache_of(config.name, shard, shares), device))
 
 
 class CachedTableModule(TableModule):
@@ -88,6 +88,8 @@ class CachedTableModule(TableModule):
 
 class CachedCollection:
     """What the collections share."""
+
+    table_type: type[TableModule] = CachedTableModule
 
     def tables(self) -> Mapping[str, TableModule]:
         raise NotImplementedError
@@ -114,29 +116,11 @@ class EmbCacheEmbeddingBagCollection(CachedCollection, HashEmbeddingBagCollectio
     EmbCacheTrainPipelineSparseDist, which does.
     """
 
-    def __init__(
-        self,
-        tables: Sequence[EmbCacheEmbeddingBagConfig],
-        is_weighted: bool = False,
-        device: torch.device | None = None,
-    ) -> None:
-        super().__init__(tables, is_weighted, device)
-        self.embedding_bags = nn.ModuleDict({config.name: CachedTableModule(config, device) for config in tables})
-
     tables = HashEmbeddingBagCollection.tables
 
 
 class EmbCacheEmbeddingCollection(CachedCollection, HashEmbeddingCollection):
     """HashEmbeddingCollection of cached tables; see EmbCacheEmbeddingBagCollection."""
-
-    def __init__(
-        self,
-        tables: Sequence[EmbCacheEmbeddingConfig],
-        device: torch.device | None = None,
-        need_indices: bool = False,
-    ) -> None:
-        super().__init__(tables, device, need_indices)
-        self.embeddings = nn.ModuleDict({config.name: CachedTableModule(config, device) for config in tables})
 
     tables = HashEmbeddingCollection.tables
 

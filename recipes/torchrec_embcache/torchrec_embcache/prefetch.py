@@ -23,8 +23,8 @@ from collections.abc import Callable
 import torch
 from hybrid_torchrec.table import RowBatch
 
+from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
-from torchrec_embcache.metrics import Metrics
 from torchrec_embcache.native import IdCounts, distinct
 from torchrec_embcache.plan import Plan
 from torchrec_embcache.store.base import RowStore
@@ -48,7 +48,7 @@ class LookAhead:
         rows: int,
         on_device: Callable[[torch.Tensor], torch.Tensor],
         store: RowStore,
-        metrics: Metrics,
+        metrics: Tally,
         place: Callable[[RowBatch, Callable[[], bool]], RowBatch],
     ) -> None:
         self._name = name
@@ -64,6 +64,7 @@ class LookAhead:
         self._taken: list[Plan] = []  # not released
         self._pinned = IdCounts()
         self._stop = False
+        self._held = False
         self._notice: str | None = None  # a warning, to be given on the training thread
         self._warned = False
         self._crash: Exception | None = None
@@ -84,6 +85,7 @@ class LookAhead:
         with self._changed:
             for read in [plan for plan in self._taken if plan.only_read]:
                 self._forget(read)
+            self.go_on()
             plan = self._queue[0] if self._queue else None
             if plan is None or not plan.is_of(ids):
                 return self._take_now(ids)
@@ -127,6 +129,17 @@ class LookAhead:
             self._restarts += 1
             while self._revoke_last():
                 pass
+            self._changed.notify_all()
+
+    def hold(self) -> None:
+        """Nothing is fetched until go_on, or until a batch is taken. The table's lock must be free."""
+        with self._changed:
+            self._held = True
+            self._changed.wait_for(lambda: self._busy is None)
+
+    def go_on(self) -> None:
+        with self._changed:
+            self._held = False
             self._changed.notify_all()
 
     def drop(self) -> None:
@@ -247,6 +260,8 @@ class LookAhead:
 
     def _next(self) -> Plan | None:
         """The first batch that is not admitted, if it fits."""
+        if self._held:
+            return None
         for plan in self._queue:
             if plan.admitted:
                 continue

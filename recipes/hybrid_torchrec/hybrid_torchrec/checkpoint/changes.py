@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 
-import torch
 from torch import Tensor
 
 from hybrid_torchrec.table.hash_table import HashTable
@@ -36,12 +35,9 @@ class ChangeReader:
         With `seen` also rows that were looked up in training, whose counters changed.
         """
         table = self.table
-        with table._lock:
-            slots, erased, version = table._ids.changes(self._version)
-            if seen:
-                used = table._ids.index.used_slots()
-                slots = torch.cat([slots, used[table._ids.index.infos(used)[3] > self._step]]).unique()
-            return table._rows(slots), erased, (version, table.step)
+        with table.exclusive():
+            rows, erased, version = table.changed_since(self._version, seen_after=self._step if seen else None)
+            return rows, erased, (version, table.step)
 
     def commit(self, mark: tuple[int, int]) -> None:
         self._version, self._step = mark

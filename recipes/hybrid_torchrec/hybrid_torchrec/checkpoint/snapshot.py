@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hybrid_torchrec.checkpoint.below import InOrder, RowsBelow, Tiered
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
 from hybrid_torchrec.table.rows import RowBatch
@@ -14,13 +15,15 @@ class Snapshot:
     """Copy on write: taking it copies the slots in use, one number a row; a row itself is copied when the saving thread
     comes to it, or just before training changes, evicts or counts a sighting of it.
 
+    Of a table that keeps rows outside its device, those follow, as its snapshot_below() has them.
+
     `rows` are to be read once, in order. Rows that were copied early wait in memory until then: at most those that
     training touched since. release() ends it; the table then has nothing more to copy.
     """
 
     def __init__(self, shard: TableShard) -> None:
         self._table = table = shard.table
-        with table._lock:
+        with table.exclusive():
             refuse_waiting_gradients(table)
             self._slots = table._ids.index.used_slots()
             # By slot: still to be copied. Slots that come into use later are beyond its end, or no longer in it.
@@ -28,13 +31,28 @@ class Snapshot:
             self._due[self._slots] = True
             self._early: list[tuple[Tensor, RowBatch]] = []
             self._info, self._policy = describe(table), policy_of(table)
+            self._below: RowsBelow | None = table.snapshot_below() if isinstance(table, Tiered) else None
             table.before_change.append(self._preserve)
 
     @property
     def rows(self) -> Rows:
-        return Rows(len(self._slots), like(self._table), self._read, self._info, self._policy)
+        here, below = len(self._slots), self._below
+        count = here + (below.count if below is not None else 0)
+        if below is None:
+            return Rows(count, like(self._table), self._read, self._info, self._policy)
+        rest = InOrder(self._table.config.name, below.count, below.batches())
+
+        def read(first: int, last: int) -> RowBatch:
+            parts = [self._read(first, min(last, here))] if first < here else []
+            if last > here:
+                parts.append(rest.read(max(first, here) - here, last - here))
+            return RowBatch.concat(parts)
+
+        return Rows(count, like(self._table), read, self._info, self._policy)
 
     def release(self) -> None:
+        if self._below is not None:
+            self._below.release()
         with self._table._lock:
             if self._preserve in self._table.before_change:
                 self._table.before_change.remove(self._preserve)

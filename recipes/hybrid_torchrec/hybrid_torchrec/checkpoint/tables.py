@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hybrid_torchrec.checkpoint.below import InOrder, Tiered
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
@@ -19,6 +20,7 @@ from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
 
 _log = logging.getLogger(__name__)
+SCANNED = 65536  # rows, of tables that are not all on the device
 _SCALARS = ("step", "updates", "insertions", "evictions", "learning_rate")
 
 
@@ -29,13 +31,6 @@ class TableShard:
     table: HashTable
     shard: int = 0
     shards: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.table.resident:
-            raise CheckpointError(
-                f"table '{self.table.config.name}' keeps rows outside its device, which a checkpoint of its slots "
-                "would miss; save its state_dict(), which has them all"
-            )
 
     def owns(self, ids: Tensor) -> Tensor:
         """ids int64 (L,) -> bool (L,)"""
@@ -92,6 +87,10 @@ def freeze(shard: TableShard) -> Rows:
     """The rows of a table that nobody changes until they are read."""
     table = shard.table
     refuse_waiting_gradients(table)
+    if isinstance(table, Tiered):
+        count = len(table)
+        below = InOrder(table.config.name, count, table.scan(SCANNED))
+        return Rows(count, like(table), below.read, describe(table), policy_of(table))
     with table._lock:
         slots = table._ids.index.used_slots()
 
@@ -105,7 +104,7 @@ def freeze(shard: TableShard) -> Rows:
 def changed(reader: ChangeReader) -> tuple[Rows, tuple[int, int]]:
     """What a delta saves of a table, and what to commit once it is saved."""
     table = reader.table
-    with table._lock:
+    with table.exclusive():
         refuse_waiting_gradients(table)
         batch, erased, mark = reader.peek()
         return Rows.of(batch.to("cpu"), describe(table), policy=policy_of(table), erased=erased), mark
@@ -247,7 +246,8 @@ class TableLeaf(SavedLeaf):
 
     def _empty(self) -> None:
         if not self.adds and not self._emptied:
-            self.shard.table.erase(self.shard.table.ids())
+            for ids in self.shard.table.ids().split(SCANNED):
+                self.shard.table.erase(ids)
         self._emptied = True
 
 

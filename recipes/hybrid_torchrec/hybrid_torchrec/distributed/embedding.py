@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchrec.distributed.types import LazyAwaitable, LazyNoWait, ParameterSharding, ShardingEnv
+from torchrec.distributed.types import ParameterSharding, ShardingEnv
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.distributed.context import HashContext
-from hybrid_torchrec.distributed.exchange import RowExchange
-from hybrid_torchrec.distributed.sharded import ShardedHashModule
+from hybrid_torchrec.distributed.sharded import OutputAwaitable, ShardedHashModule
 from hybrid_torchrec.distributed.sharder import HashSharder
 from hybrid_torchrec.modules.embedding import HashEmbeddingCollection, SequenceOutput, local_sequences
 
@@ -23,6 +22,7 @@ class ShardedHashEmbeddingCollection(ShardedHashModule[Sequences]):
     """See HashEmbeddingCollection; output is that of the whole collection, on every rank for its own batch."""
 
     tables_name = "embeddings"
+    awaitable = OutputAwaitable
 
     def __init__(
         self,
@@ -32,24 +32,19 @@ class ShardedHashEmbeddingCollection(ShardedHashModule[Sequences]):
         fused_params: Mapping[str, Any] | None,
         device: torch.device,
     ) -> None:
-        super().__init__(module.embedding_configs(), module.tables(), plan, env, fused_params, device)
-        self._sequence_configs = module.embedding_configs()
-        self._output = SequenceOutput(self._sequence_configs, module.need_indices())
+        super().__init__(module, plan, env, fused_params, device)
+        self._output = SequenceOutput(self._configs, module.need_indices())
 
     def embedding_configs(self) -> list[Any]:
-        return self._sequence_configs
+        return self._configs
 
     def _prepare(self, ctx: HashContext, features: Mapping[str, JaggedTensor]) -> None:
         """Nothing: where each row lies is known already."""
 
-    def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[Sequences]:
-        tables = self.embeddings
-        return LazyNoWait(local_sequences(features, self._sequence_configs, tables, self.training, self._output))
+    def _local_output(self, features: KeyedJaggedTensor) -> Sequences:
+        return local_sequences(features, self._configs, self.embeddings, self.training, self._output)
 
-    def _remote_output(self, ctx: HashContext, exchange: RowExchange, token: Tensor) -> LazyAwaitable[Sequences]:
-        return _SequencesAwaitable(self, ctx, exchange, token)
-
-    def repeat(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> Sequences:
+    def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> Sequences:
         """One row for each value, of the rows of distinct ids."""
         assert ctx.features is not None
         by_shard: dict[int, Tensor] = {}
@@ -60,40 +55,15 @@ class ShardedHashEmbeddingCollection(ShardedHashModule[Sequences]):
             by_shard.update(zip(group, rows.index_select(0, index).split(sizes)))
         per_feature: dict[str, JaggedTensor] = ctx.features.to_dict()
         values: list[Tensor] = []
-        for config in self._sequence_configs:
+        for config in self._configs:
             columns = [by_shard[number] for number in self._shards_of[config.name]]
             table_rows = columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
             values.extend(table_rows.split([per_feature[f].values().numel() for f in config.feature_names]))
         return self._output.join(values, ctx.features)
 
 
-class _SequencesAwaitable(LazyAwaitable[Sequences]):
-    def __init__(
-        self, module: ShardedHashEmbeddingCollection, ctx: HashContext, exchange: RowExchange, token: Tensor
-    ) -> None:
-        super().__init__()
-        self._module = module
-        self._ctx = ctx
-        self._exchange = exchange
-        self._token = token
-
-    def _wait_impl(self) -> Sequences:
-        return self._module.repeat(self._ctx, self._exchange.wait(self._token))
-
-
 class HashEmbeddingCollectionSharder(HashSharder[HashEmbeddingCollection]):
     """Gives HashEmbeddingCollection to torchrec's planner and DistributedModelParallel."""
 
-    def shard(
-        self,
-        module: HashEmbeddingCollection,
-        params: Mapping[str, ParameterSharding],
-        env: ShardingEnv,
-        device: torch.device | None = None,
-        module_fqn: str | None = None,
-    ) -> ShardedHashEmbeddingCollection:
-        return ShardedHashEmbeddingCollection(module, params, env, self.fused_params, device or torch.device("cpu"))
-
-    @property
-    def module_type(self) -> type[HashEmbeddingCollection]:
-        return HashEmbeddingCollection
+    collection = HashEmbeddingCollection
+    sharded = ShardedHashEmbeddingCollection

@@ -7,22 +7,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchrec.distributed.types import LazyAwaitable, LazyGetItemMixin, LazyNoWait, ParameterSharding, ShardingEnv
+from torchrec.distributed.types import LazyGetItemMixin, ParameterSharding, ShardingEnv
 from torchrec.modules.embedding_configs import PoolingType
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 from hybrid_torchrec.distributed.context import BagIndex, HashContext
-from hybrid_torchrec.distributed.exchange import RowExchange
-from hybrid_torchrec.distributed.sharded import ShardedHashModule
+from hybrid_torchrec.distributed.sharded import OutputAwaitable, ShardedHashModule
 from hybrid_torchrec.distributed.sharder import HashSharder
 from hybrid_torchrec.modules.embeddingbag import BagOutput, HashEmbeddingBagCollection, local_bags
 from hybrid_torchrec.modules.pooling import join_offsets, sum_bags
+
+
+class PooledAwaitable(LazyGetItemMixin[str, Tensor], OutputAwaitable[KeyedTensor]):
+    """Also gives a single feature's output, by its name, without waiting before."""
 
 
 class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
     """See HashEmbeddingBagCollection; output is that of the whole collection, on every rank for its own batch."""
 
     tables_name = "embedding_bags"
+    awaitable = PooledAwaitable
 
     def __init__(
         self,
@@ -32,13 +36,12 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
         fused_params: Mapping[str, Any] | None,
         device: torch.device,
     ) -> None:
-        super().__init__(module.embedding_bag_configs(), module.tables(), plan, env, fused_params, device)
-        self._bag_configs = module.embedding_bag_configs()
+        super().__init__(module, plan, env, fused_params, device)
         self._is_weighted = module.is_weighted()
-        self._output = BagOutput(self._bag_configs)
+        self._output = BagOutput(self._configs)
 
     def embedding_bag_configs(self) -> list[Any]:
-        return self._bag_configs
+        return self._configs
 
     def is_weighted(self) -> bool:
         return self._is_weighted
@@ -64,16 +67,11 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
         rows = ctx.rows[number].split([part.values().numel() for part in jagged])
         return [(part_rows, part.offsets()) for part_rows, part in zip(rows, jagged)]
 
-    def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[KeyedTensor]:
+    def _local_output(self, features: KeyedJaggedTensor) -> KeyedTensor:
         tables = self.embedding_bags
-        return LazyNoWait(
-            local_bags(features, self._bag_configs, tables, self._is_weighted, self.training, self._output)
-        )
+        return local_bags(features, self._configs, tables, self._is_weighted, self.training, self._output)
 
-    def _remote_output(self, ctx: HashContext, exchange: RowExchange, token: Tensor) -> LazyAwaitable[KeyedTensor]:
-        return _PooledAwaitable(self, ctx, exchange, token)
-
-    def pool(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> KeyedTensor:
+    def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> KeyedTensor:
         assert ctx.features is not None
         per_feature: dict[str, JaggedTensor] = ctx.features.to_dict()
         pooled: dict[tuple[int, str], Tensor] = {}
@@ -87,7 +85,7 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
             sums = sum_bags(rows, bags.rows, bags.offsets, weights).split(bags.sizes)
             pooled.update(zip(names, sums))
         values = []
-        for config in self._bag_configs:
+        for config in self._configs:
             for feature in config.feature_names:
                 columns = [pooled[number, feature] for number in self._shards_of[config.name]]
                 bag = columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
@@ -97,33 +95,8 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
         return self._output.join(values, ctx.features)
 
 
-class _PooledAwaitable(LazyGetItemMixin[str, Tensor], LazyAwaitable[KeyedTensor]):
-    def __init__(
-        self, module: ShardedHashEmbeddingBagCollection, ctx: HashContext, exchange: RowExchange, token: Tensor
-    ) -> None:
-        super().__init__()
-        self._module = module
-        self._ctx = ctx
-        self._exchange = exchange
-        self._token = token
-
-    def _wait_impl(self) -> KeyedTensor:
-        return self._module.pool(self._ctx, self._exchange.wait(self._token))
-
-
 class HashEmbeddingBagCollectionSharder(HashSharder[HashEmbeddingBagCollection]):
     """Gives HashEmbeddingBagCollection to torchrec's planner and DistributedModelParallel."""
 
-    def shard(
-        self,
-        module: HashEmbeddingBagCollection,
-        params: Mapping[str, ParameterSharding],
-        env: ShardingEnv,
-        device: torch.device | None = None,
-        module_fqn: str | None = None,
-    ) -> ShardedHashEmbeddingBagCollection:
-        return ShardedHashEmbeddingBagCollection(module, params, env, self.fused_params, device or torch.device("cpu"))
-
-    @property
-    def module_type(self) -> type[HashEmbeddingBagCollection]:
-        return HashEmbeddingBagCollection
+    collection = HashEmbeddingBagCollection
+    sharded = ShardedHashEmbeddingBagCollection

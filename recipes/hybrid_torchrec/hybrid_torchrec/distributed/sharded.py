@@ -8,7 +8,7 @@ traffic grows with distinct ids.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from torchrec.distributed.embedding_types import KJTList
 from torchrec.distributed.types import (
     Awaitable,
     LazyAwaitable,
+    LazyNoWait,
     ParameterSharding,
     ShardedModule,
     ShardingEnv,
@@ -40,12 +41,24 @@ from hybrid_torchrec.distributed.exchange import RowExchange
 from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
-from hybrid_torchrec.modules.collection import TableDict
-from hybrid_torchrec.modules.config import HashConfig
+from hybrid_torchrec.modules.collection import FusedCollection, TableDict
 from hybrid_torchrec.modules.optimizer import HashOptimizer
-from hybrid_torchrec.modules.table import Lookup, TableModule, TablePart
+from hybrid_torchrec.modules.table import Lookup, TablePart
 
 Out = TypeVar("Out")
+
+
+class OutputAwaitable(LazyAwaitable[Out]):
+    """Waits for the rows, and makes the output of them."""
+
+    def __init__(self, exchange: RowExchange, token: Tensor, finish: Callable[[tuple[Tensor, ...]], Out]) -> None:
+        super().__init__()
+        self._exchange = exchange
+        self._token = token
+        self._finish = finish
+
+    def _wait_impl(self) -> Out:
+        return self._finish(self._exchange.wait(self._token))
 
 
 @dataclass
@@ -63,19 +76,18 @@ class ShardedHashModule(
     """Base of the sharded collections.
 
     Args:
-        configs: of the tables.
-        modules: unsharded tables by name: their optimizers and rows are taken over.
+        module: the collection: its tables' optimizers and rows are taken over.
         plan: by table.
         env: ranks.
         device: of the rows.
     """
 
     tables_name: str  # "embedding_bags" or "embeddings": as in torchrec's parameter names
+    awaitable: type[OutputAwaitable[Out]]
 
     def __init__(
         self,
-        configs: list[HashConfig],
-        modules: Mapping[str, TableModule],
+        module: FusedCollection,
         plan: Mapping[str, ParameterSharding],
         env: ShardingEnv,
         fused_params: Mapping[str, Any] | None,
@@ -88,14 +100,14 @@ class ShardedHashModule(
             raise ValueError(f"{env.world_size} ranks need a process group: ShardingEnv.from_process_group")
         self._world_size = env.world_size
         self._group = env.process_group
-        self._configs = configs
+        self._configs = configs = [table.config for table in module.tables().values()]
         self._device = device
         self.module_sharding_plan = dict(plan)
         placement = place_all(list(configs), plan, env.world_size)
         tables = TableDict()
         for config in configs:
             tables[config.name] = ShardedTableModule(
-                modules[config.name], placement[config.name], self._group, env.rank, fused_params, device
+                module.tables()[config.name], placement[config.name], self._group, env.rank, fused_params, device
             )
         self.add_module(self.tables_name, tables)
         self._number_shards(placement)
@@ -199,7 +211,7 @@ class ShardedHashModule(
 
     def output_dist(self, ctx: HashContext, output: OwnedRows | HashInput) -> LazyAwaitable[Out]:
         if not isinstance(output, OwnedRows):
-            return self._local_output(output)
+            return LazyNoWait(self._local_output(output))
         assert ctx.asked is not None
 
         def update(group: int, grads: Tensor) -> None:
@@ -209,15 +221,16 @@ class ShardedHashModule(
 
         exchange = RowExchange(self._pg, ctx.asked, output.owned, self._groups, output.rows, update)
         token = exchange.start([table.weight for table in self._tables()])
-        return self._remote_output(ctx, exchange, token)
+        return self.awaitable(exchange, token, lambda answers: self._remote_output(ctx, answers))
 
     @abc.abstractmethod
     def _prepare(self, ctx: HashContext, features: Mapping[str, JaggedTensor]) -> None:
         """What can be computed of a batch before its rows are there."""
 
     @abc.abstractmethod
-    def _local_output(self, features: KeyedJaggedTensor) -> LazyAwaitable[Out]:
+    def _local_output(self, features: KeyedJaggedTensor) -> Out:
         """With one rank."""
 
     @abc.abstractmethod
-    def _remote_output(self, ctx: HashContext, exchange: RowExchange, token: Tensor) -> LazyAwaitable[Out]: ...
+    def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> Out:
+        """answers: of each group, the rows of this rank's distinct ids."""

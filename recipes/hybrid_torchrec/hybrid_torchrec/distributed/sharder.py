@@ -1,17 +1,17 @@
-"""What the sharders of hash collections share, and the list of all sharders of a model with hash tables."""
+"""HashSharder: gives collections of hash tables to torchrec's planner and DistributedModelParallel."""
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
 from torchrec.distributed.embedding_types import BaseEmbeddingSharder, EmbeddingComputeKernel
-from torchrec.distributed.types import ParameterStorage
+from torchrec.distributed.types import ParameterSharding, ParameterStorage, ShardingEnv
 
 from hybrid_torchrec.distributed.placement import SHARDING_TYPES
+from hybrid_torchrec.distributed.sharded import ShardedHashModule
 from hybrid_torchrec.modules.collection import FusedCollection
 from hybrid_torchrec.modules.config import dtype_of
 
@@ -23,6 +23,9 @@ _STORAGE = {"cpu": ParameterStorage.DDR, "mtia": ParameterStorage.DDR}  # others
 class HashSharder(BaseEmbeddingSharder[M], Generic[M]):
     """Args: fused_params: fbgemm's names ("optimizer", "learning_rate", "eps", "beta1", "beta2", "weight_decay"), for
     tables that have no optimizer of their own."""
+
+    collection: type[M]
+    sharded: type[ShardedHashModule[Any]]
 
     def __init__(self, fused_params: Mapping[str, Any] | None = None) -> None:
         super().__init__(fused_params=dict(fused_params) if fused_params is not None else None)
@@ -50,6 +53,16 @@ class HashSharder(BaseEmbeddingSharder[M], Generic[M]):
         storage = _STORAGE.get(compute_device_type, ParameterStorage.HBM)
         return {storage.value: tensor.numel() * tensor.element_size()}
 
+    def shard(
+        self,
+        module: M,
+        params: Mapping[str, ParameterSharding],
+        env: ShardingEnv,
+        device: torch.device | None = None,
+        module_fqn: str | None = None,
+    ) -> ShardedHashModule[Any]:
+        return self.sharded(module, params, env, self.fused_params, device or torch.device("cpu"))
+
     @property
-    @abc.abstractmethod
-    def module_type(self) -> type[M]: ...
+    def module_type(self) -> type[M]:
+        return self.collection

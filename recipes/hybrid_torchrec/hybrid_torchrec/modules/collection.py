@@ -20,6 +20,7 @@ from hybrid_torchrec.table import HashTable
 class FusedCollection(FusedOptimizerModule, nn.Module):
     """Collection whose backward is the optimizer's step."""
 
+    table_type: type[TableModule] = TableModule
     _warned = False
 
     @abc.abstractmethod

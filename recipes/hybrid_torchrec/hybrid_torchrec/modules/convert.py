@@ -16,7 +16,8 @@ def use_hash_tables(model: nn.Module) -> nn.Module:
     Call it before sharding, on a model made on the meta device (elsewhere torchrec has allocated static tables first).
     Optimizers that were applied in backward are kept. Returns the model, or its replacement if it is a collection.
 
-    Raises ValueError for a collection with static and hash configs: give them collections of their own.
+    Raises ValueError for a collection with static and hash configs, which need collections of their own, and for
+    configs of cached tables, which are made by torchrec_embcache's collections.
     """
     converted = _converted(model)
     if converted is not None:
@@ -48,6 +49,12 @@ def _converted(module: nn.Module) -> nn.Module | None:
 
 
 def _all_hash(configs: list[object], kind: type) -> bool:
+    cached = [getattr(config, "name", "?") for config in configs if hasattr(config, "cache_rows")]
+    if cached:
+        raise ValueError(
+            f"tables {', '.join(cached)} have configs of cached tables: make the collection an "
+            f"EmbCache{kind.__name__.removeprefix('Hash').removesuffix('Config')}Collection of torchrec_embcache"
+        )
     of_kind = [isinstance(config, kind) for config in configs]
     if any(of_kind) and not all(of_kind):
         static = [getattr(config, "name", "?") for config, is_hash in zip(configs, of_kind) if not is_hash]

@@ -37,7 +37,7 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
         self._configs = list(tables)
         self._need_indices = need_indices
         self._device = torch.device(device) if device is not None else torch.device("cpu")
-        self.embeddings = TableDict({config.name: TableModule(config, device) for config in tables})
+        self.embeddings = TableDict({config.name: self.table_type(config, device) for config in tables})
         self.output = SequenceOutput(self._configs, need_indices)
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:

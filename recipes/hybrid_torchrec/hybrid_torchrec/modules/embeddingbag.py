@@ -50,7 +50,7 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
         self._configs = list(tables)
         self._is_weighted = is_weighted
         self._device = torch.device(device) if device is not None else torch.device("cpu")
-        self.embedding_bags = TableDict({config.name: TableModule(config, device) for config in tables})
+        self.embedding_bags = TableDict({config.name: self.table_type(config, device) for config in tables})
         self.output = BagOutput(self._configs)
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:

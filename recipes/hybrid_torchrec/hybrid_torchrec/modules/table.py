@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,8 @@ from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import LRU, TTL
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+
+T = TypeVar("T", bound=HashTable)
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class TablePart:
             slots = self.table.assign(ids.repeat_interleave(occurrences), train=True)[occurrences.cumsum(0) - 1]
         else:
             slots = self.table.assign(ids, train=train)
+        if train and not self._owner.weight.requires_grad:
+            self.table.apply_gradients()  # none will come: a cached table need not keep the rows for them
         return Lookup(ids, slots, train, self.table.evictions)
 
     def rows(self, lookup: Lookup) -> Tensor:
@@ -190,9 +194,14 @@ class TableModule(nn.Module):
 
 
 def make_table(config: TableConfig, device: torch.device) -> HashTable:
-    table = HashTable(config, device)
+    return start_by_columns(HashTable(config, device))
+
+
+def start_by_columns(table: T) -> T:
+    """The CPU's kernel fills whole rows; some columns of a row are made by the initialiser. Returns the table."""
+    config = table.config
     if isinstance(config.initializer, ColumnsOf):
-        # The CPU's kernel fills whole rows; some columns of a row are made by the initialiser itself.
+
         def start(slots: Tensor, keys: Tensor) -> None:
             table._storage.set_new(slots, config.initializer.rows(keys, config.dim, config.seed))
 

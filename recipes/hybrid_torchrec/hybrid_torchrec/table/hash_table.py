@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -29,8 +30,6 @@ class HashTable:
     that changes the table) at any time. `weights` and `state` may be replaced by ``assign`` and ``write``: do not keep
     them.
     """
-
-    resident = True  # all rows have slots; not so where the device is a cache
 
     def __init__(self, config: TableConfig, device: torch.device | str = "cpu") -> None:
         self.config = config
@@ -78,9 +77,19 @@ class HashTable:
         """Bytes of a row with its optimizer state."""
         return self._storage.row_bytes
 
+    @property
+    def occupancy(self) -> float:
+        """Rows / max_rows; of a table without limit, rows / slots with memory."""
+        most = self.config.max_rows or self.capacity - 1
+        return len(self) / most if most else 1.0
+
     def bytes(self) -> int:
         """Memory of the rows on the device and of the ids on the CPU, in use."""
         return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Inside, no other thread changes the table."""
+        return self._lock
 
     # Ids to slots.
 
@@ -257,14 +266,18 @@ class HashTable:
             self.erase(ids)
             return rows
 
-    def changed_since(self, version: int) -> tuple[RowBatch, torch.Tensor, int]:
+    def changed_since(self, version: int, *, seen_after: int | None = None) -> tuple[RowBatch, torch.Tensor, int]:
         """Rows inserted, updated or written since `version`, the ids erased since, and the version to ask next.
 
-        Version 0: all rows. Erased ids (E,) int64 on the CPU, without those that are back. They are recorded from the
-        first call on; a version before that, or before forget_changes, raises VersionTooOld.
+        Version 0: all rows. With `seen_after` also rows that were looked up in training after that step, whose counters
+        changed. Erased ids (E,) int64 on the CPU, without those that are back. They are recorded from the first call
+        on; a version before that, or before forget_changes, raises VersionTooOld.
         """
         with self._lock:
             slots, erased, now = self._ids.changes(version)
+            if seen_after is not None:
+                used = self._ids.index.used_slots()
+                slots = torch.cat([slots, used[self._ids.index.infos(used)[3] > seen_after]]).unique()
             return self._rows(slots), erased, now
 
     def forget_changes(self, before: int) -> None:

@@ -32,6 +32,10 @@ class RowBatch:
     def __len__(self) -> int:
         return self.ids.shape[0]
 
+    def __getitem__(self, rows: slice) -> RowBatch:
+        """A view of some rows."""
+        return self._map(lambda tensor: tensor[rows])
+
     @property
     def dim(self) -> int:
         return self.weights.shape[1]

@@ -3,7 +3,7 @@
     fault_kills.py FOLDER FIRST_SEED COUNT
 
 Prints a line of JSON for each seed. Even seeds kill at a call of the system (an open, a rename, a sync, the middle of a
-write), odd ones at a moment.
+write), odd ones at a call of a Python function, on any thread: both are counted, so every kill hits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import random
 import shutil
 import signal
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,8 +30,14 @@ MAX_ROWS = 70
 _EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
 
+ALL_BUT = 0.97  # threads take turns in another order each time, and so a run has some calls more or less
+
+
 def new_table() -> HashTable:
     return make_table("rowwise_adagrad", max_rows=MAX_ROWS)
+
+
+resident_table = new_table
 
 
 def one_step(table: HashTable, step: int) -> None:
@@ -40,8 +46,8 @@ def one_step(table: HashTable, step: int) -> None:
 
 
 def states() -> list[RowBatch]:
-    """Rows after each number of steps."""
-    table = new_table()
+    """Rows after each number of steps, of a table that nobody saves."""
+    table = resident_table()
     found = [all_rows(table)]
     for step in range(1, STEPS + 3):
         one_step(table, step)
@@ -77,11 +83,13 @@ def trainer(folder: Path, tell: Callable[[str], None]) -> None:
 
 
 class Points:
-    """Counts the calls at which a kill can hit, and kills at one of them."""
+    """Counts the calls at which a kill can hit, and kills at one of them: of the system (`deadly`), or of functions."""
 
-    def __init__(self, folder: Path, deadly: int) -> None:
+    def __init__(self, folder: Path, deadly: int, deadly_call: int) -> None:
         self.count = 0
+        self.calls = 0
         self.deadly = deadly
+        self.deadly_call = deadly_call
         self._folder = str(folder)
         self._sync, self._write = os.fsync, storage._SummedFile.write
         os.fsync = self._fsync
@@ -97,6 +105,8 @@ class Points:
 
         storage._SummedFile.write = write
         sys.addaudithook(self._audit)
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
 
     def next_is_deadly(self) -> bool:
         return self.count + 1 == self.deadly
@@ -114,30 +124,32 @@ class Points:
         if event in _EVENTS and str(arguments[0]).startswith(self._folder):
             self.reach()
 
+    def _profile(self, frame: object, event: str, argument: object) -> None:
+        if event in ("call", "c_call"):
+            self.calls += 1
+            if self.calls == self.deadly_call:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-def run_trainer(folder: Path, deadly: int, seconds: float | None) -> tuple[int, list[str], int, float]:
-    """Exit code, what it told, the points it passed, and how long it took."""
+
+def run_trainer(folder: Path, deadly: int, deadly_call: int) -> tuple[int, list[str], dict[str, int]]:
+    """Exit code, what it told, and the points and calls that it passed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     reader, writer = os.pipe()
 
     def work() -> None:
-        points = Points(folder, deadly)
+        points = Points(folder, deadly, deadly_call)
         trainer(folder, lambda line: os.write(writer, f"{line}\n".encode()) and None)
-        os.write(writer, f"points {points.count}\n".encode())
+        os.write(writer, f"passed {points.count} {points.calls}\n".encode())
 
-    begin = time.monotonic()
     child = start(work)
     os.close(writer)
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
     with os.fdopen(reader) as told:
         lines = told.read().splitlines()
     code = wait(child)
-    took = time.monotonic() - begin
-    passed = [int(line.split()[1]) for line in lines if line.startswith("points")]
-    return code, [line for line in lines if not line.startswith("points")], passed[0] if passed else 0, took
+    passed = [line.split() for line in lines if line.startswith("passed")]
+    counts = {"points": int(passed[0][1]), "calls": int(passed[0][2])} if passed else {}
+    return code, [line for line in lines if not line.startswith("passed")], counts
 
 
 def check(folder: Path, told: list[str], expected: list[RowBatch]) -> dict[str, int]:
@@ -184,23 +196,20 @@ def check(folder: Path, told: list[str], expected: list[RowBatch]) -> dict[str, 
 def main(folder: Path, first: int, count: int) -> None:
     one_thread()
     expected = states()
-    code, told, points, took = run_trainer(folder / "whole", 0, None)
+    code, told, passed = run_trainer(folder / "whole", 0, 0)
     assert code == 0, "the trainer fails without being killed"
-    print(
-        json.dumps(
-            {"seed": None, "points": points, "seconds": round(took, 3), **check(folder / "whole", told, expected)}
-        )
-    )
+    print(json.dumps({"seed": None, **passed, **check(folder / "whole", told, expected)}))
     for seed in range(first, first + count):
         dice = random.Random(seed)
-        at = dice.randrange(1, points + 1) if seed % 2 == 0 else 0
-        seconds = None if at else dice.uniform(0.0, took)
-        code, told, _, _ = run_trainer(folder / "killed", at, seconds)
-        assert code in (-signal.SIGKILL, 0), code
-        if at:
-            assert code == -signal.SIGKILL, "the point was never reached"
+        point = call = 0
+        if seed % 2 == 0:
+            point = dice.randrange(1, int(passed["points"] * ALL_BUT))
+        else:
+            call = dice.randrange(1, int(passed["calls"] * ALL_BUT))
+        code, told, _ = run_trainer(folder / "killed", point, call)
+        assert code == -signal.SIGKILL, f"seed {seed}: point {point}, call {call} was not reached: {code}"
         result = check(folder / "killed", told, expected)
-        print(json.dumps({"seed": seed, "point": at, "killed": code != 0, **result}), flush=True)
+        print(json.dumps({"seed": seed, "point": point, "call": call, **result}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,19 @@ def test_a_record_holds_what_changed_and_no_more(tmp_path: Path):
     table.erase(torch.tensor([0, 6]))
     changes = publisher.publish(6).tables["user"]
     assert changes.ids.tolist() == [5] and sorted(changes.erased.tolist()) == [0, 6]
+
+
+def test_latency_is_from_the_rows_state_to_their_being_served(tmp_path: Path):
+    table = make_table()
+    publisher = Publisher(tmp_path, {"user": TableShard(table)})
+    consumer = Consumer(tmp_path, name="c")
+    follow(consumer)
+    train(table, 0)
+    begin = time.time()
+    publisher.publish(0)
+    time.sleep(0.3)  # the server looks late
+    follow(consumer)
+    assert 0.3 <= consumer.metrics.value("record_latency_seconds") <= time.time() - begin
 
 
 def test_a_consumer_that_restarts_needs_nothing_of_its_own(tmp_path: Path):

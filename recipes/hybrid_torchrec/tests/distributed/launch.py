@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 PROGRAM = Path(__file__).with_name("sharded_program.py")
-TIME_LIMIT = 280  # seconds for all cases; without load the longest start takes 30
+TIME_LIMIT = 280  # seconds for the cases of a test file; without load the longest start takes 30
+LONG_TIME_LIMIT = 3000  # for more of them
 Result = dict[str, object] | str
 
 
@@ -27,7 +28,7 @@ def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Re
         with log.open("w") as file:
             ranked = {**env, "RANK": str(rank)}
             processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
-    codes = wait(processes)
+    codes = wait(processes, TIME_LIMIT if len(cases) < 20 else LONG_TIME_LIMIT)
     said = f"the processes ended with {codes}\n" + "\n".join(log.read_text()[-4000:] for log in logs)
     results: dict[str, Result] = {}
     for case in cases:
@@ -36,9 +37,9 @@ def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Re
     return results
 
 
-def wait(processes: list[subprocess.Popen]) -> list[int]:
+def wait(processes: list[subprocess.Popen], seconds: float) -> list[int]:
     """Exit codes. When one fails the others would wait for it in vain: they are ended."""
-    deadline = time.monotonic() + TIME_LIMIT
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         codes = [process.poll() for process in processes]
         if all(code is not None for code in codes) or any(code for code in codes):

@@ -26,6 +26,7 @@ SHARDINGS = {
     "rows": ("row_wise", "row_wise", "row_wise"),
     "mixed": ("row_wise", "table_wise", "column_wise"),
     "tables": ("table_wise", "table_wise", "table_wise"),
+    "nodes": ("table_row_wise", "table_column_wise", "grid_shard"),  # of half of the ranks each
 }
 
 
@@ -77,11 +78,15 @@ def shard(model, case: Case, device: torch.device, world: int):
         for table, kind in zip(("t0", "t1", "t2"), SHARDINGS[case.sharding])
     }
     planner = EmbeddingShardingPlanner(
-        topology=Topology(world_size=world, compute_device=device.type, local_world_size=world),
+        topology=Topology(world_size=world, compute_device=device.type, local_world_size=ranks_of_a_node(case, world)),
         constraints=constraints,
     )
     plan = planner.collective_plan(model, sharders, dist.GroupMember.WORLD)
     return DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
+
+
+def ranks_of_a_node(case: Case, world: int) -> int:
+    return max(1, world // 2) if case.sharding == "nodes" else world
 
 
 def train(rank: int, world: int, device: torch.device, case: Case) -> dict[str, object]:
@@ -172,7 +177,7 @@ def run(rank: int, world: int, device: torch.device, name: str) -> dict[str, obj
 
 
 def main(kind: str, store: str, folder: Path, cases: list[str]) -> None:
-    faulthandler.dump_traceback_later(280)
+    faulthandler.dump_traceback_later(280 if len(cases) < 20 else 3000)
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))

@@ -66,17 +66,19 @@ class TieredStore:
             return len(self._disk) + sum(int((~self._disk.read(rows.ids)[1]).sum()) for rows in self._host.scan(65536))
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        for rows in self._disk.scan(chunk):
-            newer, found = self._host.read(rows.ids)
-            rest = rows.select(~found)
-            if len(newer):
-                rest = RowBatch.concat([rest, newer])
-            if len(rest):
-                yield rest
+        """Host memory first: a row that is spilled meanwhile is found on disk, and not given again."""
+        near = [torch.empty(0, dtype=torch.int64)]
         for rows in self._host.scan(chunk):
-            _, found = self._disk.read(rows.ids)
-            if not bool(found.all()):
-                yield rows.select(~found)
+            near.append(rows.ids)
+            yield rows
+        given = torch.cat(near).sort().values
+        for rows in self._disk.scan(chunk):
+            rows = rows.select(~_among(rows.ids, given))
+            newer, found = self._host.read(rows.ids)
+            if len(newer):
+                rows = RowBatch.concat([rows.select(~found), newer])
+            if len(rows):
+                yield rows
 
     def flush(self) -> None:
         with self._lock:
@@ -89,3 +91,10 @@ class TieredStore:
         with self._lock:
             self.flush()
             self._disk.close()
+
+
+def _among(ids: torch.Tensor, ascending: torch.Tensor) -> torch.Tensor:
+    """Which of ids (L,) are in ascending (N,); (L,) bool."""
+    if not len(ascending):
+        return torch.zeros(len(ids), dtype=torch.bool)
+    return ascending[torch.searchsorted(ascending, ids).clamp_(max=len(ascending) - 1)] == ids

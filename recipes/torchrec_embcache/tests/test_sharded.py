@@ -1,0 +1,83 @@
+"""Sharded collections of cached tables over 1 and 2 processes: the bits of resident ones, and the CPU's results."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+PROGRAM = Path(__file__).with_name("sharded_program.py")
+TIME_LIMIT = 280
+
+
+class Started:
+    """What the processes of one start left: by case and rank, its record and its tensors."""
+
+    def __init__(self, kind: str, world: int, folder: Path) -> None:
+        env = {**os.environ, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        env |= {"TWIN_NPU_COUNT": str(world), "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(kind == "npu"))}
+        logs = [folder / f"rank{rank}.log" for rank in range(world)]
+        processes = []
+        for rank, log in enumerate(logs):
+            ranked = {**env, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
+            with log.open("w") as file:
+                argv = [sys.executable, str(PROGRAM), kind, str(folder / "init"), str(folder)]
+                processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
+        try:
+            codes = [process.wait(TIME_LIMIT) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        assert codes == [0] * world, "\n".join(log.read_text()[-3000:] for log in logs)
+        records = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(world)]
+        self.cases: dict[str, list[dict[str, Any]]] = {name: [one[name] for one in records] for name in records[0]}
+        self.tensors = {
+            name: [torch.load(folder / f"{name}.rank{rank}.pt", weights_only=True) for rank in range(world)]
+            for name in self.cases
+        }
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Started]:
+    class Starts(dict):  # type: ignore[type-arg]
+        def __missing__(self, key: tuple[str, int]) -> Started:
+            self[key] = Started(*key, tmp_path_factory.mktemp(f"{key[0]}{key[1]}"))
+            return self[key]
+
+    return Starts()
+
+
+def check_against_resident(run: Started, kind: str, world: int) -> None:
+    for name, records in run.cases.items():
+        for record in records:
+            assert record["outputs"] and record["rows"], (name, record)
+            assert record["devices"] == [kind], name
+            assert record["looked ahead"] == (0 if name.endswith("None") else 1), (name, record)
+            assert record["count"] > 100 and record["evicted"] > 20, (name, record)
+        columns = {column for record in records for column in record["columns"]}
+        assert columns == ({"0"} if world == 1 or "rows" in name else {"0", "4"}), (name, columns)
+        # Every shard of every rank has a folder of its own.
+        assert len(records[0]["folders"]) >= 2 + world, records[0]["folders"]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_gloo(world: int, started: dict[tuple[str, int], Started]) -> None:
+    check_against_resident(started["cpu", world], "cpu", world)
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("world", [1, 2])
+def test_hccl(world: int, started: dict[tuple[str, int], Started]) -> None:
+    run, on_cpu = started["npu", world], started["cpu", world]
+    check_against_resident(run, "npu", world)
+    for name, ranks in run.tensors.items():
+        for tensors, expected in zip(ranks, on_cpu.tensors[name], strict=True):
+            assert tensors.keys() == expected.keys()
+            for key, tensor in tensors.items():
+                torch.testing.assert_close(tensor, expected[key], rtol=1e-6, atol=1e-6, msg=f"{name} {key}")
