@@ -21,4 +21,17 @@ class Dropout(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not (self.training and self.p and self.from_host):
             return F.dropout(x, self.p, self.training)
-        return x * ((draws.for_tensor(x.shape, self.stream) >= self.p) / (1 - self.p)).to(x.device)
+        return x * (self._from_host(x) / (1 - self.p)).to(x.device)
+
+    def keep(self, x: torch.Tensor) -> torch.Tensor | None:
+        """The same elements as bool, shaped as x, for an operator that scales them by `scale`; None: all."""
+        if not (self.training and self.p):
+            return None
+        return self._from_host(x) if self.from_host else torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - self.p)
+
+    @property
+    def scale(self) -> float:
+        return 1 / (1 - self.p) if self.training else 1.0
+
+    def _from_host(self, x: torch.Tensor) -> torch.Tensor:
+        return draws.for_tensor(x.shape, self.stream) >= self.p
