@@ -6,8 +6,11 @@ length. Shape suffixes as in hstu.py; R sequences, Q queries and K keys of one t
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -37,15 +40,23 @@ class Tile:
     seen_RQK: torch.Tensor | None  # 1 where the query sees the key, else 0; None: the operator knows
 
 
+def way(sequences: Sequences, config: ModelConfig) -> str:
+    """"plain", "fused" or "blocked": what config.attention means here. CUDA has no operator of gr_ops yet."""
+    if config.attention == "blocked" or (config.attention == "fused" and sequences.times_L.is_cuda):
+        return "blocked" if sequences.causal else "plain"
+    return config.attention
+
+
 def tiles(sequences: Sequences, config: ModelConfig) -> list[Tile]:
-    if config.attention == "fused" and not config.relative_bias:
-        return [Tile(0, len(sequences.lengths), 0, sequences.longest, sequences.offsets_B1, None, None, None)]
-    if config.attention == "fused" and fused.has_bias(sequences.times_L.device):
-        return [_tile_of_operator(sequences, config, *corners[:2]) for corners in _groups(sequences)]
-    if config.attention == "blocked" and sequences.causal:
+    kind = way(sequences, config)
+    if kind == "blocked":
         return []
+    if kind == "fused" and not config.relative_bias:
+        return [Tile(0, len(sequences.lengths), 0, sequences.longest, sequences.offsets_B1, None, None, None)]
+    if kind == "fused" and fused.has_bias(sequences.times_L.device):
+        return [_tile_of_operator(sequences, config, *corners[:2]) for corners in _groups(sequences)]
     times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
-    cut = _groups if config.attention == "fused" else _query_blocks
+    cut = _groups if kind == "fused" else _query_blocks
     return [_tile(sequences, times_BS, config, *corners) for corners in cut(sequences)]
 
 
@@ -74,7 +85,7 @@ def _tile(
     sequences: Sequences, times_BS: torch.Tensor, config: ModelConfig,
     first: int, rows: int, start: int, stop: int, keys: int,
 ) -> Tile:  # fmt: skip
-    device, plain = times_BS.device, config.attention != "fused"
+    device, plain = times_BS.device, way(sequences, config) == "plain"
     query_1Q1 = torch.arange(start, stop, device=device)[None, :, None]
     key_11K = torch.arange(keys, device=device)[None, None, :]
     position_q, position_k = query_1Q1, key_11K
@@ -127,6 +138,12 @@ def thresholds(count: int) -> torch.Tensor:
     return low
 
 
+@cache
+def _triton() -> ModuleType | None:
+    """The kernels for CUDA, where Triton is installed."""
+    return importlib.import_module("gr_model.triton_attention") if importlib.util.find_spec("triton") else None
+
+
 def time_bucket(seconds: torch.Tensor, config: ModelConfig) -> torch.Tensor:
     """Logarithmic buckets, 0.301 apart as in the public HSTU code; a negative difference counts as none."""
     bucket = seconds.float().clamp_(min=1).log_().div_(0.301)
@@ -170,15 +187,21 @@ class Attention(nn.Module):
     def forward(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences, parts: list[Tile]
     ) -> torch.Tensor:
-        if self.config.attention == "blocked" and sequences.causal:
+        kind = way(sequences, self.config)
+        if kind == "blocked":
             return self._recomputed(q_LNA, k_LNA, v_LNV, sequences)
-        attend = self._by_operator if self.config.attention == "fused" else self._by_blocks
+        attend = self._by_operator if kind == "fused" else self._by_blocks
         return attend(q_LNA, k_LNA, v_LNV, sequences, parts)
 
     def _recomputed(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences
     ) -> torch.Tensor:
-        qkv = (self._padded(x, sequences) for x in (q_LNA, k_LNA, v_LNV))
+        kernels = _triton() if self.bias is None and self.config.attention == "fused" else None
+        if kernels is not None and kernels.fits(q_LNA, v_LNV):
+            offsets_B1, longest = sequences.offsets_B1, sequences.longest
+            return kernels.attend(q_LNA, k_LNA, v_LNV, offsets_B1, longest, self.scale).flatten(1)
+        # Contiguous, or every product would copy its operands.
+        qkv = (self._padded(x, sequences).contiguous() for x in (q_LNA, k_LNA, v_LNV))
         layout = blocked.Layout(sequences.lengths, self.scale)
         if self.bias is None:
             out_BNSV = blocked.attend(*qkv, None, None, layout)

@@ -56,7 +56,7 @@ def test_gated_output(tokens: int, width: int, dim: int, dtype: torch.dtype, dro
     keep, scale = (torch.rand(tokens, width) < 0.7, 1 / 0.7) if dropped else (None, 1.0)
     out = torch.ops.mxrec.hstu_gated_output(*ours, keep, scale, EPS)
     attended, u, x, weight, bias = wide
-    gated = norm(attended) * u * (keep * scale if dropped else 1)
+    gated = norm(attended) * u * (keep.double() * scale if dropped else 1)
     expected = x + F.linear(gated, weight, bias)
     factor = torch.randn_like(expected)
     (out.double() * factor).sum().backward()
@@ -93,7 +93,7 @@ def test_each_instruction_set(isa: str, fresh_process) -> None:
             out = torch.ops.mxrec.hstu_gated_output(v[:, :40], u, x, w, b, keep, 2.0, 1e-6)
             given = torch.autograd.grad(out.square().sum(), (x, weight))
             V, U = F.silu(F.layer_norm(x, (50,), eps=1e-6) @ weight).split((60, 40), 1)
-            want = x + F.linear(F.layer_norm(V[:, :40], (40,), eps=1e-6) * U * keep * 2, w, b)
+            want = x + F.linear(F.layer_norm(V[:, :40], (40,), eps=1e-6) * U * keep.to(dtype) * 2, w, b)
             for a, e in zip((out, *given), (want, *torch.autograd.grad(want.square().sum(), (x, weight)))):
                 assert float((a - e).abs().max()) <= limit * float(e.abs().max()), (dtype, float((a - e).abs().max()))
         """,
