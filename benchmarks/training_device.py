@@ -4,7 +4,7 @@
 "deep": the model for which NVIDIA's recsys-examples report 31.4 % MFU (8 layers, hidden 1024, 4 heads of 256,
 sequences to 4096, batch 32). Ranking, 8 tasks, data made up like KuaiRand-1K's: lengths about 11,700, ids by Zipf's
 law, a table of 131,072 items. Loading, forward, backward and AdamW are timed: the wall clock over `--steps` steps in a
-row. Then the same with the device waited for after each phase, and one step under PyTorch's profiler.
+row. Attention is checked first. Then the same with the device waited for after each phase, and one step under PyTorch's profiler.
 
 A case that does not fit the device's memory is tried again with recomputation, then with half the batch, and the
 result says so. Without a relative bias, as in those reports, unless the case's name ends in "+bias".
@@ -26,11 +26,13 @@ import numpy as np
 import torch
 
 from gr_model import config as configs
-from gr_model import flops, phases, presets
-from gr_model.config import Config
+from gr_model import flops, jagged, phases, presets
+from gr_model.attention import Attention, tiles
+from gr_model.config import Config, ModelConfig
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.kuairand import SIGNALS
 from gr_model.device import open_device
+from gr_model.sequences import Sequences
 from gr_model.trainer import Trainer
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -89,6 +91,33 @@ def attempts(config: Config) -> list[Config]:
     recomputed = configs.override(config, ["model.recompute=true"])
     halves = [config.train.batch >> n for n in range(1, config.train.batch.bit_length())]
     return [config, recomputed, *(configs.override(recomputed, [f"train.batch={batch}"]) for batch in halves)]
+
+
+def check(device: torch.device, attention: str) -> dict[str, list[float]]:
+    """Relative errors of a layer's output and gradients in bfloat16 against plain attention in float64 on the host."""
+    found = {}
+    for width in (128, 256):
+        lengths = (1100, 700, 513, 512, 127, 1)
+        results = []
+        for kind, where in (("plain", torch.device("cpu")), (attention, device)):
+            config = ModelConfig(dim=64, heads=2, qk_dim=width, value_dim=width, max_items=1200, attention=kind,
+                                 relative_bias=False)  # fmt: skip
+            torch.manual_seed(0)
+            layer = Attention(config)
+            qkv = [torch.randn(sum(lengths), 2, width) * width**-0.25 for _ in range(3)]
+            grad = torch.randn(sum(lengths), 2 * width)
+            dtype = torch.float64 if kind == "plain" else torch.bfloat16
+            qkv = [x.to(torch.bfloat16).to(where, dtype).requires_grad_() for x in qkv]
+            sequences = Sequences(jagged.offsets_of(torch.tensor(lengths, device=where)),
+                                  torch.zeros(sum(lengths), dtype=torch.int64, device=where), lengths)  # fmt: skip
+            out = layer(*qkv, sequences, tiles(sequences, config))
+            grads = torch.autograd.grad(out, qkv, grad.to(torch.bfloat16).to(where, dtype))
+            results.append([x.detach().double().cpu() for x in (out, *grads)])
+        errors = [float((b - a).norm() / a.norm()) for a, b in zip(*results)]
+        if not max(errors) < 1e-2:  # NaN does not pass either
+            raise SystemExit(f"attention={attention} is wrong at head dim {width}: errors {errors}")
+        found[f"head dim {width}"] = [float(f"{error:.1e}") for error in errors]
+    return found
 
 
 def measure(case: str, config: Config, users: Interactions, device: torch.device, steps: int) -> dict[str, Any]:
@@ -199,6 +228,9 @@ def main() -> None:
     device = open_device(options.device)
     name = _of(device).get_device_name(device)
     about = {"device": name, "torch": torch.__version__, "items": f"{ITEMS:,}"}
+    jagged.load_operators(device)
+    about |= {f"errors of output, dq, dk, dv at {key}": str(e) for key, e in check(device, options.attention).items()}
+    print(about, flush=True)
     users, rows = data(), []
     for case in options.cases:
         config = config_of(case, options.attention, options.workers)

@@ -41,7 +41,7 @@ class Tile:
 
 
 def way(sequences: Sequences, config: ModelConfig) -> str:
-    """"plain", "fused" or "blocked": what config.attention means here. CUDA has no operator of gr_ops yet."""
+    """ "plain", "fused" or "blocked": what config.attention means here. CUDA has no operator of gr_ops yet."""
     if config.attention == "blocked" or (config.attention == "fused" and sequences.times_L.is_cuda):
         return "blocked" if sequences.causal else "plain"
     return config.attention

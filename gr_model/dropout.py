@@ -24,10 +24,13 @@ class Dropout(nn.Module):
         return x * (self._from_host(x) / (1 - self.p)).to(x.device)
 
     def keep(self, x: torch.Tensor) -> torch.Tensor | None:
-        """The same elements as bool, shaped as x, for an operator that scales them by `scale`; None: all."""
+        """What an operator of gr_ops keeps and scales by `scale`, as bool; None: all. From the host the same elements
+        as above."""
         if not (self.training and self.p):
             return None
-        return self._from_host(x) if self.from_host else torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - self.p)
+        if self.from_host:
+            return self._from_host(x)
+        return torch.ops.mxrec.hstu_keep(x, self.p, int(torch.randint(2**62, ())))
 
     @property
     def scale(self) -> float:

@@ -44,7 +44,7 @@ def _configs(shapes: list[tuple[int, int, int, int]]) -> list[triton.Config]:
     return [triton.Config({"Q": q, "K": k}, num_warps=warps, num_stages=stages) for q, k, warps, stages in shapes]
 
 
-@triton.autotune(_configs([(128, 64, 8, 3), (128, 64, 4, 3), (64, 64, 4, 2), (128, 128, 8, 2)]), key=["A", "V"])
+@triton.autotune(_configs([(128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2)]), key=["A", "V"])
 @triton.jit
 def _forward(
     q, k, v, out, offsets, scale, q_stride, k_stride, v_stride, out_stride,
@@ -76,7 +76,7 @@ def _forward(
     _store(out, sum_QV * scale, first, length, out_stride, V, Q)
 
 
-@triton.autotune(_configs([(64, 128, 8, 2), (64, 64, 4, 2), (64, 64, 8, 2), (32, 64, 4, 2)]), key=["A", "V"])
+@triton.autotune(_configs([(64, 128, 8, 2), (64, 64, 8, 2), (32, 64, 8, 2)]), key=["A", "V"])
 @triton.jit
 def _backward_keys(
     q, k, v, grad, dk, dv, offsets, scale, q_stride, k_stride, v_stride, grad_stride, dk_stride, dv_stride,
@@ -112,7 +112,7 @@ def _backward_keys(
     _store(dv + begin * dv_stride + head * V, of_value_KV * scale, first, length, dv_stride, V, K)
 
 
-@triton.autotune(_configs([(128, 64, 8, 2), (64, 64, 4, 2), (128, 32, 8, 2), (64, 32, 4, 2)]), key=["A", "V"])
+@triton.autotune(_configs([(128, 64, 8, 2), (64, 64, 8, 2), (64, 64, 4, 2)]), key=["A", "V"])
 @triton.jit
 def _backward_queries(
     q, k, v, grad, dq, offsets, scale, q_stride, k_stride, v_stride, grad_stride, dq_stride,

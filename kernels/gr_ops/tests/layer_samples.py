@@ -35,6 +35,7 @@ LAYER: dict[str, Callable[[str], tuple[object, ...]]] = {
         _leaf(d, 6, 4).detach(), _leaf(d, 6, 5).detach(), _leaf(d, 6, 5).detach(), _leaf(d, 4, 5).detach(), _keep(d),
         1.5, 1e-6,
     ),
+    "hstu_keep": lambda d: (torch.zeros(6, 5).to(d), 0.4, 2**40 + 7),
     "hstu_time_buckets": lambda d: (
         torch.tensor([3, 40, 5, 6, 70, 8]).to(d), _offsets(d), torch.tensor([0, 2, 10, 30]).to(d), 3, 1,
     ),

@@ -66,6 +66,30 @@ def test_gated_output(tokens: int, width: int, dim: int, dtype: torch.dtype, dro
         assert_close(given.grad, wanted.grad)
 
 
+def test_kept_elements_are_as_many_as_asked_and_independent() -> None:
+    like, p = torch.empty(1000, 1000), 0.3
+    keep = torch.ops.mxrec.hstu_keep(like, p, 5)
+    assert keep.shape == like.shape and keep.dtype == torch.bool
+    deviation = (p * (1 - p) / keep.numel()) ** 0.5
+    # Five standard deviations: of the whole, of neighbours, of rows and of columns together, of two seeds together.
+    others = [torch.ops.mxrec.hstu_keep(like, p, seed) for seed in (6, 5 + 2**32, 5 - 2**40)]
+    pairs = [(keep[:, 1:], keep[:, :-1]), (keep[1:], keep[:-1]), *((keep, other) for other in others)]
+    assert abs(float(keep.double().mean()) - (1 - p)) < 5 * deviation
+    for a, b in pairs:
+        assert abs(float((a & b).double().mean()) - (1 - p) ** 2) < 5 * deviation
+    for dim in (0, 1):
+        assert float((keep.double().mean(dim) - (1 - p)).abs().max()) < 5 * (p * (1 - p) / 1000) ** 0.5
+
+
+def test_kept_elements_follow_from_seed_and_place() -> None:
+    whole = torch.ops.mxrec.hstu_keep(torch.empty(50_000, 3), 0.5, 9)
+    torch.set_num_threads(1)
+    assert torch.ops.mxrec.hstu_keep(torch.empty(150_000), 0.5, 9).equal(whole.flatten())
+    assert bool(torch.ops.mxrec.hstu_keep(torch.empty(1000), 0.0, 9).all())
+    with pytest.raises(RuntimeError, match=r"hstu_keep: p must be in \[0, 1\), got 1"):
+        torch.ops.mxrec.hstu_keep(torch.empty(3), 1.0, 9)
+
+
 def test_inputs_need_not_be_contiguous() -> None:
     (x, weight), (x64, weight64) = tensors(torch.float64, (50, 60), (32, 50))
     parts = torch.ops.mxrec.hstu_projection(x.T, weight.T, (20, 12), EPS)

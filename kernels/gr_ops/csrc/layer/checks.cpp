@@ -89,4 +89,8 @@ void check_gate_bias(const char* op, const at::Tensor& bias, const at::Tensor& w
   check_sizes(op, "bias", bias, {weight.sym_size(0)});
 }
 
+void check_probability(const char* op, double p) {
+  TORCH_CHECK(p >= 0 && p < 1, op, ": p must be in [0, 1), got ", p);
+}
+
 }  // namespace gr_ops::layer

@@ -19,4 +19,7 @@ void check_gate_rows(const char* op, const char* name, const at::Tensor& tensor,
                      const at::Tensor& weight);
 void check_gate_bias(const char* op, const at::Tensor& bias, const at::Tensor& weight);
 
+// Of an element to be dropped.
+void check_probability(const char* op, double p);
+
 }  // namespace gr_ops::layer

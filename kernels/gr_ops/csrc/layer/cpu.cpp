@@ -1,11 +1,12 @@
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "common/parallel.h"
 #include "common/result.h"
 #include "layer/calls.h"
 #include "layer/cpu/kernels.h"
@@ -172,6 +173,18 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
   return {da, du, total(of_weight, g.width), total(of_bias, g.dim).flatten()};
 }
 
+// Contiguous, whatever `tensor` is like.
+at::Tensor keep(const at::Tensor& tensor, double p, int64_t seed) {
+  check_probability("hstu_keep", p);
+  at::Tensor result = at::empty(tensor.sizes(), tensor.options().dtype(at::kBool));
+  auto* to = static_cast<unsigned char*>(result.mutable_data_ptr());
+  const auto threshold = static_cast<uint32_t>(std::min(std::round(p * 0x1p32), 0x1p32 - 1));
+  parallel_rows(result.numel(), 4, [&](int64_t first, int64_t last) {
+    kernel_set().keep(first, last, static_cast<uint64_t>(seed), threshold, to);
+  });
+  return result;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mxrec, CPU, m) {
@@ -179,6 +192,7 @@ TORCH_LIBRARY_IMPL(mxrec, CPU, m) {
   m.impl("hstu_projection_backward", &projection_backward);
   m.impl("hstu_gated_output", &gate);
   m.impl("hstu_gated_output_backward", &gate_backward);
+  m.impl("hstu_keep", &keep);
 }
 
 }  // namespace gr_ops::layer

@@ -37,6 +37,11 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
   return {like(attended), like(u), like(weight), weight.new_empty_symint({weight.sym_size(0)})};
 }
 
+at::Tensor keep(const at::Tensor& tensor, double p, int64_t /*seed*/) {
+  check_probability("hstu_keep", p);
+  return tensor.new_empty_symint(tensor.sym_sizes(), tensor.options().dtype(at::kBool));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mxrec, Meta, m) {
@@ -44,6 +49,7 @@ TORCH_LIBRARY_IMPL(mxrec, Meta, m) {
   m.impl("hstu_projection_backward", &projection_backward);
   m.impl("hstu_gated_output", &gate);
   m.impl("hstu_gated_output_backward", &gate_backward);
+  m.impl("hstu_keep", &keep);
 }
 
 }  // namespace gr_ops::layer

@@ -14,6 +14,7 @@ constexpr const char* kSchemas[] = {
     "float eps) -> Tensor",
     "hstu_gated_output_backward(Tensor grad, Tensor attended, Tensor u, Tensor weight, Tensor? keep, float scale, "
     "float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+    "hstu_keep(Tensor like, float p, int seed) -> Tensor",
 };
 
 }  // namespace

@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet avx2_set() { return {kernels<float>(), kernels<double>()}; }
+KernelSet avx2_set() { return {kernels<float>(), kernels<double>(), &keep}; }
 
 }  // namespace gr_ops::layer

@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet avx512_set() { return {kernels<float>(), kernels<double>()}; }
+KernelSet avx512_set() { return {kernels<float>(), kernels<double>(), &keep}; }
 
 }  // namespace gr_ops::layer

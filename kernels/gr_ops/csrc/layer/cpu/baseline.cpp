@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet baseline_set() { return {kernels<float>(), kernels<double>()}; }
+KernelSet baseline_set() { return {kernels<float>(), kernels<double>(), &keep}; }
 
 }  // namespace gr_ops::layer

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 // The products of an HSTU layer around its attention, as plain pointers: what the kernels take. They are compiled once
 // per instruction set and include neither PyTorch nor the standard library's templates (hstu/cpu/head.h says why).
@@ -53,6 +54,8 @@ struct Kernels {
 
 struct KernelSet {
   Kernels of_float, of_double;
+  // to[i] of elements [first, last): 0 with probability threshold / 2^32, by `seed` and i alone, else 1.
+  void (*keep)(int64_t first, int64_t last, uint64_t seed, uint32_t threshold, unsigned char* to);
 };
 
 KernelSet baseline_set();  // what every processor of the architecture has

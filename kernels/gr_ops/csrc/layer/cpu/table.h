@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layer/cpu/gate.h"
+#include "layer/cpu/keep.h"
 #include "layer/cpu/projection.h"
 
 namespace gr_ops::layer {
