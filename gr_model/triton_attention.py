@@ -178,13 +178,15 @@ class _Attention(torch.autograd.Function):
 def attend(
     q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, offsets_B1: torch.Tensor, longest: int, scale: float
 ) -> torch.Tensor:
-    """[L, N, V]. float32 or bfloat16; A and V powers of two from 16 on."""
+    """[L, N, V]. A and V: powers of two from 16 on."""
     return _Attention.apply(q_LNA, k_LNA, v_LNV, offsets_B1, longest, scale)
 
 
 def fits(q_LNA: torch.Tensor, v_LNV: torch.Tensor) -> bool:
+    """bfloat16 alone: products in float32 are faster in PyTorch's library (gr_model.blocked)."""
     widths = q_LNA.shape[2], v_LNV.shape[2]
-    return q_LNA.is_cuda and all(width in (16, 32, 64, 128, 256) for width in widths)
+    known = all(width in (16, 32, 64, 128, 256) for width in widths)
+    return q_LNA.is_cuda and q_LNA.dtype == torch.bfloat16 and known
 
 
 def _grid(block: str, longest: int, q: torch.Tensor, offsets: torch.Tensor) -> Any:
