@@ -35,7 +35,7 @@ struct Projection : torch::autograd::Function<Projection> {
 };
 
 struct ProjectionBackward : torch::autograd::Function<ProjectionBackward> {
-  static variable_list forward(AutogradContext* /*ctx*/, const variable_list& grads, const Variable& x,
+  static variable_list forward(AutogradContext* /*ctx*/, const at::TensorList& grads, const Variable& x,
                                const Variable& weight, const std::vector<int64_t>& split, double eps) {
     const at::AutoDispatchBelowADInplaceOrView below;
     auto [dx, dweight] = call_projection_backward(grads, x, weight, split, eps);
@@ -96,7 +96,7 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
   bool differentiated = any_differentiable(x, weight);
   for (const at::Tensor& grad : grads) differentiated = differentiated || differentiable(grad);
   if (differentiated) {
-    const variable_list results = ProjectionBackward::apply(grads.vec(), x, weight, split.vec(), eps);
+    const variable_list results = ProjectionBackward::apply(grads, x, weight, split.vec(), eps);
     return {results[0], results[1]};
   }
   const at::AutoDispatchBelowADInplaceOrView below;
