@@ -126,6 +126,13 @@ def test_each_instruction_set(isa: str, fresh_process) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_library_has_parallel_loops() -> None:
+    """at::parallel_for is compiled into it, and without OpenMP as a plain loop."""
+    from gr_ops import library_directory
+
+    assert b"GOMP_parallel" in (library_directory() / "libgr_ops.so").read_bytes()
+
+
 def test_one_and_two_threads_agree() -> None:
     (x, weight), _ = tensors(torch.float64, (1000, 50), (50, 200))
     found = []
