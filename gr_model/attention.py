@@ -170,9 +170,10 @@ class RelativeBias(nn.Module):
     def _by_operator(self, tile: Tile, sequences: Sequences) -> torch.Tensor:
         rows = slice(tile.first, tile.first + tile.rows)
         history_R = sequences.history_B()[rows] if sequences.targets else None
-        return torch.ops.mxrec.hstu_relative_bias(
+        bias_R1SS = torch.ops.mxrec.hstu_relative_bias(
             self.position, self.time, tile.bucket_RQK, tile.offsets_R1, history_R, sequences.contexts
-        )[:, 0]
+        )
+        return bias_R1SS.squeeze(1)  # not [:, 0]: its gradient would be written into zeros
 
 
 class Attention(nn.Module):

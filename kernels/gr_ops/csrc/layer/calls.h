@@ -8,7 +8,7 @@
 // The operators' C++ signatures, and their calls through the dispatcher.
 namespace gr_ops::layer {
 
-using ProjectionGradients = std::tuple<at::Tensor, at::Tensor>;  // of x, weight
+using ProjectionGradients = std::tuple<at::Tensor, at::Tensor>;                    // of x, weight
 using GateGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;  // of attended, u, weight, bias
 
 std::vector<at::Tensor> call_projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split,

@@ -11,8 +11,7 @@ void check_floating(const char* op, const char* name, const at::Tensor& tensor) 
               " has an unsupported dtype; expected float32 or float64, got ", dtype);
 }
 
-void check_like(const char* op, const char* name, const at::Tensor& tensor, const char* other,
-                const at::Tensor& like) {
+void check_like(const char* op, const char* name, const at::Tensor& tensor, const char* other, const at::Tensor& like) {
   TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), op, ": ", name, " differs in dtype; expected that of ", other,
               " (", like.scalar_type(), "), got ", tensor.scalar_type());
   TORCH_CHECK(tensor.device() == like.device(), op, ": expected ", name, " on ", like.device(), ", got ",
@@ -89,8 +88,6 @@ void check_gate_bias(const char* op, const at::Tensor& bias, const at::Tensor& w
   check_sizes(op, "bias", bias, {weight.sym_size(0)});
 }
 
-void check_probability(const char* op, double p) {
-  TORCH_CHECK(p >= 0 && p < 1, op, ": p must be in [0, 1), got ", p);
-}
+void check_probability(const char* op, double p) { TORCH_CHECK(p >= 0 && p < 1, op, ": p must be in [0, 1), got ", p); }
 
 }  // namespace gr_ops::layer

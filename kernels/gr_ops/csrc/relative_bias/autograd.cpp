@@ -43,7 +43,8 @@ struct BiasBackward : torch::autograd::Function<BiasBackward> {
     return {dposition, dtime};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    TORCH_CHECK(false, "hstu_relative_bias_backward: double backward is not supported; expected first derivatives only");
+    TORCH_CHECK(false,
+                "hstu_relative_bias_backward: double backward is not supported; expected first derivatives only");
   }
 };
 

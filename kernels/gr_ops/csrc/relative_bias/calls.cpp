@@ -42,8 +42,8 @@ void check_bias(const char* op, const at::Tensor& position, const at::Tensor& ti
               ": position has an unsupported dtype; expected float32 or float64, got ", dtype);
   TORCH_CHECK(position.dim() == 1 && time.dim() == 1, op, ": position and time must be 1-D, got shapes ",
               position.sym_sizes(), " and ", time.sym_sizes());
-  TORCH_CHECK(time.scalar_type() == dtype, op, ": time differs in dtype; expected that of position (", dtype,
-              "), got ", time.scalar_type());
+  TORCH_CHECK(time.scalar_type() == dtype, op, ": time differs in dtype; expected that of position (", dtype, "), got ",
+              time.scalar_type());
   TORCH_CHECK(buckets.scalar_type() == at::kShort, op, ": buckets has an unsupported dtype; expected int16, got ",
               buckets.scalar_type());
   TORCH_CHECK(buckets.dim() == 3 && equal(buckets.sym_size(1), buckets.sym_size(2)), op,

@@ -29,7 +29,8 @@ struct Sequences {
     const at::Tensor counts = histories.has_value() ? histories->contiguous() : at::Tensor();
     for (int64_t b = 0; b + 1 < offsets.size(0); ++b) {
       const int64_t rows = start[b + 1] - start[b];
-      TORCH_CHECK(rows >= 0 && rows <= longest, op, ": sequence ", b, " has ", rows, " tokens; expected 0 to ", longest);
+      TORCH_CHECK(rows >= 0 && rows <= longest, op, ": sequence ", b, " has ", rows, " tokens; expected 0 to ",
+                  longest);
       length.push_back(rows);
       const int64_t seen = counts.defined() ? counts.const_data_ptr<int64_t>()[b] : rows;
       TORCH_CHECK(seen >= 0 && seen <= rows, op, ": history[", b, "]=", seen, " out of range; expected 0 to ", rows);
@@ -123,9 +124,8 @@ Place place_of(const Sequences& sequences, int64_t b, int64_t q, int64_t positio
 }
 
 void check_tables(const char* op, const Sequences& sequences, int64_t positions, const at::Tensor& time) {
-  const int64_t longest = sequences.count() == 0
-                              ? 0
-                              : *std::max_element(sequences.length.begin(), sequences.length.end());
+  const int64_t longest =
+      sequences.count() == 0 ? 0 : *std::max_element(sequences.length.begin(), sequences.length.end());
   TORCH_CHECK(positions >= longest, op, ": position has ", positions,
               " entries; expected one for each distance in sequences of ", longest, " tokens");
   TORCH_CHECK(time.size(0) > 0 || longest == 0, op, ": time is empty; expected an entry for each bucket");

@@ -15,9 +15,9 @@ struct Projection {
   int parts = 0;
   double eps = 0;
   const void* x = nullptr;
-  const void* weight = nullptr;     // packed W
-  void* const* out = nullptr;       // a pointer per part
-  const void* turned = nullptr;     // packed W^T: the backward pass
+  const void* weight = nullptr;       // packed W
+  void* const* out = nullptr;         // a pointer per part
+  const void* turned = nullptr;       // packed W^T: the backward pass
   const void* const* grad = nullptr;  // a pointer per part
   void* dx = nullptr;
 };

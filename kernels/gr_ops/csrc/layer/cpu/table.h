@@ -9,8 +9,8 @@ namespace {
 
 template <typename T>
 Kernels kernels() {
-  return {&padded<T>,          &pack<T>,         &projection_scratch<T>, &project<T>,
-          &project_backward<T>, &gate_scratch<T>, &gate<T>,               &gate_backward<T>};
+  return {&padded<T>,       &pack<T>, &projection_scratch<T>, &project<T>, &project_backward<T>,
+          &gate_scratch<T>, &gate<T>, &gate_backward<T>};
 }
 
 }  // namespace
