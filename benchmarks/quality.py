@@ -7,8 +7,8 @@ chosen on validation targets by benchmarks/quality_search.py, never on the test.
 ratings of equal time, is computed with the runs.
 
 --again makes all runs anew, on one device, and keeps nothing of the others: python -m benchmarks.quality --again
---workers 2, about 15 minutes of two idle cores. Its runs are kept in quality-ml-100k.again.json until all are there:
-the same command continues after an interruption.
+--workers 2, nine trainings of about 100 s of processor time each. Its runs are kept in quality-ml-100k.again.json until
+all are there: the same command continues after an interruption.
 """
 
 from __future__ import annotations
