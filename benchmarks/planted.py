@@ -2,7 +2,8 @@
 
 "sequences": NDCG@10 of the next item beside that of the rule that drew it (gr_model.data.synthetic.Planted, which
 integrates the unknown genre out), same candidates, same mask. "actions": AUC of eight signals beside that of the true
-probabilities. Each on three seeds of data and model; writes benchmarks/results/planted.{json,md}.
+probabilities. Each on three seeds of data and model; writes benchmarks/results/planted.{json,md}. A run of the same
+kind, seed and settings that the file holds is not repeated unless --again; --tables only makes the .md of the .json.
 """
 
 from __future__ import annotations
@@ -89,13 +90,19 @@ def run(job: tuple[str, int, list[str]]) -> dict[str, object]:
     begin = time.process_time()
     found = KINDS[name](seed, settings)
     seconds = round(time.process_time() - begin, 1)
-    return {"run": name, "seed": seed, "settings": settings, "processor seconds": seconds, **found}
+    where = {"machine": platform.machine(), "torch": torch.__version__}
+    return {"run": name, "seed": seed, "settings": settings, "processor seconds": seconds, **where, **found}
+
+
+def _job(run: dict[str, object]) -> tuple[object, object, object]:
+    return run["run"], run["seed"], run["settings"]
 
 
 def report(runs: list[dict[str, object]]) -> str:
+    where = sorted({f"one thread of a CPU ({run['machine']}), torch {run['torch']}" for run in runs})
     lines = [
         "# Planted rules", "",
-        f"One thread of a CPU ({platform.machine()}), torch {torch.__version__}; {USERS:,} users of 40 items.",
+        f"On {'; '.join(where)}; {USERS:,} users of 40 interactions.",
         "",
         "| data | seed | HSTU NDCG@10 | oracle's NDCG@10 | ratio | processor s |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
@@ -115,17 +122,23 @@ def main() -> int:
     parser.add_argument("--runs", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--tables", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("settings", nargs="*", metavar="key=value")
     options = parser.parse_args()
     jobs = [(name, int(seed), options.settings) for name in options.runs for seed in options.seeds.split(",")]
-    runs: list[dict[str, object]] = []
+    runs: list[dict[str, object]] = json.loads(options.out.read_text()) if options.out.exists() else []
+    if options.again:
+        runs = [run for run in runs if _job(run) not in jobs]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for result in pool.imap(run, jobs):
+        missing = [] if options.tables else [job for job in jobs if job not in map(_job, runs)]
+        for result in pool.imap(run, missing):
             print(result, flush=True)
             runs.append(result)
+            runs.sort(key=lambda run: (list(KINDS).index(run["run"]), run["seed"]))
             options.out.write_text(json.dumps(runs, indent=1) + "\n")
-            options.out.with_suffix(".md").write_text(report(runs))
+    options.out.with_suffix(".md").write_text(report(runs))
     return 0
 
 

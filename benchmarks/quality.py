@@ -1,10 +1,14 @@
 """ML-100K retrieval, trained and evaluated as the peer was: python -m benchmarks.quality [--seeds 0,1,2] [--models ...]
 
 Each (model, seed) is one run of 808 steps on one thread; the last step is reported, the curve is only shown. The runs
-are kept in benchmarks/results/quality-ml-100k.json (a run that is there is not repeated unless --again), from which
-the table quality-ml-100k.md and the curves quality-ml-100k.html are made. Settings were chosen on validation targets
-by benchmarks/quality_search.py, never on the test. Popularity, also under other orders of ratings of equal time, is
-computed each time.
+are kept in benchmarks/results/quality-ml-100k.json (a run that is there is not repeated), from which the table
+quality-ml-100k.md and the curves quality-ml-100k.html are made; --tables makes them and trains nothing. Settings were
+chosen on validation targets by benchmarks/quality_search.py, never on the test. Popularity, also under other orders of
+ratings of equal time, is computed with the runs.
+
+--again makes all runs anew, on one device, and keeps nothing of the others: python -m benchmarks.quality --again
+--workers 2, nine trainings of about 100 s of processor time each. Its runs are kept in quality-ml-100k.again.json until
+all are there: the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
@@ -30,10 +35,12 @@ from gr_model import baselines, data, jagged, presets, report  # noqa: E402
 from gr_model import config as configs  # noqa: E402
 from gr_model.data.interactions import Interactions  # noqa: E402
 from gr_model.device import keep_freed_memory, open_device  # noqa: E402
+from gr_model.files import write_text  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-ml-100k.json"
 METRICS = ("hr@10", "ndcg@10", "hr@50", "ndcg@50", "mrr")
+AGAIN = RESULTS.with_suffix(".again.json")
 EVERY = 101
 PEERS_SETTINGS = (
     "model.dropout=0.2", "retrieval.temperature=0.05", "train.lr=1e-3", "train.ema=0", "retrieval.share=1",
@@ -152,13 +159,26 @@ def _by_step(runs: list[dict[str, object]], model: str, name: str) -> list[tuple
     return [(points[0]["step"], [point[name] for point in points]) for points in zip(*own)]
 
 
-def write(runs: list[dict[str, object]], interactions: Interactions) -> None:
-    popular = popularity(interactions)
+def popularity_of(interactions: Interactions) -> dict[str, Any]:
     users = [user for user in interactions.users if len(user) >= 3]
     ties = sum(int(user.times[-1] == user.times[-2]) for user in users)
-    RESULTS.write_text(json.dumps({"popularity": popular, "runs": runs}, indent=1) + "\n")
-    RESULTS.with_suffix(".md").write_text(table(runs, popular, ties, len(users)))
-    RESULTS.with_suffix(".html").write_text(curves(runs, popular["order of the file (ours)"]))
+    return {"popularity": popularity(interactions), "ties": ties, "users": len(users)}
+
+
+def write(found: dict[str, Any]) -> None:
+    """The results, and the pages that are made of them."""
+    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+    write_text(RESULTS.with_suffix(".md"), table(found["runs"], found["popularity"], found["ties"], found["users"]))
+    write_text(RESULTS.with_suffix(".html"), curves(found["runs"], found["popularity"]["order of the file (ours)"]))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {"runs": []}
+
+
+def _fits(run: dict[str, object], device: str) -> bool:
+    """Whether a run of an interrupted --again is one of this one."""
+    return run["device"] == device and run["torch"] == torch.__version__
 
 
 def main() -> int:
@@ -168,24 +188,33 @@ def main() -> int:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--tables", action="store_true")
     parser.add_argument("--data-dir", default=os.environ.get("GRSTACK_DATA", "data"))
     options = parser.parse_args()
-    interactions = data.load("ml-100k", Path(options.data_dir))
-    runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
-    wanted = [(model, int(seed)) for model in options.models for seed in options.seeds.split(",")]
+    if options.tables:
+        write(_read(RESULTS))
+        return 0
+    keep = AGAIN if options.again else RESULTS
+    found = _read(keep)
     if options.again:
-        runs = [run for run in runs if (run["model"], run["seed"]) not in wanted]
-    done = {(run["model"], run["seed"]) for run in runs}
+        found["runs"] = [run for run in found["runs"] if _fits(run, options.device)]
+    wanted = [(model, int(seed)) for model in options.models for seed in options.seeds.split(",")]
+    done = {(run["model"], run["seed"]) for run in found["runs"]}
     jobs = [(*pair, options.device, options.data_dir) for pair in wanted if pair not in done]
+    found |= popularity_of(data.load("ml-100k", Path(options.data_dir)))
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         for result in pool.imap_unordered(train, jobs):
-            runs.append(result)
-            runs.sort(key=lambda run: (list(MODELS).index(run["model"]), run["seed"]))
-            write(runs, interactions)
+            found["runs"].append(result)
+            found["runs"].sort(key=lambda run: (list(MODELS).index(run["model"]), run["seed"]))
+            write_text(keep, json.dumps(found, indent=1) + "\n")
             last = result["curve"][-1]
             print(f"{result['model']} seed {result['seed']}: HR@10 {last['hr@10']:.4f} NDCG@10 {last['ndcg@10']:.4f} "
                   f"{result['training processor seconds']} s of processor", flush=True)  # fmt: skip
-    write(runs, interactions)
+    if options.again:
+        found["runs"] = [run for run in found["runs"] if (run["model"], run["seed"]) in wanted]
+    write(found)
+    if options.again:
+        AGAIN.unlink(missing_ok=True)
     return 0
 
 

@@ -6,13 +6,17 @@ length. Shape suffixes as in hstu.py; R sequences, Q queries and K keys of one t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import importlib
+import importlib.util
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import jagged
+from gr_model import blocked, fused, jagged
 from gr_model.config import ModelConfig
 from gr_model.sequences import Sequences
 
@@ -29,14 +33,30 @@ class Tile:
     rows: int
     start: int
     stop: int
-    distance_RQK: torch.Tensor  # how many tokens the key lies before the query, at least 0; R is 1 if all are alike
-    bucket_RQK: torch.Tensor  # of the time between the two
+    offsets_R1: torch.Tensor  # where each of these sequences starts, counted from the first of them
+    # How many tokens the key lies before the query, at least 0; R is 1 if all are alike. None: the operator knows.
+    distance_RQK: torch.Tensor | None
+    bucket_RQK: torch.Tensor | None  # of the time between the two; None: without a bias
     seen_RQK: torch.Tensor | None  # 1 where the query sees the key, else 0; None: the operator knows
 
 
+def way(sequences: Sequences, config: ModelConfig) -> str:
+    """ "plain", "fused" or "blocked": what config.attention means here. CUDA has no operator of gr_ops yet."""
+    if config.attention == "blocked" or (config.attention == "fused" and sequences.times_L.is_cuda):
+        return "blocked" if sequences.causal else "plain"
+    return config.attention
+
+
 def tiles(sequences: Sequences, config: ModelConfig) -> list[Tile]:
+    kind = way(sequences, config)
+    if kind == "blocked":
+        return []
+    if kind == "fused" and not config.relative_bias:
+        return [Tile(0, len(sequences.lengths), 0, sequences.longest, sequences.offsets_B1, None, None, None)]
+    if kind == "fused" and fused.has_bias(sequences.times_L.device):
+        return [_tile_of_operator(sequences, config, *corners[:2]) for corners in _groups(sequences)]
     times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
-    cut = _query_blocks if config.attention == "plain" else _groups
+    cut = _groups if kind == "fused" else _query_blocks
     return [_tile(sequences, times_BS, config, *corners) for corners in cut(sequences)]
 
 
@@ -65,7 +85,7 @@ def _tile(
     sequences: Sequences, times_BS: torch.Tensor, config: ModelConfig,
     first: int, rows: int, start: int, stop: int, keys: int,
 ) -> Tile:  # fmt: skip
-    device, plain = times_BS.device, config.attention == "plain"
+    device, plain = times_BS.device, way(sequences, config) == "plain"
     query_1Q1 = torch.arange(start, stop, device=device)[None, :, None]
     key_11K = torch.arange(keys, device=device)[None, None, :]
     position_q, position_k = query_1Q1, key_11K
@@ -82,10 +102,46 @@ def _tile(
         rows=rows,
         start=start,
         stop=stop,
+        offsets_R1=_offsets(sequences, first, rows),
         distance_RQK=(position_q - position_k).clamp(min=0),
         bucket_RQK=time_bucket(times_RS[:, start:stop, None] - times_RS[:, None, :keys], config),
         seen_RQK=seen_RQK.float() if plain else None,
     )
+
+
+def _tile_of_operator(sequences: Sequences, config: ModelConfig, first: int, rows: int) -> Tile:
+    """A group of whole sequences. The operators of the bias look at those cells only that a query sees."""
+    offsets_R1, longest = _offsets(sequences, first, rows), sequences.lengths[first]
+    begin = sum(sequences.lengths[:first])
+    times = sequences.times_L[begin : begin + sum(sequences.lengths[first : first + rows])]
+    buckets = torch.ops.mxrec.hstu_time_buckets(
+        times, offsets_R1, thresholds(config.time_buckets), longest, sequences.contexts
+    )
+    return Tile(first, rows, 0, longest, offsets_R1, None, buckets, None)
+
+
+def _offsets(sequences: Sequences, first: int, rows: int) -> torch.Tensor:
+    return sequences.offsets_B1[first : first + rows + 1] - sum(sequences.lengths[:first])
+
+
+@cache
+def thresholds(count: int) -> torch.Tensor:
+    """[count] int64: the least number of seconds of each of `time_bucket`'s buckets, found by halving."""
+    largest = torch.iinfo(torch.int64).max
+    low, high = torch.zeros(count, dtype=torch.int64), torch.full((count,), largest)
+    config = ModelConfig(time_buckets=count)
+    while bool((low < high).any()):
+        middle = low + (high - low) // 2
+        enough = time_bucket(middle, config) >= torch.arange(count)
+        low, high = torch.where(enough, low, (middle + 1).clamp(max=high)), torch.where(enough, middle, high)
+    low[0] = torch.iinfo(torch.int64).min
+    return low
+
+
+@cache
+def _triton() -> ModuleType | None:
+    """The kernels for CUDA, where Triton is installed."""
+    return importlib.import_module("gr_model.triton_attention") if importlib.util.find_spec("triton") else None
 
 
 def time_bucket(seconds: torch.Tensor, config: ModelConfig) -> torch.Tensor:
@@ -102,11 +158,22 @@ class RelativeBias(nn.Module):
         self.position = nn.Parameter(torch.empty(config.max_tokens).normal_(std=0.02))
         self.time = nn.Parameter(torch.empty(config.time_buckets).normal_(std=0.02))
 
-    def forward(self, tile: Tile) -> torch.Tensor:
+    def forward(self, tile: Tile, sequences: Sequences) -> torch.Tensor:
+        """[R, Q, K]"""
+        if tile.distance_RQK is None:
+            return self._by_operator(tile, sequences)
         # index_select for its backward, index_add: 1.4 ms for 1.5M elements on two cores; indexing 16, embedding 65.
         position_RQK = self.position.index_select(0, tile.distance_RQK.flatten()).view(tile.distance_RQK.shape)
         time_RQK = self.time.index_select(0, tile.bucket_RQK.flatten()).view(tile.bucket_RQK.shape)
         return time_RQK + position_RQK
+
+    def _by_operator(self, tile: Tile, sequences: Sequences) -> torch.Tensor:
+        rows = slice(tile.first, tile.first + tile.rows)
+        history_R = sequences.history_B()[rows] if sequences.targets else None
+        bias_R1SS = torch.ops.mxrec.hstu_relative_bias(
+            self.position, self.time, tile.bucket_RQK, tile.offsets_R1, history_R, sequences.contexts
+        )
+        return bias_R1SS.squeeze(1)  # not [:, 0]: its gradient would be written into zeros
 
 
 class Attention(nn.Module):
@@ -114,31 +181,52 @@ class Attention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.bias = RelativeBias(config)
-        self.fused, self.scale = config.attention == "fused", 1 / config.max_tokens
+        self.config = config
+        self.bias = RelativeBias(config) if config.relative_bias else None
+        self.scale = 1 / config.max_tokens
 
     def forward(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences, parts: list[Tile]
     ) -> torch.Tensor:
-        attend = self._by_operator if self.fused else self._by_blocks
+        kind = way(sequences, self.config)
+        if kind == "blocked":
+            return self._recomputed(q_LNA, k_LNA, v_LNV, sequences)
+        attend = self._by_operator if kind == "fused" else self._by_blocks
         return attend(q_LNA, k_LNA, v_LNV, sequences, parts)
+
+    def _recomputed(
+        self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences
+    ) -> torch.Tensor:
+        kernels = _triton() if self.bias is None and self.config.attention == "fused" else None
+        if kernels is not None and kernels.fits(q_LNA, v_LNV):
+            offsets_B1, longest = sequences.offsets_B1, sequences.longest
+            return kernels.attend(q_LNA, k_LNA, v_LNV, offsets_B1, longest, self.scale).flatten(1)
+        # Contiguous, or every product would copy its operands.
+        qkv = (self._padded(x, sequences).contiguous() for x in (q_LNA, k_LNA, v_LNV))
+        layout = blocked.Layout(sequences.lengths, self.scale)
+        if self.bias is None:
+            out_BNSV = blocked.attend(*qkv, None, None, layout)
+        else:
+            times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
+            layout = replace(layout, times_BS=times_BS, bucket_of=partial(time_bucket, config=self.config))
+            out_BNSV = blocked.attend(*qkv, self.bias.position, self.bias.time, layout)
+        out_BSV = out_BNSV.transpose(1, 2).flatten(2)
+        return jagged.to_jagged(out_BSV, sequences.offsets_B1, sequences.total)
 
     def _by_operator(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences, parts: list[Tile]
     ) -> torch.Tensor:
         rows = [slice(part.first, part.first + part.rows) for part in parts]
         tokens = [sum(sequences.lengths[row]) for row in rows]
-        out, begin = [], 0
+        out = []
         # split, because slices would each have a gradient of the size of the whole.
         for part, row, *qkv in zip(parts, rows, q.split(tokens), k.split(tokens), v.split(tokens), strict=True):
-            bias_R1SS = self.bias(part)[:, None].to(v.dtype)
-            offsets = sequences.offsets_B1[row.start : row.stop + 1] - begin
-            out.append(self._operator(*qkv, bias_R1SS, part.stop, offsets, sequences, row))
-            begin += len(qkv[0])
+            bias_R1SS = self.bias(part, sequences)[:, None].to(v.dtype) if self.bias is not None else None
+            out.append(self._operator(*qkv, bias_R1SS, part.stop, part.offsets_R1, sequences, row))
         return torch.cat(out).flatten(1)
 
     def _operator(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor, longest: int,
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, longest: int,
         offsets: torch.Tensor, sequences: Sequences, rows: slice,
     ) -> torch.Tensor:  # fmt: skip
         if sequences.causal:
@@ -156,9 +244,11 @@ class Attention(nn.Module):
         q_BNSA, k_BNSA, v_BNSV = (self._padded(x, sequences) for x in (q, k, v * self.scale))
         out = []
         for part in parts:
-            rows, keys = part.rows, part.distance_RQK.shape[2]
+            rows, keys = part.rows, part.bucket_RQK.shape[2]
             scores_RNQK = q_BNSA[:rows, :, part.start : part.stop] @ k_BNSA[:rows, :, :keys].transpose(2, 3)
-            weights_RNQK = F.silu(scores_RNQK + self.bias(part)[:, None]) * part.seen_RQK[:, None]
+            if self.bias is not None:
+                scores_RNQK = scores_RNQK + self.bias(part, sequences)[:, None]
+            weights_RNQK = F.silu(scores_RNQK) * part.seen_RQK[:, None]
             out_RQV = (weights_RNQK.to(v.dtype) @ v_BNSV[:rows, :, :keys]).transpose(1, 2).flatten(2)
             # Sequences that end before a block have no queries there; their rows are padding.
             out.append(F.pad(out_RQV, (0, 0, 0, 0, 0, len(sequences.lengths) - rows)))

@@ -25,7 +25,10 @@ class ModelConfig:
     max_items: int = 200  # newest interactions that are shown to the model
     interleave: bool = False  # item, action, item, action, ... instead of items only
     contextual: tuple[str, ...] = ()  # user features that stand before the sequence
-    attention: str = "plain"  # in "plain" PyTorch, or "fused": the operator torch.ops.mxrec.hstu_dense
+    # In "plain" PyTorch, "fused": the operators torch.ops.mxrec.hstu_*, or "blocked": PyTorch, calculated again in the
+    # backward pass, for long sequences where there is no operator
+    attention: str = "plain"
+    relative_bias: bool = True  # learned numbers for distances in tokens and in time, added to the scores
     dropout: float = 0.2
     time_buckets: int = 128
     norm_eps: float = 1e-6
@@ -221,7 +224,7 @@ CHOICES = {
     "ranking.head": ("linear", "mlp", "mmoe"),
     "retrieval.mask": ("input", "history"),
     "retrieval.window": ("newest", "random"),
-    "model.attention": ("plain", "fused"),
+    "model.attention": ("plain", "fused", "blocked"),
     "embedding.kind": ("static", "sharded"),
     "embedding.sharding": ("row_wise", "table_wise", "column_wise"),
     "embedding.optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam"),

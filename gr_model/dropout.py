@@ -21,4 +21,20 @@ class Dropout(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not (self.training and self.p and self.from_host):
             return F.dropout(x, self.p, self.training)
-        return x * ((draws.for_tensor(x.shape, self.stream) >= self.p) / (1 - self.p)).to(x.device)
+        return x * (self._from_host(x) / (1 - self.p)).to(x.device)
+
+    def keep(self, x: torch.Tensor) -> torch.Tensor | None:
+        """What an operator of gr_ops keeps and scales by `scale`, as bool; None: all. From the host the same elements
+        as above."""
+        if not (self.training and self.p):
+            return None
+        if self.from_host:
+            return self._from_host(x)
+        return torch.ops.mxrec.hstu_keep(x, self.p, int(torch.randint(2**62, ())))
+
+    @property
+    def scale(self) -> float:
+        return 1 / (1 - self.p) if self.training else 1.0
+
+    def _from_host(self, x: torch.Tensor) -> torch.Tensor:
+        return draws.for_tensor(x.shape, self.stream) >= self.p

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gr_model import attention
+from gr_model import attention, fused
 from gr_model.attention import Attention, Tile
 from gr_model.config import ModelConfig
 from gr_model.dropout import Dropout
@@ -25,7 +25,7 @@ class HSTULayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.heads = config.heads
+        self.heads, self.fused = config.heads, config.attention == "fused"
         values, keys = config.heads * config.value_dim, config.heads * config.qk_dim
         self.split = (values, values, keys, keys)
         self.norm = nn.LayerNorm(config.dim, config.norm_eps, elementwise_affine=False)
@@ -37,10 +37,25 @@ class HSTULayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_LD: torch.Tensor, sequences: Sequences, tiles: list[Tile]) -> torch.Tensor:
-        u_L, v_L, q_L, k_L = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+        ours = self.fused and fused.around_attention(x_LD, self.uvqk)
+        u_L, v_L, q_L, k_L = self._by_operator(x_LD) if ours else self._projected(x_LD)
         q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
         attended_L = self.attention(q_LNA, k_LNA, v_LNV, sequences, tiles)
+        if ours:
+            return self._output_by_operator(attended_L, u_L, x_LD)
         return x_LD + self.output(self.dropout(u_L * self.attention_norm(attended_L)))
+
+    def _projected(self, x_LD: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+
+    def _by_operator(self, x_LD: torch.Tensor) -> list[torch.Tensor]:
+        return torch.ops.mxrec.hstu_projection(x_LD, self.uvqk, self.split, self.norm.eps)
+
+    def _output_by_operator(self, attended_L: torch.Tensor, u_L: torch.Tensor, x_LD: torch.Tensor) -> torch.Tensor:
+        keep_L, scale, linear = self.dropout.keep(u_L), self.dropout.scale, self.output
+        return torch.ops.mxrec.hstu_gated_output(
+            attended_L, u_L, x_LD, linear.weight, linear.bias, keep_L, scale, self.attention_norm.eps
+        )
 
 
 class HSTU(nn.Module):

@@ -46,6 +46,8 @@ def offsets_of(lengths_B: torch.Tensor) -> torch.Tensor:
 def to_padded(x_LD: torch.Tensor, offsets_B1: torch.Tensor, longest: int) -> torch.Tensor:
     """[L, D] or [L] -> [B, longest, D] or [B, longest]; padding is 0."""
     if not registered():
+        if len(x_LD) == (len(offsets_B1) - 1) * longest:  # no padding
+            return x_LD.unflatten(0, (len(offsets_B1) - 1, longest))
         at_BS = offsets_B1[:-1, None] + torch.arange(longest, device=x_LD.device)
         inside_BS = at_BS < offsets_B1[1:, None]
         if not len(x_LD):
@@ -59,6 +61,8 @@ def to_jagged(x_BSD: torch.Tensor, offsets_B1: torch.Tensor, total: int) -> torc
     """The inverse: [B, S, D] -> [L, D]."""
     if not registered():
         rows, longest = x_BSD.shape[:2]
+        if total == rows * longest:
+            return x_BSD.flatten(0, 1)
         sequence_L = torch.repeat_interleave(
             torch.arange(rows, device=x_BSD.device), offsets_B1.diff(), output_size=total
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from embedding_cases import OPTIMIZERS, OPTIONS, SUM, Module, Optimizer, Tables
+from layer_samples import LAYER
 
 
 @dataclass
@@ -196,5 +197,6 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
     **{f"split_embedding_codegen_lookup_{n}_function_cpu": lambda d, n=n: lookup(d, n, host=True) for n in OPTIMIZERS},
     **{f"split_embedding_backward_codegen_{n}_unweighted_exact_cuda": lambda d, n=n: backward(d, n)
        for n in OPTIMIZERS},
+    **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in LAYER.items()},
 }  # fmt: skip
-ON_THE_CPU_ALONE = tuple(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS)
+ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *LAYER)

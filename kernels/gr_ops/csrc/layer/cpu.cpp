@@ -1,0 +1,198 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/CPUAllocator.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/parallel.h"
+#include "common/result.h"
+#include "layer/calls.h"
+#include "layer/cpu/kernels.h"
+
+// The operators around HSTU's attention on CPU tensors: threads take shares of the tokens, and the gradients of the
+// weights are summed per thread, then over the threads in their order.
+namespace gr_ops::layer {
+namespace {
+
+const Kernels& kernels_for(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat ? kernel_set().of_float : kernel_set().of_double;
+}
+
+constexpr int64_t kShare = 192;  // tokens below which no further thread is worth waking
+
+int64_t shares_of(int64_t tokens) {
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  return std::max<int64_t>(1, std::min<int64_t>(threads, tokens / kShare));
+}
+
+// body(share, first, last, scratch) for equal shares of the tokens.
+template <typename Body>
+void for_shares(int64_t tokens, int64_t shares, size_t scratch_bytes, const Body& body) {
+  at::parallel_for(0, shares, 1, [&](int64_t begin, int64_t end) {
+    const at::DataPtr scratch = c10::GetCPUAllocator()->allocate(scratch_bytes);
+    for (int64_t share = begin; share < end; ++share) {
+      body(share, tokens * share / shares, tokens * (share + 1) / shares, scratch.get());
+    }
+  });
+}
+
+// A matrix [depth, width] as the kernels take it.
+at::Tensor packed(const Kernels& kernels, const at::Tensor& matrix, bool turned) {
+  const int64_t depth = matrix.size(turned ? 1 : 0), width = matrix.size(turned ? 0 : 1);
+  at::Tensor result = at::empty({depth, kernels.padded(width)}, matrix.options());
+  kernels.pack(matrix.const_data_ptr(), depth, width, turned, result.mutable_data_ptr());
+  return result;
+}
+
+char* at_share(const at::Tensor& sums, int64_t share) {
+  return static_cast<char*>(sums.mutable_data_ptr()) + share * sums.stride(0) * sums.itemsize();
+}
+
+// [shares, rows, padded] -> [rows, width]
+at::Tensor total(const at::Tensor& sums, int64_t width) { return sums.sum(0).narrow(1, 0, width).contiguous(); }
+
+std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split, double eps) {
+  check_projection("hstu_projection", x, weight, split);
+  const at::Tensor tokens = x.contiguous();
+  std::vector<at::Tensor> parts;
+  std::vector<void*> outputs;
+  for (int64_t width : split) {
+    parts.push_back(new_result({x.size(0), width}, x.options()));
+    outputs.push_back(parts.back().mutable_data_ptr());
+  }
+  const Kernels& kernels = kernels_for(x);
+  const at::Tensor right = packed(kernels, weight.contiguous(), false);
+  const std::vector<ptrdiff_t> widths(split.begin(), split.end());
+  Projection p;
+  p.dim = x.size(1);
+  p.width = weight.size(1);
+  p.split = widths.data();
+  p.parts = static_cast<int>(widths.size());
+  p.eps = eps;
+  p.x = tokens.const_data_ptr();
+  p.weight = right.const_data_ptr();
+  p.out = outputs.data();
+  for_shares(x.size(0), shares_of(x.size(0)), kernels.projection_scratch(p),
+             [&](int64_t, int64_t first, int64_t last, void* scratch) { kernels.project(p, first, last, scratch); });
+  return parts;
+}
+
+ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& x, const at::Tensor& weight,
+                                        at::IntArrayRef split, double eps) {
+  check_projection("hstu_projection_backward", x, weight, split);
+  check_projection_grads("hstu_projection_backward", grads, x, split);
+  const at::Tensor tokens = x.contiguous(), matrix = weight.contiguous();
+  std::vector<at::Tensor> held;
+  std::vector<const void*> inputs;
+  for (const at::Tensor& grad : grads) {
+    held.push_back(grad.contiguous());
+    inputs.push_back(held.back().const_data_ptr());
+  }
+  const Kernels& kernels = kernels_for(x);
+  const at::Tensor right = packed(kernels, matrix, false), turned = packed(kernels, matrix, true);
+  const at::Tensor dx = new_result(x.sizes(), x.options());
+  const std::vector<ptrdiff_t> widths(split.begin(), split.end());
+  Projection p;
+  p.dim = x.size(1);
+  p.width = weight.size(1);
+  p.split = widths.data();
+  p.parts = static_cast<int>(widths.size());
+  p.eps = eps;
+  p.x = tokens.const_data_ptr();
+  p.weight = right.const_data_ptr();
+  p.turned = turned.const_data_ptr();
+  p.grad = inputs.data();
+  p.dx = dx.mutable_data_ptr();
+  const int64_t shares = shares_of(x.size(0));
+  const at::Tensor sums = at::zeros({shares, p.dim, kernels.padded(p.width)}, x.options());
+  for_shares(x.size(0), shares, kernels.projection_scratch(p),
+             [&](int64_t share, int64_t first, int64_t last, void* scratch) {
+               kernels.project_backward(p, first, last, at_share(sums, share), scratch);
+             });
+  return {dx, total(sums, p.width)};
+}
+
+// What forward and backward have in common; tensors must outlive it.
+Gate gate_of(const at::Tensor& attended, const at::Tensor& u, const at::Tensor& weight, const at::Tensor& keep,
+             double scale, double eps) {
+  Gate g;
+  g.width = attended.size(1);
+  g.dim = weight.size(0);
+  g.eps = eps;
+  g.scale = scale;
+  g.attended = attended.const_data_ptr();
+  g.u = u.const_data_ptr();
+  g.keep = keep.defined() ? static_cast<const unsigned char*>(keep.const_data_ptr()) : nullptr;
+  return g;
+}
+
+at::Tensor contiguous(const OptionalTensor& tensor) { return tensor.has_value() ? tensor->contiguous() : at::Tensor(); }
+
+at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tensor& x, const at::Tensor& weight,
+                const at::Tensor& bias, const OptionalTensor& keep, double scale, double eps) {
+  check_gate("hstu_gated_output", attended, u, weight, keep);
+  check_gate_rows("hstu_gated_output", "x", x, attended, weight);
+  check_gate_bias("hstu_gated_output", bias, weight);
+  const at::Tensor a = attended.contiguous(), gates = u.contiguous(), tokens = x.contiguous(),
+                   shift = bias.contiguous(), mask = contiguous(keep);
+  const Kernels& kernels = kernels_for(x);
+  const at::Tensor right = packed(kernels, weight.contiguous(), true);
+  const at::Tensor result = new_result(x.sizes(), x.options());
+  Gate g = gate_of(a, gates, weight, mask, scale, eps);
+  g.x = tokens.const_data_ptr();
+  g.bias = shift.const_data_ptr();
+  g.weight = right.const_data_ptr();
+  g.out = result.mutable_data_ptr();
+  for_shares(x.size(0), shares_of(x.size(0)), kernels.gate_scratch(g),
+             [&](int64_t, int64_t first, int64_t last, void* scratch) { kernels.gate(g, first, last, scratch); });
+  return result;
+}
+
+GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, const at::Tensor& u,
+                            const at::Tensor& weight, const OptionalTensor& keep, double scale, double eps) {
+  check_gate("hstu_gated_output_backward", attended, u, weight, keep);
+  check_gate_rows("hstu_gated_output_backward", "grad", grad, attended, weight);
+  const at::Tensor a = attended.contiguous(), gates = u.contiguous(), gradient = grad.contiguous(),
+                   mask = contiguous(keep);
+  const Kernels& kernels = kernels_for(attended);
+  const at::Tensor turned = packed(kernels, weight.contiguous(), false);
+  const at::Tensor da = new_result(attended.sizes(), attended.options()), du = new_result(u.sizes(), u.options());
+  Gate g = gate_of(a, gates, weight, mask, scale, eps);
+  g.turned = turned.const_data_ptr();
+  g.grad = gradient.const_data_ptr();
+  g.dattended = da.mutable_data_ptr();
+  g.du = du.mutable_data_ptr();
+  const int64_t tokens = attended.size(0), shares = shares_of(tokens);
+  const at::Tensor of_weight = at::zeros({shares, g.dim, kernels.padded(g.width)}, weight.options());
+  const at::Tensor of_bias = at::zeros({shares, 1, kernels.padded(g.dim)}, weight.options());
+  for_shares(tokens, shares, kernels.gate_scratch(g), [&](int64_t share, int64_t first, int64_t last, void* scratch) {
+    kernels.gate_backward(g, first, last, at_share(of_weight, share), at_share(of_bias, share), scratch);
+  });
+  return {da, du, total(of_weight, g.width), total(of_bias, g.dim).flatten()};
+}
+
+// Contiguous, whatever `tensor` is like.
+at::Tensor keep(const at::Tensor& tensor, double p, int64_t seed) {
+  check_probability("hstu_keep", p);
+  at::Tensor result = at::empty(tensor.sizes(), tensor.options().dtype(at::kBool));
+  auto* to = static_cast<unsigned char*>(result.mutable_data_ptr());
+  const auto threshold = static_cast<uint32_t>(std::min(std::round(p * 0x1p32), 0x1p32 - 1));
+  parallel_rows(result.numel(), 4, [&](int64_t first, int64_t last) {
+    kernel_set().keep(first, last, static_cast<uint64_t>(seed), threshold, to);
+  });
+  return result;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mxrec, CPU, m) {
+  m.impl("hstu_projection", &projection);
+  m.impl("hstu_projection_backward", &projection_backward);
+  m.impl("hstu_gated_output", &gate);
+  m.impl("hstu_gated_output_backward", &gate_backward);
+  m.impl("hstu_keep", &keep);
+}
+
+}  // namespace gr_ops::layer

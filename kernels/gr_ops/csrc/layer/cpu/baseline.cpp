@@ -1,0 +1,7 @@
+#include "layer/cpu/table.h"
+
+namespace gr_ops::layer {
+
+KernelSet baseline_set() { return {kernels<float>(), kernels<double>(), &keep}; }
+
+}  // namespace gr_ops::layer

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "layer/cpu/rows.h"
+
+// x + (norm(attended) * u * keep * scale) W^T + bias and its gradients; kept for the backward pass are the inputs.
+namespace gr_ops::layer {
+namespace {
+
+template <typename T>
+struct GateScratch {
+  T *normed, *inverse, *u, *gated, *grad, *of_gated, *out;
+  size_t bytes;
+
+  GateScratch(const Gate& g, void* block) {
+    Arena arena(block);
+    const size_t width = padded<T>(g.width);
+    normed = arena.take<T>(kBlock * width);
+    inverse = arena.take<T>(kBlock);
+    u = arena.take<T>(width);
+    gated = arena.take<T>(kBlock * width);
+    of_gated = arena.take<T>(kBlock * width);
+    out = arena.take<T>(kBlock * padded<T>(g.dim));
+    grad = arena.take<T>(padded<T>(g.dim));
+    bytes = arena.used();
+  }
+};
+
+template <typename T>
+size_t gate_scratch(const Gate& g) {
+  return GateScratch<T>(g, nullptr).bytes;
+}
+
+// keep * scale of one vector.
+template <typename T>
+inline typename Lanes<T>::Vector factor_of(const unsigned char* keep, ptrdiff_t count, T scale) {
+  constexpr int lanes = Lanes<T>::count;
+  if (keep == nullptr) return splat(scale);
+  typedef unsigned char Bytes __attribute__((vector_size(lanes)));
+  Bytes bytes{};
+  std::memcpy(&bytes, keep, count < lanes ? count : lanes);
+  return __builtin_convertvector(bytes, typename Lanes<T>::Vector) * splat(scale);
+}
+
+template <typename T>
+inline const unsigned char* keep_at(const Gate& g, ptrdiff_t token, ptrdiff_t column) {
+  return g.keep == nullptr ? nullptr : g.keep + token * g.width + column;
+}
+
+template <typename T>
+void gate_rows(const Gate& g, ptrdiff_t token, int rows, const GateScratch<T>& scratch) {
+  const ptrdiff_t ld = padded<T>(g.width);
+  const T scale = static_cast<T>(g.scale);
+  normalise(static_cast<const T*>(g.attended) + token * g.width, rows, g.width, g.eps, scratch.normed, scratch.inverse);
+  for (int r = 0; r < rows; ++r) {
+    take_row(static_cast<const T*>(g.u) + (token + r) * g.width, g.width, scratch.u);
+    for (ptrdiff_t i = 0; i < ld; i += Lanes<T>::count) {
+      const auto factor = factor_of<T>(keep_at<T>(g, token + r, i), g.width - i, scale);
+      store(scratch.gated + r * ld + i, load(scratch.normed + r * ld + i) * load(scratch.u + i) * factor);
+    }
+  }
+}
+
+template <typename T>
+void gate(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* memory) {
+  const GateScratch<T> scratch(g, memory);
+  const ptrdiff_t ld = padded<T>(g.dim);
+  for (ptrdiff_t token = first; token < last; token += kBlock) {
+    const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
+    gate_rows(g, token, rows, scratch);
+    multiply<T>(rows, g.width, g.dim, scratch.gated, padded<T>(g.width), g.weight, scratch.out);
+    for (int r = 0; r < rows; ++r) {
+      const ptrdiff_t at = (token + r) * g.dim;
+      const auto *x = static_cast<const T*>(g.x) + at, *bias = static_cast<const T*>(g.bias);
+      for (ptrdiff_t i = 0; i < g.dim; i += Lanes<T>::count) {
+        const int left = static_cast<int>(g.dim - i);
+        const auto value = load(scratch.out + r * ld + i) + load_some(bias + i, left) + load_some(x + i, left);
+        store_some(static_cast<T*>(g.out) + at + i, value, left);
+      }
+    }
+  }
+}
+
+template <typename T>
+void gate_backward(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* dweight, void* dbias, void* memory) {
+  const GateScratch<T> scratch(g, memory);
+  const ptrdiff_t ld = padded<T>(g.width);
+  const T scale = static_cast<T>(g.scale);
+  for (ptrdiff_t token = first; token < last; token += kBlock) {
+    const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
+    const T* grad = static_cast<const T*>(g.grad) + token * g.dim;
+    gate_rows(g, token, rows, scratch);
+    multiply<T>(rows, g.dim, g.width, grad, g.dim, g.turned, scratch.of_gated);
+    multiply_add_turned<T>(rows, g.dim, g.width, grad, g.dim, scratch.gated, dweight);
+    for (int r = 0; r < rows; ++r) {
+      take_row(static_cast<const T*>(g.u) + (token + r) * g.width, g.width, scratch.u);
+      T* du = static_cast<T*>(g.du) + (token + r) * g.width;
+      for (ptrdiff_t i = 0; i < ld; i += Lanes<T>::count) {
+        const auto factor = factor_of<T>(keep_at<T>(g, token + r, i), g.width - i, scale);
+        const auto gradient = load(scratch.of_gated + r * ld + i) * factor;
+        store_some(du + i, gradient * load(scratch.normed + r * ld + i), static_cast<int>(g.width - i));
+        store(scratch.of_gated + r * ld + i, gradient * load(scratch.u + i));
+      }
+      take_row(grad + r * g.dim, g.dim, scratch.grad);
+      auto* sums = static_cast<T*>(dbias);
+      for (ptrdiff_t i = 0; i < padded<T>(g.dim); i += Lanes<T>::count) {
+        store(sums + i, load(sums + i) + load(scratch.grad + i));
+      }
+    }
+    normalise_backward(scratch.normed, scratch.of_gated, scratch.inverse, rows, g.width,
+                       static_cast<T*>(g.dattended) + token * g.width);
+  }
+}
+
+}  // namespace
+}  // namespace gr_ops::layer

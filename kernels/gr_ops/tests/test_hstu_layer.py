@@ -1,0 +1,188 @@
+"""The operators around HSTU's attention against their formulas in float64 PyTorch, one operation after the other."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+EPS = 1e-6
+# 1: alone; 47, 48, 49: around a block of tokens; 500: several blocks, and shares of two threads.
+TOKENS = [0, 1, 47, 48, 49, 500]
+# Widths below, at and above whole vectors of any instruction set; more than one panel of columns.
+PROJECTIONS = [(1, (1,)), (8, (8, 8, 4, 4)), (16, (16, 16)), (50, (50, 50, 50, 50)), (67, (40, 3, 130, 5))]
+GATES = [(1, 1), (6, 8), (16, 16), (50, 50), (130, 67)]
+TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-13}
+
+
+def norm(x: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-1:], eps=EPS)
+
+
+def assert_close(given: torch.Tensor, expected: torch.Tensor) -> None:
+    assert given.shape == expected.shape
+    if expected.numel():
+        limit = TOLERANCE[given.dtype] * float(expected.abs().max()) * (1 + len(expected) ** 0.5)
+        assert float((given.double() - expected).abs().max()) <= limit
+
+
+def tensors(dtype: torch.dtype, *shapes: tuple[int, ...]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Leaves of this type, and the same in float64."""
+    generator = torch.Generator().manual_seed(sum(map(sum, shapes)))
+    ours = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
+    return [x.requires_grad_() for x in ours], [x.detach().double().requires_grad_() for x in ours]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("dim", "split"), PROJECTIONS)
+@pytest.mark.parametrize("tokens", TOKENS)
+def test_projection(tokens: int, dim: int, split: tuple[int, ...], dtype: torch.dtype) -> None:
+    (x, weight), (x64, weight64) = tensors(dtype, (tokens, dim), (dim, sum(split)))
+    parts = torch.ops.mxrec.hstu_projection(x, weight, split, EPS)
+    expected = F.silu(norm(x64) @ weight64).split(split, dim=1)
+    factors = [torch.randn(part.shape, dtype=torch.float64) for part in expected]
+    sum((part.double() * factor).sum() for part, factor in zip(parts, factors)).backward()
+    sum((part * factor).sum() for part, factor in zip(expected, factors)).backward()
+    for given, wanted in [*zip(parts, expected), (x.grad, x64.grad), (weight.grad, weight64.grad)]:
+        assert all(part.is_contiguous() for part in parts)
+        assert_close(given.detach(), wanted.detach())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("width", "dim"), GATES)
+@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("dropped", [False, True])
+def test_gated_output(tokens: int, width: int, dim: int, dtype: torch.dtype, dropped: bool) -> None:
+    shapes = (tokens, width), (tokens, width), (tokens, dim), (dim, width), (dim,)
+    ours, wide = tensors(dtype, *shapes)
+    keep, scale = (torch.rand(tokens, width) < 0.7, 1 / 0.7) if dropped else (None, 1.0)
+    out = torch.ops.mxrec.hstu_gated_output(*ours, keep, scale, EPS)
+    attended, u, x, weight, bias = wide
+    gated = norm(attended) * u * (keep.double() * scale if dropped else 1)
+    expected = x + F.linear(gated, weight, bias)
+    factor = torch.randn_like(expected)
+    (out.double() * factor).sum().backward()
+    (expected * factor).sum().backward()
+    assert_close(out.detach(), expected.detach())
+    for given, wanted in zip(ours, wide):
+        assert_close(given.grad, wanted.grad)
+
+
+def test_kept_elements_are_as_many_as_asked_and_independent() -> None:
+    like, p = torch.empty(1000, 1000), 0.3
+    keep = torch.ops.mxrec.hstu_keep(like, p, 5)
+    assert keep.shape == like.shape and keep.dtype == torch.bool
+    deviation = (p * (1 - p) / keep.numel()) ** 0.5
+    # Five standard deviations: of the whole, of neighbours, of rows and of columns together, of two seeds together.
+    others = [torch.ops.mxrec.hstu_keep(like, p, seed) for seed in (6, 5 + 2**32, 5 - 2**40)]
+    pairs = [(keep[:, 1:], keep[:, :-1]), (keep[1:], keep[:-1]), *((keep, other) for other in others)]
+    assert abs(float(keep.double().mean()) - (1 - p)) < 5 * deviation
+    for a, b in pairs:
+        assert abs(float((a & b).double().mean()) - (1 - p) ** 2) < 5 * deviation
+    for dim in (0, 1):
+        assert float((keep.double().mean(dim) - (1 - p)).abs().max()) < 5 * (p * (1 - p) / 1000) ** 0.5
+
+
+def test_kept_elements_follow_from_seed_and_place() -> None:
+    whole = torch.ops.mxrec.hstu_keep(torch.empty(50_000, 3), 0.5, 9)
+    torch.set_num_threads(1)
+    assert torch.ops.mxrec.hstu_keep(torch.empty(150_000), 0.5, 9).equal(whole.flatten())
+    assert bool(torch.ops.mxrec.hstu_keep(torch.empty(1000), 0.0, 9).all())
+    with pytest.raises(RuntimeError, match=r"hstu_keep: p must be in \[0, 1\), got 1"):
+        torch.ops.mxrec.hstu_keep(torch.empty(3), 1.0, 9)
+
+
+def test_inputs_need_not_be_contiguous() -> None:
+    (x, weight), (x64, weight64) = tensors(torch.float64, (50, 60), (32, 50))
+    parts = torch.ops.mxrec.hstu_projection(x.T, weight.T, (20, 12), EPS)
+    expected = F.silu(norm(x64.T) @ weight64.T).split((20, 12), dim=1)
+    sum(part[:, ::2].sum() for part in parts).backward()
+    sum(part[:, ::2].sum() for part in expected).backward()
+    assert_close(x.grad, x64.grad)
+    assert_close(weight.grad, weight64.grad)
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+def test_each_instruction_set(isa: str, fresh_process) -> None:
+    if isa != "baseline" and isa not in torch.backends.cpu.get_cpu_capability().lower():
+        isa = "baseline"  # a machine without it runs the same test again
+    done = fresh_process(
+        """
+        import torch, torch.nn.functional as F
+        import gr_ops
+        torch.manual_seed(0)
+        for dtype, limit in ((torch.float32, 2e-5), (torch.float64, 1e-12)):
+            x, weight = torch.randn(101, 50, dtype=dtype), torch.randn(50, 100, dtype=dtype)
+            x.requires_grad_(), weight.requires_grad_()
+            v, u = torch.ops.mxrec.hstu_projection(x, weight, (60, 40), 1e-6)
+            w, b, keep = torch.randn(50, 40, dtype=dtype), torch.randn(50, dtype=dtype), torch.rand(101, 40) < 0.5
+            out = torch.ops.mxrec.hstu_gated_output(v[:, :40], u, x, w, b, keep, 2.0, 1e-6)
+            given = torch.autograd.grad(out.square().sum(), (x, weight))
+            V, U = F.silu(F.layer_norm(x, (50,), eps=1e-6) @ weight).split((60, 40), 1)
+            want = x + F.linear(F.layer_norm(V[:, :40], (40,), eps=1e-6) * U * keep.to(dtype) * 2, w, b)
+            for a, e in zip((out, *given), (want, *torch.autograd.grad(want.square().sum(), (x, weight)))):
+                assert float((a - e).abs().max()) <= limit * float(e.abs().max()), (dtype, float((a - e).abs().max()))
+        """,
+        GR_OPS_ISA=isa,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_library_has_parallel_loops() -> None:
+    """at::parallel_for is compiled into it, and without OpenMP as a plain loop."""
+    from gr_ops import library_directory
+
+    assert b"GOMP_parallel" in (library_directory() / "libgr_ops.so").read_bytes()
+
+
+def test_one_and_two_threads_agree() -> None:
+    (x, weight), _ = tensors(torch.float64, (1000, 50), (50, 200))
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        parts = torch.ops.mxrec.hstu_projection(x, weight, (50, 50, 50, 50), EPS)
+        found.append([*parts, *torch.autograd.grad(sum(part.square().sum() for part in parts), (x, weight))])
+    for one, two in zip(*found):
+        torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-12)
+
+
+def test_second_derivatives_raise() -> None:
+    (x, weight), _ = tensors(torch.float64, (3, 4), (4, 6))
+    (part,) = torch.ops.mxrec.hstu_projection(x, weight, (6,), EPS)
+    (grad,) = torch.autograd.grad(part.square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="hstu_projection_backward: double backward is not supported"):
+        grad.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": torch.zeros(3)}, "x must be 2-D"),
+        ({"x": torch.zeros(3, 4).half()}, "x has an unsupported dtype"),
+        ({"weight": torch.zeros(5, 6)}, "weight differs in shape"),
+        ({"weight": torch.zeros(4, 6).double()}, "weight differs in dtype"),
+        ({"split": (6, 0)}, "split must hold widths greater than 0"),
+        ({"split": (6, 1)}, "weight differs in shape"),
+    ],
+)
+def test_projection_refuses(change: dict, message: str) -> None:
+    arguments = {"x": torch.zeros(3, 4), "weight": torch.zeros(4, 6), "split": (4, 2), "eps": EPS} | change
+    with pytest.raises(RuntimeError, match=f"hstu_projection: {message}"):
+        torch.ops.mxrec.hstu_projection(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"u": torch.zeros(2, 5)}, "u differs in shape"),
+        ({"x": torch.zeros(3, 5)}, "x differs in shape"),
+        ({"bias": torch.zeros(5)}, "bias differs in shape"),
+        ({"keep": torch.zeros(3, 5)}, "keep has an unsupported dtype"),
+        ({"keep": torch.zeros(3, 4, dtype=torch.bool)}, "keep differs in shape"),
+    ],
+)
+def test_gated_output_refuses(change: dict, message: str) -> None:
+    arguments = {
+        "attended": torch.zeros(3, 5), "u": torch.zeros(3, 5), "x": torch.zeros(3, 4), "weight": torch.zeros(4, 5),
+        "bias": torch.zeros(4), "keep": None, "scale": 1.0, "eps": EPS,
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match=f"hstu_gated_output: {message}"):
+        torch.ops.mxrec.hstu_gated_output(**arguments | change)
