@@ -23,6 +23,8 @@ from gr_model.sequences import Sequences
 class HSTULayer(nn.Module):
     """x + W2 (norm(attention) * u) with u, v, q, k = SiLU(W1 norm(x)): equations 1 to 3 of the paper."""
 
+    COMPILED = ("_projected", "_gated")
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.heads = config.heads
@@ -37,10 +39,16 @@ class HSTULayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_LD: torch.Tensor, sequences: Sequences, tiles: list[Tile]) -> torch.Tensor:
-        u_L, v_L, q_L, k_L = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+        u_L, v_L, q_L, k_L = self._projected(x_LD)
         q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
         attended_L = self.attention(q_LNA, k_LNA, v_LNV, sequences, tiles)
-        return x_LD + self.output(self.dropout(u_L * self.attention_norm(attended_L)))
+        return x_LD + self.output(self.dropout(self._gated(u_L, attended_L)))
+
+    def _projected(self, x_LD: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+
+    def _gated(self, u_L: torch.Tensor, attended_L: torch.Tensor) -> torch.Tensor:
+        return u_L * self.attention_norm(attended_L)
 
 
 class HSTU(nn.Module):
