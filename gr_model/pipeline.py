@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gr_model.data.loader import Work
     from gr_model.trainer import StepResult, Trainer
 
+AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come
+
 
 @dataclasses.dataclass
 class Flight:
@@ -61,6 +63,7 @@ class Pipeline:
         while True:
             self.trainer.model.train()
             self.clock = phases.Clock(self.trainer.device)
+            self.clock.seconds = dict.fromkeys(AHEAD, 0.0)  # the last steps make no batch
             try:
                 self.pipeline.progress(flights)
             except StopIteration:

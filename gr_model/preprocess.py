@@ -1,4 +1,4 @@
-"""From histories to tokens: contextual features, interleaved items and actions, candidates, encodings of place and time.
+"""From histories to tokens: contextual features, interleaved items and actions, candidates, place and time encoded.
 
 Shape suffixes: as in hstu.py; I is the number of interactions of all sequences, C of contextual features.
 """

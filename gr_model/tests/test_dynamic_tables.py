@@ -80,9 +80,11 @@ def test_hash_equals_static(task: str) -> None:
     dense.step = lambda: (step(), sparse.step(), item.__setattr__("grad", None))
     expected = losses(static, STEPS)
     assert losses(grown, STEPS) == pytest.approx(expected, rel=1e-5)
-    assert 500 < len(table(grown)) <= ITEMS
+    assert 300 < len(table(grown)) <= ITEMS
     seen = table(grown).ids().sort().values
-    torch.testing.assert_close(torch.cat(list(grown.task.model.preprocess.item.all_rows(333)))[seen], item[seen])
+    rows_VD = torch.cat(list(grown.task.model.preprocess.item.all_rows(333)))
+    # Adagrad's first step is as long for a gradient that is a rounding error as for any other.
+    torch.testing.assert_close(rows_VD[seen], item[seen], rtol=0, atol=1e-3)
 
 
 def test_embcache_equals_hash_to_the_last_bit() -> None:
