@@ -62,6 +62,7 @@ class Pipeline:
         flights = self._flights(works)
         while True:
             self.trainer.model.train()
+            self.trainer.set_table_rate()
             self.clock = phases.Clock(self.trainer.device)
             self.clock.seconds = dict.fromkeys(AHEAD, 0.0)  # the last steps make no batch
             try:

@@ -147,6 +147,7 @@ class Trainer:
         clock = phases.Clock(self.device)
         self.model.train()
         going = self.begin(work)
+        self.set_table_rate()
         clock.lap("batch")
         loss = self.forward(going)
         clock.lap("forward")
@@ -154,6 +155,11 @@ class Trainer:
         loss.backward()
         clock.lap("backward")
         return self.finish(going, clock)
+
+    def set_table_rate(self) -> None:
+        """Of the coming step. Before its lookup, which hands the rate on to its backward."""
+        train = self.config.train
+        self.parallel.set_table_rate(self.config.embedding.lr * optimizer.learning_rate(train, self.step) / train.lr)
 
     def begin(self, work: Work) -> Going:
         """Makes the batch. Random numbers follow from (seed, step), and in the forward go on after those drawn here."""
@@ -168,7 +174,6 @@ class Trainer:
         train, users = self.config.train, going.work.share.users
         going.part, going.tokens, going.flops = self._part(going.batch, going.work.share.counts)
         going.rate = optimizer.learning_rate(train, self.step)
-        self.parallel.set_table_rate(self.config.embedding.lr * going.rate / train.lr)
         self._keyed.close()
         self._keyed.enter_context(draws.for_rows(self._keys(users, going.batch)))  # the backward may draw them again
         with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
