@@ -57,6 +57,12 @@ class Parallel:
         else:
             self.model.load_state_dict(state)
 
+    def drop_gathered(self) -> None:
+        """After an evaluation FSDP still has the outermost weights whole: those of the average, not those to train."""
+        for module in self.model.modules():
+            if hasattr(module, "reshard"):
+                module.reshard()
+
     def _without_rows(self) -> Any:
         from hybrid_torchrec.checkpoint.models import DenseState
 

@@ -203,7 +203,9 @@ class Trainer:
             self.average.in_place() if self.average else nullcontext(),
             self._pipeline.paused() if self._pipeline else nullcontext(),
         ):
-            return self.task.evaluate(self.device)
+            metrics = self.task.evaluate(self.device)
+        self.parallel.drop_gathered()
+        return metrics
 
     def close(self) -> None:
         """Stops the threads of cached tables; the trainer cannot be used any more."""
