@@ -2,7 +2,7 @@
 
 A class names them in COMPILED: methods that take and give tensors alone. What decides by the lengths of a batch (tiles
 of attention, jagged operators) and what draws random numbers stays outside, so that one compilation serves every batch:
-sizes are symbols in it. Whether it helps: benchmarks/results/compile-cpu.md.
+sizes are symbols in it. On one thread of a CPU it is no faster: benchmarks/results/compile-cpu.md.
 """
 
 from __future__ import annotations
