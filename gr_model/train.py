@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def _run(options: argparse.Namespace) -> int:
     def save() -> None:
         checkpoint.save_run(out, trainer.state(), here)
 
-    with signals.watched(lambda: setattr(trainer, "stop_asked", True)) as stop, show, board:
+    with signals.watched(lambda: setattr(trainer, "stop_asked", True)) as stop, show, board, closing(trainer):
         metrics = Run(trainer, log, show, board, save, stop, per_device * here.size).train()
         stopped = trainer.agree_to_stop()
     if here.first:
