@@ -17,17 +17,7 @@ PIPELINED = ("row_wise+", "hash+", "embcache+")
 CASES = ("static", "ranking", "row_wise", "table_wise", "column_wise", "hash", "embcache", *PIPELINED)
 RESUMED = ("static@2", "row_wise+@2", "hash@2", "embcache+@2")
 ON_NPU = {
-    2: (
-        "static",
-        "ranking",
-        "row_wise",
-        "table_wise",
-        "column_wise",
-        *PIPELINED,
-        "static@2",
-        "row_wise+@2",
-        "embcache+@2",
-    ),
+    2: (*CASES[:5], *PIPELINED, "static@2", "row_wise+@2", "embcache+@2"),
     4: ("static", "ranking", "row_wise", "embcache+", "static@2", "hash+@2"),
 }
 TOLERANCE = 1e-5
