@@ -179,6 +179,8 @@ class RelativeBias(nn.Module):
 class Attention(nn.Module):
     """q, k [L, N, A] and v [L, N, V] -> [L, N * V]."""
 
+    COMPILED = ("_weights",)
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
@@ -246,13 +248,19 @@ class Attention(nn.Module):
         for part in parts:
             rows, keys = part.rows, part.bucket_RQK.shape[2]
             scores_RNQK = q_BNSA[:rows, :, part.start : part.stop] @ k_BNSA[:rows, :, :keys].transpose(2, 3)
-            if self.bias is not None:
-                scores_RNQK = scores_RNQK + self.bias(part, sequences)[:, None]
-            weights_RNQK = F.silu(scores_RNQK) * part.seen_RQK[:, None]
+            bias_RQK = self.bias(part, sequences) if self.bias is not None else None
+            weights_RNQK = self._weights(scores_RNQK, bias_RQK, part.seen_RQK)
             out_RQV = (weights_RNQK.to(v.dtype) @ v_BNSV[:rows, :, :keys]).transpose(1, 2).flatten(2)
             # Sequences that end before a block have no queries there; their rows are padding.
             out.append(F.pad(out_RQV, (0, 0, 0, 0, 0, len(sequences.lengths) - rows)))
         return jagged.to_jagged(torch.cat(out, dim=1), sequences.offsets_B1, sequences.total)
+
+    def _weights(
+        self, scores_RNQK: torch.Tensor, bias_RQK: torch.Tensor | None, seen_RQK: torch.Tensor
+    ) -> torch.Tensor:
+        if bias_RQK is not None:
+            scores_RNQK = scores_RNQK + bias_RQK[:, None]
+        return F.silu(scores_RNQK) * seen_RQK[:, None]
 
     @staticmethod
     def _padded(x_LNA: torch.Tensor, sequences: Sequences) -> torch.Tensor:

@@ -33,6 +33,8 @@ class CheckpointError(RuntimeError):
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
+    if "rows" in state:
+        raise CheckpointError(f"{path}: one file cannot hold tables that grow (hash, embcache); use save_run")
     with replacing(path) as file:
         torch.save({"format": FORMAT, **_to_cpu(state)}, file)
 
@@ -62,7 +64,7 @@ def save_run(out: Path, state: dict[str, Any], world: World, keep: int = 2) -> P
         staging.mkdir(parents=True, exist_ok=True)
     world.barrier()
     with _alone_is_fine():
-        dcp.save(_tensors(state), checkpoint_id=staging)
+        dcp.save(_tensors(state), checkpoint_id=staging, planner=_planner(state, "HashSavePlanner"))
     world.barrier()
     if world.first:
         note = {"format": FORMAT, "step": state["step"], "config": state["config"], "processes": world.size}
@@ -103,15 +105,27 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def load_run(folder: Path, state: dict[str, Any]) -> dict[str, Any]:
-    """The checkpoint's content in the shape of `state`, a state of the run that goes on; on every process its part."""
+    """The checkpoint's content in the shape of `state`, a state of the run that goes on; on every process its part.
+
+    Rows of tables that grow (hash, embcache) come into the tables themselves, which `state` names.
+    """
     tensors = _tensors(state)
     try:
         with _alone_is_fine():
-            dcp.load(tensors, checkpoint_id=folder)
+            dcp.load(tensors, checkpoint_id=folder, planner=_planner(state, "HashLoadPlanner"))
     except (CheckpointException, RuntimeError, KeyError, ValueError, OSError) as error:
         first = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         raise CheckpointError(f"the checkpoint does not fit this model and data: {folder}: {first}") from error
     return {**state, **tensors, "step": read_run(folder)["step"]}
+
+
+def _planner(state: dict[str, Any], name: str) -> Any:
+    """How many rows a table has that grows is known only where it is saved, so it needs a planner of its own."""
+    if "rows" not in state:
+        return None
+    from hybrid_torchrec import checkpoint as tables
+
+    return getattr(tables, name)()
 
 
 @contextmanager

@@ -9,6 +9,9 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any
 
+from gr_model.embedding_config import EmbeddingConfig
+from gr_model.embedding_config import faults as embedding_faults
+
 
 class ConfigError(ValueError):
     """A preset, a key or a value that does not exist or does not fit."""
@@ -31,24 +34,15 @@ class ModelConfig:
     relative_bias: bool = True  # learned numbers for distances in tokens and in time, added to the scores
     dropout: float = 0.2
     time_buckets: int = 128
+    timestamps: tuple[str, ...] = ()  # encodings of a token's time beside its position: "gap", "hour", "weekday"
     norm_eps: float = 1e-6
     stochastic_length: float = 0.0  # alpha in (1, 2]: training shows a random part of a long history; 0: all of it
+    compile: bool = False  # the parts between lookups, attention and dropout by torch.compile (compiled.py)
     recompute: bool = False  # a layer's activations in the backward pass again, in place of keeping them
 
     @property
     def max_tokens(self) -> int:
         return len(self.contextual) + self.max_items * (2 if self.interleave else 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EmbeddingConfig:
-    """Where the table of items lives. The other tables are small: they go with the dense part."""
-
-    kind: str = "static"  # "static": a copy on every process; "sharded": over the processes, by torchrec
-    sharding: str = "row_wise"  # or "table_wise", "column_wise"
-    optimizer: str = "rowwise_adagrad"  # of a sharded table, fused into its lookup: or "adagrad", "sgd", "adam"
-    lr: float = 0.05  # of that optimizer; it follows the same schedule as train.lr
-    eps: float = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +93,7 @@ class TrainConfig:
     time_limit: float = 0.0  # seconds of training; 0: none
     clip: float = 0.0  # largest norm of the gradient of the dense part; 0: any
     parallel: str = "ddp"  # the dense part: copies on every process ("ddp") or its pieces ("fsdp")
+    pipeline: str = "none"  # or "sparse_dist": ids of the next batches travel while one trains (not with static tables)
     precision: str = "fp32"  # or "bf16": products of matrices in bfloat16, weights and sums in float32
     deterministic: bool = False  # the same random numbers on every device and any number of processes
 
@@ -200,8 +195,9 @@ def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
 
 def _may_change(name: str) -> bool:
     return name.startswith(("train.", "retrieval.", "data.")) or name in (
-        "model.dropout", "model.attention", "model.recompute", "model.stochastic_length", "embedding.sharding",
-        "embedding.lr",
+        "model.dropout", "model.attention", "model.compile", "model.recompute", "model.stochastic_length",
+        "embedding.sharding", "embedding.lr", "embedding.look_ahead", "embedding.capacity", "embedding.cache_rows",
+        "embedding.host_rows", "embedding.folder",
     )  # fmt: skip
 
 
@@ -225,13 +221,11 @@ CHOICES = {
     "retrieval.mask": ("input", "history"),
     "retrieval.window": ("newest", "random"),
     "model.attention": ("plain", "fused", "blocked"),
-    "embedding.kind": ("static", "sharded"),
-    "embedding.sharding": ("row_wise", "table_wise", "column_wise"),
-    "embedding.optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam"),
     "data.start_method": ("fork", "spawn"),
     "train.schedule": ("constant", "cosine"),
     "train.precision": ("fp32", "bf16"),
     "train.parallel": ("ddp", "fsdp"),
+    "train.pipeline": ("none", "sparse_dist"),
 }
 
 
@@ -255,6 +249,12 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield "ranking.candidates: must be less than model.max_items"
     if model.stochastic_length and not 1 < model.stochastic_length <= 2:
         yield f"model.stochastic_length: must be 0 or in (1, 2], got {model.stochastic_length}"
+    unknown = sorted(set(model.timestamps) - {"gap", "hour", "weekday"})
+    if unknown or (model.timestamps and model.backbone == "dcn"):
+        yield f"model.timestamps: {', '.join(unknown) or 'dcn has none'}; valid with hstu, sasrec: gap, hour, weekday"
+    yield from embedding_faults(config.embedding)
+    if train.pipeline != "none" and config.embedding.kind == "static":
+        yield "train.pipeline: a static table has no ids to send; choose embedding.kind=sharded, hash or embcache"
     if config.task == "ranking" and not config.ranking.tasks:
         yield "ranking.tasks: at least one task"
     positive = {
@@ -264,7 +264,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
         "retrieval.share": config.retrieval.share, "ranking.hidden": config.ranking.hidden,
         "ranking.experts": config.ranking.experts, "ranking.rank": config.ranking.rank,
         "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
-        "embedding.lr": config.embedding.lr, "data.prefetch": config.data.prefetch, "train.batch": train.batch,
+        "data.prefetch": config.data.prefetch, "train.batch": train.batch,
         "train.lr": train.lr, "train.log_every": train.log_every,
     }  # fmt: skip
     for name, value in positive.items():

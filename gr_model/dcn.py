@@ -22,6 +22,8 @@ from gr_model.preprocess import Preprocess, Tokens, rows
 class LowRankCross(nn.Module):
     """x_{l+1} = x_0 * (W_l (V_l x_l) + b_l) + x_l, with W [F, R] and V [R, F]: section 3.4 of the paper."""
 
+    COMPILED = ("forward",)
+
     def __init__(self, width: int, layers: int, rank: int) -> None:
         super().__init__()
         self.narrow = nn.ModuleList(nn.Linear(width, rank, bias=False) for _ in range(layers))

@@ -15,6 +15,8 @@ from gr_model.config import Config
 class MLPHead(nn.Module):
     """One hidden layer that all tasks share."""
 
+    COMPILED = ("forward",)
+
     def __init__(self, dim: int, hidden: int, tasks: int) -> None:
         super().__init__()
         self.hidden, self.output = nn.Linear(dim, hidden), nn.Linear(hidden, tasks)
@@ -25,6 +27,8 @@ class MLPHead(nn.Module):
 
 class MMoEHead(nn.Module):
     """Multi-gate mixture of experts (Ma et al. 2018): each task mixes the experts by a gate of its own."""
+
+    COMPILED = ("forward",)
 
     def __init__(self, dim: int, hidden: int, experts: int, tasks: int) -> None:
         super().__init__()

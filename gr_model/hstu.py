@@ -23,6 +23,8 @@ from gr_model.sequences import Sequences
 class HSTULayer(nn.Module):
     """x + W2 (norm(attention) * u) with u, v, q, k = SiLU(W1 norm(x)): equations 1 to 3 of the paper."""
 
+    COMPILED = ("_projected", "_gated")
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.heads, self.fused = config.heads, config.attention == "fused"
@@ -43,10 +45,13 @@ class HSTULayer(nn.Module):
         attended_L = self.attention(q_LNA, k_LNA, v_LNV, sequences, tiles)
         if ours:
             return self._output_by_operator(attended_L, u_L, x_LD)
-        return x_LD + self.output(self.dropout(u_L * self.attention_norm(attended_L)))
+        return x_LD + self.output(self.dropout(self._gated(u_L, attended_L)))
 
     def _projected(self, x_LD: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+
+    def _gated(self, u_L: torch.Tensor, attended_L: torch.Tensor) -> torch.Tensor:
+        return u_L * self.attention_norm(attended_L)
 
     def _by_operator(self, x_LD: torch.Tensor) -> list[torch.Tensor]:
         return torch.ops.mxrec.hstu_projection(x_LD, self.uvqk, self.split, self.norm.eps)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import tables
+from gr_model import dynamic_tables, tables
 from gr_model.config import Config, ConfigError
 from gr_model.world import World
 
@@ -18,8 +18,11 @@ class Parallel:
     def __init__(self, model: nn.Module, config: Config, world: World) -> None:
         self.model, self.world = model, world
         self.sharded: Any = None
-        if config.embedding.kind == "sharded":
+        self.dynamic = config.embedding.dynamic
+        if config.embedding.kind != "static":
             self.sharded = tables.shard(model, config.embedding, world.device, config.train.seed)
+            if self.dynamic:
+                dynamic_tables.start_empty(model)
         else:
             model.to(world.device)
         self.module = self._dense(config) if world.size > 1 else model
@@ -41,16 +44,47 @@ class Parallel:
             self.fused.step()  # hands the rate to the lookups; their rows are updated in the backward
 
     def model_state(self) -> dict[str, Any]:
+        """Of dynamic tables without their rows, which are in `rows`."""
+        if self.dynamic:
+            return self._without_rows().state_dict()
         return self.sharded.state_dict() if self.sharded is not None else self.model.state_dict()
 
     def load_model_state(self, state: dict[str, Any]) -> None:
-        if self.sharded is not None:
+        if self.dynamic:
+            self._without_rows().load_state_dict(state)
+        elif self.sharded is not None:
             self.sharded.load_state_dict(state)
         else:
             self.model.load_state_dict(state)
 
+    def drop_gathered(self) -> None:
+        """After an evaluation FSDP still has the outermost weights whole: those of the average, not those to train."""
+        for module in self.model.modules():
+            if hasattr(module, "reshard"):
+                module.reshard()
+
+    def _without_rows(self) -> Any:
+        from hybrid_torchrec.checkpoint.models import DenseState
+
+        return DenseState(self.sharded)
+
+    def table_state(self) -> dict[str, Any]:
+        """What the optimizers inside the lookups keep; of dynamic tables it goes with the rows."""
+        return {} if self.fused is None or self.dynamic else self.fused.state_dict()["state"]
+
+    def rows(self) -> dict[str, Any]:
+        """{"rows": the rows of dynamic tables, which torch.distributed.checkpoint loads into the tables themselves}"""
+        return {"rows": dynamic_tables.saved(self.model)} if self.dynamic else {}
+
+    def close(self) -> None:
+        for table in self.model.modules():
+            if isinstance(table, dynamic_tables.DynamicTable):
+                table.close()
+
     def load_table_state(self, state: dict[str, Any], step: int) -> None:
         """Adam's bias correction counts the lookups' own steps, which their state does not hold."""
+        if self.fused is None or self.dynamic:
+            return
         whole = self.fused.state_dict()
         whole["state"] = state
         self.fused.load_state_dict(whole)
@@ -78,8 +112,8 @@ class Parallel:
     def _pieces(self, config: Config) -> nn.Module:
         if self.world.device.type == "cpu":
             raise ConfigError("train.parallel=fsdp needs npu or cuda (PyTorch's has no streams on the CPU); valid: ddp")
-        if config.embedding.kind == "sharded":
-            raise ConfigError("train.parallel=fsdp goes with embedding.kind=static; sharded tables go with ddp")
+        if config.embedding.kind != "static":
+            raise ConfigError("train.parallel=fsdp goes with embedding.kind=static; other tables go with ddp")
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 

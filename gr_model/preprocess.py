@@ -1,4 +1,4 @@
-"""From histories to tokens: contextual features, interleaved items and actions, candidates, position encoding.
+"""From histories to tokens: contextual features, interleaved items and actions, candidates, place and time encoded.
 
 Shape suffixes: as in hstu.py; I is the number of interactions of all sequences, C of contextual features.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from gr_model import jagged, tables
+from gr_model import attention, jagged, tables
 from gr_model.config import EmbeddingConfig, ModelConfig
 from gr_model.data.interactions import History
 from gr_model.dropout import Dropout
@@ -110,6 +110,33 @@ def rows(table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
     return table.weight.index_select(0, ids)
 
 
+class Timestamps(nn.Module):
+    """A learned vector for each part of a token's time: since the token before, hour of the day, day of the week.
+
+    All of them are known with the token; the time until a later one, as some implementations encode, is not.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        sizes = {"gap": config.time_buckets, "hour": 24, "weekday": 7}
+        self.parts = nn.ModuleDict({name: nn.Embedding(sizes[name], config.dim) for name in config.timestamps})
+
+    def forward(self, batch: Tokens) -> list[torch.Tensor]:
+        return [rows(table, self.codes_L(name, batch)) for name, table in self.parts.items()]
+
+    def codes_L(self, name: str, batch: Tokens) -> torch.Tensor:
+        """int64; in UTC, Monday is 0."""
+        times_L = batch.sequences.times_L
+        if name == "gap":
+            since_L = (times_L - times_L.roll(1)).masked_fill(batch.position_L == 0, 0)
+            return attention.time_bucket(since_L, self.config).long()
+        days_L = times_L.div(86400, rounding_mode="floor")
+        if name == "hour":
+            return (times_L - days_L * 86400).div(3600, rounding_mode="floor")
+        return (days_L + 3).remainder(7)
+
+
 class Preprocess(nn.Module):
     """Tokens -> x_LD."""
 
@@ -123,6 +150,7 @@ class Preprocess(nn.Module):
         self.action = nn.Embedding(actions, config.dim) if config.interleave else None
         self.contextual = nn.ModuleList(nn.Embedding(size, config.dim) for size in feature_sizes)
         self.position = nn.Embedding(config.max_tokens, config.dim)
+        self.timestamps = Timestamps(config)
         self.dropout = Dropout(config.dropout)
         for parameter in (p for p in self.parameters() if not p.is_meta):
             nn.init.trunc_normal_(parameter, std=0.02)
@@ -140,4 +168,7 @@ class Preprocess(nn.Module):
         if self.action is not None:
             parts.append(rows(self.action, batch.actions_I))
         shown_LD = torch.cat(parts).index_select(0, batch.source_L)
-        return self.dropout(shown_LD * self.scale + rows(self.position, batch.position_L))
+        encoded_LD = rows(self.position, batch.position_L)
+        for time_LD in self.timestamps(batch):
+            encoded_LD = encoded_LD + time_LD
+        return self.dropout(shown_LD * self.scale + encoded_LD)

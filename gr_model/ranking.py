@@ -69,6 +69,10 @@ class Ranking:
         shown = [self._part(history, user) for history, user in zip(known, users, strict=True)]
         return self._batch(shown, device, self.config.ranking.candidates)
 
+    def looked_up(self, batch: RankingBatch) -> tuple[torch.Tensor, ...]:
+        """What the model looks up in the table of items."""
+        return (batch.tokens.items_I,)
+
     def loss(self, batch: RankingBatch, model: nn.Module | None = None) -> torch.Tensor:
         """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
         return F.binary_cross_entropy_with_logits((model or self.model)(batch.tokens), batch.labels_IT)

@@ -33,6 +33,11 @@ class RetrievalBatch:
     samples: Samples
 
 
+def looked_up(batch: RetrievalBatch) -> tuple[torch.Tensor, ...]:
+    """The sets of ids whose rows a step needs."""
+    return batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
+
+
 class RetrievalModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
@@ -43,9 +48,7 @@ class RetrievalModel(nn.Module):
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
         # One lookup for all that the step needs; from here on ids are places in rows_UD.
-        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(
-            batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
-        )
+        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(*looked_up(batch))
         samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
         query_ID = self._queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
         return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
@@ -123,6 +126,10 @@ class Retrieval:
         width = 2 if self.config.model.interleave else 1
         counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
         return losses.ByUser(train.seed, self.step, tuple(users), counts)
+
+    def looked_up(self, batch: RetrievalBatch) -> tuple[torch.Tensor, ...]:
+        """What the model looks up in the table of items, in a training step."""
+        return looked_up(batch)
 
     def loss(self, batch: RetrievalBatch, model: nn.Module | None = None) -> torch.Tensor:
         """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""

@@ -17,6 +17,8 @@ from gr_model.sequences import Sequences
 
 
 class SASRecLayer(nn.Module):
+    COMPILED = ("_widened",)
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.heads = config.heads
@@ -33,7 +35,10 @@ class SASRecLayer(nn.Module):
 
     def forward(self, x_LD: torch.Tensor, sequences: Sequences) -> torch.Tensor:
         x_LD = x_LD + self.dropout(self.output(self.attention(self.attention_norm(x_LD), sequences)))
-        return x_LD + self.dropout(self.narrow(self.dropout(F.relu(self.widen(self.forward_norm(x_LD))))))
+        return x_LD + self.dropout(self.narrow(self.dropout(self._widened(x_LD))))
+
+    def _widened(self, x_LD: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.widen(self.forward_norm(x_LD)))
 
     def attention(self, x_LD: torch.Tensor, sequences: Sequences) -> torch.Tensor:
         # Padding stands after a sequence's tokens, so no token sees it.

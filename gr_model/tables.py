@@ -1,4 +1,5 @@
-"""The table of items: in one piece on every process, or sharded over the processes by torchrec.
+"""The table of items: in one piece on every process, or sharded over the processes by torchrec (dynamic_tables.py:
+with rows for those ids only that were seen).
 
 A table answers a lookup of several sets of ids with rows_UD and, for each set, where in rows_UD its ids are. So a step
 moves each row once, however often its id occurs, and the model does not know where a row came from.
@@ -30,23 +31,30 @@ class StaticTable(nn.Embedding):
         yield from self.weight.split(chunk)
 
 
-class ShardedTable(nn.Module):
+Looked = tuple[torch.Tensor, tuple[torch.Tensor, ...]]  # rows_UD, and where in it each set of ids is
+
+
+class CollectionTable(nn.Module):
     """Rows live on the processes that torchrec's plan gives them; the optimizer is fused into the lookup's backward."""
+
+    collection: Any  # of torchrec's interface; sharded once the model is
 
     def __init__(self, rows: int, dim: int) -> None:
         super().__init__()
-        from torchrec import EmbeddingCollection
-        from torchrec import EmbeddingConfig as TableConfig
-
         self.rows, self.dim = rows, dim
         self.device = torch.device("meta")  # where the shards are, once there are any
-        table = TableConfig(name=FEATURE, num_embeddings=rows, embedding_dim=dim, feature_names=[FEATURE])
-        self.collection: Any = EmbeddingCollection(tables=[table], device=torch.device("meta"))
+        self._ahead: Looked | None = None
 
-    def lookup(self, *ids: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        distinct_U, at = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
-        places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]
-        return self._rows(distinct_U), tuple(places)
+    def lookup(self, *ids: torch.Tensor) -> Looked:
+        if self._ahead is not None:
+            looked, self._ahead = self._ahead, None
+            return looked
+        distinct_U, places = distinct(*ids)
+        return self._rows(distinct_U), places
+
+    def give(self, rows_UD: torch.Tensor, places: tuple[torch.Tensor, ...]) -> None:
+        """The answer to the next lookup, which a pipeline has made already."""
+        self._ahead = rows_UD, places
 
     def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
         """Every process must ask for all chunks, in step with the others."""
@@ -54,15 +62,44 @@ class ShardedTable(nn.Module):
             yield self._rows(torch.arange(start, min(start + chunk, self.rows), device=self.device))
 
     def _rows(self, ids_U: torch.Tensor) -> torch.Tensor:
-        from torchrec import KeyedJaggedTensor
-
-        lengths = torch.tensor([len(ids_U)], device=ids_U.device, dtype=torch.int64)
-        looked_up = self.collection(KeyedJaggedTensor(keys=[FEATURE], values=ids_U, lengths=lengths))
-        return looked_up[FEATURE].values()
+        return self.collection(features(ids_U))[FEATURE].values()
 
 
-def make(config: EmbeddingConfig, rows: int, dim: int) -> StaticTable | ShardedTable:
-    return StaticTable(rows, dim) if config.kind == "static" else ShardedTable(rows, dim)
+class ShardedTable(CollectionTable):
+    """Has a row for each item from the beginning."""
+
+    def __init__(self, rows: int, dim: int) -> None:
+        super().__init__(rows, dim)
+        from torchrec import EmbeddingCollection
+        from torchrec import EmbeddingConfig as TableConfig
+
+        table = TableConfig(name=FEATURE, num_embeddings=rows, embedding_dim=dim, feature_names=[FEATURE])
+        self.collection = EmbeddingCollection(tables=[table], device=torch.device("meta"))
+
+
+def make(config: EmbeddingConfig, rows: int, dim: int) -> StaticTable | CollectionTable:
+    if config.kind == "static":
+        return StaticTable(rows, dim)
+    if config.kind == "sharded":
+        return ShardedTable(rows, dim)
+    from gr_model.dynamic_tables import DynamicTable
+
+    return DynamicTable(config, rows, dim)
+
+
+def distinct(*ids: torch.Tensor) -> Looked:
+    """The distinct ids (U,), and where in them those of each set are."""
+    distinct_U, at = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
+    places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]
+    return distinct_U, tuple(places)
+
+
+def features(ids_U: torch.Tensor) -> Any:
+    """As a torchrec collection takes them."""
+    from torchrec import KeyedJaggedTensor
+
+    lengths = torch.tensor([len(ids_U)], device=ids_U.device, dtype=torch.int64)
+    return KeyedJaggedTensor(keys=[FEATURE], values=ids_U, lengths=lengths)
 
 
 def initial_rows(seed: int, start: int, stop: int, dim: int, std: float = 0.02) -> Iterator[tuple[int, torch.Tensor]]:
@@ -77,41 +114,63 @@ def initial_rows(seed: int, start: int, stop: int, dim: int, std: float = 0.02) 
 def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed: int) -> Any:
     """The model under torchrec's DistributedModelParallel, its tables sharded and filled; the dense part as it was."""
     import torch.distributed as dist
-    from fbgemm_gpu.split_embedding_configs import EmbOptimType
     from torchrec.distributed import DistributedModelParallel
-    from torchrec.distributed.embedding import EmbeddingCollectionSharder
     from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
     from torchrec.distributed.planner.types import ParameterConstraints
+    from torchrec.distributed.types import ShardingEnv
 
-    if not dist.is_initialized():
+    launched = dist.is_initialized()
+    if not launched and not config.dynamic:
         raise ConfigError(
             "embedding.kind=sharded needs a launcher: torchrun --nproc-per-node=2 -m gr_model.train ...; one process "
             "may be launched too"
         )
-    kinds = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD, "adam": EmbOptimType.ADAM,
-             "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
-    if device.type == "cpu" and config.optimizer == "adam":
-        raise ConfigError("embedding.optimizer: fbgemm has no fused adam on the CPU; valid there: adagrad, "
-                          "rowwise_adagrad, sgd")  # fmt: skip
-    sharder = EmbeddingCollectionSharder(
-        fused_params={"optimizer": kinds[config.optimizer], "learning_rate": config.lr, "eps": config.eps}
-    )
-    size = dist.get_world_size()
+    if config.dynamic:
+        from gr_model import dynamic_tables
+
+        for table in _collections(model):
+            table.build(seed)
+        sharder = dynamic_tables.sharder(config)
+    else:
+        sharder = _sharder(config, device)
+    size = dist.get_world_size() if launched else 1
     planner = EmbeddingShardingPlanner(
         topology=Topology(world_size=size, compute_device=device.type, local_world_size=size),
         constraints={FEATURE: ParameterConstraints(sharding_types=[config.sharding], compute_kernels=["fused"])},
     )
     _move(model, device)
-    plan = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
+    if launched:
+        env, plan = None, planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
+    else:
+        env, plan = ShardingEnv.from_local(1, 0), planner.plan(model, [sharder])
     sharded = DistributedModelParallel(
-        model, device=device, plan=plan, sharders=[sharder], init_data_parallel=False, init_parameters=False
+        model, env=env, device=device, plan=plan, sharders=[sharder], init_data_parallel=False, init_parameters=False
     )
-    for tensor in sharded.state_dict().values():
-        if hasattr(tensor, "local_shards"):
-            _fill(tensor, seed)
-    for table in (module for module in model.modules() if isinstance(module, ShardedTable)):
+    for table in _collections(model):
         table.device = device
+    if not config.dynamic:
+        for tensor in sharded.state_dict().values():
+            if hasattr(tensor, "local_shards"):
+                _fill(tensor, seed)
     return sharded
+
+
+def _collections(model: nn.Module) -> list[Any]:
+    return [module for module in model.modules() if isinstance(module, CollectionTable)]
+
+
+def _sharder(config: EmbeddingConfig, device: torch.device) -> Any:
+    from fbgemm_gpu.split_embedding_configs import EmbOptimType
+    from torchrec.distributed.embedding import EmbeddingCollectionSharder
+
+    kinds = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD, "adam": EmbOptimType.ADAM,
+             "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
+    if device.type == "cpu" and config.optimizer == "adam":
+        raise ConfigError("embedding.optimizer: fbgemm has no fused adam on the CPU; valid there: adagrad, "
+                          "rowwise_adagrad, sgd, or adam with embedding.kind=hash")  # fmt: skip
+    return EmbeddingCollectionSharder(
+        fused_params={"optimizer": kinds[config.optimizer], "learning_rate": config.lr, "eps": config.eps}
+    )
 
 
 @torch.no_grad()

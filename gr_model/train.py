@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ class Run:
         trainer, settings = self.trainer, self.trainer.config.train
         begin, metrics, evaluated_at, saved_at = time.monotonic(), {}, -1, -1
         works = iter(trainer.loader().works(trainer.step, max(settings.steps, trainer.step)))
+        steps = trainer.train_steps(works)
         while trainer.step < settings.steps:
             if trainer.agree_to_stop():
                 self.log("stopped", step=trainer.step, signal=self.stop.signal)
@@ -66,10 +68,8 @@ class Run:
                 self.show.say(f"time limit of {settings.time_limit:g} s reached at step {trainer.step}")
                 break
             start = time.perf_counter()
-            work = next(works)
-            waited = time.perf_counter() - start
-            result = trainer.train_step(work)
-            self._tell(result, time.perf_counter() - start, waited)
+            result = next(steps)
+            self._tell(result, time.perf_counter() - start)
             if settings.eval_every and result.step % settings.eval_every == 0:
                 metrics, evaluated_at = self._evaluate(), result.step
             if settings.checkpoint_every and result.step % settings.checkpoint_every == 0:
@@ -89,14 +89,14 @@ class Run:
         late = torch.tensor([float(self.trainer.world.first and time.monotonic() - begin > limit)])
         return bool(self.trainer.world.sum(late.to(self.trainer.device)).item())
 
-    def _tell(self, result: StepResult, seconds: float, waited: float) -> None:
+    def _tell(self, result: StepResult, seconds: float) -> None:
         fields: dict[str, Any] = {
             "loss": result.loss,
             "lr": result.rate,
             "seconds": round(seconds, 4),
             "tokens": result.tokens,
             "mfu": round(result.flops / seconds / self.peak, 6),
-            "phases": {name: round(spent, 5) for name, spent in {"data": waited, **result.seconds}.items()},
+            "phases": {name: round(spent, 5) for name, spent in result.seconds.items()},
         }
         if result.gradient_norm == result.gradient_norm:
             fields["gradient_norm"] = result.gradient_norm
@@ -181,7 +181,7 @@ def _run(options: argparse.Namespace) -> int:
     def save() -> None:
         checkpoint.save_run(out, trainer.state(), here)
 
-    with signals.watched(lambda: setattr(trainer, "stop_asked", True)) as stop, show, board:
+    with signals.watched(lambda: setattr(trainer, "stop_asked", True)) as stop, show, board, closing(trainer):
         metrics = Run(trainer, log, show, board, save, stop, per_device * here.size).train()
         stopped = trainer.agree_to_stop()
     if here.first:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from gr_model import compiled, draws, flops, jagged, optimizer, phases
 from gr_model import config as configs
-from gr_model import draws, flops, jagged, optimizer, phases
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
@@ -19,6 +21,7 @@ from gr_model.data.loader import Loader, Shares, Work, shares_of
 from gr_model.device import seed_everything
 from gr_model.dropout import Dropout
 from gr_model.parallel import Parallel
+from gr_model.pipeline import Pipeline
 from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval
 from gr_model.world import World
@@ -45,6 +48,19 @@ class StepResult:
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
+@dataclass
+class Going:
+    """A step on its way."""
+
+    work: Work
+    batch: Any
+    part: float = 1.0  # this process's share of the numbers that the loss is the mean of
+    loss: float = float("nan")  # mean over all processes
+    tokens: int = 0
+    flops: float = 0.0
+    rate: float = 0.0
+
+
 class Trainer:
     """Order of the users, negatives and dropout of a step follow from (seed, step) alone.
 
@@ -66,6 +82,8 @@ class Trainer:
         self.task = TASKS[config.task](config, data)
         for stream, module in enumerate(m for m in self.task.model.modules() if isinstance(m, Dropout)):
             module.from_host, module.stream = config.train.deterministic, stream
+        if config.model.compile:
+            compiled.compile_parts(self.task.model, device)
         if config.train.deterministic and device.type == "cuda":
             torch.use_deterministic_algorithms(True)
         self.parallel = Parallel(self.task.model, config, self.world)
@@ -74,6 +92,8 @@ class Trainer:
         self.optimizer = optimizer.adamw(self.dense.values(), config.train)
         self.average = optimizer.MovingAverage(self.dense.values(), config.train.ema) if config.train.ema else None
         self._shares: Shares | None = None
+        self._keyed = ExitStack()  # the random numbers by row, from a step's forward to its end
+        self._pipeline: Pipeline | None = None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -100,51 +120,96 @@ class Trainer:
         """Of all processes."""
         return self.shares.order.users_of_step(step)
 
+    def train_steps(self, works: Iterator[Work]) -> Iterator[StepResult]:
+        """A step of each of `works`, in order; with train.pipeline the ids of later ones travel meanwhile."""
+        if self.config.train.pipeline == "sparse_dist":
+            self._pipeline = self._pipeline or Pipeline(self)
+            yield from self._pipeline.train(works)
+            return
+        while True:
+            begin = time.perf_counter()
+            work = next(works, None)
+            if work is None:
+                return
+            waited = time.perf_counter() - begin
+            result = self.train_step(work)
+            yield replace(result, seconds={"data": waited, **result.seconds})
+
     def train_step(self, work: Work | None = None) -> StepResult:
         """One optimizer step over all processes, of `work` or of what it reads itself.
 
         A loss or gradient that is not finite raises TrainingDiverged on every process and leaves the weights as they
         were; rows of sharded tables have had their update by the time that a gradient's norm is known.
         """
-        train, clock = self.config.train, phases.Clock(self.device)
-        # Processes draw different numbers, but for those that go by user.
-        seed_everything((train.seed * 1_000_003 + self.step) * 4099 + (0 if train.deterministic else self.world.rank))
-        self.task.step = self.step
+        if work is None:
+            share = self.shares.of_step(self.step)
+            work = Work(self.step, share, [self.task.users[user] for user in share.users])
+        clock = phases.Clock(self.device)
         self.model.train()
-        share = work.share if work else self.shares.of_step(self.step)
-        if work:
-            batch = self.task.batch(share.users, self.device, work.histories)
-        else:
-            batch = self.task.batch(share.users, self.device)
-        part, tokens, work_flops = self._part(batch, share.counts)
+        going = self.begin(work)
+        self.set_table_rate()
         clock.lap("batch")
-        rate = optimizer.learning_rate(train, self.step)
-        self.parallel.set_table_rate(self.config.embedding.lr * rate / train.lr)
-        with draws.for_rows(self._keys(share.users, batch)):
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
-                loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
-            value = self._mean(loss, part)
-            clock.lap("forward")
-            if not math.isfinite(value):
-                raise self._diverged(f"loss is {value}", share.users, batch)
-            self.optimizer.zero_grad(set_to_none=True)
-            # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
-            (loss * (part * self.world.size)).backward()
-            clock.lap("backward")
-        norm = self._clip(share.users, batch)
+        loss = self.forward(going)
+        clock.lap("forward")
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        clock.lap("backward")
+        return self.finish(going, clock)
+
+    def set_table_rate(self) -> None:
+        """Of the coming step. Before its lookup, which hands the rate on to its backward."""
+        train = self.config.train
+        self.parallel.set_table_rate(self.config.embedding.lr * optimizer.learning_rate(train, self.step) / train.lr)
+
+    def begin(self, work: Work) -> Going:
+        """Makes the batch. Random numbers follow from (seed, step), and in the forward go on after those drawn here."""
+        train = self.config.train
+        # Processes draw different numbers, but for those that go by user.
+        seed_everything((train.seed * 1_000_003 + work.step) * 4099 + (0 if train.deterministic else self.world.rank))
+        self.task.step = work.step
+        return Going(work, self.task.batch(work.share.users, self.device, work.histories))
+
+    def forward(self, going: Going) -> torch.Tensor:
+        """This process's part of the loss, for the backward; `finish` must come after it."""
+        train, users = self.config.train, going.work.share.users
+        going.part, going.tokens, going.flops = self._part(going.batch, going.work.share.counts)
+        going.rate = optimizer.learning_rate(train, self.step)
+        self._keyed.close()
+        self._keyed.enter_context(draws.for_rows(self._keys(users, going.batch)))  # the backward may draw them again
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
+            loss = self.task.loss(going.batch, self.parallel.module if self.world.size > 1 else None)
+        going.loss = self._mean(loss, going.part)
+        if not math.isfinite(going.loss):
+            raise self._diverged(f"loss is {going.loss}", users, going.batch)
+        # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
+        return loss * (going.part * self.world.size)
+
+    def finish(self, going: Going, clock: phases.Clock) -> StepResult:
+        """What comes after the backward."""
+        self._keyed.close()
+        norm = self._clip(going.work.share.users, going.batch)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = going.rate
         self.optimizer.step()
         if self.average:
             self.average.update()
         clock.lap("optimizer")
         self.step += 1
-        return StepResult(self.step, value, tokens, rate, work_flops, norm, clock.seconds)
+        return StepResult(self.step, going.loss, going.tokens, going.rate, going.flops, norm, clock.seconds)
 
     def evaluate(self) -> dict[str, float]:
         """Of the averaged weights, where there are any; the same on every process."""
-        with self.average.in_place() if self.average else nullcontext():
-            return self.task.evaluate(self.device)
+        with (
+            self.average.in_place() if self.average else nullcontext(),
+            self._pipeline.paused() if self._pipeline else nullcontext(),
+        ):
+            metrics = self.task.evaluate(self.device)
+        self.parallel.drop_gathered()
+        return metrics
+
+    def close(self) -> None:
+        """Stops the threads of cached tables; the trainer cannot be used any more."""
+        self.parallel.close()
 
     def agree_to_stop(self) -> bool:
         """Whether any process was asked to stop; every process gets the same answer."""
@@ -192,8 +257,9 @@ class Trainer:
             "step": self.step,
             "model": self.parallel.model_state(),
             "optimizer": optimizer.state(self.optimizer, self.dense),
-            "tables": self.parallel.fused.state_dict()["state"] if self.parallel.fused is not None else {},
+            "tables": self.parallel.table_state(),
             "average": self.average.state(self.dense) if self.average else {},
+            **self.parallel.rows(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -201,8 +267,7 @@ class Trainer:
         try:
             self.parallel.load_model_state(state["model"])
             optimizer.load_state(self.optimizer, self.dense, state["optimizer"])
-            if self.parallel.fused is not None:
-                self.parallel.load_table_state(state["tables"], state["step"])
+            self.parallel.load_table_state(state["tables"], state["step"])
             if self.average and state["average"]:
                 self.average.load_state(self.dense, state["average"])
             self.step = state["step"]

@@ -47,15 +47,16 @@ class World:
             self.sum(torch.zeros(1, device=self.device)).item()
 
     def shares(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
-        """This process's batches of `users`, and whether each counts.
+        """This process's batches of `users`, and whether each counts; one after the other, as users lie on disk.
 
         All processes get equally many, because the lookups of sharded tables are common to all; one that has fewer
         repeats the first batch of all, which then does not count.
         """
         starts = range(0, len(users), batch)
-        for turn in range(0, len(starts), self.size):
-            counts = turn + self.rank < len(starts)
-            start = starts[turn + self.rank] if counts else 0
+        each = -(-len(starts) // self.size)
+        for turn in range(self.rank * each, (self.rank + 1) * each):
+            counts = turn < len(starts)
+            start = starts[turn] if counts else 0
             yield users[start : start + batch], counts
 
     def gather(self, rows: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ class Shares:
 
     def of_step(self, step: int) -> Share:
         users = self.order.users_of_step(step)
-        return spread(users, self.lengths[users], self.processes)[self.rank]
+        return spread(users, self.lengths[users], self.processes, self.order.lanes_of_step(step))[self.rank]
 
 
 class _Steps(Dataset):
@@ -86,6 +86,7 @@ def shares_of(
     users: Sequence[History], batch: int, seed: int, longest: int, rank: int, processes: int
 ) -> Shares:
     """`longest`: of a longer history the model sees only so many interactions."""
-    order = Order(len(users), batch, seed, getattr(users, "group_of", None))
-    return Shares(order, np.minimum(lengths_of(users), longest), rank, processes)
+    lengths = np.minimum(lengths_of(users), longest)
+    order = Order(len(users), batch, seed, getattr(users, "group_of", None), lengths.astype(np.float64) ** 2)
+    return Shares(order, lengths, rank, processes)
 

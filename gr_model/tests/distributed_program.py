@@ -2,8 +2,9 @@
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python distributed_program.py npu FOLDER case,case ...
 
-A case trains STEPS steps, saves a checkpoint after SAVED_AT and writes FOLDER/<processes>-<case>.json. `static@2` goes
-on from the checkpoint that 2 processes saved of `static`. One start serves many cases: the imports take longest.
+A case trains STEPS steps, saves a checkpoint and evaluates after SAVED_AT and writes FOLDER/<processes>-<case>.json.
+`static@2` goes on from the checkpoint that 2 processes saved of `static`. One start serves many cases: the imports take
+longest.
 """
 
 from __future__ import annotations
@@ -11,22 +12,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from gr_model import checkpoint, world
-from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, TrainConfig
+from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import Interactions, by_user
+from gr_model.data.loader import Work
 from gr_model.device import open_device
 from gr_model.trainer import Trainer
 
 STEPS, SAVED_AT = 50, 25
+ITEMS = 3000  # of tables that have only rows of ids that were seen
 
 
-def random_data() -> Interactions:
-    """Thirty users with 6 to 40 interactions over 60 items; the last batch of an epoch has 2 users."""
+def random_data(items: int = 60) -> Interactions:
+    """Thirty users with 6 to 40 interactions; the last batch of an epoch has 2 users."""
     rng = np.random.default_rng(1)
     counts = rng.integers(6, 41, 30)
     total = counts.sum()
@@ -34,48 +38,72 @@ def random_data() -> Interactions:
         name="random",
         users=by_user(
             user=np.repeat(np.arange(30), counts),
-            item=rng.integers(0, 60, total),
+            item=rng.integers(0, items, total),
             action=rng.integers(0, 5, total),
             time=rng.integers(10**9, 10**9 + 10**6, total),
             features=np.zeros((30, 0), np.int64),
         ),
-        items=60,
+        items=items,
         action_values=(1.0, 2.0, 3.0, 4.0, 5.0),
         feature_sizes={},
     )
 
 
-def case_config(name: str) -> Config:
-    """static, ranking, fsdp, or a sharding type of torchrec; dropout, clipping, warm-up and an average everywhere."""
-    task = "ranking" if name == "ranking" else "retrieval"
-    sharded = name not in ("static", "ranking", "fsdp")
-    embedding = EmbeddingConfig(kind="sharded", sharding=name, lr=0.02) if sharded else EmbeddingConfig()
+def case_config(name: str, folder: Path | None = None) -> Config:
+    """static, ranking, fsdp, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline.
+
+    Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
+    host memory and to disk.
+    """
+    kind, plus, _ = name.partition("+")
+    task = "ranking" if kind == "ranking" else "retrieval"
+    if kind == "hash":
+        embedding = EmbeddingConfig(kind="hash", lr=0.02, optimizer="adam")
+    elif kind == "embcache":
+        embedding = EmbeddingConfig(
+            kind="embcache", lr=0.02, optimizer="adam", cache_rows=1000, host_rows=100, folder=str(folder)
+        )
+    elif kind in ("static", "ranking", "fsdp"):
+        embedding = EmbeddingConfig()
+    else:
+        embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02)
     return Config(
         task=task,
         embedding=embedding,
         model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2),
+        retrieval=RetrievalConfig(negatives=16 if embedding.dynamic else 128),
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(
             batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
-            parallel="fsdp" if name == "fsdp" else "ddp",
+            parallel="fsdp" if name == "fsdp" else "ddp", pipeline="sparse_dist" if plus else "none",
         ),
     )  # fmt: skip
 
 
 def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
     name, _, saved_by = case.partition("@")
-    trainer = Trainer(case_config(name), random_data(), here.device, here)
+    config = case_config(name, folder / f"disk-{here.size}-{case}")
+    trainer = Trainer(config, random_data(ITEMS if config.embedding.dynamic else 60), here.device, here)
     if saved_by:
         chosen = checkpoint.find(folder / f"saved-{saved_by}" / name)
         trainer.load_state(checkpoint.load_run(chosen, trainer.state()))
-    first, losses, shares = trainer.step, [], []
-    for work in trainer.loader().works(trainer.step, STEPS):
-        shares.append(len(work.share.users) if work.share.counts else 0)
-        losses.append(trainer.train_step(work).loss)
-        if trainer.step == SAVED_AT:
+    first, losses, shares, midway = trainer.step, [], [], {}
+
+    def works() -> Iterator[Work]:
+        for work in trainer.loader().works(first, STEPS):
+            shares.append(len(work.share.users) if work.share.counts else 0)
+            yield work
+
+    for result in trainer.train_steps(works()):
+        losses.append(result.loss)
+        if trainer.step == SAVED_AT:  # with a pipeline, in the middle of its flight
             checkpoint.save_run(folder / f"saved-{here.size}" / name, trainer.state(), here)
+            midway = trainer.evaluate()
     counts = here.gather(np.array(shares)).reshape(here.size, -1)
-    return {"first": first, "losses": losses, "metrics": trainer.evaluate(), "users": counts.sum(0).tolist()}
+    record = {"first": first, "losses": losses, "midway": midway, "metrics": trainer.evaluate(),
+              "users": counts.sum(0).tolist(), "phases": sorted(result.seconds)}  # fmt: skip
+    trainer.close()
+    return record
 
 
 def main(kind: str, folder: Path, cases: list[str]) -> None:

@@ -13,9 +13,13 @@ import pytest
 from gr_model.tests import distributed_program as program
 from gr_model.tests.launch import launch
 
-CASES = ("static", "ranking", "row_wise", "table_wise", "column_wise")
-RESUMED = ("static@2", "row_wise@2")
-ON_NPU = {2: (*CASES, *RESUMED), 4: ("static", "ranking", "row_wise", *RESUMED)}
+PIPELINED = ("row_wise+", "hash+", "embcache+")
+CASES = ("static", "ranking", "row_wise", "table_wise", "column_wise", "hash", "embcache", *PIPELINED)
+RESUMED = ("static@2", "row_wise+@2", "hash@2", "embcache+@2")
+ON_NPU = {
+    2: (*CASES[:5], *PIPELINED, "static@2", "row_wise+@2", "embcache+@2"),
+    4: ("static", "ranking", "row_wise", "embcache+", "static@2", "hash+@2"),
+}
 TOLERANCE = 1e-5
 Record = dict[str, object]
 
@@ -44,6 +48,7 @@ def assert_equal(got: Record, expected: Record) -> None:
     assert got["losses"] == pytest.approx(expected["losses"][got["first"] :], rel=TOLERANCE)
     assert len(got["losses"]) == program.STEPS - got["first"]
     assert got["metrics"] == pytest.approx(expected["metrics"], rel=1e-3)
+    assert got["midway"] in ({}, pytest.approx(expected["midway"], rel=1e-3))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -61,6 +66,20 @@ def test_a_checkpoint_of_two_processes_goes_on(runs: dict[int, dict[str, Record]
     assert_equal(resumed, whole)
     if processes == 2:
         assert resumed["losses"] == whole["losses"][program.SAVED_AT :]  # to the last bit
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_the_pipeline_changes_no_bit(runs: dict[int, dict[str, Record]], processes: int) -> None:
+    for case in PIPELINED:
+        piped, plain = runs[processes][case], runs[processes][case.rstrip("+")]
+        assert piped["losses"] == plain["losses"] and piped["metrics"] == plain["metrics"]
+        assert set(piped["phases"]) == {*plain["phases"], "distribution"}
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_embcache_equals_hash(runs: dict[int, dict[str, Record]], processes: int) -> None:
+    assert runs[processes]["embcache"]["losses"] == runs[processes]["hash"]["losses"]
+    assert runs[processes]["embcache"]["metrics"] == runs[processes]["hash"]["metrics"]
 
 
 def test_every_user_of_a_step_is_shown_once(runs: dict[int, dict[str, Record]]) -> None:

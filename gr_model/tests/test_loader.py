@@ -65,6 +65,32 @@ def test_large_batches_are_balanced_to_a_hundredth() -> None:
     assert max(loads) / (sum(loads) / 4) < 1.01 < max(in_turn) / (sum(in_turn) / 4)
 
 
+GROUPS, PER_GROUP = 40, 200
+
+
+@pytest.mark.parametrize("processes", [2, 3, 4, 8])
+def test_processes_have_row_groups_of_their_own_and_equal_loads(processes: int) -> None:
+    """Also of skewed lengths, and of 16 users for a process. Without choice all processes read all row groups."""
+    lengths = np.minimum(np.random.default_rng(1).zipf(1.5, GROUPS * PER_GROUP) * 10, 200)
+    group_of = np.repeat(np.arange(GROUPS), PER_GROUP)
+    order_ = Order(len(lengths), 128, 0, group_of, lengths.astype(float) ** 2)
+    read: list[set[int]] = [set() for _ in range(processes)]
+    loads = []
+    for step in range(order_.steps_per_epoch):
+        users = order_.users_of_step(step)
+        shares = spread(users, lengths[users], processes, order_.lanes_of_step(step))
+        assert sorted(user for share in shares if share.counts for user in share.users) == sorted(users)
+        loads.append([int((lengths[share.users] ** 2).sum()) for share in shares])
+        for groups, share in zip(read, shares):
+            groups.update(group_of[share.users])
+    assert sum(map(len, read)) < GROUPS + 12 * processes
+    slowest = np.array(loads).max(1).sum() / (np.array(loads).sum() / processes)
+    assert slowest < {2: 1.01, 3: 1.02, 4: 1.03, 8: 1.08}[processes]
+    assert sorted(sum((order_.users_of_step(step) for step in range(order_.steps_per_epoch)), [])) == list(
+        range(len(lengths))
+    )
+
+
 def test_a_process_without_users_takes_one_that_does_not_count() -> None:
     shares = spread([4, 9], np.array([3, 5]), 4)
     assert [share.users for share in shares if share.counts] == [[9], [4]]

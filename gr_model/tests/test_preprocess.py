@@ -1,9 +1,11 @@
 import dataclasses
+import datetime
 
 import numpy as np
+import pytest
 import torch
 
-from gr_model.config import ModelConfig
+from gr_model.config import ConfigError, ModelConfig, override, preset
 from gr_model.data.interactions import History
 from gr_model.jagged import load_operators
 from gr_model.preprocess import Preprocess, tokens
@@ -54,3 +56,42 @@ def test_embeddings_are_put_where_the_layout_says():
 def test_tokens_are_frozen():
     batch = tokens([history([1], [1])], [], ModelConfig(), CPU)
     assert dataclasses.is_dataclass(batch) and batch.sequences.total == 1
+
+
+def moment(*when: int) -> int:
+    return int(datetime.datetime(*when, tzinfo=datetime.UTC).timestamp())
+
+
+def test_times_are_encoded_as_gap_hour_and_weekday():
+    """Against Python's calendar; 2024-02-29 is a Thursday."""
+    times = [moment(2024, 2, 29, 23, 59, 59), moment(2024, 3, 1), moment(2024, 3, 4, 12, 30), moment(1999, 12, 31, 7)]
+    config = ModelConfig(dim=4, timestamps=("gap", "hour", "weekday"), dropout=0.0)
+    module = Preprocess(config, items=10, actions=5, feature_sizes=[])
+    batch = tokens([history([1, 2, 3], times[:3]), history([4], times[3:])], [], config, CPU)
+    days = [datetime.datetime.fromtimestamp(time, datetime.UTC) for time in times]
+    assert module.timestamps.codes_L("hour", batch).tolist() == [day.hour for day in days]
+    assert module.timestamps.codes_L("weekday", batch).tolist() == [day.weekday() for day in days]
+    gaps = [0, 1, times[2] - times[1], 0]  # none before the first of each sequence
+    expected = [int(np.log(max(gap, 1)) / 0.301) for gap in gaps]
+    assert module.timestamps.codes_L("gap", batch).tolist() == expected and expected[2] > 30
+    plain = dataclasses.replace(config, timestamps=())
+    without = Preprocess(plain, items=10, actions=5, feature_sizes=[])
+    without.load_state_dict({k: v for k, v in module.state_dict().items() if not k.startswith("timestamps")})
+    parts = module.timestamps.parts
+    added = sum(parts[name].weight[module.timestamps.codes_L(name, batch)] for name in config.timestamps)
+    torch.testing.assert_close(module(batch), without(batch) + added)
+
+
+def test_the_encoding_of_a_time_knows_no_later_one():
+    config = ModelConfig(dim=4, max_items=3, interleave=True, timestamps=("gap", "hour", "weekday"), dropout=0.0)
+    module = Preprocess(config, items=10, actions=5, feature_sizes=[])
+    early, late = (
+        module(tokens([history([1, 2, 3], [10, 5000, last])], [], config, CPU)) for last in (5001, 9_999_999)
+    )
+    torch.testing.assert_close(early[:5], late[:5], rtol=0, atol=0)  # also of the item whose action is at the last time
+    assert not torch.equal(early[5], late[5])
+
+
+def test_unknown_encodings():
+    with pytest.raises(ConfigError, match="model.timestamps: minute"):
+        override(preset("smoke"), ["model.timestamps=gap,minute"])

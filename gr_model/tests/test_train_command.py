@@ -161,6 +161,20 @@ def test_the_same_command_goes_on_where_it_was(folder, whole, tmp_path) -> None:
     assert steps(tmp_path) == [(step, whole[step]) for step in range(1, 7)]
 
 
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+def test_tables_that_grow_stop_and_go_on(folder, tmp_path, pipeline) -> None:
+    """With rows on disk, which the second command takes from the checkpoint and not from what the first one left."""
+    table = ["embedding.kind=embcache", "embedding.cache_rows=3000", "embedding.host_rows=100",
+             f"embedding.folder={tmp_path / 'rows'}", f"train.pipeline={pipeline}", "train.eval_every=2"]  # fmt: skip
+    whole = arguments(folder, tmp_path / "whole", *table, "train.steps=6")
+    assert train.main(whole) == 0
+    for stop in (3, 6):
+        assert train.main([*arguments(folder, tmp_path / "parts", *table, f"train.steps={stop}"), "--go-on"]) == 0
+    assert steps(tmp_path / "parts") == steps(tmp_path / "whole") and len(steps(tmp_path / "whole")) == 6
+    metrics = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("parts", "whole")]
+    assert metrics[0] == metrics[1]
+
+
 def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) -> None:
     assert train.main(arguments(folder, tmp_path, "train.steps=20", "train.lr=1e30")) == 2
     told = capsys.readouterr().err

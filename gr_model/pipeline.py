@@ -1,0 +1,195 @@
+"""The sparse pipeline: while a batch trains, the ids of the next ones are on their way to the processes that have the
+rows, and rows of cached tables come from host memory and disk.
+
+TorchRec's pipelines follow a model's forward to where a sharded module takes its input straight from the batch. So a
+batch is made with the distinct ids of its lookup, and the model that a pipeline sees is the lookup and everything else.
+Losses are those of plain steps to the last bit: rows are looked up and updated in the order of the batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from gr_model import phases, tables
+
+if TYPE_CHECKING:
+    from gr_model.data.loader import Work
+    from gr_model.trainer import StepResult, Trainer
+
+AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come
+
+
+@dataclasses.dataclass
+class Flight:
+    """A batch under way, on the device already; what torchrec calls Pipelineable."""
+
+    going: Any
+    ids: Any  # KeyedJaggedTensor of the distinct ids
+    places: tuple[torch.Tensor, ...]
+    random: tuple[torch.Tensor, ...]  # where the generators stood after the batch was made
+
+    def to(self, device: torch.device, non_blocking: bool = False) -> Flight:
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        self.ids.record_stream(stream)
+        for tensor in (*self.places, *_tensors(self.going.batch)):
+            tensor.record_stream(stream)
+
+
+class Pipeline:
+    """`trainer`'s steps by the pipeline that goes with its tables."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        from torchrec.streamable import Pipelineable
+
+        Pipelineable.register(Flight)
+        self.trainer = trainer
+        (self.table,) = (m for m in trainer.task.model.modules() if isinstance(m, tables.CollectionTable))
+        self.clock = phases.Clock(trainer.device)
+        self.result: StepResult | None = None
+        self.model = _Step(self.table.collection, self._rest)
+        self.pipeline = self._make()
+
+    def train(self, works: Iterator[Work]) -> Iterator[StepResult]:
+        """Takes from `works` ahead of the steps. Batches in flight when it is closed are not trained."""
+        flights = self._flights(works)
+        while True:
+            self.trainer.model.train()
+            self.trainer.set_table_rate()
+            self.clock = phases.Clock(self.trainer.device)
+            self.clock.seconds = dict.fromkeys(AHEAD, 0.0)  # the last steps make no batch
+            try:
+                self.pipeline.progress(flights)
+            except StopIteration:
+                return
+            assert self.result is not None and self.pipeline._pipelined_modules
+            yield self.result
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The table answers plain lookups, as those of an evaluation, and batches in flight stay in flight."""
+        from torchrec.distributed.train_pipeline import utils
+
+        modules = self.pipeline._pipelined_modules
+        ahead = [module.forward for module in modules]
+        if modules:
+            utils._pipeline_detach_model(
+                modules, self.pipeline._original_forwards, self.pipeline._original_kjt_dist_forwards
+            )
+        try:
+            yield
+        finally:
+            if modules:
+                utils._override_input_dist_forwards(modules)
+                for module, forward in zip(modules, ahead):
+                    module.forward = forward
+
+    def _make(self) -> Any:
+        trainer, settings = self.trainer, self.trainer.config.embedding
+        common = (self.model, _Finish(self), trainer.device)
+        if settings.kind == "hash":
+            from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist
+
+            return HybridTrainPipelineSparseDist(*common, pipe_n_batch=1 + settings.look_ahead)
+        if settings.kind == "embcache":
+            from torchrec_embcache.pipeline import EmbCacheTrainPipelineSparseDist
+
+            return EmbCacheTrainPipelineSparseDist(*common, look_ahead=settings.look_ahead)
+        from torchrec.distributed.train_pipeline import TrainPipelineSparseDist
+
+        return TrainPipelineSparseDist(*common)
+
+    def _flights(self, works: Iterator[Work]) -> Iterator[Flight]:
+        """Called by the pipeline, in the middle of a step."""
+        while True:
+            self.clock.lap("distribution")
+            work = next(works, None)
+            self.clock.lap("data")
+            if work is None:
+                return
+            going = self.trainer.begin(work)
+            ids_U, places = tables.distinct(*self.trainer.task.looked_up(going.batch))
+            flight = Flight(going, tables.features(ids_U), places, self._random())
+            self.clock.lap("batch")
+            yield flight
+
+    def _rest(self, flight: Flight, looked_up: Any) -> torch.Tensor:
+        """The step from the lookup to the loss."""
+        self.clock.lap("distribution")
+        self._random(flight.random)
+        self.flight = flight
+        self.table.give(looked_up[tables.FEATURE].values(), flight.places)
+        loss = self.trainer.forward(flight.going)
+        self.clock.lap("forward")
+        loss.register_hook(self._backward_begins)
+        return loss
+
+    def _backward_begins(self, _: torch.Tensor) -> None:
+        self.clock.lap("distribution")
+
+    def finish(self) -> None:
+        self.clock.lap("backward")
+        self.result = self.trainer.finish(self.flight.going, self.clock)
+
+    def _random(self, states: tuple[torch.Tensor, ...] = ()) -> tuple[torch.Tensor, ...]:
+        """The states of the generators of host and device; sets them first, if they are given."""
+        generators: list[Any] = [torch]
+        if self.trainer.device.type != "cpu":
+            generators.append(torch.get_device_module(self.trainer.device))
+        for generator, state in zip(generators, states):
+            generator.set_rng_state(state)
+        return tuple(generator.get_rng_state() for generator in generators)
+
+
+class _Step(nn.Module):
+    """What a pipeline traces."""
+
+    def __init__(self, collection: nn.Module, rest: Callable[[Flight, Any], torch.Tensor]) -> None:
+        super().__init__()
+        self.collection = collection
+        self.rest = _Rest(rest)
+
+    def forward(self, flight: Flight) -> tuple[torch.Tensor, Flight]:
+        return self.rest(flight, self.collection(flight.ids)), flight
+
+
+class _Rest(nn.Module):
+    """A leaf of the trace: it has no sharded module, so nothing inside is looked at."""
+
+    def __init__(self, call: Callable[[Flight, Any], torch.Tensor]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, flight: Flight, looked_up: Any) -> torch.Tensor:
+        return self.call(flight, looked_up)
+
+
+class _Finish:
+    """Stands for the optimizer."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    def zero_grad(self) -> None:
+        self.pipeline.trainer.optimizer.zero_grad(set_to_none=True)
+
+    def step(self) -> None:
+        self.pipeline.finish()
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif dataclasses.is_dataclass(value):
+        for item in dataclasses.fields(value):
+            yield from _tensors(getattr(value, item.name))

@@ -1,0 +1,206 @@
+"""Tables of kind hash and embcache in one process: against static ones and each other, saved, limited, pipelined."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from gr_model import checkpoint, config, dynamic_tables
+from gr_model.checkpoint import CheckpointError
+from gr_model.config import (
+    Config,
+    ConfigError,
+    EmbeddingConfig,
+    ModelConfig,
+    RankingConfig,
+    RetrievalConfig,
+    TrainConfig,
+)
+from gr_model.tests.distributed_program import random_data
+from gr_model.trainer import Trainer
+from gr_model.world import World
+
+CPU = torch.device("cpu")
+ITEMS, STEPS = 2000, 50
+HASH = EmbeddingConfig(kind="hash", optimizer="adagrad", lr=0.05)
+CACHED = dataclasses.replace(HASH, kind="embcache", cache_rows=400)
+
+
+def trainer(embedding: EmbeddingConfig, task: str = "retrieval", **settings: object) -> Trainer:
+    ranking = task == "ranking"
+    return Trainer(
+        Config(
+            task=task,
+            embedding=embedding,
+            model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=ranking),
+            retrieval=RetrievalConfig(negatives=16),
+            ranking=RankingConfig(held_out=2),
+            train=TrainConfig(**{"batch": 7, "lr": 1e-2, "deterministic": True, **settings}),
+        ),
+        random_data(ITEMS),
+        CPU,
+    )
+
+
+def table(run: Trainer):
+    ((_, _, part),) = dynamic_tables.held(run.task.model)
+    return part.table
+
+
+def losses(run: Trainer, steps: int) -> list[float]:
+    works = run.loader().works(run.step, run.step + steps)
+    found = [result.loss for result in run.train_steps(works)]
+    assert len(set(found)) == len(found) == steps  # nothing stands still
+    return found
+
+
+def rows(run: Trainer) -> dict[str, torch.Tensor]:
+    held = table(run)
+    return held.read(held.ids())[0].sorted_by_id().named_tensors()
+
+
+@pytest.mark.parametrize("task", ["retrieval", "ranking"])
+def test_hash_equals_static(task: str) -> None:
+    """The static table starts with the rows that the hash table would make, and takes torch's step of Adagrad."""
+    grown, static = trainer(HASH, task), trainer(EmbeddingConfig(), task)
+    everywhere = dict(static.task.model.named_parameters())
+    item = everywhere.pop("preprocess.item.weight")
+    made = table(grown).config
+    with torch.no_grad():
+        item.copy_(made.initializer.rows(torch.arange(ITEMS), 8, made.seed))
+        for name, parameter in everywhere.items():
+            parameter.copy_(grown.dense[name])
+    assert everywhere.keys() == grown.dense.keys()
+    dense, sparse = static.optimizer, torch.optim.Adagrad([item], lr=HASH.lr, eps=HASH.eps)
+    dense.param_groups[0]["params"] = [p for p in dense.param_groups[0]["params"] if p is not item]
+    step = dense.step
+    dense.step = lambda: (step(), sparse.step(), item.__setattr__("grad", None))
+    expected = losses(static, STEPS)
+    assert losses(grown, STEPS) == pytest.approx(expected, rel=1e-5)
+    assert 300 < len(table(grown)) <= ITEMS
+    seen = table(grown).ids().sort().values
+    rows_VD = torch.cat(list(grown.task.model.preprocess.item.all_rows(333)))
+    # Adagrad's first step is as long for a gradient that is a rounding error as for any other.
+    torch.testing.assert_close(rows_VD[seen], item[seen], rtol=0, atol=1e-3)
+
+
+def test_embcache_equals_hash_to_the_last_bit() -> None:
+    """Also with tiers below that hold most of the rows."""
+    resident, cached = trainer(HASH), trainer(CACHED)
+    assert losses(resident, STEPS) == losses(cached, STEPS)
+    assert table(cached).metrics.counters().evicted_rows > 500
+    left, right = rows(resident), rows(cached)
+    assert left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    assert resident.evaluate() == cached.evaluate()
+    cached.close()
+
+
+def test_all_rows_are_the_trained_ones_and_the_default_row_for_ids_that_were_not_seen() -> None:
+    run = trainer(HASH)
+    losses(run, 3)
+    held = table(run)
+    default = held.config.initializer.default_row(8, held.config.seed)
+    trained, there = held.read(torch.arange(ITEMS))
+    assert 0 < int(there.sum()) < ITEMS
+    expected = default.repeat(ITEMS, 1)
+    expected[there] = trained.weights
+    for chunk in (7, ITEMS, 10 * ITEMS):
+        assert torch.equal(torch.cat(list(run.task.model.preprocess.item.all_rows(chunk))), expected)
+    before = len(held)
+    run.evaluate()
+    assert len(held) == before  # an evaluation makes no rows
+
+
+KINDS = {
+    "hash": HASH,
+    "hash, adam": dataclasses.replace(HASH, optimizer="adam"),
+    "hash, limited": dataclasses.replace(HASH, max_rows=500, eviction="lru", admission="after"),
+    "embcache": CACHED,
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+def test_a_checkpoint_goes_on_with_the_same_losses(tmp_path: Path, name: str, pipeline: str) -> None:
+    whole = trainer(KINDS[name], pipeline=pipeline)
+    expected = losses(whole, 20)
+    first = trainer(KINDS[name], pipeline=pipeline)
+    works = first.loader().works(0, 20)
+    steps = first.train_steps(works)
+    assert [next(steps).loss for _ in range(10)] == expected[:10]
+    folder = checkpoint.save_run(tmp_path, first.state(), World())
+    second = trainer(KINDS[name], pipeline=pipeline)
+    losses(second, 2)  # rows that the checkpoint must replace
+    second.load_state(checkpoint.load_run(folder, second.state()))
+    assert second.step == 10
+    assert losses(second, 10) == expected[10:]
+    for run in (whole, first, second):
+        run.close()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_pipeline_changes_no_bit(name: str) -> None:
+    """Dropout draws from torch's generator here; evaluations come while batches are in flight."""
+    results = []
+    for pipeline in ("none", "sparse_dist"):
+        run = trainer(KINDS[name], pipeline=pipeline, deterministic=False)
+        found = []
+        for result in run.train_steps(run.loader().works(0, 20)):
+            found.append(result.loss)
+            if result.step % 7 == 0:
+                found.append(run.evaluate())
+        results.append(found)
+        assert set(result.seconds) >= {"data", "batch", "forward", "backward", "optimizer"}
+        assert ("distribution" in result.seconds) == (pipeline != "none")
+        run.close()
+    assert results[0] == results[1]
+
+
+def test_policies() -> None:
+    limited = trainer(dataclasses.replace(HASH, max_rows=500, eviction="lfu"))
+    losses(limited, 10)
+    assert table(limited).evictions > 0 and len(table(limited)) <= 500
+    after = trainer(dataclasses.replace(HASH, admission="after", admit_after=3))
+    losses(after, 2)
+    assert len(table(after)) == 0
+    losses(after, 8)
+    assert 0 < len(table(after)) < len(table(limited)) * 2
+    zeros = trainer(dataclasses.replace(HASH, initializer="zeros", lr=1e-9))
+    losses_of_zeros = zeros.train_step().loss
+    assert losses_of_zeros > 0 and rows(zeros)["weights"].abs().max() < 1e-8
+
+
+def test_a_run_starts_without_the_rows_that_another_left_on_disk(tmp_path: Path) -> None:
+    cached = dataclasses.replace(CACHED, host_rows=100, folder=str(tmp_path / "rows"))
+    first = trainer(cached)
+    expected = losses(first, 10)
+    first.close()
+    second = trainer(cached)
+    assert losses(second, 10) == expected
+    second.close()
+
+
+def test_one_file_cannot_hold_a_growing_table(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="save_run"):
+        checkpoint.save(tmp_path / "one.pt", trainer(HASH).state())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["embedding.kind=embcache"], "embedding.cache_rows"),
+        (["embedding.kind=embcache", "embedding.cache_rows=9", "embedding.max_rows=9"], "embedding.max_rows"),
+        (["embedding.kind=embcache", "embedding.cache_rows=9", "embedding.host_rows=9"], "embedding.folder"),
+        (["embedding.kind=hash", "embedding.eviction=lru"], "embedding.max_rows"),
+        (["embedding.kind=sharded", "embedding.optimizer=lamb"], "embedding.optimizer"),
+        (["embedding.kind=hashed"], "valid: static, sharded, hash, embcache"),
+        (["embedding.admit_probability=0"], "embedding.admit_probability"),
+        (["train.pipeline=sparse_dist"], "train.pipeline"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config.override(config.preset("smoke"), settings)
