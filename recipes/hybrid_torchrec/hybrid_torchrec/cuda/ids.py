@@ -1,0 +1,46 @@
+"""IdTable whose ids are looked up on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
+from hybrid_torchrec.errors import TableFull
+from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.ids import IdTable
+
+
+class DeviceIdTable(IdTable):
+    """As IdTable; ids that every batch admits never leave the device."""
+
+    def __init__(self, config: TableConfig, device: torch.device) -> None:
+        self.device = device
+        super().__init__(config)
+        self.admits_all = self._admission.sightings <= 1 and self._admission.probability >= 1.0
+
+    def _make_index(self, capacity: int) -> DeviceIndex:
+        return DeviceIndex(capacity, self._config.max_rows, self.device)
+
+    def look_up(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.index.look_up(ids)
+
+    def assign(
+        self, ids: torch.Tensor, step: int, make_room: Callable[[int, torch.Tensor], None]
+    ) -> tuple[torch.Tensor, NewRows]:
+        """Slots of ids (L,), and the rows that were made. make_room(n, slots): of n rows; may raise TableFull."""
+        room = self.index.has_room(len(ids))
+        sighting = self.index.see(ids, step, self._decay)
+        new = len(ids) if room else sighting.count()
+        if not room and new:
+            try:
+                make_room(new, sighting.slots)
+            except TableFull:
+                self.index.withdraw(sighting)
+                raise
+        self.index.reserve(new)
+        return sighting.slots, self.index.place(sighting, step)
+
+    def counted(self) -> tuple[int, int]:
+        return self.index.insertions(), self._hits + self.index.hits()

@@ -1,0 +1,334 @@
+"""The ids of a table on a CUDA device: their slots, and what is known of their rows, in the device's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from hybrid_torchrec.cuda import launch, victims
+from hybrid_torchrec.cuda.slots import Slots
+from hybrid_torchrec.cuda.words import COUNTER_WORDS, words
+from hybrid_torchrec.table.ids import victim_order
+
+EMPTY, FREE_STEP, LIVE, NEXT, FREED, KEYS, NEW, INSERTED, HITS = words(
+    "EMPTY", "FREE_STEP", "LIVE", "NEXT", "FREED", "KEYS", "NEW", "INSERTED", "HITS"
+)
+# A map is built anew when more than a half of its cells have keys, and then has three cells a row at least.
+FULLEST, ROOMY = 2, 3
+SMALLEST = 64
+PADDING = launch.BLOCK  # words behind an array that lanes without work may swap
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A batch of ids between ``see`` and ``place``."""
+
+    ids: torch.Tensor  # (L,)
+    slots: torch.Tensor  # (L,): the slot, or -2 - cell where there is none yet
+    firsts: torch.Tensor  # (L,) int32, 1 at the first occurrence of an id without a row
+    ranks: torch.Tensor  # (L,) int32, cumulated firsts
+
+    def count(self) -> int:
+        """Distinct ids without a row; waits for the device."""
+        return int(self.ranks[-1]) if len(self.ranks) else 0
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows that `place` made: the first counters[NEW] of slots (L,) and ids (L,)."""
+
+    ids: torch.Tensor
+    slots: torch.Tensor
+    counters: torch.Tensor
+
+    def count(self) -> int:
+        """Waits for the device."""
+        return int(self.counters[NEW])
+
+
+class DeviceIndex:
+    """csrc/ids/index.h's class for one device. The number of rows is kept on the device: the host knows bounds, and
+    waits only where a bound says that room may be lacking.
+
+    Ids of all arguments may be anywhere; results are on the device.
+    """
+
+    def __init__(self, capacity: int, max_rows: int | None, device: torch.device) -> None:
+        self.device = device
+        self._most = None if max_rows is None else max_rows + 1
+        self._slots = Slots(capacity + 1, device)
+        self._counters = torch.zeros(COUNTER_WORDS, dtype=torch.int64, device=device)
+        self._counters[NEXT] = 1
+        # Bounds: not less than these are in use, but for freed slots, of which there are not fewer.
+        self._live, self._next, self._freed, self._keys = 0, 1, 0, 0
+        self._cells, self._mask = self._empty_cells(ROOMY * capacity)
+        self._parts = self._addresses()
+        self._host = torch.classes.hybrid_torchrec.HashIndex(0)  # for admission: sightings of ids without a row
+        self._version = 1
+        self._recorded_from = 0
+        self._erased: list[tuple[int, torch.Tensor]] = []
+
+    # Sizes.
+
+    def size(self) -> int:
+        self._exact()
+        return self._live
+
+    def slots(self) -> int:
+        self._exact()
+        return self._next
+
+    @property
+    def capacity(self) -> int:
+        """Slots that ids can have without growth, with slot 0."""
+        return self._slots.capacity
+
+    def bytes(self) -> int:
+        return self._cells.nbytes + self._slots.bytes() + int(self._host.bytes())
+
+    def hits(self) -> int:
+        return int(self._counters[HITS])
+
+    def insertions(self) -> int:
+        return int(self._counters[INSERTED])
+
+    @property
+    def parts(self) -> torch.Tensor:
+        """(1, PARTS) int64: the addresses that the kernels take."""
+        return self._parts
+
+    # Ids to slots.
+
+    def find(self, ids: torch.Tensor) -> torch.Tensor:
+        return launch.find(self._on(ids), self._parts)
+
+    def look_up(self, ids: torch.Tensor) -> torch.Tensor:
+        """find with 0 for absent ids; counts hits."""
+        return launch.find(self._on(ids), self._parts, count_hits=True, clamp=True)
+
+    def see(self, ids: torch.Tensor, step: int, decay: float) -> Sighting:
+        """Counts a sighting of each of ids (L,); every id gets a key in the map. `place` or `withdraw` must follow."""
+        ids = self._on(ids)
+        self._reserve_keys(len(ids))
+        if decay != 1.0:
+            self._decay(self.find(ids), step, decay)
+        return Sighting(ids, *launch.see(ids, self._parts, step, touch=True))
+
+    def place(self, sighting: Sighting, step: int) -> NewRows:
+        """Gives slots to the ids that have none; `sighting.slots` are complete then. Room must have been reserved."""
+        new_ids, new_slots = launch.place(
+            sighting.ids, sighting.slots, sighting.firsts, sighting.ranks, self._parts, step, self._version
+        )
+        return NewRows(new_ids, new_slots, self._counters)
+
+    def withdraw(self, sighting: Sighting) -> None:
+        """Ids that were to get a row do not."""
+        absent = sighting.ids[sighting.slots < 0]
+        launch.set_cells(absent, torch.full_like(absent, -1), self._parts)
+
+    def has_room(self, new: int) -> bool:
+        """Whether `new` more rows fit in max_rows and in the slots' memory; waits for the device if that is not sure."""
+        if not self._fits(new):
+            self._exact()
+        return self._fits(new)
+
+    def reserve(self, new: int) -> None:
+        """Memory for `new` more rows; the caller has seen to max_rows."""
+        wanted = self._wanted(new)
+        if wanted > self.capacity:
+            self._exact()
+            wanted = self._wanted(new)
+            if wanted > self.capacity:
+                grown = max(wanted, 2 * self.capacity)
+                self._slots.grow(grown if self._most is None else max(wanted, min(grown, self._most)))
+                self._parts = self._addresses()
+        self._live += new
+        self._next, self._freed = wanted, max(0, self._freed - new)
+
+    def touch(self, slots: torch.Tensor, step: int, decay: float) -> None:
+        slots = self._on(slots)
+        if decay != 1.0:
+            self._decay(slots, step, decay)
+        launch.touch(slots, self._parts, step)
+
+    def admit(
+        self, ids: torch.Tensor, slots: torch.Tensor, step: int, sightings: int, probability: float, seed: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """On the CPU, which counts: only ids without a row go there."""
+        absent = self._on(ids)[self._on(slots) < 0].cpu()
+        new, shows = self._host.admit(absent, torch.full_like(absent, -1), step, sightings, probability, seed)
+        return new.to(self.device), shows.to(self.device)
+
+    def insert(self, ids: torch.Tensor, shows: torch.Tensor, step: int) -> torch.Tensor:
+        """Puts distinct ids that are absent; returns their slots."""
+        ids = self._on(ids)
+        if self._host.sightings()[1].numel():
+            waiting = ids.cpu()
+            self._host.insert(waiting, torch.ones_like(waiting), step)  # forgets their sightings
+            self._host.erase(waiting)
+        self._reserve_keys(len(ids))
+        self.reserve(len(ids))
+        sighting = Sighting(ids, *launch.see(ids, self._parts, step, touch=False))
+        self.place(sighting, step)
+        self._counters[INSERTED] -= len(ids)  # those that the host knows of
+        self._slots.shows[sighting.slots] = self._on(shows).float()
+        return sighting.slots
+
+    def resolve(self, ids: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        return self.find(ids).clamp_(min=0)
+
+    def erase(self, ids: torch.Tensor) -> torch.Tensor:
+        """The slots that the ids had, -1 for those that were absent or came before."""
+        ids = self._on(ids)
+        slots = self.find(ids)
+        ordered, source = slots.sort(stable=True)
+        first = torch.ones_like(ordered, dtype=torch.bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        gone = torch.zeros_like(first).scatter_(0, source, first) & (slots >= 0)
+        freed, erased = slots[gone], ids[gone]
+        if len(freed):
+            launch.set_cells(erased, torch.full_like(erased, -1), self._parts)
+            self._slots.last[freed] = FREE_STEP
+            top = self._counters[FREED]
+            self._slots.free[top + torch.arange(len(freed), device=self.device)] = freed
+            self._counters[FREED] += len(freed)
+            self._counters[LIVE] -= len(freed)
+            if self._recorded_from > 0:
+                self._erased.append((self._version, erased))
+        return torch.where(gone, slots, -1)
+
+    # Rows.
+
+    def victims(
+        self, count: int, kind: int, show_weight: float, click_weight: float, decay: float, time_to_live: int,
+        step: int, keep: torch.Tensor,
+    ) -> torch.Tensor:  # fmt: skip
+        used = self._slots.last != FREE_STEP
+        keep = self._on(keep)
+        used[keep[(keep > 0) & (keep < self.capacity)]] = False
+        if kind == victims.EXPIRED:
+            used &= step - self._slots.last > time_to_live
+        slots = used.nonzero()[:, 0]
+        ids, shows, clicks, last = self.infos(slots)
+        key = victims.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
+        return slots[victim_order(key, last, ids)[: max(count, 0)]]
+
+    def used_slots(self) -> torch.Tensor:
+        return (self._slots.last != FREE_STEP).nonzero()[:, 0]
+
+    def infos(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        slots, known = self._on(slots), self._slots
+        return known.ids[slots], known.shows[slots], known.clicks[slots], known.last[slots]
+
+    def set_infos(self, slots: torch.Tensor, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor) -> None:
+        slots, known = self._on(slots), self._slots
+        known.shows[slots] = self._on(shows).float()
+        known.clicks[slots] = self._on(clicks).float()
+        known.last[slots] = self._on(last)
+
+    def add_clicks(self, slots: torch.Tensor, clicks: torch.Tensor) -> None:
+        slots = self._on(slots)
+        self._slots.clicks.index_add_(0, slots, torch.where(slots > 0, self._on(clicks).float(), 0.0))
+
+    # Changes.
+
+    def mark_changed(self, slots: torch.Tensor) -> None:
+        self._slots.versions[self._on(slots)] = self._version
+
+    def versions(self) -> torch.Tensor:
+        return self._slots.versions
+
+    def version(self) -> int:
+        return self._version
+
+    def next_version(self) -> int:
+        self._version += 1
+        if self._recorded_from == 0:
+            self._recorded_from = self._version
+        return self._version
+
+    def recorded_from(self) -> int:
+        return self._recorded_from
+
+    def changed_slots(self, since: int) -> torch.Tensor:
+        used = self._slots.last != FREE_STEP
+        return (used & (self._slots.versions >= since)).nonzero()[:, 0]
+
+    def erased_ids(self, since: int) -> torch.Tensor:
+        parts = [ids for version, ids in self._erased if version >= since]
+        gone = torch.cat([torch.empty(0, dtype=torch.int64, device=self.device), *parts]).unique()
+        return gone[self.find(gone) < 0]
+
+    def forget_erased(self, before: int) -> None:
+        if self._recorded_from > 0:
+            self._recorded_from = max(self._recorded_from, min(before, self._version))
+        self._erased = [(version, ids) for version, ids in self._erased if version >= before]
+
+    # Admission, which is the CPU's.
+
+    def count_exactly(self) -> None:
+        self._host.count_exactly()
+
+    def count_by_sketch(self, width: int, depth: int, seed: int) -> None:
+        self._host.count_by_sketch(width, depth, seed)
+
+    def sightings(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._host.sightings()
+
+    def set_sightings(self, ids: torch.Tensor, counts: torch.Tensor) -> None:
+        self._host.set_sightings(ids, counts)
+
+    # Internals.
+
+    def _on(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().to(self.device).contiguous()
+
+    def _exact(self) -> None:
+        """Makes the bounds what the counters say now; waits for the device."""
+        self._live, self._next, self._freed, self._keys = self._counters[: KEYS + 1].tolist()
+
+    def _wanted(self, new: int) -> int:
+        """Slots in use with `new` more rows, at most."""
+        return self._next + max(0, new - self._freed)
+
+    def _fits(self, new: int) -> bool:
+        return self._wanted(new) <= self.capacity and (self._most is None or self._live + new < self._most)
+
+    def _empty_cells(self, cells: int) -> tuple[torch.Tensor, int]:
+        count = max(SMALLEST, 1 << max(cells - 1, 1).bit_length())
+        made = torch.full((count + 1 + PADDING, 2), -1, dtype=torch.int64, device=self.device)
+        made[:, 0] = EMPTY
+        return made, count - 1
+
+    def _reserve_keys(self, new: int) -> None:
+        """Cells for `new` more keys."""
+        if FULLEST * (self._keys + new) > self._mask + 1:
+            self._exact()
+            if FULLEST * (self._keys + new) > self._mask + 1:
+                self._rebuild(self._live + new)
+        self._keys += new
+
+    def _rebuild(self, rows: int) -> None:
+        cells, mask = self._empty_cells(ROOMY * rows)
+        self._counters[KEYS] = 0
+        launch.copy_cells(self._cells, self._mask + 2, cells, mask, self._counters[KEYS :])
+        self._keys = rows
+        self._cells, self._mask = cells, mask
+        self._parts = self._addresses()
+
+    def _addresses(self) -> torch.Tensor:
+        known = self._slots
+        words = [self._cells.data_ptr(), self._mask, *(tensor.data_ptr() for tensor in known.tensors()),
+                 self._counters.data_ptr()]  # fmt: skip
+        return launch.parts_tensor(words, self.device)
+
+    def _decay(self, slots: torch.Tensor, step: int, decay: float) -> None:
+        """Shows and clicks of the rows of slots (L,), as of now."""
+        rows = slots[slots > 0].unique()
+        ids, shows, clicks, last = self.infos(rows)
+        old = last < step
+        factor = torch.pow(decay, (step - last).clamp(min=0).double())
+        self._slots.shows[rows] = torch.where(old, (shows.double() * factor).float(), shows)
+        self._slots.clicks[rows] = torch.where(old, (clicks.double() * factor).float(), clicks)
+        self._slots.last[rows] = torch.where(old, step, last)

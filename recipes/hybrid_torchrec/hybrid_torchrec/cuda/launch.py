@@ -1,0 +1,90 @@
+"""Launches of the kernels on ids: one table's, or those of several tables at once.
+
+With `starts` (T + 1,) int64 on the device, table t has elements [starts[t], starts[t + 1]) of the arguments, and
+`longest` is the largest number that a table has; without, all elements are of one table. parts (T, PARTS) int64.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from hybrid_torchrec.cuda import map_kernels as kernels
+from hybrid_torchrec.cuda.map_kernels import BLOCK
+from hybrid_torchrec.cuda.words import words
+
+(PARTS,) = words("PARTS")
+WARPS = 1  # lanes of a block wait for each other's search
+
+
+def parts_tensor(words: list[int], device: torch.device) -> torch.Tensor:
+    """(1, PARTS) of a table's addresses and sizes, in the order of words.py; missing ones are 0."""
+    return torch.tensor([words + [0] * (PARTS - len(words))], dtype=torch.int64).to(device)
+
+
+def padded(count: int, device: torch.device) -> torch.Tensor:
+    """(count,) int64 with words behind it that lanes without work may swap."""
+    return torch.zeros(count + BLOCK, dtype=torch.int64, device=device)[:count]
+
+
+def _grid(ids: torch.Tensor, parts: torch.Tensor, longest: int | None) -> tuple[int, int]:
+    return triton.cdiv(len(ids) if longest is None else longest, BLOCK), parts.shape[0]
+
+
+def find(
+    ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
+    count_hits: bool = False, clamp: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    slots = torch.empty_like(ids)
+    if len(ids):
+        kernels.find[_grid(ids, parts, longest)](
+            ids, slots, parts, starts if starts is not None else ids, len(ids), COUNT_HITS=count_hits, CLAMP=clamp,
+            GROUPED=starts is not None, BLOCK=BLOCK, num_warps=WARPS,
+        )  # fmt: skip
+    return slots
+
+
+def see(
+    ids: torch.Tensor, parts: torch.Tensor, step: int, starts: torch.Tensor | None = None, longest: int | None = None,
+    *, touch: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """slots as map_kernels.see gives them; firsts and ranks (L,) int32."""
+    slots = padded(len(ids), ids.device)
+    firsts = torch.empty(len(ids), dtype=torch.int32, device=ids.device)
+    if len(ids):
+        grid, grouped = _grid(ids, parts, longest), starts is not None
+        starts = starts if starts is not None else ids
+        kernels.see[grid](ids, slots, parts, starts, len(ids), step, TOUCH=touch, GROUPED=grouped, BLOCK=BLOCK,
+                          num_warps=WARPS)  # fmt: skip
+        kernels.mark_first[grid](slots, firsts, parts, starts, len(ids), GROUPED=grouped, BLOCK=BLOCK, num_warps=WARPS)
+    return slots, firsts, firsts.cumsum(0, dtype=torch.int32)
+
+
+def place(
+    ids: torch.Tensor, slots: torch.Tensor, firsts: torch.Tensor, ranks: torch.Tensor, parts: torch.Tensor, step: int,
+    version: int, starts: torch.Tensor | None = None, longest: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """ids and slots of new rows, as map_kernels.place_new has them; completes `slots`."""
+    new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
+    if len(ids):
+        grid, grouped = _grid(ids, parts, longest), starts is not None
+        starts = starts if starts is not None else ids
+        kernels.place_new[grid](ids, slots, firsts, ranks, new_ids, new_slots, parts, starts, len(ids), step, version,
+                                GROUPED=grouped, BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
+        kernels.resolve_new[grid](slots, ranks, parts, starts, len(ids), GROUPED=grouped, BLOCK=BLOCK, num_warps=WARPS)
+    return new_ids, new_slots
+
+
+def set_cells(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) -> None:
+    if len(ids):
+        kernels.set_cells[(triton.cdiv(len(ids), BLOCK),)](ids, values, parts, len(ids), BLOCK=BLOCK, num_warps=WARPS)
+
+
+def copy_cells(old: torch.Tensor, old_count: int, cells: torch.Tensor, mask: int, moved: torch.Tensor) -> None:
+    kernels.copy_cells[(triton.cdiv(old_count, BLOCK),)](old, old_count, cells, mask, moved, BLOCK=BLOCK,
+                                                         num_warps=WARPS)  # fmt: skip
+
+
+def touch(slots: torch.Tensor, parts: torch.Tensor, step: int) -> None:
+    if len(slots):
+        kernels.touch[(triton.cdiv(len(slots), BLOCK),)](slots, parts, len(slots), step, BLOCK=BLOCK, num_warps=WARPS)

@@ -1,0 +1,222 @@
+"""Ids to slots in device memory.
+
+A map is an array of cells (key, slot), 16 bytes, searched from an id's home cell on. Keys are put by compare-and-swap
+and stay until the map is built anew; a key without a row has a negative slot. Insertion takes several launches, whose
+ends are the barriers, and the first occurrence of each new id gets the next slot: the same slots in every run, and
+those of the CPU's table.
+"""
+
+import triton
+import triton.language as tl
+
+from hybrid_torchrec.cuda.words import (
+    ABSENT, CELLS, CLICKS, COUNTERS, EMPTY, FREE, FREED, HITS, IDS, INSERTED, KEYS, LAST, LIVE, MASK, NEW, NEXT, PARTS,
+    SHOWS, VERSIONS, floats, home, longs, share,
+)  # fmt: skip
+
+BLOCK = 128
+
+
+@triton.jit(do_not_specialize=["count"])
+def find(ids, slots, parts, starts, count, COUNT_HITS: tl.constexpr, CLAMP: tl.constexpr, GROUPED: tl.constexpr,
+         BLOCK: tl.constexpr):  # fmt: skip
+    """slots[i] of ids[i]; absent: -1, or 0 with CLAMP."""
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < end
+    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
+        cells = longs(parts, table, CELLS)
+        mask = tl.load(parts + table * PARTS + MASK)
+        wanted = tl.load(ids + at, mask=inside, other=0)
+        cell = home(wanted, mask)
+        slot = tl.full((BLOCK,), -1, tl.int64)
+        searching = inside
+        while tl.max(searching.to(tl.int32), 0) > 0:
+            key = tl.load(cells + 2 * cell, mask=searching, other=EMPTY)
+            there = tl.load(cells + 2 * cell + 1, mask=searching, other=ABSENT)
+            slot = tl.where(searching & (key == wanted), there, slot)
+            searching = searching & (key != wanted) & (key != EMPTY)
+            cell = (cell + 1) & mask
+        found = inside & (slot >= 0)
+        if COUNT_HITS:
+            tl.atomic_add(longs(parts, table, COUNTERS) + HITS, tl.sum(found.to(tl.int64), 0))
+        tl.store(slots + at, tl.where(found, slot, 0 if CLAMP else -1), mask=inside)
+
+
+@triton.jit(do_not_specialize=["count", "step"])
+def see(ids, slots, parts, starts, count, step, TOUCH: tl.constexpr, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+    """slots[i] of ids[i]; counts a sighting of its row (TOUCH). An id without a row gets a key, slots[i] = -2 - cell,
+    and the cell's slot becomes that of the first occurrence: the least of the numbers i - 2^62."""
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < end
+    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
+        cells = longs(parts, table, CELLS)
+        counters = longs(parts, table, COUNTERS)
+        mask = tl.load(parts + table * PARTS + MASK)
+        wanted = tl.load(ids + at, mask=inside, other=0)
+        cell = home(wanted, mask)
+        slot = tl.full((BLOCK,), -1, tl.int64)
+        place = tl.zeros((BLOCK,), tl.int64)
+        searching = inside
+        put = tl.zeros((BLOCK,), tl.int64)
+        while tl.max(searching.to(tl.int32), 0) > 0:
+            key = tl.load(cells + 2 * cell, mask=searching, other=0)
+            there = tl.load(cells + 2 * cell + 1, mask=searching, other=ABSENT)
+            vacant = searching & (key == EMPTY) & (wanted != EMPTY)
+            if tl.max(vacant.to(tl.int32), 0) > 0:
+                # Swaps have no mask: lanes that do not want one swap nothing in a word of their own.
+                target = tl.where(vacant, cells + 2 * cell, slots + at)
+                before = tl.atomic_cas(target, tl.where(vacant, EMPTY, 0).to(tl.int64), tl.where(vacant, wanted, 0))
+                won = vacant & (before == EMPTY)
+                put += won.to(tl.int64)
+                key = tl.where(vacant, tl.where(won, wanted, before), key)
+                there = tl.where(vacant, ABSENT, there)
+            here = searching & (key == wanted)
+            slot = tl.where(here, there, slot)
+            place = tl.where(here, cell, place)
+            searching = searching & (key != wanted)
+            cell = (cell + 1) & mask
+        found = inside & (slot >= 0)
+        absent = inside & (slot < 0)
+        tl.atomic_min(cells + 2 * place + 1, at - 2**62, mask=absent)
+        tl.atomic_add(counters + KEYS, tl.sum(put, 0))
+        if TOUCH:
+            tl.atomic_add(counters + HITS, tl.sum(found.to(tl.int64), 0))
+            tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=found)
+            last = longs(parts, table, LAST) + slot
+            before = tl.load(last, mask=found, other=0)
+            tl.store(last, tl.full((BLOCK,), 0, tl.int64) + step, mask=found & (before < step))
+        tl.store(slots + at, tl.where(found, slot, -2 - place), mask=inside)
+
+
+@triton.jit(do_not_specialize=["count"])
+def mark_first(slots, firsts, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+    """firsts[i] = 1 where i is the first occurrence of an id without a row, else 0; slots as `see` left them."""
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < end
+    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
+        cells = longs(parts, table, CELLS)
+        slot = tl.load(slots + at, mask=inside, other=0)
+        absent = slot < 0
+        claimed = tl.load(cells + 2 * (-2 - slot) + 1, mask=absent, other=0)
+        tl.store(firsts + at, (absent & (claimed == at - 2**62)).to(tl.int32), mask=inside)
+
+
+@triton.jit(do_not_specialize=["count", "step", "version"])
+def place_new(ids, slots, firsts, ranks, new_ids, new_slots, parts, starts, count, step, version,
+              GROUPED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Slots of new ids: freed ones, the latest first, then those never used. ranks: cumulated firsts.
+
+    new_ids, new_slots: of the table's n-th new row at place n behind the table's first element.
+    """
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < end
+    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
+        new = tl.load(firsts + at, mask=inside, other=0) != 0
+        if tl.max(new.to(tl.int32), 0) > 0:
+            counters = longs(parts, table, COUNTERS)
+            before = tl.load(ranks + first - 1, mask=first > 0, other=0).to(tl.int64)
+            rank = tl.load(ranks + at, mask=new, other=0).to(tl.int64) - 1 - before
+            freed = tl.load(counters + FREED)
+            again = new & (rank < freed)
+            slot = tl.load(counters + NEXT) + rank - freed
+            slot = tl.where(again, tl.load(longs(parts, table, FREE) + freed - 1 - rank, mask=again, other=0), slot)
+            id = tl.load(ids + at, mask=new, other=0)
+            cell = -2 - tl.load(slots + at, mask=new, other=-2)
+            tl.store(longs(parts, table, CELLS) + 2 * cell + 1, slot, mask=new)
+            tl.store(longs(parts, table, IDS) + slot, id, mask=new)
+            tl.store(floats(parts, table, SHOWS) + slot, tl.zeros((BLOCK,), tl.float32), mask=new)
+            tl.store(floats(parts, table, CLICKS) + slot, tl.zeros((BLOCK,), tl.float32), mask=new)
+            tl.store(longs(parts, table, LAST) + slot, tl.zeros((BLOCK,), tl.int64) + step, mask=new)
+            tl.store(longs(parts, table, VERSIONS) + slot, tl.zeros((BLOCK,), tl.int64) + version, mask=new)
+            tl.store(new_ids + first + rank, id, mask=new)
+            tl.store(new_slots + first + rank, slot, mask=new)
+
+
+@triton.jit(do_not_specialize=["count"])
+def resolve_new(slots, ranks, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+    """slots[i] of ids that were new, with their sightings; the table's counters."""
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < end
+    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
+        slot = tl.load(slots + at, mask=inside, other=0)
+        absent = slot < 0
+        if tl.max(absent.to(tl.int32), 0) > 0:
+            cells = longs(parts, table, CELLS)
+            slot = tl.load(cells + 2 * (-2 - slot) + 1, mask=absent, other=0)
+            tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=absent)
+            tl.store(slots + at, slot, mask=absent)
+    if tl.program_id(0) == 0:
+        counters = longs(parts, table, COUNTERS)
+        before = tl.load(ranks + first - 1, mask=first > 0, other=0).to(tl.int64)
+        until = tl.load(ranks + end - 1, mask=end > 0, other=0).to(tl.int64)
+        new = until - before
+        freed = tl.load(counters + FREED)
+        again = tl.minimum(new, freed)
+        tl.store(counters + NEW, new)
+        tl.store(counters + FREED, freed - again)
+        tl.store(counters + NEXT, tl.load(counters + NEXT) + new - again)
+        tl.store(counters + LIVE, tl.load(counters + LIVE) + new)
+        tl.store(counters + INSERTED, tl.load(counters + INSERTED) + new)
+
+
+@triton.jit(do_not_specialize=["count"])
+def set_cells(ids, values, parts, count, BLOCK: tl.constexpr):
+    """The cells of ids, whose keys are in the map, get the slots `values`."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    cells = longs(parts, 0, CELLS)
+    mask = tl.load(parts + MASK)
+    wanted = tl.load(ids + at, mask=inside, other=0)
+    cell = home(wanted, mask)
+    searching = inside
+    while tl.max(searching.to(tl.int32), 0) > 0:
+        key = tl.load(cells + 2 * cell, mask=searching, other=0)
+        here = searching & (key == wanted)
+        value = tl.load(values + at, mask=here, other=0)
+        tl.store(cells + 2 * cell + 1, value, mask=here)
+        searching = searching & (key != wanted) & (key != EMPTY)
+        cell = (cell + 1) & mask
+
+
+@triton.jit(do_not_specialize=["mask", "old_count"])
+def copy_cells(old, old_count, cells, mask, moved, BLOCK: tl.constexpr):
+    """Puts the keys with rows of the cells `old` into empty `cells` of another number; moved: their count."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < old_count
+    id = tl.load(old + 2 * at, mask=inside, other=0)
+    slot = tl.load(old + 2 * at + 1, mask=inside, other=ABSENT)
+    live = inside & (slot >= 0)
+    cell = home(id, mask)
+    # The id that looks like an empty cell needs no search.
+    tl.store(cells + 2 * cell + 1, slot, mask=live & (id == EMPTY))
+    searching = live & (id != EMPTY)
+    while tl.max(searching.to(tl.int32), 0) > 0:
+        target = tl.where(searching, cells + 2 * cell, old + 2 * at)
+        before = tl.atomic_cas(target, tl.where(searching, EMPTY, 0).to(tl.int64), tl.where(searching, id, 0))
+        won = searching & (before == EMPTY)
+        tl.store(cells + 2 * cell + 1, slot, mask=won)
+        searching = searching & (before != EMPTY)
+        cell = (cell + 1) & mask
+    tl.atomic_add(moved, tl.sum(live.to(tl.int64), 0))
+
+
+@triton.jit(do_not_specialize=["count", "step"])
+def touch(slots, parts, count, step, BLOCK: tl.constexpr):
+    """A sighting of each slot that is positive."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    slot = tl.load(slots + at, mask=at < count, other=0)
+    seen = slot > 0
+    tl.atomic_add(floats(parts, 0, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=seen)
+    last = longs(parts, 0, LAST) + slot
+    before = tl.load(last, mask=seen, other=0)
+    tl.store(last, tl.zeros((BLOCK,), tl.int64) + step, mask=seen & (before < step))
