@@ -19,7 +19,8 @@ from hybrid_torchrec.table.ids import IdTable
 
 TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 WEIGHTS, SEED, VERSIONS = words("WEIGHTS", "SEED", "VERSIONS")
-GATHERED = 2048  # elements of a program: enough loads on their way to fill the memory's pipes
+GATHERED, GATHER_WARPS = 2048, 2  # elements of a program: enough loads on their way to fill the memory's pipes
+UPDATED, UPDATE_WARPS = 2048, 1
 STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
 WIDEST = 1024  # columns of a program; kinds that look at whole rows leave wider ones to PyTorch's operators
 WHOLE_ROWS = ("rowwise_adagrad", "lamb")
@@ -42,15 +43,20 @@ class CudaBackend(GenericBackend):
 
     def __post_init__(self) -> None:
         device, initializer = self.storage.weights.device, self.config.initializer
-        self._numbers: torch.Tensor | None = None
+        self.numbers: torch.Tensor | None = None
         if type(initializer).__name__ in ("Constant", "Uniform", "Normal", "TruncatedNormal"):
             numbers = [*initializer.parameters(), *THRESHOLDS, *POLYNOMIALS]
-            self._numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
+            self.numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
         self._parts: torch.Tensor | None = None
         self._made_of: tuple[object, ...] = ()
         rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
         whole = self.config.optimizer.kind in WHOLE_ROWS and self.config.dim > WIDEST
         self._fused = not rounds and not whole
+
+    @property
+    def groups(self) -> bool:
+        """Whether other tables can share this one's launches."""
+        return self.numbers is not None and self.config.initializer.per_id and self._fused
 
     def parts(self) -> torch.Tensor:
         """(1, PARTS): the addresses of the table's tensors as they are now."""
@@ -117,7 +123,7 @@ class CudaBackend(GenericBackend):
             ids.index.mark_changed(slots.cpu())
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
-        if self._numbers is None or len(slots) == 0:
+        if self.numbers is None or len(slots) == 0:
             super().start(slots.cpu(), keys.cpu())
             return
         device = self.storage.weights.device
@@ -127,7 +133,7 @@ class CudaBackend(GenericBackend):
         """Values of rows that were placed. By id, the host need not know how many they are; insertions(): rows that
         were made until now."""
         initializer = self.config.initializer
-        if self._numbers is not None and initializer.per_id:
+        if self.numbers is not None and initializer.per_id:
             self._start(rows.ids, rows.slots, self.parts(), counted=True)
             return
         new, until = rows.count(), insertions()
@@ -135,7 +141,7 @@ class CudaBackend(GenericBackend):
         self.start(rows.slots[:new], keys)
 
     def _start(self, keys: torch.Tensor, slots: torch.Tensor, parts: torch.Tensor, counted: bool) -> None:
-        start(self.config, self._numbers, parts, keys, slots, counted=counted)
+        start(self.config, self.numbers, parts, keys, slots, counted=counted)
 
 
 def gather(
@@ -149,7 +155,7 @@ def gather(
         grid = (triton.cdiv(count if longest is None else longest, rows), parts.shape[0], triton.cdiv(dim, width))
         row_kernels.gather[grid](
             slots.contiguous(), out, parts, slots if starts is None else starts, count, DTYPE=TYPES[config.dtype],
-            D=dim, COLUMNS=width, GROUPED=starts is not None, ROWS=rows, num_warps=2,
+            D=dim, COLUMNS=width, GROUPED=starts is not None, ROWS=rows, num_warps=GATHER_WARPS,
         )  # fmt: skip
     return out
 
@@ -178,10 +184,10 @@ def update(
     dim, count, spec = config.dim, len(keys), config.optimizer
     keys, sources = keys.sort(stable=True)
     width = columns(dim)
-    chunk = max(1, GATHERED // width)
+    chunk = max(1, UPDATED // width)
     if spec.kind not in WHOLE_ROWS:
         width = min(width, 128)
-        chunk = max(1, GATHERED // width)
+        chunk = max(1, UPDATED // width)
     chunks = triton.cdiv(count, chunk)
     heads, tails = torch.empty((2, chunks, dim), device=keys.device)
     adaptive = spec.number >= 3
@@ -198,7 +204,7 @@ def update(
     update_kernels.update_runs[grid](
         keys, sources, sources if bags is None else bags, values if factors is None else factors.contiguous(),
         values.contiguous(), heads, tails, parts, count, *step, **shape, POOLED=bags is not None,
-        WEIGHTED=factors is not None, num_warps=1,
+        WEIGHTED=factors is not None, num_warps=UPDATE_WARPS,
     )  # fmt: skip
     if chunks > 1:
         update_kernels.update_long_runs[grid](

@@ -8,6 +8,7 @@ import torch
 
 from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
 from hybrid_torchrec.errors import TableFull
+from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 
@@ -19,6 +20,8 @@ class DeviceIdTable(IdTable):
         self.device = device
         super().__init__(config)
         self.admits_all = self._admission.sightings <= 1 and self._admission.probability >= 1.0
+        # Nothing happens to other rows when ids come.
+        self.simple = self.admits_all and self._decay == 1.0 and not isinstance(config.eviction, TTL)
 
     def _make_index(self, capacity: int) -> DeviceIndex:
         return DeviceIndex(capacity, self._config.max_rows, self.device)

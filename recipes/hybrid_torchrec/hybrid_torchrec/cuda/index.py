@@ -110,7 +110,7 @@ class DeviceIndex:
     def see(self, ids: torch.Tensor, step: int, decay: float) -> Sighting:
         """Counts a sighting of each of ids (L,); every id gets a key in the map. `place` or `withdraw` must follow."""
         ids = self._on(ids)
-        self._reserve_keys(len(ids))
+        self.reserve_keys(len(ids))
         if decay != 1.0:
             self._decay(self.find(ids), step, decay)
         return Sighting(ids, *launch.see(ids, self._parts, step, touch=True))
@@ -167,7 +167,7 @@ class DeviceIndex:
             waiting = ids.cpu()
             self._host.insert(waiting, torch.ones_like(waiting), step)  # forgets their sightings
             self._host.erase(waiting)
-        self._reserve_keys(len(ids))
+        self.reserve_keys(len(ids))
         self.reserve(len(ids))
         sighting = Sighting(ids, *launch.see(ids, self._parts, step, touch=False))
         self.place(sighting, step)
@@ -301,7 +301,7 @@ class DeviceIndex:
         made[:, 0] = EMPTY
         return made, count - 1
 
-    def _reserve_keys(self, new: int) -> None:
+    def reserve_keys(self, new: int) -> None:
         """Cells for `new` more keys."""
         if FULLEST * (self._keys + new) > self._mask + 1:
             self._exact()

@@ -9,6 +9,7 @@ ON_GPU = torch.cuda.is_available()
 if not ON_GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are imported
 
+from hybrid_torchrec.cuda import backend  # noqa: E402
 from hybrid_torchrec.cuda.backend import CudaBackend  # noqa: E402
 from hybrid_torchrec.cuda.ids import DeviceIdTable  # noqa: E402
 
