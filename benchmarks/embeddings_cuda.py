@@ -161,23 +161,26 @@ def cases(rows: int, steps: int) -> Iterator[Row]:
                     table.lookup(slots)
                     table.update(slots, gradients)
 
-            def of(peer, work=work, grads=grads) -> tuple[Callable[[int], object], Callable[[int], object]]:
-                def look(i: int) -> None:
-                    peer.lookup(work.slots[i % BATCHES])
-
-                def step(i: int) -> None:
-                    look(i)
-                    peer.update(work.slots[i % BATCHES], grads)
-
-                return look, step
-
-            (look, step), (plain_look, plain_step) = of(static), of(plain)
+            (look, step), (plain_look, plain_step) = steps_of(static, work, grads), steps_of(plain, work, grads)
             if kind == "adagrad" and not fresh:
                 yield row("lookup of present ids", (serve, look, plain_look), steps)
                 yield row(f"{kind} step, tables one by one", (train_one_by_one, step, plain_step), steps)
             yield row(f"{kind} step, {fresh:.0%} of ids new", (train, step, plain_step), steps)
             del hashed, group, static, plain, train, train_one_by_one, serve
             torch.cuda.empty_cache()
+
+
+def steps_of(peer, work: Workload, grads: torch.Tensor) -> tuple[Callable[[int], object], Callable[[int], object]]:
+    """A peer's lookup, and its lookup and update."""
+
+    def look(i: int) -> None:
+        peer.lookup(work.slots[i % BATCHES])
+
+    def step(i: int) -> None:
+        look(i)
+        peer.update(work.slots[i % BATCHES], grads)
+
+    return look, step
 
 
 class StaticTables:
@@ -237,11 +240,13 @@ def main() -> None:
     if arguments.sweep:
         for updated in (1024, 2048, 4096):
             for warps in (1, 2, 4):
-                backend.UPDATED, backend.UPDATE_WARPS, backend.GATHERED, backend.GATHER_WARPS = updated, warps, updated, warps
+                backend.UPDATED = backend.GATHERED = updated
+                backend.UPDATE_WARPS = backend.GATHER_WARPS = warps
                 measured = parts(arguments.rows // 4, 12)
                 print(updated, warps, {k: round(v, 3) for k, v in measured.items() if k in ("lookup", "update")})
         return
-    header = "| what | ours ms | static ms | torch ms | ours / best static | quartiles | host ms |\n|---|---|---|---|---|---|---|"
+    names = ("what", "ours ms", "static ms", "torch ms", "ours / best static", "quartiles", "host ms")
+    header = f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
     print(header)
     lines, results = [], []
     for result in cases(arguments.rows, arguments.steps):

@@ -128,7 +128,7 @@ class DeviceIndex:
         launch.set_cells(absent, torch.full_like(absent, -1), self._parts)
 
     def has_room(self, new: int) -> bool:
-        """Whether `new` more rows fit in max_rows and in the slots' memory; waits for the device if that is not sure."""
+        """Whether `new` more rows fit in max_rows and the slots' memory; waits for the device if that is not sure."""
         if not self._fits(new):
             self._exact()
         return self._fits(new)
@@ -312,7 +312,7 @@ class DeviceIndex:
     def _rebuild(self, rows: int) -> None:
         cells, mask = self._empty_cells(ROOMY * rows)
         self._counters[KEYS] = 0
-        launch.copy_cells(self._cells, self._mask + 2, cells, mask, self._counters[KEYS :])
+        launch.copy_cells(self._cells, self._mask + 2, cells, mask, self._counters[KEYS:])
         self._keys = rows
         self._cells, self._mask = cells, mask
         self._parts = self._addresses()

@@ -10,8 +10,29 @@ import triton
 import triton.language as tl
 
 from hybrid_torchrec.cuda.words import (
-    ABSENT, CELLS, CLICKS, COUNTERS, EMPTY, FREE, FREED, HITS, IDS, INSERTED, KEYS, LAST, LIVE, MASK, NEW, NEXT, PARTS,
-    SHOWS, VERSIONS, floats, home, longs, share,
+    ABSENT,
+    CELLS,
+    CLICKS,
+    COUNTERS,
+    EMPTY,
+    FREE,
+    FREED,
+    HITS,
+    IDS,
+    INSERTED,
+    KEYS,
+    LAST,
+    LIVE,
+    MASK,
+    NEW,
+    NEXT,
+    PARTS,
+    SHOWS,
+    VERSIONS,
+    floats,
+    home,
+    longs,
+    share,
 )  # fmt: skip
 
 BLOCK = 128

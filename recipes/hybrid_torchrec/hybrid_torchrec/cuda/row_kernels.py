@@ -3,8 +3,20 @@
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.cuda.words import COUNTERS, FIRST_MOMENT, NEW, PARTS, SECOND_MOMENT, SEED, longs, mix64, mix_pair
-from hybrid_torchrec.cuda.words import moments, rows, share
+from hybrid_torchrec.cuda.words import (
+    COUNTERS,
+    FIRST_MOMENT,
+    NEW,
+    PARTS,
+    SECOND_MOMENT,
+    SEED,
+    longs,
+    mix64,
+    mix_pair,
+    moments,
+    rows,
+    share,
+)
 
 CONSTANT, UNIFORM, NORMAL = (tl.constexpr(i) for i in range(3))
 # Where `numbers` has the initialiser's parameters, the limits of the normal quantile's parts, and their polynomials.
@@ -94,7 +106,7 @@ def _normal_quantile(numbers, p):
 def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE: tl.constexpr, D: tl.constexpr,
           FIRST_WIDTH: tl.constexpr, SECOND_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
           COUNTED: tl.constexpr):  # fmt: skip
-    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: as many as counters[NEW] says."""
+    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
     if COUNTED:

@@ -20,7 +20,8 @@ def _join(total, begins, value, anew):
 
 @triton.jit
 def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2, correction1, correction2,
-          decay, KIND: tl.constexpr, DTYPE: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr):  # fmt: skip
+          decay, KIND: tl.constexpr, DTYPE: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr,
+          D: tl.constexpr):  # fmt: skip
     """Rows of keys (R,) that are active, with their gradients g (R, COLUMNS); all columns of a row for the kinds that
     look at whole rows."""
     slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
@@ -71,8 +72,8 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
 @triton.jit(do_not_specialize=["count", "bits", "version"])
 def update_runs(keys, sources, gradient_rows, factors, gradients, heads, tails, parts, count, bits, version, lr, eps,
                 beta1, beta2, rest1, rest2, correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
-                POOLED: tl.constexpr, WEIGHTED: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr,
-                COLUMNS: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
+                POOLED: tl.constexpr, WEIGHTED: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr,
+                D: tl.constexpr, COLUMNS: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
     """keys (L,) sorted: table << bits | slot; sources (L,): where each gradient comes from."""
     chunk = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -108,8 +109,8 @@ def update_runs(keys, sources, gradient_rows, factors, gradients, heads, tails, 
 @triton.jit(do_not_specialize=["count", "bits", "version"])
 def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, beta1, beta2, rest1, rest2,
                      correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
-                     VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr, CHUNK: tl.constexpr,
-                     SPAN: tl.constexpr):  # fmt: skip
+                     VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
+                     CHUNK: tl.constexpr, SPAN: tl.constexpr):  # fmt: skip
     """The step of the run that begins in a chunk and ends in a later one."""
     chunk = tl.program_id(0).to(tl.int64)
     last = (chunk + 1) * CHUNK - 1
@@ -128,6 +129,6 @@ def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, b
             total += tl.sum(tl.load(heads + at[:, None] * D + column[None, :], mask=wanted, other=0), 0)
             following += SPAN
             more = tl.min(same.to(tl.int32), 0)
-        key = tl.zeros((1,), tl.int64) + key
-        _step(key, key >= 0, total[None, :], column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2,
+        one = tl.zeros((1,), tl.int64) + key
+        _step(one, one >= 0, total[None, :], column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2,
               correction1, correction2, decay, KIND, DTYPE, VERSIONED, DECAYS, D)  # fmt: skip

@@ -16,4 +16,3 @@ def keys(
         return torch.zeros_like(last, dtype=torch.float64)
     score = show_weight * shows.double() + click_weight * clicks.double()
     return score * torch.pow(decay, (step - last).clamp(min=0).double())
-

@@ -18,7 +18,8 @@ INSERTED = tl.constexpr(5)  # rows of all insertions
 HITS = tl.constexpr(6)  # ids that had a row when they were assigned
 COUNTER_WORDS = 8
 
-EMPTY = tl.constexpr(-(2**63))  # the key of an empty cell; the id of this value has a cell of its own, behind the others
+# The key of an empty cell; the id of this value has a cell of its own, behind the others.
+EMPTY = tl.constexpr(-(2**63))
 ABSENT = tl.constexpr(-1)  # the slot of a key without a row
 FREE_STEP = tl.constexpr(-(2**63))  # last step of a slot without a row
 

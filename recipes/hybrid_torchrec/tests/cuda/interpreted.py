@@ -13,6 +13,7 @@ from hybrid_torchrec.cuda import backend  # noqa: E402
 from hybrid_torchrec.cuda.backend import CudaBackend  # noqa: E402
 from hybrid_torchrec.cuda.ids import DeviceIdTable  # noqa: E402
 
+__all__ = ["DEVICE", "ON_GPU", "DeviceTable", "backend"]
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 
 

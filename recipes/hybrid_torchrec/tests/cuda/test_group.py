@@ -3,10 +3,9 @@
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
+from hybrid_torchrec.cuda.group import TableGroup
 from interpreted import DeviceTable, backend
 from test_tables import same
-
-from hybrid_torchrec.cuda.group import TableGroup
 
 SIZES = (0, 4, 200)
 
