@@ -20,7 +20,7 @@ from hybrid_torchrec.table.ids import IdTable
 TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 WEIGHTS, SEED, VERSIONS = words("WEIGHTS", "SEED", "VERSIONS")
 GATHERED, GATHER_WARPS = 2048, 2  # elements of a program: enough loads on their way to fill the memory's pipes
-UPDATED, UPDATE_WARPS = 2048, 1
+UPDATED, UPDATE_WARPS = 2048, 4
 STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
 WIDEST = 1024  # columns of a program; kinds that look at whole rows leave wider ones to PyTorch's operators
 WHOLE_ROWS = ("rowwise_adagrad", "lamb")

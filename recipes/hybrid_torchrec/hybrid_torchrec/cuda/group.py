@@ -9,6 +9,7 @@ import torch
 
 from hybrid_torchrec.cuda import backend, launch
 from hybrid_torchrec.cuda.backend import CudaBackend
+from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.ids import DeviceIdTable
 from hybrid_torchrec.table.hash_table import HashTable
 
@@ -25,6 +26,10 @@ class TableGroup:
         if not tables or not all(alike(table, tables[0]) for table in tables):
             raise ValueError("TableGroup: tables must be on one CUDA device and alike but for name, seed and sizes")
         self.tables = list(tables)
+        census = Census(len(tables), tables[0].device)
+        for row, table in enumerate(tables):
+            table._ids.index.share(census, row)
+        census.wait()
         self._lengths: tuple[int, ...] = ()
         self._starts = torch.empty(0)
         self._table_keys = torch.empty(0)
@@ -53,10 +58,11 @@ class TableGroup:
             index.reserve(length)
             table._storage.grow(index.capacity)
         parts = self._stack("rows", [table._backend.parts() for table in self.tables])
-        slots, firsts, ranks = launch.see(ids, parts, first.step, self._starts, longest, touch=True)
-        new_ids, new_slots = launch.place(
-            ids, slots, firsts, ranks, parts, first.step, indices[0].version(), self._starts, longest
-        )
+        slots, firsts = launch.see(ids, parts, first.step, self._starts, longest, touch=True)
+        version = indices[0].version()
+        new_ids, new_slots = launch.place(ids, slots, firsts, parts, first.step, version, self._starts, longest)
+        for index, length in zip(indices, lengths, strict=True):
+            index.look_ahead(length)
         numbers = first._backend.numbers
         backend.start(first.config, numbers, parts, new_ids, new_slots, self._starts, longest, counted=True)
         return slots

@@ -43,7 +43,9 @@ class DeviceIdTable(IdTable):
                 self.index.withdraw(sighting)
                 raise
         self.index.reserve(new)
-        return sighting.slots, self.index.place(sighting, step)
+        rows = self.index.place(sighting, step)
+        self.index.look_ahead(len(ids))
+        return sighting.slots, rows
 
     def counted(self) -> tuple[int, int]:
         return self.index.insertions(), self._hits + self.index.hits()

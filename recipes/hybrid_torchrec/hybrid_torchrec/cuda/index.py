@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 
 from hybrid_torchrec.cuda import launch, victims
+from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.slots import Slots
-from hybrid_torchrec.cuda.words import COUNTER_WORDS, words
+from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.table.ids import victim_order
 
-EMPTY, FREE_STEP, LIVE, NEXT, FREED, KEYS, NEW, INSERTED, HITS = words(
-    "EMPTY", "FREE_STEP", "LIVE", "NEXT", "FREED", "KEYS", "NEW", "INSERTED", "HITS"
+EMPTY, FREE_STEP, LIVE, FREED, KEYS, NEW, INSERTED, HITS = words(
+    "EMPTY", "FREE_STEP", "LIVE", "FREED", "KEYS", "NEW", "INSERTED", "HITS"
 )
 # A map is built anew when more than a half of its cells have keys, and then has three cells a row at least.
 FULLEST, ROOMY = 2, 3
@@ -26,12 +27,11 @@ class Sighting:
 
     ids: torch.Tensor  # (L,)
     slots: torch.Tensor  # (L,): the slot, or -2 - cell where there is none yet
-    firsts: torch.Tensor  # (L,) int32, 1 at the first occurrence of an id without a row
-    ranks: torch.Tensor  # (L,) int32, cumulated firsts
+    firsts: launch.Firsts
 
     def count(self) -> int:
         """Distinct ids without a row; waits for the device."""
-        return int(self.ranks[-1]) if len(self.ranks) else 0
+        return int(self.firsts.sums.sum())
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,8 @@ class DeviceIndex:
         self.device = device
         self._most = None if max_rows is None else max_rows + 1
         self._slots = Slots(capacity + 1, device)
-        self._counters = torch.zeros(COUNTER_WORDS, dtype=torch.int64, device=device)
-        self._counters[NEXT] = 1
-        # Bounds: not less than these are in use, but for freed slots, of which there are not fewer.
-        self._live, self._next, self._freed, self._keys = 0, 1, 0, 0
+        self._census = Census(1, device)
+        self._counters, self._bounds = self._census.counters[0], self._census.bounds[0]
         self._cells, self._mask = self._empty_cells(ROOMY * capacity)
         self._parts = self._addresses()
         self._host = torch.classes.hybrid_torchrec.HashIndex(0)  # for admission: sightings of ids without a row
@@ -72,12 +70,12 @@ class DeviceIndex:
     # Sizes.
 
     def size(self) -> int:
-        self._exact()
-        return self._live
+        self._census.wait()
+        return self._bounds.live
 
     def slots(self) -> int:
-        self._exact()
-        return self._next
+        self._census.wait()
+        return self._bounds.next
 
     @property
     def capacity(self) -> int:
@@ -118,7 +116,7 @@ class DeviceIndex:
     def place(self, sighting: Sighting, step: int) -> NewRows:
         """Gives slots to the ids that have none; `sighting.slots` are complete then. Room must have been reserved."""
         new_ids, new_slots = launch.place(
-            sighting.ids, sighting.slots, sighting.firsts, sighting.ranks, self._parts, step, self._version
+            sighting.ids, sighting.slots, sighting.firsts, self._parts, step, self._version
         )
         return NewRows(new_ids, new_slots, self._counters)
 
@@ -129,22 +127,33 @@ class DeviceIndex:
 
     def has_room(self, new: int) -> bool:
         """Whether `new` more rows fit in max_rows and the slots' memory; waits for the device if that is not sure."""
+        self._census.settle()
         if not self._fits(new):
-            self._exact()
+            self._census.wait()
         return self._fits(new)
 
     def reserve(self, new: int) -> None:
         """Memory for `new` more rows; the caller has seen to max_rows."""
-        wanted = self._wanted(new)
-        if wanted > self.capacity:
-            self._exact()
-            wanted = self._wanted(new)
+        if self._bounds.slots_with(new) > self.capacity:
+            self._census.wait()
+            wanted = self._bounds.slots_with(new)
             if wanted > self.capacity:
                 grown = max(wanted, 2 * self.capacity)
                 self._slots.grow(grown if self._most is None else max(wanted, min(grown, self._most)))
                 self._parts = self._addresses()
-        self._live += new
-        self._next, self._freed = wanted, max(0, self._freed - new)
+        self._bounds.add_rows(new)
+
+    def look_ahead(self, new: int) -> None:
+        """After a batch of `new` ids: has the counters come if the next ones may not fit."""
+        if not self._fits(3 * new) or self._crowded(3 * new):
+            self._census.observe()
+
+    def share(self, census: Census, row: int) -> None:
+        """The counters are with those of other tables from now on."""
+        self._census.wait()
+        census.counters[row] = self._counters
+        self._census, self._counters, self._bounds = census, census.counters[row], census.bounds[row]
+        self._parts = self._addresses()
 
     def touch(self, slots: torch.Tensor, step: int, decay: float) -> None:
         slots = self._on(slots)
@@ -284,16 +293,12 @@ class DeviceIndex:
     def _on(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to(self.device).contiguous()
 
-    def _exact(self) -> None:
-        """Makes the bounds what the counters say now; waits for the device."""
-        self._live, self._next, self._freed, self._keys = self._counters[: KEYS + 1].tolist()
-
-    def _wanted(self, new: int) -> int:
-        """Slots in use with `new` more rows, at most."""
-        return self._next + max(0, new - self._freed)
-
     def _fits(self, new: int) -> bool:
-        return self._wanted(new) <= self.capacity and (self._most is None or self._live + new < self._most)
+        bounds = self._bounds
+        return bounds.slots_with(new) <= self.capacity and (self._most is None or bounds.live + new < self._most)
+
+    def _crowded(self, new: int) -> bool:
+        return FULLEST * (self._bounds.keys + new) > self._mask + 1
 
     def _empty_cells(self, cells: int) -> tuple[torch.Tensor, int]:
         count = max(SMALLEST, 1 << max(cells - 1, 1).bit_length())
@@ -303,17 +308,17 @@ class DeviceIndex:
 
     def reserve_keys(self, new: int) -> None:
         """Cells for `new` more keys."""
-        if FULLEST * (self._keys + new) > self._mask + 1:
-            self._exact()
-            if FULLEST * (self._keys + new) > self._mask + 1:
-                self._rebuild(self._live + new)
-        self._keys += new
+        if self._crowded(new):
+            self._census.wait()
+            if self._crowded(new):
+                self._rebuild(self._bounds.live + new)
+        self._bounds.add_keys(new)
 
     def _rebuild(self, rows: int) -> None:
         cells, mask = self._empty_cells(ROOMY * rows)
         self._counters[KEYS] = 0
         launch.copy_cells(self._cells, self._mask + 2, cells, mask, self._counters[KEYS:])
-        self._keys = rows
+        self._bounds.keys = rows
         self._cells, self._mask = cells, mask
         self._parts = self._addresses()
 

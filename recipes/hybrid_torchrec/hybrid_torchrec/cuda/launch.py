@@ -6,11 +6,13 @@ With `starts` (T + 1,) int64 on the device, table t has elements [starts[t], sta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import triton
 
 from hybrid_torchrec.cuda import map_kernels as kernels
-from hybrid_torchrec.cuda.map_kernels import BLOCK
+from hybrid_torchrec.cuda.map_kernels import BLOCK, PLACED
 from hybrid_torchrec.cuda.words import words
 
 (PARTS,) = words("PARTS")
@@ -44,34 +46,48 @@ def find(
     return slots
 
 
+@dataclass(frozen=True)
+class Firsts:
+    """New ids of a batch: of each table and program (T, programs) int32, and occurrences of ids without a row (T,)."""
+
+    sums: torch.Tensor
+    absentees: torch.Tensor
+
+
 def see(
     ids: torch.Tensor, parts: torch.Tensor, step: int, starts: torch.Tensor | None = None, longest: int | None = None,
     *, touch: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """slots as map_kernels.see gives them; firsts and ranks (L,) int32."""
+) -> tuple[torch.Tensor, Firsts]:  # fmt: skip
+    """slots as map_kernels.see gives them, and what is new."""
     slots = padded(len(ids), ids.device)
-    firsts = torch.empty(len(ids), dtype=torch.int32, device=ids.device)
+    tables, programs = parts.shape[0], triton.cdiv(len(ids) if longest is None else longest, PLACED)
+    words = torch.zeros(tables * (programs + 1), dtype=torch.int32, device=ids.device)
+    firsts = Firsts(words[tables:].view(tables, programs), words[:tables])
     if len(ids):
         grid, grouped = _grid(ids, parts, longest), starts is not None
         starts = starts if starts is not None else ids
-        kernels.see[grid](ids, slots, parts, starts, len(ids), step, TOUCH=touch, GROUPED=grouped, BLOCK=BLOCK,
-                          num_warps=WARPS)  # fmt: skip
-        kernels.mark_first[grid](slots, firsts, parts, starts, len(ids), GROUPED=grouped, BLOCK=BLOCK, num_warps=WARPS)
-    return slots, firsts, firsts.cumsum(0, dtype=torch.int32)
+        kernels.see[grid](ids, slots, firsts.absentees, parts, starts, len(ids), step, TOUCH=touch, GROUPED=grouped,
+                          BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
+        kernels.count_first[(programs, tables)](slots, firsts.sums, firsts.absentees, parts, starts, len(ids),
+                                                GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
+    return slots, firsts
 
 
 def place(
-    ids: torch.Tensor, slots: torch.Tensor, firsts: torch.Tensor, ranks: torch.Tensor, parts: torch.Tensor, step: int,
-    version: int, starts: torch.Tensor | None = None, longest: int | None = None,
+    ids: torch.Tensor, slots: torch.Tensor, firsts: Firsts, parts: torch.Tensor, step: int, version: int,
+    starts: torch.Tensor | None = None, longest: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """ids and slots of new rows, as map_kernels.place_new has them; completes `slots`."""
     new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
     if len(ids):
-        grid, grouped = _grid(ids, parts, longest), starts is not None
+        tables, programs = firsts.sums.shape
+        grid, grouped = (programs, tables), starts is not None
         starts = starts if starts is not None else ids
-        kernels.place_new[grid](ids, slots, firsts, ranks, new_ids, new_slots, parts, starts, len(ids), step, version,
-                                GROUPED=grouped, BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
-        kernels.resolve_new[grid](slots, ranks, parts, starts, len(ids), GROUPED=grouped, BLOCK=BLOCK, num_warps=WARPS)
+        sums, absentees = firsts.sums, firsts.absentees
+        kernels.place_new[grid](ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version,
+                                GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
+        kernels.resolve_new[grid](slots, sums, absentees, parts, starts, len(ids), GROUPED=grouped, BLOCK=PLACED,
+                                  num_warps=4)  # fmt: skip
     return new_ids, new_slots
 
 

@@ -36,6 +36,7 @@ from hybrid_torchrec.cuda.words import (
 )  # fmt: skip
 
 BLOCK = 128
+PLACED = 512  # ids of a program that counts or places new ones
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -66,9 +67,12 @@ def find(ids, slots, parts, starts, count, COUNT_HITS: tl.constexpr, CLAMP: tl.c
 
 
 @triton.jit(do_not_specialize=["count", "step"])
-def see(ids, slots, parts, starts, count, step, TOUCH: tl.constexpr, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+def see(
+    ids, slots, absentees, parts, starts, count, step, TOUCH: tl.constexpr, GROUPED: tl.constexpr, BLOCK: tl.constexpr
+):
     """slots[i] of ids[i]; counts a sighting of its row (TOUCH). An id without a row gets a key, slots[i] = -2 - cell,
-    and the cell's slot becomes that of the first occurrence: the least of the numbers i - 2^62."""
+    and the cell's slot becomes that of the first occurrence: the least of the numbers i - 2^62. absentees (T,): counts
+    occurrences of ids without a row."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
     at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -102,8 +106,11 @@ def see(ids, slots, parts, starts, count, step, TOUCH: tl.constexpr, GROUPED: tl
             cell = (cell + 1) & mask
         found = inside & (slot >= 0)
         absent = inside & (slot < 0)
-        tl.atomic_min(cells + 2 * place + 1, at - 2**62, mask=absent)
-        tl.atomic_add(counters + KEYS, tl.sum(put, 0))
+        lacking = tl.sum(absent.to(tl.int32), 0)
+        if lacking > 0:
+            tl.atomic_min(cells + 2 * place + 1, at - 2**62, mask=absent)
+            tl.atomic_add(counters + KEYS, tl.sum(put, 0))
+            tl.atomic_add(absentees + table, lacking)
         if TOUCH:
             tl.atomic_add(counters + HITS, tl.sum(found.to(tl.int64), 0))
             tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=found)
@@ -113,74 +120,87 @@ def see(ids, slots, parts, starts, count, step, TOUCH: tl.constexpr, GROUPED: tl
         tl.store(slots + at, tl.where(found, slot, -2 - place), mask=inside)
 
 
+@triton.jit
+def _first_ones(slot, at, cells):
+    """Which are the first occurrences of ids without a row; slots as `see` left them."""
+    absent = slot < 0
+    claimed = tl.load(cells + 2 * (-2 - slot) + 1, mask=absent, other=0)
+    return absent & (claimed == at - 2**62)
+
+
 @triton.jit(do_not_specialize=["count"])
-def mark_first(slots, firsts, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
-    """firsts[i] = 1 where i is the first occurrence of an id without a row, else 0; slots as `see` left them."""
+def count_first(slots, sums, absentees, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+    """sums (T, programs) int32, zeros before: new ids of each program of a table."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
-    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < end
-    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
-        cells = longs(parts, table, CELLS)
-        slot = tl.load(slots + at, mask=inside, other=0)
-        absent = slot < 0
-        claimed = tl.load(cells + 2 * (-2 - slot) + 1, mask=absent, other=0)
-        tl.store(firsts + at, (absent & (claimed == at - 2**62)).to(tl.int32), mask=inside)
+    begin = first + tl.program_id(0).to(tl.int64) * BLOCK
+    if (begin < end) & (tl.load(absentees + table) > 0):
+        at = begin + tl.arange(0, BLOCK)
+        slot = tl.load(slots + at, mask=at < end, other=0)
+        new = _first_ones(slot, at, longs(parts, table, CELLS))
+        tl.store(sums + table * tl.num_programs(0) + tl.program_id(0), tl.sum(new.to(tl.int32), 0))
 
 
 @triton.jit(do_not_specialize=["count", "step", "version"])
-def place_new(ids, slots, firsts, ranks, new_ids, new_slots, parts, starts, count, step, version,
+def place_new(ids, slots, sums, new_ids, new_slots, parts, starts, count, step, version,
               GROUPED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Slots of new ids: freed ones, the latest first, then those never used. ranks: cumulated firsts.
+    """Slots of new ids: freed ones, the latest first, then those never used.
 
     new_ids, new_slots: of the table's n-th new row at place n behind the table's first element.
     """
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
-    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < end
-    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
-        new = tl.load(firsts + at, mask=inside, other=0) != 0
-        if tl.max(new.to(tl.int32), 0) > 0:
-            counters = longs(parts, table, COUNTERS)
-            before = tl.load(ranks + first - 1, mask=first > 0, other=0).to(tl.int64)
-            rank = tl.load(ranks + at, mask=new, other=0).to(tl.int64) - 1 - before
-            freed = tl.load(counters + FREED)
-            again = new & (rank < freed)
-            slot = tl.load(counters + NEXT) + rank - freed
-            slot = tl.where(again, tl.load(longs(parts, table, FREE) + freed - 1 - rank, mask=again, other=0), slot)
-            id = tl.load(ids + at, mask=new, other=0)
-            cell = -2 - tl.load(slots + at, mask=new, other=-2)
-            tl.store(longs(parts, table, CELLS) + 2 * cell + 1, slot, mask=new)
-            tl.store(longs(parts, table, IDS) + slot, id, mask=new)
-            tl.store(floats(parts, table, SHOWS) + slot, tl.zeros((BLOCK,), tl.float32), mask=new)
-            tl.store(floats(parts, table, CLICKS) + slot, tl.zeros((BLOCK,), tl.float32), mask=new)
-            tl.store(longs(parts, table, LAST) + slot, tl.zeros((BLOCK,), tl.int64) + step, mask=new)
-            tl.store(longs(parts, table, VERSIONS) + slot, tl.zeros((BLOCK,), tl.int64) + version, mask=new)
-            tl.store(new_ids + first + rank, id, mask=new)
-            tl.store(new_slots + first + rank, slot, mask=new)
+    begin = first + tl.program_id(0).to(tl.int64) * BLOCK
+    mine = sums + table * tl.num_programs(0)
+    if tl.load(mine + tl.program_id(0)) > 0:
+        at = begin + tl.arange(0, BLOCK)
+        slot = tl.load(slots + at, mask=at < end, other=0)
+        cells = longs(parts, table, CELLS)
+        new = _first_ones(slot, at, cells)
+        before = tl.zeros((BLOCK,), tl.int32)
+        for start in range(0, tl.program_id(0), BLOCK):
+            earlier = start + tl.arange(0, BLOCK)
+            before += tl.load(mine + earlier, mask=earlier < tl.program_id(0), other=0)
+        rank = (tl.sum(before, 0) + tl.cumsum(new.to(tl.int32), 0) - 1).to(tl.int64)
+        counters = longs(parts, table, COUNTERS)
+        freed = tl.load(counters + FREED)
+        again = new & (rank < freed)
+        taken = tl.load(counters + NEXT) + rank - freed
+        taken = tl.where(again, tl.load(longs(parts, table, FREE) + freed - 1 - rank, mask=again, other=0), taken)
+        id = tl.load(ids + at, mask=new, other=0)
+        tl.store(cells + 2 * (-2 - slot) + 1, taken, mask=new)
+        tl.store(longs(parts, table, IDS) + taken, id, mask=new)
+        tl.store(floats(parts, table, SHOWS) + taken, tl.zeros((BLOCK,), tl.float32), mask=new)
+        tl.store(floats(parts, table, CLICKS) + taken, tl.zeros((BLOCK,), tl.float32), mask=new)
+        tl.store(longs(parts, table, LAST) + taken, tl.zeros((BLOCK,), tl.int64) + step, mask=new)
+        tl.store(longs(parts, table, VERSIONS) + taken, tl.zeros((BLOCK,), tl.int64) + version, mask=new)
+        tl.store(new_ids + first + rank, id, mask=new)
+        tl.store(new_slots + first + rank, taken, mask=new)
 
 
 @triton.jit(do_not_specialize=["count"])
-def resolve_new(slots, ranks, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+def resolve_new(slots, sums, absentees, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
     """slots[i] of ids that were new, with their sightings; the table's counters."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
-    at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < end
-    if tl.program_id(0).to(tl.int64) * BLOCK < end - first:
-        slot = tl.load(slots + at, mask=inside, other=0)
+    begin = first + tl.program_id(0).to(tl.int64) * BLOCK
+    lacking = tl.load(absentees + table)
+    if (begin < end) & (lacking > 0):
+        at = begin + tl.arange(0, BLOCK)
+        slot = tl.load(slots + at, mask=at < end, other=0)
         absent = slot < 0
-        if tl.max(absent.to(tl.int32), 0) > 0:
-            cells = longs(parts, table, CELLS)
-            slot = tl.load(cells + 2 * (-2 - slot) + 1, mask=absent, other=0)
-            tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=absent)
-            tl.store(slots + at, slot, mask=absent)
+        slot = tl.load(longs(parts, table, CELLS) + 2 * (-2 - slot) + 1, mask=absent, other=0)
+        tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=absent)
+        tl.store(slots + at, slot, mask=absent)
     if tl.program_id(0) == 0:
         counters = longs(parts, table, COUNTERS)
-        before = tl.load(ranks + first - 1, mask=first > 0, other=0).to(tl.int64)
-        until = tl.load(ranks + end - 1, mask=end > 0, other=0).to(tl.int64)
-        new = until - before
+        counts = tl.zeros((BLOCK,), tl.int64)
+        if lacking > 0:
+            for start in range(0, tl.num_programs(0), BLOCK):
+                each = start + tl.arange(0, BLOCK)
+                inside = each < tl.num_programs(0)
+                counts += tl.load(sums + table * tl.num_programs(0) + each, mask=inside, other=0)
+        new = tl.sum(counts, 0)
         freed = tl.load(counters + FREED)
         again = tl.minimum(new, freed)
         tl.store(counters + NEW, new)

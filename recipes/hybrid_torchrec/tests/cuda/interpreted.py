@@ -1,17 +1,12 @@
 """Tables whose ids and rows are the CUDA kernels' business: on a CUDA device, or on the CPU by Triton's interpreter."""
 
-import os
-
 import torch
 from hybrid_torchrec import HashTable
+from hybrid_torchrec.cuda import backend
+from hybrid_torchrec.cuda.backend import CudaBackend
+from hybrid_torchrec.cuda.ids import DeviceIdTable
 
 ON_GPU = torch.cuda.is_available()
-if not ON_GPU:
-    os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are imported
-
-from hybrid_torchrec.cuda import backend  # noqa: E402
-from hybrid_torchrec.cuda.backend import CudaBackend  # noqa: E402
-from hybrid_torchrec.cuda.ids import DeviceIdTable  # noqa: E402
 
 __all__ = ["DEVICE", "ON_GPU", "DeviceTable", "backend"]
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")

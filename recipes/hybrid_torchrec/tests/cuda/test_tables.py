@@ -156,7 +156,7 @@ def test_growth_and_rebuilding() -> None:
     """Thousands of ids through a small table, most of them erased again: keys without rows do not fill the map."""
     table = DeviceTable(config(dim=1, initial_capacity=0))
     before = table._ids.index._cells.shape[0]
-    rounds, size = (40, 4000) if ON_GPU else (6, 300)
+    rounds, size = (40, 4000) if ON_GPU else (6, 100)
     for i in range(rounds):
         ids = torch.arange(i * size, (i + 1) * size) * 7919
         slots = table.assign(ids, train=True)
