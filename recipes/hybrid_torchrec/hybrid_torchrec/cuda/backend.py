@@ -12,6 +12,7 @@ import triton.language as tl
 from hybrid_torchrec.cuda import launch, row_kernels, update_kernels
 from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
 from hybrid_torchrec.cuda.normal import POLYNOMIALS, THRESHOLDS
+from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.backends import GenericBackend, Gradient
@@ -48,6 +49,7 @@ class CudaBackend(GenericBackend):
             numbers = [*initializer.parameters(), *THRESHOLDS, *POLYNOMIALS]
             self.numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
         self._parts: torch.Tensor | None = None
+        self._order: Order | None = None  # of the last batch, whose update is likely to follow
         self._made_of: tuple[object, ...] = ()
         rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
         whole = self.config.optimizer.kind in WHOLE_ROWS and self.config.dim > WIDEST
@@ -115,10 +117,11 @@ class CudaBackend(GenericBackend):
         factors = gradient.samples
         if bags is not None and gradient.offsets is not None:
             factors = generic.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
-        bits = max(1, self.storage.capacity.bit_length())
-        keys = slots.to(torch.int32) if bits < 31 else slots
+        order = self._order
+        if order is None or not order.is_of(slots):
+            order = sort(slots, self.storage.capacity.bit_length())
         version = None if self.index is None else self.index.version()
-        update(self.config, self.parts(), keys, bits, gradient.values, bags, factors, lr, iteration, version)
+        update(self.config, self.parts(), order, gradient.values, bags, factors, lr, iteration, version)
         if self.index is None:
             ids.index.mark_changed(slots.cpu())
 
@@ -129,9 +132,10 @@ class CudaBackend(GenericBackend):
         device = self.storage.weights.device
         self._start(keys.to(device), slots.to(device), self.parts(), counted=False)
 
-    def start_new(self, rows: NewRows, insertions: Callable[[], int]) -> None:
-        """Values of rows that were placed. By id, the host need not know how many they are; insertions(): rows that
-        were made until now."""
+    def start_new(self, rows: NewRows, order: Order, insertions: Callable[[], int]) -> None:
+        """Values of rows that were placed for a batch. By id, the host need not know how many they are; insertions():
+        rows that were made until now."""
+        self._order = order
         initializer = self.config.initializer
         if self.numbers is not None and initializer.per_id:
             self._start(rows.ids, rows.slots, self.parts(), counted=True)
@@ -168,7 +172,7 @@ def start(
     if not count:
         return
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
-    row_kernels.start[(min(count if longest is None else longest, STARTERS), parts.shape[0])](
+    row_kernels.start[(min(count if longest is None else longest, STARTERS // parts.shape[0] + 1), parts.shape[0])](
         keys, slots, numbers, parts, slots if starts is None else starts, count, KIND=config.initializer.kind,
         DTYPE=TYPES[config.dtype], D=config.dim, FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1],
         COLUMNS=min(columns(config.dim), 128), GROUPED=starts is not None, COUNTED=counted, num_warps=1,
@@ -177,12 +181,12 @@ def start(
 
 
 def update(
-    config, parts: torch.Tensor, keys: torch.Tensor, bits: int, values: torch.Tensor, bags: torch.Tensor | None,
+    config, parts: torch.Tensor, order: Order, values: torch.Tensor, bags: torch.Tensor | None,
     factors: torch.Tensor | None, lr: float, iteration: int, version: int | None,
 ) -> None:  # fmt: skip
-    """One step of the rows of keys (L,): table << bits | slot."""
+    """One step of the rows of a batch."""
+    keys, sources = order.keys, order.sources
     dim, count, spec = config.dim, len(keys), config.optimizer
-    keys, sources = keys.sort(stable=True)
     width = columns(dim)
     chunk = max(1, UPDATED // width)
     if spec.kind not in WHOLE_ROWS:
@@ -193,7 +197,7 @@ def update(
     adaptive = spec.number >= 3
     beta1, beta2 = spec.betas
     step = (
-        bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
+        order.bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
         1.0 / (1.0 - beta1**iteration) if adaptive else 1.0, 1.0 / (1.0 - beta2**iteration) if adaptive else 1.0,
         spec.weight_decay,
     )  # fmt: skip
@@ -207,6 +211,6 @@ def update(
         WEIGHTED=factors is not None, num_warps=UPDATE_WARPS,
     )  # fmt: skip
     if chunks > 1:
-        update_kernels.update_long_runs[grid](
+        update_kernels.update_long_runs[(triton.cdiv(chunks, SPAN), grid[1])](
             keys, heads, tails, parts, count, *step, **shape, SPAN=SPAN, num_warps=4
         )  # fmt: skip

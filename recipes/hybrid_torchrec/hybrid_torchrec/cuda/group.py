@@ -11,6 +11,7 @@ from hybrid_torchrec.cuda import backend, launch
 from hybrid_torchrec.cuda.backend import CudaBackend
 from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.ids import DeviceIdTable
+from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.table.hash_table import HashTable
 
 
@@ -32,7 +33,9 @@ class TableGroup:
         census.wait()
         self._lengths: tuple[int, ...] = ()
         self._starts = torch.empty(0)
-        self._table_keys = torch.empty(0)
+        self._table_of = self._table_keys = torch.empty(0)
+        self._bits = 0  # of a slot in _table_keys
+        self._order: Order | None = None
         self._made_of: dict[str, tuple[int, ...]] = {}
         self._stacked: dict[str, torch.Tensor] = {}
 
@@ -58,9 +61,11 @@ class TableGroup:
             index.reserve(length)
             table._storage.grow(index.capacity)
         parts = self._stack("rows", [table._backend.parts() for table in self.tables])
-        slots, firsts = launch.see(ids, parts, first.step, self._starts, longest, touch=True)
+        slots, firsts = launch.see(ids, parts, self._starts, longest, count_hits=True)
         version = indices[0].version()
         new_ids, new_slots = launch.place(ids, slots, firsts, parts, first.step, version, self._starts, longest)
+        self._order = self._sort(slots)
+        launch.count(self._order, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):
             index.look_ahead(length)
         numbers = first._backend.numbers
@@ -85,13 +90,17 @@ class TableGroup:
         self._divide(lengths)
         for table in self.tables:
             table.updates += 1
-        bits = max(table.capacity for table in self.tables).bit_length()
+        order = self._order if self._order is not None and self._order.is_of(slots) else self._sort(slots)
         parts = self._stack("rows", [table._backend.parts() for table in self.tables])
-        short = bits + len(self.tables).bit_length() < 31
-        dtype = torch.int32 if short else torch.int64
-        keys = slots.to(dtype) + (self._table_keys << bits).to(dtype)
-        backend.update(first.config, parts, keys, bits, grads, None, None, first.learning_rate, first.updates,
+        backend.update(first.config, parts, order, grads, None, None, first.learning_rate, first.updates,
                        first._ids.index.version())  # fmt: skip
+
+    def _sort(self, slots: torch.Tensor) -> Order:
+        bits = max(table.capacity for table in self.tables).bit_length()
+        if bits != self._bits:
+            dtype = torch.int32 if bits + len(self.tables).bit_length() < 31 else torch.int64
+            self._table_keys, self._bits = (self._table_of << bits).to(dtype), bits
+        return sort(slots, bits, self._table_keys)
 
     def _together(self, lengths: Sequence[int]) -> bool:
         """Whether all tables can take a step in the same launches."""
@@ -110,8 +119,8 @@ class TableGroup:
             ends = torch.tensor([0, *given], dtype=torch.int64).cumsum(0)
             self._starts = ends.to(device)
             tables = torch.arange(len(given), device=device)
-            self._table_keys = tables.repeat_interleave(self._starts.diff(), output_size=int(ends[-1]))
-            self._lengths = given
+            self._table_of = tables.repeat_interleave(self._starts.diff(), output_size=int(ends[-1]))
+            self._lengths, self._bits = given, 0
 
     def _stack(self, name: str, parts: list[torch.Tensor]) -> torch.Tensor:
         made_of = tuple(id(part) for part in parts)

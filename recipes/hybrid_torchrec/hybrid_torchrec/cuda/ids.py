@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
+from hybrid_torchrec.cuda.order import Order
 from hybrid_torchrec.errors import TableFull
 from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table.config import TableConfig
@@ -31,10 +32,13 @@ class DeviceIdTable(IdTable):
 
     def assign(
         self, ids: torch.Tensor, step: int, make_room: Callable[[int, torch.Tensor], None]
-    ) -> tuple[torch.Tensor, NewRows]:
-        """Slots of ids (L,), and the rows that were made. make_room(n, slots): of n rows; may raise TableFull."""
+    ) -> tuple[Order, NewRows]:
+        """Slots of ids (L,), also sorted, and the rows that were made; a sighting of each is counted.
+
+        make_room(n, slots): of n rows; may raise TableFull.
+        """
         room = self.index.has_room(len(ids))
-        sighting = self.index.see(ids, step, self._decay)
+        sighting = self.index.see(ids)
         new = len(ids) if room else sighting.count()
         if not room and new:
             try:
@@ -45,7 +49,7 @@ class DeviceIdTable(IdTable):
         self.index.reserve(new)
         rows = self.index.place(sighting, step)
         self.index.look_ahead(len(ids))
-        return sighting.slots, rows
+        return self.index.touch(sighting.slots, step, self._decay), rows
 
     def counted(self) -> tuple[int, int]:
         return self.index.insertions(), self._hits + self.index.hits()

@@ -8,6 +8,7 @@ import torch
 
 from hybrid_torchrec.cuda import launch, victims
 from hybrid_torchrec.cuda.census import Census
+from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.slots import Slots
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.table.ids import victim_order
@@ -105,13 +106,11 @@ class DeviceIndex:
         """find with 0 for absent ids; counts hits."""
         return launch.find(self._on(ids), self._parts, count_hits=True, clamp=True)
 
-    def see(self, ids: torch.Tensor, step: int, decay: float) -> Sighting:
-        """Counts a sighting of each of ids (L,); every id gets a key in the map. `place` or `withdraw` must follow."""
+    def see(self, ids: torch.Tensor) -> Sighting:
+        """Slots of ids (L,); every id gets a key in the map. `place` or `withdraw` must follow."""
         ids = self._on(ids)
         self.reserve_keys(len(ids))
-        if decay != 1.0:
-            self._decay(self.find(ids), step, decay)
-        return Sighting(ids, *launch.see(ids, self._parts, step, touch=True))
+        return Sighting(ids, *launch.see(ids, self._parts, count_hits=True))
 
     def place(self, sighting: Sighting, step: int) -> NewRows:
         """Gives slots to the ids that have none; `sighting.slots` are complete then. Room must have been reserved."""
@@ -155,11 +154,13 @@ class DeviceIndex:
         self._census, self._counters, self._bounds = census, census.counters[row], census.bounds[row]
         self._parts = self._addresses()
 
-    def touch(self, slots: torch.Tensor, step: int, decay: float) -> None:
-        slots = self._on(slots)
+    def touch(self, slots: torch.Tensor, step: int, decay: float) -> Order:
+        """A sighting of each slot that is positive; returns them sorted."""
         if decay != 1.0:
-            self._decay(slots, step, decay)
-        launch.touch(slots, self._parts, step)
+            self._decay(self._on(slots), step, decay)
+        order = sort(slots, self.capacity.bit_length())
+        launch.count(order, self._parts, step)
+        return order
 
     def admit(
         self, ids: torch.Tensor, slots: torch.Tensor, step: int, sightings: int, probability: float, seed: int
@@ -178,7 +179,7 @@ class DeviceIndex:
             self._host.erase(waiting)
         self.reserve_keys(len(ids))
         self.reserve(len(ids))
-        sighting = Sighting(ids, *launch.see(ids, self._parts, step, touch=False))
+        sighting = Sighting(ids, *launch.see(ids, self._parts, count_hits=False))
         self.place(sighting, step)
         self._counters[INSERTED] -= len(ids)  # those that the host knows of
         self._slots.shows[sighting.slots] = self._on(shows).float()

@@ -13,6 +13,7 @@ import triton
 
 from hybrid_torchrec.cuda import map_kernels as kernels
 from hybrid_torchrec.cuda.map_kernels import BLOCK, PLACED
+from hybrid_torchrec.cuda.order import Order
 from hybrid_torchrec.cuda.words import words
 
 (PARTS,) = words("PARTS")
@@ -55,8 +56,8 @@ class Firsts:
 
 
 def see(
-    ids: torch.Tensor, parts: torch.Tensor, step: int, starts: torch.Tensor | None = None, longest: int | None = None,
-    *, touch: bool,
+    ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
+    count_hits: bool,
 ) -> tuple[torch.Tensor, Firsts]:  # fmt: skip
     """slots as map_kernels.see gives them, and what is new."""
     slots = padded(len(ids), ids.device)
@@ -66,7 +67,7 @@ def see(
     if len(ids):
         grid, grouped = _grid(ids, parts, longest), starts is not None
         starts = starts if starts is not None else ids
-        kernels.see[grid](ids, slots, firsts.absentees, parts, starts, len(ids), step, TOUCH=touch, GROUPED=grouped,
+        kernels.see[grid](ids, slots, firsts.absentees, parts, starts, len(ids), COUNT_HITS=count_hits, GROUPED=grouped,
                           BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
         kernels.count_first[(programs, tables)](slots, firsts.sums, firsts.absentees, parts, starts, len(ids),
                                                 GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
@@ -101,6 +102,9 @@ def copy_cells(old: torch.Tensor, old_count: int, cells: torch.Tensor, mask: int
                                                          num_warps=WARPS)  # fmt: skip
 
 
-def touch(slots: torch.Tensor, parts: torch.Tensor, step: int) -> None:
-    if len(slots):
-        kernels.touch[(triton.cdiv(len(slots), BLOCK),)](slots, parts, len(slots), step, BLOCK=BLOCK, num_warps=WARPS)
+def count(order: Order, parts: torch.Tensor, step: int) -> None:
+    """A sighting of the row of each key."""
+    keys = order.keys
+    if len(keys):
+        kernels.count_runs[(triton.cdiv(len(keys), PLACED),)](keys, parts, len(keys), order.bits, step, BLOCK=PLACED,
+                                                              num_warps=4)  # fmt: skip

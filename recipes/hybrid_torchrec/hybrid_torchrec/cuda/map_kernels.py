@@ -66,13 +66,11 @@ def find(ids, slots, parts, starts, count, COUNT_HITS: tl.constexpr, CLAMP: tl.c
         tl.store(slots + at, tl.where(found, slot, 0 if CLAMP else -1), mask=inside)
 
 
-@triton.jit(do_not_specialize=["count", "step"])
-def see(
-    ids, slots, absentees, parts, starts, count, step, TOUCH: tl.constexpr, GROUPED: tl.constexpr, BLOCK: tl.constexpr
-):
-    """slots[i] of ids[i]; counts a sighting of its row (TOUCH). An id without a row gets a key, slots[i] = -2 - cell,
-    and the cell's slot becomes that of the first occurrence: the least of the numbers i - 2^62. absentees (T,): counts
-    occurrences of ids without a row."""
+@triton.jit(do_not_specialize=["count"])
+def see(ids, slots, absentees, parts, starts, count, COUNT_HITS: tl.constexpr, GROUPED: tl.constexpr,
+        BLOCK: tl.constexpr):  # fmt: skip
+    """slots[i] of ids[i]. An id without a row gets a key, slots[i] = -2 - cell, and the cell's slot becomes that of the
+    first occurrence: the least of the numbers i - 2^62. absentees (T,): counts occurrences of ids without a row."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
     at = first + tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -111,12 +109,8 @@ def see(
             tl.atomic_min(cells + 2 * place + 1, at - 2**62, mask=absent)
             tl.atomic_add(counters + KEYS, tl.sum(put, 0))
             tl.atomic_add(absentees + table, lacking)
-        if TOUCH:
+        if COUNT_HITS:
             tl.atomic_add(counters + HITS, tl.sum(found.to(tl.int64), 0))
-            tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=found)
-            last = longs(parts, table, LAST) + slot
-            before = tl.load(last, mask=found, other=0)
-            tl.store(last, tl.full((BLOCK,), 0, tl.int64) + step, mask=found & (before < step))
         tl.store(slots + at, tl.where(found, slot, -2 - place), mask=inside)
 
 
@@ -180,7 +174,7 @@ def place_new(ids, slots, sums, new_ids, new_slots, parts, starts, count, step, 
 
 @triton.jit(do_not_specialize=["count"])
 def resolve_new(slots, sums, absentees, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
-    """slots[i] of ids that were new, with their sightings; the table's counters."""
+    """slots[i] of ids that were new; the table's counters."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
     begin = first + tl.program_id(0).to(tl.int64) * BLOCK
@@ -190,7 +184,6 @@ def resolve_new(slots, sums, absentees, parts, starts, count, GROUPED: tl.conste
         slot = tl.load(slots + at, mask=at < end, other=0)
         absent = slot < 0
         slot = tl.load(longs(parts, table, CELLS) + 2 * (-2 - slot) + 1, mask=absent, other=0)
-        tl.atomic_add(floats(parts, table, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=absent)
         tl.store(slots + at, slot, mask=absent)
     if tl.program_id(0) == 0:
         counters = longs(parts, table, COUNTERS)
@@ -251,13 +244,27 @@ def copy_cells(old, old_count, cells, mask, moved, BLOCK: tl.constexpr):
     tl.atomic_add(moved, tl.sum(live.to(tl.int64), 0))
 
 
-@triton.jit(do_not_specialize=["count", "step"])
-def touch(slots, parts, count, step, BLOCK: tl.constexpr):
-    """A sighting of each slot that is positive."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    slot = tl.load(slots + at, mask=at < count, other=0)
-    seen = slot > 0
-    tl.atomic_add(floats(parts, 0, SHOWS) + slot, tl.full((BLOCK,), 1.0, tl.float32), mask=seen)
-    last = longs(parts, 0, LAST) + slot
-    before = tl.load(last, mask=seen, other=0)
-    tl.store(last, tl.zeros((BLOCK,), tl.int64) + step, mask=seen & (before < step))
+@triton.jit
+def _larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit(do_not_specialize=["count", "bits", "step"])
+def count_runs(keys, parts, count, bits, step, BLOCK: tl.constexpr):
+    """A sighting of each row for each of its keys (order.py). One addition for a run of equal keys: additions to the
+    row of a frequent id wait for each other."""
+    lane = tl.arange(0, BLOCK)
+    at = tl.program_id(0).to(tl.int64) * BLOCK + lane
+    inside = at < count
+    key = tl.load(keys + at, mask=inside, other=-1).to(tl.int64)
+    before = tl.load(keys + at - 1, mask=inside & (at > 0), other=-1).to(tl.int64)
+    after = tl.load(keys + at + 1, mask=at + 1 < count, other=-1).to(tl.int64)
+    begin = tl.associative_scan(tl.where((lane == 0) | (key != before), lane, 0), 0, _larger)
+    slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
+    table = key >> bits
+    ends = inside & ((key != after) | (lane == BLOCK - 1)) & (slot > 0)
+    shows = tl.load(parts + table * PARTS + SHOWS, mask=ends, other=0).to(tl.pointer_type(tl.float32))
+    tl.atomic_add(shows + slot, (lane - begin + 1).to(tl.float32), mask=ends)
+    last = tl.load(parts + table * PARTS + LAST, mask=ends, other=0).to(tl.pointer_type(tl.int64)) + slot
+    seen = tl.load(last, mask=ends, other=0)
+    tl.store(last, tl.zeros((BLOCK,), tl.int64) + step, mask=ends & (seen < step))

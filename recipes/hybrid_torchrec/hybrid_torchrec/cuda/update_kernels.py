@@ -111,17 +111,22 @@ def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, b
                      correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
                      VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
                      CHUNK: tl.constexpr, SPAN: tl.constexpr):  # fmt: skip
-    """The step of the run that begins in a chunk and ends in a later one."""
-    chunk = tl.program_id(0).to(tl.int64)
-    last = (chunk + 1) * CHUNK - 1
-    key = tl.load(keys + last, mask=last + 1 < count, other=-1).to(tl.int64)
-    after = tl.load(keys + last + 1, mask=last + 1 < count, other=-2).to(tl.int64)
-    before = tl.load(keys + chunk * CHUNK - 1, mask=chunk > 0, other=-1).to(tl.int64)
-    if (key == after) & (before != key):
-        column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    """The steps of the runs that begin in a chunk and end in a later one; SPAN chunks are a program's."""
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    chunks = tl.program_id(0).to(tl.int64) * SPAN + tl.arange(0, SPAN)
+    ends = chunks * CHUNK + CHUNK
+    inside = ends < count
+    last_keys = tl.load(keys + ends - 1, mask=inside, other=-1).to(tl.int64)
+    after = tl.load(keys + ends, mask=inside, other=-1).to(tl.int64)
+    before = tl.load(keys + chunks * CHUNK - 1, mask=inside & (chunks > 0), other=-1).to(tl.int64)
+    left = inside & (last_keys == after) & (before != last_keys)
+    while tl.max(left.to(tl.int32), 0) > 0:
+        chunk = tl.min(tl.where(left, chunks, 2**62), 0)
+        left = left & (chunks != chunk)
+        key = tl.load(keys + chunk * CHUNK + CHUNK - 1).to(tl.int64)
         total = tl.load(tails + chunk * D + column, mask=column < D, other=0)
         following = chunk + 1
-        more = 1
+        more = tl.full((), 1, tl.int32)
         while more > 0:
             at = following + tl.arange(0, SPAN)
             same = tl.load(keys + at * CHUNK, mask=at * CHUNK < count, other=-1).to(tl.int64) == key

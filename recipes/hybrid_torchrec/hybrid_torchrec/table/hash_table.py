@@ -288,10 +288,10 @@ class HashTable:
 
     def _assign(self, ids: torch.Tensor) -> torch.Tensor:
         if self._ids.admits_all:
-            slots, rows = self._ids.assign(ids, self.step, self._make_room)
+            order, rows = self._ids.assign(ids, self.step, self._make_room)
             self._storage.grow(self._ids.index.capacity)
-            self._backend.start_new(rows, lambda: self.insertions)
-            return slots
+            self._backend.start_new(rows, order, lambda: self.insertions)
+            return order.slots
         slots, new, shows = self._ids.see(ids, self.step)
         if len(new):
             self._make_room(len(new), slots)
