@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from hybrid_torchrec.table.ids import IdTable
 
 from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.errors import CacheTooSmall
@@ -201,6 +202,10 @@ class CachedTable(HashTable):
         )  # fmt: skip
 
     # Internals.
+
+    def _make_ids(self) -> IdTable:
+        """On the CPU whatever the device: which rows come and go is decided there, batches ahead."""
+        return IdTable(self.config)
 
     def _below(self, chunk: int) -> Iterator[RowBatch]:
         return self._written_back.scan(chunk)

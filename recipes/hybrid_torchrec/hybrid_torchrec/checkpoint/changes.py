@@ -41,7 +41,7 @@ class ChangeReader:
             if seen:
                 used = table._ids.index.used_slots()
                 slots = torch.cat([slots, used[table._ids.index.infos(used)[3] > self._step]]).unique()
-            return table._rows(slots), erased, (version, table.step)
+            return table._rows(slots), erased.cpu(), (version, table.step)
 
     def commit(self, mark: tuple[int, int]) -> None:
         self._version, self._step = mark
