@@ -20,8 +20,6 @@ from hybrid_torchrec import (
     TruncatedNormal,
     Uniform,
 )
-from hybrid_torchrec.checkpoint.snapshot import Snapshot
-from hybrid_torchrec.checkpoint.tables import TableShard
 from hybrid_torchrec.optimizers import KINDS
 from interpreted import DEVICE, ON_GPU, DeviceTable, backend
 
@@ -206,18 +204,6 @@ def test_gradients_of_factors() -> None:
         offsets = torch.tensor([0, 3, 3, 12], device=table.device)
         gradients.append(table.sample_weight_gradients(slots, offsets, torch.ones(3, 4, device=table.device), "mean"))
     torch.testing.assert_close(gradients[1].cpu(), gradients[0], rtol=1e-6, atol=1e-6)
-
-
-def test_snapshot_while_training_goes_on() -> None:
-    table = DeviceTable(config(optimizer=OptimizerSpec(kind="adagrad")))
-    slots = table.assign(EXTREMES, train=True)
-    before, _ = table.read(EXTREMES)
-    snapshot = Snapshot(TableShard(table))
-    table.update(slots, torch.ones(7, 4, device=table.device))
-    table.erase(EXTREMES[:2])
-    saved = snapshot.rows.read(0, 7)
-    snapshot.release()
-    assert torch.equal(saved.ids, EXTREMES) and torch.equal(saved.weights, before.weights.cpu())
 
 
 def test_device_of_results() -> None:
