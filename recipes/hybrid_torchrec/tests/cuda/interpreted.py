@@ -2,13 +2,11 @@
 
 import torch
 from hybrid_torchrec import HashTable
-from hybrid_torchrec.cuda import backend
 from hybrid_torchrec.cuda.backend import CudaBackend
 from hybrid_torchrec.cuda.ids import DeviceIdTable
 
 ON_GPU = torch.cuda.is_available()
 
-__all__ = ["DEVICE", "ON_GPU", "DeviceTable", "backend"]
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 
 
