@@ -16,6 +16,7 @@ from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.backends import GenericBackend, Gradient
+from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 
 TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
@@ -149,7 +150,7 @@ class CudaBackend(GenericBackend):
 
 
 def gather(
-    config, parts: torch.Tensor, slots: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None
+    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None
 ) -> torch.Tensor:  # fmt: skip
     """Rows of slots (L,), (L, D) float32."""
     dim, count = config.dim, len(slots)
@@ -165,7 +166,7 @@ def gather(
 
 
 def start(
-    config, numbers: torch.Tensor, parts: torch.Tensor, keys: torch.Tensor, slots: torch.Tensor,
+    config: TableConfig, numbers: torch.Tensor, parts: torch.Tensor, keys: torch.Tensor, slots: torch.Tensor,
     starts: torch.Tensor | None = None, longest: int | None = None, *, counted: bool,
 ) -> None:  # fmt: skip
     count = len(slots)
@@ -181,7 +182,7 @@ def start(
 
 
 def update(
-    config, parts: torch.Tensor, order: Order, values: torch.Tensor, bags: torch.Tensor | None,
+    config: TableConfig, parts: torch.Tensor, order: Order, values: torch.Tensor, bags: torch.Tensor | None,
     factors: torch.Tensor | None, lr: float, iteration: int, version: int | None,
 ) -> None:  # fmt: skip
     """One step of the rows of a batch."""

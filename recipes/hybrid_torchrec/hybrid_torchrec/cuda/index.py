@@ -8,6 +8,7 @@ import torch
 
 from hybrid_torchrec.cuda import launch, victims
 from hybrid_torchrec.cuda.census import Census
+from hybrid_torchrec.cuda.map_kernels import BLOCK
 from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.slots import Slots
 from hybrid_torchrec.cuda.words import words
@@ -19,7 +20,7 @@ EMPTY, FREE_STEP, LIVE, FREED, KEYS, NEW, INSERTED, HITS = words(
 # A map is built anew when more than a half of its cells have keys, and then has three cells a row at least.
 FULLEST, ROOMY = 2, 3
 SMALLEST = 64
-PADDING = launch.BLOCK  # words behind an array that lanes without work may swap
+PADDING = BLOCK  # words behind an array that lanes without work may swap
 
 
 @dataclass(frozen=True)

@@ -288,10 +288,9 @@ class HashTable:
 
     def _assign(self, ids: torch.Tensor) -> torch.Tensor:
         if self._ids.admits_all:
-            order, rows = self._ids.assign(ids, self.step, self._make_room)
-            self._storage.grow(self._ids.index.capacity)
-            self._backend.start_new(rows, order, lambda: self.insertions)
-            return order.slots
+            from hybrid_torchrec.cuda.assign import assign
+
+            return assign(self, ids)
         slots, new, shows = self._ids.see(ids, self.step)
         if len(new):
             self._make_room(len(new), slots)
