@@ -150,7 +150,8 @@ class CudaBackend(GenericBackend):
 
 
 def gather(
-    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None
+    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, starts: torch.Tensor | None = None,
+    longest: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Rows of slots (L,), (L, D) float32."""
     dim, count = config.dim, len(slots)
