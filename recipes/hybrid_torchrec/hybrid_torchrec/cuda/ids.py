@@ -49,7 +49,7 @@ class DeviceIdTable(IdTable):
         self.index.reserve(new)
         rows = self.index.place(sighting, step)
         self.index.look_ahead(len(ids))
-        return self.index.touch(sighting.slots, step, self._decay), rows
+        return self.index.count(sighting.slots, step, self._decay), rows
 
     def counted(self) -> tuple[int, int]:
         return self.index.insertions(), self._hits + self.index.hits()

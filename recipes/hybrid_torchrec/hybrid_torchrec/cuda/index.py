@@ -155,10 +155,14 @@ class DeviceIndex:
         self._census, self._counters, self._bounds = census, census.counters[row], census.bounds[row]
         self._parts = self._addresses()
 
-    def touch(self, slots: torch.Tensor, step: int, decay: float) -> Order:
-        """A sighting of each slot that is positive; returns them sorted."""
+    def touch(self, slots: torch.Tensor, step: int, decay: float) -> None:
+        """A sighting of each slot that is positive."""
+        self.count(self._on(slots).clamp(min=0), step, decay)
+
+    def count(self, slots: torch.Tensor, step: int, decay: float) -> Order:
+        """A sighting of each of slots, none of which is negative; returns them sorted."""
         if decay != 1.0:
-            self._decay(self._on(slots), step, decay)
+            self._decay(slots, step, decay)
         order = sort(slots, self.capacity.bit_length())
         launch.count(order, self._parts, step)
         return order

@@ -262,7 +262,7 @@ def count_runs(keys, parts, count, bits, step, BLOCK: tl.constexpr):
     begin = tl.associative_scan(tl.where((lane == 0) | (key != before), lane, 0), 0, _larger)
     slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
     table = key >> bits
-    ends = inside & ((key != after) | (lane == BLOCK - 1)) & (slot > 0)
+    ends = inside & ((key != after) | (lane == BLOCK - 1)) & (key >= 0) & (slot > 0)
     shows = tl.load(parts + table * PARTS + SHOWS, mask=ends, other=0).to(tl.pointer_type(tl.float32))
     tl.atomic_add(shows + slot, (lane - begin + 1).to(tl.float32), mask=ends)
     last = tl.load(parts + table * PARTS + LAST, mask=ends, other=0).to(tl.pointer_type(tl.int64)) + slot
