@@ -45,6 +45,7 @@ class DeviceIdTable(IdTable):
                 make_room(new, sighting.slots)
             except TableFull:
                 self.index.withdraw(sighting)
+                self.index.touch(sighting.slots, step, self._decay)
                 raise
         self.index.reserve(new)
         rows = self.index.place(sighting, step)

@@ -172,6 +172,7 @@ def test_full_table_changes_nothing() -> None:
         with pytest.raises(TableFull, match="3 rows of at most 3"):
             table.assign(torch.tensor([4, 1, 2, 3, 5, 4]), train=True)
         assert table.ids().tolist() == [1, 2, 3] and table.find(torch.tensor([4, 5])).tolist() == [-1, -1]
+        assert table.read(torch.tensor([1, 2, 3]))[0].shows.tolist() == [2.0, 2.0, 2.0]  # they were seen, as on the CPU
         table.erase(torch.tensor([2]))
         assert table.assign(torch.tensor([9, 1]), train=True).tolist() == [2, 1]
 
