@@ -1,6 +1,7 @@
 """Ids to slots: HashIndex beside torchrec's managed collision module and an ID transformer; one thread."""
 
 import ctypes
+import functools
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,21 +14,31 @@ from torchrec.sparse.jagged_tensor import JaggedTensor
 from .stream import Duel, PowerLaw
 
 SOURCE = Path(__file__).resolve().parent / "id_transformer.cpp"
-TRANSFORMER = "ID transformer (C++, std::unordered_map)"
+TRANSFORMER = "ID transformer (C++, flat hash map)"
+AHEAD = 24  # lines on their way
+
+
+@functools.cache
+def peers() -> ctypes.CDLL:
+    """id_transformer.cpp, compiled."""
+    with tempfile.TemporaryDirectory(prefix="grstack-benchmark-") as folder:
+        library = Path(folder) / "transformer.so"
+        command = ["g++", "-std=c++17", "-O3", "-march=native", "-shared", "-fPIC", str(SOURCE), "-o", str(library)]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(str(library))
 
 
 class Transformer:
     """The peer of id_transformer.cpp."""
 
     def __init__(self, slots: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="grstack-benchmark-")
-        library = Path(self._folder.name) / "transformer.so"
-        command = ["g++", "-std=c++17", "-O3", "-march=native", "-shared", "-fPIC", str(SOURCE), "-o", str(library)]
-        subprocess.run(command, check=True)
-        self._library = ctypes.CDLL(str(library))
+        self._library = peers()
         self._library.transformer_new.restype = ctypes.c_void_p
         self._handle = ctypes.c_void_p(self._library.transformer_new(ctypes.c_int64(slots)))
         self._time = 0
+
+    def __del__(self) -> None:
+        self._library.transformer_delete(self._handle)
 
     def transform(self, ids: torch.Tensor) -> torch.Tensor:
         self._time += 1
@@ -63,6 +74,7 @@ def duels(rows: int, batch: int) -> Iterator[Duel]:
     assert torch.equal(index.infos(index.find(batches[0]))[0], batches[0]), "our slots are wrong"
     yield beside_torchrec(stream, index, batches)
     yield from beside_transformer(stream, index, batches)
+    yield roofline(stream, index, batches)
 
 
 def beside_torchrec(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
@@ -102,3 +114,25 @@ def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: lis
     yield Duel(name=f"{len(fresh):,} new ids, growing from nothing", peer=TRANSFORMER + ", sized at first",
                unit="ids/s", amount=len(fresh), ours=fill,
                theirs=lambda _: Transformer(len(fresh)).transform(fresh))  # fmt: skip
+
+
+def roofline(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
+    """The least that exact lookups with counts must do: a line of the map and one of the counts for each id, here of
+    tables as large as ours, at the places of the same ids, with no search and no arithmetic."""
+    rows = len(stream.ids)
+    library = peers()
+    lines = [torch.ones(8 * ((4 * rows) // 15), dtype=torch.int64), torch.ones(2 * rows, dtype=torch.int64)]
+    hashed = torch.ops.hybrid_torchrec.mix64
+    places = [[where % (len(table) // 8) for where, table in zip((hashed(ids), index.find(ids)), lines, strict=True)]
+              for ids in batches]  # fmt: skip
+
+    def fetch(i: int) -> None:
+        for table, order in zip(lines, places[i % 4], strict=True):
+            library.fetch_lines(
+                ctypes.c_void_p(table.data_ptr()), ctypes.c_void_p(order.data_ptr()), ctypes.c_int64(len(order)),
+                ctypes.c_int64(AHEAD),
+            )  # fmt: skip
+
+    return Duel(name=f"present ids with counts, {rows:,} rows", peer="the cache lines alone (no lookup)", unit="ids/s",
+                amount=len(batches[0]), ours=lambda i: index.touch(index.find(batches[i % 4]), i + 100, 1.0),
+                theirs=fetch)  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from hybrid_torchrec.table.ids import IdTable
 
 from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.counters import Tally
@@ -245,6 +246,10 @@ class CachedTable(HashTable):
         return self._written_back.waiting
 
     # Internals.
+
+    def _make_ids(self) -> IdTable:
+        """On the CPU whatever the device: which rows come and go is decided there, batches ahead."""
+        return IdTable(self.config)
 
     def _place(self, rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
         """The prefetch thread's: fetched rows to the device, so that the training thread has nothing to copy.

@@ -25,7 +25,7 @@ class Snapshot:
         self._table = table = shard.table
         with table.exclusive():
             refuse_waiting_gradients(table)
-            self._slots = table._ids.index.used_slots()
+            self._slots = table._ids.index.used_slots().cpu()
             # By slot: still to be copied. Slots that come into use later are beyond its end, or no longer in it.
             self._due = torch.zeros(table._ids.index.slots(), dtype=torch.bool)
             self._due[self._slots] = True

@@ -97,13 +97,18 @@ class CpuBackend:
         )
 
 
-def choose(config: TableConfig, storage: RowStorage) -> GenericBackend | CpuBackend:
+def choose(config: TableConfig, storage: RowStorage, ids: IdTable) -> GenericBackend | CpuBackend:
     """The fastest back end of the storage's device."""
     from hybrid_torchrec.table import npu
 
     device = storage.weights.device
     if device.type == "cpu":
         return CpuBackend(config, storage)
+    if device.type == "cuda":
+        from hybrid_torchrec.cuda.backend import CudaBackend
+        from hybrid_torchrec.cuda.ids import DeviceIdTable
+
+        return CudaBackend(config, storage, ids.index if isinstance(ids, DeviceIdTable) else None)
     if npu.available(device):
         return npu.NpuBackend(config, storage)
     return GenericBackend(config, storage)

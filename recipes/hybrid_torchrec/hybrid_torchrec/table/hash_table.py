@@ -10,7 +10,7 @@ import torch
 
 from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table import autograd
-from hybrid_torchrec.table.backends import Gradient, choose
+from hybrid_torchrec.table.backends import CpuBackend, GenericBackend, Gradient, choose
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import NONE, IdTable
 from hybrid_torchrec.table.pending import PendingGradients
@@ -38,20 +38,19 @@ class HashTable:
         self.accumulate = False  # gradients of backward passes wait for apply_gradients
         self.step = 0  # calls of assign(train=True)
         self.updates = 0  # optimizer steps, for bias corrections
-        self.insertions = 0  # rows made by assign
         self.evictions = 0
-        self.lookups = 0  # ids given to assign, and how many of them had a row
-        self.hits = 0
+        self.lookups = 0  # ids given to assign
+        self._insertions = 0  # those that the index does not count
         # Called, under the lock, with slots (L,) on the CPU whose rows are about to change, be counted or go.
         self.before_change: list[Callable[[torch.Tensor], None]] = []
         self._lock = threading.RLock()
-        self._ids = IdTable(config)
+        self._ids = self._make_ids()
         self._storage = RowStorage(config, self.device)
         self._pending = PendingGradients()
         self._storage.grow(1 + config.initial_capacity)
         default = config.initializer.default_row(config.dim, config.seed)
         self._storage.set_new(torch.zeros(1, dtype=torch.int64), default.unsqueeze(0))
-        self._backend = choose(config, self._storage)
+        self._backend = self._make_backend()
 
     def __len__(self) -> int:
         """Rows, without the default row."""
@@ -61,6 +60,20 @@ class HashTable:
     def capacity(self) -> int:
         """C: slots for which there is memory, with slot 0."""
         return self._storage.capacity
+
+    @property
+    def insertions(self) -> int:
+        """Rows made by assign."""
+        return self._insertions + self._ids.counted()[0]
+
+    @insertions.setter
+    def insertions(self, value: int) -> None:
+        self._insertions = value - self._ids.counted()[0]
+
+    @property
+    def hits(self) -> int:
+        """Of the ids given to assign, those that had a row."""
+        return self._ids.counted()[1]
 
     @property
     def weights(self) -> torch.Tensor:
@@ -84,7 +97,7 @@ class HashTable:
         return len(self) / most if most else 1.0
 
     def bytes(self) -> int:
-        """Memory of the rows on the device and of the ids on the CPU, in use."""
+        """Memory of the rows and of the ids, in use."""
         return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
 
     def exclusive(self) -> AbstractContextManager[object]:
@@ -101,23 +114,15 @@ class HashTable:
         inserted. Ids without a row, and with train=False absent ones, get slot 0.
         """
         ids = self._checked(ids)
+        self.lookups += len(ids)
         if not train:
-            slots = self._ids.index.find(ids)
-            self._count(slots)
-            return slots.clamp_(min=0).to(self.device)
+            return self._ids.look_up(ids).to(self.device)
         with self._lock:
             self.step += 1
             self._expire()
             if self.before_change:
                 self._changing(self._ids.index.find(ids))
-            slots, new, shows = self._ids.see(ids, self.step)
-            self._count(slots)
-            if len(new):
-                self._make_room(len(new), slots)
-                self._insert(new, shows)
-            if len(new) or self.config.admission is not None:
-                slots = self._ids.index.resolve(ids, slots)
-            return slots.to(self.device)
+            return self._assign(ids).to(self.device)
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), -1 where absent; (L,) int64 on the table's device. Counts nothing. Any thread."""
@@ -126,7 +131,7 @@ class HashTable:
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU, in the order of their slots."""
         with self._lock:
-            return self._ids.index.infos(self._ids.index.used_slots())[0]
+            return self._ids.index.infos(self._ids.index.used_slots())[0].cpu()
 
     def select_victims(self, n: int, keep: torch.Tensor | None = None) -> torch.Tensor:
         """At most n ids by the eviction policy (LRU without one), the first to go first; none of the ids in keep.
@@ -134,16 +139,16 @@ class HashTable:
         (<= n,) int64 on the CPU. Nothing is evicted.
         """
         with self._lock:
-            kept = NONE if keep is None else self._ids.index.find(self._checked(keep))
+            kept = NONE if keep is None else self._ids.index.find(self._checked(keep)).cpu()
             victims = self._ids.victims(n, self.step, torch.cat([kept, self._pending.slots()]))
-            return self._ids.index.infos(victims)[0]
+            return self._ids.index.infos(victims)[0].cpu()
 
     def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
         """Adds clicks (L,) to the rows of ids (L,), as of their last sighting; absent ids are passed over."""
         with self._lock:
             slots = self._ids.index.find(self._checked(ids)).clamp_(min=0)
             self._changing(slots)
-            self._ids.index.add_clicks(slots, clicks.detach().cpu())
+            self._ids.index.add_clicks(slots, clicks.detach().to(slots.device))
             self._ids.index.mark_changed(slots)
 
     # Rows by slots.
@@ -222,7 +227,7 @@ class HashTable:
         with self._lock:
             slots = self._ids.index.find(ids)
             found = slots >= 0
-            return self._rows(slots[found]), found
+            return self._rows(slots[found]), found.cpu()
 
     def write(self, rows: RowBatch) -> None:
         """Inserts or overwrites rows exactly as given, without counting a sighting or admission.
@@ -245,7 +250,8 @@ class HashTable:
                     slots[absent] = inserted
             self._changing(slots)
             self._storage.write(slots, rows)
-            self._ids.index.set_infos(slots, rows.shows.cpu(), rows.clicks.cpu(), rows.last_step.cpu())
+            infos = (tensor.to(self._ids.device) for tensor in (rows.shows, rows.clicks, rows.last_step))
+            self._ids.index.set_infos(slots, *infos)
             self._ids.index.mark_changed(slots)
 
     def erase(self, ids: torch.Tensor) -> int:
@@ -278,7 +284,7 @@ class HashTable:
             if seen_after is not None:
                 used = self._ids.index.used_slots()
                 slots = torch.cat([slots, used[self._ids.index.infos(used)[3] > seen_after]]).unique()
-            return self._rows(slots), erased, now
+            return self._rows(slots), erased.cpu(), now
 
     def forget_changes(self, before: int) -> None:
         """Erased ids of versions before `before` need not be known any more (a full dump was taken)."""
@@ -287,28 +293,48 @@ class HashTable:
 
     # Internals.
 
+    def _make_ids(self) -> IdTable:
+        if self.device.type != "cuda":
+            return IdTable(self.config)
+        from hybrid_torchrec.cuda.ids import DeviceIdTable
+
+        return DeviceIdTable(self.config, self.device)
+
+    def _make_backend(self) -> GenericBackend | CpuBackend:
+        return choose(self.config, self._storage, self._ids)
+
+    def _assign(self, ids: torch.Tensor) -> torch.Tensor:
+        if self._ids.admits_all:
+            from hybrid_torchrec.cuda.assign import assign
+
+            return assign(self, ids)
+        slots, new, shows = self._ids.see(ids, self.step)
+        if len(new):
+            self._make_room(len(new), slots)
+            self._insert(new, shows)
+        if len(new) or self.config.admission is not None:
+            slots = self._ids.index.resolve(ids, slots)
+        return slots
+
     def _insert(self, new: torch.Tensor, shows: torch.Tensor) -> None:
         slots = self._ids.index.insert(new, shows, self.step)
         self._storage.grow(self._ids.index.slots())
         initializer = self.config.initializer
         keys = new if initializer.per_id else torch.arange(self.insertions, self.insertions + len(new))
         self._backend.start(slots, keys)
-        self.insertions += len(new)
+        self._insertions += len(new)
 
     def _make_room(self, new: int, used: torch.Tensor) -> None:
         needed = self._ids.missing_room(new)
         if needed > 0:
-            self._evict(self._ids.make_room(needed, self.step, torch.cat([used, self._pending.slots()])))
+            keep = torch.cat([used, self._pending.slots().to(used.device)])
+            self._evict(self._ids.make_room(needed, self.step, keep))
 
     def _expire(self) -> None:
         policy = self.config.eviction
         if isinstance(policy, TTL) and self.step % policy.every == 0:
             victims = self._ids.victims(len(self), self.step, self._pending.slots())
             self._evict(self._ids.index.infos(victims)[0])
-
-    def _count(self, slots: torch.Tensor) -> None:
-        self.lookups += len(slots)
-        self.hits += int((slots >= 0).sum())
 
     def _changing(self, slots: torch.Tensor) -> None:
         if self.before_change:
@@ -330,7 +356,7 @@ class HashTable:
     def _checked(self, ids: torch.Tensor) -> torch.Tensor:
         if ids.dtype != torch.int64 or ids.dim() != 1:
             raise ValueError(f"table '{self.config.name}': ids must be int64 (L,), got {ids.dtype} {tuple(ids.shape)}")
-        return ids.detach().cpu()
+        return ids.detach().to(self._ids.device)
 
     def _mean(self, pooling: str) -> bool:
         if pooling not in POOLINGS:

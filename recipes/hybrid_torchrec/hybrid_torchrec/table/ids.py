@@ -11,22 +11,51 @@ NONE = torch.empty(0, dtype=torch.int64)
 _RANKS = {LFU: 0, LRU: 1, Score: 2, TTL: 3}
 
 
+def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Positions of rows by key, then the least recently seen, then the smallest id; all (R,)."""
+    # From the last criterion to the first, each sort stable.
+    order = torch.argsort(ids)
+    for criterion in (last_step, key):
+        order = order[torch.argsort(criterion[order], stable=True)]
+    return order
+
+
 class IdTable:
-    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on the CPU."""
+    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on `device`.
+
+    index: csrc/ids/index.h's class, which is on the CPU, or one for another device.
+    """
+
+    device = torch.device("cpu")
+    admits_all = False  # every id gets a row, without a look at it by the CPU
 
     def __init__(self, config: TableConfig) -> None:
         self._config = config
         self._admission = config.admission or AdmitAll()
         capacity = config.initial_capacity if config.max_rows is None else min(config.initial_capacity, config.max_rows)
-        self.index = torch.classes.hybrid_torchrec.HashIndex(capacity)
+        self._hits = 0
+        self.index = self._make_index(capacity)
         if isinstance(self._admission, AdmitAfter) and self._admission.sketch is not None:
             self.index.count_by_sketch(*self._admission.sketch, config.seed)
         elif self._admission.sightings > 1:
             self.index.count_exactly()
         self._decay = config.eviction.decay if isinstance(config.eviction, Score) else 1.0
 
+    def _make_index(self, capacity: int) -> torch.ScriptObject:
+        return torch.classes.hybrid_torchrec.HashIndex(capacity)
+
     def __len__(self) -> int:
         return self.index.size()
+
+    def counted(self) -> tuple[int, int]:
+        """Rows made that the index has counted by itself, and ids that had a row when they were assigned."""
+        return 0, self._hits
+
+    def look_up(self, ids: torch.Tensor) -> torch.Tensor:
+        """Slots of ids (L,), 0 where absent."""
+        slots = self.index.find(ids)
+        self._hits += int((slots >= 0).sum())
+        return slots.clamp_(min=0)
 
     def see(self, ids: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Counts a sighting of each of ids (L,).
@@ -35,6 +64,7 @@ class IdTable:
         occurrence, the ids (N,) and their sightings (N,).
         """
         slots = self.index.find(ids)
+        self._hits += int((slots >= 0).sum())
         self.index.touch(slots, step, self._decay)
         policy = self._admission
         new, shows = self.index.admit(ids, slots, step, policy.sightings, policy.probability, self._config.seed)
@@ -67,17 +97,14 @@ class IdTable:
 
     def _custom_victims(self, policy: CustomScore, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
         used = self.index.used_slots()
-        slots = used[~torch.isin(used, keep)]
-        ids, shows, clicks, last_step = self.index.infos(slots)
+        slots = used[~torch.isin(used, keep.to(used.device))]
+        ids, shows, clicks, last_step = (tensor.cpu() for tensor in self.index.infos(slots))
+        slots = slots.cpu()
         stats = RowStats(ids=ids, shows=shows, clicks=clicks, last_step=last_step, step=step)
         scores = policy.score(stats).double().cpu()
         if scores.shape != ids.shape:
             raise ValueError(f"table '{self._config.name}': score gave {tuple(scores.shape)} for {len(ids)} rows")
-        # From the last criterion to the first, each sort stable.
-        order = torch.argsort(ids)
-        for key in (last_step, scores):
-            order = order[torch.argsort(key[order], stable=True)]
-        return slots[order[:count]]
+        return slots[victim_order(scores, last_step, ids)[:count]]
 
     def make_room(self, needed: int, step: int, keep: torch.Tensor) -> torch.Tensor:
         """Ids to evict so that `needed` rows are free; raises TableFull if there are not as many."""

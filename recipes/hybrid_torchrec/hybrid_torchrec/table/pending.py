@@ -14,6 +14,10 @@ class PendingGradients:
     def __init__(self) -> None:
         self._waiting: list[Gradient] = []
 
+    @property
+    def empty(self) -> bool:
+        return not self._waiting
+
     def add(self, gradient: Gradient) -> None:
         self._waiting.append(gradient)
 

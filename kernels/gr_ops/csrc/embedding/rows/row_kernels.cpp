@@ -1,7 +1,6 @@
 #include "embedding/rows/row_kernels.h"
 
-#include <cstdlib>
-#include <string>
+#include "embedding/rows/instruction_set.h"
 
 namespace gr_ops::rows {
 
@@ -17,19 +16,17 @@ extern const RowKernels kernels;
 
 namespace {
 
-// MXREC_CPU_CAPABILITY=generic or avx2 asks for less than the processor has; tests compare the sets with it.
 const RowKernels& choose() {
-  const char* variable = std::getenv("MXREC_CPU_CAPABILITY");
-  const std::string asked = variable == nullptr ? "" : variable;
+  switch (choose_instruction_set()) {
 #if defined(__x86_64__)
-  const bool has_avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (has_avx512 && asked != "generic" && asked != "avx2") return avx512::kernels;
-  if (has_avx2 && asked != "generic") return avx2::kernels;
+    case InstructionSet::kAvx512:
+      return avx512::kernels;
+    case InstructionSet::kAvx2:
+      return avx2::kernels;
 #endif
-  return generic::kernels;
+    default:
+      return generic::kernels;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,1 @@
+"""Tables on CUDA devices: ids to slots, lookups and fused updates by Triton kernels, several tables to a launch."""

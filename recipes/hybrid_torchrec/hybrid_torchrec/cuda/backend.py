@@ -1,0 +1,218 @@
+"""Lookup and fused update of tables on a CUDA device by Triton kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from hybrid_torchrec.cuda import launch, row_kernels, update_kernels
+from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
+from hybrid_torchrec.cuda.normal import POLYNOMIALS, THRESHOLDS
+from hybrid_torchrec.cuda.order import Order, sort
+from hybrid_torchrec.cuda.words import words
+from hybrid_torchrec.table import generic
+from hybrid_torchrec.table.backends import GenericBackend, Gradient
+from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.ids import IdTable
+
+TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
+WEIGHTS, SEED, VERSIONS = words("WEIGHTS", "SEED", "VERSIONS")
+GATHERED, GATHER_WARPS = 2048, 2  # elements of a program: enough loads on their way to fill the memory's pipes
+UPDATED, UPDATE_WARPS = 2048, 4
+STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
+WIDEST = 1024  # columns of a program; kinds that look at whole rows leave wider ones to PyTorch's operators
+WHOLE_ROWS = ("rowwise_adagrad", "lamb")
+SPAN = 64
+
+
+def columns(dim: int) -> int:
+    return min(triton.next_power_of_2(dim), WIDEST)
+
+
+def rows_for(dim: int) -> int:
+    return max(1, GATHERED // columns(dim))
+
+
+@dataclass
+class CudaBackend(GenericBackend):
+    """index: that of the table, or None where ids are looked up on the CPU."""
+
+    index: DeviceIndex | None = None
+
+    def __post_init__(self) -> None:
+        device, initializer = self.storage.weights.device, self.config.initializer
+        self.numbers: torch.Tensor | None = None
+        if type(initializer).__name__ in ("Constant", "Uniform", "Normal", "TruncatedNormal"):
+            numbers = [*initializer.parameters(), *THRESHOLDS, *POLYNOMIALS]
+            self.numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
+        self._parts: torch.Tensor | None = None
+        self._order: Order | None = None  # of the last batch, whose update is likely to follow
+        self._made_of: tuple[object, ...] = ()
+        rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
+        whole = self.config.optimizer.kind in WHOLE_ROWS and self.config.dim > WIDEST
+        self._fused = not rounds and not whole
+
+    @property
+    def groups(self) -> bool:
+        """Whether other tables can share this one's launches."""
+        return self.numbers is not None and self.config.initializer.per_id and self._fused
+
+    def parts(self) -> torch.Tensor:
+        """(1, PARTS): the addresses of the table's tensors as they are now."""
+        storage = self.storage
+        known = None if self.index is None else self.index.parts
+        tensors = [storage.weights, *storage.state.values()]
+        made_of = (id(known), *(tensor.data_ptr() for tensor in tensors))
+        if self._parts is None or made_of != self._made_of:
+            seed = self.config.seed % 2**64
+            words = [0] * WEIGHTS + [*made_of[1:], *[0] * (SEED - WEIGHTS - len(tensors))]
+            parts = launch.parts_tensor([*words, seed - 2**64 if seed >= 2**63 else seed], storage.weights.device)
+            if known is not None:
+                parts[:, :WEIGHTS] = known[:, :WEIGHTS]
+            self._parts, self._made_of, self._known = parts, made_of, known
+        return self._parts
+
+    def gather(self, slots: torch.Tensor) -> torch.Tensor:
+        return gather(self.config, self.parts(), slots)
+
+    def pool(
+        self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
+    ) -> torch.Tensor:
+        dim, bags = self.config.dim, offsets.shape[0] - 1
+        out = torch.empty((bags, dim), device=slots.device)
+        if bags:
+            width = min(columns(dim), 256)
+            row_kernels.pool[(bags, triton.cdiv(dim, width))](
+                slots, offsets, out if samples is None else samples.float().contiguous(), out, self.parts(),
+                DTYPE=TYPES[self.config.dtype], MEAN=mean, WEIGHTED=samples is not None, D=dim, COLUMNS=width,
+                ROWS=max(1, 1024 // width), num_warps=1,
+            )  # fmt: skip
+        return out
+
+    def sample_weight_gradients(
+        self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
+    ) -> torch.Tensor:
+        out = torch.empty(slots.shape[0], device=slots.device)
+        if len(slots):
+            bags = generic.bag_of_each(offsets, slots.shape[0])
+            row_kernels.factor_gradients[(len(slots),)](
+                slots, bags, gradients.contiguous(), out, self.parts(), DTYPE=TYPES[self.config.dtype],
+                D=self.config.dim, COLUMNS=min(columns(self.config.dim), 256), num_warps=1,
+            )  # fmt: skip
+            factor = generic.scales(offsets, bags, mean, None)
+            out = out if factor is None else out * factor
+        return out
+
+    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
+        if not self._fused:
+            super().update(gradient, lr, iteration, ids)
+            return
+        slots = gradient.slots
+        if len(slots) == 0:
+            return
+        bags = None if gradient.offsets is None else generic.bag_of_each(gradient.offsets, slots.shape[0])
+        factors = gradient.samples
+        if bags is not None and gradient.offsets is not None:
+            factors = generic.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
+        order = self._order
+        if order is None or not order.is_of(slots):
+            order = sort(slots, self.storage.capacity.bit_length())
+        version = None if self.index is None else self.index.version()
+        update(self.config, self.parts(), order, gradient.values, bags, factors, lr, iteration, version)
+        if self.index is None:
+            ids.index.mark_changed(slots.cpu())
+
+    def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
+        if self.numbers is None or len(slots) == 0:
+            super().start(slots.cpu(), keys.cpu())
+            return
+        device = self.storage.weights.device
+        self._start(keys.to(device), slots.to(device), self.parts(), counted=False)
+
+    def start_new(self, rows: NewRows, order: Order, insertions: Callable[[], int]) -> None:
+        """Values of rows that were placed for a batch. By id, the host need not know how many they are; insertions():
+        rows that were made until now."""
+        self._order = order
+        initializer = self.config.initializer
+        if self.numbers is not None and initializer.per_id:
+            self._start(rows.ids, rows.slots, self.parts(), counted=True)
+            return
+        new, until = rows.count(), insertions()
+        keys = rows.ids[:new] if initializer.per_id else torch.arange(until - new, until)
+        self.start(rows.slots[:new], keys)
+
+    def _start(self, keys: torch.Tensor, slots: torch.Tensor, parts: torch.Tensor, counted: bool) -> None:
+        start(self.config, self.numbers, parts, keys, slots, counted=counted)
+
+
+def gather(
+    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, starts: torch.Tensor | None = None,
+    longest: int | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Rows of slots (L,), (L, D) float32."""
+    dim, count = config.dim, len(slots)
+    out = torch.empty((count, dim), device=slots.device)
+    if count:
+        width, rows = columns(dim), rows_for(dim)
+        grid = (triton.cdiv(count if longest is None else longest, rows), parts.shape[0], triton.cdiv(dim, width))
+        row_kernels.gather[grid](
+            slots.contiguous(), out, parts, slots if starts is None else starts, count, DTYPE=TYPES[config.dtype],
+            D=dim, COLUMNS=width, GROUPED=starts is not None, ROWS=rows, num_warps=GATHER_WARPS,
+        )  # fmt: skip
+    return out
+
+
+def start(
+    config: TableConfig, numbers: torch.Tensor, parts: torch.Tensor, keys: torch.Tensor, slots: torch.Tensor,
+    starts: torch.Tensor | None = None, longest: int | None = None, *, counted: bool,
+) -> None:  # fmt: skip
+    count = len(slots)
+    if not count:
+        return
+    widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
+    row_kernels.start[(min(count if longest is None else longest, STARTERS // parts.shape[0] + 1), parts.shape[0])](
+        keys, slots, numbers, parts, slots if starts is None else starts, count, KIND=config.initializer.kind,
+        DTYPE=TYPES[config.dtype], D=config.dim, FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1],
+        COLUMNS=min(columns(config.dim), 128), GROUPED=starts is not None, COUNTED=counted, num_warps=1,
+        enable_fp_fusion=False,
+    )  # fmt: skip
+
+
+def update(
+    config: TableConfig, parts: torch.Tensor, order: Order, values: torch.Tensor, bags: torch.Tensor | None,
+    factors: torch.Tensor | None, lr: float, iteration: int, version: int | None,
+) -> None:  # fmt: skip
+    """One step of the rows of a batch."""
+    keys, sources = order.keys, order.sources
+    dim, count, spec = config.dim, len(keys), config.optimizer
+    width = columns(dim)
+    chunk = max(1, UPDATED // width)
+    if spec.kind not in WHOLE_ROWS:
+        width = min(width, 128)
+        chunk = max(1, UPDATED // width)
+    chunks = triton.cdiv(count, chunk)
+    heads, tails = torch.empty((2, chunks, dim), device=keys.device)
+    adaptive = spec.number >= 3
+    beta1, beta2 = spec.betas
+    step = (
+        order.bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
+        1.0 / (1.0 - beta1**iteration) if adaptive else 1.0, 1.0 / (1.0 - beta2**iteration) if adaptive else 1.0,
+        spec.weight_decay,
+    )  # fmt: skip
+    shape = {"KIND": spec.number, "DTYPE": TYPES[config.dtype], "VERSIONED": version is not None,
+             "DECAYS": spec.weight_decay != 0.0, "D": dim,
+             "COLUMNS": width, "CHUNK": chunk}  # fmt: skip
+    grid = (chunks, triton.cdiv(dim, width))
+    update_kernels.update_runs[grid](
+        keys, sources, sources if bags is None else bags, values if factors is None else factors.contiguous(),
+        values.contiguous(), heads, tails, parts, count, *step, **shape, POOLED=bags is not None,
+        WEIGHTED=factors is not None, num_warps=UPDATE_WARPS,
+    )  # fmt: skip
+    if chunks > 1:
+        update_kernels.update_long_runs[(triton.cdiv(chunks, SPAN), grid[1])](
+            keys, heads, tails, parts, count, *step, **shape, SPAN=SPAN, num_warps=4
+        )  # fmt: skip

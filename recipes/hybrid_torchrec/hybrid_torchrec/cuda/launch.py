@@ -1,0 +1,110 @@
+"""Launches of the kernels on ids: one table's, or those of several tables at once.
+
+With `starts` (T + 1,) int64 on the device, table t has elements [starts[t], starts[t + 1]) of the arguments, and
+`longest` is the largest number that a table has; without, all elements are of one table. parts (T, PARTS) int64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+
+from hybrid_torchrec.cuda import map_kernels as kernels
+from hybrid_torchrec.cuda.map_kernels import BLOCK, PLACED
+from hybrid_torchrec.cuda.order import Order
+from hybrid_torchrec.cuda.words import words
+
+(PARTS,) = words("PARTS")
+WARPS = 1  # lanes of a block wait for each other's search
+
+
+def parts_tensor(words: list[int], device: torch.device) -> torch.Tensor:
+    """(1, PARTS) of a table's addresses and sizes, in the order of words.py; missing ones are 0."""
+    return torch.tensor([words + [0] * (PARTS - len(words))], dtype=torch.int64).to(device)
+
+
+def padded(count: int, device: torch.device) -> torch.Tensor:
+    """(count,) int64 with words behind it that lanes without work may swap."""
+    return torch.zeros(count + BLOCK, dtype=torch.int64, device=device)[:count]
+
+
+def _grid(ids: torch.Tensor, parts: torch.Tensor, longest: int | None) -> tuple[int, int]:
+    return triton.cdiv(len(ids) if longest is None else longest, BLOCK), parts.shape[0]
+
+
+def find(
+    ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
+    count_hits: bool = False, clamp: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    slots = torch.empty_like(ids)
+    if len(ids):
+        kernels.find[_grid(ids, parts, longest)](
+            ids, slots, parts, starts if starts is not None else ids, len(ids), COUNT_HITS=count_hits, CLAMP=clamp,
+            GROUPED=starts is not None, BLOCK=BLOCK, num_warps=WARPS,
+        )  # fmt: skip
+    return slots
+
+
+@dataclass(frozen=True)
+class Firsts:
+    """New ids of a batch: of each table and program (T, programs) int32, and occurrences of ids without a row (T,)."""
+
+    sums: torch.Tensor
+    absentees: torch.Tensor
+
+
+def see(
+    ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
+    count_hits: bool,
+) -> tuple[torch.Tensor, Firsts]:  # fmt: skip
+    """slots as map_kernels.see gives them, and what is new."""
+    slots = padded(len(ids), ids.device)
+    tables, programs = parts.shape[0], triton.cdiv(len(ids) if longest is None else longest, PLACED)
+    words = torch.zeros(tables * (programs + 1), dtype=torch.int32, device=ids.device)
+    firsts = Firsts(words[tables:].view(tables, programs), words[:tables])
+    if len(ids):
+        grid, grouped = _grid(ids, parts, longest), starts is not None
+        starts = starts if starts is not None else ids
+        kernels.see[grid](ids, slots, firsts.absentees, parts, starts, len(ids), COUNT_HITS=count_hits, GROUPED=grouped,
+                          BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
+        kernels.count_first[(programs, tables)](slots, firsts.sums, firsts.absentees, parts, starts, len(ids),
+                                                GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
+    return slots, firsts
+
+
+def place(
+    ids: torch.Tensor, slots: torch.Tensor, firsts: Firsts, parts: torch.Tensor, step: int, version: int,
+    starts: torch.Tensor | None = None, longest: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """ids and slots of new rows, as map_kernels.place_new has them; completes `slots`."""
+    new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
+    if len(ids):
+        tables, programs = firsts.sums.shape
+        grid, grouped = (programs, tables), starts is not None
+        starts = starts if starts is not None else ids
+        sums, absentees = firsts.sums, firsts.absentees
+        kernels.place_new[grid](ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version,
+                                GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
+        kernels.resolve_new[grid](slots, sums, absentees, parts, starts, len(ids), GROUPED=grouped, BLOCK=PLACED,
+                                  num_warps=4)  # fmt: skip
+    return new_ids, new_slots
+
+
+def set_cells(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) -> None:
+    if len(ids):
+        kernels.set_cells[(triton.cdiv(len(ids), BLOCK),)](ids, values, parts, len(ids), BLOCK=BLOCK, num_warps=WARPS)
+
+
+def copy_cells(old: torch.Tensor, old_count: int, cells: torch.Tensor, mask: int, moved: torch.Tensor) -> None:
+    kernels.copy_cells[(triton.cdiv(old_count, BLOCK),)](old, old_count, cells, mask, moved, BLOCK=BLOCK,
+                                                         num_warps=WARPS)  # fmt: skip
+
+
+def count(order: Order, parts: torch.Tensor, step: int) -> None:
+    """A sighting of the row of each key."""
+    keys = order.keys
+    if len(keys):
+        kernels.count_runs[(triton.cdiv(len(keys), PLACED),)](keys, parts, len(keys), order.bits, step, BLOCK=PLACED,
+                                                              num_warps=4)  # fmt: skip

@@ -1,0 +1,143 @@
+"""Lookups of rows by slots, and first values of new rows (csrc/rows/initializers.cpp)."""
+
+import triton
+import triton.language as tl
+
+from hybrid_torchrec.cuda.words import (
+    COUNTERS,
+    FIRST_MOMENT,
+    NEW,
+    PARTS,
+    SECOND_MOMENT,
+    SEED,
+    longs,
+    mix64,
+    mix_pair,
+    moments,
+    rows,
+    share,
+)
+
+CONSTANT, UNIFORM, NORMAL = (tl.constexpr(i) for i in range(3))
+# Where `numbers` has the initialiser's parameters, the limits of the normal quantile's parts, and their polynomials.
+A, B, LOW, HIGH, MIDDLE, SQUARE, SHIFT, FAR = (tl.constexpr(i) for i in range(8))
+POLYNOMIALS = tl.constexpr(8)
+
+
+@triton.jit(do_not_specialize=["count"])
+def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
+           GROUPED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+    """out[i] = the row of slots[i], in float32."""
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    if tl.program_id(0).to(tl.int64) * ROWS < end - first:
+        weights = rows(parts, table, DTYPE)
+        slot = tl.load(slots + at, mask=at < end, other=0)
+        wanted = (at < end)[:, None] & (column < D)[None, :]
+        values = tl.load(weights + slot[:, None] * D + column[None, :], mask=wanted)
+        tl.store(out + at[:, None] * D + column[None, :], values.to(tl.float32), mask=wanted)
+
+
+@triton.jit
+def pool(slots, offsets, factors, out, parts, DTYPE: tl.constexpr, MEAN: tl.constexpr, WEIGHTED: tl.constexpr,
+         D: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+    """out[b] = sum (mean) of the rows of a bag, times their factors."""
+    bag = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    weights = rows(parts, 0, DTYPE)
+    first = tl.load(offsets + bag)
+    end = tl.load(offsets + bag + 1)
+    total = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(first, end, ROWS):
+        at = start + tl.arange(0, ROWS)
+        slot = tl.load(slots + at, mask=at < end, other=0)
+        wanted = (at < end)[:, None] & (column < D)[None, :]
+        values = tl.load(weights + slot[:, None] * D + column[None, :], mask=wanted, other=0).to(tl.float32)
+        if WEIGHTED:
+            values *= tl.load(factors + at, mask=at < end, other=0)[:, None]
+        total += tl.sum(values, 0)
+    if MEAN:
+        total = tl.div_rn(total, tl.zeros((COLUMNS,), tl.float32) + tl.maximum(end - first, 1).to(tl.float32))
+    tl.store(out + bag * D + column, total, mask=column < D)
+
+
+@triton.jit
+def factor_gradients(slots, bags, gradients, out, parts, DTYPE: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr):
+    """out[i] = the row of slots[i] times the gradient of its bag."""
+    at = tl.program_id(0).to(tl.int64)
+    weights = rows(parts, 0, DTYPE)
+    slot = tl.load(slots + at)
+    bag = tl.load(bags + at)
+    total = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, D, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)
+        row = tl.load(weights + slot * D + column, mask=column < D, other=0).to(tl.float32)
+        total += row * tl.load(gradients + bag * D + column, mask=column < D, other=0).to(tl.float32)
+    tl.store(out + at, tl.sum(total, 0))
+
+
+@triton.jit
+def _ratio(numbers, part: tl.constexpr, x):
+    """The quotient of two polynomials of degree 7."""
+    above = tl.zeros_like(x) + tl.load(numbers + POLYNOMIALS + part * 16 + 7)
+    below = tl.zeros_like(x) + tl.load(numbers + POLYNOMIALS + part * 16 + 15)
+    for i in tl.static_range(7):
+        above = above * x + tl.load(numbers + POLYNOMIALS + part * 16 + 6 - i)
+        below = below * x + tl.load(numbers + POLYNOMIALS + part * 16 + 14 - i)
+    return above / below
+
+
+@triton.jit
+def _normal_quantile(numbers, p):
+    """Algorithm AS 241 (PPND16), M. J. Wichura, Applied Statistics 37 (1988); p float64."""
+    q = p - 0.5
+    square = tl.load(numbers + SQUARE)
+    middle = q * _ratio(numbers, 0, square - q * q)
+    r = tl.sqrt(-tl.log(tl.minimum(p, 1.0 - p)))
+    shift = tl.load(numbers + SHIFT)
+    far = tl.load(numbers + FAR)
+    tail = tl.where(r <= far, _ratio(numbers, 1, r - shift), _ratio(numbers, 2, r - far))
+    return tl.where(tl.abs(q) <= tl.load(numbers + MIDDLE), middle, tl.where(q < 0, -tail, tail))
+
+
+@triton.jit(do_not_specialize=["count"])
+def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE: tl.constexpr, D: tl.constexpr,
+          FIRST_WIDTH: tl.constexpr, SECOND_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
+          COUNTED: tl.constexpr):  # fmt: skip
+    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows."""
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    if COUNTED:
+        end = first + tl.load(longs(parts, table, COUNTERS) + NEW)
+    weights = rows(parts, table, DTYPE)
+    seed = tl.load(parts + table * PARTS + SEED).to(tl.uint64, bitcast=True)
+    for at in range(first + tl.program_id(0), end, tl.num_programs(0)):
+        slot = tl.load(slots + at)
+        begin = mix_pair(seed, tl.load(keys + at).to(tl.uint64, bitcast=True))
+        for left in range(0, D, COLUMNS):
+            column = left + tl.arange(0, COLUMNS)
+            if KIND == CONSTANT:
+                value = tl.zeros((COLUMNS,), tl.float64) + tl.load(numbers + A)
+            else:
+                bits = mix64(begin + 0x9E3779B97F4A7C15 * (column // 2 + 1).to(tl.uint64))
+                drawn = tl.where(column % 2 == 0, bits >> 32, bits & 0xFFFFFFFF)
+                u = (drawn.to(tl.float64) + 0.5) * 2.3283064365386963e-10  # 2^-32
+                if KIND == UNIFORM:
+                    low = tl.load(numbers + A)
+                    value = low + (tl.load(numbers + B) - low) * u
+                else:
+                    if KIND != NORMAL:
+                        low = tl.load(numbers + LOW)
+                        u = low + (tl.load(numbers + HIGH) - low) * u
+                    value = tl.load(numbers + A) + tl.load(numbers + B) * _normal_quantile(numbers, u)
+            value = value.to(tl.float32).to(DTYPE)
+            tl.store(weights + slot * D + column, value, mask=column < D)
+            zero = tl.zeros((COLUMNS,), tl.float32)
+            if FIRST_WIDTH > 0:
+                target = moments(parts, table, FIRST_MOMENT) + slot * FIRST_WIDTH + column
+                tl.store(target, zero, mask=column < FIRST_WIDTH)
+            if SECOND_WIDTH > 0:
+                target = moments(parts, table, SECOND_MOMENT) + slot * SECOND_WIDTH + column
+                tl.store(target, zero, mask=column < SECOND_WIDTH)

@@ -1,0 +1,18 @@
+"""By what victims are chosen, in PyTorch's operators; csrc/ids/victims.cpp for tensors of any device."""
+
+import torch
+
+SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
+
+
+def keys(
+    kind: int, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor, show_weight: float, click_weight: float,
+    decay: float, step: int,
+) -> torch.Tensor:  # fmt: skip
+    """(R,) float64: the lowest go first."""
+    if kind == SHOWS:
+        return shows.double()
+    if kind != SCORE:
+        return torch.zeros_like(last, dtype=torch.float64)
+    score = show_weight * shows.double() + click_weight * clicks.double()
+    return score * torch.pow(decay, (step - last).clamp(min=0).double())

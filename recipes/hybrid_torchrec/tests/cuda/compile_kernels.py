@@ -1,0 +1,59 @@
+"""Compiles every kernel for a Hopper GPU, without one: what Triton's interpreter takes, its compiler may refuse."""
+
+import inspect
+import itertools
+from types import ModuleType
+
+import triton
+import triton.language as tl
+from hybrid_torchrec.cuda import map_kernels, row_kernels, update_kernels
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+TYPES = {
+    "slots": "*i64", "ids": "*i64", "keys": "*i32", "sources": "*i64", "parts": "*i64", "starts": "*i64",
+    "offsets": "*i64", "bags": "*i64", "gradient_rows": "*i64", "new_ids": "*i64", "new_slots": "*i64", "old": "*i64",
+    "cells": "*i64", "moved": "*i64", "values": "*i64", "sums": "*i32", "absentees": "*i32", "numbers": "*fp64",
+    "out": "*fp32", "factors": "*fp32", "gradients": "*fp32", "heads": "*fp32", "tails": "*fp32", "count": "i32",
+    "bits": "i32", "step": "i32", "version": "i32", "mask": "i64", "old_count": "i64",
+}  # fmt: skip
+CHOICES = {
+    "GROUPED": (True,), "COUNT_HITS": (True,), "CLAMP": (True,), "COUNTED": (True,), "MEAN": (True,),
+    "WEIGHTED": (True,), "POOLED": (True,), "VERSIONED": (True,), "DECAYS": (True,), "DTYPE": (tl.bfloat16,),
+    "D": (120,), "COLUMNS": (128,), "ROWS": (8,), "CHUNK": (8,), "SPAN": (16,), "BLOCK": (128,), "FIRST_WIDTH": (120,),
+    "SECOND_WIDTH": (1,),
+}  # fmt: skip
+KINDS = {"start": (1, 3), "update_runs": (1, 2, 3, 5), "update_long_runs": (2, 5)}
+
+
+def kernels(module: ModuleType) -> list[triton.JITFunction]:
+    """Those that are launched: their arguments have types here."""
+    own = (value for name, value in vars(module).items() if isinstance(value, triton.JITFunction) and name[0] != "_")
+    return [value for value in own if value.fn.__module__ == module.__name__]
+
+
+def compile_one(kernel: triton.JITFunction, constants: dict[str, object]) -> None:
+    types = {name: TYPES.get(name, "fp32") for name in kernel.arg_names}
+    if kernel is row_kernels.start:
+        types["keys"] = "*i64"
+    if "constexprs" in inspect.signature(ASTSource).parameters:  # Triton 3.3 and later
+        signature = types | dict.fromkeys(constants, "constexpr")
+    else:
+        signature = {name: kind for name, kind in types.items() if name not in constants}
+    triton.compile(ASTSource(kernel, signature, constants), target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+
+
+def main() -> None:
+    done = 0
+    for kernel in itertools.chain(*map(kernels, (map_kernels, row_kernels, update_kernels))):
+        choices = {name: CHOICES[name] for name in kernel.arg_names if name in CHOICES}
+        if "KIND" in kernel.arg_names:
+            choices["KIND"] = KINDS[kernel.fn.__name__]
+        for values in itertools.product(*choices.values()):
+            compile_one(kernel, dict(zip(choices, values, strict=True)))
+            done += 1
+    print(f"{done} kernels compiled")
+
+
+if __name__ == "__main__":
+    main()
