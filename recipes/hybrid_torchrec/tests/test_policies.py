@@ -292,8 +292,10 @@ def test_rows_whose_gradients_wait_are_not_evicted_and_those_of_erased_ones_are_
     assert torch.equal(row(table, 1)["weights"], before - 1.0)
     table.update(table.assign(torch.tensor([1]), train=True), torch.ones(1, 2), apply=False)
     table.erase(torch.tensor([1]))
-    default, other = table.lookup(torch.zeros(1, dtype=torch.int64)), row(table, 3)["weights"]
+    train(table, 4)  # in the slot of the erased row
+    default, other, new = table.lookup(torch.zeros(1, dtype=torch.int64)), row(table, 3)["weights"], row(table, 4)
     table.apply_gradients()
+    assert torch.equal(row(table, 4)["weights"], new["weights"])
     assert torch.equal(table.lookup(torch.zeros(1, dtype=torch.int64)), default)
     assert torch.equal(row(table, 3)["weights"], other)
 
@@ -312,3 +314,11 @@ def test_a_victim_that_was_kept_comes_back_with_its_state() -> None:
     for name, tensor in kept.named_tensors().items():
         assert torch.equal(found[name], tensor), name
     assert (found["state.momentum2"] > 0).all()
+
+
+def test_rows_whose_gradients_wait_do_not_expire() -> None:
+    table = make(optimizer=OptimizerSpec(kind="sgd", lr=1.0), eviction=TTL(steps=1, interval=1))
+    table.update(table.assign(torch.tensor([1]), train=True), torch.ones(1, 2), apply=False)
+    for _ in range(4):
+        train(table, 2)
+    assert have(table) == {1, 2}
