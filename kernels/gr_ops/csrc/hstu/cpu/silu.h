@@ -29,7 +29,7 @@ inline VectorF sigmoid(VectorF s) {
     p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.99992522f));
   }
   const __m512 d = _mm512_add_ps(_mm512_scalef_ps(p, t), _mm512_set1_ps(1.0f));
-  __m512 r = _mm512_rcp14_ps(d);  // 6e-5; 0 for an infinite d
+  __m512 r = _mm512_rcp14_ps(d);  // 6e-5; exact for 1, so that s (1 - sigma) vanishes for large s, and for infinity
   if constexpr (Precise) {
     const __mmask16 finite = _mm512_cmp_ps_mask(t, _mm512_set1_ps(127.0f), _CMP_NGE_UQ);
     r = _mm512_maskz_mul_ps(finite, r, _mm512_fnmadd_ps(d, r, _mm512_set1_ps(2.0f)));
