@@ -233,25 +233,31 @@ PROGRAM = """
 import torch, torch_npu, gr_ops
 try:
     print("RESULT", torch.ops.mxrec.asynchronous_complete_cumsum(torch.tensor([2, 3, 4]).npu()).tolist())
+    print("FROM", {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "libcust_opapi" in line})
 except RuntimeError as error:
     print("REFUSED", "561103" in str(error))
 """
 
 
-def in_image(real: Real, opp: Path) -> str:
-    """Runs the program in the image with this opp directory, and returns what it printed."""
+def in_image(real: Real, argv: list[str], place: Mount, **variables: str) -> list[str]:
+    """What a program printed in the image, where `place` is mounted."""
     s = real.session
     execute(s.plan, s.engine, s.paths, s.fetch, s.console)
-    place = Mount(source=opp, name="the opp")
-    env = {"ASCEND_OPP_PATH": s.engine.path_of(place)}
     shown = io.StringIO()
     s.runner.console, console = Console(file=shown, width=400), s.runner.console
     try:
-        code = s.engine.run(s.plan, ["python", "-c", PROGRAM], mounts=[place], env=env)
+        code = s.engine.run(s.plan, argv, mounts=[place], env=variables)
     finally:
         s.runner.console = console
     assert code == 0, shown.getvalue()
-    return "\n".join(line for line in shown.getvalue().splitlines() if line.startswith(("RESULT", "REFUSED")))
+    return [line for line in shown.getvalue().splitlines() if line.startswith(("RESULT", "REFUSED", "FROM"))]
+
+
+def result_with_opp(real: Real, opp: Path) -> str:
+    """Of the program, with this opp directory."""
+    place = Mount(source=opp, name="the opp")
+    path = real.session.engine.path_of(place)
+    return in_image(real, ["python", "-c", PROGRAM], place, ASCEND_OPP_PATH=path)[0]
 
 
 def test_the_runtime_asks_the_vendor_that_the_manager_names(
@@ -262,9 +268,25 @@ def test_the_runtime_asks_the_vendor_that_the_manager_names(
     assert run(["bash", broken, "--force"], ASCEND_OPP_PATH=opp).returncode == 0
     answer = which(look(opp).found, CUMSUM)
     assert answer is not None and answer.by is not None and answer.by.vendor.name == "another_team"
-    assert in_image(real, opp) == "REFUSED True"
+    assert result_with_opp(real, opp) == "REFUSED True"
     commands.opp(Choices(), "remove", "another_team", into=str(opp))
-    assert in_image(real, opp) == "RESULT [0, 2, 5, 9]"
+    assert result_with_opp(real, opp) == "RESULT [0, 2, 5, 9]"
+
+
+def test_an_operator_runs_where_every_path_has_spaces(real: Real, output: io.StringIO, tmp_path: Path) -> None:
+    package = tmp_path / "packages to install/the package.run"
+    package.parent.mkdir()
+    shutil.copy(real.package(CUMSUM), package)
+    custom = tmp_path / "my own operators"
+    done = run(["bash", package], ASCEND_CUSTOM_OPP_PATH=custom, ASCEND_HOME_PATH=real.twin)
+    assert done.returncode == 0 and done.stdout.endswith("SUCCESS\n"), done.stderr
+    entry = custom / f"vendors/mxrec_{CUMSUM}"
+    # The same place in the image, where nothing else serves the operator; the package's own script sets the variable.
+    place = Mount(source=custom, name=str(custom).lstrip("/"))
+    (custom / "an empty opp").mkdir()
+    script = 'source "$0/bin/set_env.bash" && echo "FROM $ASCEND_CUSTOM_OPP_PATH" && exec python -c "$1"'
+    lines = in_image(real, ["bash", "-c", script, str(entry), PROGRAM], place, ASCEND_OPP_PATH=f"{custom}/an empty opp")
+    assert lines == [f"FROM {entry}", "RESULT [0, 2, 5, 9]", f"FROM {{'{entry / OPAPI}'}}"]
 
 
 # Users and places

@@ -30,7 +30,10 @@ at::Tensor forward(const Arguments& a) {
   const Kernels& kernels = heads.kernels();
   schedule.run(
       kernels.forward_scratch(static_cast<int>(p.dim), static_cast<int>(p.value_dim)),
-      [&](const Span& span, void* scratch) { kernels.forward(heads.at(span.task), span.first, span.last, scratch); });
+      [&](const Span& span, void* scratch) { kernels.forward(heads.at(span.task), span.first, span.last, scratch); },
+      [&](const Span& span) {
+        if (span.first == 0) fetch_ahead(heads.at(span.task), p.q.element_size());
+      });
   return output;
 }
 
@@ -75,7 +78,7 @@ void gradients_of_heads(const Heads& heads, const Problem& p) {
   const Kernels& kernels = heads.kernels();
   const size_t scratch_bytes =
       kernels.backward_scratch(static_cast<int>(p.dim), static_cast<int>(p.value_dim), static_cast<int>(longest_whole));
-  schedule.run(scratch_bytes, [&](const Span& span, void* scratch) {
+  const auto work = [&](const Span& span, void* scratch) {
     const Head head = heads.at(span.task % count);
     if (span.task < count) {
       kernels.backward(head, scratch);
@@ -84,6 +87,9 @@ void gradients_of_heads(const Heads& heads, const Problem& p) {
     } else {
       kernels.backward_queries(head, span.first, span.last, scratch);
     }
+  };
+  schedule.run(scratch_bytes, work, [&](const Span& span) {
+    if (span.task < count) fetch_ahead(heads.at(span.task), p.q.element_size());
   });
 }
 

@@ -3,7 +3,7 @@
 #include "hstu/cpu/scores.h"
 
 // Gradients by blocks of queries x tiles of keys; the scores are computed again. With [key][query] as in forward.h:
-//   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = alpha * dL/dS (spec/operators.md 5.6)
+//   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = dL/dS (spec/operators.md 5.6)
 // Every sum runs over blocks and tiles in ascending order, whichever of the functions below is used: the same bits.
 namespace gr_ops::hstu {
 namespace {
@@ -27,7 +27,7 @@ class Backward {
     query_columns_ = arena_.take<Operand>(deep * kQueryBlock);
     grad_columns_ = arena_.take<Operand>(value_deep * kQueryBlock);
     query_depth_ = arena_.take<Operand>(kQueryBlock / P::kGroup * width_);
-    grad_depth_ = arena_.take<Operand>(kQueryBlock / P::kGroup * value_width_);
+    grad_copy_ = arena_.take<Operand>(kQueryBlock / P::kGroup * value_width_);
     key_copy_ = arena_.take<Operand>(kKeyTile * deep);
     value_copy_ = arena_.take<Operand>(kKeyTile * value_deep);
     key_depth_ = arena_.take<Operand>(kKeyTile / P::kGroup * width_);
@@ -58,7 +58,7 @@ class Backward {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
       pack_query_columns();
       pack_query_depth();
-      zero(query_sums_, static_cast<size_t>(head_.dim) * kQueryBlock);
+      clear_columns(query_sums_, head_.dim, sights_.lanes);
       for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
         pack_key_rows();
@@ -98,7 +98,7 @@ class Backward {
     for (int block = first; block < last; ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
       pack_query_columns();
-      zero(query_sums_, static_cast<size_t>(head_.dim) * kQueryBlock);
+      clear_columns(query_sums_, head_.dim, sights_.lanes);
       for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
         pack_key_rows();
@@ -157,15 +157,13 @@ class Backward {
   }
 
   void pack_query_depth() {
-    pack_block_depth(head_.q, head_.dim, query_depth_, width_);
-    pack_block_depth(head_.grad, head_.value_dim, grad_depth_, value_width_);
+    q_depth_ = block_depth(head_.q, head_.dim, query_depth_);
+    grad_depth_ = block_depth(head_.grad, head_.value_dim, grad_copy_);
   }
 
-  void pack_block_depth(const Tokens& tokens, int dim, Operand* to, int width) {
-    pack_depth<P>(tokens, query_, queries_, dim, to, width);
-    const int filled = groups<P>(queries_);
-    std::memset(to + static_cast<ptrdiff_t>(filled) * width, 0,
-                sizeof(Operand) * (sights_.lanes / P::kGroup - filled) * width);
+  // Pairs reach past an odd last query: that half is 0.
+  RowOperand<P> block_depth(const Tokens& tokens, int dim, Operand* copy) const {
+    return depth_operand<P, true>(tokens, query_, queries_, dim, copy);
   }
 
   void pack_key_rows() {
@@ -173,7 +171,7 @@ class Backward {
     v_ = row_operand<P>(head_.v, key_, keys_, head_.value_dim, value_copy_);
   }
 
-  void pack_key_depth() { pack_depth<P>(head_.k, key_, keys_, head_.dim, key_depth_, width_); }
+  void pack_key_depth() { k_depth_ = depth_operand<P, false>(head_.k, key_, keys_, head_.dim, key_depth_); }
 
   // Weights P and gradients dX of the tile.
   void differentiate() {
@@ -192,27 +190,11 @@ class Backward {
 
   void differentiate(const Strip& strip) {
     const int end = strip.key + strip.keys;
-    for (int key = strip.key; key < end; ++key) {
-      for (int v = strip.from; v < strip.to; ++v) {
-        const int lane = v * P::kLanes;
-        const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
-        const Vector s = activation_.score(scores_, at);
-        const Vector sigma = sigmoid<P::kPrecise>(s);
-        Vector weight = s * sigma * activation_.scale;
-        Vector gradient = load(products_ + at) * activation_.scale * activation_.alpha * sigma *
-                          (splat(Sum(1)) + s * (splat(Sum(1)) - sigma));
-        if (activation_.weight != nullptr) {
-          const Vector user = load(activation_.weight + at);
-          weight = Activation<P>::weighted(user, weight);
-          gradient = Activation<P>::weighted(user, gradient);
-        }
-        if (!strip.full) {
-          weight = sights_.select(lane, key_ + key, weight);
-          gradient = sights_.select(lane, key_ + key, gradient);
-        }
-        store(scores_ + at, gradient);
-        put_row(weight_rows_ + at / P::kGroup, weight);
-        if constexpr (P::kGroup == 2) put_row(gradient_rows_ + at / 2, gradient);
+    for (int v = strip.from; v < strip.to; ++v) {
+      if (sights_.full(v, key_ + strip.key, key_ + end)) {
+        differentiate<false>(strip.key, end, v * P::kLanes);
+      } else {
+        differentiate<true>(strip.key, end, v * P::kLanes);
       }
     }
     if constexpr (P::kGroup == 2) {
@@ -226,17 +208,41 @@ class Backward {
     }
   }
 
+  // Scale and alpha are left to the sums that weights and gradients end in.
+  template <bool Cut>
+  void differentiate(int first, int end, int lane) {
+    for (int key = first; key < end; ++key) {
+      const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
+      const Vector s = activation_.score(scores_, at);
+      const Vector sigma = sigmoid<P::kPrecise>(s);
+      Vector weight = s * sigma;
+      Vector gradient = load(products_ + at) * (sigma + weight * (splat(Sum(1)) - sigma));
+      if (activation_.weight != nullptr) {
+        const Vector user = load(activation_.weight + at);
+        weight = Activation<P>::weighted(user, weight);
+        gradient = Activation<P>::weighted(user, gradient);
+      }
+      if constexpr (Cut) {
+        weight = sights_.select(lane, key_ + key, weight);
+        gradient = sights_.select(lane, key_ + key, gradient);
+      }
+      store(scores_ + at, gradient);
+      put_row(weight_rows_ + at / P::kGroup, weight);
+      if constexpr (P::kGroup == 2) put_row(gradient_rows_ + at / 2, gradient);
+    }
+  }
+
   void add_to_keys(Sum* key_sums, Sum* value_sums) {
     constexpr ptrdiff_t row = kQueryBlock / P::kGroup;
     for (int s = 0; s < strip_count_; ++s) {
       const Strip& strip = strips_[s];
       const int from = strip.from * P::kLanes / P::kGroup;
-      const int deep = strip.to * P::kLanes / P::kGroup - from;
+      const int deep = groups<P>(smaller(strip.to * P::kLanes, queries_)) - from;
       gemm<P, false>(strip.keys, value_width_ / P::kLanes, deep, weight_rows_ + strip.key * row + from, row,
-                     grad_depth_ + static_cast<ptrdiff_t>(from) * value_width_, value_width_,
+                     grad_depth_.data + from * grad_depth_.ld, grad_depth_.ld,
                      value_sums + static_cast<ptrdiff_t>(strip.key) * value_width_, value_width_, true);
       gemm<P, false>(strip.keys, width_ / P::kLanes, deep, gradient_rows_ + strip.key * row + from, row,
-                     query_depth_ + static_cast<ptrdiff_t>(from) * width_, width_,
+                     q_depth_.data + from * q_depth_.ld, q_depth_.ld,
                      key_sums + static_cast<ptrdiff_t>(strip.key) * width_, width_, true);
     }
   }
@@ -246,22 +252,25 @@ class Backward {
       const Strip& strip = strips_[s];
       const int lane = strip.from * P::kLanes;
       const ptrdiff_t group = strip.key / P::kGroup;
-      gemm<P, true>(head_.dim, strip.to - strip.from, groups<P>(strip.keys), key_depth_ + group * width_, width_,
-                    gradient_depth_ + group * kQueryBlock + lane, kQueryBlock, query_sums_ + lane, kQueryBlock, true);
+      gemm<P, true>(head_.dim, strip.to - strip.from, groups<P>(strip.keys), k_depth_.data + group * k_depth_.ld,
+                    k_depth_.ld, gradient_depth_ + group * kQueryBlock + lane, kQueryBlock, query_sums_ + lane,
+                    kQueryBlock, true);
     }
   }
 
+  double gradient_scale() const { return head_.scale * head_.alpha; }
+
   void write_queries() {
     auto* to = static_cast<typename P::Stored*>(head_.dq) + query_ * head_.q.stride;
-    unpack_columns<P>(query_sums_, 0, queries_, head_.dim, to, head_.q.stride);
+    unpack_columns<P>(query_sums_, 0, queries_, head_.dim, gradient_scale(), to, head_.q.stride);
   }
 
   // The sums of keys [first, last).
   void write_keys(int first, int last) {
     using Stored = typename P::Stored;
-    unpack_rows<P>(key_sums_, width_, last - first, head_.dim, static_cast<Stored*>(head_.dk) + first * head_.k.stride,
-                   head_.k.stride);
-    unpack_rows<P>(value_sums_, value_width_, last - first, head_.value_dim,
+    unpack_rows<P>(key_sums_, width_, last - first, head_.dim, gradient_scale(),
+                   static_cast<Stored*>(head_.dk) + first * head_.k.stride, head_.k.stride);
+    unpack_rows<P>(value_sums_, value_width_, last - first, head_.value_dim, head_.scale,
                    static_cast<Stored*>(head_.dv) + first * head_.v.stride, head_.v.stride);
   }
 
@@ -271,7 +280,7 @@ class Backward {
     for (int s = 0; s < strip_count_; ++s) {
       const Strip& strip = strips_[s];
       unpack_columns<P>(scores_ + strip.key * kQueryBlock, strip.from * P::kLanes,
-                        smaller(strip.to * P::kLanes, queries_), strip.keys,
+                        smaller(strip.to * P::kLanes, queries_), strip.keys, gradient_scale(),
                         square + (query_ + head_.shift) * head_.bias_side + key_ + strip.key, head_.bias_side);
     }
   }
@@ -279,7 +288,7 @@ class Backward {
   const Head& head_;
   Arena arena_;
   const int depth_, value_depth_, width_, value_width_;
-  Operand *query_columns_, *grad_columns_, *query_depth_, *grad_depth_;
+  Operand *query_columns_, *grad_columns_, *query_depth_, *grad_copy_;
   Operand *key_copy_, *value_copy_, *key_depth_;
   Operand *weight_rows_, *gradient_rows_, *gradient_depth_;
   Sum *scores_, *products_;  // Q K^T, then dX; V dO^T
@@ -289,7 +298,8 @@ class Backward {
   Strip strips_[kKeyTile / kStrip];
   int strip_count_ = 0;
   int query_ = 0, queries_ = 0, key_ = 0, keys_ = 0;
-  RowOperand<P> k_{}, v_{};
+  RowOperand<P> k_{}, v_{};  // rows
+  RowOperand<P> k_depth_{}, q_depth_{}, grad_depth_{};
 };
 
 template <class P>
@@ -324,8 +334,8 @@ void bias_gradient(const Head* heads, size_t count, int position_block, int key_
   for (size_t h = 0; h < count; ++h) Backward<P>(heads[h], 0, scratch).add_bias(position, key, sums);
   const auto side = static_cast<int>(heads[0].bias_side);
   auto* to = static_cast<typename P::Stored*>(heads[0].dbias) + position * heads[0].bias_side + key;
-  unpack_columns<P>(sums, 0, smaller(kQueryBlock, side - position), smaller(kKeyTile, side - key), to,
-                    heads[0].bias_side);
+  unpack_columns<P>(sums, 0, smaller(kQueryBlock, side - position), smaller(kKeyTile, side - key),
+                    heads[0].scale * heads[0].alpha, to, heads[0].bias_side);
 }
 
 }  // namespace

@@ -42,7 +42,6 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
   ForwardScratch<P> scratch(head.dim, head.value_dim, memory);
   scratch.activation.set_head(head);
   const int depth = groups<P>(head.dim);
-  const ptrdiff_t width = round_up(head.value_dim, P::kLanes);
   BlockSight<typename P::Sum> sights;
   Strip strip_list[kKeyTile / kStrip];
   for (int block = first_block; block < last_block; ++block) {
@@ -50,13 +49,13 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
     const int queries = smaller(kQueryBlock, head.queries - query);
     sights.set(head, query, queries);
     pack_columns<P>(head.q, query, queries, head.dim, scratch.queries);
-    std::memset(scratch.out, 0, sizeof(typename P::Sum) * head.value_dim * kQueryBlock);
+    clear_columns(scratch.out, head.value_dim, sights.lanes);
     for (int key = sights.first / kKeyTile * kKeyTile; key < sights.last; key += kKeyTile) {
       const int keys = smaller(kKeyTile, head.keys - key);
       const int count = strips<P>(sights, key, keys, strip_list);
       if (count == 0) continue;
       const RowOperand<P> k = row_operand<P>(head.k, key, keys, head.dim, scratch.keys);
-      pack_depth<P>(head.v, key, keys, head.value_dim, scratch.values, width);
+      const RowOperand<P> v = depth_operand<P, false>(head.v, key, keys, head.value_dim, scratch.values);
       scratch.activation.load_squares(head, query, queries, key, keys);
       for (int i = 0; i < count; ++i) {
         const Strip& strip = strip_list[i];
@@ -66,13 +65,12 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
                        kQueryBlock, false);
         activate<P>(scratch.activation, sights, strip, key, scratch.scores, scratch.weights);
         const ptrdiff_t group = strip.key / P::kGroup;
-        gemm<P, true>(head.value_dim, strip.to - strip.from, groups<P>(strip.keys), scratch.values + group * width,
-                      width, scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock,
-                      true);
+        gemm<P, true>(head.value_dim, strip.to - strip.from, groups<P>(strip.keys), v.data + group * v.ld, v.ld,
+                      scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock, true);
       }
     }
     auto* out = static_cast<typename P::Stored*>(head.out) + query * head.out_stride;
-    unpack_columns<P>(scratch.out, 0, queries, head.value_dim, out, head.out_stride);
+    unpack_columns<P>(scratch.out, 0, queries, head.value_dim, head.scale, out, head.out_stride);
   }
 }
 

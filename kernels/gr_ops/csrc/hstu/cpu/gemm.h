@@ -56,18 +56,22 @@ inline void put_row(uint32_t* to, VectorF value) { store(reinterpret_cast<BFloat
 
 #if defined(__AVX512BF16__)
 inline VectorF pair(VectorF even, VectorF odd) {
-  const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)even));
-  const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)odd));
-  return (VectorF)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+  alignas(64) static constexpr uint16_t kZip[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even);
+  return (VectorF)_mm512_permutexvar_epi16(_mm512_load_si512(kZip), halves);
 }
 #endif
 
+// Sums are kept in registers: kRows(columns) rows of so many vectors. Every one of them divides kStrip, and there are
+// as many sums as the latency of a multiply-add asks for.
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kColumns = 4;  // 32 registers: 6 x 4 sums, 4 columns, 1 broadcast
+constexpr int kColumns = 4;  // 32 registers
+constexpr int rows_of(int columns) { return columns == 4 ? 6 : columns == 1 ? 16 : 8; }
 #else
 constexpr int kColumns = 2;  // 16 registers
+constexpr int rows_of(int columns) { return columns == 2 ? 6 : 8; }
 #endif
-constexpr int kRows = 6;
 
 // c[r][n] (+)= sum over k of a(r, k) * b[k][n] for Rows rows and Columns vectors. Strides in elements of their arrays.
 // Transposed: a(r, k) is a[k * lda + r], else a[r * lda + k].
@@ -76,25 +80,25 @@ void micro(ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda, const t
            typename P::Sum* c, ptrdiff_t ldc, bool add) {
   using Vector = typename P::Vector;
   Vector sums[Rows][Columns];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int n = 0; n < Columns; ++n) sums[r][n] = Vector{};
   }
   for (ptrdiff_t k = 0; k < depth; ++k) {
     Vector columns[Columns];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int n = 0; n < Columns; ++n) columns[n] = P::fetch(b + k * ldb + n * P::kLanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r) {
       const Vector factor = P::broadcast(Transposed ? a + k * lda + r : a + r * lda + k);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
       for (int n = 0; n < Columns; ++n) P::multiply_add(sums[r][n], factor, columns[n]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int n = 0; n < Columns; ++n) {
       typename P::Sum* to = c + r * ldc + n * P::kLanes;
       store(to, add ? load(to) + sums[r][n] : sums[r][n]);
@@ -102,46 +106,36 @@ void micro(ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda, const t
   }
 }
 
-template <class P, bool Transposed, int Columns>
-void gemm_columns(int rows, ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda, const typename P::Operand* b,
-                  ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add) {
+// The rows that are left, in the fewest pieces of at most Rows.
+template <class P, bool Transposed, int Rows, int Columns>
+void gemm_rows(int rows, ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda, const typename P::Operand* b,
+               ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add) {
   const ptrdiff_t step = Transposed ? 1 : lda;
-  int r = 0;
-  for (; r + kRows <= rows; r += kRows) {
-    micro<P, Transposed, kRows, Columns>(depth, a + r * step, lda, b, ldb, c + r * ldc, ldc, add);
+  while (rows >= Rows) {
+    micro<P, Transposed, Rows, Columns>(depth, a, lda, b, ldb, c, ldc, add);
+    a += Rows * step;
+    c += Rows * ldc;
+    rows -= Rows;
   }
-  if (rows - r >= 4) {
-    micro<P, Transposed, 4, Columns>(depth, a + r * step, lda, b, ldb, c + r * ldc, ldc, add);
-    r += 4;
-  }
-  if (rows - r >= 2) {
-    micro<P, Transposed, 2, Columns>(depth, a + r * step, lda, b, ldb, c + r * ldc, ldc, add);
-    r += 2;
-  }
-  if (rows - r >= 1) {
-    micro<P, Transposed, 1, Columns>(depth, a + r * step, lda, b, ldb, c + r * ldc, ldc, add);
+  if constexpr (Rows > 1) {
+    constexpr int fewer = Rows == 6 ? 4 : Rows / 2;
+    if (rows > 0) gemm_rows<P, Transposed, fewer, Columns>(rows, depth, a, lda, b, ldb, c, ldc, add);
   }
 }
 
 // c [rows][vectors * kLanes] (+)= a b. depth counts Operands.
-template <class P, bool Transposed>
+template <class P, bool Transposed, int Columns = kColumns>
 void gemm(int rows, int vectors, ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda,
           const typename P::Operand* b, ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add) {
-  while (vectors >= kColumns) {
-    gemm_columns<P, Transposed, kColumns>(rows, depth, a, lda, b, ldb, c, ldc, add);
-    b += kColumns * P::kLanes;
-    c += kColumns * P::kLanes;
-    vectors -= kColumns;
+  while (vectors >= Columns) {
+    gemm_rows<P, Transposed, rows_of(Columns), Columns>(rows, depth, a, lda, b, ldb, c, ldc, add);
+    b += Columns * P::kLanes;
+    c += Columns * P::kLanes;
+    vectors -= Columns;
   }
-  if constexpr (kColumns > 2) {
-    if (vectors >= 2) {
-      gemm_columns<P, Transposed, 2>(rows, depth, a, lda, b, ldb, c, ldc, add);
-      b += 2 * P::kLanes;
-      c += 2 * P::kLanes;
-      vectors -= 2;
-    }
+  if constexpr (Columns > 1) {
+    if (vectors > 0) gemm<P, Transposed, Columns - 1>(rows, vectors, depth, a, lda, b, ldb, c, ldc, add);
   }
-  if (vectors >= 1) gemm_columns<P, Transposed, 1>(rows, depth, a, lda, b, ldb, c, ldc, add);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "hstu/cpu/heads.h"
 
+#include <algorithm>
+
 #include "hstu/cpu/sight.h"
 
 namespace gr_ops::hstu {
@@ -20,18 +22,15 @@ Element element_of(at::ScalarType dtype) {
   }
 }
 
-const void* element(const at::Tensor& tensor, int64_t index) {
-  return static_cast<const char*>(tensor.const_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
+// Tokens of a contiguous [tokens, N, D].
+Parts tokens_of(const at::Tensor& tensor) {
+  return tensor.defined() ? Parts(tensor, tensor.stride(0), tensor.stride(1)) : Parts();
 }
 
-// The first token of a head in a contiguous [tokens, N, D].
-const void* first_token(const at::Tensor& tensor, int64_t token, int64_t head) {
-  return element(tensor, token * tensor.stride(0) + head * tensor.stride(1));
-}
-
-void* mutable_token(const at::Tensor& tensor, int64_t heads, int64_t dim, int64_t token, int64_t head) {
-  return static_cast<char*>(tensor.mutable_data_ptr()) +
-         (token * heads + head) * dim * static_cast<int64_t>(tensor.element_size());
+// Squares of a contiguous [B or 1, N or 1, M, M].
+Parts squares_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {tensor, tensor.size(0) == 1 ? 0 : tensor.stride(0), tensor.size(1) == 1 ? 0 : tensor.stride(1)};
 }
 
 MaskRule rule_of(const Problem& p, const Row& row) {
@@ -47,22 +46,35 @@ MaskRule rule_of(const Problem& p, const Row& row) {
   return rule;
 }
 
-Tokens paged_tokens(const Problem& p, const at::Tensor& fresh, const at::Tensor& page_ids, const Row& row, int64_t head,
-                    int64_t part) {
-  Tokens tokens;
-  tokens.data = first_token(fresh, row.k_begin, head);
-  tokens.stride = fresh.stride(0);
-  if (row.cached == 0) return tokens;
-  tokens.cache = element(p.kv_cache, part * p.kv_cache.stride(1) + head * p.kv_cache.stride(3));
-  tokens.page_ids = page_ids.const_data_ptr<int64_t>() + row.page_begin;
-  tokens.page_stride = p.kv_cache.stride(0);
-  tokens.slot_stride = p.kv_cache.stride(2);
-  tokens.page_size = static_cast<int>(p.kv_cache.size(2));
-  tokens.cached = static_cast<int>(row.cached);
-  return tokens;
+// Of the first tokens, `width` elements each; Write: they are results.
+template <bool Write>
+void fetch_tokens(const void* data, ptrdiff_t stride, int count, int width, size_t element_size) {
+  if (data == nullptr) return;
+  const auto* token = static_cast<const char*>(data);
+  const size_t bytes = width * element_size;
+  for (int i = 0; i < std::min(count, kQueryBlock); ++i, token += stride * static_cast<ptrdiff_t>(element_size)) {
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(token + at, Write ? 1 : 0, 3);
+  }
 }
 
 }  // namespace
+
+void fetch_ahead(const Head& head, size_t element_size) {
+  const auto read = [&](const Tokens& tokens, int count, int width) {
+    if (tokens.cached == 0) fetch_tokens<false>(tokens.data, tokens.stride, count, width, element_size);
+  };
+  const auto write = [&](const void* data, ptrdiff_t stride, int count, int width) {
+    fetch_tokens<true>(data, stride, count, width, element_size);
+  };
+  read(head.q, head.queries, head.dim);
+  read(head.k, head.keys, head.dim);
+  read(head.v, head.keys, head.value_dim);
+  read(head.grad, head.queries, head.value_dim);
+  write(head.out, head.out_stride, head.queries, head.value_dim);
+  write(head.dq, head.q.stride, head.queries, head.dim);
+  write(head.dk, head.k.stride, head.keys, head.dim);
+  write(head.dv, head.v.stride, head.keys, head.value_dim);
+}
 
 double block_cost(const Head& head, int block) {
   const int first = block * kQueryBlock + head.shift;
@@ -73,8 +85,35 @@ double block_cost(const Head& head, int block) {
   return std::max(keys, 1) + 16;  // packing the queries and writing their results cost about as much as 16 keys
 }
 
-Heads::Heads(const Problem& problem, const std::vector<Row>& rows) : problem_(problem), rows_(rows) {
-  if (problem.kv_cache.defined()) page_ids_ = problem.page_ids.to(at::kLong).contiguous();
+Parts::Parts(const at::Tensor& tensor, int64_t step, int64_t head_step)
+    : data_(static_cast<char*>(const_cast<void*>(tensor.const_data_ptr()))),
+      step_(step * static_cast<int64_t>(tensor.element_size())),
+      head_step_(head_step * static_cast<int64_t>(tensor.element_size())) {}
+
+Heads::Heads(const Problem& problem, const std::vector<Row>& rows)
+    : problem_(problem),
+      rows_(rows),
+      q_(tokens_of(problem.q)),
+      k_(tokens_of(problem.k)),
+      v_(tokens_of(problem.v)),
+      bias_(squares_of(problem.bias)),
+      mask_(squares_of(problem.mask)) {
+  const Problem& p = problem;
+  if (p.kv_cache.defined()) {
+    page_ids_ = p.page_ids.to(at::kLong).contiguous();
+    cache_ = Parts(p.kv_cache, p.kv_cache.stride(1), p.kv_cache.stride(3));
+  }
+  same_.q.stride = p.heads * p.dim;
+  same_.dim = static_cast<int>(p.dim);
+  same_.value_dim = static_cast<int>(p.value_dim);
+  same_.scale = p.scale;
+  same_.alpha = p.alpha;
+  if (p.bias.defined()) same_.bias_side = p.bias.size(3);
+  if (p.mask.defined()) {
+    same_.weight_side = p.mask.size(3);
+    same_.weight_element = element_of(p.mask.scalar_type());
+  }
+  same_.out_stride = p.heads * p.value_dim;
   costs_.reserve(rows.size());
   for (size_t b = 0; b < rows.size(); ++b) {
     double cost = 0;
@@ -86,51 +125,56 @@ Heads::Heads(const Problem& problem, const std::vector<Row>& rows) : problem_(pr
   }
 }
 
-const void* Heads::square(const at::Tensor& tensor, int64_t task) const {
-  const int64_t b = tensor.size(0) == 1 ? 0 : task / problem_.heads;
-  const int64_t h = tensor.size(1) == 1 ? 0 : task % problem_.heads;
-  return element(tensor, (b * tensor.size(1) + h) * tensor.size(2) * tensor.size(3));
+void Heads::set_output(const at::Tensor& output) {
+  out_ = Parts(output, problem_.heads * problem_.value_dim, problem_.value_dim);
+}
+
+void Heads::set_gradients(const Gradients& gradients) {
+  const auto& [dq, dk, dv, dbias] = gradients;
+  const int64_t heads = problem_.heads;
+  grad_ = tokens_of(problem_.grad);
+  same_.grad.stride = heads * problem_.value_dim;
+  dq_ = Parts(dq, heads * problem_.dim, problem_.dim);
+  dk_ = Parts(dk, heads * problem_.dim, problem_.dim);
+  dv_ = Parts(dv, heads * problem_.value_dim, problem_.value_dim);
+  if (problem_.needs_bias_grad) dbias_ = squares_of(dbias);
+}
+
+Tokens Heads::paged(const Parts& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const {
+  Tokens tokens;
+  tokens.data = fresh.at(row.k_begin, head);
+  tokens.stride = stride;
+  if (row.cached == 0) return tokens;
+  const at::Tensor& cache = problem_.kv_cache;
+  tokens.cache = cache_.at(part, head);
+  tokens.page_ids = page_ids_.const_data_ptr<int64_t>() + row.page_begin;
+  tokens.page_stride = cache.stride(0);
+  tokens.slot_stride = cache.stride(2);
+  tokens.page_size = static_cast<int>(cache.size(2));
+  tokens.cached = static_cast<int>(row.cached);
+  return tokens;
 }
 
 Head Heads::at(int64_t task) const {
-  const Problem& p = problem_;
-  const Row& row = rows_[task / p.heads];
-  const int64_t h = task % p.heads;
-  Head head;
-  head.q.data = first_token(p.q, row.q_begin, h);
-  head.q.stride = p.heads * p.dim;
-  head.k = paged_tokens(p, p.k, page_ids_, row, h, 0);
-  head.v = paged_tokens(p, p.v, page_ids_, row, h, 1);
+  const int64_t b = task / problem_.heads;
+  const int64_t h = task % problem_.heads;
+  const Row& row = rows_[b];
+  Head head = same_;
+  head.q.data = q_.at(row.q_begin, h);
+  head.k = paged(k_, problem_.heads * problem_.dim, row, h, 0);
+  head.v = paged(v_, problem_.heads * problem_.value_dim, row, h, 1);
   head.queries = static_cast<int>(row.q_len);
   head.keys = static_cast<int>(row.keys());
   head.shift = static_cast<int>(row.shift());
-  head.dim = static_cast<int>(p.dim);
-  head.value_dim = static_cast<int>(p.value_dim);
-  head.rule = rule_of(p, row);
-  head.scale = p.scale;
-  head.alpha = p.alpha;
-  if (p.bias.defined()) {
-    head.bias = square(p.bias, task);
-    head.bias_side = p.bias.size(3);
-  }
-  if (p.mask.defined()) {
-    head.weight = square(p.mask, task);
-    head.weight_side = p.mask.size(3);
-    head.weight_element = element_of(p.mask.scalar_type());
-  }
-  if (output_.defined()) {
-    head.out = mutable_token(output_, p.heads, p.value_dim, row.q_begin, h);
-    head.out_stride = p.heads * p.value_dim;
-  }
-  const auto& [dq, dk, dv, dbias] = gradients_;
-  if (dq.defined()) {
-    head.grad.data = first_token(p.grad, row.q_begin, h);
-    head.grad.stride = p.heads * p.value_dim;
-    head.dq = mutable_token(dq, p.heads, p.dim, row.q_begin, h);
-    head.dk = mutable_token(dk, p.heads, p.dim, row.k_begin, h);
-    head.dv = mutable_token(dv, p.heads, p.value_dim, row.k_begin, h);
-    if (p.needs_bias_grad && !bias_is_shared()) head.dbias = const_cast<void*>(square(dbias, task));
-  }
+  head.rule = rule_of(problem_, row);
+  head.bias = bias_.at(b, h);
+  head.weight = mask_.at(b, h);
+  head.out = out_.at(row.q_begin, h);
+  head.grad.data = grad_.at(row.q_begin, h);
+  head.dq = dq_.at(row.q_begin, h);
+  head.dk = dk_.at(row.k_begin, h);
+  head.dv = dv_.at(row.k_begin, h);
+  if (dbias_.defined() && !bias_is_shared()) head.dbias = dbias(task);
   return head;
 }
 
@@ -144,13 +188,13 @@ bool Heads::bias_is_shared() const {
 }
 
 std::vector<Head> Heads::sharing_bias(int64_t slice) const {
-  const at::Tensor& dbias = std::get<3>(gradients_);
-  const void* wanted = element(dbias, slice * dbias.size(2) * dbias.size(3));
+  const int64_t across = problem_.bias.size(1);
+  void* wanted = dbias_.at(slice / across, slice % across);
   std::vector<Head> heads;
   for (int64_t task = 0; task < count(); ++task) {
-    if (square(dbias, task) != wanted) continue;
+    if (dbias(task) != wanted) continue;
     heads.push_back(at(task));
-    heads.back().dbias = const_cast<void*>(wanted);
+    heads.back().dbias = wanted;
   }
   return heads;
 }

@@ -5,14 +5,28 @@
 
 namespace gr_ops::hstu {
 
+// Where part (i, h) of a tensor lies, i a token or a row of the batch: read off once, so that a head costs arithmetic
+// alone. Undefined tensors give null.
+class Parts {
+ public:
+  Parts() = default;
+  Parts(const at::Tensor& tensor, int64_t step, int64_t head_step);  // elements
+  void* at(int64_t i, int64_t h) const { return data_ == nullptr ? nullptr : data_ + i * step_ + h * head_step_; }
+  bool defined() const { return data_ != nullptr; }
+
+ private:
+  char* data_ = nullptr;
+  int64_t step_ = 0, head_step_ = 0;  // bytes
+};
+
 // The heads of all rows of a problem, as the kernels take them: task b * N + h is head h of row b.
 class Heads {
  public:
   Heads(const Problem& problem, const std::vector<Row>& rows);
 
-  void set_output(const at::Tensor& output) { output_ = output; }
+  void set_output(const at::Tensor& output);
   // dbias of the heads is set only if they do not share it.
-  void set_gradients(const Gradients& gradients) { gradients_ = gradients; }
+  void set_gradients(const Gradients& gradients);
 
   int64_t count() const { return static_cast<int64_t>(rows_.size()) * problem_.heads; }
   Head at(int64_t task) const;
@@ -27,15 +41,22 @@ class Heads {
   std::vector<Head> sharing_bias(int64_t slice) const;
 
  private:
-  const void* square(const at::Tensor& tensor, int64_t task) const;
+  Tokens paged(const Parts& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const;
+  void* dbias(int64_t task) const { return dbias_.at(task / problem_.heads, task % problem_.heads); }
 
   const Problem& problem_;
   const std::vector<Row>& rows_;
   std::vector<double> costs_;  // of one head of each row
   at::Tensor page_ids_;
-  at::Tensor output_;
-  Gradients gradients_;
+  Parts q_, k_, v_, grad_, out_, dq_, dk_, dv_;
+  Parts bias_, mask_, dbias_;  // squares [M, M]
+  Parts cache_;                // of keys and, as a second head, of values: pages
+  Head same_;                  // what all heads have in common
 };
+
+// Asks for the memory of the first tokens of a head that is about to be worked on. A short row takes less time to
+// compute than to arrive, and its tokens lie too far apart for the processor to foresee them.
+void fetch_ahead(const Head& head, size_t element_size);
 
 // Keys that some query of the block may see.
 double block_cost(const Head& head, int block);

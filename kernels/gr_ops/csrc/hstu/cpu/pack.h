@@ -110,10 +110,36 @@ RowOperand<P> row_operand(const Tokens& tokens, int first, int count, int dim, t
   return {copy, ld};
 }
 
-// Lanes [first, count) of sums [dim][kQueryBlock] to tokens [count][stride]; first is a multiple of kLanes.
+// Depth rows of some tokens: in place where the tokens themselves are such rows, else copied to `copy`. Tokens lie far
+// apart, often by a power of two, and then more than kInPlace of them evict each other from the first cache between two
+// uses. With Padded, rows are read in whole vectors.
+constexpr int kInPlace = 48;
+
+template <class P, bool Padded>
+RowOperand<P> depth_operand(const Tokens& tokens, int first, int count, int dim, typename P::Operand* copy) {
+  const ptrdiff_t ld = round_up(dim, P::kLanes);
+  if constexpr (P::kGroup == 1) {
+    if (count <= kInPlace && (!Padded || ld == dim)) {
+      return row_operand<P>(tokens, first, count, dim, copy);
+    }
+  }
+  pack_depth<P>(tokens, first, count, dim, copy, ld);
+  return {copy, ld};
+}
+
+// Zeros in the first `lanes` lanes of sums [dim][kQueryBlock].
+template <typename Sum>
+void clear_columns(Sum* sums, int dim, int lanes) {
+  for (int d = 0; d < dim; ++d) std::memset(sums + static_cast<ptrdiff_t>(d) * kQueryBlock, 0, sizeof(Sum) * lanes);
+}
+
+// factor times lanes [first, count) of sums [dim][kQueryBlock] to tokens [count][stride]; first is a multiple of
+// kLanes.
 template <class P>
-void unpack_columns(const typename P::Sum* from, int first, int count, int dim, void* to, ptrdiff_t stride) {
+void unpack_columns(const typename P::Sum* from, int first, int count, int dim, double factor, void* to,
+                    ptrdiff_t stride) {
   constexpr int lanes = P::kLanes;
+  const typename P::Vector scale = splat(static_cast<typename P::Sum>(factor));
   auto* tokens = static_cast<typename P::Stored*>(to);
   for (int i = first; i < count; i += lanes) {
     for (int d = 0; d < dim; d += lanes) {
@@ -122,17 +148,21 @@ void unpack_columns(const typename P::Sum* from, int first, int count, int dim, 
         rows[r] = d + r < dim ? load(from + static_cast<ptrdiff_t>(d + r) * kQueryBlock + i) : typename P::Vector{};
       }
       transpose<typename P::Sum>(rows);
-      for (int r = 0; r < lanes && i + r < count; ++r) store_some(tokens + (i + r) * stride + d, rows[r], dim - d);
+      for (int r = 0; r < lanes && i + r < count; ++r)
+        store_some(tokens + (i + r) * stride + d, scale * rows[r], dim - d);
     }
   }
 }
 
-// Sums [count][ld] to tokens [count][stride].
+// factor times sums [count][ld] to tokens [count][stride].
 template <class P>
-void unpack_rows(const typename P::Sum* from, ptrdiff_t ld, int count, int dim, void* to, ptrdiff_t stride) {
+void unpack_rows(const typename P::Sum* from, ptrdiff_t ld, int count, int dim, double factor, void* to,
+                 ptrdiff_t stride) {
+  const typename P::Vector scale = splat(static_cast<typename P::Sum>(factor));
   auto* tokens = static_cast<typename P::Stored*>(to);
   for (int i = 0; i < count; ++i) {
-    for (int d = 0; d < dim; d += P::kLanes) store_some(tokens + i * stride + d, load(from + i * ld + d), dim - d);
+    for (int d = 0; d < dim; d += P::kLanes)
+      store_some(tokens + i * stride + d, scale * load(from + i * ld + d), dim - d);
   }
 }
 

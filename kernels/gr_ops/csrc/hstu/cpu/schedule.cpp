@@ -30,14 +30,19 @@ void Schedule::add(int64_t task, int item, double cost) {
   }
 }
 
-void Schedule::run(size_t scratch_bytes, const std::function<void(const Span&, void*)>& work) const {
+void Schedule::run(size_t scratch_bytes, const std::function<void(const Span&, void*)>& work,
+                   const std::function<void(const Span&)>& upcoming) const {
   if (spans_.empty()) return;
   const auto workers = static_cast<int64_t>(std::min<size_t>(schedule_threads(), spans_.size()));
   std::atomic<size_t> next{0};
   at::parallel_for(0, workers, 1, [&](int64_t begin, int64_t end) {
     const at::DataPtr scratch = c10::GetCPUAllocator()->allocate(scratch_bytes);
     for (int64_t worker = begin; worker < end; ++worker) {
-      for (size_t i = next++; i < spans_.size(); i = next++) work(spans_[i], scratch.get());
+      for (size_t i = next++; i < spans_.size(); i = next++) {
+        const size_t after = i + static_cast<size_t>(workers);
+        if (upcoming != nullptr && after < spans_.size()) upcoming(spans_[after]);
+        work(spans_[i], scratch.get());
+      }
     }
   });
 }

@@ -19,17 +19,14 @@ struct Activation {
   Sum* weight_tile = nullptr;
   const Sum* bias = nullptr;    // bias_tile, or null without a bias
   const Sum* weight = nullptr;  // weight_tile, or null without a user's mask
-  Vector alpha, scale;
+  Vector alpha;
 
   void allocate(Arena& arena) {
     bias_tile = arena.take<Sum>(kKeyTile * kQueryBlock);
     weight_tile = arena.take<Sum>(kKeyTile * kQueryBlock);
   }
 
-  void set_head(const Head& head) {
-    alpha = splat(static_cast<Sum>(head.alpha));
-    scale = splat(static_cast<Sum>(head.scale));
-  }
+  void set_head(const Head& head) { alpha = splat(static_cast<Sum>(head.alpha)); }
 
   void load_squares(const Head& head, int query, int queries, int key, int keys) {
     const int position = query + head.shift;
@@ -55,28 +52,41 @@ struct Activation {
   static Vector weighted(Vector factor, Vector value) { return factor == Vector{} ? Vector{} : factor * value; }
 };
 
-// weights[key][query] = SiLU(score) * scale * mask of a strip, in place of the scores for kGroup 1.
-template <class P>
-void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>& block, const Strip& strip,
+// weights[key][query] = SiLU(score) * mask of a strip, in place of the scores for kGroup 1. The scale is left to the
+// sums that the weights end in.
+template <class P, bool Cut>
+void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>& block, const Strip& strip, int v,
               int first_key, const typename P::Sum* scores, typename P::Operand* weights) {
   using Vector = typename P::Vector;
-  const auto weight_at = [&](int key, int lane) -> Vector {
+  const int lane = v * P::kLanes;
+  const auto weight_at = [&](int key) -> Vector {
     const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
     const Vector s = activation.score(scores, at);
-    Vector p = s * sigmoid<P::kPrecise>(s) * activation.scale;
+    Vector p = s * sigmoid<P::kPrecise>(s);
     if (activation.weight != nullptr) p = Activation<P>::weighted(load(activation.weight + at), p);
-    return strip.full ? p : block.select(lane, first_key + key, p);
+    if constexpr (Cut) p = block.select(lane, first_key + key, p);
+    return p;
   };
   const int end = strip.key + strip.keys;
   for (int key = strip.key; key < end; key += P::kGroup) {
-    for (int v = strip.from; v < strip.to; ++v) {
-      const int lane = v * P::kLanes;
-      if constexpr (P::kGroup == 1) {
-        store(weights + static_cast<ptrdiff_t>(key) * kQueryBlock + lane, weight_at(key, lane));
-      } else {
-        const Vector odd = key + 1 < end ? weight_at(key + 1, lane) : Vector{};
-        put(weights + static_cast<ptrdiff_t>(key / 2) * kQueryBlock + lane, pair(weight_at(key, lane), odd));
-      }
+    if constexpr (P::kGroup == 1) {
+      store(weights + static_cast<ptrdiff_t>(key) * kQueryBlock + lane, weight_at(key));
+    } else {
+      const Vector odd = key + 1 < end ? weight_at(key + 1) : Vector{};
+      put(weights + static_cast<ptrdiff_t>(key / 2) * kQueryBlock + lane, pair(weight_at(key), odd));
+    }
+  }
+}
+
+template <class P>
+void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>& block, const Strip& strip,
+              int first_key, const typename P::Sum* scores, typename P::Operand* weights) {
+  for (int v = strip.from; v < strip.to; ++v) {
+    const int key = first_key + strip.key;
+    if (block.full(v, key, key + strip.keys)) {
+      activate<P, false>(activation, block, strip, v, first_key, scores, weights);
+    } else {
+      activate<P, true>(activation, block, strip, v, first_key, scores, weights);
     }
   }
 }

@@ -20,8 +20,9 @@ HEADER = (
 EXPLANATION = (
     "Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. One thread: processor "
     "time; several: wall time, which wants an idle machine. Peer's threads: processor time of all threads over that "
-    "of the calling one. Rate: bytes that have to be read and written, or floating-point operations of the products "
-    "that have to be done, over our time. A peer `clone` copies as many bytes within the same memory and allocator."
+    "of the calling one; where it leaves the other threads idle and runs long enough for a second one to pay (50 us), "
+    "twice its speed is asked for. Rate: bytes that have to be read and written, or floating-point operations of the "
+    "products that have to be done, over our time. A peer `clone` copies as many bytes in all, from the same allocator."
 )
 
 
@@ -54,7 +55,8 @@ def line(row: Row) -> str:
     return (
         f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
         f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | "
-        f"{'missed ' if row.missed else ''}{row.target:g} | {row.peer_threads:.1f} | {rate} |"
+        f"{'missed ' if row.missed else ''}{row.target:g} | "
+        f"{row.peer_threads:.1f}{', on one alone' if row.alone else ''} | {rate} |"
     )
 
 

@@ -35,6 +35,7 @@ class Row:
     pairs: int
     peer_threads: float  # processor time of all threads over that of the calling one
     target: float
+    alone: bool  # the peer runs on one thread though it may have more
     gb_per_s: float | None
     gflop_per_s: float | None
 
@@ -101,7 +102,8 @@ def measure(case: Case, seconds: float) -> Row:
     low, middle, high = statistics.quantiles([b.seconds / a.seconds for a, b in pairs], n=4)
     ours_seconds, peer_seconds = (statistics.median(pair[i].seconds for pair in pairs) for i in (0, 1))
     peer_threads = statistics.median(pair[1].threads for pair in pairs)
-    alone = threads > 1 and peer_threads < SINGLE_THREADED and peer_seconds > WORTH_A_THREAD and case.target == 1.0
+    alone = threads > 1 and peer_threads < SINGLE_THREADED
+    twice = alone and peer_seconds > WORTH_A_THREAD and case.target == 1.0
     return Row(
         operator=case.operator,
         shape=case.shape,
@@ -114,7 +116,8 @@ def measure(case: Case, seconds: float) -> Row:
         high=high,
         pairs=len(pairs),
         peer_threads=peer_threads,
-        target=TWICE if alone else case.target,
+        target=TWICE if twice else case.target,
+        alone=alone,
         gb_per_s=case.moved_bytes / ours_seconds / 1e9 if case.moved_bytes else None,
         gflop_per_s=case.flops / ours_seconds / 1e9 if case.flops else None,
     )

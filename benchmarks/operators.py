@@ -1,6 +1,6 @@
 """CPU kernels of the operators beside their named peers, in one run.
 
-    python -m benchmarks.operators [jagged] [sparse] [embedding] [hstu] [--threads 1,2] [--seconds S] [--output FOLDER]
+    python benchmarks/operators.py [jagged] [sparse] [embedding] [hstu] [--threads 1,2] [--seconds S] [--output FOLDER]
 
 prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}.
 """
@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 MODULES = ("jagged", "sparse", "embedding", "hstu")
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+CASES = "operator_cases"  # the package beside this file
+RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.operators",
+        prog="python benchmarks/operators.py",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -35,11 +36,11 @@ def main() -> None:
     os.environ["MXREC_NO_FBGEMM_OVERRIDE"] = "1"
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     importlib.import_module("gr_ops")
-    from . import report, timing
+    from operator_cases import report, timing
 
     threads = sorted({int(count) for count in arguments.threads.split(",")})
     for name in arguments.modules or MODULES:
-        module = importlib.import_module(f".{name}", __package__)
+        module = importlib.import_module(f"{CASES}.{name}")
         started = time.perf_counter()
         print(f"\n{report.HEADER}")
         rows = []

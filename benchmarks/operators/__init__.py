@@ -1,1 +1,0 @@
-"""CPU kernels of the operators against their named peers, in one run: ``python -m benchmarks.operators``."""
