@@ -28,11 +28,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--full", action="store_true", help="every sample of every operator (see docs/conformance.md)")
     p.add_argument("--every", type=int, default=1, metavar="N", help="without --full: each N-th operator only")
     p.add_argument("--ops", nargs="+", metavar="NAME", help="only these operators, with all their samples")
+    p.add_argument("--recommender", action="store_true", help="only what recommender models use, with all samples")
     p.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
-    p.add_argument("--aten", choices=("override", "aclnn"), help="TWIN_ATEN of the run; default: as it is set")
+    p.add_argument("--aten", choices=("override", "aclnn"), help="TWIN_ATEN; default: as it is set")
     p.add_argument("--jobs", type=int, default=max(1, min(4, os.cpu_count() or 1)), help="child processes at a time")
     p.add_argument("--output", type=Path, help="folder of the results; a --full run that was cut off goes on there")
-    p.add_argument("--docs", type=Path, help="write conformance.md, .csv and .json into this folder")
+    p.add_argument(
+        "--docs", type=Path, help="write conformance.md, .csv and .json into this folder (conformance-aclnn with aclnn)"
+    )
     return p
 
 
@@ -68,7 +71,7 @@ def _fingerprint(options: argparse.Namespace) -> dict[str, str]:
                 digest.update(library.read_bytes())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes() if source.name in ("cases.py", "checks.py", "transfer.py") else b"")
-    choice = [options.full, options.every, options.ops, options.dtypes]
+    choice = [options.full, options.every, options.ops, options.recommender, options.dtypes]
     return {
         "twin": digest.hexdigest()[:16],
         "torch": importlib.metadata.version("torch"),
@@ -79,7 +82,7 @@ def _fingerprint(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from . import cases, report, tally
+    from . import cases, recommender, report, tally
     from .pool import Begun, Ended, Tested, execute
     from .progress import Progress
     from .store import Store
@@ -90,8 +93,9 @@ def _run(options: argparse.Namespace) -> int:
     if unknown:
         print(f"not in PyTorch's operator database: {', '.join(unknown)}", file=sys.stderr)
         return 2
-    if options.ops:
-        chosen = cases.full({name: infos[name] for name in options.ops}, dtypes)
+    names = options.ops or ([name for name in recommender.OPERATORS if name in infos] if options.recommender else None)
+    if names:
+        chosen = cases.full({name: infos[name] for name in names}, dtypes)
     else:
         chosen = cases.full(infos, dtypes) if options.full else cases.quick(infos, dtypes, options.every)
 

@@ -21,7 +21,7 @@ from typing import Any
 from .cases import Case, samples
 from .checks import Outcome, run
 
-GROUP = 12  # cases a child
+GROUP = 32  # cases a child
 SAMPLE_SECONDS = 120
 CRASHES = 3  # of one case, then the rest of its samples count as crashed
 _FORK = multiprocessing.get_context("fork")

@@ -11,7 +11,7 @@ BY_OPERATOR: tuple[tuple[str, str], ...] = ()
 
 
 def reason(row: Row) -> str:
-    error = next(iter(row.errors), "")
+    error = row.error()
     for pattern, text in BY_OPERATOR:
         if re.fullmatch(pattern, row.op):
             return text

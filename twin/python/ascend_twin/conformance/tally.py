@@ -42,6 +42,10 @@ class Row:
             if error in self.errors or len(self.errors) < 4:
                 self.errors[error] += 1
 
+    def error(self) -> str:
+        """The commonest error, or nothing."""
+        return min(self.errors, key=lambda text: (-self.errors[text], text), default="")
+
 
 def to_json(row: Row) -> str:
     return json.dumps(vars(row), sort_keys=True)
@@ -60,11 +64,10 @@ def write_csv(rows: Iterable[Row], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         checks = [f"{check} {what}" for check in CHECKS for what in ("tested", "failed")]
-        writer.writerow([*_PLAIN, *checks, "first error"])
+        writer.writerow([*_PLAIN, *checks, "commonest error"])
         for row in sorted(rows, key=lambda row: (row.op, row.dtype)):
             counts = [counter[check] for check in CHECKS for counter in (row.tested, row.failed)]
-            error = next(iter(row.errors), "")
-            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, error])
+            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, row.error()])
 
 
 def read_csv(path: Path) -> list[Row]:
@@ -77,7 +80,7 @@ def read_csv(path: Path) -> list[Row]:
             for check in CHECKS:
                 row.tested[check] = int(line[f"{check} tested"])
                 row.failed[check] = int(line[f"{check} failed"])
-            if line["first error"]:
-                row.errors[line["first error"]] = row.samples - row.passed
+            if line["commonest error"]:
+                row.errors[line["commonest error"]] = row.samples - row.passed
             rows.append(row)
     return rows
