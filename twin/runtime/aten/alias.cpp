@@ -103,6 +103,9 @@ at::Tensor AliasTable::ToNpu(const at::Tensor &result, c10::Device device) const
     if (!result.defined() || IsNpu(result)) {
         return result;
     }
+    if (result.layout() != at::kStrided) {  // to_sparse: torch_npu copies the parts
+        return result.to(device);
+    }
     for (const Alias &alias : aliases_) {
         if (alias.cpu.is_same(result)) {
             return alias.npu;

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "twin/python"))
 from ascend_twin.conformance import report, tally  # noqa: E402
 
 pytestmark = pytest.mark.twin
-EVERY = 12  # of the operators, in the sample for CI
+SAMPLE = ("--every", "12")  # of the operators, two samples at two data types each
 
 
 def conformance(library_dir: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,32 +33,35 @@ def committed() -> dict[tuple[str, str], tally.Row]:
     return {(row.op, row.dtype): row for row in tally.read_csv(DOCS / "conformance.csv")}
 
 
-def test_a_sample_of_the_operators(
-    twin_lib64: str, committed: dict[tuple[str, str], tally.Row], tmp_path: Path
-) -> None:
-    """Nothing fails that passes in the committed table."""
-    done = conformance(twin_lib64, "--every", str(EVERY), "--output", str(tmp_path))
+@pytest.fixture(scope="module")
+def sample(twin_lib64: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of the sample."""
+    folder = tmp_path_factory.mktemp("sample")
+    done = conformance(twin_lib64, *SAMPLE, "--output", str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
-    _, *lines = (tmp_path / "conformance.jsonl").read_text().splitlines()
-    rows = [tally.from_json(json.loads(line)["row"]) for line in lines]
-    assert sum(row.samples for row in rows) > 100
-    worse = [row for row in rows if row.passed < row.samples and not committed[row.op, row.dtype].errors]
-    assert worse == []
+    return folder / "conformance.jsonl"
 
 
-def test_a_run_goes_on_where_it_was_cut_off(twin_lib64: str, tmp_path: Path) -> None:
-    arguments = ("--ops", "sort", "abs", "--dtypes", "float32", "int64", "--output", str(tmp_path))
-    first = conformance(twin_lib64, *arguments)
-    assert first.returncode == 0, first.stdout + first.stderr
-    results = tmp_path / "conformance.jsonl"
-    whole = results.read_text()
-    lines = whole.splitlines(keepends=True)
-    results.write_text("".join(lines[:2]) + lines[2][:40])  # the machine stopped in the middle of a line
-    second = conformance(twin_lib64, *arguments)
-    assert second.returncode == 0, second.stdout + second.stderr
-    assert "1 of 4 cases are there from an earlier run" in second.stdout
-    cases = [json.loads(line)["row"] for line in results.read_text().splitlines()[1:]]
-    assert sorted(cases) == sorted(json.loads(line)["row"] for line in lines[1:])
+def rows_of(results: Path) -> list[str]:
+    return sorted(json.loads(line)["row"] for line in results.read_text().splitlines()[1:])
+
+
+def test_nothing_fails_that_passes_in_the_committed_table(
+    sample: Path, committed: dict[tuple[str, str], tally.Row]
+) -> None:
+    rows = [tally.from_json(row) for row in rows_of(sample)]
+    assert sum(row.samples for row in rows) > 150
+    assert [row for row in rows if row.passed < row.samples and not committed[row.op, row.dtype].errors] == []
+
+
+def test_a_run_goes_on_where_it_was_cut_off(twin_lib64: str, sample: Path, tmp_path: Path) -> None:
+    lines = sample.read_text().splitlines(keepends=True)
+    results = tmp_path / sample.name
+    results.write_text("".join(lines[:-3]) + lines[-3][:40])  # the machine stopped in the middle of a line
+    done = conformance(twin_lib64, *SAMPLE, "--output", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(lines) - 4} of {len(lines) - 1} cases are there from an earlier run" in done.stdout
+    assert rows_of(results) == rows_of(sample)
 
 
 def test_an_unknown_operator_is_refused(twin_lib64: str) -> None:

@@ -105,8 +105,7 @@ def _run(options: argparse.Namespace) -> int:
     progress = Progress(len(chosen), len(done), store.rows)
     open_rows: dict[cases.Case, tally.Row] = {}
     started, before = time.monotonic(), store.seconds
-    one_error = os.environ.get("TWIN_ATEN") == "aclnn"
-    for event in execute(left, infos, jobs=options.jobs, log=store.log, one_error=one_error, tell=progress.line):
+    for event in execute(left, infos, jobs=options.jobs, log=store.log, tell=progress.line):
         if isinstance(event, Begun):
             open_rows[event.case] = tally.Row(event.case.op, event.case.dtype, no_samples=event.error)
         elif isinstance(event, Tested):

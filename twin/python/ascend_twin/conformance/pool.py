@@ -23,7 +23,8 @@ from .checks import Outcome, run
 
 GROUP = 32  # cases a child
 SAMPLE_SECONDS = 120
-CRASHES = 3  # of one case, then the rest of its samples count as crashed
+CRASHES = 3  # of one case, then the rest of its samples count as failed
+DEVICE_FAILED = 77  # exit code of a child whose device is not to be trusted any more
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -66,9 +67,9 @@ class _Child:
     seen: float = field(default_factory=time.monotonic)
 
 
-def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Path, one_error: bool) -> None:
-    """In the child: every sample of the group. With `one_error` it ends at the first sample that fails: after an
-    asynchronous error of a device the rest of a process is not trustworthy."""
+def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Path) -> None:
+    """In the child: every sample of the group. It ends early when a sample leaves an asynchronous error on the device,
+    after which the rest of a process is not trustworthy."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     warnings.simplefilter("ignore")
     skip = group.next_sample
@@ -84,17 +85,27 @@ def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Pat
         for sample in found[skip:]:
             outcome = run(infos[case.op], sample, differentiable=differentiable)
             connection.send(Tested(case, outcome))
-            if one_error and outcome.failed:
+            if outcome.failed and _device_failed():
                 connection.close()
-                os._exit(0)
+                os._exit(DEVICE_FAILED)
         connection.send(Ended(case))
         skip = 0
     connection.close()
     os._exit(0)
 
 
+def _device_failed() -> bool:
+    import torch
+
+    try:
+        torch.npu.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
 def execute(
-    cases: list[Case], infos: dict[str, Any], *, jobs: int, log: Path, one_error: bool, tell: Callable[[str], None]
+    cases: list[Case], infos: dict[str, Any], *, jobs: int, log: Path, tell: Callable[[str], None]
 ) -> Iterator[Event]:
     """The events of all cases; those of one case come in order, a `Tested` for each sample."""
     waiting = deque(_Group(deque(cases[start : start + GROUP])) for start in range(0, len(cases), GROUP))
@@ -102,7 +113,7 @@ def execute(
     try:
         while waiting or children:
             while waiting and len(children) < jobs:
-                children.append(_start(waiting.popleft(), infos, log, one_error))
+                children.append(_start(waiting.popleft(), infos, log))
             ready = wait([child.connection for child in children], timeout=1.0)
             for child in list(children):
                 if child.connection in ready:
@@ -122,10 +133,10 @@ def execute(
             child.process.kill()
 
 
-def _start(group: _Group, infos: dict[str, Any], log: Path, one_error: bool) -> _Child:
+def _start(group: _Group, infos: dict[str, Any], log: Path) -> _Child:
     ours, theirs = _FORK.Pipe(duplex=False)
     sys.stdout.flush()
-    process = _FORK.Process(target=_work, args=(group, infos, theirs, log, one_error))
+    process = _FORK.Process(target=_work, args=(group, infos, theirs, log))
     process.start()
     theirs.close()
     return _Child(group, process, ours)
@@ -168,15 +179,23 @@ def _mourn(child: _Child, tell: Callable[[str], None]) -> Iterator[Event]:
     if group.samples is None:
         group.samples = 1
         yield Begun(case, 1)
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    if how == "SIGKILL":
-        how = f"no answer for {SAMPLE_SECONDS} s"
-    tell(f"crash: {case.op} {case.dtype} sample {group.next_sample}: {how}")
     group.crashes += 1
-    lost = 1 if group.crashes < CRASHES else group.samples - group.next_sample
+    if code == DEVICE_FAILED:  # the sample that did it is counted
+        lost, how = 0, f"not run: the device failed {CRASHES} times in this case"
+    else:
+        lost, how = 1, f"the process crashed: {_ending(code)}"
+        tell(f"crash: {case.op} {case.dtype} sample {group.next_sample}: {_ending(code)}")
+    if group.crashes >= CRASHES:
+        lost = group.samples - group.next_sample
     for _ in range(lost):
         group.next_sample += 1
-        yield Tested(case, Outcome(("forward",), (("forward", f"the process crashed: {how}"),)))
+        yield Tested(case, Outcome(("forward",), (("forward", how),)))
     if group.next_sample >= group.samples:
         yield Ended(case)
         _next_case(group)
+
+
+def _ending(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return f"no answer for {SAMPLE_SECONDS} s"
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

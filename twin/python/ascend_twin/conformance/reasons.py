@@ -6,8 +6,23 @@ import re
 
 from .tally import Row
 
-BY_ERROR: tuple[tuple[str, str], ...] = ()
-BY_OPERATOR: tuple[tuple[str, str], ...] = ()
+# Rules of torch_npu and PyTorch themselves, which hold on a real NPU too.
+BY_ERROR: tuple[tuple[str, str], ...] = (
+    (
+        "Only c10::MemoryFormat::Contiguous",
+        "torch_npu refuses a memory format other than contiguous (channels last) for a new tensor",
+    ),
+    ("mode only supports CPU", "PyTorch's `mode` with out= names the devices that it accepts, NPUs are not among them"),
+    (
+        "DispatchStub: missing kernel for npu",
+        "PyTorch's form with out= calls a kernel of its own devices directly, past the dispatcher",
+    ),
+    ("tensor_split expected", "PyTorch wants the tensor of indices on the CPU, whatever the device of the input"),
+    ("SparseCsrnpu", "torch_npu has no such kernel for compressed sparse tensors"),
+)
+BY_OPERATOR: tuple[tuple[str, str], ...] = (
+    ("double|float_power", "torch_npu converts to float32 where float64 is asked for, with a warning"),
+)
 
 
 def reason(row: Row) -> str:

@@ -83,7 +83,7 @@ def main() -> None:
     rows: dict[str, tally.Row] = {}
     chosen = [cases.Case(name, "float32") for name in infos]
     log = Path(sys.argv[1]) / "children.log"
-    for event in pool.execute(chosen, infos, jobs=2, log=log, one_error=False, tell=lambda text: None):
+    for event in pool.execute(chosen, infos, jobs=2, log=log, tell=lambda text: None):
         if isinstance(event, pool.Begun):
             rows[event.case.op] = tally.Row(event.case.op, event.case.dtype, no_samples=event.error)
         elif isinstance(event, pool.Tested):
