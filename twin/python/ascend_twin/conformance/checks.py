@@ -11,21 +11,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from .outcome import Outcome
 from .transfer import NPU, Mismatch, compare, to_npu
 
 # Their values are whatever the memory held.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 MESSAGE = 300
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One sample. `tested`: the checks that the CPU passes. `failed`: (check, error) of those that the NPU does not.
-    `shapes_only`: the values are random or uninitialised, so only shapes, data types and devices were compared."""
-
-    tested: tuple[str, ...]
-    failed: tuple[tuple[str, str], ...] = ()
-    shapes_only: bool = False
 
 
 @dataclass
@@ -152,6 +143,7 @@ def _draws(check: Check, info: Any, sample: Any, cpu: Arguments) -> bool:
 
 
 def _text(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error).split("[ERROR]")[0]  # torch_npu appends a line with time and process id
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     kind = "" if isinstance(error, Mismatch) else f"{type(error).__name__}: "
     return (kind + " ".join(lines))[:MESSAGE]

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from .cases import Case, samples
-from .checks import Outcome, run
+from .checks import run
+from .outcome import Outcome
 
 GROUP = 32  # cases a child
 SAMPLE_SECONDS = 120

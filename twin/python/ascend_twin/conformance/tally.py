@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from .checks import Outcome
+from .outcome import Outcome
 
 CHECKS = ("forward", "backward", "strided", "in place", "out")
 
