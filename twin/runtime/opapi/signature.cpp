@@ -32,7 +32,7 @@ Signature::Signature(const char *function, std::vector<const char *> names, cons
     List() += std::string(function) + " " + text + "\n";
 }
 
-void Signature::CheckType(size_t i, const HeldTensor &held) const
+void Signature::CheckTensor(size_t i, const HeldTensor &held) const
 {
     if (!held.view) {
         return;

@@ -22,22 +22,20 @@ public:
     const char *Name(size_t i) const { return names_[i]; }
     std::string Text() const { return std::string(function_) + " takes " + text_; }
 
-    void CheckType(size_t i, const HeldTensor &held) const;
-    void CheckType(size_t i, const HeldInputList &held) const { CheckTypes(i, held.members); }
-    void CheckType(size_t i, const HeldOutputList &held) const { CheckTypes(i, held.members); }
-    template <class Other>
-    void CheckType(size_t, const Other &) const
+    template <class Held>
+    void CheckType(size_t i, const Held &held) const
     {
+        if constexpr (std::is_base_of_v<HeldTensor, Held>) {
+            CheckTensor(i, held);
+        } else if constexpr (std::is_same_v<Held, HeldInputList> || std::is_same_v<Held, HeldOutputList>) {
+            for (const auto &member : held.members) {
+                CheckTensor(i, member);
+            }
+        }
     }
 
 private:
-    template <class Members>
-    void CheckTypes(size_t i, const Members &members) const
-    {
-        for (const auto &member : members) {
-            CheckType(i, static_cast<const HeldTensor &>(member));
-        }
-    }
+    void CheckTensor(size_t i, const HeldTensor &held) const;
 
     const char *function_;
     std::vector<const char *> names_;

@@ -68,9 +68,9 @@ def copies_outlive_the_handles() -> list[object]:
 
 
 def destroyed_handle() -> list[object]:
-    handle = tensor(4)
+    handle, other, out = tensor(4), tensor(4), tensor(4)  # made before, or one would get the address
     opapi.aclDestroyTensor(handle)
-    return refusal("aclnnMul", handle, tensor(4), tensor(4))
+    return refusal("aclnnMul", handle, other, out)
 
 
 def destroyed_twice() -> list[object]:
