@@ -82,8 +82,8 @@ void AliasTable::CommitArguments() const
 {
     for (const Alias &alias : aliases_) {
         if (alias.cpu.storage().data() != alias.data) {
-            // Resizing keeps the storage object, so that views of it see the new memory as they do on the CPU. It may be
-            // larger than the tensor: a solver's work area, or columns with a stride.
+            // Resizing keeps the storage object, so that views of it see the new memory as they do on the CPU.
+            // It may be larger than the tensor: a solver's work area, or columns with a stride.
             alias.npu.resize_({static_cast<int64_t>(alias.cpu.storage().nbytes() / alias.cpu.itemsize())});
             SynchronizeDevice(alias.npu.device());
             const auto bytes = std::min(alias.cpu.storage().nbytes(), alias.npu.storage().nbytes());
