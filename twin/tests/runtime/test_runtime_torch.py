@@ -116,12 +116,14 @@ def test_memory_statistics_follow_the_tensors(scenario: Scenario) -> None:
         torch.empty(1, device="npu:1")
         start = [torch.npu.memory_allocated(d) for d in (0, 1)]
         x = torch.empty(size, dtype=torch.uint8, device="npu:0")
-        assert [torch.npu.memory_allocated(d) for d in (0, 1)] == [start[0] + size, start[1]]
-        assert torch.npu.memory_stats(0)["allocated_bytes.all.current"] == start[0] + size
+        held = torch.npu.memory_allocated(0)  # torch_npu adds 32 bytes and rounds up to 512
+        assert start[0] + size <= held <= start[0] + size + 512
+        assert torch.npu.memory_allocated(1) == start[1]
+        assert torch.npu.memory_stats(0)["allocated_bytes.all.current"] == held
         free = torch.npu.mem_get_info(0)[0]
         del x
         assert torch.npu.memory_allocated(0) == start[0]
-        assert torch.npu.max_memory_allocated(0) == start[0] + size
+        assert torch.npu.max_memory_allocated(0) == held
         torch.npu.reset_peak_memory_stats(0)
         assert torch.npu.max_memory_allocated(0) == start[0]
         assert torch.npu.memory_reserved(0) >= size and torch.npu.mem_get_info(0)[0] == free  # cached
