@@ -83,7 +83,8 @@ void AliasTable::CommitArguments() const
     for (const Alias &alias : aliases_) {
         if (alias.cpu.storage().data() != alias.data) {
             // Resizing keeps the storage object, so that views of it see the new memory as they do on the CPU.
-            alias.npu.resize_(alias.cpu.sizes());
+            // It may be larger than the tensor: a solver's work area, or columns with a stride.
+            alias.npu.resize_({static_cast<int64_t>(alias.cpu.storage().nbytes() / alias.cpu.itemsize())});
             SynchronizeDevice(alias.npu.device());
             const auto bytes = std::min(alias.cpu.storage().nbytes(), alias.npu.storage().nbytes());
             if (bytes > 0) {
@@ -102,6 +103,9 @@ at::Tensor AliasTable::ToNpu(const at::Tensor &result, c10::Device device) const
     if (!result.defined() || IsNpu(result)) {
         return result;
     }
+    if (result.layout() != at::kStrided) {  // to_sparse: torch_npu copies the parts
+        return result.to(device);
+    }
     for (const Alias &alias : aliases_) {
         if (alias.cpu.is_same(result)) {
             return alias.npu;
@@ -114,6 +118,9 @@ at::Tensor AliasTable::ToNpu(const at::Tensor &result, c10::Device device) const
             view._set_neg(result.is_neg());
             return view;
         }
+    }
+    if (result._is_zerotensor()) {  // a constant zero without memory, which autograd gives as a gradient
+        return at::zeros(result.sizes(), result.options().device(device));
     }
     const auto source = result.resolve_conj().resolve_neg();
     const auto dense = source.is_non_overlapping_and_dense() ? source : source.contiguous();

@@ -32,7 +32,9 @@ public:
         const bool onCpu = op.hasKernelForDispatchKey(DispatchKey::CPU);
         const bool composite = op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
         const auto name = Name(op);
-        if (composite) {
+        // Three have a CPU kernel too (silu_backward): the CPU does not decompose those either.
+        const bool wholeOnCpu = onCpu && op.hasKernelForDispatchKey(DispatchKey::Autograd);
+        if (composite && !wholeOnCpu) {
             if (onNpu || npuAutograd) {
                 autograd_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&RunDecomposition>());
                 npu_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&RunDecomposition>());

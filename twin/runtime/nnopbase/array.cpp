@@ -1,5 +1,6 @@
 // aclIntArray, aclFloatArray, aclBoolArray: copies of the caller's values.
 #include "interface.h"
+#include "live.h"
 
 using namespace twin;
 
@@ -14,14 +15,7 @@ Array *Create(const char *refusal, const Element *values, uint64_t size)
     }
     auto *array = new Array{};
     array->values.assign(values, values + size);
-    return array;
-}
-
-template <typename Array>
-int Destroy(const Array *array)
-{
-    delete array;
-    return kAclnnSuccess;
+    return Enlisted(array);
 }
 
 template <typename Array>
@@ -53,9 +47,9 @@ TWIN_API aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
     return Create<aclBoolArray>("[twin] aclCreateBoolArray: null", value, size);
 }
 
-TWIN_API int aclDestroyIntArray(const aclIntArray *array) { return Destroy(array); }
-TWIN_API int aclDestroyFloatArray(const aclFloatArray *array) { return Destroy(array); }
-TWIN_API int aclDestroyBoolArray(const aclBoolArray *array) { return Destroy(array); }
+TWIN_API int aclDestroyIntArray(const aclIntArray *array) { return DestroyHandle(array); }
+TWIN_API int aclDestroyFloatArray(const aclFloatArray *array) { return DestroyHandle(array); }
+TWIN_API int aclDestroyBoolArray(const aclBoolArray *array) { return DestroyHandle(array); }
 
 TWIN_API int aclGetIntArraySize(const aclIntArray *array, uint64_t *size)
 {

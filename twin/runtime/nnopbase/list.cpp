@@ -1,5 +1,6 @@
 // aclTensorList, aclScalarList: they take over their members and destroy them.
 #include "interface.h"
+#include "live.h"
 
 using namespace twin;
 
@@ -16,19 +17,18 @@ List *Create(const char *refusal, const Member *const *members, uint64_t size)
     for (uint64_t index = 0; index < size; ++index) {
         list->values.push_back(const_cast<Member *>(members[index]));
     }
-    return list;
+    return Enlisted(list);
 }
 
 template <typename List>
 int Destroy(const List *list)
 {
-    if (list != nullptr) {
+    if (list != nullptr && twinHandleKind(list) == KindOf<List>::VALUE) {
         for (const auto *member : list->values) {
-            delete member;
+            DestroyHandle(member);
         }
-        delete list;
     }
-    return kAclnnSuccess;
+    return DestroyHandle(list);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "interface.h"
+#include "live.h"
 
 namespace twin {
 
@@ -50,13 +51,9 @@ TWIN_API aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     auto *scalar = new aclScalar{};
     scalar->dataType = dataType;
     std::memcpy(scalar->value, value, size);
-    return scalar;
+    return twin::Enlisted(scalar);
 }
 
-TWIN_API int aclDestroyScalar(const aclScalar *scalar)
-{
-    delete scalar;
-    return kAclnnSuccess;
-}
+TWIN_API int aclDestroyScalar(const aclScalar *scalar) { return twin::DestroyHandle(scalar); }
 
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "interface.h"
+#include "live.h"
 
 using namespace twin;
 
@@ -69,14 +70,10 @@ TWIN_API aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNu
     tensor->dataType = dataType;
     tensor->format = format;
     tensor->data = tensorData;
-    return tensor;
+    return Enlisted(tensor);
 }
 
-TWIN_API int aclDestroyTensor(const aclTensor *tensor)
-{
-    delete tensor;
-    return kAclnnSuccess;
-}
+TWIN_API int aclDestroyTensor(const aclTensor *tensor) { return DestroyHandle(tensor); }
 
 TWIN_API int aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
 {

@@ -1,5 +1,10 @@
 #include "arguments.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <sstream>
 
@@ -68,7 +73,55 @@ void CheckView(const aclTensor &view, const char *argument)
     }
 }
 
+std::string Hexadecimal(const void *address)
+{
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%" PRIxPTR, reinterpret_cast<std::uintptr_t>(address));
+    return text;
+}
+
 }  // namespace
+
+void RequireKind(const void *handle, HandleKind kind, const char *argument)
+{
+    const auto found = twinHandleKind(handle);
+    if (found != kind) {
+        const auto what = found == HandleKind::NONE ? Hexadecimal(handle) + ", no live handle" : KindName(found);
+        throw WrongSignature(std::string(argument) + " is " + what + "; " + KindName(kind) + " is expected");
+    }
+}
+
+void RequireNoHandle(uint64_t value, const char *argument)
+{
+    const auto found = twinHandleKind(reinterpret_cast<const void *>(value));
+    if (found != HandleKind::NONE) {
+        throw WrongSignature(std::string(argument) + " is " + KindName(found) + "; a number is expected");
+    }
+}
+
+void RequireMathType(int8_t value, const char *argument)
+{
+    if (value < 0 || value > 3) {
+        throw WrongSignature(std::string(argument) + " is " + std::to_string(value) + "; 0, 1, 2 or 3 is expected");
+    }
+}
+
+void RequireMemory(const void *address, const char *argument)
+{
+    if (address == nullptr) {
+        throw Refusal(NULL_POINTER, std::string(argument) + " is null");
+    }
+    const auto found = twinHandleKind(address);
+    if (found != HandleKind::NONE) {
+        throw WrongSignature(std::string(argument) + " is " + KindName(found) + "; the call has too many arguments");
+    }
+    static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    unsigned char resident = 0;
+    if (mincore(reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(address) & ~(page - 1)), 1, &resident) != 0) {
+        throw WrongSignature(std::string(argument) + " is " + Hexadecimal(address) +
+                             ", no memory of this process; the call has too few arguments");
+    }
+}
 
 at::ScalarType ScalarTypeOf(aclDataType dataType, const char *argument)
 {
@@ -106,7 +159,9 @@ std::string ShapeText(const std::vector<int64_t> &shape)
 
 HeldTensor HoldTensor(const aclTensor *handle, const char *argument)
 {
-    RequireHandle(handle, argument);
+    if (handle == nullptr) {
+        throw Refusal(NULL_POINTER, std::string(argument) + " is null");
+    }
     return HoldOptionalTensor(handle, argument);
 }
 
@@ -115,6 +170,7 @@ HeldTensor HoldOptionalTensor(const aclTensor *handle, const char *argument)
     if (handle == nullptr) {
         return {argument, std::nullopt};
     }
+    RequireKind(handle, HandleKind::TENSOR, argument);
     CheckView(*handle, argument);
     return {argument, *handle};
 }

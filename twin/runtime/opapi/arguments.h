@@ -29,6 +29,21 @@ private:
     aclnnStatus status_;
 };
 
+// An argument of another kind than the function takes: the caller's signature is wrong, not its values.
+class WrongSignature : public Refusal {
+public:
+    explicit WrongSignature(const std::string &reason) : Refusal(INVALID_ARGUMENT, reason) {}
+};
+
+// Throws WrongSignature unless the address is a live handle of that kind.
+void RequireKind(const void *handle, HandleKind kind, const char *argument);
+// For numbers as wide as a pointer: a handle in their place is a wrong signature.
+void RequireNoHandle(uint64_t value, const char *argument);
+// cubeMathType, the only 8-bit number of the interface: 0 keep, 1 allow down-precision, 2 float16, 3 HF32.
+void RequireMathType(int8_t value, const char *argument);
+// For what the callee writes through, after the last argument: not a handle, and memory of this process.
+void RequireMemory(const void *address, const char *argument);
+
 at::ScalarType ScalarTypeOf(aclDataType dataType, const char *argument);
 std::string ShapeText(const std::vector<int64_t> &shape);
 
@@ -103,6 +118,7 @@ void RequireHandle(const HandleType *handle, const char *argument)
     if (handle == nullptr) {
         throw Refusal(NULL_POINTER, std::string(argument) + " is null");
     }
+    RequireKind(handle, KindOf<HandleType>::VALUE, argument);
 }
 
 // Integers, floating-point numbers and bool are held and passed as they are.
@@ -112,7 +128,16 @@ struct Argument {
     using Handle = Kind;
     using Held = Kind;
     using Value = Kind;
-    static Held Hold(Handle handle, const char *) { return handle; }
+    static Held Hold(Handle handle, const char *argument)
+    {
+        if constexpr (std::is_integral_v<Kind> && sizeof(Kind) == sizeof(void *)) {
+            RequireNoHandle(static_cast<uint64_t>(handle), argument);
+        }
+        if constexpr (std::is_same_v<Kind, int8_t>) {
+            RequireMathType(handle, argument);
+        }
+        return handle;
+    }
     static Value Open(const Held &held) { return held; }
 };
 
@@ -267,7 +292,10 @@ struct Argument<Ints> {
 // A null array is an empty one.
 template <>
 struct Argument<OptionalInts> : Argument<Ints> {
-    static Held Hold(Handle handle, const char *) { return handle ? handle->values : Held(); }
+    static Held Hold(Handle handle, const char *argument)
+    {
+        return handle ? Argument<Ints>::Hold(handle, argument) : Held();
+    }
 };
 
 template <>
@@ -304,7 +332,7 @@ struct Argument<Text> {
     using Value = std::string;
     static Held Hold(Handle handle, const char *argument)
     {
-        RequireHandle(handle, argument);
+        RequireMemory(handle, argument);
         return handle;
     }
     static Value Open(const Held &held) { return held; }

@@ -8,7 +8,6 @@
 // defines aclnnAddGetWorkspaceSize and aclnnAdd. ACLNN_CHECKED takes, after the name, a function that sees the held
 // arguments in phase one and throws Refusal (check.h).
 #pragma once
-#include <array>
 #include <exception>
 #include <functional>
 #include <string>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "arguments.h"
+#include "signature.h"
 
 namespace twin::opapi {
 
@@ -31,19 +31,18 @@ constexpr auto UNCHECKED = [](const auto &...) {};
 
 template <class... Kinds>
 struct Operator {
-    static constexpr size_t COUNT = sizeof...(Kinds);
     using Computation = void (*)(typename Argument<Kinds>::Value...);
-    using Names = std::array<const char *, COUNT>;
 
     template <class Check>
-    static aclnnStatus Plan(const char *operatorName, Computation computation, Check check, const Names &names,
+    static aclnnStatus Plan(const Signature &signature, Computation computation, Check check,
                             typename Argument<Kinds>::Handle... handles, uint64_t *workspaceSize,
                             aclOpExecutor **executor)
     {
+        const char *operatorName = signature.Function();
         try {
-            RequireHandle(workspaceSize, "workspaceSize");
-            RequireHandle(executor, "executor");
-            auto held = Hold(names, std::index_sequence_for<Kinds...>(), handles...);
+            auto held = Hold(signature, std::index_sequence_for<Kinds...>(), handles...);
+            RequireMemory(workspaceSize, "workspaceSize");
+            RequireMemory(executor, "executor");
             std::apply(check, held);
             *workspaceSize = 0;
             *executor = new aclOpExecutor{
@@ -51,6 +50,8 @@ struct Operator {
                     return Launch(operatorName, stream, [=] { Run(computation, held); });
                 }};
             return 0;
+        } catch (const WrongSignature &wrong) {
+            return Refuse(operatorName, wrong.Status(), (wrong.what() + ("; " + signature.Text())).c_str());
         } catch (const Refusal &refusal) {
             return Refuse(operatorName, refusal.Status(), refusal.what());
         } catch (const std::exception &error) {
@@ -62,9 +63,11 @@ private:
     using Held = std::tuple<typename Argument<Kinds>::Held...>;
 
     template <size_t... I>
-    static Held Hold(const Names &names, std::index_sequence<I...>, typename Argument<Kinds>::Handle... handles)
+    static Held Hold(const Signature &signature, std::index_sequence<I...>, typename Argument<Kinds>::Handle... handles)
     {
-        return Held{Argument<Kinds>::Hold(handles, names[I])...};
+        Held held{Argument<Kinds>::Hold(handles, signature.Name(I))...};
+        (signature.CheckType(I, std::get<I>(held)), ...);
+        return held;
     }
 
     static void Run(Computation computation, const Held &held)
@@ -93,12 +96,15 @@ private:
 
 #define ACLNN_CHECKED(NAME, CHECK, ...)                                                                      \
     static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__));                                       \
+    /* never destroyed: torch_npu's threads may call while the process exits */                              \
+    static const auto &NAME##Signature = *new ::twin::opapi::Signature(                                      \
+        #NAME, {TWIN_FOR_EACH(TWIN_NAME_TEXT, __VA_ARGS__)}, #__VA_ARGS__);                                  \
     extern "C" __attribute__((visibility("default"))) aclnnStatus NAME##GetWorkspaceSize(                    \
         TWIN_FOR_EACH(TWIN_HANDLE, __VA_ARGS__), uint64_t *workspaceSize, aclOpExecutor **executor)          \
     {                                                                                                        \
         return ::twin::opapi::Operator<TWIN_FOR_EACH(TWIN_KIND, __VA_ARGS__)>::Plan(                         \
-            #NAME, &NAME##Compute, CHECK, {TWIN_FOR_EACH(TWIN_NAME_TEXT, __VA_ARGS__)},                      \
-            TWIN_FOR_EACH(TWIN_NAME, __VA_ARGS__), workspaceSize, executor);                                 \
+            NAME##Signature, &NAME##Compute, CHECK, TWIN_FOR_EACH(TWIN_NAME, __VA_ARGS__), workspaceSize,    \
+            executor);                                                                                       \
     }                                                                                                        \
     extern "C" __attribute__((visibility("default"))) aclnnStatus NAME(                                      \
         void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)                \

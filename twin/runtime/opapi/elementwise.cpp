@@ -217,6 +217,11 @@ ACLNN(aclnnInplaceNanToNum, (InOut, self), (float, nan), (float, posinf), (float
     self.nan_to_num_(nan, posinf, neginf);
 }
 
+ACLNN_CHECKED(aclnnComplex, BROADCAST, (In, real), (In, imag), (Out, out))
+{
+    out = at::complex(real.contiguous(), imag.contiguous());
+}
+
 ACLNN_CHECKED(aclnnSWhere, BROADCAST, (In, condition), (In, self), (In, other), (Out, out))
 {
     out = at::where(condition.to(at::kBool), self, other);

@@ -32,12 +32,53 @@ def outcomes(program: Callable[..., Any]) -> dict[str, list[Any]]:
         ("inner_sizes", INVALID, "different inner sizes"),
         ("bad_dim", INVALID, "dim 2 is not one of self of shape [2, 3]"),
         ("cast_dtype", INVALID, "dtype is not the data type of out"),
+        (
+            "matrices_of_integers",
+            INVALID,
+            "aclnnMatmul: self has the data type Long; supported are Half, Float, BFloat16",
+        ),
+        ("float_indices", INVALID, "aclnnEmbedding: indices has the data type Float; supported are Int, Long"),
+        ("float_truth", INVALID, "aclnnLtTensor: out has the data type Float; supported are Bool"),
     ],
 )
 def test_phase_one_refuses(outcomes: dict[str, list[Any]], name: str, status: int, text: str) -> None:
     actual_status, actual_text = outcomes[name]
     assert actual_status == status
     assert text in actual_text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("kinds_exchanged", "aclnnAdd: other is an aclScalar; an aclTensor is expected; aclnnAdd takes (In, self), "),
+        ("handle_for_number", "aclnnGather: dim is an aclTensor; a number is expected; aclnnGather takes "),
+        ("number_for_handle", "aclnnAdd: alpha is 0x1, no live handle; an aclScalar is expected; aclnnAdd takes "),
+        ("too_few", "no live handle; an aclTensor is expected; aclnnMul takes (In, self), (In, other), (Out, out)"),
+        ("too_many", "aclnnMul: workspaceSize is an aclTensor; the call has too many arguments; aclnnMul takes "),
+        ("no_memory", "aclnnGeluBackwardV2: approximate is 0x1000, no memory of this process"),
+        ("math_type", "aclnnMm: cubeMathType is 9; 0, 1, 2 or 3 is expected"),
+        ("optional_of_another_kind", "aclnnBinaryCrossEntropy: weight is an aclScalar; an aclTensor is expected"),
+        ("list_of_another_kind", "aclnnCat: tensors is an aclScalarList; an aclTensorList is expected"),
+        ("destroyed_handle", "aclnnMul: self is 0x"),
+    ],
+)
+def test_a_wrong_signature_names_function_and_argument(outcomes: dict[str, list[Any]], name: str, text: str) -> None:
+    """C checks no argument of a function that was looked up by name; libopapi does."""
+    status, actual = outcomes[name]
+    assert status == INVALID
+    assert text in actual
+
+
+def test_a_handle_is_destroyed_once(outcomes: dict[str, list[Any]]) -> None:
+    statuses, text = outcomes["destroyed_twice"]
+    assert statuses == [0, INVALID]
+    assert "no live handle, expected an aclScalar" in text
+
+
+def test_the_table_of_functions(outcomes: dict[str, list[Any]]) -> None:
+    names, missing = outcomes["functions"]
+    assert missing == []
+    assert len(names) == len(set(names)) >= 330
 
 
 def test_zero_size_tensors_need_no_data(outcomes: dict[str, list[Any]]) -> None:

@@ -109,6 +109,29 @@ def test_memory_does_not_leak(scenario: Scenario) -> None:
     """)
 
 
+def test_memory_statistics_follow_the_tensors(scenario: Scenario) -> None:
+    scenario("""
+        import torch, torch_npu
+        size = 4 << 20
+        torch.empty(1, device="npu:1")
+        start = [torch.npu.memory_allocated(d) for d in (0, 1)]
+        x = torch.empty(size, dtype=torch.uint8, device="npu:0")
+        held = torch.npu.memory_allocated(0)  # torch_npu adds 32 bytes and rounds up to 512
+        assert start[0] + size <= held <= start[0] + size + 512
+        assert torch.npu.memory_allocated(1) == start[1]
+        assert torch.npu.memory_stats(0)["allocated_bytes.all.current"] == held
+        free = torch.npu.mem_get_info(0)[0]
+        del x
+        assert torch.npu.memory_allocated(0) == start[0]
+        assert torch.npu.max_memory_allocated(0) == held
+        torch.npu.reset_peak_memory_stats(0)
+        assert torch.npu.max_memory_allocated(0) == start[0]
+        assert torch.npu.memory_reserved(0) >= size and torch.npu.mem_get_info(0)[0] == free  # cached
+        torch.npu.empty_cache()
+        assert torch.npu.mem_get_info(0)[0] >= free + size
+    """)
+
+
 def test_bad_device_is_named(scenario: Scenario) -> None:
     done = scenario('import torch, torch_npu; torch.ones(1, device="npu:7")', code=1)
     assert "aclrtSetDevice(deviceId=7): there are 2 visible devices" in done.stderr

@@ -67,6 +67,35 @@ def copies_outlive_the_handles() -> list[object]:
     return [status, str(device.cpu()[:5].tolist())]
 
 
+def destroyed_handle() -> list[object]:
+    handle, other, out = tensor(4), tensor(4), tensor(4)  # made before, or one would get the address
+    opapi.aclDestroyTensor(handle)
+    return refusal("aclnnMul", handle, other, out)
+
+
+def destroyed_twice() -> list[object]:
+    handle = one()
+    return [
+        [opapi.aclDestroyScalar(handle), opapi.aclDestroyScalar(handle)],
+        (acl.aclGetRecentErrMsg() or b"").decode(),
+    ]
+
+
+def list_of_another_kind() -> list[object]:
+    """aclnnCat takes a list of tensors; a list of scalars is as good a pointer to C."""
+    opapi.aclCreateScalarList.restype = c_void_p
+    scalars = c_void_p(opapi.aclCreateScalarList((c_void_p * 1)(one()), c_uint64(1)))
+    return refusal("aclnnCat", scalars, c_int64(0), tensor(4))
+
+
+def functions() -> list[list[str]]:
+    """The table of libopapi, and those of its functions whose two phases the loader does not find."""
+    opapi.twinAclnnFunctions.restype = c_char_p
+    names = [line.split(" ")[0] for line in opapi.twinAclnnFunctions().decode().splitlines()]
+    missing = [n for n in names for phase in (n, f"{n}GetWorkspaceSize") if not hasattr(opapi, phase)]
+    return [names, missing]
+
+
 CHECKS: dict[str, Callable[[], list[object]]] = {
     "null_input": lambda: refusal("aclnnAdd", None, tensor(4), one(), tensor(4)),
     "null_scalar": lambda: refusal("aclnnAdd", tensor(4), tensor(4), None, tensor(4)),
@@ -80,6 +109,25 @@ CHECKS: dict[str, Callable[[], list[object]]] = {
     "inner_sizes": lambda: refusal("aclnnMatmul", tensor(2, 3), tensor(4, 2), tensor(2, 2), ctypes.c_int8(0)),
     "bad_dim": lambda: refusal("aclnnGather", tensor(2, 3), c_int64(2), tensor(2, 3, dtype=INT64), tensor(2, 3)),
     "cast_dtype": lambda: refusal("aclnnCast", tensor(4), c_int(INT64), tensor(4)),
+    "kinds_exchanged": lambda: refusal("aclnnAdd", tensor(4), one(), tensor(4), tensor(4)),
+    "handle_for_number": lambda: refusal("aclnnGather", tensor(2, 3), tensor(2), tensor(2, 3, dtype=INT64), tensor(2)),
+    "number_for_handle": lambda: refusal("aclnnAdd", tensor(4), tensor(4), c_int64(1), tensor(4)),
+    "too_few": lambda: refusal("aclnnMul", tensor(4), tensor(4)),
+    "too_many": lambda: refusal("aclnnMul", tensor(4), tensor(4), tensor(4), tensor(4)),
+    "no_memory": lambda: refusal("aclnnGeluBackwardV2", tensor(4), tensor(4), c_int64(4096), tensor(4)),
+    "math_type": lambda: refusal("aclnnMm", tensor(2, 3), tensor(3, 2), tensor(2, 2), ctypes.c_int8(9)),
+    "optional_of_another_kind": lambda: refusal(
+        "aclnnBinaryCrossEntropy", tensor(4), tensor(4), one(), c_int64(0), tensor(4)
+    ),
+    "list_of_another_kind": list_of_another_kind,
+    "destroyed_handle": destroyed_handle,
+    "destroyed_twice": destroyed_twice,
+    "matrices_of_integers": lambda: refusal(
+        "aclnnMatmul", tensor(2, 3, dtype=INT64), tensor(3, 2), tensor(2, 2), ctypes.c_int8(0)
+    ),
+    "float_indices": lambda: refusal("aclnnEmbedding", tensor(4, 3), tensor(2), tensor(2, 3)),
+    "float_truth": lambda: refusal("aclnnLtTensor", tensor(4), tensor(4), tensor(4)),
+    "functions": functions,
     "zero_size_without_data": lambda: executed("aclnnMul", tensor(0, data=0), tensor(0, data=0), tensor(0, data=0)),
     "copies_outlive_the_handles": copies_outlive_the_handles,
 }

@@ -1,0 +1,36 @@
+"""Why a case fails: what is known, by its error or its operator; otherwise the error speaks for itself."""
+
+from __future__ import annotations
+
+import re
+
+from .tally import Row
+
+# Rules of torch_npu and PyTorch themselves, which hold on a real NPU too.
+BY_ERROR: tuple[tuple[str, str], ...] = (
+    (
+        "Only c10::MemoryFormat::Contiguous",
+        "torch_npu refuses a memory format other than contiguous (channels last) for a new tensor",
+    ),
+    ("mode only supports CPU", "PyTorch's `mode` with out= names the devices that it accepts, NPUs are not among them"),
+    (
+        "DispatchStub: missing kernel for npu",
+        "PyTorch's form with out= calls a kernel of its own devices directly, past the dispatcher",
+    ),
+    ("tensor_split expected", "PyTorch wants the tensor of indices on the CPU, whatever the device of the input"),
+    ("SparseCsrnpu|not currently supported on the NPU backend", "torch_npu has no such kernel for sparse tensors"),
+)
+BY_OPERATOR: tuple[tuple[str, str], ...] = (
+    ("double|float_power", "torch_npu converts to float32 where float64 is asked for, with a warning"),
+)
+
+
+def reason(row: Row) -> str:
+    error = row.error()
+    for pattern, text in BY_OPERATOR:
+        if re.fullmatch(pattern, row.op):
+            return text
+    for pattern, text in BY_ERROR:
+        if re.search(pattern, error):
+            return text
+    return error

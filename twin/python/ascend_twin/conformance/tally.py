@@ -1,0 +1,86 @@
+"""What came out of each case, in memory and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from .outcome import Outcome
+
+CHECKS = ("forward", "backward", "strided", "in place", "out")
+
+
+@dataclass
+class Row:
+    """One operator at one data type. `samples`: those that the CPU passes in at least one check."""
+
+    op: str
+    dtype: str
+    samples: int = 0
+    passed: int = 0
+    shapes_only: int = 0
+    refused_by_cpu: int = 0
+    tested: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    no_samples: str = ""
+
+    def add(self, outcome: Outcome) -> None:
+        if not outcome.tested:
+            self.refused_by_cpu += 1
+            return
+        self.samples += 1
+        self.passed += not outcome.failed
+        self.shapes_only += outcome.shapes_only and not outcome.failed
+        self.tested.update(outcome.tested)
+        for check, error in outcome.failed:
+            self.failed[check] += 1
+            if error in self.errors or len(self.errors) < 4:
+                self.errors[error] += 1
+
+    def error(self) -> str:
+        """The commonest error, or nothing."""
+        return min(self.errors, key=lambda text: (-self.errors[text], text), default="")
+
+
+def to_json(row: Row) -> str:
+    return json.dumps(vars(row), sort_keys=True)
+
+
+def from_json(line: str) -> Row:
+    values = json.loads(line)
+    counters = {name: Counter(values.pop(name)) for name in ("tested", "failed", "errors")}
+    return Row(**values, **counters)
+
+
+_PLAIN = [f.name for f in fields(Row) if f.name not in ("tested", "failed", "errors")]
+
+
+def write_csv(rows: Iterable[Row], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        checks = [f"{check} {what}" for check in CHECKS for what in ("tested", "failed")]
+        writer.writerow([*_PLAIN, *checks, "commonest error"])
+        for row in sorted(rows, key=lambda row: (row.op, row.dtype)):
+            counts = [counter[check] for check in CHECKS for counter in (row.tested, row.failed)]
+            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, row.error()])
+
+
+def read_csv(path: Path) -> list[Row]:
+    rows = []
+    with path.open(newline="") as file:
+        for line in csv.DictReader(file):
+            row = Row(line["op"], line["dtype"], no_samples=line["no_samples"])
+            for name in ("samples", "passed", "shapes_only", "refused_by_cpu"):
+                setattr(row, name, int(line[name]))
+            for check in CHECKS:
+                row.tested[check] = int(line[f"{check} tested"])
+                row.failed[check] = int(line[f"{check} failed"])
+            if line["commonest error"]:
+                row.errors[line["commonest error"]] = row.samples - row.passed
+            rows.append(row)
+    return rows

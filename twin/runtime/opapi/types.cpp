@@ -1,0 +1,111 @@
+// Which data types the arguments of the aclnn functions may have on an Atlas A2, after the vendor's published operator
+// documentation. The first row that names the function and the argument decides; "*" stands for any. Where
+// the documentation allows what PyTorch does, or where we have not checked it, the last row leaves all types.
+#include <string_view>
+
+#include "signature.h"
+
+namespace twin::opapi {
+namespace {
+
+constexpr TypeSet Bit(at::ScalarType type) { return TypeSet{1} << static_cast<int>(type); }
+
+constexpr TypeSet ANY = ~TypeSet{0};
+constexpr TypeSet FLOATS = Bit(at::kFloat) | Bit(at::kHalf) | Bit(at::kBFloat16);
+constexpr TypeSet FLOATS_AND_DOUBLE = FLOATS | Bit(at::kDouble);
+constexpr TypeSet INDEX = Bit(at::kInt) | Bit(at::kLong);
+constexpr TypeSet MASK = Bit(at::kBool) | Bit(at::kByte);
+constexpr TypeSet BOOL = Bit(at::kBool);
+constexpr TypeSet BYTES = Bit(at::kByte);
+constexpr TypeSet BITS = INDEX | MASK | Bit(at::kChar) | Bit(at::kShort) | Bit(at::kUInt16) | Bit(at::kUInt32) |
+                         Bit(at::kUInt64);
+
+struct Rule {
+    std::string_view functions;
+    std::string_view arguments;
+    TypeSet types;
+};
+
+constexpr Rule RULES[] = {
+    // torch_npu passes ':' as an empty tensor of self's type, and masks as they are.
+    {"aclnnIndex aclnnIndexPutImpl", "indices", ANY},
+    {"aclnnEmbeddingDenseBackward", "indices", ANY ^ Bit(at::kBFloat16)},
+    {"*", "index indices offsets repeats", INDEX},
+    {"*", "inverse counts offsetToBag bagSize", INDEX},
+    {"aclnnDropoutGenMaskV2 aclnnDropoutDoMask", "mask", BYTES},
+    {"*", "mask condition", MASK},
+
+    // truth values
+    {"aclnnEqTensor aclnnNeTensor aclnnLtTensor aclnnLeTensor aclnnGtTensor aclnnGeTensor aclnnEqual "
+     "aclnnIsFinite aclnnIsPosInf aclnnIsInTensorScalar aclnnIsInScalarTensor",
+     "out", BOOL},
+    {"aclnnAll aclnnAny", "out", MASK},
+    {"aclnnBitwiseNot aclnnBitwiseAndTensor aclnnBitwiseOrTensor aclnnBitwiseXorTensor aclnnBitwiseAndScalar "
+     "aclnnBitwiseOrScalar aclnnInplaceBitwiseAndTensor aclnnInplaceBitwiseOrTensor",
+     "*", BITS},
+    {"aclnnArgMax aclnnArgMin aclnnSearchSorted aclnnSearchSorteds aclnnNonzero aclnnNonzeroV2", "out", INDEX},
+
+    // the matrix unit
+    {"aclnnMatmul aclnnMm aclnnBatchMatMul aclnnAddmm aclnnBaddbmm aclnnInplaceAddmm aclnnConvolution", "*", FLOATS},
+
+    // activations
+    {"aclnnGelu aclnnGeluV2 aclnnGeluBackward aclnnGeluBackwardV2 aclnnSilu aclnnSiluBackward aclnnSwiGlu "
+     "aclnnSwiGluGrad aclnnHardswish aclnnSoftplus aclnnSoftplusBackward aclnnLogSigmoid aclnnLogSigmoidForward "
+     "aclnnLogSigmoidBackward",
+     "*", FLOATS},
+    {"aclnnSoftmax aclnnSoftmaxBackward aclnnLogSoftmax aclnnLogSoftmaxBackward aclnnLeakyRelu "
+     "aclnnLeakyReluBackward aclnnElu aclnnEluBackward aclnnGlu",
+     "*", FLOATS_AND_DOUBLE},
+
+    // normalisation and losses
+    {"aclnnLayerNorm aclnnLayerNormBackward aclnnRmsNorm aclnnRmsNormGrad aclnnGroupNorm aclnnGroupNormBackward "
+     "aclnnBatchNorm aclnnBatchNormBackward",
+     "*", FLOATS},
+    {"aclnnBinaryCrossEntropy aclnnBinaryCrossEntropyBackward aclnnBinaryCrossEntropyWithLogits "
+     "aclnnBinaryCrossEntropyWithLogitsBackward aclnnMseLoss aclnnMseLossBackward aclnnSmoothL1Loss "
+     "aclnnSmoothL1LossBackward aclnnKlDiv aclnnKlDivBackward",
+     "*", FLOATS},
+    {"aclnnNLLLoss aclnnNLLLossBackward", "target", INDEX | BYTES},
+    {"aclnnNLLLoss aclnnNLLLossBackward", "*", FLOATS},
+
+    // embeddings and optimizers
+    {"aclnnEmbeddingDenseBackward", "grad out", FLOATS},
+    {"aclnnEmbeddingRenorm", "self", FLOATS},
+    {"aclnnEmbeddingBag", "weight out perSample", FLOATS},
+    {"aclnnApplyAdamWV2", "step", FLOATS | INDEX},
+    {"aclnnApplyAdamWV2", "*", FLOATS},
+
+    // random numbers
+    {"aclnnInplaceNormal aclnnNormalFloatFloat aclnnNormalFloatTensor aclnnNormalTensorFloat "
+     "aclnnNormalTensorTensor aclnnMultinomial",
+     "self mean std", FLOATS_AND_DOUBLE},
+    {"aclnnMultinomial", "out", INDEX},
+};
+
+// Whether the blank-separated `list` has `word`.
+bool Has(std::string_view list, std::string_view word)
+{
+    for (size_t start = 0; start < list.size();) {
+        const auto end = std::min(list.find(' ', start), list.size());
+        const auto entry = list.substr(start, end - start);
+        if (entry == word || entry == "*") {
+            return true;
+        }
+        start = end + 1;
+    }
+    return false;
+}
+
+}  // namespace
+
+TypeSet TypesOf(const std::string &function, const std::string &argument)
+{
+    for (const auto &rule : RULES) {
+        if (Has(rule.functions, function) && Has(rule.arguments, argument)) {
+            return rule.types;
+        }
+    }
+    return ANY;
+}
+
+}  // namespace twin::opapi

@@ -1,0 +1,120 @@
+"""The conformance run: it finds what is wrong, survives what crashes, and its committed tables say what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(ROOT / "twin/python"))
+from ascend_twin.conformance import report, tally  # noqa: E402
+
+pytestmark = pytest.mark.twin
+SAMPLE = ("--every", "12")  # of the operators, two samples at two data types each
+
+
+def conformance(library_dir: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TWIN_LIB64": library_dir, "PYTHONPATH": str(ROOT / "twin/python")}
+    command = [sys.executable, "-m", "ascend_twin.conformance", "--jobs", "2", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def committed() -> dict[tuple[str, str], tally.Row]:
+    return {(row.op, row.dtype): row for row in tally.read_csv(DOCS / "conformance.csv")}
+
+
+@pytest.fixture(scope="module")
+def sample(twin_lib64: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of the sample."""
+    folder = tmp_path_factory.mktemp("sample")
+    done = conformance(twin_lib64, *SAMPLE, "--output", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "conformance.jsonl"
+
+
+def rows_of(results: Path) -> list[str]:
+    return sorted(json.loads(line)["row"] for line in results.read_text().splitlines()[1:])
+
+
+def test_nothing_fails_that_passes_in_the_committed_table(
+    sample: Path, committed: dict[tuple[str, str], tally.Row]
+) -> None:
+    rows = [tally.from_json(row) for row in rows_of(sample)]
+    assert sum(row.samples for row in rows) > 150
+    assert [row for row in rows if row.passed < row.samples and not committed[row.op, row.dtype].errors] == []
+
+
+def test_a_run_goes_on_where_it_was_cut_off(twin_lib64: str, sample: Path, tmp_path: Path) -> None:
+    lines = sample.read_text().splitlines(keepends=True)
+    results = tmp_path / sample.name
+    results.write_text("".join(lines[:-3]) + lines[-3][:40])  # the machine stopped in the middle of a line
+    done = conformance(twin_lib64, *SAMPLE, "--output", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(lines) - 4} of {len(lines) - 1} cases are there from an earlier run" in done.stdout
+    assert rows_of(results) == rows_of(sample)
+
+
+def test_an_unknown_operator_is_refused(twin_lib64: str) -> None:
+    done = conformance(twin_lib64, "--ops", "no_such_operator")
+    assert done.returncode == 2
+    assert "no_such_operator" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def faults(program: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    return program("conformance_faults", str(tmp_path_factory.mktemp("faults")))
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "passed", "error"),
+    [
+        ("right", 4, 4, None),
+        ("wrong", 4, 1, "not close"),  # 0 * 3 is right
+        ("raises", 4, 3, "IndexError"),
+        ("crashes once", 4, 3, "SIGABRT"),
+        ("crashes always", 4, 0, "SIGABRT"),
+        ("exits", 4, 3, "exit code 5"),
+        ("hangs", 4, 3, "no answer for 5 s"),
+        ("random", 4, 4, None),
+        ("on the CPU", 4, 0, "device cpu instead of npu"),
+        ("CPU refuses", 0, 0, None),
+        ("no samples", 0, 0, None),
+    ],
+)
+def test_a_fault_costs_its_own_samples(
+    faults: dict[str, dict[str, Any]], name: str, samples: int, passed: int, error: str | None
+) -> None:
+    row = faults[name]
+    assert (row["samples"], row["passed"]) == (samples, passed)
+    assert (error is None) == (not row["errors"])
+    assert error is None or error in next(iter(row["errors"]))
+
+
+def test_special_cases_are_counted(faults: dict[str, dict[str, Any]]) -> None:
+    assert faults["random"]["shapes_only"] == 4
+    assert faults["CPU refuses"]["refused_by_cpu"] == 4
+    assert "none here" in faults["no samples"]["no_samples"]
+
+
+def test_the_page_is_what_the_tables_give(committed: dict[tuple[str, str], tally.Row]) -> None:
+    about = json.loads((DOCS / "conformance.json").read_text())
+    assert report.page(list(committed.values()), about) == (DOCS / "conformance.md").read_text()
+
+
+def test_enough_of_the_full_run_passes(committed: dict[tuple[str, str], tally.Row]) -> None:
+    assert len({op for op, _ in committed}) > 600
+    assert {dtype for _, dtype in committed} == {"float32", "float16", "bfloat16", "int64", "bool"}
+    assert report.share(committed.values()) >= 0.95
+    page = (DOCS / "conformance.md").read_text()
+    failing = [row for row in committed.values() if row.passed < row.samples]
+    assert all(re.search(rf"\| `{re.escape(row.op)}` \|.*\b{row.dtype}\b", page) for row in failing)
