@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import torch
 
@@ -12,6 +13,7 @@ from hybrid_torchrec.cuda.backend import CudaBackend
 from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.ids import DeviceIdTable
 from hybrid_torchrec.cuda.order import Order, sort
+from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.hash_table import HashTable
 
 
@@ -42,7 +44,7 @@ class TableGroup:
     def assign(self, ids: torch.Tensor, lengths: Sequence[int], *, train: bool) -> torch.Tensor:
         """HashTable.assign of each; (L,) int64, every table's own slots."""
         first, device = self.tables[0], self.tables[0].device
-        indices = [table._ids.index for table in self.tables]
+        indices = [_ids(table).index for table in self.tables]
         ids = ids.detach().to(device)
         together = not train or self._together(lengths)
         if not together or len(ids) == 0:
@@ -60,7 +62,7 @@ class TableGroup:
             index.reserve_keys(length)
             index.reserve(length)
             table._storage.grow(index.capacity)
-        parts = self._stack("rows", [table._backend.parts() for table in self.tables])
+        parts = self._stack("rows", [_backend(table).parts() for table in self.tables])
         slots, firsts = launch.see(ids, parts, self._starts, longest, count_hits=True)
         version = indices[0].version()
         new_ids, new_slots = launch.place(ids, slots, firsts, parts, first.step, version, self._starts, longest)
@@ -68,14 +70,14 @@ class TableGroup:
         launch.count(self._order, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):
             index.look_ahead(length)
-        numbers = first._backend.numbers
+        numbers = _backend(first).numbers
         backend.start(first.config, numbers, parts, new_ids, new_slots, self._starts, longest, counted=True)
         return slots
 
     def lookup(self, slots: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         """HashTable.lookup of each; (L, D) float32."""
         self._divide(lengths)
-        parts = self._stack("rows", [table._backend.parts() for table in self.tables])
+        parts = self._stack("rows", [_backend(table).parts() for table in self.tables])
         return backend.gather(self.tables[0].config, parts, slots, self._starts, max(lengths))
 
     def update(self, slots: torch.Tensor, lengths: Sequence[int], grads: torch.Tensor) -> None:
@@ -91,7 +93,7 @@ class TableGroup:
         for table in self.tables:
             table.updates += 1
         order = self._order if self._order is not None and self._order.is_of(slots) else self._sort(slots)
-        parts = self._stack("rows", [table._backend.parts() for table in self.tables])
+        parts = self._stack("rows", [_backend(table).parts() for table in self.tables])
         backend.update(first.config, parts, order, grads, None, None, first.learning_rate, first.updates,
                        first._ids.index.version())  # fmt: skip
 
@@ -106,8 +108,8 @@ class TableGroup:
         """Whether all tables can take a step in the same launches."""
         first = self.tables[0]
         for table, length in zip(self.tables, lengths, strict=True):
-            ids = table._ids
-            same = table.step == first.step and ids.index.version() == first._ids.index.version()
+            ids = _ids(table)
+            same = table.step == first.step and ids.index.version() == _ids(first).index.version()
             if table.before_change or not same or not ids.simple or not ids.index.has_room(length):
                 return False
         return True
@@ -136,5 +138,16 @@ def alike(table: HashTable, other: HashTable) -> bool:
         return False
     if not isinstance(table._backend, CudaBackend) or not table._backend.groups:
         return False
-    blank = {"name": "", "seed": 0, "initial_capacity": 0, "max_rows": None, "eviction": None}
-    return replace(table.config, **blank) == replace(other.config, **blank)
+    return _kind(table.config) == _kind(other.config)
+
+
+def _kind(config: TableConfig) -> TableConfig:
+    return replace(config, name="", seed=0, initial_capacity=0, max_rows=None, eviction=None)
+
+
+def _ids(table: HashTable) -> DeviceIdTable:
+    return cast(DeviceIdTable, table._ids)
+
+
+def _backend(table: HashTable) -> CudaBackend:
+    return cast(CudaBackend, table._backend)
