@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-from hybrid_torchrec.table import TableConfig
+import torch
+from hybrid_torchrec.table import TableConfig, npu
 
 HAS_NPU = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0"
 
@@ -18,11 +19,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "twin: needs the twin's runtime")
     config.addinivalue_line("markers", "nightly: minutes to an hour, gigabytes of disk; also slow")
     if HAS_NPU:
-        import gr_ops
         import torch_npu  # noqa: F401
 
-        gr_ops.load()
-        assert gr_ops.npu_loaded()
+        assert npu.available(torch.device("npu"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from hybrid_torchrec.distributed import get_default_hybrid_sharders
+from hybrid_torchrec.table import npu
 from models import TABLES, make_batch, make_model
 from torch import nn
 from torchrec.distributed import DistributedModelParallel
@@ -142,10 +143,8 @@ def main(kind: str, store: str, folder: Path) -> None:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device, backend = torch.device("cpu"), "gloo"
     if kind == "npu":
-        import gr_ops
-
-        gr_ops.load()
         device, backend = torch.device("npu", rank), "hccl"
+        assert npu.available(device)
         torch.npu.set_device(device)
     dist.init_process_group(
         backend, init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=200)
