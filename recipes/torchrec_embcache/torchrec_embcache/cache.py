@@ -35,6 +35,8 @@ class CachedTable(HashTable):
     is made; those of assign(train=False) until the next assign. Slots of ``find`` may be another id's at any time.
     """
 
+    resident = False
+
     def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
         cache.check(config)
         first = min(config.initial_capacity, cache.cache_rows)

@@ -31,6 +31,8 @@ class HashTable:
     them.
     """
 
+    resident = True  # all rows have slots; not so where the device is a cache
+
     def __init__(self, config: TableConfig, device: torch.device | str = "cpu") -> None:
         self.config = config
         self.device = torch.device(device)
