@@ -69,13 +69,14 @@ at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
 }
 
 constexpr int64_t kMaxSlices = 16;        // every slice reads the whole index
+constexpr int64_t kLeastSlices = 8;       // fewer lose: whether an entry is a slice's cannot be predicted
 constexpr int64_t kSliceEntries = 32768;  // of index, below which one thread does it all
 
 // sums[index[i]] += grad[i], for ascending i whatever the number of threads: each owns a slice of x.
 template <typename T, typename Index>
 void add_by_index(const T* grad, const Index* index, int64_t count, Wide<T>* sums, int64_t length) {
   const int64_t wanted = std::min<int64_t>({at::get_num_threads(), kMaxSlices, count / kSliceEntries, length});
-  if (wanted <= 1 || at::in_parallel_region()) {
+  if (wanted < kLeastSlices || at::in_parallel_region()) {
     for_blocks(0, count, [&](int64_t first, int64_t end) {
       check_entries_in_range(kBackward, index, first, end, length);
       for (int64_t i = first; i < end; ++i) sums[index[i]] += static_cast<Wide<T>>(grad[i]);
