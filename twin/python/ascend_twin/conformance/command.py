@@ -21,7 +21,7 @@ READY = "ASCEND_TWIN_CONFORMANCE_CHILD"
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
-        prog="python -m ascend_twin selftest",
+        prog="python -m ascend_twin.conformance",
         description="Runs PyTorch's own operator samples (OpInfo) on the emulated NPU and compares with the CPU: "
         "forward, backward, non-contiguous arguments, in-place and out= forms. Exit code 1 below 95 %.",
     )

@@ -12,9 +12,10 @@ from .cases import DTYPES
 from .reasons import reason
 from .tally import CHECKS, Row, write_csv
 
+RUN = "python -m ascend_twin.conformance"
 COMMANDS = {
-    "override": "python -m ascend_twin selftest --full --output build/conformance --docs docs",
-    "aclnn": "python -m ascend_twin selftest --recommender --aten aclnn --output build/conformance-aclnn --docs docs",
+    "override": f"{RUN} --full --output build/conformance --docs docs",
+    "aclnn": f"{RUN} --recommender --aten aclnn --output build/conformance-aclnn --docs docs",
 }
 ABOUT = {
     "override": "The operators run by PyTorch's CPU kernels over the memory of the emulated device.",
