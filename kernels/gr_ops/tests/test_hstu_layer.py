@@ -17,10 +17,15 @@ def norm(x: torch.Tensor) -> torch.Tensor:
     return F.layer_norm(x, x.shape[-1:], eps=EPS)
 
 
-def assert_close(given: torch.Tensor, expected: torch.Tensor) -> None:
+def largest(*tensors: torch.Tensor) -> float:
+    return max((float(tensor.abs().max()) for tensor in tensors if tensor.numel()), default=0.0)
+
+
+def assert_close(given: torch.Tensor, expected: torch.Tensor, terms: float | None = None) -> None:
+    """``terms``: size of what the result is summed from, where its terms cancel; else its own size."""
     assert given.shape == expected.shape
     if expected.numel():
-        limit = TOLERANCE[given.dtype] * float(expected.abs().max()) * (1 + len(expected) ** 0.5)
+        limit = TOLERANCE[given.dtype] * (terms or largest(expected)) * (1 + len(expected) ** 0.5)
         assert float((given.double() - expected).abs().max()) <= limit
 
 
@@ -41,9 +46,12 @@ def test_projection(tokens: int, dim: int, split: tuple[int, ...], dtype: torch.
     factors = [torch.randn(part.shape, dtype=torch.float64) for part in expected]
     sum((part.double() * factor).sum() for part, factor in zip(parts, factors)).backward()
     sum((part * factor).sum() for part, factor in zip(expected, factors)).backward()
-    for given, wanted in [*zip(parts, expected), (x.grad, x64.grad), (weight.grad, weight64.grad)]:
-        assert all(part.is_contiguous() for part in parts)
+    for given, wanted in zip(parts, expected):
+        assert given.is_contiguous()
         assert_close(given.detach(), wanted.detach())
+    terms = largest(x64.grad, weight64.grad)  # see test_gated_output
+    assert_close(x.grad, x64.grad, terms)
+    assert_close(weight.grad, weight64.grad, terms)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -62,8 +70,10 @@ def test_gated_output(tokens: int, width: int, dim: int, dtype: torch.dtype, dro
     (out.double() * factor).sum().backward()
     (expected * factor).sum().backward()
     assert_close(out.detach(), expected.detach())
+    # The norm's backward takes the mean and the projection on the rows away: of one row little may be left.
+    terms = largest(*(tensor.grad for tensor in wide))
     for given, wanted in zip(ours, wide):
-        assert_close(given.grad, wanted.grad)
+        assert_close(given.grad, wanted.grad, terms)
 
 
 def test_kept_elements_are_as_many_as_asked_and_independent() -> None:
