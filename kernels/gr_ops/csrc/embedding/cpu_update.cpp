@@ -114,12 +114,10 @@ class RowUpdates {
   void run(size_t first, size_t end) {
     const size_t size = records_.size();
     while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
-    fetched_ = first;
     while (first < end && first < size) {
       const Feature& table = pass_.features[feature_of(bag_of(records_[first]))];
       begin_batch(table);
       while (first < end && first < size && count_ < kBatch && belongs(records_[first], table)) {
-        fetch_rows(first, table);
         first = add_row(first, table);
       }
       finish_batch(table);
@@ -128,7 +126,6 @@ class RowUpdates {
 
  private:
   static constexpr size_t kBatch = 32;
-  static constexpr size_t kAhead = 48;  // contributions
   static constexpr size_t kStretch = 256;  // room for contributions, at first
 
   static float* state(const std::optional<at::Tensor>& tensor) {
@@ -201,28 +198,21 @@ class RowUpdates {
   size_t add_row(size_t first, const Feature& table) {
     const int64_t row = static_cast<int64_t>(records_[first].key) - table.key;
     Row* weights = weights_ + table.weights + row * table.width;
+    fetch(weights, table.width);
     rows::RowState& state = rows_[count_];
     state.gradient = gradient_of(first, table.width);
-    if (momentum1_ != nullptr) state.momentum1 = momentum1_ + table.momentum1 + row * (rowwise_ ? 1 : table.width);
-    if (momentum2_ != nullptr) state.momentum2 = momentum2_ + table.momentum2 + row * table.width;
+    if (momentum1_ != nullptr) {
+      const int64_t width = rowwise_ ? 1 : table.width;
+      state.momentum1 = momentum1_ + table.momentum1 + row * width;
+      fetch(state.momentum1, width);
+    }
+    if (momentum2_ != nullptr) {
+      state.momentum2 = momentum2_ + table.momentum2 + row * table.width;
+      fetch(state.momentum2, table.width);
+    }
     if constexpr (std::is_same_v<Row, float>) state.weights = weights;
     stored_[count_++] = weights;
     return first;
-  }
-
-  // Asks for the rows of the table's contributions up to kAhead behind `first`: more than a batch, so that rows are on
-  // their way while those before them are updated.
-  void fetch_rows(size_t first, const Feature& table) {
-    fetched_ = std::max(fetched_, first);
-    const size_t limit = std::min(first + kAhead, records_.size());
-    for (; fetched_ < limit && belongs(records_[fetched_], table); ++fetched_) {
-      if (fetched_ > first && records_[fetched_].key == records_[fetched_ - 1].key) continue;
-      const int64_t row = static_cast<int64_t>(records_[fetched_].key) - table.key;
-      fetch(weights_ + table.weights + row * table.width, table.width);
-      const int64_t width = rowwise_ ? 1 : table.width;
-      if (momentum1_ != nullptr) fetch(momentum1_ + table.momentum1 + row * width, width);
-      if (momentum2_ != nullptr) fetch(momentum2_ + table.momentum2 + row * width, width);
-    }
   }
 
   template <typename T>
@@ -268,7 +258,6 @@ class RowUpdates {
   bool scaled_;
   bool rowwise_;
   size_t feature_ = 0;
-  size_t fetched_ = 0;  // contributions whose rows have been asked for
   // A batch of rows of one table, and what contributes to them.
   size_t count_ = 0;
   size_t sums_ = 0;  // rows whose gradient is a sum
