@@ -15,8 +15,8 @@
 namespace gr_ops::cpu {
 namespace {
 
-constexpr int64_t kChunkBytes = 32 * 1024;  // in L1; chunks are the same whatever the number of threads
-constexpr int64_t kSharedChunks = 8;        // fewer are one thread's
+constexpr int64_t kChunkBytes = 16 * 1024;  // in L1 with its result; chunks are the same whatever the number of threads
+constexpr int64_t kSharedChunks = 16;       // fewer are one thread's
 
 // out[i] = in[0] + ... + in[i]. Every thread takes the next chunk, adds it up, takes the base from the chunk before,
 // passes its own on, and only then writes: by that time the chunk is in its cache, so memory is read once. A chunk waits
@@ -33,7 +33,7 @@ class SharedScan {
     for (int64_t c = next_.fetch_add(1); c < chunks(count_); c = next_.fetch_add(1)) {
       const T* in = in_ + c * kChunk;
       const int64_t length = std::min(kChunk, count_ - c * kChunk);
-      const Sum<T> total = scan_chunk<T>(in, nullptr, length, 0);
+      const Sum<T> total = sum_chunk<T>(in, out_ + c * kChunk, length);
       wait_for(c);
       const Sum<T> base = base_;
       base_ = static_cast<Sum<T>>(base + total);
