@@ -16,9 +16,8 @@ import torch
 import triton
 
 from gr_model import triton_bias
-from gr_model.triton_kernels import _backward_bias, _backward_keys, _backward_queries, _forward
+from gr_model.triton_kernels import BIAS_BLOCK, _backward_bias, _backward_keys, _backward_queries, _forward
 
-BIAS_BLOCK = 64  # of the bias's gradient: 256 bytes a token for the sums of a block
 WIDTHS = (16, 32, 64, 128, 256)
 
 

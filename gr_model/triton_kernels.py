@@ -15,7 +15,9 @@ from triton.runtime.autotuner import Autotuner
 
 from gr_model.triton_bias import bias, moments, time_bucket
 
+BIAS_BLOCK = 64  # of the bias's gradient: 256 bytes a token for the sums of a block
 SHAPE = ["A", "V", "BIAS"]
+SHARED_MEMORY = 227 * 1024  # of a Hopper GPU, for one program; others refuse by themselves what is too large
 
 
 @triton.jit
@@ -59,9 +61,19 @@ def _weights_and_slope(score, seen, FAST: tl.constexpr):
     return weights, sigmoid + weights * (1 - sigmoid)
 
 
-def _fastest(key: list[str], configs: list[triton.Config]) -> Callable[[Any], Autotuner]:
-    """For each value of `key`. triton.autotune would look for a GPU already when this module is imported."""
-    return lambda kernel: Autotuner(kernel, kernel.arg_names, configs, key, None, None, do_bench=_timed)
+def _fastest(key: list[str], configs: list[triton.Config], held: Callable[..., int]) -> Callable[[Any], Autotuner]:
+    """For each value of `key`, of those whose rows fit; `held` counts them. triton.autotune would look for a GPU
+    already when this module is imported."""
+
+    def fitting(choices: list[triton.Config], _: Any, **named: Any) -> list[triton.Config]:
+        width = named["A"] + named["V"]  # bytes of a row in half precision, of queries and values in the mean
+        small = [c for c in choices if width * held(c.num_stages, **c.kwargs) <= SHARED_MEMORY]
+        return small or choices[-1:]
+
+    prune = {"early_config_prune": fitting}
+    return lambda kernel: Autotuner(
+        kernel, kernel.arg_names, configs, key, None, None, prune_configs_by=prune, do_bench=_timed
+    )
 
 
 def _blocks(*shapes: tuple[int, int, int, int]) -> list[triton.Config]:
@@ -94,7 +106,7 @@ def _block_of_keys(
     return tl.dot(weight_QK.to(value_KV.dtype), value_KV, sum_QV, input_precision="ieee")
 
 
-@_fastest(SHAPE, _blocks((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2)))
+@_fastest(SHAPE, _blocks((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2)), lambda stages, Q, K: Q + stages * 2 * K)
 @triton.jit
 def _forward(
     q, k, v, out, position, time, high, low, cells, offsets, scale, q_stride, k_stride, v_stride, out_stride,
@@ -128,7 +140,7 @@ def _forward(
     _store(out, sum_QV * scale, first, length, out_stride, V, Q)
 
 
-@_fastest(SHAPE, _blocks((64, 128, 8, 2), (64, 64, 8, 2), (32, 64, 8, 2)))
+@_fastest(SHAPE, _blocks((64, 128, 8, 2), (64, 64, 8, 2), (32, 64, 8, 2)), lambda stages, Q, K: 2 * K + stages * 2 * Q)
 @triton.jit
 def _backward_keys(
     q, k, v, grad, dk, dv, position, time, high, low, cells, offsets, scale,
@@ -173,7 +185,7 @@ def _backward_keys(
     _store(dv + begin * dv_stride + head * V, of_value_KV * scale, first, length, dv_stride, V, K)
 
 
-@_fastest(SHAPE, _blocks((128, 64, 8, 2), (64, 64, 8, 2), (64, 64, 4, 2)))
+@_fastest(SHAPE, _blocks((128, 64, 8, 2), (64, 64, 8, 2), (64, 64, 4, 2)), lambda stages, Q, K: 2 * Q + stages * 2 * K)
 @triton.jit
 def _backward_queries(
     q, k, v, grad, dq, position, time, high, low, cells, offsets, scale,
@@ -215,7 +227,11 @@ def _backward_queries(
     _store(dq + begin * dq_stride + head * A, of_query_QA * scale, first, length, dq_stride, A, Q)
 
 
-@_fastest(["A", "V"], [triton.Config({}, num_warps=w, num_stages=s) for w, s in ((4, 2), (8, 2), (4, 1), (8, 1))])
+@_fastest(
+    ["A", "V"],
+    [triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)],
+    lambda stages: stages * 4 * BIAS_BLOCK,
+)
 @triton.jit
 def _backward_bias(
     q, k, v, grad, of_position, of_time, position, time, high, low, cells, offsets, scale,

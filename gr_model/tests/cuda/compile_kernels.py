@@ -32,7 +32,11 @@ def cases(widths: list[int], all_configs: bool) -> list[tuple[triton.JITFunction
             continue
         for width, config in itertools.product(widths, tuned.configs if all_configs else tuned.configs[-1:]):
             own = {"N": 4, "A": width, "V": width, "FAST": True, **config.kwargs}
-            more = [{"T": 128, "K": 64}] if name == "_backward_bias" else [{"BIAS": False}, {"BIAS": True}]
+            more = (
+                [{"T": 128, "K": triton_kernels.BIAS_BLOCK}]
+                if name == "_backward_bias"
+                else [{"BIAS": False}, {"BIAS": True}]
+            )
             options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
             found += [(tuned.fn, own | choice, options) for choice in more]
     return found
