@@ -83,10 +83,10 @@ def data() -> Interactions:
     return Interactions("like KuaiRand-1K", tuple(histories), ITEMS, tuple(map(float, masks)), {}, tasks)
 
 
-def config_of(case: str, attention: str, workers: int) -> Config:
+def config_of(case: str, attention: str, workers: int, settings: list[str]) -> Config:
     common = ["train.precision=bf16", f"model.attention={attention}", "model.relative_bias=false",
               f"data.workers={workers}", "train.steps=100000"]  # fmt: skip
-    return configs.override(presets.get("kuairand-1k-benchmark"), common + CASES[case])
+    return configs.override(presets.get("kuairand-1k-benchmark"), common + CASES[case] + settings)
 
 
 def attempts(config: Config) -> list[Config]:
@@ -125,7 +125,7 @@ def check(device: torch.device, attention: str, width: int, biased: bool) -> lis
 
 def checks(cases: list[str], device: torch.device, attention: str) -> dict[str, str]:
     """Of what is timed."""
-    models = [config_of(case, attention, 0) for case in cases if "fp32" not in case]
+    models = [config_of(case, attention, 0, []) for case in cases if "fp32" not in case]
     kinds = dict.fromkeys((config.model.qk_dim, config.model.relative_bias) for config in models)
     found = {}
     for width, biased in kinds:
@@ -240,17 +240,20 @@ def main() -> None:
     parser.add_argument("--attention", default="fused", help="model.attention")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE", help="of every case")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     device = open_device(options.device)
     name = _of(device).get_device_name(device)
     about = {"device": name, "torch": torch.__version__, "items": f"{ITEMS:,}"}
     jagged.load_operators(device)
+    if options.settings:
+        about["settings"] = " ".join(options.settings)
     about |= checks(options.cases, device, options.attention)
     print(about, flush=True)
     users, rows = data(), []
     for case in options.cases:
-        config = config_of(case, options.attention, options.workers)
+        config = config_of(case, options.attention, options.workers, options.settings)
         rows.append(measure(case, config, users, device, options.steps))
         print(json.dumps(rows[-1]), flush=True)
         gc.collect()
