@@ -1,8 +1,8 @@
 """How far above popularity the smoke test's retrieval run comes, by seed: python -m benchmarks.smoke_quality
 
 Settings were compared on validation targets (--validation: the five interactions before each user's last, which is left
-aside) with seeds 0 to 2; those of smoke_tests/checks/quality.py were then run on the test targets, where the smoke test
-looks. One thread, attention by the fused operators, random numbers as in the smoke test. Runs are kept in
+aside); those of smoke_tests/checks/quality.py were then run on the test targets, where the smoke test looks. One
+thread, attention by the fused operators, random numbers as in the smoke test. Runs are kept in
 benchmarks/results/smoke-quality.json, and one of the same settings, targets and seed is replaced; --tables only makes
 smoke-quality.md.
 """
@@ -62,13 +62,14 @@ def report(runs: list[dict[str, Any]]) -> str:
         groups.setdefault((row["targets"], row["settings"]), []).append(row)
     for (targets, settings), rows in sorted(groups.items()):
         values = [row["average"] for row in rows]
-        spread = statistics.stdev(values) if len(values) > 1 else float("nan")
-        mean = statistics.mean(values)
+        mean, spread = statistics.mean(values), " | "
+        if len(values) > 1:
+            deviation = statistics.stdev(values)
+            spread = f"{deviation:.3f} | {mean - 3 * deviation:.2f}"
         seconds = statistics.median(row["seconds"] for row in rows)
         seeds = ", ".join(f"{row['seed']}: {row['average']:.2f}" for row in rows)
         lines.append(
-            f"| {targets} | {settings} | {seeds} | {mean:.3f} | {spread:.3f} | {mean - 3 * spread:.2f} | "
-            f"{min(values):.2f} | {seconds:.0f} |"
+            f"| {targets} | {settings} | {seeds} | {mean:.3f} | {spread} | {min(values):.2f} | {seconds:.0f} |"
         )
     return "\n".join(lines) + "\n"
 
