@@ -25,7 +25,8 @@ IN_IMAGE = (
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
     "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "kernels/packaging/tests", "kernels/operators",
     "kernels/gr_ops/tests", "recipes/torchrec/tests", "recipes/hybrid_torchrec/tests",
-    "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests", "gr_model/tests", "smoke_tests/tests",
+    "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests", "gr_model/tests", "gr_model/tests/cuda",
+    "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
