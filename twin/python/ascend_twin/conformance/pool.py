@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -26,6 +27,9 @@ GROUP = 32  # cases a child
 SAMPLE_SECONDS = 120
 CRASHES = 3  # of one case, then the rest of its samples count as failed
 DEVICE_FAILED = 77  # exit code of a child whose device is not to be trusted any more
+# torch_npu's words for an error on the device or in its queue. The first call that meets it takes it away, so that a
+# synchronise after the sample may find nothing, while the calls that were queued behind it were never made.
+DEVICE_ERROR = re.compile(r"Inner error|ERR\d{5}|ACL stream|The Inner error is reported|current working operator name")
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -86,7 +90,7 @@ def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Pat
         for sample in found[skip:]:
             outcome = run(infos[case.op], sample, differentiable=differentiable)
             connection.send(Tested(case, outcome))
-            if outcome.failed and _device_failed():
+            if any(DEVICE_ERROR.search(error) for _, error in outcome.failed) or outcome.failed and _device_failed():
                 connection.close()
                 os._exit(DEVICE_FAILED)
         connection.send(Ended(case))
