@@ -161,7 +161,7 @@ def compare_training(
         plan = EmbeddingShardingPlanner(topology=topology, constraints=constraints).collective_plan(
             sharded, sharders, context.pg
         )
-        _place(plan, context.device.type)
+        place(plan, context.device.type)
         assert context.pg is not None
         sharded = DistributedModelParallel(
             sharded, env=ShardingEnv.from_process_group(context.pg), plan=plan, sharders=sharders, device=context.device
@@ -177,7 +177,7 @@ def compare_training(
             torch.testing.assert_close(torch.cat(parts), expected)
 
 
-def _place(plan: Any, device: str) -> None:
+def place(plan: Any, device: str) -> None:
     """Nodes are simulated: rank r is on device r of the one host that there is, whatever node the planner gave it."""
     for module in plan.plan.values():
         for parameter in module.values():

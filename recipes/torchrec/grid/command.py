@@ -20,9 +20,9 @@ READY = "TORCHREC_GRID_CHILD"
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m grid",
-        description="torchrec's own sharding tests (torchrec.distributed.test_utils) on emulated NPUs with hccl. A case "
-        "that fails is run on the CPU with gloo too: one that fails there as well does not apply. Exit code 1 if a "
-        "case fails on NPUs only.",
+        description="torchrec's own sharding tests (torchrec.distributed.test_utils) on emulated NPUs with hccl. A "
+        "case that fails is run on the CPU with gloo too: one that fails there as well does not apply. Exit code 1 if "
+        "a case fails on NPUs only.",
     )
     chosen = p.add_mutually_exclusive_group()
     chosen.add_argument("--full", action="store_true", help="every case; without it a dozen that represent them")

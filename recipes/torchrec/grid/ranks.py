@@ -71,7 +71,9 @@ def run(
             process.join()
 
 
-def _collect(connections: list[Connection], processes: list[Any], deadline: float, seconds: float) -> list[Any] | Failed:
+def _collect(
+    connections: list[Connection], processes: list[Any], deadline: float, seconds: float
+) -> list[Any] | Failed:
     results: dict[int, Any] = {}
     failed: Failed | None = None
     waiting = dict(enumerate(connections))

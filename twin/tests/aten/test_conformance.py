@@ -84,6 +84,7 @@ def faults(program: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
         ("crashes once", 4, 3, "SIGABRT"),
         ("crashes always", 4, 0, "SIGABRT"),
         ("exits", 4, 3, "exit code 5"),
+        ("fails on the device", 4, 3, "Inner error"),
         ("hangs", 4, 3, "no answer for 5 s"),
         ("random", 4, 4, None),
         ("on the CPU", 4, 0, "device cpu instead of npu"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import time
@@ -27,9 +26,7 @@ GROUP = 32  # cases a child
 SAMPLE_SECONDS = 120
 CRASHES = 3  # of one case, then the rest of its samples count as failed
 DEVICE_FAILED = 77  # exit code of a child whose device is not to be trusted any more
-# torch_npu's words for an error on the device or in its queue. The first call that meets it takes it away, so that a
-# synchronise after the sample may find nothing, while the calls that were queued behind it were never made.
-DEVICE_ERROR = re.compile(r"Inner error|ERR\d{5}|ACL stream|The Inner error is reported|current working operator name")
+DEVICE_FAILURES = 500  # of one case, then the rest of its samples count as failed
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -62,6 +59,7 @@ class _Group:
     next_sample: int = 0  # of the first case
     samples: int | None = None
     crashes: int = 0
+    device_failures: int = 0
 
 
 @dataclass
@@ -90,7 +88,7 @@ def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Pat
         for sample in found[skip:]:
             outcome = run(infos[case.op], sample, differentiable=differentiable)
             connection.send(Tested(case, outcome))
-            if any(DEVICE_ERROR.search(error) for _, error in outcome.failed) or outcome.failed and _device_failed():
+            if outcome.device_failed or (outcome.failed and _device_failed()):
                 connection.close()
                 os._exit(DEVICE_FAILED)
         connection.send(Ended(case))
@@ -170,7 +168,7 @@ def _receive(child: _Child) -> Generator[Event, None, bool]:
 
 def _next_case(group: _Group) -> None:
     group.cases.popleft()
-    group.next_sample, group.samples, group.crashes = 0, None, 0
+    group.next_sample, group.samples, group.crashes, group.device_failures = 0, None, 0, 0
 
 
 def _mourn(child: _Child, tell: Callable[[str], None]) -> Iterator[Event]:
@@ -184,13 +182,14 @@ def _mourn(child: _Child, tell: Callable[[str], None]) -> Iterator[Event]:
     if group.samples is None:
         group.samples = 1
         yield Begun(case, 1)
-    group.crashes += 1
     if code == DEVICE_FAILED:  # the sample that did it is counted
-        lost, how = 0, f"not run: the device failed {CRASHES} times in this case"
+        group.device_failures += 1
+        lost, how = 0, f"not run: the device failed {DEVICE_FAILURES} times in this case"
     else:
+        group.crashes += 1
         lost, how = 1, f"the process crashed: {_ending(code)}"
         tell(f"crash: {case.op} {case.dtype} sample {group.next_sample}: {_ending(code)}")
-    if group.crashes >= CRASHES:
+    if group.crashes >= CRASHES or group.device_failures >= DEVICE_FAILURES:
         lost = group.samples - group.next_sample
     for _ in range(lost):
         group.next_sample += 1
