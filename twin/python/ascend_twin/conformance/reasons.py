@@ -6,6 +6,8 @@ import re
 
 from .tally import Row
 
+LEGACY = re.compile(r"working operator name is (\w+)")
+
 # Rules of torch_npu and PyTorch themselves, which hold on a real NPU too.
 BY_ERROR: tuple[tuple[str, str], ...] = (
     (
@@ -18,6 +20,10 @@ BY_ERROR: tuple[tuple[str, str], ...] = (
         "PyTorch's form with out= calls a kernel of its own devices directly, past the dispatcher",
     ),
     ("tensor_split expected", "PyTorch wants the tensor of indices on the CPU, whatever the device of the input"),
+    (
+        "call aclnn(Matmul|BatchMatMul|Mm|Addmm|Baddbmm) failed, error code is 161002",
+        "the NPU's matrix unit multiplies floating-point numbers only; torch_npu passes integers on and is refused",
+    ),
     ("SparseCsrnpu|not currently supported on the NPU backend", "torch_npu has no such kernel for sparse tensors"),
 )
 BY_OPERATOR: tuple[tuple[str, str], ...] = (
@@ -33,4 +39,6 @@ def reason(row: Row) -> str:
     for pattern, text in BY_ERROR:
         if re.search(pattern, error):
             return text
+    if legacy := LEGACY.search(error):
+        return f"torch_npu calls the legacy operator {legacy[1]} here; the twin refuses all legacy operators, by name"
     return error
