@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
@@ -25,12 +26,14 @@ import torch
 import torch.distributed as dist
 
 _FORK = multiprocessing.get_context("fork")
+# what gloo says on the ranks whose partner has gone
+_CONSEQUENCE = re.compile("Connection (closed|reset) by peer")
 GRACE = 1.0  # seconds for the other ranks after one has failed: they may wait for it in vain
 
 
 @dataclass(frozen=True)
 class Failed:
-    """`error`: type and message in a line; `details`: the trace back of the rank that failed first."""
+    """`error`: type and message in a line; `details`: the traceback of the rank that failed first."""
 
     rank: int
     error: str
@@ -85,7 +88,7 @@ def _collect(
             del waiting[rank]
             outcome = _receive(rank, connection, processes[rank])
             if isinstance(outcome, Failed):
-                failed = failed or outcome
+                failed = outcome if failed is None or _CONSEQUENCE.search(failed.error) else failed
                 deadline = min(deadline, time.monotonic() + GRACE)
             else:
                 results[rank] = outcome[0]

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .cases import PLAIN, SHARDINGS, Case, full
+from .cases import PLAIN, SHARDINGS, full
 
 COMMAND = "python -m grid --full --output build/grid --docs docs"
+# Why a case does not apply, where its error does not say it: (case, reason).
+NOTES = (
+    (
+        "-dense-sgd_in_backward-",
+        "torchrec gives no optimizer to the backward of dense tables; its own tests do not ask for it",
+    ),
+    (
+        "^(column_wise|table_column_wise|grid_shard)-.*-rowwise_adagrad-",
+        "each shard of columns keeps its own sum of squares per row: another optimizer than the unsharded one",
+    ),
+    (
+        "-fused-adam-",
+        "fbgemm has Adam for CUDA only; the NPU's kernels are built on its CPU mode and have what that has",
+    ),
+    ("-(fused_uvm|fused_uvm_caching)-", "these kernels need CUDA's unified memory"),
+    ("-key_value-", "this kernel needs CUDA and fbgemm's SSD tables"),
+    ("^grid_shard-.*batch_by_feature-", "torchrec 1.1.0 has no batches that vary by feature in grid sharding"),
+    (
+        "^grid_shard-.*-mean-",
+        "torchrec 1.1.0 divides by the whole bag's length in row_wise and table_row_wise sharding only",
+    ),
+)
 CELLS = {"pass": "pass", "fail": "**fail**", "not applicable": "n/a"}
 
 
@@ -73,11 +96,11 @@ def page(results: list[Result], about: dict[str, str]) -> str:
             "",
             "## What fails on NPUs only",
             "",
-            *_reasons([result for result in results if result.outcome == "fail"], with_cpu=False),
+            *_failures([result for result in results if result.outcome == "fail"]),
             "",
             "## What does not apply",
             "",
-            *_reasons([result for result in results if result.outcome == "not applicable"], with_cpu=True),
+            *_inapplicable([result for result in results if result.outcome == "not applicable"]),
             "",
         ]
     )
@@ -96,16 +119,24 @@ def _table(results: list[Result]) -> list[str]:
     return lines
 
 
-def _reasons(results: list[Result], *, with_cpu: bool) -> list[str]:
+def _failures(results: list[Result]) -> list[str]:
     if not results:
         return ["Nothing."]
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    return ["| case | reason |", "|---|---|", *(f"| `{result.case}` | {_cell(result.npu)} |" for result in results)]
+
+
+def _inapplicable(results: list[Result]) -> list[str]:
+    """By reason; the errors of the first case stand for the others, all are in the JSON file."""
+    if not results:
+        return ["Nothing."]
+    groups: dict[str, list[Result]] = defaultdict(list)
     for result in results:
-        groups[result.npu, result.cpu if with_cpu else ""].append(Case.of(result.case).name)
-    lines = ["| cases | on NPUs | on the CPU |", "|---|---|---|"] if with_cpu else ["| cases | reason |", "|---|---|"]
-    for (npu, cpu), names in groups.items():
-        cells = [", ".join(f"`{name}`" for name in names), _cell(npu), *([_cell(cpu)] if with_cpu else [])]
-        lines.append(f"| {' | '.join(cells)} |")
+        note = next((text for pattern, text in NOTES if re.search(pattern, result.case)), "")
+        groups[note or _cell(result.npu)].append(result)
+    lines = ["| cases | why | error of the first on NPUs | and on the CPU |", "|---|---|---|---|"]
+    for why, members in groups.items():
+        names = ", ".join(f"`{result.case}`" for result in members)
+        lines.append(f"| {names} | {why} | {_cell(members[0].npu[:200])} | {_cell(members[0].cpu[:200])} |")
     return lines
 
 

@@ -114,18 +114,16 @@ def steps(sharded: Sharded, rank: int, device: torch.device, first: int, last: i
 
 
 def momentum(sharded: Sharded, device: torch.device) -> dict[str, Tensor]:
-    """The row-wise optimizer's state, whole, by table."""
-    result = {}
+    """The row-wise optimizer's state, whole, by table; a rank's own has only the tables of which it has a shard."""
+    whole = {name: torch.zeros(rows, device=device) for name, (rows, _) in program.TABLES.items()}
     for parameter, state in sharded.model.fused_optimizer.state_dict()["state"].items():
         for name, value in state.items():
-            if "momentum1" in name:
-                whole = torch.zeros(value.size(), device=device)
-                for part in value.local_shards():
-                    start = part.metadata.shard_offsets[0]
-                    whole[start : start + part.metadata.shard_sizes[0]] = part.tensor
-                dist.all_reduce(whole)
-                result[parameter.split(".")[-2]] = whole.cpu()
-    return result
+            for part in value.local_shards() if "momentum1" in name else ():
+                start = part.metadata.shard_offsets[0]
+                whole[parameter.split(".")[-2]][start : start + part.metadata.shard_sizes[0]] = part.tensor
+    for table in whole.values():
+        dist.all_reduce(table)
+    return whole
 
 
 def save(rank: int, device: torch.device, world: int, folder: Path) -> dict[str, object]:
