@@ -30,6 +30,7 @@ from torchrec.distributed.train_pipeline import TrainPipelineSparseDist  # noqa:
 from torchrec.streamable import Pipelineable  # noqa: E402
 
 STEPS = 20
+RATE = 0.01  # at 0.1 the losses grow, and with them what the order of a sum makes of its last bit
 WORLDS = (2, 4)
 SHARDINGS = ("table_wise", "row_wise", "column_wise", "data_parallel")
 # torchrec 1.1.0 has no table-row-wise EmbeddingCollection
@@ -39,7 +40,8 @@ CASES = [
     Case("bags", "row_wise", "sgd"),
     Case("bags", "table_row_wise", "sgd"),
 ]
-PLANNED = Case("bags", "planned", "adagrad")  # only on NPUs: whatever types the planner takes, the result is the same
+# Only on NPUs. Whatever types the planner takes, SGD gives the same; row-wise Adagrad would not on split columns.
+PLANNED = Case("bags", "planned", "sgd")
 PIPELINED = Case("bags", "row_wise", "adagrad")
 SAVED, LOADED = Case("bags", "row_wise", "adagrad"), Case("bags", "table_wise", "adagrad")
 SAVE_AT, GO_ON = 5, 3  # steps
@@ -82,8 +84,8 @@ def batches(rank: int) -> Iterator[Batch]:
 
 
 def pipelined(rank: int, device: torch.device, world: int) -> dict[str, object]:
-    sharded = program.shard(ForPipeline(), PIPELINED, device, world, path="model.sparse")
-    pipeline = TrainPipelineSparseDist(sharded.model, program.dense_optimizer(sharded.model), device)
+    sharded = program.shard(ForPipeline(), PIPELINED, device, world, path="model.sparse", rate=RATE)
+    pipeline = TrainPipelineSparseDist(sharded.model, program.dense_optimizer(sharded.model, RATE), device)
     source = batches(rank)
     losses = []
     for _ in range(STEPS):
@@ -105,7 +107,7 @@ def state_of(sharded: Sharded) -> dict[str, Any]:
 
 
 def steps(sharded: Sharded, rank: int, device: torch.device, first: int, last: int) -> None:
-    dense = program.dense_optimizer(sharded.model)
+    dense = program.dense_optimizer(sharded.model, RATE)
     for step in range(first, last):
         features, target = features_of(step, rank)
         dense.zero_grad()
@@ -127,14 +129,14 @@ def momentum(sharded: Sharded, device: torch.device) -> dict[str, Tensor]:
 
 
 def save(rank: int, device: torch.device, world: int, folder: Path) -> dict[str, object]:
-    sharded = program.shard(Model("bags", torch.device("meta")), SAVED, device, world)
+    sharded = program.shard(Model("bags", torch.device("meta")), SAVED, device, world, rate=RATE)
     steps(sharded, rank, device, 0, SAVE_AT)
     checkpoint.save(state_of(sharded), checkpoint_id=folder)
     return {**program.tables_of(sharded, device), "momentum": momentum(sharded, device)}
 
 
 def load(rank: int, device: torch.device, world: int, folder: Path) -> dict[str, object]:
-    sharded = program.shard(Model("bags", torch.device("meta")), LOADED, device, world)
+    sharded = program.shard(Model("bags", torch.device("meta")), LOADED, device, world, rate=RATE)
     state = state_of(sharded)
     checkpoint.load(state, checkpoint_id=folder)
     sharded.model.load_state_dict(state["model"])
@@ -154,7 +156,7 @@ def on_rank(kind: str, world: int, saved: Path) -> dict[str, object]:
     # fbgemm's CPU kernels have no unpooled lookup, so the CPU has no sharded EmbeddingCollection
     cases = [*CASES, PLANNED] if kind == "npu" else [case for case in CASES if case.module == "bags"]
     for case in cases:
-        result[case.name] = program.train(rank, device, case, world, STEPS)
+        result[case.name] = program.train(rank, device, case, world, STEPS, RATE)
     result["exchanged"] = exchanged(rank, device, world)
     if kind == "npu":
         result["pipelined"] = pipelined(rank, device, world)

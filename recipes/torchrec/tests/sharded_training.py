@@ -23,6 +23,7 @@ from torch import Tensor, nn
 RANKS = 2
 STEPS = 4
 BATCH = 3
+RATE = 0.1
 DIM = 8
 TABLES = {"t0": (12, ["f0", "f1"]), "t1": (7, ["f2"])}
 FEATURES = [feature for _, features in TABLES.values() for feature in features]
@@ -106,7 +107,9 @@ class Sharded:
     placements: list[str]
 
 
-def shard(model: nn.Module, case: Case, device: torch.device, world: int, path: str = "sparse") -> Sharded:
+def shard(
+    model: nn.Module, case: Case, device: torch.device, world: int, path: str = "sparse", rate: float = RATE
+) -> Sharded:
     """The model with the tables of make_tables(), sharded over `world` ranks as the planner says under the case's
     constraints (`planned`: any type whose optimizer is fused). `path`: of the embedding module in the model. Table-row-
     wise sees nodes of LOCAL_WORLD_SIZE devices."""
@@ -120,7 +123,7 @@ def shard(model: nn.Module, case: Case, device: torch.device, world: int, path: 
 
     fused = case.sharding != "data_parallel" and case.optimizer != "dense"
     optimizer = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}
-    fused_params = {"optimizer": optimizer[case.optimizer], "learning_rate": 0.1} if fused else {}
+    fused_params = {"optimizer": optimizer[case.optimizer], "learning_rate": rate} if fused else {}
     make_sharder = EmbeddingBagCollectionSharder if case.module == "bags" else EmbeddingCollectionSharder
     sharder = make_sharder(fused_params=fused_params)
     kernel = EmbeddingComputeKernel.FUSED if fused else EmbeddingComputeKernel.DENSE
@@ -157,22 +160,24 @@ def shard(model: nn.Module, case: Case, device: torch.device, world: int, path: 
     return Sharded(sharded, prefix, [str(part.placement) for part in shards])
 
 
-def dense_optimizer(model: nn.Module) -> torch.optim.Optimizer:
+def dense_optimizer(model: nn.Module, rate: float = RATE) -> torch.optim.Optimizer:
     """SGD on what has no optimizer in its backward."""
     from torchrec.optim.keyed import KeyedOptimizerWrapper
 
     return KeyedOptimizerWrapper(
         {k: p for k, p in model.named_parameters() if not hasattr(p, "_in_backward_optimizers")},
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        lambda parameters: torch.optim.SGD(parameters, lr=rate),
     )
 
 
-def train(rank: int, device: torch.device, case: Case, world: int = RANKS, steps: int = STEPS) -> dict[str, object]:
+def train(
+    rank: int, device: torch.device, case: Case, world: int = RANKS, steps: int = STEPS, rate: float = RATE
+) -> dict[str, object]:
     from torchrec import KeyedJaggedTensor
 
-    sharded = shard(Model(case.module, torch.device("meta")), case, device, world)
+    sharded = shard(Model(case.module, torch.device("meta")), case, device, world, rate=rate)
     model = sharded.model
-    dense = dense_optimizer(model)
+    dense = dense_optimizer(model, rate)
     losses = []
     for step in range(steps):
         values, lengths, target = (part.to(device) for part in make_batch(step, rank))
@@ -192,7 +197,7 @@ def tables_of(sharded: Sharded, device: torch.device) -> dict[str, object]:
     state = sharded.model.state_dict()
     result: dict[str, object] = {name: collect(state[f"{sharded.sparse}.{name}.weight"], device) for name in TABLES}
     (over,) = [name for name in state if name.endswith("over.weight")]
-    return {**result, "over": state[over].cpu()}
+    return {**result, "over": state[over].detach().cpu().clone()}
 
 
 def fill(target: object, table: Tensor) -> None:
@@ -208,7 +213,7 @@ def fill(target: object, table: Tensor) -> None:
 def collect(source: object, device: torch.device) -> Tensor:
     """The full tensor of a (sharded) tensor, on every rank."""
     if not hasattr(source, "local_shards"):
-        return source.cpu()  # type: ignore[attr-defined]
+        return source.detach().cpu().clone()  # type: ignore[attr-defined]
     whole = torch.zeros(source.size(), device=device)  # type: ignore[attr-defined]
     for shard in source.local_shards():  # type: ignore[attr-defined]
         (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes

@@ -64,7 +64,7 @@ def test_npu_hccl_equals_cpu_gloo(case: Case, world: int, results: Results) -> N
 def test_a_plan_of_the_planner_trains_to_the_same(world: int, results: Results) -> None:
     planned = results["npu", world][0][program.PLANNED.name]
     assert planned["placements"] and all("/npu:" in placement for placement in planned["placements"])
-    assert_equal(planned, results["cpu", world][0]["bags-table_wise-adagrad"])
+    assert_equal(planned, results["cpu", world][0]["bags-row_wise-sgd"])
 
 
 @pytest.mark.parametrize("world", program.WORLDS)

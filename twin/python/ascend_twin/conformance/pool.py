@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from .calls import called
 from .cases import Case, samples
 from .checks import run
 from .outcome import Outcome
@@ -50,7 +51,14 @@ class Ended:
     case: Case
 
 
-Event = Begun | Tested | Ended
+@dataclass(frozen=True)
+class Called:
+    """The aclnn functions that a child has called so far."""
+
+    functions: tuple[str, ...]
+
+
+Event = Begun | Tested | Ended | Called
 
 
 @dataclass
@@ -89,8 +97,10 @@ def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Pat
             outcome = run(infos[case.op], sample, differentiable=differentiable)
             connection.send(Tested(case, outcome))
             if outcome.device_failed or (outcome.failed and _device_failed()):
+                connection.send(Called(called()))
                 connection.close()
                 os._exit(DEVICE_FAILED)
+        connection.send(Called(called()))
         connection.send(Ended(case))
         skip = 0
     connection.close()
@@ -160,7 +170,7 @@ def _receive(child: _Child) -> Generator[Event, None, bool]:
             return False  # begun by a child that ended early
     elif isinstance(event, Tested):
         group.next_sample += 1
-    else:
+    elif isinstance(event, Ended):
         _next_case(group)
     yield event
     return False
