@@ -131,7 +131,11 @@ ACLNN(aclnnIndex, (In, self), (InList, indices), (Out, out))
 
 ACLNN(aclnnIndexPutImpl, (InOut, self), (InList, indices), (In, values), (bool, accumulate), (bool, unsafe))
 {
-    if (values.numel() > 0) {
+    bool nowhere = true;  // ':' alone never comes here; it is an empty index into a tensor of its own type
+    for (const auto &index : indices) {
+        nowhere = nowhere && index.numel() == 0;
+    }
+    if (values.numel() > 0 && !nowhere) {
         self.index_put_(IndexList(self, indices), values, accumulate);
     }
 }

@@ -115,7 +115,7 @@ ACLNN(aclnnBatchNormBackward, (In, gradOut), (In, input), (OptionalIn, weight), 
 {
     const auto wanted = Three(mask);
     Deliver(at::native_batch_norm_backward(Wide(gradOut), Wide(input), Wide(weight), Wide(runningMean),
-                                           Wide(runningVar), saveMean, saveInvstd, training, eps, wanted),
+                                           Wide(runningVar), Wide(saveMean), Wide(saveInvstd), training, eps, wanted),
             wanted, {&gradInput, &gradWeight, &gradBias});
 }
 
