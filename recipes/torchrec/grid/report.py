@@ -13,6 +13,8 @@ from .cases import PLAIN, SHARDINGS, full
 COMMAND = "python -m grid --full --output build/grid --docs docs"
 # Why a case does not apply, where its error does not say it: (case, reason).
 NOTES = (
+    ("-(fused_uvm|fused_uvm_caching)-", "these kernels need CUDA's unified memory"),
+    ("-key_value-", "this kernel needs CUDA and fbgemm's SSD tables"),
     (
         "-dense-sgd_in_backward-",
         "torchrec gives no optimizer to the backward of dense tables; its own tests do not ask for it",
@@ -25,8 +27,6 @@ NOTES = (
         "-fused-adam-",
         "fbgemm has Adam for CUDA only; the NPU's kernels are built on its CPU mode and have what that has",
     ),
-    ("-(fused_uvm|fused_uvm_caching)-", "these kernels need CUDA's unified memory"),
-    ("-key_value-", "this kernel needs CUDA and fbgemm's SSD tables"),
     ("^grid_shard-.*batch_by_feature-", "torchrec 1.1.0 has no batches that vary by feature in grid sharding"),
     (
         "^grid_shard-.*-mean-",
