@@ -2,6 +2,8 @@
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python sharded_training.py npu FOLDER bags-row_wise-adagrad ...
 
+`shard` makes one of these models; equality_program.py uses it for more ranks and steps.
+
 The processes take different batches. FOLDER/<case>.pt holds, per step, the losses of both ranks, and at the end the
 full tables and the dense parameters. Importing torchrec takes longer than training: one start serves many cases.
 """
@@ -21,6 +23,7 @@ from torch import Tensor, nn
 RANKS = 2
 STEPS = 4
 BATCH = 3
+RATE = 0.1
 DIM = 8
 TABLES = {"t0": (12, ["f0", "f1"]), "t1": (7, ["f2"])}
 FEATURES = [feature for _, features in TABLES.values() for feature in features]
@@ -95,69 +98,106 @@ class Case:
         return f"{self.module}-{self.sharding}-{self.optimizer}"
 
 
-def train(rank: int, device: torch.device, case: Case) -> dict[str, object]:
+@dataclass(frozen=True)
+class Sharded:
+    """`model`: the wrapped one. `sparse`: its prefix of table names in the state. `placements`: of all shards."""
+
+    model: nn.Module
+    sparse: str
+    placements: list[str]
+
+
+def shard(
+    model: nn.Module, case: Case, device: torch.device, world: int, path: str = "sparse", rate: float = RATE
+) -> Sharded:
+    """The model with the tables of make_tables(), sharded over `world` ranks as the planner says under the case's
+    constraints (`planned`: any type whose optimizer is fused). `path`: of the embedding module in the model. Table-row-
+    wise sees nodes of LOCAL_WORLD_SIZE devices."""
     from fbgemm_gpu.split_embedding_configs import EmbOptimType
-    from torchrec import KeyedJaggedTensor
     from torchrec.distributed import DistributedModelParallel
     from torchrec.distributed.embedding import EmbeddingCollectionSharder
     from torchrec.distributed.embedding_types import EmbeddingComputeKernel
     from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
     from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
     from torchrec.distributed.planner.types import ParameterConstraints
-    from torchrec.optim.keyed import KeyedOptimizerWrapper
 
     fused = case.sharding != "data_parallel" and case.optimizer != "dense"
     optimizer = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}
-    fused_params = {"optimizer": optimizer[case.optimizer], "learning_rate": 0.1} if fused else {}
+    fused_params = {"optimizer": optimizer[case.optimizer], "learning_rate": rate} if fused else {}
     make_sharder = EmbeddingBagCollectionSharder if case.module == "bags" else EmbeddingCollectionSharder
     sharder = make_sharder(fused_params=fused_params)
-    model = Model(case.module, torch.device("meta"))
     kernel = EmbeddingComputeKernel.FUSED if fused else EmbeddingComputeKernel.DENSE
-    constraint = ParameterConstraints(
-        sharding_types=[case.sharding], compute_kernels=[kernel.value], min_partition=DIM // 2
-    )
+    types = ["table_wise", "row_wise", "column_wise"] if case.sharding == "planned" else [case.sharding]
+    constraint = ParameterConstraints(sharding_types=types, compute_kernels=[kernel.value], min_partition=DIM // 2)
+    # gloo shards rows only with the reduce_scatter that the caller gave it, so torchrec does not offer it on the CPU
+    sharder.sharding_types = lambda device_type: types  # type: ignore[method-assign]
+    local_world = int(os.environ["LOCAL_WORLD_SIZE"])
     planner = EmbeddingShardingPlanner(
-        topology=Topology(world_size=RANKS, compute_device=device.type, local_world_size=RANKS),
+        topology=Topology(world_size=world, compute_device=device.type, local_world_size=local_world),
         constraints=dict.fromkeys(TABLES, constraint),
     )
     if case.optimizer == "dense":
         # Sharders offer DENSE for data parallelism only; the kernel itself serves every sharding type.
         sharder.compute_kernels = lambda sharding_type, device_type: [kernel.value]  # type: ignore[method-assign]
     plan = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
-    placements = [
-        str(shard.placement)
-        for parameter in plan.plan["sparse"].values()
+    shards = [
+        part
+        for parameter in plan.plan[path].values()
         if parameter.sharding_spec is not None
-        for shard in parameter.sharding_spec.shards
+        for part in parameter.sharding_spec.shards
     ]
-    model = DistributedModelParallel(model, device=device, plan=plan, sharders=[sharder])
-    tables = make_tables()
-    state = model.state_dict()
-    prefix = "sparse.embedding_bags" if case.module == "bags" else "sparse.embeddings"
-    for name, table in tables.items():
+    for part in shards if local_world < world else ():
+        # The nodes are simulated: rank r is on device r of the one host that there is.
+        rank = part.placement.rank()
+        where = f"rank:{rank}/{device.type}:{rank}" if device.type == "npu" else f"rank:{rank}/cpu"
+        part.placement = torch.distributed._remote_device(where)
+    sharded = DistributedModelParallel(model, device=device, plan=plan, sharders=[sharder])
+    state = sharded.state_dict()
+    prefix = f"{path}.embedding_bags" if case.module == "bags" else f"{path}.embeddings"
+    for name, table in make_tables().items():
         fill(state[f"{prefix}.{name}.weight"], table)
-    model.load_state_dict(state)
-    dense = KeyedOptimizerWrapper(
+    sharded.load_state_dict(state)
+    return Sharded(sharded, prefix, [str(part.placement) for part in shards])
+
+
+def dense_optimizer(model: nn.Module, rate: float = RATE) -> torch.optim.Optimizer:
+    """SGD on what has no optimizer in its backward."""
+    from torchrec.optim.keyed import KeyedOptimizerWrapper
+
+    return KeyedOptimizerWrapper(
         {k: p for k, p in model.named_parameters() if not hasattr(p, "_in_backward_optimizers")},
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        lambda parameters: torch.optim.SGD(parameters, lr=rate),
     )
+
+
+def train(
+    rank: int, device: torch.device, case: Case, world: int = RANKS, steps: int = STEPS, rate: float = RATE
+) -> dict[str, object]:
+    from torchrec import KeyedJaggedTensor
+
+    sharded = shard(Model(case.module, torch.device("meta")), case, device, world, rate=rate)
+    model = sharded.model
+    dense = dense_optimizer(model, rate)
     losses = []
-    for step in range(STEPS):
+    for step in range(steps):
         values, lengths, target = (part.to(device) for part in make_batch(step, rank))
         features = KeyedJaggedTensor(keys=FEATURES, values=values, lengths=lengths)
         dense.zero_grad()
         loss = model(features, target)
         loss.backward()
         dense.step()
-        both = [torch.zeros_like(loss) for _ in range(RANKS)]
+        both = [torch.zeros_like(loss) for _ in range(world)]
         dist.all_gather(both, loss.detach())
         losses.append([float(item) for item in both])
-    state = model.state_dict()
-    result: dict[str, object] = {"losses": losses, "placements": placements}
-    for name in TABLES:
-        result[name] = collect(state[f"{prefix}.{name}.weight"], device)
-    result["over"] = state["over.weight"].cpu()
-    return result
+    return {"losses": losses, "placements": sharded.placements, **tables_of(sharded, device)}
+
+
+def tables_of(sharded: Sharded, device: torch.device) -> dict[str, object]:
+    """The full tables, and the weight of the layer over them."""
+    state = sharded.model.state_dict()
+    result: dict[str, object] = {name: collect(state[f"{sharded.sparse}.{name}.weight"], device) for name in TABLES}
+    (over,) = [name for name in state if name.endswith("over.weight")]
+    return {**result, "over": state[over].detach().cpu().clone()}
 
 
 def fill(target: object, table: Tensor) -> None:
@@ -173,7 +213,7 @@ def fill(target: object, table: Tensor) -> None:
 def collect(source: object, device: torch.device) -> Tensor:
     """The full tensor of a (sharded) tensor, on every rank."""
     if not hasattr(source, "local_shards"):
-        return source.cpu()  # type: ignore[attr-defined]
+        return source.detach().cpu().clone()  # type: ignore[attr-defined]
     whole = torch.zeros(source.size(), device=device)  # type: ignore[attr-defined]
     for shard in source.local_shards():  # type: ignore[attr-defined]
         (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes

@@ -253,6 +253,24 @@ def test_empty_batch() -> None:
         assert torch.equal(old, new)
 
 
+def test_rows_selected_per_feature() -> None:
+    """Against plain indexing, and its gradient against that of plain indexing."""
+    from torchrec.distributed.npu_embedding_kernel import select_rows_per_feature
+
+    rows, columns, batch_size = [3, 1, 4], [2, 5, 3], 6
+    inputs = torch.randn(sum(r * c for r, c in zip(rows, columns, strict=True)), requires_grad=True)
+    indices = torch.stack([torch.randint(r, (batch_size,)) for r in rows])
+    got = select_rows_per_feature(inputs, indices, rows, columns)
+    plain, start = [], 0
+    for r, c, index in zip(rows, columns, indices, strict=True):
+        plain.append(torch.stack([inputs[start + int(i) * c : start + (int(i) + 1) * c] for i in index]))
+        start += r * c
+    expected = torch.cat(plain, dim=1)
+    torch.testing.assert_close(got, expected)
+    grad = torch.randn(expected.shape)
+    torch.testing.assert_close(torch.autograd.grad(got, inputs, grad), torch.autograd.grad(expected, inputs, grad))
+
+
 def test_refusals_name_what_works() -> None:
     with pytest.raises(NotImplementedError, match="EXACT_SGD|exact_sgd"):
         make(npu_fused(), optimizer=EmbOptimType.EMAINPLACE_ROWWISE_ADAGRAD)

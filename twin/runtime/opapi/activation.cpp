@@ -55,6 +55,12 @@ ACLNN(aclnnSoftplusBackward, (In, gradOut), (In, self), (Number, beta), (Number,
 
 ACLNN(aclnnLeakyRelu, (In, self), (Number, slope), (Out, out)) { out = at::leaky_relu(self, slope); }
 
+ACLNN(aclnnInplaceLeakyRelu, (InOut, self), (Number, slope))
+{
+    auto target = self;
+    at::leaky_relu_(target, slope);
+}
+
 ACLNN(aclnnLeakyReluBackward, (In, gradOut), (In, self), (Number, slope), (bool, selfIsResult), (Out, gradIn))
 {
     gradIn = at::leaky_relu_backward(gradOut, self, slope, selfIsResult);
@@ -63,6 +69,12 @@ ACLNN(aclnnLeakyReluBackward, (In, gradOut), (In, self), (Number, slope), (bool,
 ACLNN(aclnnElu, (In, self), (Number, alpha), (Number, scale), (Number, inputScale), (Out, out))
 {
     out = at::elu(self, alpha, scale, inputScale);
+}
+
+ACLNN(aclnnInplaceElu, (InOut, self), (Number, alpha), (Number, scale), (Number, inputScale))
+{
+    auto target = self;
+    at::elu_(target, alpha, scale, inputScale);
 }
 
 ACLNN(aclnnEluBackward, (In, gradOut), (Number, alpha), (Number, scale), (Number, inputScale), (bool, isResult),
@@ -107,6 +119,11 @@ ACLNN(aclnnLogSoftmaxBackward, (In, gradOut), (In, output), (int64_t, dim), (Out
 }
 
 ACLNN_CHECKED(aclnnGlu, DIM_OF_SELF, (In, self), (int64_t, dim), (Out, out)) { out = at::glu(self, dim); }
+
+ACLNN(aclnnGluBackward, (In, gradOut), (In, self), (int64_t, dim), (Out, gradIn))
+{
+    gradIn = at::glu_backward(gradOut, self, dim);
+}
 
 // SwiGLU: silu of the first half times the second half.
 ACLNN_CHECKED(aclnnSwiGlu, DIM_OF_SELF, (In, self), (int64_t, dim), (Out, out))

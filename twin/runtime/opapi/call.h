@@ -44,6 +44,7 @@ struct Operator {
             RequireMemory(workspaceSize, "workspaceSize");
             RequireMemory(executor, "executor");
             std::apply(check, held);
+            signature.Count();
             *workspaceSize = 0;
             *executor = new aclOpExecutor{
                 operatorName, [=](void *, uint64_t, aclrtStream stream) {

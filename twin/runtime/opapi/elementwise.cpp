@@ -39,7 +39,16 @@ UNARY(aclnnSin, at::sin)
 UNARY(aclnnSqrt, at::sqrt)
 UNARY(aclnnTrunc, at::trunc)
 
+UNARY_IN_PLACE(aclnnInplaceCeil, ceil_)
+UNARY_IN_PLACE(aclnnInplaceCos, cos_)
+UNARY_IN_PLACE(aclnnInplaceErf, erf_)
 UNARY_IN_PLACE(aclnnInplaceExp, exp_)
+UNARY_IN_PLACE(aclnnInplaceExpm1, expm1_)
+UNARY_IN_PLACE(aclnnInplaceLog10, log10_)
+UNARY_IN_PLACE(aclnnInplaceLog1p, log1p_)
+UNARY_IN_PLACE(aclnnInplaceLog2, log2_)
+UNARY_IN_PLACE(aclnnInplaceSin, sin_)
+UNARY_IN_PLACE(aclnnInplaceTrunc, trunc_)
 UNARY_IN_PLACE(aclnnInplaceLog, log_)
 UNARY_IN_PLACE(aclnnInplaceSqrt, sqrt_)
 UNARY_IN_PLACE(aclnnInplaceRsqrt, rsqrt_)
@@ -66,9 +75,26 @@ BINARY_SCALAR(aclnnPowTensorScalar, at::pow)
 
 BINARY_IN_PLACE(aclnnInplaceMul, mul_)
 BINARY_IN_PLACE(aclnnInplaceDiv, div_)
+BINARY_IN_PLACE(aclnnInplaceFloorDivide, floor_divide_)
+BINARY_IN_PLACE(aclnnInplaceRemainderTensorTensor, remainder_)
+BINARY_IN_PLACE(aclnnInplaceFmodTensor, fmod_)
+BINARY_IN_PLACE(aclnnInplacePowTensorTensor, pow_)
+SCALAR_IN_PLACE(aclnnInplaceFloorDivides, floor_divide_)
+SCALAR_IN_PLACE(aclnnInplaceRemainderTensorScalar, remainder_)
+SCALAR_IN_PLACE(aclnnInplaceFmodScalar, fmod_)
 SCALAR_IN_PLACE(aclnnInplaceMuls, mul_)
 SCALAR_IN_PLACE(aclnnInplaceDivs, div_)
 SCALAR_IN_PLACE(aclnnInplacePowTensorScalar, pow_)
+
+// x * log(y), and 0 where x is 0.
+BINARY(aclnnXLogYTensor, at::xlogy)
+BINARY_SCALAR(aclnnXLogYScalarOther, at::xlogy)
+SCALAR_IN_PLACE(aclnnInplaceXLogYScalarOther, xlogy_)
+
+ACLNN_CHECKED(aclnnXLogYScalarSelf, BROADCAST, (Number, self), (In, other), (Out, out))
+{
+    out = at::xlogy(self, other);
+}
 
 ACLNN_CHECKED(aclnnPowScalarTensor, BROADCAST, (Number, self), (In, exponent), (Out, out))
 {
@@ -206,6 +232,7 @@ BINARY(aclnnClampMinTensor, at::clamp_min)
 BINARY(aclnnClampMaxTensor, at::clamp_max)
 SCALAR_IN_PLACE(aclnnInplaceClampMax, clamp_max_)
 BINARY_IN_PLACE(aclnnInplaceClampMinTensor, clamp_min_)
+BINARY_IN_PLACE(aclnnInplaceClampMaxTensor, clamp_max_)
 
 ACLNN_CHECKED(aclnnNanToNum, BROADCAST, (In, self), (float, nan), (float, posinf), (float, neginf), (Out, out))
 {

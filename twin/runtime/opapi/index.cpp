@@ -131,7 +131,11 @@ ACLNN(aclnnIndex, (In, self), (InList, indices), (Out, out))
 
 ACLNN(aclnnIndexPutImpl, (InOut, self), (InList, indices), (In, values), (bool, accumulate), (bool, unsafe))
 {
-    if (values.numel() > 0) {
+    bool nowhere = true;  // ':' alone never comes here; it is an empty index into a tensor of its own type
+    for (const auto &index : indices) {
+        nowhere = nowhere && index.numel() == 0;
+    }
+    if (values.numel() > 0 && !nowhere) {
         self.index_put_(IndexList(self, indices), values, accumulate);
     }
 }
@@ -180,7 +184,9 @@ ACLNN(aclnnEmbeddingBag, (In, weight), (In, indices), (In, offsets), (bool, scal
     out = pooled;
     // The CPU leaves out what its own backward does not need; the device always fills these.
     const auto positions = at::arange(indices.numel(), offsets.options());
-    offsetToBag = at::searchsorted(offsets.contiguous(), positions, /*out_int32=*/false, /*right=*/true) - 1;
+    if (offsetToBag.Target().numel() == positions.numel()) {  // torch_npu passes an empty one where it needs none
+        offsetToBag = at::searchsorted(offsets.contiguous(), positions, /*out_int32=*/false, /*right=*/true) - 1;
+    }
     bagSize = sizes.reshape(bagSize.Target().sizes());
     if (places.numel() == maxIndices.Target().numel()) {
         maxIndices = places.reshape(maxIndices.Target().sizes());

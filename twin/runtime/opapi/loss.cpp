@@ -124,6 +124,25 @@ ACLNN(aclnnNLLLossBackward, (In, gradOut), (In, self), (In, target), (In, weight
     gradIn = at::nll_loss_backward(grad, self, target.to(at::kLong), weight, reduction, ignoreIndex, total);
 }
 
+// self[N, C, H, W], target[N, H, W]
+ACLNN(aclnnNLLLoss2d, (In, self), (In, target), (In, weight), (int64_t, reduction), (int64_t, ignoreIndex), (Out, out),
+      (Out, totalWeight))
+{
+    const auto [loss, total] = at::nll_loss2d_forward(self, target.to(at::kLong), weight, reduction, ignoreIndex);
+    out = loss.reshape(out.Target().sizes());
+    if (reduction != at::Reduction::None) {
+        totalWeight = total.reshape(totalWeight.Target().sizes());
+    }
+}
+
+ACLNN(aclnnNLLLoss2dBackward, (In, gradOut), (In, self), (In, target), (In, weight), (int64_t, reduction),
+      (int64_t, ignoreIndex), (In, totalWeight), (Out, gradIn))
+{
+    const auto total = reduction == at::Reduction::None ? totalWeight : totalWeight.reshape({});
+    const auto grad = reduction == at::Reduction::None ? gradOut : gradOut.reshape({});
+    gradIn = at::nll_loss2d_backward(grad, self, target.to(at::kLong), weight, reduction, ignoreIndex, total);
+}
+
 ACLNN(aclnnKlDiv, (In, self), (In, target), (int64_t, reduction), (bool, logTarget), (Out, out))
 {
     out = at::kl_div(self, target, reduction, logTarget);

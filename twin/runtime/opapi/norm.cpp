@@ -52,8 +52,10 @@ ACLNN_CHECKED(aclnnLayerNorm, NORMALIZED_SHAPE, (In, input), (Ints, shape), (Opt
     const auto [normalized, average, inverse] =
         at::native_layer_norm(Wide(input), shape, Wide(weight), Wide(bias), eps);
     out = normalized;
-    mean = average;
-    rstd = inverse;
+    if (input.numel() != 0) {  // of an empty input torch_npu allocates the statistics in another shape, empty too
+        mean = average;
+        rstd = inverse;
+    }
 }
 
 ACLNN(aclnnLayerNormBackward, (In, gradOut), (In, input), (Ints, shape), (In, mean), (In, rstd), (OptionalIn, weight),
@@ -89,9 +91,17 @@ ACLNN(aclnnBatchNorm, (In, input), (OptionalIn, weight), (OptionalIn, bias), (Op
       (OptionalIn, runningVar), (bool, training), (double, momentum), (double, eps), (Out, out), (Out, saveMean),
       (Out, saveInvstd))
 {
-    // The running statistics are updated in place through their aliases.
+    const auto averages = Wide(runningMean);
+    const auto variances = Wide(runningVar);
     const auto [normalized, mean, invstd] = at::native_batch_norm(
-        Wide(input), Wide(weight), Wide(bias), runningMean, runningVar, training, momentum, eps);
+        Wide(input), Wide(weight), Wide(bias), averages, variances, training, momentum, eps);
+    // Updated in place: through their aliases, unless they had to be widened.
+    if (training && runningMean && !averages->is_same(*runningMean)) {
+        runningMean->copy_(*averages);
+    }
+    if (training && runningVar && !variances->is_same(*runningVar)) {
+        runningVar->copy_(*variances);
+    }
     out = normalized;
     if (training) {
         saveMean = mean;
@@ -104,8 +114,8 @@ ACLNN(aclnnBatchNormBackward, (In, gradOut), (In, input), (OptionalIn, weight), 
       (Flags, mask), (OptionalOut, gradInput), (OptionalOut, gradWeight), (OptionalOut, gradBias))
 {
     const auto wanted = Three(mask);
-    Deliver(at::native_batch_norm_backward(Wide(gradOut), Wide(input), Wide(weight), runningMean, runningVar, saveMean,
-                                           saveInvstd, training, eps, wanted),
+    Deliver(at::native_batch_norm_backward(Wide(gradOut), Wide(input), Wide(weight), Wide(runningMean),
+                                           Wide(runningVar), Wide(saveMean), Wide(saveInvstd), training, eps, wanted),
             wanted, {&gradInput, &gradWeight, &gradBias});
 }
 

@@ -115,6 +115,14 @@ ACLNN(aclnnVarMean, (In, self), (OptionalInts, dims), (int64_t, correction), (bo
     mean = average;
 }
 
+ACLNN(aclnnStdMeanCorrection, (In, self), (OptionalInts, dims), (int64_t, correction), (bool, keepdim), (Out, std),
+      (Out, mean))
+{
+    const auto [deviation, average] = at::std_mean(self, dims, at::Scalar(correction), keepdim);
+    std = deviation;
+    mean = average;
+}
+
 ACLNN_CHECKED(aclnnLogSumExp, DIMS_OF_SELF, (In, self), (Ints, dims), (bool, keepdim), (Out, out))
 {
     out = at::logsumexp(self, dims, keepdim);

@@ -10,6 +10,12 @@ std::string &List()
     return list;
 }
 
+std::vector<const Signature *> &All()
+{
+    static auto &all = *new std::vector<const Signature *>;
+    return all;
+}
+
 std::string TypeNames(TypeSet set)
 {
     std::string names;
@@ -30,6 +36,7 @@ Signature::Signature(const char *function, std::vector<const char *> names, cons
         types_.push_back(TypesOf(function, name));
     }
     List() += std::string(function) + " " + text + "\n";
+    All().push_back(this);
 }
 
 void Signature::CheckTensor(size_t i, const HeldTensor &held) const
@@ -50,4 +57,18 @@ void Signature::CheckTensor(size_t i, const HeldTensor &held) const
 extern "C" __attribute__((visibility("default"))) const char *twinAclnnFunctions()
 {
     return twin::opapi::List().c_str();
+}
+
+// One line for each function that has been called in this process, with the number of calls whose arguments were
+// accepted: "aclnnAdd 3". Valid until the same thread asks again.
+extern "C" __attribute__((visibility("default"))) const char *twinAclnnCalls()
+{
+    thread_local std::string calls;
+    calls.clear();
+    for (const auto *signature : twin::opapi::All()) {
+        if (const auto count = signature->Calls(); count != 0) {
+            calls += std::string(signature->Function()) + " " + std::to_string(count) + "\n";
+        }
+    }
+    return calls.c_str();
 }

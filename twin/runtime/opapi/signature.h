@@ -1,5 +1,6 @@
 // An aclnn function as a table row: its name, its arguments, and the data types that each of them may have.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ public:
     const char *Name(size_t i) const { return names_[i]; }
     std::string Text() const { return std::string(function_) + " takes " + text_; }
 
+    // A call whose arguments were accepted.
+    void Count() const { calls_.fetch_add(1, std::memory_order_relaxed); }
+    uint64_t Calls() const { return calls_.load(std::memory_order_relaxed); }
+
     template <class Held>
     void CheckType(size_t i, const Held &held) const
     {
@@ -41,6 +46,7 @@ private:
     std::vector<const char *> names_;
     const char *text_;
     std::vector<TypeSet> types_;
+    mutable std::atomic<uint64_t> calls_{0};
 };
 
 // The data types that `argument` of `function` may have (types.cpp).

@@ -41,7 +41,9 @@ constexpr Rule RULES[] = {
      "out", BOOL},
     {"aclnnAll aclnnAny", "out", MASK},
     {"aclnnBitwiseNot aclnnBitwiseAndTensor aclnnBitwiseOrTensor aclnnBitwiseXorTensor aclnnBitwiseAndScalar "
-     "aclnnBitwiseOrScalar aclnnInplaceBitwiseAndTensor aclnnInplaceBitwiseOrTensor",
+     "aclnnBitwiseOrScalar aclnnBitwiseXorScalar aclnnInplaceBitwiseAndTensor aclnnInplaceBitwiseOrTensor "
+     "aclnnInplaceBitwiseXorTensor aclnnInplaceBitwiseAndScalar aclnnInplaceBitwiseOrScalar "
+     "aclnnInplaceBitwiseXorScalar",
      "*", BITS},
     {"aclnnArgMax aclnnArgMin aclnnSearchSorted aclnnSearchSorteds aclnnNonzero aclnnNonzeroV2", "out", INDEX},
 
@@ -54,7 +56,8 @@ constexpr Rule RULES[] = {
      "aclnnLogSigmoidBackward",
      "*", FLOATS},
     {"aclnnSoftmax aclnnSoftmaxBackward aclnnLogSoftmax aclnnLogSoftmaxBackward aclnnLeakyRelu "
-     "aclnnLeakyReluBackward aclnnElu aclnnEluBackward aclnnGlu",
+     "aclnnLeakyReluBackward aclnnInplaceLeakyRelu aclnnElu aclnnEluBackward aclnnInplaceElu aclnnGlu "
+     "aclnnGluBackward",
      "*", FLOATS_AND_DOUBLE},
 
     // normalisation and losses
@@ -65,8 +68,8 @@ constexpr Rule RULES[] = {
      "aclnnBinaryCrossEntropyWithLogitsBackward aclnnMseLoss aclnnMseLossBackward aclnnSmoothL1Loss "
      "aclnnSmoothL1LossBackward aclnnKlDiv aclnnKlDivBackward",
      "*", FLOATS},
-    {"aclnnNLLLoss aclnnNLLLossBackward", "target", INDEX | BYTES},
-    {"aclnnNLLLoss aclnnNLLLossBackward", "*", FLOATS},
+    {"aclnnNLLLoss aclnnNLLLossBackward aclnnNLLLoss2d aclnnNLLLoss2dBackward", "target", INDEX | BYTES},
+    {"aclnnNLLLoss aclnnNLLLossBackward aclnnNLLLoss2d aclnnNLLLoss2dBackward", "*", FLOATS},
 
     // embeddings and optimizers
     {"aclnnEmbeddingDenseBackward", "grad out", FLOATS},

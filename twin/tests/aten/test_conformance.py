@@ -16,9 +16,10 @@ import pytest
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "twin/python"))
-from ascend_twin.conformance import report, tally  # noqa: E402
+from ascend_twin.conformance import recommender, report, tally  # noqa: E402
 
 pytestmark = pytest.mark.twin
+IN_PLACE = ("eq", "expm1", "floor_divide", "nn.functional.embedding_bag", "nn.functional.glu", "trunc", "xlogy")
 SAMPLE = ("--every", "12")  # of the operators, two samples at two data types each
 
 
@@ -84,6 +85,7 @@ def faults(program: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
         ("crashes once", 4, 3, "SIGABRT"),
         ("crashes always", 4, 0, "SIGABRT"),
         ("exits", 4, 3, "exit code 5"),
+        ("fails on the device", 4, 3, "Inner error"),
         ("hangs", 4, 3, "no answer for 5 s"),
         ("random", 4, 4, None),
         ("on the CPU", 4, 0, "device cpu instead of npu"),
@@ -106,9 +108,34 @@ def test_special_cases_are_counted(faults: dict[str, dict[str, Any]]) -> None:
     assert "none here" in faults["no samples"]["no_samples"]
 
 
-def test_the_page_is_what_the_tables_give(committed: dict[tuple[str, str], tally.Row]) -> None:
-    about = json.loads((DOCS / "conformance.json").read_text())
-    assert report.page(list(committed.values()), about) == (DOCS / "conformance.md").read_text()
+@pytest.mark.parametrize("name", ["conformance", "conformance-aclnn"])
+def test_the_page_is_what_the_tables_give(name: str) -> None:
+    about = json.loads((DOCS / f"{name}.json").read_text())
+    assert report.name_of(about) == name
+    assert report.page(tally.read_csv(DOCS / f"{name}.csv"), about) == (DOCS / f"{name}.md").read_text()
+
+
+def test_the_recommenders_operators_go_through_aclnn() -> None:
+    rows = tally.read_csv(DOCS / "conformance-aclnn.csv")
+    assert {row.op for row in rows} == set(recommender.OPERATORS)
+    assert report.share(rows) >= 0.94  # what is missing are mainly torch_npu's legacy operators and own refusals
+    assert len(json.loads((DOCS / "conformance-aclnn.json").read_text())["aclnn_functions"]) >= 170
+
+
+def test_aclnn_forms_that_torch_npu_calls(twin_lib64: str, tmp_path: Path) -> None:
+    """Without these functions (in place, of losses, of pooled embeddings) torch_npu falls back to legacy operators."""
+    chosen = ("--aten", "aclnn", "--ops", *IN_PLACE, "--dtypes", "float32", "--output", str(tmp_path))
+    done = conformance(twin_lib64, *chosen)
+    assert f" 0 of {len(IN_PLACE)} cases have failures" in done.stdout, done.stdout + done.stderr
+    called = {
+        name for line in (tmp_path / "conformance.jsonl").read_text().splitlines()[1:] for name in functions(line)
+    }
+    assert called >= {"aclnnInplaceEqTensor", "aclnnInplaceTrunc", "aclnnGluBackward", "aclnnEmbeddingBag"}
+
+
+def functions(line: str) -> list[str]:
+    names: list[str] = json.loads(line)["functions"]
+    return names
 
 
 def test_enough_of_the_full_run_passes(committed: dict[tuple[str, str], tally.Row]) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .outcome import Outcome
+from .outcome import Outcome, is_device_error
 from .transfer import NPU, Mismatch, compare, to_npu
 
 # Their values are whatever the memory held.
@@ -106,6 +106,8 @@ def run(info: Any, sample: Any, *, differentiable: bool) -> Outcome:
             shapes_only = shapes_only or random
         except Exception as error:
             failed.append((name, _text(error)))
+            if is_device_error(failed[-1][1]):
+                break  # the other checks would fail for this one's error
     return Outcome(tuple(tested), tuple(failed), shapes_only)
 
 

@@ -83,7 +83,7 @@ def _fingerprint(options: argparse.Namespace) -> dict[str, str]:
 
 def _run(options: argparse.Namespace) -> int:
     from . import cases, recommender, report, tally
-    from .pool import Begun, Ended, Tested, execute
+    from .pool import Begun, Called, Ended, Tested, execute
     from .progress import Progress
     from .store import Store
 
@@ -110,12 +110,14 @@ def _run(options: argparse.Namespace) -> int:
             open_rows[event.case] = tally.Row(event.case.op, event.case.dtype, no_samples=event.error)
         elif isinstance(event, Tested):
             open_rows[event.case].add(event.outcome)
+        elif isinstance(event, Called):
+            store.functions.update(event.functions)
         elif isinstance(event, Ended):
             row = open_rows.pop(event.case)
             store.add(row, before + time.monotonic() - started)
             progress.ended(row)
 
-    facts = report.facts(store.fingerprint, store.rows, store.seconds, options.jobs)
+    facts = report.facts(store.fingerprint, store.rows, store.seconds, options.jobs, store.functions)
     if options.docs:
         report.write(options.docs, store.rows, facts)
     print(report.summary(store.rows))

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from .calls import called
 from .cases import Case, samples
 from .checks import run
 from .outcome import Outcome
@@ -26,6 +27,7 @@ GROUP = 32  # cases a child
 SAMPLE_SECONDS = 120
 CRASHES = 3  # of one case, then the rest of its samples count as failed
 DEVICE_FAILED = 77  # exit code of a child whose device is not to be trusted any more
+DEVICE_FAILURES = 500  # of one case, then the rest of its samples count as failed
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -49,7 +51,14 @@ class Ended:
     case: Case
 
 
-Event = Begun | Tested | Ended
+@dataclass(frozen=True)
+class Called:
+    """The aclnn functions that a child has called so far."""
+
+    functions: tuple[str, ...]
+
+
+Event = Begun | Tested | Ended | Called
 
 
 @dataclass
@@ -58,6 +67,7 @@ class _Group:
     next_sample: int = 0  # of the first case
     samples: int | None = None
     crashes: int = 0
+    device_failures: int = 0
 
 
 @dataclass
@@ -86,9 +96,11 @@ def _work(group: _Group, infos: dict[str, Any], connection: Connection, log: Pat
         for sample in found[skip:]:
             outcome = run(infos[case.op], sample, differentiable=differentiable)
             connection.send(Tested(case, outcome))
-            if outcome.failed and _device_failed():
+            if outcome.device_failed or (outcome.failed and _device_failed()):
+                connection.send(Called(called()))
                 connection.close()
                 os._exit(DEVICE_FAILED)
+        connection.send(Called(called()))
         connection.send(Ended(case))
         skip = 0
     connection.close()
@@ -158,7 +170,7 @@ def _receive(child: _Child) -> Generator[Event, None, bool]:
             return False  # begun by a child that ended early
     elif isinstance(event, Tested):
         group.next_sample += 1
-    else:
+    elif isinstance(event, Ended):
         _next_case(group)
     yield event
     return False
@@ -166,7 +178,7 @@ def _receive(child: _Child) -> Generator[Event, None, bool]:
 
 def _next_case(group: _Group) -> None:
     group.cases.popleft()
-    group.next_sample, group.samples, group.crashes = 0, None, 0
+    group.next_sample, group.samples, group.crashes, group.device_failures = 0, None, 0, 0
 
 
 def _mourn(child: _Child, tell: Callable[[str], None]) -> Iterator[Event]:
@@ -180,13 +192,14 @@ def _mourn(child: _Child, tell: Callable[[str], None]) -> Iterator[Event]:
     if group.samples is None:
         group.samples = 1
         yield Begun(case, 1)
-    group.crashes += 1
     if code == DEVICE_FAILED:  # the sample that did it is counted
-        lost, how = 0, f"not run: the device failed {CRASHES} times in this case"
+        group.device_failures += 1
+        lost, how = 0, f"not run: the device failed {DEVICE_FAILURES} times in this case"
     else:
+        group.crashes += 1
         lost, how = 1, f"the process crashed: {_ending(code)}"
         tell(f"crash: {case.op} {case.dtype} sample {group.next_sample}: {_ending(code)}")
-    if group.crashes >= CRASHES:
+    if group.crashes >= CRASHES or group.device_failures >= DEVICE_FAILURES:
         lost = group.samples - group.next_sample
     for _ in range(lost):
         group.next_sample += 1

@@ -6,6 +6,8 @@ import re
 
 from .tally import Row
 
+LEGACY = re.compile(r"working operator name is (\w+)")
+
 # Rules of torch_npu and PyTorch themselves, which hold on a real NPU too.
 BY_ERROR: tuple[tuple[str, str], ...] = (
     (
@@ -18,10 +20,36 @@ BY_ERROR: tuple[tuple[str, str], ...] = (
         "PyTorch's form with out= calls a kernel of its own devices directly, past the dispatcher",
     ),
     ("tensor_split expected", "PyTorch wants the tensor of indices on the CPU, whatever the device of the input"),
+    (
+        "call aclnn(Matmul|BatchMatMul|Mm|Addmm|Baddbmm) failed, error code is 161002",
+        "the NPU's matrix unit multiplies floating-point numbers only; torch_npu passes integers on and is refused",
+    ),
+    ("cannot reshape tensor of 0 elements", "torch_npu's own matmul reshapes an empty operand to an unknown size"),
     ("SparseCsrnpu|not currently supported on the NPU backend", "torch_npu has no such kernel for sparse tensors"),
 )
 BY_OPERATOR: tuple[tuple[str, str], ...] = (
     ("double|float_power", "torch_npu converts to float32 where float64 is asked for, with a warning"),
+)
+# The same, of torch_npu's own aclnn calls: by operator and error.
+BY_BOTH: tuple[tuple[str, str, str], ...] = (
+    ("searchsorted", "not equal", "torch_npu passes `right` on and leaves `side` out: samples with side='right' differ"),
+    ("nn.functional.gelu", "not close", "torch_npu calls aclnnGelu, which has no argument for approximate='tanh'"),
+    ("(std|var)(_mean)?", "not close", "torch_npu passes a fractional `correction` as an integer"),
+    (
+        "nn.functional.(binary_cross_entropy_with_logits|kl_div)",
+        "NoneType",
+        "torch_npu's formula has no gradient for the target",
+    ),
+    (
+        "nn.functional.layer_norm",
+        "not close",
+        "the gradient of one number, which is zero, is summed in float32 where the CPU rounds in between",
+    ),
+    (
+        "(linalg.vector_)?norm",
+        "working operator name",
+        "torch_npu calls legacy operators for an order other than 0, 1, 2 and infinity; the twin refuses them by name",
+    ),
 )
 
 
@@ -30,7 +58,12 @@ def reason(row: Row) -> str:
     for pattern, text in BY_OPERATOR:
         if re.fullmatch(pattern, row.op):
             return text
+    for operator, pattern, text in BY_BOTH:
+        if re.fullmatch(operator, row.op) and re.search(pattern, error):
+            return text
     for pattern, text in BY_ERROR:
         if re.search(pattern, error):
             return text
+    if legacy := LEGACY.search(error):
+        return f"torch_npu calls the legacy operator {legacy[1]} here; the twin refuses all legacy operators, by name"
     return error

@@ -50,8 +50,10 @@ def summary(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def facts(fingerprint: dict[str, str], rows: list[Row], seconds: float, jobs: int) -> dict[str, object]:
-    return {
+def facts(
+    fingerprint: dict[str, str], rows: list[Row], seconds: float, jobs: int, functions: Iterable[str]
+) -> dict[str, object]:
+    found: dict[str, object] = {
         "torch": fingerprint["torch"],
         "torch_npu": fingerprint["torch_npu"],
         "TWIN_ATEN": fingerprint["aten"],
@@ -62,6 +64,9 @@ def facts(fingerprint: dict[str, str], rows: list[Row], seconds: float, jobs: in
         "samples": sum(row.samples for row in rows),
         "passed": sum(row.passed for row in rows),
     }
+    if fingerprint["aten"] == "aclnn":
+        found["aclnn_functions"] = sorted(functions)
+    return found
 
 
 def write(folder: Path, rows: list[Row], about: dict[str, object]) -> None:
@@ -118,6 +123,7 @@ def page(rows: list[Row], about: dict[str, object]) -> str:
             "",
             *_failures(rows),
             "",
+            *_functions(about),
             "## Without samples",
             "",
             *_missing(rows),
@@ -152,6 +158,20 @@ def _failures(rows: list[Row]) -> list[str]:
         failing = f"{sum(r.samples - r.passed for r in of)} of {sum(r.samples for r in of)}"
         lines.append(f"| `{op}` | {dtypes} | {checks} | {failing} | {_cell(why)} |")
     return lines
+
+
+def _functions(about: dict[str, object]) -> list[str]:
+    names = about.get("aclnn_functions")
+    if not isinstance(names, list):
+        return []
+    return [
+        "## aclnn functions",
+        "",
+        f"{len(names)} functions were called by torch_npu in this run, with arguments that the twin accepted: "
+        + ", ".join(f"`{name}`" for name in names)
+        + ".",
+        "",
+    ]
 
 
 def _cell(text: str) -> str:

@@ -19,8 +19,10 @@ class Store:
         self.path, self.log = folder / name, folder / "children.log"
         self.fingerprint = fingerprint
         self.rows: list[Row] = []
+        self.functions: set[str] = set()  # aclnn functions that were called
         self.seconds = 0.0
         self._load()
+        self._written = set(self.functions)
 
     def _load(self) -> None:
         if self.path.is_file():
@@ -32,18 +34,21 @@ class Store:
                     except json.JSONDecodeError:  # cut off while it was written
                         break
                     self.seconds = entry["seconds"]
+                    self.functions.update(entry["functions"])
                     self.rows.append(from_json(entry["row"]))
             else:
                 self.path.replace(self.path.with_suffix(".old.jsonl"))
-        text = [json.dumps(self.fingerprint), *(self._line(row, self.seconds) for row in self.rows)]
+        known = sorted(self.functions)
+        text = [json.dumps(self.fingerprint), *(self._line(row, self.seconds, known) for row in self.rows)]
         self.path.write_text("\n".join(text) + "\n")
 
     @staticmethod
-    def _line(row: Row, seconds: float) -> str:
-        return json.dumps({"seconds": round(seconds, 1), "row": to_json(row)})
+    def _line(row: Row, seconds: float, functions: list[str]) -> str:
+        return json.dumps({"seconds": round(seconds, 1), "functions": functions, "row": to_json(row)})
 
     def add(self, row: Row, seconds: float) -> None:
         self.rows.append(row)
         self.seconds = seconds
         with self.path.open("a") as file:
-            file.write(self._line(row, seconds) + "\n")
+            file.write(self._line(row, seconds, sorted(self.functions - self._written)) + "\n")
+        self._written |= self.functions

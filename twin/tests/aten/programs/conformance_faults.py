@@ -62,6 +62,22 @@ def refuse(tensor: torch.Tensor) -> torch.Tensor:
     raise ValueError("not on the CPU")
 
 
+class Taken:
+    """A device that fails as torch_npu lets it: whoever meets the error first takes it away, and all that comes after
+    in the process is wrong."""
+
+    failed = False
+
+    def call(self, tensor: torch.Tensor, value: float) -> torch.Tensor:
+        if tensor.device.type == "npu" and self.failed:
+            return tensor * 3
+        if tensor.device.type == "npu" and tensor[0].item() == value:
+            self.failed = True
+            raise RuntimeError("The Inner error is reported as above. The process exits for this inner error")
+        return tensor * 2
+
+
+TAKEN = Taken()
 OPERATORS = {
     "right": lambda t: t * 2,
     "wrong": lambda t: t * (3 if t.device.type == "npu" else 2),
@@ -69,6 +85,7 @@ OPERATORS = {
     "crashes once": lambda t: on_npu(t, 1, os.abort),
     "crashes always": lambda t: on_npu(t, t[0].item(), os.abort),
     "exits": lambda t: on_npu(t, 3, lambda: os._exit(5)),
+    "fails on the device": lambda t: TAKEN.call(t, 1),
     "hangs": lambda t: on_npu(t, 0, lambda: time.sleep(60)),
     "random": lambda t: torch.bernoulli(torch.full((64,), 0.5, device=t.device)),
     "on the CPU": lambda t: (t * 2).cpu(),
