@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cached_tables import cached_table
+from cached_tables import cached_table, kill_report
 from hybrid_torchrec.checkpoint import (
     Checkpointer,
     CheckpointError,
@@ -250,9 +250,8 @@ def test_kills_lose_nothing_that_was_committed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_kills(tmp_path: Path) -> None:
-    whole, results = killed(tmp_path, 3000, 200)
-    if path := os.environ.get("CHECKPOINT_KILLS_REPORT"):
-        from test_faults import summary  # hybrid_torchrec's
-
-        Path(path).write_text(json.dumps(summary(whole, results), indent=1) + "\n")
+@pytest.mark.parametrize("first", range(3000, 3200, kill_report.PIECE))
+def test_two_hundred_kills(tmp_path: Path, first: int) -> None:
+    whole, results = killed(tmp_path, first, kill_report.PIECE)
+    assert len({result["saved"] for result in results}) > 5 and any(result["torn"] for result in results)
+    kill_report.add(whole, results)
