@@ -46,19 +46,26 @@ class TablePart:
             slots = self.table.assign(ids.repeat_interleave(occurrences), train=True)[occurrences.cumsum(0) - 1]
         else:
             slots = self.table.assign(ids, train=train)
-        if train and not self._owner.weight.requires_grad:
-            self.table.apply_gradients()  # none will come: a cached table need not keep the rows for them
+        self.after_assign(train)
         return Lookup(ids, slots, train, self.table.evictions)
 
-    def rows(self, lookup: Lookup) -> Tensor:
-        """(L, D) in the storage type, which loses nothing."""
-        return self.table.lookup(lookup.slots).to(self.table.config.dtype)
+    def after_assign(self, train: bool) -> None:
+        if train and not self.trains:
+            self.table.apply_gradients()  # none will come: a cached table need not keep the rows for them
+
+    @property
+    def trains(self) -> bool:
+        return self._owner.weight.requires_grad
+
+    def take_rate(self) -> None:
+        """The learning rate is that of the table's parameter group now."""
+        self.table.learning_rate = float(self._owner.group["lr"])
 
     def update(self, lookup: Lookup, grads: Tensor, **pooled: Any) -> None:
         """One step with the gradients of the rows, unless gradients are accumulated or the table does not train."""
-        if not lookup.train or not self._owner.weight.requires_grad:
+        if not lookup.train or not self.trains:
             return
-        self.table.learning_rate = float(self._owner.group["lr"])
+        self.take_rate()
         self.table.update(self.slots_now(lookup), grads, apply=not self.table.accumulate, **pooled)
 
     def slots_now(self, lookup: Lookup) -> Tensor:

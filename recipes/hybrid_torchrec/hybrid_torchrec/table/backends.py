@@ -31,6 +31,11 @@ class GenericBackend:
     config: TableConfig
     storage: RowStorage
 
+    @property
+    def kind(self) -> TableConfig | None:
+        """Equal for tables of a device that can share launches (cuda/group.py); None: this one cannot."""
+        return None
+
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return generic.gather(self.storage.weights, slots)
 
@@ -65,6 +70,7 @@ class CpuBackend:
     config: TableConfig
     storage: RowStorage
     ops: torch._ops._OpNamespace = field(default_factory=lambda: torch.ops.hybrid_torchrec)
+    kind = None
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return self.ops.gather_rows(self.storage.weights, slots)

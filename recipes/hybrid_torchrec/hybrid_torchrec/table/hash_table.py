@@ -102,6 +102,11 @@ class HashTable:
         """Memory of the rows and of the ids, in use."""
         return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
 
+    @property
+    def kind(self) -> TableConfig | None:
+        """Tables of one device with equal kinds can be of one TableGroup (cuda/group.py); None: this one cannot."""
+        return self._backend.kind
+
     def exclusive(self) -> AbstractContextManager[object]:
         """Inside, no other thread changes the table."""
         return self._lock

@@ -1,4 +1,4 @@
-"""The report of many kills, made in pieces: runs of some minutes each, in any order, each of them any number of times."""
+"""The report of many kills, made in pieces of some minutes each, in any order and any number of times."""
 
 from __future__ import annotations
 
