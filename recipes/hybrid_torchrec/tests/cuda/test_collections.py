@@ -1,4 +1,4 @@
-"""Collections whose tables share launches, beside the same tables one by one and on the CPU: the same rows and slots."""
+"""Collections whose tables share launches: the same rows and slots as one by one, and as on the CPU."""
 
 from __future__ import annotations
 
