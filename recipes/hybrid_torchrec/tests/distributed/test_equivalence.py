@@ -1,9 +1,9 @@
 """Sharded hash tables train as torchrec's static collections do, on 1, 2, 3 and 4 processes.
 
 The reference has one process, dense autograd and torch's optimizers. Sums of the same numbers in another order differ
-in the last bits: relative errors (norms) of 1e-6 are allowed after 200 steps. Adam's kinds divide a mean of gradients by
-the root of another, and multiply such errors: where torch's own optimizer in float32 is further than that from itself
-in float64, ours may be as far as it is.
+in the last bits: relative errors (norms) of 1e-6 are allowed after 200 steps. Adam's kinds divide a mean of gradients
+by the root of another, and multiply such errors: where torch's own optimizer in float32 is further than that from
+itself in float64, ours may be as far as it is.
 """
 
 from __future__ import annotations
