@@ -24,8 +24,13 @@ from interpreted import DEVICE, DeviceTable
 from test_tables import same
 from torch import Tensor, nn
 from torchrec import KeyedJaggedTensor, PoolingType
-from torchrec.distributed.sharding_plan import construct_module_sharding_plan, row_wise, table_wise
-from torchrec.distributed.types import ShardingEnv
+from torchrec.distributed.types import (
+    EnumerableShardingSpec,
+    ParameterSharding,
+    ShardingEnv,
+    ShardingType,
+    ShardMetadata,
+)
 
 Kind = Callable[..., HashTable]
 # t0 has two features, one of which t2 has too; the wide one cannot be with the others.
@@ -131,7 +136,7 @@ def test_equal_to_tables_of_the_cpu(make, kind: str, weighted: bool, device_tabl
 def test_what_the_tables_of_a_group_do_apart(case: str, device_tables) -> None:
     """One table without gradients or a step, with a rate of its own; policies that look at each table."""
     more = {
-        "evicted": {"max_rows": 25, "eviction": LFU()}, "admitted": {"admission": AdmitAfter(sightings=2)},
+        "evicted": {"max_rows": 15, "eviction": LFU()}, "admitted": {"admission": AdmitAfter(sightings=2)},
         "small": {"initial_capacity": 0},
     }.get(case, {})  # fmt: skip
     made, results = [], []
@@ -170,21 +175,38 @@ def test_tables_that_move_are_grouped_anew(device_tables) -> None:
     assert len(part.table) > 0
 
 
+class Ranks:
+    """A group of two, of which nothing but its size is asked."""
+
+    def size(self) -> int:
+        return 2
+
+    def rank(self) -> int:
+        return 0
+
+
+def placed(config: HashEmbeddingConfig, ranks: tuple[int, ...]) -> ParameterSharding:
+    rows = config.num_embeddings // len(ranks)
+    shards = [
+        ShardMetadata([i * rows, 0], [rows, config.embedding_dim], placement=f"rank:{rank}/{DEVICE.type}")
+        for i, rank in enumerate(ranks)
+    ]
+    kind = ShardingType.ROW_WISE if len(ranks) > 1 else ShardingType.TABLE_WISE
+    return ParameterSharding(kind.value, "fused", list(ranks), EnumerableShardingSpec(shards))
+
+
 @pytest.mark.parametrize("counted", [False, True])
 def test_lookup_of_a_shard(counted: bool, device_tables) -> None:
     """What a rank of two does with the ids that both ask of it: t0 by rows, the others are wholly here."""
-    env = ShardingEnv(world_size=2, rank=0, pg=object())
+    env = ShardingEnv(world_size=2, rank=0)
+    env.process_group = Ranks()
     more = {"initializer": Constant(value=0.5), **({"max_rows": 100, "eviction": LFU()} if counted else {})}
     found = []
     for kind, device in ((HashTable, torch.device("cpu")), (DeviceTable, DEVICE)):
         device_tables(kind)
         module = sequences("adagrad", torch.device("meta"), False, more)
-        ways = {name: row_wise() if name == "t0" else table_wise(rank=0) for name in FEATURES}
-        from hybrid_torchrec.distributed import HashEmbeddingCollectionSharder
-
-        plan = construct_module_sharding_plan(
-            module, ways, HashEmbeddingCollectionSharder(), local_size=2, world_size=2, device_type=device.type
-        )
+        plan = {config.name: placed(config, (0, 1) if config.name == "t0" else (0,))
+                for config in module.embedding_configs()}  # fmt: skip
         sharded = ShardedHashEmbeddingCollection(module, plan, env, None, device)
         results = []
         for step in range(3):
