@@ -151,7 +151,7 @@ def test_changes_between_any_two_parts_are_not_seen(
         parts.append(source.read(first, min(first + rows, source.count)))
     assert_same_rows(RowBatch.concat(parts), expected)
     snapshot.release()
-    assert table.before_change == [] and table._snapshots == []
+    assert table.before_change == [] and table._below.snapshots == []
     table.close()
 
 
@@ -179,7 +179,7 @@ def test_saving_while_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_table_that_others_change_during_a_save_is_refused(tmp_path: Path) -> None:
     cached, _ = both(tmp_path)
     train_all((cached,), 0, 6)
-    cached._away += 1  # as if a row was lost
+    cached._below.count += 1  # as if a row was lost
     with pytest.raises(BaseException, match="rows are to be saved and .* were found"):
         Checkpointer(tmp_path / "c", {"user": cached}).save(1)
     assert Checkpointer(tmp_path / "c", {"user": make_table()}).steps() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 import triton
@@ -14,6 +15,7 @@ from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
 from hybrid_torchrec.cuda.normal import POLYNOMIALS, THRESHOLDS
 from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.words import words
+from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.backends import GenericBackend, Gradient
 from hybrid_torchrec.table.config import TableConfig
@@ -46,7 +48,7 @@ class CudaBackend(GenericBackend):
     def __post_init__(self) -> None:
         device, initializer = self.storage.weights.device, self.config.initializer
         self.numbers: torch.Tensor | None = None
-        if type(initializer).__name__ in ("Constant", "Uniform", "Normal", "TruncatedNormal"):
+        if isinstance(initializer, Distribution):
             numbers = [*initializer.parameters(), *THRESHOLDS, *POLYNOMIALS]
             self.numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
         self._parts: torch.Tensor | None = None
@@ -199,9 +201,10 @@ def start(
         return
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
     row_kernels.start[(min(count if longest is None else longest, STARTERS // parts.shape[0] + 1), parts.shape[0])](
-        keys, slots, numbers, parts, slots if starts is None else starts, count, KIND=config.initializer.kind,
-        DTYPE=TYPES[config.dtype], D=config.dim, FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1],
-        COLUMNS=min(columns(config.dim), 128), GROUPED=starts is not None, COUNTED=counted, num_warps=1,
+        keys, slots, numbers, parts, slots if starts is None else starts, count,
+        KIND=cast(Distribution, config.initializer).kind, DTYPE=TYPES[config.dtype], D=config.dim,
+        FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1], COLUMNS=min(columns(config.dim), 128),
+        GROUPED=starts is not None, COUNTED=counted, num_warps=1,
         enable_fp_fusion=False,
     )  # fmt: skip
 

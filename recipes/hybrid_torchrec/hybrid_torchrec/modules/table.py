@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,6 @@ from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import LRU, TTL
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
-
-T = TypeVar("T", bound=HashTable)
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class TableModule(nn.Module):
         return made
 
     def add_part(self, config: TableConfig, column: int, device: torch.device) -> None:
-        self._parts.append(TablePart(make_table(config, device), column, self))
+        self._parts.append(TablePart(HashTable(config, device), column, self))
 
     def set_rate(self, spec: OptimizerSpec) -> None:
         """The group of the optimizer that was applied in backward, so that its schedulers go on working, or our own."""
@@ -167,7 +165,7 @@ class TableModule(nn.Module):
         for part in self._parts:
             old = part.table
             if old.device != self.weight.device and self.weight.device.type != "meta":
-                part.table = make_table(old.config, self.weight.device)
+                part.table = HashTable(old.config, self.weight.device)
                 copy_table(old, part.table)
         return self
 
@@ -198,22 +196,6 @@ class TableModule(nn.Module):
     def extra_repr(self) -> str:
         rows = sum(len(part.table) for part in self._parts)
         return f"{self.config.name}, dim={self.config.embedding_dim}, {self.dtype}, rows={rows}"
-
-
-def make_table(config: TableConfig, device: torch.device) -> HashTable:
-    return start_by_columns(HashTable(config, device))
-
-
-def start_by_columns(table: T) -> T:
-    """The CPU's kernel fills whole rows; some columns of a row are made by the initialiser. Returns the table."""
-    config = table.config
-    if isinstance(config.initializer, ColumnsOf):
-
-        def start(slots: Tensor, keys: Tensor) -> None:
-            table._storage.set_new(slots, config.initializer.rows(keys, config.dim, config.seed))
-
-        table._backend.start = start  # type: ignore[method-assign]
-    return table
 
 
 def copy_table(source: HashTable, target: HashTable) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
@@ -97,6 +98,9 @@ class CpuBackend:
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
         initializer = self.config.initializer
+        if not isinstance(initializer, Distribution):
+            self.storage.set_new(slots, initializer.rows(keys, self.config.dim, self.config.seed))
+            return
         state = list(self.storage.state.values())
         self.ops.start_rows(
             self.storage.weights, state, slots, keys, initializer.kind, *initializer.parameters(), self.config.seed
