@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,12 +10,13 @@ import pytest
 import torch
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
-from rows import rows_of
+from rows import assert_rows, rows_of
 from streams import assert_same, power_law, train, whole
 from torchrec_embcache import CacheConfig, CachedTable
 from torchrec_embcache.counters import Tally
 from torchrec_embcache.prefetch import LookAhead
 from torchrec_embcache.store.memory import MemoryStore
+from torchrec_embcache.store.tiered import TieredStore
 
 CONFIG = TableConfig(name="item", dim=4, optimizer=OptimizerSpec(kind="adam", lr=0.05))
 BATCHES = power_law(40, 60, 400, seed=11, exponent=0.8)
@@ -37,14 +39,15 @@ def kept_in_host_memory(rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
     return rows
 
 
+def none_is_there(ids: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(len(ids), dtype=torch.bool)
+
+
 def test_a_row_is_fetched_once_for_all_batches_that_wait_for_it() -> None:
     """A second copy would be read while the first one's batch trains: the disk's work twice, and the older state."""
     store, tally = Counting(), Tally()
     store.write(rows_of(CONFIG, list(range(20)), 1))
-    nowhere = torch.zeros(0, dtype=torch.bool)
-    ahead = LookAhead(
-        "item", 50, lambda ids: nowhere.new_zeros(len(ids)), store, tally, kept_in_host_memory
-    )  # fmt: skip
+    ahead = LookAhead("item", 50, none_is_there, store, tally, kept_in_host_memory)
     batches = [torch.tensor(ids) for ids in ([1, 2, 3, 3], [2, 3, 4], [4, 1, 5, 5], [5, 1])]
     for ids in batches:
         ahead.submit(ids)
@@ -62,6 +65,37 @@ def test_a_row_is_fetched_once_for_all_batches_that_wait_for_it() -> None:
     # Nobody needs them any more, and none is on the device: the next batch fetches again.
     assert sorted(ahead.take(torch.tensor([1, 9])).staged.ids.tolist()) == [1, 9]
     ahead.close()
+
+
+def test_rows_that_wait_are_fetched_again_when_the_store_was_changed() -> None:
+    store = Counting()
+    store.write(rows_of(CONFIG, [1, 2, 3], 1))
+    ahead = LookAhead("item", 50, none_is_there, store, Tally(), kept_in_host_memory)
+    ids = torch.tensor([2, 1])
+    ahead.submit(ids)
+    deadline = time.monotonic() + 60
+    while not ahead._queue[0].ready and time.monotonic() < deadline:
+        time.sleep(0.001)
+    store.write(rows_of(CONFIG, [2], 7))
+    ahead.restart()
+    staged = ahead.take(ids).staged
+    assert staged is not None
+    assert_rows(CONFIG, staged, {1: 1, 2: 7})
+    assert sorted(staged.ids.tolist()) == [1, 2]
+    ahead.close()
+
+
+def test_host_memory_keeps_the_rows_that_were_trained_last() -> None:
+    host, disk = MemoryStore(CONFIG), MemoryStore(CONFIG)
+    store = TieredStore(host, disk, host_rows=40)
+    order = torch.randperm(100, generator=torch.Generator().manual_seed(1)).tolist()
+    for step, one in enumerate(order):
+        store.write(rows_of(CONFIG, [one], step))
+    kept = sorted(row for rows in host.scan(100) for row in rows.ids.tolist())
+    assert len(kept) <= 40 and set(kept) == set(order[-len(kept) :])
+    rows, found = store.read(torch.arange(100))
+    assert bool(found.all())
+    assert_rows(CONFIG, rows, {one: step for step, one in enumerate(order)})
 
 
 @pytest.mark.parametrize("ahead", range(1, 9))
