@@ -15,7 +15,8 @@ PROGRAM = Path(__file__).with_name("long_training.py")
 
 
 def train(scenario: Scenario, steps: int) -> list[dict[str, Any]]:
-    text = f"import runpy, sys; sys.argv = ['long_training.py', '{steps}']; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+    program = f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+    text = f"import runpy, sys; sys.argv = ['long_training.py', '{steps}']; {program}"
     samples: list[dict[str, Any]] = json.loads(scenario(text).stdout.splitlines()[-1])["samples"]
     return samples
 

@@ -88,6 +88,20 @@ with profiler.profile(schedule=plan, on_trace_ready=handler, profile_memory=True
     assert "aten::" in memory.read_text()
 
 
+def test_a_profile_has_no_device_figures(scenario: Scenario, tmp_path: Path) -> None:
+    """No kernel times are invented: where hardware would report them there is nothing."""
+    done = scenario(
+        f"""{MODEL}
+with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler({str(tmp_path)!r})):
+    step()
+""",
+        TWIN_LOG="info",
+    )
+    assert "no counter of a device is emulated" in done.stderr
+    assert list(tmp_path.rglob("trace_view.json"))
+    assert not list(tmp_path.rglob("kernel_details.csv")) and not list(tmp_path.rglob("PROF_*"))
+
+
 def test_a_second_profile_starts_after_the_first(scenario: Scenario, tmp_path: Path) -> None:
     scenario(f"""{MODEL}
 for number in range(2):
