@@ -2,8 +2,8 @@
 
 Needs the twin: in the image, or by `python -m ascend_twin run python benchmarks/twin.py ...`.
 
-cost: a training step of ML-100K's retrieval model (batch 128, sequence 200, AdamW) on one emulated NPU and on the CPU in
-turn, in one process on one thread: processor time of all threads. Attention and jagged layouts are plain PyTorch on
+cost: a training step of ML-100K's retrieval model (batch 128, sequence 200, AdamW) on one emulated NPU and on the CPU
+in turn, in one process on one thread: processor time of all threads. Attention and jagged layouts are plain PyTorch on
 both sides, so that every operator goes through the ATen override; the operators in Ascend C run on emulated cores,
 whose time says nothing. Both sides draw the same numbers, and their losses are compared first.
 Writes benchmarks/results/twin-cost.{json,md}.
@@ -84,6 +84,7 @@ def cost(data_dir: Path, rounds: int) -> None:
         "loss": losses["npu"][-1],
     }
     about = found["machine"]
+    cells = (found["cpu_ms"], found["npu_ms"], found["ratio"], f"{low:.3f} to {high:.3f}", found["ratio_by_the_clock"])
     text = f"""# The cost of the emulation
 
 A training step of ML-100K's retrieval model on one emulated NPU beside the same step on the CPU, in turn in one process
@@ -92,7 +93,7 @@ on one thread; every operator through the ATen override. Losses equal to 1e-5 ov
 
 | CPU ms | emulated NPU ms | ratio | quartiles | ratio by the clock | asked for |
 |---|---|---|---|---|---|
-| {found["cpu_ms"]} | {found["npu_ms"]} | {found["ratio"]} | {low:.3f} to {high:.3f} | {found["ratio_by_the_clock"]} | {TARGET} |
+| {" | ".join(map(str, cells))} | {TARGET} |
 """
     write("twin-cost", found, text)
 
@@ -111,6 +112,7 @@ def robustness() -> None:
         kills = [kill_one(seed, Path(folder, str(seed))) for seed in range(1000, 1000 + KILLS)]
     left = [k for k in kills if k["shared"] or k["sockets"]]
     seconds = sorted(float(k["seconds"]) for k in kills)
+    middle = statistics.median(seconds)
     found = {
         "machine": machine(),
         "training": training,
@@ -123,15 +125,16 @@ def robustness() -> None:
     )
     text = f"""# Robustness of the emulation
 
-{training["steps"]} steps of a small model (embedding bag, two layers, Adam, batches of changing length) on one emulated NPU:
+{training["steps"]} steps of a small model (embedding bag, two layers, Adam, batches of changing length) on one emulated
+NPU:
 
 | step | process MiB | allocated MiB | reserved MiB | descriptors | threads |
 |---|---|---|---|---|---|
 {rows}
 
 {KILLS} jobs of 2 to 4 ranks, over Unix sockets and TCP in turn, in which one rank was killed at a random moment: every
-other rank ended and named the dead one, the slowest {seconds[-1]:.2f} s after the kill (median {statistics.median(seconds):.2f} s, with the
-end of its process); {len(left)} jobs left anything in shared memory or a socket behind.
+other rank ended and named the dead one, the slowest {seconds[-1]:.2f} s after the kill (median {middle:.2f} s, with
+the end of its process); {len(left)} jobs left anything in shared memory or a socket behind.
 """
     write("twin-robustness", found, text)
 

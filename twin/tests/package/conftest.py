@@ -29,12 +29,23 @@ class Environment:
         self.folder = folder
         self.home = folder / "user"
         self.python = folder / "venv/bin/python"
-        self.user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        other = os.geteuid() == 0 and open_to_others(Path(sys.executable)) and open_to_others(site_packages())
+        self.user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if other else {}
         self.home.mkdir()
         if self.user:
             os.chown(self.home, NOBODY, NOBODY)
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-        install = [str(self.python), "-m", "pip", "install", "--no-index", "--no-deps", "-q", str(wheel)]
+        install = [
+            str(self.python),
+            "-m",
+            "pip",
+            "install",
+            "--no-index",
+            "--no-deps",
+            "--no-cache-dir",
+            "-q",
+            str(wheel),
+        ]
         subprocess.run(install, check=True, env={"PATH": os.environ["PATH"], "HOME": str(self.home)})
         (self.packages / "tests.pth").write_text(f"{site_packages()}\n")
 
@@ -55,6 +66,12 @@ class Environment:
 
     def twin(self, *arguments: str, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run(str(self.python), "-m", "ascend_twin", *arguments, code=code, **variables)
+
+
+def open_to_others(path: Path) -> bool:
+    """Root's own interpreter may lie where no other user gets; in the image it does not."""
+    real = path.resolve()
+    return all(folder.stat().st_mode & 0o001 for folder in (real, *real.parents))
 
 
 def site_packages() -> Path:
