@@ -17,6 +17,7 @@ pytestmark = pytest.mark.twin
 # Work on two devices and a side stream is in flight, and a queue of work lies before the signal.
 BUSY = """
 import os, signal, sys, torch, torch_npu
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it as ignored
 x = torch.ones(256, 256, device="npu:1", requires_grad=True)
 weight = torch.nn.Linear(256, 256).to("npu:1")
 side = torch.npu.Stream(device="npu:1")

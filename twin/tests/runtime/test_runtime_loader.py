@@ -14,7 +14,7 @@ pytestmark = pytest.mark.twin
 
 RUNTIME = ["ascendcl", "acl_op_compiler", "hccl", "nnopbase", "opapi", "ge_runner", "graph", "acl_tdt_channel"]
 # Functions of other products that torch_npu looks up; a wrong answer is worse than none (spec ascend-runtime 1.7).
-NOT_EMULATED = re.compile(r"aclGetCannAttribute|aclprof|aclmdlRI|aclrtIpc|aclrtReserveMem|PTA|aclrtSubscribe")
+NOT_EMULATED = re.compile(r"aclGetCannAttribute|aclprofGet|aclprofMark|aclmdlRI|aclrtIpc|aclrtReserveMem|PTA|aclrtSubscribe")
 
 
 def package(name: str) -> Path:
