@@ -155,3 +155,14 @@ def test_refusals_are_honest(scenario: Scenario) -> None:
         for name in ("aclGetCannAttribute", "aclmdlRICaptureBegin", "aclrtReserveMemAddress"):
             assert not hasattr(lib, name), f"{name} is exported but not emulated"
     """)
+
+
+def test_no_load_is_made_up(scenario: Scenario) -> None:
+    scenario("""
+        from acl import *
+        call("aclInit", None)
+        call("aclrtSetDevice", 0)
+        found = (ctypes.c_int32 * 6)()  # four rates and a pointer
+        call("aclrtGetDeviceUtilizationRate", 0, ctypes.byref(found))
+        assert list(found)[:4] == [-1] * 4, "-1 says that it is not supported"
+    """)
