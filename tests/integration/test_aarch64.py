@@ -23,7 +23,17 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "twin/runtime"
 ENGINE = ROOT / "twin/opbuild/engine"
 COMPILER = "aarch64-linux-gnu-g++"
-WITHOUT_TORCH = ("ascendcl", "nnopbase", "acl_op_compiler", "ge_runner", "graph", "acl_tdt_channel", "hccl", "npu-smi")
+WITHOUT_TORCH = (
+    "ascendcl",
+    "nnopbase",
+    "acl_op_compiler",
+    "ge_runner",
+    "graph",
+    "acl_tdt_channel",
+    "msprofiler",
+    "hccl",
+    "npu-smi",
+)
 WITH_TORCH = ("opapi", "twin_aten")
 CXX11_ABI = 1  # of torch, torch_npu and fbgemm_gpu on aarch64; 0 on x86_64
 pytestmark = pytest.mark.image

@@ -95,3 +95,21 @@ aclError aclprofStop(const aclprofConfig *profilerConfig)
     }
     return Profiler::Get().Enter(__func__, State::kRunning, State::kReady, "it was not started");
 }
+
+// Nothing has to be warmed up. Not declared in the wheel's headers; torch_npu looks it up.
+extern "C" ACL_FUNC_VISIBILITY aclError aclprofWarmup(const aclprofConfig *profilerConfig)
+{
+    return profilerConfig == nullptr ? Fail(ACL_ERROR_INVALID_PARAM, __func__, "(profilerConfig=null)") : ACL_SUCCESS;
+}
+
+aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength)
+{
+    if (config == nullptr || configLength == 0) {
+        return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(configType=%d): no value", static_cast<int>(configType));
+    }
+    if (configType == ACL_PROF_STORAGE_LIMIT) {  // what stores nothing keeps every limit
+        return ACL_SUCCESS;
+    }
+    return Fail(ACL_ERROR_FEATURE_UNSUPPORTED, __func__, "(configType=%d): no such counter is emulated",
+                static_cast<int>(configType));
+}
