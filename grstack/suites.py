@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host, network
+from grstack import failures, host, network
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
@@ -31,7 +31,9 @@ HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
     "ninja": "ninja-build", "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "ip": "iproute2", "nsenter": "util-linux",
 }  # fmt: skip
+OPTIONS = ("-q", "--disable-warnings", "-m", "not slow")
 TEST_WHEELS = "test-wheels"
+RESULTS = "test-results"
 WITH_ENGINE = ("tests/integration",)
 
 
@@ -39,6 +41,9 @@ def run_all(*, unit: bool, engine: str) -> int:
     """Runs everything, also after a failure, and returns 1 if anything failed."""
     console = Console(highlight=False)
     failed: list[str] = []
+    results = ROOT / "build" / RESULTS
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir(parents=True)
 
     def check(title: str, code: int) -> None:
         if code:
@@ -50,7 +55,7 @@ def run_all(*, unit: bool, engine: str) -> int:
     check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
     check("ruff format", _host(console, [str(BIN / "ruff"), "format", "--check", *_there(LINTED)]))
     check("mypy", _host(console, [str(BIN / "mypy")]))
-    check("host tests", _host(console, _pytest(_there(ON_HOST))))
+    check("host tests", _host(console, _pytest(_there(ON_HOST), results / "host.xml")))
     if not unit:
         s = session(Choices(engine=engine))
         execute(s.plan, s.engine, s.paths, s.fetch, console)
@@ -58,8 +63,9 @@ def run_all(*, unit: bool, engine: str) -> int:
         _stage_wheels(s)
         for suite in _there(IN_IMAGE):
             check(f"{suite} in the image", _in_image(console, s, suite))
-        check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE))))
+        check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE), results / "engine.xml")))
     if failed:
+        failures.show(results, console)
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
     return 1 if failed else 0
 
@@ -68,8 +74,8 @@ def _there(paths: tuple[str, ...]) -> list[str]:
     return [path for path in paths if (ROOT / path).exists()]
 
 
-def _pytest(paths: list[str]) -> list[str]:
-    return [str(BIN / "python"), "-m", "pytest", "-q", "-m", "not slow", *paths]
+def _pytest(paths: list[str], results: Path) -> list[str]:
+    return [str(BIN / "python"), "-m", "pytest", *OPTIONS, f"--junit-xml={results}", *paths]
 
 
 def _host(console: Console, argv: list[str]) -> int:
@@ -91,13 +97,15 @@ def _in_image(console: Console, s: Session, suite: str) -> int:
     source = Mount(source=ROOT, name="source")
     data = Mount(source=s.paths.data, name="data")
     wheels = Mount(source=s.paths.build / TEST_WHEELS, name="wheels")
+    results = Mount(source=s.paths.build / RESULTS, name="results", writable=True)
     root = s.engine.path_of(source)
-    argv = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", root]
-    argv += ["-m", "not slow", f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
+    argv = ["python", "-m", "pytest", *OPTIONS, "-p", "no:cacheprovider", "--rootdir", root]
+    argv += [f"--junit-xml={s.engine.path_of(results)}/{suite.replace('/', '-')}.xml"]
+    argv += [f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
     env = {
         "GRSTACK_DATA": s.engine.path_of(data), "GRSTACK_WHEELS": s.engine.path_of(wheels),
         "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2",
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }  # fmt: skip
-    return s.engine.run(s.plan, argv, mounts=[source, data, wheels], env=env)
+    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, results], env=env)

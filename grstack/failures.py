@@ -1,0 +1,43 @@
+"""What failed in a run of the tests: read from the test runners' JUnit files, shown once more, together, at the end."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+SHOWN = 20  # failures
+LINES = 25  # of each failure's text: its end names the line and the error
+
+
+@dataclass(frozen=True)
+class Failure:
+    suite: str  # the JUnit file's stem
+    test: str
+    text: str
+
+
+def read(folder: Path) -> Iterator[Failure]:
+    """The failures of every JUnit file in `folder`; a file that cannot be read is a failure itself."""
+    for file in sorted(folder.glob("*.xml")):
+        try:
+            cases = list(ET.parse(file).iter("testcase"))
+        except ET.ParseError as error:
+            yield Failure(file.stem, "the whole suite", f"its results cannot be read, it was ended early: {error}")
+            continue
+        for case in cases:
+            for outcome in (*case.iterfind("failure"), *case.iterfind("error")):
+                yield Failure(file.stem, f"{case.get('classname')}::{case.get('name')}", outcome.text or "")
+
+
+def show(folder: Path, console: Console) -> None:
+    failures = list(read(folder))
+    for failure in failures[:SHOWN]:
+        console.print(Text(f"\n{failure.suite}: {failure.test}", style="red"), soft_wrap=True)
+        console.print(Text("\n".join(failure.text.rstrip().splitlines()[-LINES:])), soft_wrap=True)
+    if len(failures) > SHOWN:
+        console.print(f"and {len(failures) - SHOWN} more: {folder}")
