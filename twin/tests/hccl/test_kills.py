@@ -60,7 +60,7 @@ def test_a_killed_rank_leaves_nothing(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_200_killed_ranks_leave_nothing(tmp_path: Path) -> None:
-    """benchmarks/results/twin-robustness.json has the figures."""
+    """`benchmarks/twin.py robustness` measures the same."""
     for seed in range(1000, 1200):
         found = kill_one(seed, tmp_path / str(seed))
         assert (found["shared"], found["sockets"]) == ([], []), found

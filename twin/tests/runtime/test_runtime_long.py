@@ -36,5 +36,5 @@ def test_500_steps_hold_no_more_memory(scenario: Scenario) -> None:
 
 @pytest.mark.slow
 def test_10000_steps_hold_no_more_memory(scenario: Scenario) -> None:
-    """benchmarks/results/twin-robustness.json has the figures: 400 bytes a step would already be too much."""
+    """`benchmarks/twin.py robustness` measures the same: 400 bytes a step would already be too much."""
     check(train(scenario, 10_000), growth=4 << 20)
