@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shlex
@@ -11,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from ascend_twin.conformance import command as conformance
 from ascend_twin.home import NoHome, find_home, variables
 from ascend_twin.info import RuntimeFault, gather, text
 
@@ -19,11 +19,9 @@ USAGE = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    arguments, further = parser.parse_known_args(argv)
-    if further and arguments.act is not _selftest:
-        parser.error(f"unrecognized arguments: {' '.join(further)}")
-    arguments.further = further
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = _parser().parse_args(words)
+    arguments.words = words[1:]  # behind the name of the command
     try:
         return int(arguments.act(arguments))
     except (NoHome, RuntimeFault) as error:
@@ -47,8 +45,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--aten", choices=["override", "aclnn"], help="how ATen operators run (TWIN_ATEN)")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD ...")
     run.set_defaults(act=_run)
-    test = "compares operators and collectives with the CPU; options such as --full are the conformance run's"
-    selftest = commands.add_parser("selftest", help=test)
+    selftest = commands.add_parser(
+        "selftest",
+        help="does it work here? with --full: the conformance run over every operator",
+        description="Without options: tensors, a training, streams and a collective of two processes, compared with "
+        f"the CPU; seconds. With any option the conformance run. {conformance.DESCRIPTION}",
+        parents=[conformance.options()],
+    )
     selftest.set_defaults(act=_selftest)
     return parser
 
@@ -82,13 +85,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(arguments: argparse.Namespace) -> int:
-    if importlib.util.find_spec("ascend_twin.conformance") is not None:
-        program = "import sys; from ascend_twin.conformance import main; sys.exit(main(sys.argv[1:]))"
-        return _become([sys.executable, "-c", program, *arguments.further], {})
-    if arguments.further:
-        print(f"ascend-twin: no conformance run is installed to take {arguments.further[0]}", file=sys.stderr)
-        return USAGE
-    return _become([sys.executable, "-m", "ascend_twin.smoke"], {"OMP_NUM_THREADS": "1"})
+    module = "ascend_twin.conformance" if arguments.words else "ascend_twin.smoke"
+    return _become([sys.executable, "-m", module, *arguments.words], {"OMP_NUM_THREADS": "1"})
 
 
 def _become(command: Sequence[str], settings: dict[str, str]) -> int:

@@ -13,6 +13,11 @@ from ascend_twin.home import version_info
 
 HBM = 1  # ACL_HBM_MEM
 MADE_FOR = {"torch": "2.6.0", "torch_npu": "2.6.0.post3"}  # the C++ interfaces that the libraries are compiled against
+# torch_npu declares none of what it imports, and asks for a build of torch that indexes do not carry.
+INSTALL = (
+    'pip install torch==2.6.0 numpy pyyaml attrs decorator psutil scipy packaging "setuptools<81"',
+    "pip install --no-deps torch_npu==2.6.0.post3",
+)
 
 
 class RuntimeFault(RuntimeError):
@@ -62,14 +67,29 @@ def text(info: Info) -> str:
         f"answers as    CANN {info.cann}",
         f"Python        {info.python}",
     ]
+    strange = [name for name, version in info.packages.items() if not fits(name, version)]
     for name, version in info.packages.items():
-        wanted = MADE_FOR[name]
-        lines.append(f"{name:<13} {version}" + ("" if version.startswith(wanted) else f"  (made for {wanted})"))
+        lines.append(f"{name:<13} {version}" + (f"  (made for {MADE_FOR[name]})" if name in strange else ""))
     for device in info.devices:
         lines.append(f"npu:{device.id}         {device.name} (emulated), {device.memory_total >> 20} MiB a process")
     if not info.devices:
         lines.append("no device: TWIN_NPU_COUNT or ASCEND_RT_VISIBLE_DEVICES leaves none")
+    if strange:
+        lines.append("next: " + "\n      ".join(INSTALL))
+    else:
+        lines.append("next: python -m ascend_twin selftest\n      python -m ascend_twin run python train.py")
     return "\n".join(lines)
+
+
+def fits(name: str, version: str) -> bool:
+    """Whether it is the release that the libraries are made for, of any build (2.6.0+cpu is 2.6.0)."""
+    return version.split("+")[0] == MADE_FOR[name]
+
+
+def misfits() -> list[str]:
+    """What of torch and torch_npu is missing here, or of another version, in words."""
+    installed = {name: _installed(name) or "not installed" for name in MADE_FOR}
+    return [f"{name} {found}, not {MADE_FOR[name]}" for name, found in installed.items() if not fits(name, found)]
 
 
 def _installed(name: str) -> str | None:

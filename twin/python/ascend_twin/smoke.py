@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from ascend_twin.info import INSTALL, misfits
+
 RANKS = 2
 
 
@@ -93,6 +95,9 @@ CHECKS: tuple[Callable[[], str], ...] = (devices, matmul, backward, streams, col
 
 
 def main() -> int:
+    if wrong := misfits():
+        print("\n".join([f"ascend-twin: {'; '.join(wrong)}; type:", *INSTALL]), file=sys.stderr)
+        return 1
     import torch_npu  # noqa: F401
 
     print("emulated NPU: correctness, not speed", flush=True)
