@@ -31,6 +31,7 @@ WITHOUT_TORCH = (
     "graph",
     "acl_tdt_channel",
     "msprofiler",
+    "ascend_hal",
     "hccl",
     "npu-smi",
 )

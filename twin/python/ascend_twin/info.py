@@ -88,8 +88,12 @@ def fits(name: str, version: str) -> bool:
 
 def misfits() -> list[str]:
     """What of torch and torch_npu is missing here, or of another version, in words."""
-    installed = {name: _installed(name) or "not installed" for name in MADE_FOR}
-    return [f"{name} {found}, not {MADE_FOR[name]}" for name, found in installed.items() if not fits(name, found)]
+    installed = {name: _installed(name) for name in MADE_FOR}
+    found = {name: version for name, version in installed.items() if version is None or not fits(name, version)}
+    return [
+        f"{name} {MADE_FOR[name]} is wanted, " + (f"{v} is" if v else "none is") + " installed"
+        for name, v in found.items()
+    ]
 
 
 def _installed(name: str) -> str | None:

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     const auto is = [&](std::initializer_list<const char *> wanted) {
         return arguments == std::vector<std::string>(wanted.begin(), wanted.end());
     };
-    if (is({"-h"}) || is({"--help"})) {
+    if (arguments.empty() || is({"-h"}) || is({"--help"})) {
         std::fputs(kUsage, stdout);
         return 0;
     }

@@ -22,6 +22,7 @@ RUNTIME = [
     "graph",
     "acl_tdt_channel",
     "msprofiler",
+    "ascend_hal",
 ]
 # Functions of other products that torch_npu looks up; a wrong answer is worse than none (spec ascend-runtime 1.7).
 NOT_EMULATED = re.compile(
