@@ -70,9 +70,9 @@ def test_what_is_kept_is_bounded(megabytes: str, least: float, most: float) -> N
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float16, torch.float32])
-@pytest.mark.parametrize("count", [4096, 32_769, 131_072, 131_073, 300_007])
+@pytest.mark.parametrize("count", [4096, 32_769, 65_537, 131_073, 500_007])
 def test_prefix_sums_on_several_threads(dtype: torch.dtype, count: int) -> None:
-    """Around the chunks that threads take in turn: 16 KB each, shared from 17 of them on."""
+    """Around the chunks that threads take in turn: 128 KB each, shared from three of them on."""
     lengths = (torch.arange(count) % 7 - 2).to(dtype)
     threads = torch.get_num_threads()
     results = []

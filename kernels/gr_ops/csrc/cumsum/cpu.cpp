@@ -15,8 +15,10 @@
 namespace gr_ops::cpu {
 namespace {
 
-constexpr int64_t kChunkBytes = 16 * 1024;  // in L1 with its result; chunks are the same whatever the number of threads
-constexpr int64_t kSharedChunks = 16;       // fewer are one thread's
+// In L2 with its result. Chunks are the same whatever the number of threads; with 32 KB the passing on of the base takes
+// as long as the work.
+constexpr int64_t kChunkBytes = 128 * 1024;
+constexpr int64_t kSharedChunks = 3;  // fewer are one thread's
 
 // out[i] = in[0] + ... + in[i]. Every thread takes the next chunk, adds it up, takes the base from the chunk before,
 // passes its own on, and only then writes: by that time the chunk is in its cache, so memory is read once. A chunk waits
@@ -33,7 +35,7 @@ class SharedScan {
     for (int64_t c = next_.fetch_add(1); c < chunks(count_); c = next_.fetch_add(1)) {
       const T* in = in_ + c * kChunk;
       const int64_t length = std::min(kChunk, count_ - c * kChunk);
-      const Sum<T> total = sum_chunk<T>(in, out_ + c * kChunk, length);
+      const Sum<T> total = scan_chunk<T>(in, nullptr, length, 0);
       wait_for(c);
       const Sum<T> base = base_;
       base_ = static_cast<Sum<T>>(base + total);
@@ -53,16 +55,16 @@ class SharedScan {
   const T* in_;
   T* out_;
   int64_t count_;
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) std::atomic<int64_t> summed_{0};
   Sum<T> base_ = 0;  // of chunk summed_
-  std::atomic<int64_t> summed_{0};
-  std::atomic<int64_t> next_{0};
 };
 
 template <typename T>
 void inclusive(const T* in, T* out, int64_t count) {
   const int64_t chunks = SharedScan<T>::chunks(count);
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  if (chunks > kSharedChunks && threads > 1) {
+  if (chunks >= kSharedChunks && threads > 1) {
     SharedScan<T> scan(in, out, count);
     at::parallel_for(0, threads, 1, [&](int64_t, int64_t) { scan.work(); });
     return;

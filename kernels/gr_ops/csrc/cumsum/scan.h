@@ -70,21 +70,4 @@ uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uin
 template <>
 uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base);
 
-// The sum of a chunk that is scanned next. Asks for the memory of its result on the way: one after the other, reading
-// and writing would take turns in waiting. Sums of integers may be split, those of other types may not: the bits of a
-// total do not depend on the number of threads.
-template <typename T>
-Sum<T> sum_chunk(const T* in, const T* out, int64_t count) {
-  if constexpr (!std::is_integral_v<T>) return scan_chunk<T>(in, nullptr, count, 0);
-  constexpr int64_t block = 512 / sizeof(T);
-  constexpr int64_t line = 64 / sizeof(T);
-  Sum<T> sum = 0;
-  for (int64_t i = 0; i < count; i += block) {
-    const int64_t now = i + block < count ? block : count - i;
-    for (int64_t j = 0; j < now; j += line) __builtin_prefetch(out + i + j, 1);
-    sum = static_cast<Sum<T>>(sum + scan_chunk<T>(in + i, nullptr, now, 0));
-  }
-  return sum;
-}
-
 }  // namespace gr_ops::cpu

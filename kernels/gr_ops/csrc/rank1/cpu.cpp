@@ -2,18 +2,25 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <cstring>
 #include <vector>
 
 #include "common/parallel.h"
 #include "common/result.h"
+#include "common/wide.h"
 #include "rank1/checks.h"
-#include "rank1/cpu_sums.h"
 
 namespace gr_ops::cpu {
 namespace {
 
 constexpr const char* kGather = "gather_for_rank1";
 constexpr const char* kBackward = "index_select_for_rank1_backward";
+constexpr int64_t kBlock = 1024;  // entries that are checked and then used while they are in the cache
+
+template <typename Body>
+void for_blocks(int64_t first, int64_t end, const Body& body) {
+  for (int64_t start = first; start < end; start += kBlock) body(start, std::min(start + kBlock, end));
+}
 
 // The dtypes do not matter, their widths do. Each entry is checked just before its use: a branch that is never taken
 // lets the processor run ahead over elements of x that are not in the cache, a pass of checks would not.
@@ -61,24 +68,65 @@ at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
   return y;
 }
 
-at::Tensor index_select_backward(const at::Tensor& grad, const at::Tensor& index, const at::Tensor& x) {
-  at::Tensor grad_x = new_result(x.sizes(), x.options());
-  AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), kBackward, [&] {
-    auto* target = grad_x.mutable_data_ptr<scalar_t>();
-    if (index.scalar_type() == at::kInt) {
-      sum_by_index<scalar_t, int32_t>(kBackward, grad, index, target, x.size(0));
-    } else {
-      sum_by_index<scalar_t, int64_t>(kBackward, grad, index, target, x.size(0));
+constexpr int64_t kMaxSlices = 16;        // every slice reads the whole index
+constexpr int64_t kLeastSlices = 8;       // fewer lose: whether an entry is a slice's cannot be predicted
+constexpr int64_t kSliceEntries = 32768;  // of index, below which one thread does it all
+
+// sums[index[i]] += grad[i], for ascending i whatever the number of threads: each owns a slice of x.
+template <typename T, typename Index>
+void add_by_index(const T* grad, const Index* index, int64_t count, Wide<T>* sums, int64_t length) {
+  const int64_t wanted = std::min<int64_t>({at::get_num_threads(), kMaxSlices, count / kSliceEntries, length});
+  if (wanted < kLeastSlices || at::in_parallel_region()) {
+    for_blocks(0, count, [&](int64_t first, int64_t end) {
+      check_entries_in_range(kBackward, index, first, end, length);
+      for (int64_t i = first; i < end; ++i) sums[index[i]] += static_cast<Wide<T>>(grad[i]);
+    });
+    return;
+  }
+  parallel_rows(count, sizeof(Index),
+                [&](int64_t first, int64_t end) { check_entries_in_range(kBackward, index, first, end, length); });
+  const int64_t share = (length + wanted - 1) / wanted;
+  at::parallel_for(0, wanted, 1, [&](int64_t first, int64_t end) {
+    const auto low = static_cast<uint64_t>(first * share);
+    const uint64_t size = static_cast<uint64_t>(std::min(end * share, length)) - low;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t j = static_cast<uint64_t>(index[i]) - low;
+      if (j < size) sums[low + j] += static_cast<Wide<T>>(grad[i]);
     }
   });
-  return grad_x;
+}
+
+template <typename T>
+void sum_by_index(const at::Tensor& grad, const at::Tensor& index, Wide<T>* sums, int64_t length) {
+  if (index.scalar_type() == at::kInt) {
+    add_by_index(grad.const_data_ptr<T>(), index.const_data_ptr<int32_t>(), index.numel(), sums, length);
+  } else {
+    add_by_index(grad.const_data_ptr<T>(), index.const_data_ptr<int64_t>(), index.numel(), sums, length);
+  }
+}
+
+// Sums of 16-bit types are rounded once, at the end. target is zero.
+template <typename T>
+void gradient(const at::Tensor& grad, const at::Tensor& index, T* target, int64_t length) {
+  if constexpr (kHalfWidth<T>) {
+    std::vector<float> sums(length);
+    sum_by_index<T>(grad, index, sums.data(), length);
+    for (int64_t j = 0; j < length; ++j) target[j] = static_cast<T>(sums[j]);
+  } else {
+    sum_by_index<T>(grad, index, target, length);
+  }
 }
 
 // [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
 std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, const at::Tensor& x,
                                                         const at::Tensor& index) {
   check_gather_grad(kBackward, grad, x, index);
-  return {index_select_backward(grad.contiguous(), index.contiguous(), x), at::zeros(index.sizes(), index.options())};
+  const at::Tensor entries = index.contiguous();
+  const at::Tensor source = grad.contiguous();
+  at::Tensor grad_x = at::zeros(x.sizes(), x.options());
+  AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), kBackward,
+                                  [&] { gradient(source, entries, grad_x.mutable_data_ptr<scalar_t>(), x.size(0)); });
+  return {grad_x, at::zeros(index.sizes(), index.options())};
 }
 
 void register_cpu(torch::Library& m) {
