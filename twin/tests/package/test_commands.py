@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -145,10 +146,9 @@ def test_npu_smi_lists_processes_and_refuses_the_rest(environment: Environment) 
 
 
 def test_a_home_that_is_missing_is_told(tmp_path: Path, environment: Environment) -> None:
-    bare = tmp_path / "ascend_twin"
-    bare.mkdir()
-    for file in (environment.packages / "ascend_twin").glob("*.py"):
-        (bare / file.name).write_text(file.read_text())
+    shutil.copytree(
+        environment.packages / "ascend_twin", tmp_path / "ascend_twin", ignore=shutil.ignore_patterns("home")
+    )
     command = [str(environment.python), "-m", "ascend_twin", "env"]
     settings = {"PATH": "/usr/bin", "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
