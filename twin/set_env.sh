@@ -11,6 +11,6 @@ case ":${LD_LIBRARY_PATH:-}:" in
 esac
 case ":$PATH:" in
     *":$_twin_home/bin:"*) ;;
-    *) export PATH=$_twin_home/bin:$PATH ;;
+    *) export PATH=$_twin_home/bin:$_twin_home/tools/profiler/bin:$PATH ;;
 esac
 unset _twin_home

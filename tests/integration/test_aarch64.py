@@ -86,6 +86,7 @@ def test_what_needs_no_torch_is_built(build: Path) -> None:
     assert {machine(file) for file in files} == {"AArch64"}
 
 
+@pytest.mark.slow  # minutes of compiler time in torch's headers
 def test_what_computes_with_torch_compiles(build: Path) -> None:
     targets = call("ninja", "-C", build, "-t", "targets", "all").splitlines()
     objects = [line.split(":")[0] for line in targets if line.split(":")[0].endswith(".cpp.o")]

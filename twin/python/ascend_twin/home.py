@@ -51,7 +51,8 @@ def variables(home: Path, environment: Mapping[str, str]) -> dict[str, str]:
     The folder of this interpreter comes first in PATH, so that `python` and `torchrun` are those of the environment
     that the wheel is installed in, also when that environment was not activated.
     """
-    path = _prepended(str(home / "bin"), environment.get("PATH", os.defpath))
+    path = _prepended(str(home / "tools/profiler/bin"), environment.get("PATH", os.defpath))
+    path = _prepended(str(home / "bin"), path)
     return {
         "ASCEND_HOME_PATH": str(home),
         "ASCEND_TOOLKIT_HOME": str(home),

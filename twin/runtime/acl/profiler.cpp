@@ -1,9 +1,14 @@
 // The device side of the profiler (aclprof*). torch_npu records its operators on the host itself; it wants these
-// functions before it starts. No counter of a device is emulated, so nothing is written: torch_npu then builds the
-// trace from what it recorded on the host.
+// functions before it starts, and afterwards a folder PROF_... to read with msprof (twin/tools/profiler). No counter of
+// a device is emulated, so the folder is empty: the trace has what torch_npu recorded on the host.
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 
 #include "acl/acl_msprof.h"
 #include "acl/acl_prof.h"
@@ -43,6 +48,17 @@ private:
     State state_ = State::kIdle;
 };
 
+// The name by which torch_npu knows the folder: a number, the time, letters that tell processes apart.
+std::string FolderName()
+{
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local);
+    char stamp[32];
+    std::strftime(stamp, sizeof stamp, "%Y%m%d%H%M%S", &local);
+    return "PROF_000001_" + std::string(stamp) + "_TWIN" + std::to_string(getpid());
+}
+
 }  // namespace
 
 aclError aclprofInit(const char *profilerResultPath, size_t length)
@@ -50,6 +66,15 @@ aclError aclprofInit(const char *profilerResultPath, size_t length)
     if (profilerResultPath == nullptr || length == 0) {
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(profilerResultPath=%p, length=%zu): no folder is named",
                     static_cast<const void *>(profilerResultPath), length);
+    }
+    const std::filesystem::path folder =
+        std::filesystem::path(std::string(profilerResultPath, length)) / FolderName();
+    std::error_code error;
+    std::filesystem::create_directories(folder / "host", error);
+    std::filesystem::permissions(folder, std::filesystem::perms(0750), error);
+    if (error) {
+        return Fail(ACL_ERROR_PROFILING_FAILURE, __func__, "(profilerResultPath=%s): %s", folder.c_str(),
+                    error.message().c_str());
     }
     return Profiler::Get().Enter(__func__, State::kIdle, State::kReady, "a profiler is in use; finalize it first");
 }

@@ -97,6 +97,7 @@ def wheel(home_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(home_tree / part, home / part)
     shutil.copytree(REPOSITORY / "twin/include", home / "include")
     shutil.copytree(REPOSITORY / "twin/opbuild", home / "tools/opbuild")
+    shutil.copytree(REPOSITORY / "twin/tools/profiler", home / "tools/profiler")
     shutil.copy(REPOSITORY / "twin/set_env.sh", home)
     for part in (".", "runtime", "compiler", "opp"):
         (home / part).mkdir(exist_ok=True)

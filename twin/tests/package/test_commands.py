@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -90,17 +92,31 @@ def test_info_says_that_it_is_emulated(environment: Environment) -> None:
 
 
 def test_selftest_passes(environment: Environment) -> None:
-    done = environment.run(
-        str(environment.python), "-c", "from ascend_twin import smoke; import sys; sys.exit(smoke.main())",
-        **exports(environment),
-    )  # fmt: skip
+    done = environment.twin("selftest")
     assert done.stdout.startswith("emulated NPU")
     assert done.stdout.count("\nok ") == 5
 
 
-def exports(environment: Environment) -> dict[str, str]:
-    lines = environment.twin("env").stdout.splitlines()
-    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+def test_selftest_with_options_is_the_conformance_run(environment: Environment) -> None:
+    done = environment.twin("selftest", "--ops", "logaddexp", "--dtypes", "float32", "--jobs", "1")
+    found = re.search(r"emulated NPU against CPU: (\d+) of (\d+) samples pass", done.stdout)
+    assert found is not None, done.stdout
+    assert int(found[1]) == int(found[2]) > 1
+    assert "no_such_operator" in environment.twin("selftest", "--ops", "no_such_operator", code=2).stderr
+    assert "--full" in environment.twin("selftest", "--help").stdout
+
+
+def test_without_torch_the_next_command_is_told(environment: Environment) -> None:
+    settings = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(environment.packages)}
+    command = [str(environment.python), "-S", "-m", "ascend_twin"]  # -S: the wheel is there, torch is not
+    info = subprocess.run([*command, "info"], env=settings, capture_output=True, text=True, check=True)
+    assert "torch         not installed  (made for 2.6.0)" in info.stdout
+    assert "next: pip install torch==2.6.0" in info.stdout
+    smoke = [str(environment.python), "-S", "-m", "ascend_twin.smoke"]
+    done = subprocess.run(smoke, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "torch 2.6.0 is wanted, none is installed" in done.stderr
+    assert "pip install --no-deps torch_npu==2.6.0.post3" in done.stderr
 
 
 def test_npu_smi_lists_processes_and_refuses_the_rest(environment: Environment) -> None:
@@ -130,10 +146,9 @@ def test_npu_smi_lists_processes_and_refuses_the_rest(environment: Environment) 
 
 
 def test_a_home_that_is_missing_is_told(tmp_path: Path, environment: Environment) -> None:
-    bare = tmp_path / "ascend_twin"
-    bare.mkdir()
-    for file in (environment.packages / "ascend_twin").glob("*.py"):
-        (bare / file.name).write_text(file.read_text())
+    shutil.copytree(
+        environment.packages / "ascend_twin", tmp_path / "ascend_twin", ignore=shutil.ignore_patterns("home")
+    )
     command = [str(environment.python), "-m", "ascend_twin", "env"]
     settings = {"PATH": "/usr/bin", "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)

@@ -39,13 +39,14 @@ def test_every_program_and_library_finds_its_neighbours(unpacked: Path) -> None:
 
 def test_what_torch_npu_and_the_operator_builder_want_is_there(unpacked: Path) -> None:
     home = unpacked / "ascend_twin/home"
-    wanted = ("include/kernel_operator.h", "tools/opbuild/opbuild.py", "opp/version.info", "runtime/version.info")
-    assert [path for path in (*wanted, "compiler/version.info", "set_env.sh") if not (home / path).is_file()] == []
+    wanted = ("include/kernel_operator.h", "tools/opbuild/opbuild.py", "tools/profiler/bin/msprof", "set_env.sh")
+    wanted += ("compiler/version.info", "opp/version.info", "runtime/version.info")
+    assert [path for path in wanted if not (home / path).is_file()] == []
     assert "emulated=true" in (home / "version.info").read_text()
 
 
 def test_programs_are_executable(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         modes = {entry.filename: entry.external_attr >> 16 & 0o777 for entry in archive.infolist()}
-    assert modes["ascend_twin/home/bin/npu-smi"] == 0o755
+    assert modes["ascend_twin/home/bin/npu-smi"] == modes["ascend_twin/home/tools/profiler/bin/msprof"] == 0o755
     assert modes["ascend_twin/__main__.py"] == 0o644
