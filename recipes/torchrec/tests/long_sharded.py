@@ -1,5 +1,5 @@
 """`python long_sharded.py STEPS LOG`: trains a row-wise sharded model on two emulated NPUs; prints as JSON what each
-rank held on the way, for test_long_sharded.py and benchmarks/results/torchrec-long.json."""
+rank held on the way, for test_long_sharded.py."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def patched_hunks() -> list[tuple[str, str, int]]:
     for patch in SERIES:
         for item in strict_patch.parse(patch):
             if not item.creates and item.path not in seen:
-                seen.add(item.path)
                 hunks += [(patch.name, item.path, hunk.start) for hunk in item.hunks]
+            seen.add(item.path)  # a later patch may also change what an earlier one created
     return hunks
 
 
