@@ -18,7 +18,18 @@ from grstack.run import Runner
 from grstack.session import Choices, Session
 
 BIN = Path(sys.executable).parent
-LINTED = ("grstack", "tasks.py", "tests", "gr_model", "smoke_tests", "kernels", "twin", "recipes", "benchmarks")
+LINTED = (
+    "grstack",
+    "tasks.py",
+    "tests",
+    "gr_model",
+    "smoke_tests",
+    "kernels",
+    "twin",
+    "recipes",
+    "benchmarks",
+    "conftest.py",
+)
 ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process.
 IN_IMAGE = (

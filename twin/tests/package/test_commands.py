@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import NOBODY, Environment
 
 pytestmark = pytest.mark.twin
