@@ -23,7 +23,8 @@ EXPLANATION = (
     "several; where that is below 1.18 and it runs long enough for a second thread to pay (50 us), it counts as "
     "single-threaded, and twice its speed is asked for. Rate: bytes that have to be read and written, or "
     "floating-point operations of the products that have to be done, over our time. A peer `clone` copies as many "
-    "bytes in all. Results come from PyTorch's allocator, but ours of 1 MB and more from memory that earlier ones left."
+    "bytes in all. Results come from PyTorch's allocator, but ours of 1 MB and more from memory that earlier ones "
+    "left. The two sides share no memory then: a peer finds less of its own in the cache than in a pair that does."
 )
 
 
