@@ -110,6 +110,7 @@ def test_interface_rules(tmp_path: Path) -> None:
         assert outcome.exit_code == 0, f"{rule}: {outcome.output}"
 
 
+@pytest.mark.slow  # tests/integration/test_hosts.py has the same checks between two hosts
 def test_torch_npu_over_tcp(tmp_path: Path) -> None:
     done = torchrun("torch_checks.py", 2, str(tmp_path), **TCP)
     results = sorted(tmp_path.glob("rank*.json"))
