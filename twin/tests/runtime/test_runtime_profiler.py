@@ -30,12 +30,13 @@ def step():
     optimizer.step()
 step()
 
-with profiler.profile(record_shapes=True) as running:
+host = {"activities": [profiler.ProfilerActivity.CPU]}
+with profiler.profile(record_shapes=True, **host) as running:
     for _ in range(3):
         step()
 running.export_chrome_trace("npu.json")
 
-with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as running:
+with profiler.profile(**host) as running:
     with torch.profiler.record_function("again"):
         step()
 running.export_chrome_trace("again.json")

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PROCESS = 2**31 - 1  # no process of Linux has this number
+# torch_npu looks for a table in this folder ten times a second while msprof runs; should it not have seen one when msprof
+# ends, it leaves the trace unfinished.
+SEEN = 2.0  # seconds
 NAME = "emulated NPU: nothing is measured on it"
 
 
@@ -35,8 +38,8 @@ def export(folder: Path) -> None:
     now = time.strftime("%Y%m%d%H%M%S")
     timeline = [{"ph": "M", "name": "process_name", "pid": PROCESS, "tid": 0, "args": {"name": NAME}}]
     (folder / f"msprof_{now}.json").write_text(json.dumps(timeline))
-    # torch_npu goes on when it sees a table.
     (folder / f"emulated_{now}.csv").write_text("no counter of a device is emulated\n")
+    time.sleep(SEEN)
 
 
 if __name__ == "__main__":
