@@ -1,4 +1,4 @@
-"""python -m benchmarks.embeddings_cuda [--rows N] [--steps N] [--output benchmarks/results/NAME]
+"""python -m benchmarks.embeddings_cuda [--rows N] [--steps N] [--collections] [--output benchmarks/results/NAME]
 
 Ten hash tables on one GPU (spec/targets.md, section 3: D=128 fp32, 1,048,570 ids a batch, power law 1.05) beside static
 tables of the same rows in the same run: ids are row numbers there, and nothing is looked up or inserted.
@@ -24,6 +24,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 TABLES, DIM, EXPONENT = 10, 128, 1.05
 LENGTH = 104_857  # ids of a table in a batch: 1,048,570 in all
 BATCHES = 6
+BAG = 10  # ids of a bag of a collection
 PUBLISHED = "lookup 0.64 ms (static 0.46), Adam's step 2.19 (static 1.35)"
 
 
@@ -230,10 +231,55 @@ def parts(rows: int, steps: int) -> dict[str, float]:
             "copy GB/s": 2 * source.nbytes / measured["copy of 2 GiB"] / 1e6}  # fmt: skip
 
 
+def collections(rows: int, steps: int) -> dict[str, float]:
+    """Milliseconds of steps of HashEmbeddingBagCollection, its tables in the same launches and one by one.
+
+    Needs torchrec. The batch is Workload's, in bags of BAG ids.
+    """
+    from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig, together
+    from torchrec import KeyedJaggedTensor
+
+    work = Workload(rows, 0.0)
+    length = LENGTH // BAG * BAG
+    keys = [f"f{i}" for i in range(TABLES)]
+    lengths = torch.full((TABLES * length // BAG,), BAG, device="cuda")
+    ids = [batch[:, :length] for batch in work.ids]
+    factors = torch.rand(TABLES * length, device="cuda")
+    alone = together._divided, lambda parts, _: [(together.PartGroup([p]), [i]) for i, p in enumerate(parts)]
+    measured = {}
+    for weighted in (False, True):
+        batches = [
+            KeyedJaggedTensor(keys=keys, values=part.flatten(), lengths=lengths, weights=factors if weighted else None)
+            for part in ids
+        ]
+        for divided, way in zip(alone, ("together", "one by one"), strict=True):
+            together._divided = divided
+            made = HashEmbeddingBagCollection(
+                [HashEmbeddingBagConfig(name=f"t{i}", num_embeddings=rows, embedding_dim=DIM, feature_names=[keys[i]],
+                                        optimizer=OptimizerSpec(kind="adagrad", lr=0.01),
+                                        initial_capacity=rows + 8 * LENGTH) for i in range(TABLES)],
+                is_weighted=weighted, device=torch.device("cuda"),
+            )  # fmt: skip
+
+            def step(i: int, made=made, batches=batches) -> None:
+                made(batches[i % BATCHES]).values().sum().backward()
+
+            for i in range(2 * BATCHES):
+                step(i)  # rows are made
+            times, host = timed(step, steps)
+            name = f"{'weighted ' if weighted else ''}bag collection, tables {way}"
+            measured |= {name: statistics.median(times), f"{name}: host": host}
+            del made, step
+            torch.cuda.empty_cache()
+    together._divided = alone[0]
+    return measured
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.embeddings_cuda", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of each table")
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--collections", action="store_true", help="also steps of collections; needs torchrec")
     parser.add_argument("--sweep", action="store_true", help="sizes of the programs instead")
     parser.add_argument("--output", type=Path, default=RESULTS / "embeddings-cuda")
     arguments = parser.parse_args()
@@ -255,6 +301,8 @@ def main() -> None:
                      f"{result.ratio:.2f} | {result.low:.2f} to {result.high:.2f} | {result.host:.3f} |")  # fmt: skip
         print(lines[-1], flush=True)
     steps = parts(arguments.rows, arguments.steps)
+    if arguments.collections:
+        steps |= collections(arguments.rows, arguments.steps)
     facts = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
              "python": platform.python_version()}  # fmt: skip
     data = {"machine": facts, "steps": arguments.steps, "rows": [asdict(r) for r in results], "parts": steps}

@@ -45,6 +45,7 @@ CASES = {
     "article+bias": ["model.relative_bias=true"],
     "article fp32": ["train.precision=fp32"],
     "deep": DEEP,
+    "deep+bias": [*DEEP, "model.relative_bias=true"],
 }
 # What others report for a step in ms, or for MFU (targets.md, section 2).
 REPORTED = {
@@ -52,6 +53,7 @@ REPORTED = {
     "article+bias": "A800 132 ms, 910B 176 ms",
     "article fp32": "A800 306 ms, 910B 336 ms",
     "deep": "recsys-examples 31.4 % MFU on 16 H100; asked: 40 %",
+    "deep+bias": "",
 }
 KINDS = (  # of kernels, by what their names hold
     ("products of matrices", r"gemm|cutlass|nvjet|matmul|sm90_xmma|s16816"),
@@ -81,10 +83,10 @@ def data() -> Interactions:
     return Interactions("like KuaiRand-1K", tuple(histories), ITEMS, tuple(map(float, masks)), {}, tasks)
 
 
-def config_of(case: str, attention: str, workers: int) -> Config:
+def config_of(case: str, attention: str, workers: int, settings: list[str]) -> Config:
     common = ["train.precision=bf16", f"model.attention={attention}", "model.relative_bias=false",
               f"data.workers={workers}", "train.steps=100000"]  # fmt: skip
-    return configs.override(presets.get("kuairand-1k-benchmark"), common + CASES[case])
+    return configs.override(presets.get("kuairand-1k-benchmark"), common + CASES[case] + settings)
 
 
 def attempts(config: Config) -> list[Config]:
@@ -94,30 +96,44 @@ def attempts(config: Config) -> list[Config]:
     return [config, recomputed, *(configs.override(recomputed, [f"train.batch={batch}"]) for batch in halves)]
 
 
-def check(device: torch.device, attention: str) -> dict[str, list[float]]:
+def check(device: torch.device, attention: str, width: int, biased: bool) -> list[float]:
     """Relative errors of a layer's output and gradients in bfloat16 against plain attention in float64 on the host."""
+    lengths = (1100, 700, 513, 512, 127, 1)
+    results = []
+    for kind, where in (("plain", torch.device("cpu")), (attention, device)):
+        config = ModelConfig(dim=64, heads=2, qk_dim=width, value_dim=width, max_items=1200, attention=kind,
+                             relative_bias=biased)  # fmt: skip
+        dtype, wide = (torch.float64, torch.float64) if kind == "plain" else (torch.bfloat16, torch.float32)
+        torch.manual_seed(0)
+        layer = Attention(config)
+        for table in layer.parameters():
+            torch.nn.init.normal_(table, std=0.5)
+        layer = layer.to(where, wide)
+        qkv = [torch.randn(sum(lengths), 2, width) * width**-0.25 for _ in range(3)]
+        grad = torch.randn(sum(lengths), 2 * width)
+        times = torch.cat([10**9 + (2 ** (torch.rand(n) * 25)).long().cumsum(0) for n in lengths])
+        qkv = [x.to(torch.bfloat16).to(where, dtype).requires_grad_() for x in qkv]
+        sequences = Sequences(jagged.offsets_of(torch.tensor(lengths, device=where)), times.to(where), lengths)
+        out = layer(*qkv, sequences, tiles(sequences, config))
+        grads = torch.autograd.grad(out, [*qkv, *layer.parameters()], grad.to(torch.bfloat16).to(where, dtype))
+        results.append([x.detach().double().cpu() for x in (out, *grads)])
+    errors = [float((b - a).norm() / a.norm()) for a, b in zip(*results)]
+    if not max(errors) < 1e-2:  # NaN does not pass either
+        raise SystemExit(f"attention={attention} is wrong at head dim {width}, bias {biased}: errors {errors}")
+    return [float(f"{error:.1e}") for error in errors]
+
+
+def checks(cases: list[str], device: torch.device, attention: str) -> dict[str, str]:
+    """Of what is timed."""
+    models = [config_of(case, attention, 0, []) for case in cases if "fp32" not in case]
+    kinds = dict.fromkeys((config.model.qk_dim, config.model.relative_bias) for config in models)
     found = {}
-    for width in (128, 256):
-        lengths = (1100, 700, 513, 512, 127, 1)
-        results = []
-        for kind, where in (("plain", torch.device("cpu")), (attention, device)):
-            config = ModelConfig(dim=64, heads=2, qk_dim=width, value_dim=width, max_items=1200, attention=kind,
-                                 relative_bias=False)  # fmt: skip
-            torch.manual_seed(0)
-            layer = Attention(config)
-            qkv = [torch.randn(sum(lengths), 2, width) * width**-0.25 for _ in range(3)]
-            grad = torch.randn(sum(lengths), 2 * width)
-            dtype = torch.float64 if kind == "plain" else torch.bfloat16
-            qkv = [x.to(torch.bfloat16).to(where, dtype).requires_grad_() for x in qkv]
-            sequences = Sequences(jagged.offsets_of(torch.tensor(lengths, device=where)),
-                                  torch.zeros(sum(lengths), dtype=torch.int64, device=where), lengths)  # fmt: skip
-            out = layer(*qkv, sequences, tiles(sequences, config))
-            grads = torch.autograd.grad(out, qkv, grad.to(torch.bfloat16).to(where, dtype))
-            results.append([x.detach().double().cpu() for x in (out, *grads)])
-        errors = [float((b - a).norm() / a.norm()) for a, b in zip(*results)]
-        if not max(errors) < 1e-2:  # NaN does not pass either
-            raise SystemExit(f"attention={attention} is wrong at head dim {width}: errors {errors}")
-        found[f"head dim {width}"] = [float(f"{error:.1e}") for error in errors]
+    for width, biased in kinds:
+        begin = time.perf_counter()
+        errors = check(device, attention, width, biased)
+        name = "output, dq, dk, dv" + (", dposition, dtime" if biased else "")
+        found[f"errors of {name} at head dim {width}"] = str(errors)
+        print(f"head dim {width}, bias {biased}: {errors}, {time.perf_counter() - begin:.0f} s", flush=True)
     return found
 
 
@@ -224,17 +240,20 @@ def main() -> None:
     parser.add_argument("--attention", default="fused", help="model.attention")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE", help="of every case")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     device = open_device(options.device)
     name = _of(device).get_device_name(device)
     about = {"device": name, "torch": torch.__version__, "items": f"{ITEMS:,}"}
     jagged.load_operators(device)
-    about |= {f"errors of output, dq, dk, dv at {key}": str(e) for key, e in check(device, options.attention).items()}
+    if options.settings:
+        about["settings"] = " ".join(options.settings)
+    about |= checks(options.cases, device, options.attention)
     print(about, flush=True)
     users, rows = data(), []
     for case in options.cases:
-        config = config_of(case, options.attention, options.workers)
+        config = config_of(case, options.attention, options.workers, options.settings)
         rows.append(measure(case, config, users, device, options.steps))
         print(json.dumps(rows[-1]), flush=True)
         gc.collect()

@@ -139,6 +139,15 @@ def thresholds(count: int) -> torch.Tensor:
 
 
 @cache
+def time_cells(count: int, device: torch.device) -> torch.Tensor:
+    """The same for the kernels of CUDA, as a table of cells (triton_bias)."""
+    from gr_model import triton_bias  # where Triton is installed
+
+    starts = time_bucket(triton_bias.cell_starts().double(), ModelConfig(time_buckets=count))
+    return triton_bias.cells_of(starts, thresholds(count)).to(device)
+
+
+@cache
 def _triton() -> ModuleType | None:
     """The kernels for CUDA, where Triton is installed."""
     return importlib.import_module("gr_model.triton_attention") if importlib.util.find_spec("triton") else None
@@ -199,10 +208,9 @@ class Attention(nn.Module):
     def _recomputed(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences
     ) -> torch.Tensor:
-        kernels = _triton() if self.bias is None and self.config.attention == "fused" else None
+        kernels = _triton() if self.config.attention == "fused" else None
         if kernels is not None and kernels.fits(q_LNA, v_LNV):
-            offsets_B1, longest = sequences.offsets_B1, sequences.longest
-            return kernels.attend(q_LNA, k_LNA, v_LNV, offsets_B1, longest, self.scale).flatten(1)
+            return self._by_kernels(kernels, q_LNA, k_LNA, v_LNV, sequences)
         # Contiguous, or every product would copy its operands.
         qkv = (self._padded(x, sequences).contiguous() for x in (q_LNA, k_LNA, v_LNV))
         layout = blocked.Layout(sequences.lengths, self.scale)
@@ -214,6 +222,15 @@ class Attention(nn.Module):
             out_BNSV = blocked.attend(*qkv, self.bias.position, self.bias.time, layout)
         out_BSV = out_BNSV.transpose(1, 2).flatten(2)
         return jagged.to_jagged(out_BSV, sequences.offsets_B1, sequences.total)
+
+    def _by_kernels(
+        self, kernels: ModuleType, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences
+    ) -> torch.Tensor:
+        bias, offsets_B1 = None, sequences.offsets_B1
+        if self.bias is not None:
+            cells = time_cells(self.config.time_buckets, q_LNA.device)
+            bias = kernels.Bias(self.bias.position, self.bias.time, sequences.times_L, cells)
+        return kernels.attend(q_LNA, k_LNA, v_LNV, offsets_B1, sequences.longest, self.scale, bias).flatten(1)
 
     def _by_operator(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences, parts: list[Tile]

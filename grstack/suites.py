@@ -18,17 +18,30 @@ from grstack.run import Runner
 from grstack.session import Choices, Session
 
 BIN = Path(sys.executable).parent
-LINTED = ("grstack", "tasks.py", "tests", "gr_model", "smoke_tests", "kernels", "twin", "recipes", "benchmarks")
+LINTED = (
+    "grstack",
+    "tasks.py",
+    "tests",
+    "gr_model",
+    "smoke_tests",
+    "kernels",
+    "twin",
+    "recipes",
+    "benchmarks",
+    "conftest.py",
+)
 ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process.
 IN_IMAGE = (
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
-    "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "kernels/packaging/tests", "kernels/operators",
-    "kernels/gr_ops/tests", "recipes/torchrec/tests", "recipes/hybrid_torchrec/tests",
-    "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests", "gr_model/tests", "smoke_tests/tests",
+    "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "twin/tests/package", "kernels/packaging/tests",
+    "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests", "recipes/hybrid_torchrec/tests",
+    "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests", "gr_model/tests", "gr_model/tests/cuda",
+    "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
+    "ninja": "ninja-build", "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "ip": "iproute2", "nsenter": "util-linux",
 }  # fmt: skip
 OPTIONS = ("-q", "--disable-warnings", "-m", "not slow")
 TEST_WHEELS = "test-wheels"

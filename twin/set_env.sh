@@ -9,4 +9,8 @@ case ":${LD_LIBRARY_PATH:-}:" in
     *":$_twin_home/lib64:"*) ;;
     *) export LD_LIBRARY_PATH=$_twin_home/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ;;
 esac
+case ":$PATH:" in
+    *":$_twin_home/bin:"*) ;;
+    *) export PATH=$_twin_home/bin:$_twin_home/tools/profiler/bin:$PATH ;;
+esac
 unset _twin_home

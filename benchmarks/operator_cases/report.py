@@ -14,15 +14,17 @@ from .timing import Row
 
 PACKAGES = ("torch", "fbgemm_gpu_cpu", "numpy")
 HEADER = (
-    "| operator | case | peer | threads | ours ms | peer ms | ratio | quartiles | asked | peer's threads | rate |\n"
+    "| operator | case | peer | threads | ours ms | peer ms | ratio | quartiles | asked | peer's gain | rate |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 EXPLANATION = (
     "Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. One thread: processor "
-    "time; several: wall time, which wants an idle machine. Peer's threads: processor time of all threads over that "
-    "of the calling one; where it leaves the other threads idle and runs long enough for a second one to pay (50 us), "
-    "twice its speed is asked for. Rate: bytes that have to be read and written, or floating-point operations of the "
-    "products that have to be done, over our time. A peer `clone` copies as many bytes in all, from the same allocator."
+    "time; several: wall time, which wants an idle machine. Peer's gain: its time on one thread over its time on "
+    "several; where that is below 1.18 and it runs long enough for a second thread to pay (50 us), it counts as "
+    "single-threaded, and twice its speed is asked for. Rate: bytes that have to be read and written, or "
+    "floating-point operations of the products that have to be done, over our time. A peer `clone` copies as many "
+    "bytes in all. Results come from PyTorch's allocator, but ours of 1 MB and more from memory that earlier ones "
+    "left. The two sides share no memory then: a peer finds less of its own in the cache than in a pair that does."
 )
 
 
@@ -52,11 +54,12 @@ def line(row: Row) -> str:
         rate = f"{row.gb_per_s:.1f} GB/s"
     elif row.gflop_per_s is not None:
         rate = f"{row.gflop_per_s:.0f} GFLOP/s"
+    gain = "" if row.peer_gain is None else f"{row.peer_gain:.2f}"
     return (
         f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
         f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | "
         f"{'missed ' if row.missed else ''}{row.target:g} | "
-        f"{row.peer_threads:.1f}{', on one alone' if row.alone else ''} | {rate} |"
+        f"{gain}{', single-threaded' if row.alone else ''} | {rate} |"
     )
 
 

@@ -16,7 +16,7 @@ from .cases import Call, Case, Prepared
 
 SAMPLE_SECONDS = 0.0005  # short, so that most samples are not interrupted by other work on the machine
 FEWEST_PAIRS, MOST_PAIRS = 7, 80
-SINGLE_THREADED = 1.2  # a peer that keeps fewer processors busy than this runs on one
+SINGLE_THREADED = 0.85  # of its own time on one thread: a peer that does not come below it has no use for more
 TWICE = 2.0  # what is asked for beside such a peer, given a second thread, for calls that are worth one
 WORTH_A_THREAD = 50e-6  # seconds
 
@@ -33,9 +33,9 @@ class Row:
     low: float  # quartiles of the ratios
     high: float
     pairs: int
-    peer_threads: float  # processor time of all threads over that of the calling one
+    peer_gain: float | None  # the peer's time on one thread over that on `threads`, where it matters
     target: float
-    alone: bool  # the peer runs on one thread though it may have more
+    alone: bool  # the peer has no use for further threads
     gb_per_s: float | None
     gflop_per_s: float | None
 
@@ -44,28 +44,22 @@ class Row:
         return self.ratio < self.target
 
 
-@dataclass(frozen=True)
-class Sample:
-    seconds: float
-    threads: float
-
-
 Clock = Callable[[], float]
 
 
-def _sample(side: Call | Prepared, calls: int, clock: Clock) -> Sample:
+def _sample(side: Call | Prepared, calls: int, clock: Clock) -> float:
+    """Seconds of one call, of `calls` in a row."""
     ready = [side.prepare()] if isinstance(side, Prepared) else [side] * calls
-    everybody, caller, start = time.process_time(), time.thread_time(), clock()
+    start = clock()
     for call in ready:
         call()
-    seconds, caller, everybody = clock() - start, time.thread_time() - caller, time.process_time() - everybody
-    return Sample(seconds / len(ready), everybody / max(caller, 1e-9))
+    return (clock() - start) / len(ready)
 
 
 def _calls(side: Call | Prepared, clock: Clock) -> int:
-    if _sample(side, 1, clock).seconds > 100 * SAMPLE_SECONDS:
+    if _sample(side, 1, clock) > 100 * SAMPLE_SECONDS:
         return 1
-    return max(1, int(SAMPLE_SECONDS / max(_sample(side, 2, clock).seconds, 1e-9)))
+    return max(1, int(SAMPLE_SECONDS / max(_sample(side, 2, clock), 1e-9)))
 
 
 def _tensors(result: object) -> list[torch.Tensor]:
@@ -84,26 +78,40 @@ def check(case: Case) -> None:
     torch.testing.assert_close(ours, theirs, rtol=case.tolerance, atol=case.tolerance)
 
 
+def _gain(side: Call | Prepared, calls: int, seconds: float) -> float:
+    """Wall time on one thread over that on as many as are set; whether a peer uses them is only seen in its speed."""
+    threads = torch.get_num_threads()
+    ratios: list[float] = []
+    started = time.perf_counter()
+    while len(ratios) < FEWEST_PAIRS or (len(ratios) < MOST_PAIRS and time.perf_counter() - started < seconds):
+        found: dict[int, float] = {}
+        for count in (1, threads) if len(ratios) % 2 == 0 else (threads, 1):
+            torch.set_num_threads(count)
+            _sample(side, 1, time.perf_counter)  # its data come into the caches of the threads that it runs on
+            found[count] = _sample(side, calls, time.perf_counter)
+        ratios.append(found[1] / found[threads])
+    torch.set_num_threads(threads)
+    return statistics.median(ratios)
+
+
 def measure(case: Case, seconds: float) -> Row:
     """As many pairs as fit into `seconds`, FEWEST_PAIRS at least."""
     threads = torch.get_num_threads()
     clock = time.thread_time if threads == 1 else time.perf_counter
     sides = case.ours, case.theirs
     calls = [_calls(side, clock) for side in sides]
-    pairs: list[tuple[Sample, Sample]] = []
+    pairs: list[tuple[float, float]] = []
     started = time.perf_counter()
     while len(pairs) < FEWEST_PAIRS or (len(pairs) < MOST_PAIRS and time.perf_counter() - started < seconds):
-        found: list[Sample | None] = [None, None]
+        found = [0.0, 0.0]
         for i in (0, 1) if len(pairs) % 2 == 0 else (1, 0):  # the first of a pair may find the caches colder
             found[i] = _sample(sides[i], calls[i], clock)
-        ours, theirs = found
-        assert ours is not None and theirs is not None
-        pairs.append((ours, theirs))
-    low, middle, high = statistics.quantiles([b.seconds / a.seconds for a, b in pairs], n=4)
-    ours_seconds, peer_seconds = (statistics.median(pair[i].seconds for pair in pairs) for i in (0, 1))
-    peer_threads = statistics.median(pair[1].threads for pair in pairs)
-    alone = threads > 1 and peer_threads < SINGLE_THREADED
-    twice = alone and peer_seconds > WORTH_A_THREAD and case.target == 1.0
+        pairs.append((found[0], found[1]))
+    low, middle, high = statistics.quantiles([b / a for a, b in pairs], n=4)
+    ours_seconds, peer_seconds = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+    gain = _gain(case.theirs, calls[1], seconds / 2) if threads > 1 and case.target == 1.0 else None
+    alone = gain is not None and 1 / gain > SINGLE_THREADED
+    twice = alone and peer_seconds > WORTH_A_THREAD
     return Row(
         operator=case.operator,
         shape=case.shape,
@@ -115,7 +123,7 @@ def measure(case: Case, seconds: float) -> Row:
         low=low,
         high=high,
         pairs=len(pairs),
-        peer_threads=peer_threads,
+        peer_gain=gain,
         target=TWICE if twice else case.target,
         alone=alone,
         gb_per_s=case.moved_bytes / ours_seconds / 1e9 if case.moved_bytes else None,

@@ -190,7 +190,7 @@ class LocalEngine:
             "ASCEND_OPP_PATH": f"{home}/opp",
             "LD_LIBRARY_PATH": f"{home}/lib64",
             "PYTHONPATH": f"{prefix}/site-packages:{prefix}/src",
-            "PATH": f"{venv}/bin{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join((f"{home}/bin", f"{home}/tools/profiler/bin", f"{venv}/bin", os.environ["PATH"])),
             "VIRTUAL_ENV": str(venv),
         }
 

@@ -8,13 +8,15 @@ trap 'rm -rf -- "$scratch"' EXIT
 cmake -S "$GRSTACK_SOURCE/twin/runtime" -B "$scratch/build" -G Ninja "-DPYTHON=$GRSTACK_PYTHON"
 cmake --build "$scratch/build" --parallel "${GRSTACK_JOBS:-2}"
 
-mkdir -p "$GRSTACK_OUT/lib64" "$GRSTACK_OUT/tools"
+mkdir -p "$GRSTACK_OUT/lib64" "$GRSTACK_OUT/tools" "$GRSTACK_OUT/bin"
 cp "$scratch/build/lib64/"*.so "$GRSTACK_OUT/lib64/"
-strip --strip-unneeded "$GRSTACK_OUT/lib64/"*.so
+cp "$scratch/build/bin/npu-smi" "$GRSTACK_OUT/bin/"
+strip --strip-unneeded "$GRSTACK_OUT/lib64/"*.so "$GRSTACK_OUT/bin/npu-smi"
 cp -R "$GRSTACK_SOURCE/twin/include" "$GRSTACK_OUT/include"
 # The generated operator libraries are compiled against the layout of the runtime's handles.
 cp -R "$GRSTACK_SOURCE/twin/runtime/include/twin" "$GRSTACK_OUT/include/twin"
 cp -R "$GRSTACK_SOURCE/twin/opbuild" "$GRSTACK_OUT/tools/opbuild"
+cp -R "$GRSTACK_SOURCE/twin/tools/profiler" "$GRSTACK_OUT/tools/profiler"
 find "$GRSTACK_OUT" -name __pycache__ -prune -exec rm -rf {} +
 
 # torch_npu wants these folders beside lib64, and reads the toolkit's version there.

@@ -30,26 +30,36 @@ class NativeWheel:
     """A package in root: pyproject.toml, CMakeLists.txt if it has libraries, and its Python files in root/package.
 
     directories: CMake variable -> the installed package of which it is the directory.
+    trees: place in the package -> a file or folder that is packed there as it is.
+    scripts: name of a command -> the function that it calls, as module:function.
     """
 
     root: Path
     package: str
     libraries: tuple[str, ...] = ()
     directories: Mapping[str, str] = field(default_factory=dict)
+    trees: Mapping[str, Path] = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
     def build(self, wheel_directory: str) -> str:
         """Build the wheel into wheel_directory and return its file name."""
         version = self.project_field("version")
-        tag = f"py3-none-linux_{platform.machine()}" if self.libraries else "py3-none-any"
+        native = bool(self.libraries or self.trees)
+        tag = f"py3-none-linux_{platform.machine()}" if native else "py3-none-any"
         info = f"{self.package}-{version}.dist-info"
         files = sorted((self.root / self.package).rglob("*.py"))
         entries = {path.relative_to(self.root).as_posix(): path.read_bytes() for path in files}
         if self.libraries:
             entries.update(self._libraries())
-        pure = str(not self.libraries).lower()
+        for place, tree in self.trees.items():
+            entries.update(tree_entries(f"{self.package}/{place}", tree))
+        pure = str(not native).lower()
         wheel = f"Wheel-Version: 1.0\nGenerator: {self.package}\nRoot-Is-Purelib: {pure}\nTag: {tag}\n"
         entries[f"{info}/METADATA"] = self._metadata(version).encode()
         entries[f"{info}/WHEEL"] = wheel.encode()
+        if self.scripts:
+            lines = [f"{name} = {function}\n" for name, function in sorted(self.scripts.items())]
+            entries[f"{info}/entry_points.txt"] = "".join(["[console_scripts]\n", *lines]).encode()
         entries[f"{info}/RECORD"] = record(entries, f"{info}/RECORD")
         name = f"{self.package}-{version}-{tag}.whl"
         write_zip(Path(wheel_directory) / name, entries)
@@ -102,6 +112,14 @@ def torch_cxx11_abi() -> int:
     return int(answer.stdout.strip().splitlines()[-1])
 
 
+def tree_entries(place: str, tree: Path) -> dict[str, bytes]:
+    """The files of a folder, or the one file, by their names in the wheel."""
+    if not tree.exists():
+        raise RuntimeError(f"{tree} is not there to be packed as {place}; build it first")
+    files = [tree] if tree.is_file() else [f for f in tree.rglob("*") if f.is_file() and "__pycache__" not in f.parts]
+    return {f"{place}/{f.relative_to(tree).as_posix()}" if f != tree else place: f.read_bytes() for f in files}
+
+
 def record(entries: dict[str, bytes], own_name: str) -> bytes:
     rows = io.StringIO()
     writer = csv.writer(rows, lineterminator="\n")
@@ -120,6 +138,7 @@ def write_zip(path: Path, entries: dict[str, bytes]) -> None:
         for name in sorted(entries):
             entry = zipfile.ZipInfo(name, time.gmtime(epoch)[:6])
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
+            executable = name.endswith(".so") or "/bin/" in name
+            entry.external_attr = (0o100755 if executable else 0o100644) << 16
             archive.writestr(entry, entries[name])
     partial.replace(path)

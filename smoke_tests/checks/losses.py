@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import statistics
 
-from gr_model import checkpoint
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import training
 
 RETRIEVAL_STEPS, FUSED_STEPS, RANKING_STEPS = 50, 10, 10
 TOLERANCE, AUC_TOLERANCE = 1e-5, 1e-3
-CHECKPOINT = "retrieval.pt"  # the quality check goes on from it
 
 
 def run(context: Context) -> Outcome:
     retrieval = training.trainer(context, "ml-100k-retrieval", context.device)
     there = training.steps(retrieval, RETRIEVAL_STEPS)
-    checkpoint.save(context.scratch / CHECKPOINT, retrieval.state())
     here = training.steps(training.trainer(context, "ml-100k-retrieval", "cpu"), RETRIEVAL_STEPS)
     fused = training.trainer(context, "ml-100k-retrieval", context.device, "model.attention=fused")
     fused_there = training.steps(fused, FUSED_STEPS)

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "common/arena.h"
@@ -89,16 +90,19 @@ class HashIndex : public torch::CustomClassHolder {
     return slots;
   }
 
-  void touch(const at::Tensor& given, int64_t step, double decay) {
+  // Returns how many of the slots have a row.
+  int64_t touch(const at::Tensor& given, int64_t step, double decay) {
     const at::Tensor slots = checked_ids(given, "slots");
     const std::lock_guard<std::mutex> lock(writing_);
     const int64_t shares = slots.numel() < kGrain ? 1 : at::get_num_threads();
+    std::atomic<int64_t> touched{0};
     at::parallel_for(0, shares, 1, [&](int64_t first, int64_t end) {
       for (int64_t share = first; share < end; ++share) {
-        index_.touch(slots.const_data_ptr<int64_t>(), static_cast<size_t>(slots.numel()), step, decay,
-                     static_cast<size_t>(share), static_cast<size_t>(shares));
+        touched += index_.touch(slots.const_data_ptr<int64_t>(), static_cast<size_t>(slots.numel()), step, decay,
+                                static_cast<size_t>(share), static_cast<size_t>(shares));
       }
     });
+    return touched;
   }
 
   void count_exactly() { index_.count_with(Sightings::exact()); }

@@ -7,6 +7,7 @@ logarithm in a normal's tails may differ in its last bit, which one float32 in s
 shard count and whenever it comes. ``per_id=False``: on the row's place in the order of insertions instead of the id.
 """
 
+import abc
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,20 +16,14 @@ import torch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Initializer:
+class Initializer(abc.ABC):
     """Base of all initialisers."""
 
     per_id: bool = True
 
-    kind: ClassVar[int]
-
-    def parameters(self) -> tuple[float, float, float, float]:
-        """a, b, low, high of ``torch.ops.hybrid_torchrec.initial_rows``."""
-        raise NotImplementedError
-
+    @abc.abstractmethod
     def rows(self, keys: torch.Tensor, dim: int, seed: int) -> torch.Tensor:
         """First values of the rows of keys (R,) int64 on the CPU; returns (R, dim) float32."""
-        return torch.ops.hybrid_torchrec.initial_rows(keys, dim, self.kind, *self.parameters(), seed)
 
     def default_row(self, dim: int, seed: int) -> torch.Tensor:
         """What ids without a row read: the row of a key drawn from the table's seed; (dim,) float32."""
@@ -36,7 +31,21 @@ class Initializer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant(Initializer):
+class Distribution(Initializer):
+    """Elements that are drawn one by one, which the devices' kernels do themselves."""
+
+    kind: ClassVar[int]
+
+    @abc.abstractmethod
+    def parameters(self) -> tuple[float, float, float, float]:
+        """a, b, low, high of ``torch.ops.hybrid_torchrec.initial_rows``."""
+
+    def rows(self, keys: torch.Tensor, dim: int, seed: int) -> torch.Tensor:
+        return torch.ops.hybrid_torchrec.initial_rows(keys, dim, self.kind, *self.parameters(), seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Distribution):
     """Every element is ``value``."""
 
     value: float = 0.0
@@ -47,7 +56,7 @@ class Constant(Initializer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(Initializer):
+class Uniform(Distribution):
     """Uniform on (low, high)."""
 
     low: float = -0.05
@@ -63,7 +72,7 @@ class Uniform(Initializer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Normal(Initializer):
+class Normal(Distribution):
     """Normal, by the inverse of its distribution function."""
 
     mean: float = 0.0
@@ -79,7 +88,7 @@ class Normal(Initializer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncatedNormal(Initializer):
+class TruncatedNormal(Distribution):
     """Normal, conditional on lying within [low, high] standard deviations around the mean."""
 
     mean: float = 0.0

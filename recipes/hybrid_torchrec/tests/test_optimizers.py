@@ -12,6 +12,7 @@ from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation, PoolingMode
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
 from hybrid_torchrec import Constant, HashTable, Normal, OptimizerSpec, TableConfig
+from hybrid_torchrec.library import LIBRARY, library_directory
 from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.table.backends import GenericBackend
 from reference import ReferenceTable, pooled
@@ -293,6 +294,11 @@ for kind in ("sgd", "rowwise_adagrad", "lamb"):
         digest.update(tensor.contiguous().numpy().tobytes())
 print(digest.hexdigest())
 """
+
+
+def test_the_library_has_parallel_loops() -> None:
+    """at::parallel_for is compiled into it, and without OpenMP as a plain loop."""
+    assert b"GOMP_parallel" in (library_directory() / LIBRARY).read_bytes()
 
 
 def test_same_bits_for_any_number_of_threads() -> None:

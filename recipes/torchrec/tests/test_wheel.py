@@ -13,6 +13,7 @@ from pathlib import Path
 import build_wheel
 import pytest
 import strict_patch
+
 from conftest import PATCHES
 
 SERIES = strict_patch.read_series(PATCHES)

@@ -18,6 +18,7 @@ from torchrec_embcache import CacheConfig, CachedTable
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "hybrid_torchrec/tests/checkpoint"))
 
+import kill_report  # noqa: E402, F401 (of hybrid_torchrec's tests; for test_saved_tables.py)
 from small_tables import make_table  # noqa: E402
 
 CACHE_ROWS = 45  # a batch has 40 ids

@@ -108,8 +108,8 @@ def test_failures_of_the_threads_reach_the_training_thread(folder: Path) -> None
     """And nothing is lost: when the disk is back, training goes on as if nothing had been."""
     resident = HashTable(CONFIG)
     cached = CachedTable(CONFIG, CacheConfig(cache_rows=150, host_rows=0, folder=folder, evict_share=0.0))
-    disk = Failing(cached._written_back._store)
-    cached._written_back._store = disk  # type: ignore[assignment]
+    disk = Failing(cached._below.store._store)
+    cached._below.store._store = disk  # type: ignore[assignment]
     train(resident, BATCHES)
     train(cached, BATCHES[:10])
     failures = 0

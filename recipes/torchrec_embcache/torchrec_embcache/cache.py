@@ -11,16 +11,13 @@ import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 from hybrid_torchrec.table.ids import IdTable
 
+from torchrec_embcache.below import RowsBelow, without
 from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
 from torchrec_embcache.prefetch import LookAhead
 from torchrec_embcache.saving import SnapshotBelow
-from torchrec_embcache.store.base import RowLayout, RowStore
-from torchrec_embcache.store.disk import DiskStore
-from torchrec_embcache.store.memory import MemoryStore
-from torchrec_embcache.store.tiered import TieredStore
-from torchrec_embcache.store.write_behind import WriteBehind
+from torchrec_embcache.store.base import RowLayout
 
 PLACED_AT_ONCE = 1024  # rows; training may wait for as long
 
@@ -44,18 +41,15 @@ class CachedTable(HashTable):
         self.cache = cache
         self.metrics = Tally()
         self._row_bytes = RowLayout.of(config).row_bytes
-        self._written_back = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
+        self._below = RowsBelow(config, cache)
         self._ahead = LookAhead(
-            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._written_back, self.metrics,
+            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._below.store, self.metrics,
             self._place,
         )  # fmt: skip
-        self._away = len(self._written_back)  # rows that are not on the device
-        self._changed_away: list[tuple[int, torch.Tensor]] = []  # version, and ids of these that were written or erased
-        self._snapshots: list[SnapshotBelow] = []
 
     def __len__(self) -> int:
         """Rows of the whole table."""
-        return self.device_rows + self._away
+        return self.device_rows + self._below.count
 
     @property
     def device_rows(self) -> int:
@@ -76,7 +70,7 @@ class CachedTable(HashTable):
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
         near = self.device_ids()
-        return torch.cat([near, *(_without(rows, near.sort().values).ids for rows in self._below(65536))])
+        return torch.cat([near, *(without(rows, near.sort().values).ids for rows in self._below.scan(65536))])
 
     # Training.
 
@@ -91,7 +85,7 @@ class CachedTable(HashTable):
     def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
         """HashTable.assign; waits for the rows. Raises CacheTooSmall if the batch does not fit, and StoreError."""
         ids = self._checked(ids)
-        self._written_back.check()  # before anything is changed, so that the call can be repeated
+        self._below.store.check()  # before anything is changed, so that the call can be repeated
         plan = self._ahead.take(ids)
         staged = plan.staged
         try:
@@ -123,7 +117,7 @@ class CachedTable(HashTable):
             near, found = super().read(ids)
             if bool(found.all()):
                 return near, found
-            far, there = self._written_back.read(ids[~found])
+            far, there = self._below.read(ids[~found])
         absent = (~found).nonzero().squeeze(1)
         positions = torch.cat([found.nonzero().squeeze(1), absent[there]])
         found = found.clone()
@@ -142,11 +136,8 @@ class CachedTable(HashTable):
                     super().write(rows.select(here.to(rows.ids.device)))
                 if not bool(here.all()):
                     below = rows.select((~here).to(rows.ids.device)).to("cpu")
-                    before, there = self._written_back.read(below.ids)
-                    self._leave_below(before)
-                    self._away += int((~there).sum())
-                    self._write_below(below)
-                    self._change_away(below.ids)
+                    self._below.overwrite(below)
+                    self._below.change(below.ids, self._ids.index)
             self._ahead.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
@@ -155,12 +146,10 @@ class CachedTable(HashTable):
             with self._lock:
                 here = super().find(ids).cpu() >= 0
                 super().erase(ids)
-                below, there = self._written_back.read(ids)
-                self._leave_below(below)
-                self._written_back.erase(ids)
+                there = self._below.erase(ids)
                 away = ids[there & ~here]
-                self._away -= len(away)
-                self._change_away(away)
+                self._below.count -= len(away)
+                self._below.change(away, self._ids.index)
             self._ahead.restart()
         return int((here | there).sum())
 
@@ -170,7 +159,7 @@ class CachedTable(HashTable):
             super().add_clicks(ids, clicks)
             away = self._ids.index.find(ids) < 0
             distinct, inverse = ids[away].unique(return_inverse=True)
-            rows, there = self._written_back.read(distinct)
+            rows, there = self._below.read(distinct)
             if len(rows):
                 added = torch.zeros(len(distinct)).index_add_(0, inverse, clicks.detach().cpu()[away].float())
                 self.write(replace(rows, clicks=rows.clicks + added[there]))
@@ -185,20 +174,17 @@ class CachedTable(HashTable):
         """HashTable.changed_since of the whole table; also gives rows that were fetched and not trained since."""
         with self.exclusive():
             rows, gone, now = super().changed_since(version, seen_after=seen_after)
-            away = [ids for at, ids in self._changed_away if at >= version]
-            gone = torch.cat([gone, *away]).unique()
-            evicted, there = self._written_back.read(gone)
+            gone = torch.cat([gone, *self._below.changed_since(version)]).unique()
+            evicted, there = self._below.read(gone)
             gone = gone[~there & (self._ids.index.find(gone) < 0)]
-            if version == 0:
-                below = [self._absent(part).to(self.device) for part in self._below(65536)]
-            else:
-                below = [self._absent(evicted).to(self.device)]
+            parts = self._below.scan(65536) if version == 0 else [evicted]
+            below = [self._absent(part).to(self.device) for part in parts]
             return RowBatch.concat([rows, *below]), gone, now
 
     def forget_changes(self, before: int) -> None:
         with self._lock:
             super().forget_changes(before)
-            self._changed_away = [(at, ids) for at, ids in self._changed_away if at >= before]
+            self._below.forget_changes(before)
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, and prefetching waits.
@@ -208,8 +194,8 @@ class CachedTable(HashTable):
         self._ahead.hold()
         try:
             near = self.device_ids().sort().values
-            for rows in self._below(chunk):
-                yield _without(rows, near)
+            for rows in self._below.scan(chunk):
+                yield without(rows, near)
             for ids in near.split(chunk):
                 yield self.read(ids)[0].to("cpu")
         finally:
@@ -218,8 +204,8 @@ class CachedTable(HashTable):
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
         for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
-            self._write_below(super().read(ids)[0].to("cpu"))
-        self._written_back.flush()
+            self._below.receive(super().read(ids)[0].to("cpu"))
+        self._below.store.flush()
 
     def close(self) -> None:
         """Flushes if there is a disk, and stops the threads. The table cannot be used any more."""
@@ -228,7 +214,7 @@ class CachedTable(HashTable):
                 self.flush()
         finally:
             self._ahead.close()
-            self._written_back.close()
+            self._below.store.close()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -238,14 +224,12 @@ class CachedTable(HashTable):
     def snapshot_below(self) -> SnapshotBelow:
         """The rows that are not on the device, as they are now, to be read by another thread while training goes on."""
         with self.exclusive():
-            made = SnapshotBelow(self._away, self.device_ids(), self._below, self._end_snapshot)
-            self._snapshots = [*self._snapshots, made]
-            return made
+            return self._below.snapshot(self.device_ids())
 
     @property
     def waiting_rows(self) -> int:
         """Rows that left the device and are not in the tier below yet."""
-        return self._written_back.waiting
+        return self._below.store.waiting
 
     # Internals.
 
@@ -276,35 +260,16 @@ class CachedTable(HashTable):
             return True
         absent = self._ids.index.find(rows.ids) < 0
         rows = rows if bool(absent.all()) else rows.select(absent)
-        self._leave_below(rows)
+        self._below.leave(rows)
         try:
             super().write(rows)
         except CacheTooSmall:
             if wait:
                 raise
             return False
-        self._away -= len(rows)
+        self._below.count -= len(rows)
         self.metrics.add(fetched_rows=len(rows), bytes_to_device=len(rows) * self._row_bytes)
         return True
-
-    def _below(self, chunk: int) -> Iterator[RowBatch]:
-        return self._written_back.scan(chunk)
-
-    def _change_away(self, ids: torch.Tensor) -> None:
-        if len(ids) and self._ids.index.recorded_from() > 0:
-            self._changed_away.append((self._ids.index.next_version(), ids))
-
-    def _end_snapshot(self, ended: SnapshotBelow) -> None:
-        self._snapshots = [one for one in self._snapshots if one is not ended]
-
-    def _leave_below(self, rows: RowBatch) -> None:
-        for snapshot in self._snapshots:
-            snapshot.leaves(rows)
-
-    def _write_below(self, rows: RowBatch) -> None:
-        for snapshot in self._snapshots:
-            snapshot.comes(rows.ids)
-        self._written_back.write(rows)
 
     def _absent(self, rows: RowBatch) -> RowBatch:
         """Those that are not on the device."""
@@ -326,30 +291,10 @@ class CachedTable(HashTable):
                     f"raise cache_rows={self.cache.cache_rows} or use smaller batches"
                 )
             rows = self._rows(victims)
-            self._write_below(rows.to("cpu"))
+            self._below.receive(rows.to("cpu"))
             self._evict(rows.ids.cpu())
-            self._away += len(rows)
+            self._below.count += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
 
     def _expire(self) -> None:
         """No row is forgotten."""
-
-
-def _without(rows: RowBatch, ids: torch.Tensor) -> RowBatch:
-    """Rows whose ids are not among `ids`, which ascend."""
-    if not len(ids):
-        return rows
-    at = torch.searchsorted(ids, rows.ids).clamp_(max=len(ids) - 1)
-    return rows.select(ids[at] != rows.ids)
-
-
-def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
-    host = MemoryStore(config)
-    if cache.folder is None:
-        return host
-    disk = DiskStore(
-        cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads, index_rows=cache.index_rows
-    )
-    if cache.host_rows == 0:
-        return disk
-    return TieredStore(host, disk, cache.host_rows) if cache.host_rows is not None else TieredStore(host, disk, 1 << 62)

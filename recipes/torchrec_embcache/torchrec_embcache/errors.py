@@ -22,6 +22,20 @@ class EmbCacheError(RuntimeError):
 class CacheTooSmall(EmbCacheError):
     """A batch does not fit in the device table."""
 
+    @classmethod
+    def of_batch(cls, table: str, rows: int, ids: int, pinned: int, taken: int) -> CacheTooSmall:
+        """pinned: rows that `taken` batches before it keep; 0 where it does not fit by itself."""
+        if pinned == 0:
+            return cls(
+                f"table '{table}': a batch has {ids} distinct ids, but cache_rows is {rows}; "
+                f"set cache_rows to at least {ids}, or use smaller batches"
+            )
+        return cls(
+            f"table '{table}': a batch has {ids} distinct ids, {taken} batches before it that have had no update keep "
+            f"{pinned} rows, and cache_rows is {rows}; raise cache_rows, accumulate gradients over fewer batches, or "
+            "call eval() for batches without a backward pass"
+        )
+
 
 class StoreError(EmbCacheError):
     """Base of a row store's errors; the message says which file, what happened and what to do."""

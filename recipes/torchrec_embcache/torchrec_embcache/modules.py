@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, HashEmbeddingConfig
 from hybrid_torchrec.modules.embedding import HashEmbeddingCollection
 from hybrid_torchrec.modules.embeddingbag import HashEmbeddingBagCollection
-from hybrid_torchrec.modules.table import TableModule, TablePart, start_by_columns
+from hybrid_torchrec.modules.table import TableModule, TablePart
 from hybrid_torchrec.table import TableConfig
 from torch import Tensor, nn
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
@@ -64,7 +65,7 @@ EmbCacheConfig = EmbCacheEmbeddingBagConfig | EmbCacheEmbeddingConfig
 def cached_table(
     config: EmbCacheConfig, table: TableConfig, device: torch.device, *, shard: str, shares: int
 ) -> CachedTable:
-    return start_by_columns(CachedTable(table, config.cache_of(config.name, shard, shares), device))
+    return CachedTable(table, config.cache_of(config.name, shard, shares), device)
 
 
 class CachedTableModule(TableModule):
@@ -86,13 +87,13 @@ class CachedTableModule(TableModule):
         return self
 
 
-class CachedCollection:
+class CachedCollection(abc.ABC):
     """What the collections share."""
 
     table_type: type[TableModule] = CachedTableModule
 
-    def tables(self) -> Mapping[str, TableModule]:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def tables(self) -> Mapping[str, TableModule]: ...
 
     def cached_tables(self) -> dict[str, list[CachedTable]]:
         """The tables of this process by name; made if they are not yet."""

@@ -219,17 +219,8 @@ class LookAhead:
             raise self._too_small(plan)
 
     def _too_small(self, plan: Plan) -> CacheTooSmall:
-        pinned = len(self._pinned)
-        if pinned == 0 or len(plan.ids) > self._rows:
-            return CacheTooSmall(
-                f"table '{self._name}': a batch has {len(plan.ids)} distinct ids, but cache_rows is {self._rows}; "
-                f"set cache_rows to at least {len(plan.ids)}, or use smaller batches"
-            )
-        return CacheTooSmall(
-            f"table '{self._name}': a batch has {len(plan.ids)} distinct ids, {len(self._taken)} batches before it "
-            f"that have had no update keep {pinned} rows, and cache_rows is {self._rows}; raise cache_rows, accumulate "
-            "gradients over fewer batches, or call eval() for batches without a backward pass"
-        )
+        pinned = 0 if len(plan.ids) > self._rows else len(self._pinned)
+        return CacheTooSmall.of_batch(self._name, self._rows, len(plan.ids), pinned, len(self._taken))
 
     # The thread.
 

@@ -27,7 +27,7 @@ enum class Operation : uint32_t {
 constexpr uint32_t kNoReduction = HCCL_REDUCE_RESERVED;
 constexpr uint32_t kNoRoot = UINT32_MAX;
 
-// Sent between ranks as it lies in memory; all ranks run on one host.
+// Sent between ranks as it lies in memory; all hosts run the same build.
 struct Call {
     Operation operation = Operation::AllReduce;
     HcclDataType dataType = HCCL_DATA_TYPE_RESERVED;

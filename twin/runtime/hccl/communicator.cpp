@@ -50,13 +50,12 @@ std::string Joined(const std::vector<std::string> &parts)
 }
 }
 
-Communicator::Communicator(RootCard card, std::string name, uint32_t rank, uint32_t ranks, Descriptor listener)
-    : card_(std::move(card)),
-      name_(std::move(name)),
+Communicator::Communicator(RootCard card, std::string name, uint32_t rank, uint32_t ranks, RootSide root)
+    : name_(std::move(name)),
       rank_(rank),
       ranks_(ranks),
       limits_(LimitsFromEnvironment()),
-      listener_(listener ? std::move(listener) : Listen(card_, rank, ranks)),
+      rendezvous_(std::move(card), rank, ranks, std::move(root)),
       retired_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       links_(ranks)
 {
@@ -70,7 +69,7 @@ Communicator::Communicator(RootCard card, std::string name, uint32_t rank, uint3
     }
     // Connected from now on where the peer is there already, so that it sees this rank die before its first call.
     for (uint32_t peer = 0; peer < rank_; ++peer) {
-        if (auto arrival = TryConnect(card_, peer, rank_, ranks_)) {
+        if (auto arrival = rendezvous_.TryConnect(peer)) {
             Join(peer, std::move(*arrival));
         }
     }
@@ -141,7 +140,7 @@ std::string Communicator::Fail(HcclResult code, const Call &call, const std::str
             link.reset();
         }
     }
-    listener_.Close();
+    rendezvous_.Close();
     calls_.clear();
     return text;
 }
@@ -178,13 +177,13 @@ void Communicator::Meet(const std::vector<uint32_t> &peers)
     milliseconds retry = kFirstRetry;
     while (true) {
         std::vector<std::string> missing;
-        while (auto arrival = TryAccept(listener_)) {
+        while (auto arrival = rendezvous_.TryAccept()) {
             const uint32_t peer = arrival->greeting.rank;
             Join(peer, std::move(*arrival));
         }
         for (const uint32_t peer : peers) {
             if (!links_[peer] && peer < rank_) {
-                if (auto arrival = TryConnect(card_, peer, rank_, ranks_)) {
+                if (auto arrival = rendezvous_.TryConnect(peer)) {
                     Join(peer, std::move(*arrival));
                 }
             }
@@ -200,8 +199,8 @@ void Communicator::Meet(const std::vector<uint32_t> &peers)
             throw Failure(HCCL_E_TIMEOUT, Joined(missing) + " did not join the communicator within " + Seconds(limit) +
                                               " (HCCL_CONNECT_TIMEOUT, TWIN_HCCL_TIMEOUT)");
         }
-        pollfd ready{listener_.Number(), POLLIN, 0};
-        static_cast<void>(poll(&ready, 1, static_cast<int>(retry.count())));
+        auto waits = rendezvous_.Waits();
+        static_cast<void>(poll(waits.data(), waits.size(), static_cast<int>(retry.count())));
         retry = std::min(retry * 2, kLongestRetry);
     }
 }

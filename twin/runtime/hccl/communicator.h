@@ -21,8 +21,8 @@
 namespace twin::hccl {
 class Communicator {
 public:
-    // Returns before the peers have arrived. `listener` is empty unless it was opened with the root information.
-    Communicator(RootCard card, std::string name, uint32_t rank, uint32_t ranks, Descriptor listener);
+    // Returns before the peers have arrived. `root` is empty unless this process made the root information.
+    Communicator(RootCard card, std::string name, uint32_t rank, uint32_t ranks, RootSide root);
     ~Communicator();
     Communicator(const Communicator &) = delete;
     Communicator &operator=(const Communicator &) = delete;
@@ -64,13 +64,12 @@ private:
     std::chrono::milliseconds Patience(std::chrono::milliseconds limit) const;
     std::string Fail(HcclResult code, const Call &call, const std::string &reason) noexcept;
 
-    const RootCard card_;
     const std::string name_;
     const uint32_t rank_;
     const uint32_t ranks_;
     const Limits limits_;
     std::vector<uint32_t> peers_;
-    Descriptor listener_;
+    Rendezvous rendezvous_;
     Descriptor retired_;  // eventfd, readable after Retire()
 
     std::mutex executing_;  // one call at a time, even from two streams

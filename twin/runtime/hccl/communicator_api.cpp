@@ -11,35 +11,35 @@
 namespace twin::hccl {
 namespace {
 // Rank 0 listens from HcclGetRootInfo on, so that its peers can connect in whatever order the ranks initialise.
-class RootListeners {
+class RootSides {
 public:
-    static RootListeners &Get()
+    static RootSides &Get()
     {
-        static auto *listeners = new RootListeners;
-        return *listeners;
+        static auto *sides = new RootSides;
+        return *sides;
     }
 
-    void Put(const std::string &job, Descriptor listener)
+    void Put(const std::string &job, RootSide side)
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        listeners_.emplace(job, std::move(listener));
+        sides_.emplace(job, std::move(side));
     }
 
-    Descriptor Take(const std::string &job)
+    RootSide Take(const std::string &job)
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = listeners_.find(job);
-        if (found == listeners_.end()) {
+        const auto found = sides_.find(job);
+        if (found == sides_.end()) {
             return {};
         }
-        Descriptor listener = std::move(found->second);
-        listeners_.erase(found);
-        return listener;
+        RootSide side = std::move(found->second);
+        sides_.erase(found);
+        return side;
     }
 
 private:
     std::mutex mutex_;
-    std::map<std::string, Descriptor> listeners_;
+    std::map<std::string, RootSide> sides_;
 };
 
 // More than a host can hold; keeps a garbled rank count from becoming a huge allocation.
@@ -47,10 +47,11 @@ constexpr uint32_t kMostRanks = 4096;
 
 HcclRootInfo MakeRootInfo()
 {
-    const RootCard card = RootCard::Make();
+    RootCard card = RootCard::Make();
+    RootSide side = RootSide::Open(card);
     HcclRootInfo info;
     card.Write(info);
-    RootListeners::Get().Put(card.job, Listen(card, 0, kMostRanks));
+    RootSides::Get().Put(card.job, std::move(side));
     return info;
 }
 
@@ -61,9 +62,9 @@ HcclComm Initialise(uint32_t ranks, const HcclRootInfo &info, uint32_t rank, con
                                        " ranks; there can be 1 to " + std::to_string(kMostRanks));
     }
     const RootCard card = RootCard::Read(info);
-    Descriptor listener = rank == 0 ? RootListeners::Get().Take(card.job) : Descriptor();
+    RootSide root = rank == 0 ? RootSides::Get().Take(card.job) : RootSide();
     return MakeHandle(std::make_shared<Communicator>(card, name.empty() ? "twin-" + card.job : name, rank, ranks,
-                                                     std::move(listener)));
+                                                     std::move(root)));
 }
 
 // The first bytes of HcclCommConfig, as HcclCommConfigInit writes them.
@@ -143,7 +144,7 @@ HCCL_EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm
             for (const HcclComm handle : made) {
                 TakeHandle(handle);
             }
-            RootListeners::Get().Take(RootCard::Read(info).job);
+            RootSides::Get().Take(RootCard::Read(info).job);
             throw;
         }
         std::copy(made.begin(), made.end(), comms);

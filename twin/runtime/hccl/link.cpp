@@ -25,7 +25,9 @@ bool WouldBlock(int error)
 
 bool ConnectionLost(int error)
 {
-    return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+    // The later ones are TCP's: the peer's host stopped answering.
+    return error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == ETIMEDOUT || error == EHOSTUNREACH ||
+           error == ENETUNREACH || error == ENETDOWN;
 }
 
 [[noreturn]] void ThrowSystem(const char *action, int error)
@@ -34,8 +36,8 @@ bool ConnectionLost(int error)
 }
 }
 
-Link::Link(Descriptor socket, uint32_t peer, pid_t process)
-    : socket_(std::move(socket)), peer_(peer), process_(process)
+Link::Link(Descriptor socket, uint32_t peer, std::string process)
+    : socket_(std::move(socket)), peer_(peer), process_(std::move(process))
 {
 }
 
@@ -209,6 +211,6 @@ void Link::ThrowGone() const
 
 std::string Link::Peer() const
 {
-    return "rank " + std::to_string(peer_) + " (pid " + std::to_string(process_) + ")";
+    return "rank " + std::to_string(peer_) + " (" + process_ + ")";
 }
 }

@@ -1,7 +1,5 @@
 // The connection to one peer: framed messages over a non-blocking stream socket.
 #pragma once
-#include <sys/types.h>
-
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -30,7 +28,8 @@ constexpr uint64_t kFrameBytes = 1U << 20;
 
 class Link {
 public:
-    Link(Descriptor socket, uint32_t peer, pid_t process);
+    // `process` is for error texts: "pid 42".
+    Link(Descriptor socket, uint32_t peer, std::string process);
 
     // Queue messages; Move() carries them. The memory must stay until Pending() is false.
     void Send(FrameKind kind, const void *data, uint64_t bytes);
@@ -66,7 +65,7 @@ private:
 
     Descriptor socket_;
     uint32_t peer_;
-    pid_t process_;
+    std::string process_;
     bool closedForSending_ = false;
     FrameHeader header_{};  // of the frame that is being received
     std::deque<Segment> outgoing_;

@@ -26,8 +26,14 @@ def run_ranks(
     worker: str, size: int, folder: Path, *, timeout: float = 120, environment: dict[str, str] | None = None
 ) -> list[Outcome]:
     """Runs `workers.<worker>(job)` in `size` processes; kills what is left after `timeout` seconds."""
-    folder.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
+    return collect(start_ranks(worker, size, folder, environment=environment), folder, start, timeout)
+
+
+def start_ranks(
+    worker: str, size: int, folder: Path, *, environment: dict[str, str] | None = None
+) -> list[subprocess.Popen[bytes]]:
+    folder.mkdir(parents=True, exist_ok=True)
     processes = []
     for rank in range(size):
         log = (folder / f"rank{rank}.log").open("wb")
@@ -40,6 +46,11 @@ def run_ranks(
             )
         )
         log.close()
+    return processes
+
+
+def collect(processes: list[subprocess.Popen[bytes]], folder: Path, start: float, timeout: float) -> list[Outcome]:
+    """Waits for all ranks, until `timeout` seconds after `start`."""
     outcomes = []
     for rank, process in enumerate(processes):
         try:

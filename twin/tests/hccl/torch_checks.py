@@ -253,6 +253,97 @@ def objects() -> None:
 
 
 @check
+def gather() -> None:
+    root = size() - 1
+    outputs = [torch.empty(3, device=device()) for _ in range(size())] if rank() == root else None
+    dist.gather(part(rank(), 3).to(device()), outputs, root)
+    for r, output in enumerate(outputs or []):
+        equal(output, part(r, 3))
+
+
+@check
+def gathered_and_scattered_objects() -> None:
+    gathered: list[object] | None = [None] * size() if rank() == 0 else None
+    dist.gather_object({"rank": rank()}, gathered, 0)
+    assert gathered is None or gathered == [{"rank": r} for r in range(size())], gathered
+    received: list[object] = [None]
+    dist.scatter_object_list(received, [f"for {r}" for r in range(size())] if rank() == 0 else None, 0)
+    assert received == [f"for {rank()}"], received
+
+
+@check
+def isend_and_irecv() -> None:
+    """All pairs at once; what lies on the way is not overtaken."""
+    found = torch.empty(4, device=device())
+    if rank() % 2 == 0 and rank() + 1 < size():
+        works = [dist.isend(part(10 * rank() + i, 4).to(device()), rank() + 1) for i in range(2)]
+        for work in works:
+            assert work is not None
+            work.wait()
+    elif rank() % 2 == 1:
+        for i in range(2):
+            work = dist.irecv(found, rank() - 1)
+            assert work is not None
+            work.wait()
+            equal(found, part(10 * (rank() - 1) + i, 4))
+
+
+@check
+def batches_with_several_peers() -> None:
+    """Every rank exchanges different lengths with every other in one batch, sends after receives on odd ranks."""
+    sent = {p: part(100 * rank() + p, 10 * rank() + p + 1).to(device()) for p in range(size()) if p != rank()}
+    found = {p: torch.empty(10 * p + rank() + 1, device=device()) for p in sent}
+    operations = [dist.P2POp(dist.isend, values, p) for p, values in sent.items()]
+    operations += [dist.P2POp(dist.irecv, values, p) for p, values in found.items()]
+    for work in dist.batch_isend_irecv(operations if rank() % 2 == 0 else operations[::-1]):
+        work.wait()
+    for p, values in found.items():
+        equal(values, part(100 * p + rank(), 10 * p + rank() + 1))
+
+
+@check
+def collectives_in_a_group() -> None:
+    """The last two ranks alone: ranks within the group differ from those of the world."""
+    members = list(range(size()))[-2:]
+    group = dist.new_group(members)
+    if rank() not in members:
+        return
+    outputs = [torch.empty(2, device=device()) for _ in members]
+    dist.all_gather(outputs, part(rank(), 2).to(device()), group=group)
+    for r, output in zip(members, outputs, strict=True):
+        equal(output, part(r, 2))
+    found = part(rank(), 3).to(device())
+    dist.broadcast(found, members[-1], group=group)
+    equal(found, part(members[-1], 3))
+    mixed = torch.empty(4, device=device())
+    dist.all_to_all_single(mixed, part(rank(), 4).to(device()), group=group)
+    me = members.index(rank())
+    equal(mixed, torch.cat([part(r, 4)[2 * me : 2 * me + 2] for r in members]))
+    half = torch.empty(2, device=device())
+    dist.reduce_scatter_tensor(half, part(rank(), 4).to(device()), group=group)
+    equal(half, sum(part(r, 4) for r in members)[2 * me : 2 * me + 2])
+    objects: list[object] = [None] * len(members)
+    dist.all_gather_object(objects, rank(), group=group)
+    assert objects == members, objects
+    dist.barrier(group=group)
+
+
+@check
+def functional_collectives() -> None:
+    """What compiled code and DTensor call."""
+    import torch.distributed._functional_collectives as functional
+
+    world = dist.group.WORLD
+    assert world is not None
+    found = functional.all_reduce(part(rank(), 5).to(device()), "sum", world)
+    equal(functional.wait_tensor(found), sum(part(r, 5) for r in range(size())))
+    found = functional.all_gather_tensor(part(rank(), 2).to(device()), 0, world)
+    equal(functional.wait_tensor(found), torch.cat([part(r, 2) for r in range(size())]))
+    found = functional.reduce_scatter_tensor(part(rank(), size()).to(device()), "sum", 0, world)
+    equal(functional.wait_tensor(found), sum(part(r, size()) for r in range(size()))[rank() : rank() + 1])
+
+
+@check
 def groups() -> None:
     """All pairs of neighbours and each rank alone; a rank takes part in its own groups only."""
     members = [[r] for r in range(size())] + [[r, r + 1] for r in range(size() - 1)]

@@ -1,4 +1,5 @@
-"""Run by torchrun: `torch_failures.py KIND OUT`; what a user sees when a rank dies, is late or calls another thing."""
+"""Run by torchrun: `torch_failures.py KIND OUT`; what a user sees when a rank dies, is late, calls another
+thing, or cannot be reached."""
 
 from __future__ import annotations
 
@@ -21,6 +22,10 @@ def main() -> None:
     values = torch.ones(4, device="npu")
     dist.all_reduce(values)
     torch.npu.synchronize()
+    if kind == "cut":  # the other hosts become unreachable between two calls
+        (out / f"ready{rank}").touch()
+        while not (out / "cut").exists():
+            time.sleep(0.01)
     start = time.monotonic()
     try:
         if rank == 1 and kind == "killed":

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -367,6 +368,50 @@ def _all_reduce(comm: Communicator, count: int = 4, data_type: int = FP32, op: i
     return lambda: comm.call("HcclAllReduce", buffer, buffer, u64(count), data_type, op)
 
 
+def connections(job: Job) -> Any:
+    """How many established sockets of each family this process has to its peer."""
+    comm = job.communicator()
+    comm.all_reduce(np.ones(4, np.float32), FP32)
+    own = {os.readlink(d) for d in Path("/proc/self/fd").iterdir() if d.is_symlink()}
+    inodes = {name[8:-1] for name in own if name.startswith("socket:[")}
+    unix = [line.split() for line in Path("/proc/self/net/unix").read_text().splitlines()[1:]]
+    tcp = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    # The directory's connections end when all ranks have entered; 01 is "established", 03 "connected".
+    found = {
+        "tcp": sum(row[9] in inodes and row[3] == "01" for row in tcp),
+        "unix": sum(row[6] in inodes and row[5] == "03" for row in unix),
+    }
+    comm.all_reduce(np.ones(4, np.float32), FP32)
+    return found
+
+
+def strangers(job: Job) -> Any:
+    """Before rank 1 joins, strangers talk to rank 0's listeners: silence, noise, and a greeting with a wrong secret."""
+    open_before = _listening()
+    if job.rank == 0:
+        comm = job.communicator()
+        held = []
+        for port in _listening() - open_before:
+            for words in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\0" * 4096):
+                held.append(socket.create_connection(("127.0.0.1", port)))
+                held[-1].sendall(words)
+        assert held, "nothing listens"
+        job.publish("disturbed")
+    else:
+        job.await_file("disturbed")
+        comm = job.communicator()
+    found = comm.all_reduce(np.full(4, job.rank + 1.0, np.float32), FP32)
+    require_equal(found, np.full(4, 3.0, np.float32), "the sum")
+    return "ok"
+
+
+def _listening() -> set[int]:
+    """Ports that this process listens at."""
+    own = {os.readlink(d) for d in Path("/proc/self/fd").iterdir() if d.is_symlink()}
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own}
+
+
 def late_rank(job: Job) -> Any:
     """The last rank joins but never makes the second call."""
     comm = job.communicator()
@@ -442,6 +487,30 @@ def killed_in_call(job: Job) -> Any:
         calls()
         time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGKILL)
+    return _failing(job, comm, calls)
+
+
+def calls_until_failure(job: Job) -> Any:
+    """Collectives of all sizes without end, the same on every rank; ends when one fails because a rank was killed."""
+    draw = np.random.default_rng(7)
+    comm = job.communicator()
+    most = Buffer(job.device, np.zeros(job.size << 18, np.float32))
+    job.publish(f"running{job.rank}", str(os.getpid()).encode())
+
+    def calls() -> None:
+        while True:
+            count = u64(int(2 ** draw.uniform(0, 18)))
+            kind = draw.integers(4)
+            if kind == 0:
+                comm.call("HcclAllReduce", most, most, count, FP32, SUM)
+            elif kind == 1:
+                comm.call("HcclAllGather", most, most, count, FP32)
+            elif kind == 2:
+                comm.call("HcclBroadcast", most, count, FP32, int(draw.integers(job.size)))
+            else:
+                comm.call("HcclReduceScatter", most, most, count, FP32, SUM)
+            comm.finish()
+
     return _failing(job, comm, calls)
 
 

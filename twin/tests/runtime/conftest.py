@@ -31,8 +31,14 @@ def lib64() -> Path:
 
 
 @pytest.fixture
-def scenario(lib64: Path) -> Scenario:
+def scenario(module_scenario: Scenario) -> Scenario:
     """Runs Python text with the twin's libraries; checks the exit code and gives back what was printed."""
+    return module_scenario
+
+
+@pytest.fixture(scope="session")
+def module_scenario(lib64: Path) -> Scenario:
+    """The same, for fixtures of a module."""
 
     def run(text: str, *, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("TWIN_", "ASCEND_", "TASK_QUEUE"))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from conftest import Scenario
 
 pytestmark = pytest.mark.twin
@@ -152,6 +153,17 @@ def test_refusals_are_honest(scenario: Scenario) -> None:
         value = ctypes.create_string_buffer(7)
         assert compiler.aclGetCompileopt(10, value, ctypes.c_size_t(6)) == 100000
         assert compiler.aclGetCompileopt(10, value, ctypes.c_size_t(7)) == 0 and value.value == b"enable"
-        for name in ("aclGetCannAttribute", "aclprofInit", "aclmdlRICaptureBegin", "aclrtReserveMemAddress"):
+        for name in ("aclGetCannAttribute", "aclmdlRICaptureBegin", "aclrtReserveMemAddress"):
             assert not hasattr(lib, name), f"{name} is exported but not emulated"
+    """)
+
+
+def test_no_load_is_made_up(scenario: Scenario) -> None:
+    scenario("""
+        from acl import *
+        call("aclInit", None)
+        call("aclrtSetDevice", 0)
+        found = (ctypes.c_int32 * 6)()  # four rates and a pointer
+        call("aclrtGetDeviceUtilizationRate", 0, ctypes.byref(found))
+        assert list(found)[:4] == [-1] * 4, "-1 says that it is not supported"
     """)

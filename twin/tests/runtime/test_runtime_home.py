@@ -27,6 +27,7 @@ def artefact(lib64: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What recipes/twin/build.sh leaves, from libraries that are built already."""
     out = tmp_path_factory.mktemp("artefact")
     shutil.copytree(lib64, out / "lib64")
+    shutil.copytree(lib64.parent / "bin", out / "bin")
     shutil.copytree(REPOSITORY / "twin/runtime/include/twin", out / "include/twin")
     (out / "tools/opbuild").mkdir(parents=True)
     shutil.copy(REPOSITORY / "twin/set_env.sh", out)

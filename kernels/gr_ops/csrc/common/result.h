@@ -1,20 +1,12 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 namespace gr_ops {
 
-// Asks the system for huge pages under a large new tensor, all of which is about to be written. With small ones more
-// time goes into page faults than into the writes: 13,000 faults for 52 MB. A hint: where it is refused, nothing else
-// changes.
-void prefer_huge_pages(const at::Tensor& tensor);
-
-// An uninitialised result on the CPU.
-inline at::Tensor new_result(at::IntArrayRef shape, const at::TensorOptions& options) {
-  at::Tensor result = at::empty(shape, options);
-  prefer_huge_pages(result);
-  return result;
-}
+// An uninitialised result on the CPU. A large one comes in memory that an earlier one has left, or in huge pages: fresh
+// memory costs more than its use, since the system clears and maps it page by page. What results leave is kept for the
+// next ones of about the same size, up to MXREC_KEPT_RESULT_MB (128; 0: none) in a process.
+at::Tensor new_result(at::IntArrayRef shape, const at::TensorOptions& options);
 
 }  // namespace gr_ops

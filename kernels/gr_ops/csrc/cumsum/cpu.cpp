@@ -1,6 +1,8 @@
 #include <ATen/Dispatch.h>
 #include <torch/library.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "common/override.h"
@@ -13,28 +15,65 @@
 namespace gr_ops::cpu {
 namespace {
 
-constexpr int64_t kChunk = 16384;  // elements; chunks are the same whatever the number of threads
+// In L2 with its result. Chunks are the same whatever the number of threads; with 32 KB the passing on of the base takes
+// as long as the work.
+constexpr int64_t kChunkBytes = 128 * 1024;
+constexpr int64_t kSharedChunks = 3;  // fewer are one thread's
 
-// out[i] = in[0] + ... + in[i]
+// out[i] = in[0] + ... + in[i]. Every thread takes the next chunk, adds it up, takes the base from the chunk before,
+// passes its own on, and only then writes: by that time the chunk is in its cache, so memory is read once. A chunk waits
+// for one that some thread is already adding up.
+template <typename T>
+class SharedScan {
+ public:
+  SharedScan(const T* in, T* out, int64_t count) : in_(in), out_(out), count_(count) {}
+
+  static constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(T));
+  static int64_t chunks(int64_t count) { return (count + kChunk - 1) / kChunk; }
+
+  void work() {
+    for (int64_t c = next_.fetch_add(1); c < chunks(count_); c = next_.fetch_add(1)) {
+      const T* in = in_ + c * kChunk;
+      const int64_t length = std::min(kChunk, count_ - c * kChunk);
+      const Sum<T> total = scan_chunk<T>(in, nullptr, length, 0);
+      wait_for(c);
+      const Sum<T> base = base_;
+      base_ = static_cast<Sum<T>>(base + total);
+      summed_.store(c + 1, std::memory_order_release);
+      scan_chunk<T>(in, out_ + c * kChunk, length, base);
+    }
+  }
+
+ private:
+  void wait_for(int64_t chunk) const {
+    constexpr int patience = 2000;  // then the other thread may be waiting for this processor
+    for (int i = 0; summed_.load(std::memory_order_acquire) != chunk; ++i) {
+      if (i >= patience) std::this_thread::yield();
+    }
+  }
+
+  const T* in_;
+  T* out_;
+  int64_t count_;
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) std::atomic<int64_t> summed_{0};
+  Sum<T> base_ = 0;  // of chunk summed_
+};
+
 template <typename T>
 void inclusive(const T* in, T* out, int64_t count) {
-  const int64_t chunks = (count + kChunk - 1) / kChunk;
-  const auto length = [&](int64_t chunk) { return std::min(kChunk, count - chunk * kChunk); };
-  if (chunks <= 2 || at::get_num_threads() == 1 || at::in_parallel_region()) {
-    Sum<T> base = 0;
-    for (int64_t c = 0; c < chunks; ++c) {
-      base = static_cast<Sum<T>>(base + scan_chunk<T>(in + c * kChunk, out + c * kChunk, length(c), base));
-    }
+  const int64_t chunks = SharedScan<T>::chunks(count);
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  if (chunks >= kSharedChunks && threads > 1) {
+    SharedScan<T> scan(in, out, count);
+    at::parallel_for(0, threads, 1, [&](int64_t, int64_t) { scan.work(); });
     return;
   }
-  std::vector<Sum<T>> bases(chunks + 1);
-  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t end) {
-    for (int64_t c = first; c < end; ++c) bases[c + 1] = scan_chunk<T>(in + c * kChunk, nullptr, length(c), 0);
-  });
-  for (int64_t c = 0; c < chunks; ++c) bases[c + 1] = static_cast<Sum<T>>(bases[c] + bases[c + 1]);
-  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t end) {
-    for (int64_t c = first; c < end; ++c) scan_chunk<T>(in + c * kChunk, out + c * kChunk, length(c), bases[c]);
-  });
+  constexpr int64_t chunk = SharedScan<T>::kChunk;
+  Sum<T> base = 0;
+  for (int64_t start = 0; start < count; start += chunk) {
+    base = static_cast<Sum<T>>(base + scan_chunk<T>(in + start, out + start, std::min(chunk, count - start), base));
+  }
 }
 
 template <typename T>

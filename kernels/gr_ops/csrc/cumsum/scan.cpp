@@ -64,9 +64,16 @@ uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t b
   return running - base;
 }
 
-template <typename Word>
-Word total(const Word* in, int64_t count) {
-  Word sum = 0;
+GR_OPS_VECTOR_CLONES
+uint32_t total_words(const uint32_t* in, int64_t count) {
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += in[i];
+  return sum;
+}
+
+GR_OPS_VECTOR_CLONES
+uint64_t total_longs(const uint64_t* in, int64_t count) {
+  uint64_t sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += in[i];
   return sum;
 }
@@ -76,13 +83,13 @@ Word total(const Word* in, int64_t count) {
 template <>
 uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base) {
   const auto* words = reinterpret_cast<const uint32_t*>(in);
-  return out == nullptr ? total(words, count) : scan_words(words, reinterpret_cast<uint32_t*>(out), count, base);
+  return out == nullptr ? total_words(words, count) : scan_words(words, reinterpret_cast<uint32_t*>(out), count, base);
 }
 
 template <>
 uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base) {
   const auto* longs = reinterpret_cast<const uint64_t*>(in);
-  return out == nullptr ? total(longs, count) : scan_longs(longs, reinterpret_cast<uint64_t*>(out), count, base);
+  return out == nullptr ? total_longs(longs, count) : scan_longs(longs, reinterpret_cast<uint64_t*>(out), count, base);
 }
 
 }  // namespace gr_ops::cpu

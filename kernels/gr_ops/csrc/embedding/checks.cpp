@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
 namespace gr_ops::embedding {
 namespace {
@@ -210,14 +209,7 @@ void check_offset_values(const char* op, const Lookup& lookup) {
     const index_t* offsets = lookup.offsets.const_data_ptr<index_t>();
     const int64_t bags = lookup.offsets.numel() - 1;
     TORCH_CHECK(offsets[0] == 0, op, ": offsets[0] is wrong; expected 0, got ", offsets[0]);
-    // The sign bits tell, so that this loop is vectorised.
-    using Unsigned = std::make_unsigned_t<index_t>;
-    Unsigned signs = 0;
-    for (int64_t bag = 0; bag < bags; ++bag) {
-      const auto next = static_cast<Unsigned>(offsets[bag + 1]);
-      signs |= next | (next - static_cast<Unsigned>(offsets[bag]));
-    }
-    const bool ordered = static_cast<index_t>(signs) >= 0;
+    const bool ordered = rows::row_kernels().ascending(offsets, bags + 1);
     for (int64_t bag = 0; !ordered && bag < bags; ++bag) {
       TORCH_CHECK(offsets[bag] <= offsets[bag + 1], op, ": offsets must not decrease; expected offsets[", bag + 1,
                   "] >= ", offsets[bag], ", got ", offsets[bag + 1]);

@@ -34,6 +34,7 @@ class Pooling {
       const int64_t feature_end = std::min(end, (t + 1) * batch_);
       const Feature& feature = features_[static_cast<size_t>(t)];
       if (!valid(feature, offsets_[first], offsets_[feature_end], fault)) return;
+      if (feature_end < end) fetch_first_rows(features_[static_cast<size_t>(t) + 1], offsets_[feature_end]);
       Out* target = out + (first - t * batch_) * columns_ + feature.column;
       if constexpr (std::is_same_v<Out, float>) {
         pool_feature(feature, first, feature_end - first, target, columns_);
@@ -78,6 +79,7 @@ class Pooling {
 
  private:
   static constexpr int64_t kAhead = 8;
+  static constexpr int64_t kFirstRows = 32;
   static constexpr int64_t kWideBags = 64;
 
   void pool_feature(const Feature& feature, int64_t first, int64_t bags, float* out, int64_t out_stride) const {
@@ -96,6 +98,18 @@ class Pooling {
       pool_feature(feature, bag, bags, sums.data(), feature.width);
       for (int64_t i = 0; i < bags; ++i) {
         narrow(sums.data() + i * feature.width, out + (bag - first + i) * columns_, feature.width);
+      }
+    }
+  }
+
+  // The kernels ask for rows ahead of their use, but only within a feature: with short ones many would come too late.
+  void fetch_first_rows(const Feature& feature, int64_t start) const {
+    const int64_t end = std::min(start + kFirstRows, offsets_[bags()]);
+    for (int64_t k = start; k < end; ++k) {
+      const auto distance = static_cast<uintptr_t>(indices_[k]) * static_cast<uintptr_t>(feature.width);
+      const auto row = reinterpret_cast<uintptr_t>(weights_ + feature.weights) + distance * sizeof(Row);
+      for (int64_t at = 0; at < feature.width * static_cast<int64_t>(sizeof(Row)); at += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(row + static_cast<uintptr_t>(at)));
       }
     }
   }

@@ -41,7 +41,7 @@ class RadixSort {
 
  private:
   static constexpr size_t kFewRecords = 8192;
-  static constexpr int64_t kMinPart = 32 * 1024;
+  static constexpr int64_t kMinPart = 8 * 1024;
 
   static void move(const std::vector<Record>& from, std::vector<Record>& to, int64_t shift, int64_t digit) {
     const auto size = static_cast<int64_t>(from.size());

@@ -109,10 +109,16 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
       zero(first, row);
     }
     int64_t node = std::upper_bound(starts, starts + nodes + 1, row) - starts - 1;
+    int64_t next_line = node < nodes ? walk.line_of(node) : -1;
     for (; row < end && node < nodes; ++node) {
       const int64_t stop = std::min(starts[node + 1], end);
+      const int64_t line = next_line;
+      next_line = node + 1 < nodes ? walk.line_of(node + 1) : -1;
       if (row >= stop) continue;
-      const int64_t line = walk.line_of(node);
+      if (next_line >= 0) {
+        const int64_t rows = std::min(starts[node + 2] - starts[node + 1], tree.max_length());
+        prefetch_stretch(from + next_line * tree.max_length() * bytes, rows * bytes);
+      }
       const int64_t stored = line < 0 ? row : std::max(row, std::min(stop, starts[node] + tree.max_length()));
       const int64_t cell = line * tree.max_length() + row - starts[node];
       if (stored > row) std::memcpy(to + row * bytes, from + cell * bytes, (stored - row) * bytes);

@@ -32,6 +32,8 @@ at::Tensor empty_rows(const at::Tensor& like, int64_t rows) {
   return new_result(shape, like.options());
 }
 
+constexpr size_t kBlocksAhead = 8;  // short blocks are used up before the first one comes from memory
+
 // The block that holds `row`; starts ascends and starts.front() <= row < starts.back().
 size_t block_of(const std::vector<int64_t>& starts, int64_t row) {
   return std::upper_bound(starts.begin(), starts.end(), row) - starts.begin() - 1;
@@ -49,6 +51,9 @@ at::Tensor permute_rows(const at::Tensor& rows, const std::vector<int64_t>& perm
     for (size_t p = block_of(offsets.out, first); row < end; ++p) {
       const int64_t stop = std::min(offsets.out[p + 1], end);
       const int64_t start = offsets.in[permute[p]] + row - offsets.out[p];
+      if (const size_t next = p + kBlocksAhead; next < permute.size()) {
+        prefetch_stretch(from + offsets.in[permute[next]] * bytes, (offsets.out[next + 1] - offsets.out[next]) * bytes);
+      }
       std::memcpy(to + row * bytes, from + start * bytes, (stop - row) * bytes);
       row = stop;
     }

@@ -12,7 +12,7 @@ constexpr size_t kFullest = 75;
 constexpr size_t kSmallestBuckets = 8;
 // Buckets that an insertion moves; twice as many entries must fit before all old buckets are moved.
 constexpr size_t kMoved = 2;
-constexpr size_t kAhead = 24;  // lookups between the fetch of a line and its use
+constexpr size_t kAhead = 32;  // lookups between the fetch of a line and its use
 
 size_t buckets_for(size_t entries, size_t per_bucket) {
   return std::max(kSmallestBuckets, entries * 100 / kFullest / per_bucket + 1);

@@ -10,7 +10,7 @@
 namespace hybrid_torchrec {
 namespace {
 
-constexpr size_t kAhead = 16;
+constexpr size_t kAhead = 48;
 
 // Decayed to `step`, of an entry that was last seen at `last`.
 float decayed(float value, double decay, int64_t last, int64_t step) {
@@ -34,8 +34,9 @@ size_t Index::bytes() const {
          (sightings_ ? sightings_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
 }
 
-void Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares) {
+int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares) {
   Seen* rows = seen_of();
+  int64_t touched = 0;
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count && slots[i + kAhead] > 0) __builtin_prefetch(rows + slots[i + kAhead], 1);
     if (slots[i] <= 0) continue;
@@ -47,7 +48,9 @@ void Index::touch(const int64_t* slots, size_t count, int64_t step, double decay
       row.last_step = step;
     }
     row.shows += 1.0f;
+    ++touched;
   }
+  return touched;
 }
 
 Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t count, int64_t step,

@@ -27,6 +27,9 @@ struct Optimizer {
   // Decay that is part of the gradient (L2), not of the step.
   bool decays_gradient() const { return kind <= OptimizerKind::kAdam && weight_decay != 0; }
 
+  // The update writes where it reads the gradient.
+  bool writes_gradient() const { return decays_gradient() || kind == OptimizerKind::kLamb; }
+
   rows::Step step() const {
     rows::Step step{};
     step.learning_rate = static_cast<float>(learning_rate);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kOp = "update_rows";
 
+// `source`: the row of the gradients, the bag where they are pooled; the sample, where samples have weights.
 using Record = gr_ops::embedding::Contribution<uint32_t>;
 using Sort = gr_ops::embedding::RadixSort<uint32_t>;
 
@@ -38,8 +39,10 @@ struct State {
 struct Buffers {
   std::vector<Record> records;
   std::vector<Record> scratch;
-  std::vector<uint32_t> bag_of;
+  std::vector<uint32_t> bag_of;  // of samples with weights
 };
+
+constexpr int64_t kGrain = 64 * 1024;
 
 void fill_bags(const Gradients& gradients, std::vector<uint32_t>& bag_of) {
   const int64_t* offsets = gradients.offsets.const_data_ptr<int64_t>();
@@ -47,6 +50,29 @@ void fill_bags(const Gradients& gradients, std::vector<uint32_t>& bag_of) {
   for (int64_t bag = 0; bag + 1 < gradients.offsets.numel(); ++bag) {
     std::fill(bag_of.begin() + offsets[bag], bag_of.begin() + offsets[bag + 1], static_cast<uint32_t>(bag));
   }
+}
+
+void fill_records(const Gradients& gradients, Buffers& buffers) {
+  const int64_t* slots = gradients.slots.const_data_ptr<int64_t>();
+  const int64_t count = gradients.slots.numel();
+  buffers.records.resize(static_cast<size_t>(count));
+  Record* records = buffers.records.data();
+  if (gradients.offsets.defined() && !gradients.samples.defined()) {
+    const int64_t* offsets = gradients.offsets.const_data_ptr<int64_t>();
+    const int64_t bags = gradients.offsets.numel() - 1;
+    at::parallel_for(0, bags, std::max<int64_t>(1, kGrain * bags / count), [&](int64_t first, int64_t end) {
+      for (int64_t bag = first; bag < end; ++bag) {
+        for (int64_t k = offsets[bag]; k < offsets[bag + 1]; ++k) {
+          records[k] = {static_cast<uint32_t>(slots[k]), static_cast<uint32_t>(bag)};
+        }
+      }
+    });
+    return;
+  }
+  at::parallel_for(0, count, kGrain, [&](int64_t first, int64_t end) {
+    for (int64_t k = first; k < end; ++k) records[k] = {static_cast<uint32_t>(slots[k]), static_cast<uint32_t>(k)};
+  });
+  if (gradients.offsets.defined()) fill_bags(gradients, buffers.bag_of);
 }
 
 template <typename Row, typename Grad>
@@ -75,7 +101,7 @@ class RowUpdates {
     const size_t size = records_.size();
     while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
     while (first < end) {
-      count_ = 0;
+      count_ = summed_ = 0;
       while (first < end && count_ < kBatch) first = add_row(first);
       finish();
     }
@@ -90,22 +116,17 @@ class RowUpdates {
       while (first < records_.size() && records_[first].key == 0) ++first;
       return first;
     }
-    auto at = static_cast<size_t>(starts_[count_]);
-    for (; first < records_.size() && records_[first].key == slot; ++first, ++at) {
-      if (at == positions_.size()) {
-        positions_.resize(2 * at);
-        scales_.resize(2 * at);
-      }
-      const uint32_t k = records_[first].source;
-      const int64_t from = offsets_ == nullptr ? k : bag_of_[k];
-      positions_[at] = from * width_;
-      if (scaled()) {
-        scales_[at] = samples_ == nullptr ? 1.0f : samples_[k];
-        if (mean_) scales_[at] *= 1.0f / static_cast<float>(offsets_[from + 1] - offsets_[from]);
-      }
+    size_t end = first + 1;
+    while (end < records_.size() && records_[end].key == slot) ++end;
+    if (const float* only = end == first + 1 ? unchanged(records_[first].source) : nullptr) {
+      rows_[count_].gradient = only;
+      fetch(only, width_);
+    } else {
+      rows_[count_].gradient = gradient_.data() + static_cast<int64_t>(summed_) * width_;
+      add_sum(first, end);
     }
     slots_[count_] = slot;
-    if (state_.versions != nullptr) state_.versions[slot] = state_.version;
+    if (state_.versions != nullptr) fetch(state_.versions + slot, 1);
     stored_[count_] = weights_ + static_cast<int64_t>(slot) * width_;
     fetch(stored_[count_], width_);
     rows::RowState& row = rows_[count_];
@@ -119,8 +140,42 @@ class RowUpdates {
       fetch(row.momentum2, width_);
     }
     if constexpr (std::is_same_v<Row, float>) row.weights = stored_[count_];
-    starts_[++count_] = static_cast<int64_t>(at);
-    return first;
+    ++count_;
+    return end;
+  }
+
+  // The gradient of a row to which nothing else contributes, where it is: nullptr if it has to be copied.
+  const float* unchanged(uint32_t source) const {
+    if constexpr (std::is_same_v<Grad, float>) {
+      if (!scaled() && !optimizer_.writes_gradient()) return gradients_ + static_cast<int64_t>(source) * width_;
+    }
+    return nullptr;
+  }
+
+  // The next sum of gradients: that of the records [first, end).
+  void add_sum(size_t first, size_t end) {
+    const auto at = static_cast<size_t>(starts_[summed_]);
+    if (at + end - first > positions_.size()) {
+      positions_.resize(2 * (at + end - first));
+      scales_.resize(positions_.size());
+    }
+    if (scaled()) {
+      scale(first, end, at);
+    } else {
+      for (size_t r = first; r < end; ++r) positions_[at + r - first] = records_[r].source;
+    }
+    starts_[++summed_] = static_cast<int64_t>(at + end - first);
+  }
+
+  // positions_ and scales_ from `at` of the records [first, end).
+  void scale(size_t first, size_t end, size_t at) {
+    for (size_t r = first; r < end; ++r, ++at) {
+      const uint32_t source = records_[r].source;
+      const uint32_t from = samples_ != nullptr && offsets_ != nullptr ? bag_of_[source] : source;
+      positions_[at] = from;
+      scales_[at] = samples_ == nullptr ? 1.0f : samples_[source];
+      if (mean_) scales_[at] *= 1.0f / static_cast<float>(offsets_[from + 1] - offsets_[from]);
+    }
   }
 
   bool scaled() const { return mean_ || samples_ != nullptr; }
@@ -136,9 +191,11 @@ class RowUpdates {
     if (count == 0) return;
     const auto& functions = kernels_.shared->of(static_cast<const Row*>(nullptr));
     kernels_.shared->of(gradients_)
-        .pool64(gradients_, positions_.data(), starts_, count, 1, width_, scaled() ? scales_.data() : nullptr, false,
-                gradient_.data(), width_);
-    for (size_t i = 0; i < count_; ++i) rows_[i].gradient = gradient_.data() + static_cast<int64_t>(i) * width_;
+        .pool64(gradients_, positions_.data(), starts_, static_cast<int64_t>(summed_), width_, width_,
+                scaled() ? scales_.data() : nullptr, false, gradient_.data(), width_);
+    if (state_.versions != nullptr) {
+      for (size_t i = 0; i < count_; ++i) state_.versions[slots_[i]] = state_.version;
+    }
     if constexpr (!std::is_same_v<Row, float>) {
       for (size_t i = 0; i < count_; ++i) {
         rows_[i].weights = wide_.data() + static_cast<int64_t>(i) * width_;
@@ -178,6 +235,7 @@ class RowUpdates {
   int64_t width_;
   // A batch of rows, and what contributes to them.
   size_t count_ = 0;
+  size_t summed_ = 0;  // rows of the batch whose gradients are sums of several, or are written to
   rows::RowState rows_[kBatch] = {};
   Row* stored_[kBatch] = {};
   uint32_t slots_[kBatch] = {};
@@ -257,14 +315,7 @@ void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& mom
 
   static thread_local Buffers own;
   Buffers& buffers = own;  // the calling thread's, for all threads
-  buffers.records.resize(count);
-  const int64_t* data = given.slots.const_data_ptr<int64_t>();
-  at::parallel_for(0, slots.numel(), 64 * 1024, [&](int64_t first, int64_t end) {
-    for (int64_t k = first; k < end; ++k) {
-      buffers.records[static_cast<size_t>(k)] = {static_cast<uint32_t>(data[k]), static_cast<uint32_t>(k)};
-    }
-  });
-  if (given.offsets.defined()) fill_bags(given, buffers.bag_of);
+  fill_records(given, buffers);
   int64_t bits = 1;
   while (bits < 32 && (weights.size(0) >> bits) != 0) ++bits;
   const auto& records = Sort::run(buffers.records, buffers.scratch, bits);

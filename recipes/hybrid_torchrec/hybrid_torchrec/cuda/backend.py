@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 import triton
@@ -14,6 +15,7 @@ from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
 from hybrid_torchrec.cuda.normal import POLYNOMIALS, THRESHOLDS
 from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.words import words
+from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.backends import GenericBackend, Gradient
 from hybrid_torchrec.table.config import TableConfig
@@ -46,34 +48,39 @@ class CudaBackend(GenericBackend):
     def __post_init__(self) -> None:
         device, initializer = self.storage.weights.device, self.config.initializer
         self.numbers: torch.Tensor | None = None
-        if type(initializer).__name__ in ("Constant", "Uniform", "Normal", "TruncatedNormal"):
+        if isinstance(initializer, Distribution):
             numbers = [*initializer.parameters(), *THRESHOLDS, *POLYNOMIALS]
             self.numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
         self._parts: torch.Tensor | None = None
         self._order: Order | None = None  # of the last batch, whose update is likely to follow
-        self._made_of: tuple[object, ...] = ()
+        self._known: torch.Tensor | None = None  # the index's addresses and those of the rows, of which `_parts` is
+        self._rows_at: list[int] = []
         rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
         whole = self.config.optimizer.kind in WHOLE_ROWS and self.config.dim > WIDEST
         self._fused = not rounds and not whole
 
     @property
-    def groups(self) -> bool:
-        """Whether other tables can share this one's launches."""
-        return self.numbers is not None and self.config.initializer.per_id and self._fused
+    def kind(self) -> TableConfig | None:
+        initializer = self.config.initializer
+        if self.index is None or self.numbers is None or not initializer.per_id or not self._fused:
+            return None
+        return replace(
+            self.config, name="", seed=0, initial_capacity=0, max_rows=None, eviction=None,
+            initializer=type(initializer)(),
+        )  # fmt: skip
 
     def parts(self) -> torch.Tensor:
         """(1, PARTS): the addresses of the table's tensors as they are now."""
         storage = self.storage
         known = None if self.index is None else self.index.parts
-        tensors = [storage.weights, *storage.state.values()]
-        made_of = (id(known), *(tensor.data_ptr() for tensor in tensors))
-        if self._parts is None or made_of != self._made_of:
+        rows_at = [tensor.data_ptr() for tensor in (storage.weights, *storage.state.values())]
+        if self._parts is None or known is not self._known or rows_at != self._rows_at:
             seed = self.config.seed % 2**64
-            words = [0] * WEIGHTS + [*made_of[1:], *[0] * (SEED - WEIGHTS - len(tensors))]
+            words = [0] * WEIGHTS + [*rows_at, *[0] * (SEED - WEIGHTS - len(rows_at))]
             parts = launch.parts_tensor([*words, seed - 2**64 if seed >= 2**63 else seed], storage.weights.device)
             if known is not None:
                 parts[:, :WEIGHTS] = known[:, :WEIGHTS]
-            self._parts, self._made_of, self._known = parts, made_of, known
+            self._parts, self._known, self._rows_at = parts, known, rows_at
         return self._parts
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
@@ -82,30 +89,12 @@ class CudaBackend(GenericBackend):
     def pool(
         self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
     ) -> torch.Tensor:
-        dim, bags = self.config.dim, offsets.shape[0] - 1
-        out = torch.empty((bags, dim), device=slots.device)
-        if bags:
-            width = min(columns(dim), 256)
-            row_kernels.pool[(bags, triton.cdiv(dim, width))](
-                slots, offsets, out if samples is None else samples.float().contiguous(), out, self.parts(),
-                DTYPE=TYPES[self.config.dtype], MEAN=mean, WEIGHTED=samples is not None, D=dim, COLUMNS=width,
-                ROWS=max(1, 1024 // width), num_warps=1,
-            )  # fmt: skip
-        return out
+        return pool(self.config, self.parts(), slots, offsets, mean, samples)
 
     def sample_weight_gradients(
         self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
     ) -> torch.Tensor:
-        out = torch.empty(slots.shape[0], device=slots.device)
-        if len(slots):
-            bags = generic.bag_of_each(offsets, slots.shape[0])
-            row_kernels.factor_gradients[(len(slots),)](
-                slots, bags, gradients.contiguous(), out, self.parts(), DTYPE=TYPES[self.config.dtype],
-                D=self.config.dim, COLUMNS=min(columns(self.config.dim), 256), num_warps=1,
-            )  # fmt: skip
-            factor = generic.scales(offsets, bags, mean, None)
-            out = out if factor is None else out * factor
-        return out
+        return factor_gradients(self.config, self.parts(), slots, offsets, gradients, mean)
 
     def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
         if not self._fused:
@@ -166,6 +155,43 @@ def gather(
     return out
 
 
+def pool(
+    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, offsets: torch.Tensor, mean: bool,
+    samples: torch.Tensor | None, starts: torch.Tensor | None = None, longest: int | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Bags of rows, (B, D) float32. Of several tables: starts (T + 1,) and longest count their bags."""
+    dim, bags = config.dim, offsets.shape[0] - 1
+    out = torch.empty((bags, dim), device=slots.device)
+    if bags:
+        width = min(columns(dim), 256)
+        row_kernels.pool[(bags if longest is None else longest, parts.shape[0], triton.cdiv(dim, width))](
+            slots, offsets, out if samples is None else samples.float().contiguous(), out, parts,
+            slots if starts is None else starts, bags, DTYPE=TYPES[config.dtype], MEAN=mean,
+            WEIGHTED=samples is not None, D=dim, COLUMNS=width, GROUPED=starts is not None,
+            ROWS=max(1, 1024 // width), num_warps=1,
+        )  # fmt: skip
+    return out
+
+
+def factor_gradients(
+    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor,
+    mean: bool, starts: torch.Tensor | None = None, longest: int | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Gradients of the factors of pooled slots, (L,) float32."""
+    count = len(slots)
+    out = torch.empty(count, device=slots.device)
+    if count:
+        bags = generic.bag_of_each(offsets, count)
+        row_kernels.factor_gradients[(count if longest is None else longest, parts.shape[0])](
+            slots, bags, gradients.contiguous(), out, parts, slots if starts is None else starts, count,
+            DTYPE=TYPES[config.dtype], D=config.dim, COLUMNS=min(columns(config.dim), 256),
+            GROUPED=starts is not None, num_warps=1,
+        )  # fmt: skip
+        factor = generic.scales(offsets, bags, mean, None)
+        out = out if factor is None else out * factor
+    return out
+
+
 def start(
     config: TableConfig, numbers: torch.Tensor, parts: torch.Tensor, keys: torch.Tensor, slots: torch.Tensor,
     starts: torch.Tensor | None = None, longest: int | None = None, *, counted: bool,
@@ -175,9 +201,10 @@ def start(
         return
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
     row_kernels.start[(min(count if longest is None else longest, STARTERS // parts.shape[0] + 1), parts.shape[0])](
-        keys, slots, numbers, parts, slots if starts is None else starts, count, KIND=config.initializer.kind,
-        DTYPE=TYPES[config.dtype], D=config.dim, FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1],
-        COLUMNS=min(columns(config.dim), 128), GROUPED=starts is not None, COUNTED=counted, num_warps=1,
+        keys, slots, numbers, parts, slots if starts is None else starts, count,
+        KIND=cast(Distribution, config.initializer).kind, DTYPE=TYPES[config.dtype], D=config.dim,
+        FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1], COLUMNS=min(columns(config.dim), 128),
+        GROUPED=starts is not None, COUNTED=counted, num_warps=1,
         enable_fp_fusion=False,
     )  # fmt: skip
 

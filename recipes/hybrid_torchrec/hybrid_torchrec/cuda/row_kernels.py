@@ -22,6 +22,7 @@ CONSTANT, UNIFORM, NORMAL = (tl.constexpr(i) for i in range(3))
 # Where `numbers` has the initialiser's parameters, the limits of the normal quantile's parts, and their polynomials.
 A, B, LOW, HIGH, MIDDLE, SQUARE, SHIFT, FAR = (tl.constexpr(i) for i in range(8))
 POLYNOMIALS = tl.constexpr(8)
+NUMBERS = tl.constexpr(8 + 3 * 16)  # of a table
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -40,42 +41,50 @@ def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexp
         tl.store(out + at[:, None] * D + column[None, :], values.to(tl.float32), mask=wanted)
 
 
-@triton.jit
-def pool(slots, offsets, factors, out, parts, DTYPE: tl.constexpr, MEAN: tl.constexpr, WEIGHTED: tl.constexpr,
-         D: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
-    """out[b] = sum (mean) of the rows of a bag, times their factors."""
-    bag = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    weights = rows(parts, 0, DTYPE)
-    first = tl.load(offsets + bag)
-    end = tl.load(offsets + bag + 1)
-    total = tl.zeros((COLUMNS,), tl.float32)
-    for start in range(first, end, ROWS):
-        at = start + tl.arange(0, ROWS)
-        slot = tl.load(slots + at, mask=at < end, other=0)
-        wanted = (at < end)[:, None] & (column < D)[None, :]
-        values = tl.load(weights + slot[:, None] * D + column[None, :], mask=wanted, other=0).to(tl.float32)
-        if WEIGHTED:
-            values *= tl.load(factors + at, mask=at < end, other=0)[:, None]
-        total += tl.sum(values, 0)
-    if MEAN:
-        total = tl.div_rn(total, tl.zeros((COLUMNS,), tl.float32) + tl.maximum(end - first, 1).to(tl.float32))
-    tl.store(out + bag * D + column, total, mask=column < D)
+@triton.jit(do_not_specialize=["count"])
+def pool(slots, offsets, factors, out, parts, starts, count, DTYPE: tl.constexpr, MEAN: tl.constexpr,
+         WEIGHTED: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
+         ROWS: tl.constexpr):  # fmt: skip
+    """out[b] = sum (mean) of the rows of a bag, times their factors; starts and count are of bags."""
+    table = tl.program_id(1)
+    first_bag, end_bag = share(starts, count, table, GROUPED)
+    bag = first_bag + tl.program_id(0).to(tl.int64)
+    column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    if bag < end_bag:
+        weights = rows(parts, table, DTYPE)
+        first = tl.load(offsets + bag)
+        end = tl.load(offsets + bag + 1)
+        total = tl.zeros((COLUMNS,), tl.float32)
+        for start in range(first, end, ROWS):
+            at = start + tl.arange(0, ROWS)
+            slot = tl.load(slots + at, mask=at < end, other=0)
+            wanted = (at < end)[:, None] & (column < D)[None, :]
+            values = tl.load(weights + slot[:, None] * D + column[None, :], mask=wanted, other=0).to(tl.float32)
+            if WEIGHTED:
+                values *= tl.load(factors + at, mask=at < end, other=0)[:, None]
+            total += tl.sum(values, 0)
+        if MEAN:
+            total = tl.div_rn(total, tl.zeros((COLUMNS,), tl.float32) + tl.maximum(end - first, 1).to(tl.float32))
+        tl.store(out + bag * D + column, total, mask=column < D)
 
 
-@triton.jit
-def factor_gradients(slots, bags, gradients, out, parts, DTYPE: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr):
+@triton.jit(do_not_specialize=["count"])
+def factor_gradients(slots, bags, gradients, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexpr,
+                     COLUMNS: tl.constexpr, GROUPED: tl.constexpr):  # fmt: skip
     """out[i] = the row of slots[i] times the gradient of its bag."""
-    at = tl.program_id(0).to(tl.int64)
-    weights = rows(parts, 0, DTYPE)
-    slot = tl.load(slots + at)
-    bag = tl.load(bags + at)
-    total = tl.zeros((COLUMNS,), tl.float32)
-    for start in range(0, D, COLUMNS):
-        column = start + tl.arange(0, COLUMNS)
-        row = tl.load(weights + slot * D + column, mask=column < D, other=0).to(tl.float32)
-        total += row * tl.load(gradients + bag * D + column, mask=column < D, other=0).to(tl.float32)
-    tl.store(out + at, tl.sum(total, 0))
+    table = tl.program_id(1)
+    first, end = share(starts, count, table, GROUPED)
+    at = first + tl.program_id(0).to(tl.int64)
+    if at < end:
+        weights = rows(parts, table, DTYPE)
+        slot = tl.load(slots + at)
+        bag = tl.load(bags + at)
+        total = tl.zeros((COLUMNS,), tl.float32)
+        for start in range(0, D, COLUMNS):
+            column = start + tl.arange(0, COLUMNS)
+            row = tl.load(weights + slot * D + column, mask=column < D, other=0).to(tl.float32)
+            total += row * tl.load(gradients + bag * D + column, mask=column < D, other=0).to(tl.float32)
+        tl.store(out + at, tl.sum(total, 0))
 
 
 @triton.jit
@@ -108,6 +117,7 @@ def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE:
           COUNTED: tl.constexpr):  # fmt: skip
     """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows."""
     table = tl.program_id(1)
+    numbers += table * NUMBERS
     first, end = share(starts, count, table, GROUPED)
     if COUNTED:
         end = first + tl.load(longs(parts, table, COUNTERS) + NEW)

@@ -69,7 +69,9 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
 
     def _local_output(self, features: KeyedJaggedTensor) -> KeyedTensor:
         tables = self.embedding_bags
-        return local_bags(features, self._configs, tables, self._is_weighted, self.training, self._output)
+        return local_bags(
+            features, self._configs, tables, self._is_weighted, self.training, self._output, self._together
+        )
 
     def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> KeyedTensor:
         assert ctx.features is not None

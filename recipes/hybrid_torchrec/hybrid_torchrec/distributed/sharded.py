@@ -8,6 +8,7 @@ traffic grows with distinct ids.
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -43,7 +44,8 @@ from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict
 from hybrid_torchrec.modules.optimizer import HashOptimizer
-from hybrid_torchrec.modules.table import Lookup, TablePart
+from hybrid_torchrec.modules.table import TablePart
+from hybrid_torchrec.modules.together import GroupLookup, PartGroup, Together
 
 Out = TypeVar("Out")
 
@@ -66,7 +68,8 @@ class OwnedRows:
     """Rows that this rank owes to others, and where they come from."""
 
     rows: list[Tensor]  # per group, by column shard, then by rank
-    lookups: list[list[tuple[TablePart, Lookup, int]]]  # per group: part, its slots, rows
+    lookups: list[list[tuple[PartGroup, GroupLookup, list[int]]]]  # per group: parts, their slots, their places in it
+    lengths: list[list[int]]  # per group: rows of each of its shards that are here
     owned: Tensor  # (W, S) int64 on the host
 
 
@@ -115,6 +118,8 @@ class ShardedHashModule(
         self._optim = HashOptimizer(weights, [table.group for table in self._tables()])
         for table in self._tables():
             table.weight._in_backward_optimizers = [self._optim]
+        self._together = Together()  # with one rank
+        self._together_of = [Together() for _ in self._groups]
         self._with_occurrences = any(table.counts_occurrences for table in self._tables())
 
     def _number_shards(self, placement: Mapping[str, list[ColumnShard]]) -> None:
@@ -185,10 +190,11 @@ class ShardedHashModule(
         """Every table is asked in every step, also for no ids: its step count is the same on all ranks."""
         starts = (owned.counts.flatten().cumsum(0) - owned.counts.flatten()).view_as(owned.counts).tolist()
         counts = owned.counts.tolist()
-        result = OwnedRows([], [], owned.counts)
-        for group in self._groups:
-            rows: list[Tensor] = []
-            lookups: list[tuple[TablePart, Lookup, int]] = []
+        result = OwnedRows([], [], [], owned.counts)
+        for group, together in zip(self._groups, self._together_of):
+            parts: list[TablePart] = []
+            ids: list[Tensor] = []
+            occurrences: list[Tensor] = []
             for number in group:
                 part = self._table(self._shards[number].table).part_at(self._shards[number].column)
                 if part is None:
@@ -197,16 +203,24 @@ class ShardedHashModule(
                     slice(starts[rank][number], starts[rank][number] + counts[rank][number])
                     for rank in range(self._world_size)
                 ]
-                ids = torch.cat([owned.ids[block] for block in blocks])
-                seen = owned.occurrences
-                occurrences = None if seen is None else torch.cat([seen[block] for block in blocks])
-                lookup = part.assign(ids, train=self.training, occurrences=occurrences)
-                rows.append(part.rows(lookup))
-                lookups.append((part, lookup, ids.numel()))
+                parts.append(part)
+                ids.append(torch.cat([owned.ids[block] for block in blocks]))
+                if owned.occurrences is not None:
+                    occurrences.append(torch.cat([owned.occurrences[block] for block in blocks]))
             first = self._shards[group.start]
-            none = torch.empty(0, first.width, dtype=self._table(first.table).dtype, device=self._device)
+            dtype = self._table(first.table).dtype  # of the rows in storage, which loses nothing
+            rows = [torch.empty(0, first.width, dtype=dtype, device=self._device)] * len(parts)
+            lookups = []
+            for some, places in together.groups(parts):
+                seen = [occurrences[place] for place in places] if occurrences else None
+                lookup = some.assign([ids[place] for place in places], train=self.training, occurrences=seen)
+                for place, found in zip(places, some.rows(lookup).to(dtype).split(list(lookup.lengths))):
+                    rows[place] = found
+                lookups.append((some, lookup, places))
+            none = torch.empty(0, first.width, dtype=dtype, device=self._device)
             result.rows.append(torch.cat(rows) if rows else none)
             result.lookups.append(lookups)
+            result.lengths.append([len(part) for part in ids])
         return result
 
     def output_dist(self, ctx: HashContext, output: OwnedRows | HashInput) -> LazyAwaitable[Out]:
@@ -214,14 +228,17 @@ class ShardedHashModule(
             return LazyNoWait(self._local_output(output))
         assert ctx.asked is not None
 
-        def update(group: int, grads: Tensor) -> None:
-            parts = output.lookups[group]
-            for (part, lookup, _), grad in zip(parts, grads.split([count for *_, count in parts])):
-                part.update(lookup, grad)
-
-        exchange = RowExchange(self._pg, ctx.asked, output.owned, self._groups, output.rows, update)
+        exchange = RowExchange(
+            self._pg, ctx.asked, output.owned, self._groups, output.rows, functools.partial(self._update, output)
+        )
         token = exchange.start([table.weight for table in self._tables()])
         return self.awaitable(exchange, token, lambda answers: self._remote_output(ctx, answers))
+
+    def _update(self, output: OwnedRows, group: int, grads: Tensor) -> None:
+        """grads: of the group's rows in `output`."""
+        each = grads.split(output.lengths[group])
+        for parts, lookup, places in output.lookups[group]:
+            parts.update(lookup, [each[place] for place in places])
 
     @abc.abstractmethod
     def _prepare(self, ctx: HashContext, features: Mapping[str, JaggedTensor]) -> None:

@@ -13,6 +13,7 @@ from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check
 from hybrid_torchrec.modules.config import HashEmbeddingConfig
 from hybrid_torchrec.modules.rows import single_rows
 from hybrid_torchrec.modules.table import TableModule
+from hybrid_torchrec.modules.together import Together
 
 
 class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
@@ -39,11 +40,12 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
         self._device = torch.device(device) if device is not None else torch.device("cpu")
         self.embeddings = TableDict({config.name: self.table_type(config, device) for config in tables})
         self.output = SequenceOutput(self._configs, need_indices)
+        self._together = Together()
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
         """Features of the tables -> by embedding name, rows (L, D) float32 of its L ids."""
         self._warn_if_alone()
-        return local_sequences(features, self._configs, self.embeddings, self.training, self.output)
+        return local_sequences(features, self._configs, self.embeddings, self.training, self.output, self._together)
 
     def embedding_configs(self) -> list[HashEmbeddingConfig]:
         return self._configs
@@ -98,12 +100,16 @@ def local_sequences(
     tables: nn.ModuleDict,
     train: bool,
     output: SequenceOutput,
+    together: Together,
 ) -> dict[str, JaggedTensor]:
-    """All rows are in this process: one lookup and one step for each table."""
+    """All rows are in this process: one lookup and one step for each table, or each group of tables."""
     per_feature: dict[str, JaggedTensor] = features.to_dict()
-    rows: list[Tensor] = []
-    for config in configs:
-        ids = [per_feature[feature].values() for feature in config.feature_names]
-        table: TableModule = tables[config.name]
-        rows.extend(single_rows(table, torch.cat(ids).long(), train).split([part.numel() for part in ids]))
-    return output.join(rows, features)
+    values = [[per_feature[feature].values() for feature in config.feature_names] for config in configs]
+    rows: list[Tensor] = [torch.empty(0)] * len(configs)
+    for group, numbers in together.groups([tables[config.name].whole for config in configs]):
+        ids = [torch.cat(values[number]).long() for number in numbers]
+        modules = [tables[configs[number].name] for number in numbers]
+        for number, found in zip(numbers, single_rows(group, modules, ids, train)):
+            rows[number] = found
+    split = [part for found, own in zip(rows, values) for part in found.split([one.numel() for one in own])]
+    return output.join(split, features)

@@ -20,6 +20,7 @@ from hybrid_torchrec.modules.config import HashEmbeddingBagConfig
 from hybrid_torchrec.modules.pooling import join_offsets
 from hybrid_torchrec.modules.rows import pooled_rows
 from hybrid_torchrec.modules.table import TableModule
+from hybrid_torchrec.modules.together import Bags, Together
 
 POOLINGS = {PoolingType.SUM: "sum", PoolingType.MEAN: "mean"}
 
@@ -52,11 +53,13 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
         self._device = torch.device(device) if device is not None else torch.device("cpu")
         self.embedding_bags = TableDict({config.name: self.table_type(config, device) for config in tables})
         self.output = BagOutput(self._configs)
+        self._together = Together()
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:
         """Features of the tables, (T, B, any length) -> KeyedTensor (B, sum of D) float32."""
         self._warn_if_alone()
-        return local_bags(features, self._configs, self.embedding_bags, self._is_weighted, self.training, self.output)
+        return local_bags(features, self._configs, self.embedding_bags, self._is_weighted, self.training, self.output,
+                          self._together)  # fmt: skip
 
     def embedding_bag_configs(self) -> list[HashEmbeddingBagConfig]:
         return self._configs
@@ -96,20 +99,24 @@ def local_bags(
     is_weighted: bool,
     train: bool,
     output: BagOutput,
+    together: Together,
 ) -> KeyedTensor:
-    """All rows are in this process: one lookup and one step for each table."""
+    """All rows are in this process: one lookup and one step for each table, or each group of tables."""
     per_feature: dict[str, JaggedTensor] = features.to_dict()
-    pooled: list[Tensor] = []
-    for config in configs:
-        parts = [per_feature[feature] for feature in config.feature_names]
-        offsets = [part.offsets() for part in parts]
-        bags = pooled_rows(
-            tables[config.name],
-            torch.cat([part.values() for part in parts]).long(),
-            join_offsets(offsets),
-            POOLINGS[config.pooling],
-            torch.cat([part.weights() for part in parts]).float() if is_weighted else None,
-            train,
+    poolings = [POOLINGS[config.pooling] for config in configs]
+    pooled: list[Tensor] = [torch.empty(0)] * len(configs)
+    for group, numbers in together.groups([tables[config.name].whole for config in configs], poolings):
+        parts = [[per_feature[feature] for feature in configs[number].feature_names] for number in numbers]
+        offsets = [[part.offsets() for part in own] for own in parts]
+        bags = Bags(
+            offsets=join_offsets([part for own in offsets for part in own]),
+            counts=tuple(sum(part.numel() - 1 for part in own) for own in offsets),
+            pooling=poolings[numbers[0]],
         )
-        pooled.extend(bags.split([part.numel() - 1 for part in offsets]))
-    return output.join(pooled, features)
+        weights = torch.cat([part.weights() for own in parts for part in own]).float() if is_weighted else None
+        ids = [torch.cat([part.values() for part in own]).long() for own in parts]
+        modules = [tables[configs[number].name] for number in numbers]
+        for number, rows in zip(numbers, pooled_rows(group, modules, ids, bags, weights, train)):
+            pooled[number] = rows
+    samples = [[per_feature[feature].offsets().numel() - 1 for feature in config.feature_names] for config in configs]
+    return output.join([bag for rows, sizes in zip(pooled, samples) for bag in rows.split(sizes)], features)

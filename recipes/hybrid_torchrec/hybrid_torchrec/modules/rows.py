@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.modules.table import Lookup, TableModule, TablePart
+from hybrid_torchrec.modules.table import TableModule
+from hybrid_torchrec.modules.together import Bags, GroupLookup, PartGroup
+
+# Each table's rows are an output of their own: a table that the loss does not need gets no gradient, and no step.
 
 
 class _PooledRows(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, part: TablePart, lookup: Lookup, offsets: Tensor, pooling: str, weights: Tensor | None
-    ) -> Tensor:
-        ctx.part, ctx.lookup, ctx.offsets, ctx.pooling = part, lookup, offsets, pooling
-        ctx.weights = None if weights is None else weights.detach()
-        return part.table.lookup_pooled(lookup.slots, offsets, pooling, ctx.weights)
+        ctx: Any, group: PartGroup, lookup: GroupLookup, bags: Bags, weights: Tensor | None, *anchors: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.group, ctx.lookup = group, lookup
+        ctx.bags = Bags(bags.offsets, bags.counts, bags.pooling, None if weights is None else weights.detach())
+        ctx.set_materialize_grads(False)
+        return group.pooled(lookup, ctx.bags).split(list(bags.counts))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         of_weights = None
-        if ctx.needs_input_grad[5]:
-            slots = ctx.part.slots_now(ctx.lookup)
-            of_weights = ctx.part.table.sample_weight_gradients(slots, ctx.offsets, grad, ctx.pooling)
-            of_weights = of_weights.to(ctx.weights.dtype)
-        ctx.part.update(ctx.lookup, grad, offsets=ctx.offsets, pooling=ctx.pooling, weights=ctx.weights)
-        return None, None, None, None, None, of_weights
+        if ctx.needs_input_grad[3]:
+            of_weights = ctx.group.weight_gradients(ctx.lookup, grads, ctx.bags).to(ctx.bags.weights.dtype)
+        ctx.group.update(ctx.lookup, grads, ctx.bags)
+        return None, None, None, of_weights, *(None for _ in grads)
 
 
 class _Rows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, part: TablePart, lookup: Lookup) -> Tensor:
-        ctx.part, ctx.lookup = part, lookup
-        return part.table.lookup(lookup.slots)
+    def forward(ctx: Any, group: PartGroup, lookup: GroupLookup, *anchors: Tensor) -> tuple[Tensor, ...]:
+        ctx.group, ctx.lookup = group, lookup
+        ctx.set_materialize_grads(False)
+        return group.rows(lookup).split(list(lookup.lengths))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None]:
-        ctx.part.update(ctx.lookup, grad)
-        return None, None, None
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[None, ...]:
+        ctx.group.update(ctx.lookup, grads)
+        return None, None, *(None for _ in grads)
 
 
 def pooled_rows(
-    table: TableModule, ids: Tensor, offsets: Tensor, pooling: str, weights: Tensor | None, train: bool
-) -> Tensor:
-    """ids (L,) int64, offsets (B + 1,) int64, weights (L,) -> (B, D) float32."""
-    lookup = table.whole.assign(ids, train=train)
-    pooled: Tensor = _PooledRows.apply(table.weight, table.whole, lookup, offsets, pooling, weights)
+    group: PartGroup, tables: Sequence[TableModule], ids: Sequence[Tensor], bags: Bags, weights: Tensor | None,
+    train: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Of each table, ids (L,) int64 -> (B, D) float32; weights (L,) of all of them are differentiable."""
+    lookup = group.assign(ids, train=train)
+    pooled: tuple[Tensor, ...] = _PooledRows.apply(group, lookup, bags, weights, *(table.weight for table in tables))
     return pooled
 
 
-def single_rows(table: TableModule, ids: Tensor, train: bool) -> Tensor:
-    """ids (L,) int64 -> (L, D) float32."""
-    rows: Tensor = _Rows.apply(table.weight, table.whole, table.whole.assign(ids, train=train))
+def single_rows(
+    group: PartGroup, tables: Sequence[TableModule], ids: Sequence[Tensor], train: bool
+) -> tuple[Tensor, ...]:
+    """Of each table, ids (L,) int64 -> (L, D) float32."""
+    lookup = group.assign(ids, train=train)
+    rows: tuple[Tensor, ...] = _Rows.apply(group, lookup, *(table.weight for table in tables))
     return rows

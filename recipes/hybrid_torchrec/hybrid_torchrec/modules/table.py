@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,6 @@ from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import LRU, TTL
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
-
-T = TypeVar("T", bound=HashTable)
 
 
 @dataclass(frozen=True)
@@ -46,19 +44,26 @@ class TablePart:
             slots = self.table.assign(ids.repeat_interleave(occurrences), train=True)[occurrences.cumsum(0) - 1]
         else:
             slots = self.table.assign(ids, train=train)
-        if train and not self._owner.weight.requires_grad:
-            self.table.apply_gradients()  # none will come: a cached table need not keep the rows for them
+        self.after_assign(train)
         return Lookup(ids, slots, train, self.table.evictions)
 
-    def rows(self, lookup: Lookup) -> Tensor:
-        """(L, D) in the storage type, which loses nothing."""
-        return self.table.lookup(lookup.slots).to(self.table.config.dtype)
+    def after_assign(self, train: bool) -> None:
+        if train and not self.trains:
+            self.table.apply_gradients()  # none will come: a cached table need not keep the rows for them
+
+    @property
+    def trains(self) -> bool:
+        return self._owner.weight.requires_grad
+
+    def take_rate(self) -> None:
+        """The learning rate is that of the table's parameter group now."""
+        self.table.learning_rate = float(self._owner.group["lr"])
 
     def update(self, lookup: Lookup, grads: Tensor, **pooled: Any) -> None:
         """One step with the gradients of the rows, unless gradients are accumulated or the table does not train."""
-        if not lookup.train or not self._owner.weight.requires_grad:
+        if not lookup.train or not self.trains:
             return
-        self.table.learning_rate = float(self._owner.group["lr"])
+        self.take_rate()
         self.table.update(self.slots_now(lookup), grads, apply=not self.table.accumulate, **pooled)
 
     def slots_now(self, lookup: Lookup) -> Tensor:
@@ -130,7 +135,7 @@ class TableModule(nn.Module):
         return made
 
     def add_part(self, config: TableConfig, column: int, device: torch.device) -> None:
-        self._parts.append(TablePart(make_table(config, device), column, self))
+        self._parts.append(TablePart(HashTable(config, device), column, self))
 
     def set_rate(self, spec: OptimizerSpec) -> None:
         """The group of the optimizer that was applied in backward, so that its schedulers go on working, or our own."""
@@ -160,7 +165,7 @@ class TableModule(nn.Module):
         for part in self._parts:
             old = part.table
             if old.device != self.weight.device and self.weight.device.type != "meta":
-                part.table = make_table(old.config, self.weight.device)
+                part.table = HashTable(old.config, self.weight.device)
                 copy_table(old, part.table)
         return self
 
@@ -191,22 +196,6 @@ class TableModule(nn.Module):
     def extra_repr(self) -> str:
         rows = sum(len(part.table) for part in self._parts)
         return f"{self.config.name}, dim={self.config.embedding_dim}, {self.dtype}, rows={rows}"
-
-
-def make_table(config: TableConfig, device: torch.device) -> HashTable:
-    return start_by_columns(HashTable(config, device))
-
-
-def start_by_columns(table: T) -> T:
-    """The CPU's kernel fills whole rows; some columns of a row are made by the initialiser. Returns the table."""
-    config = table.config
-    if isinstance(config.initializer, ColumnsOf):
-
-        def start(slots: Tensor, keys: Tensor) -> None:
-            table._storage.set_new(slots, config.initializer.rows(keys, config.dim, config.seed))
-
-        table._backend.start = start  # type: ignore[method-assign]
-    return table
 
 
 def copy_table(source: HashTable, target: HashTable) -> None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from hybrid_torchrec.table.hash_table import HashTable
+    from hybrid_torchrec.table.trained_rows import TrainedRows
 
 
-def embed(table: HashTable, slots: torch.Tensor) -> torch.Tensor:
+def embed(table: TrainedRows, slots: torch.Tensor) -> torch.Tensor:
     return _Embed.apply(_anchor(slots), table, slots)
 
 
 def embed_pooled(
-    table: HashTable, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None
+    table: TrainedRows, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None
 ) -> torch.Tensor:
     return _EmbedPooled.apply(_anchor(slots), table, slots, offsets, pooling, weights)
 
@@ -27,7 +27,7 @@ def _anchor(slots: torch.Tensor) -> torch.Tensor:
 
 class _Embed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, table: HashTable, slots: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, anchor: torch.Tensor, table: TrainedRows, slots: torch.Tensor) -> torch.Tensor:
         ctx.table, ctx.slots = table, slots
         return table.lookup(slots)
 
@@ -42,7 +42,7 @@ class _EmbedPooled(torch.autograd.Function):
     def forward(
         ctx: Any,
         anchor: torch.Tensor,
-        table: HashTable,
+        table: TrainedRows,
         slots: torch.Tensor,
         offsets: torch.Tensor,
         pooling: str,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
@@ -30,6 +31,11 @@ class GenericBackend:
 
     config: TableConfig
     storage: RowStorage
+
+    @property
+    def kind(self) -> TableConfig | None:
+        """Equal for tables of a device that can share launches (cuda/group.py); None: this one cannot."""
+        return None
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return generic.gather(self.storage.weights, slots)
@@ -65,6 +71,7 @@ class CpuBackend:
     config: TableConfig
     storage: RowStorage
     ops: torch._ops._OpNamespace = field(default_factory=lambda: torch.ops.hybrid_torchrec)
+    kind = None
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return self.ops.gather_rows(self.storage.weights, slots)
@@ -91,6 +98,9 @@ class CpuBackend:
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
         initializer = self.config.initializer
+        if not isinstance(initializer, Distribution):
+            self.storage.set_new(slots, initializer.rows(keys, self.config.dim, self.config.seed))
+            return
         state = list(self.storage.state.values())
         self.ops.start_rows(
             self.storage.weights, state, slots, keys, initializer.kind, *initializer.parameters(), self.config.seed

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import torch
 
 from hybrid_torchrec.policies import TTL
-from hybrid_torchrec.table import autograd
-from hybrid_torchrec.table.backends import CpuBackend, GenericBackend, Gradient, choose
+from hybrid_torchrec.table.backends import CpuBackend, GenericBackend, choose
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import NONE, IdTable
 from hybrid_torchrec.table.pending import PendingGradients
 from hybrid_torchrec.table.rows import RowBatch
 from hybrid_torchrec.table.storage import RowStorage
+from hybrid_torchrec.table.trained_rows import TrainedRows
 
-POOLINGS = ("sum", "mean")
 
-
-class HashTable:
+class HashTable(TrainedRows):
     """A table of C slots and D columns; ids are exact, every int64 is legal.
 
     Slot 0 is the default row: ids without a row read it, and nothing updates it. Every other slot belongs to its id
@@ -37,14 +34,13 @@ class HashTable:
         self.config = config
         self.device = torch.device(device)
         self.learning_rate = config.optimizer.lr
-        self.accumulate = False  # gradients of backward passes wait for apply_gradients
+        self.accumulate = False
         self.step = 0  # calls of assign(train=True)
-        self.updates = 0  # optimizer steps, for bias corrections
+        self.updates = 0
         self.evictions = 0
         self.lookups = 0  # ids given to assign
         self._insertions = 0  # those that the index does not count
-        # Called, under the lock, with slots (L,) on the CPU whose rows are about to change, be counted or go.
-        self.before_change: list[Callable[[torch.Tensor], None]] = []
+        self.before_change = []
         self._lock = threading.RLock()
         self._ids = self._make_ids()
         self._storage = RowStorage(config, self.device)
@@ -102,6 +98,11 @@ class HashTable:
         """Memory of the rows and of the ids, in use."""
         return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
 
+    @property
+    def kind(self) -> TableConfig | None:
+        """Tables of one device with equal kinds can be of one TableGroup (cuda/group.py); None: this one cannot."""
+        return self._backend.kind
+
     def exclusive(self) -> AbstractContextManager[object]:
         """Inside, no other thread changes the table."""
         return self._lock
@@ -152,71 +153,6 @@ class HashTable:
             self._changing(slots)
             self._ids.index.add_clicks(slots, clicks.detach().to(slots.device))
             self._ids.index.mark_changed(slots)
-
-    # Rows by slots.
-
-    def lookup(self, slots: torch.Tensor) -> torch.Tensor:
-        """Rows of slots (L,); (L, D) float32. Not differentiable: see embed."""
-        return self._backend.gather(slots)
-
-    def lookup_pooled(
-        self, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Bags of rows: bag b has slots [offsets[b], offsets[b + 1]), offsets (B + 1,) int64; (B, D) float32.
-
-        pooling: 'sum' or 'mean' (divided by the bag's length); weights (L,): factors of the rows. Empty bags give 0.
-        """
-        return self._backend.pool(slots, offsets, self._mean(pooling), weights)
-
-    def embed(self, slots: torch.Tensor) -> torch.Tensor:
-        """lookup, differentiable: the backward pass is the optimizer's step of these rows (``update``).
-
-        One step per call: join the slots of all features that share the table, so that a row takes one step.
-        """
-        return autograd.embed(self, slots)
-
-    def embed_pooled(
-        self, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """lookup_pooled, differentiable as embed is; weights get their gradient, with the rows as they are then."""
-        return autograd.embed_pooled(self, slots, offsets, pooling, weights)
-
-    def update(
-        self,
-        slots: torch.Tensor,
-        grads: torch.Tensor,
-        *,
-        offsets: torch.Tensor | None = None,
-        pooling: str = "sum",
-        weights: torch.Tensor | None = None,
-        apply: bool = True,
-    ) -> None:
-        """One optimizer step of each distinct slot in slots (L,), with the sum of its gradients; slot 0 is left alone.
-
-        grads (L, D), or (B, D) of pooled bags with the arguments that lookup_pooled had. apply=False: the gradients
-        wait and are added to those of the next update or apply_gradients (gradient accumulation).
-        """
-        gradient = Gradient(slots=slots, values=grads, offsets=offsets, mean=self._mean(pooling), samples=weights)
-        with self._lock:
-            self._pending.add(gradient)
-            if apply:
-                self.apply_gradients()
-
-    def sample_weight_gradients(
-        self, slots: torch.Tensor, offsets: torch.Tensor, grads: torch.Tensor, pooling: str
-    ) -> torch.Tensor:
-        """Gradient (L,) float32 of the factors of lookup_pooled, for grads (B, D) of its result."""
-        return self._backend.sample_weight_gradients(slots, offsets, grads, self._mean(pooling))
-
-    def apply_gradients(self) -> None:
-        """The optimizer step of all gradients that wait."""
-        with self._lock:
-            gradient = self._pending.take()
-            if gradient is None:
-                return
-            self.updates += 1
-            self._changing(gradient.slots)
-            self._backend.update(gradient, self.learning_rate, self.updates, self._ids)
 
     # Rows by ids.
 
@@ -338,12 +274,6 @@ class HashTable:
             victims = self._ids.victims(len(self), self.step, self._pending.slots())
             self._evict(self._ids.index.infos(victims)[0])
 
-    def _changing(self, slots: torch.Tensor) -> None:
-        if self.before_change:
-            slots = slots.cpu()
-            for watcher in self.before_change:
-                watcher(slots)
-
     def _evict(self, ids: torch.Tensor) -> None:
         if self.before_change:
             self._changing(self._ids.index.find(ids))
@@ -359,8 +289,3 @@ class HashTable:
         if ids.dtype != torch.int64 or ids.dim() != 1:
             raise ValueError(f"table '{self.config.name}': ids must be int64 (L,), got {ids.dtype} {tuple(ids.shape)}")
         return ids.detach().to(self._ids.device)
-
-    def _mean(self, pooling: str) -> bool:
-        if pooling not in POOLINGS:
-            raise ValueError(f"table '{self.config.name}': pooling must be one of {POOLINGS}, got '{pooling}'")
-        return pooling == "mean"

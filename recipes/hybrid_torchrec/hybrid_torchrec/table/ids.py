@@ -64,8 +64,7 @@ class IdTable:
         occurrence, the ids (N,) and their sightings (N,).
         """
         slots = self.index.find(ids)
-        self._hits += int((slots >= 0).sum())
-        self.index.touch(slots, step, self._decay)
+        self._hits += self.index.touch(slots, step, self._decay)
         policy = self._admission
         new, shows = self.index.admit(ids, slots, step, policy.sightings, policy.probability, self._config.seed)
         return slots, new, shows

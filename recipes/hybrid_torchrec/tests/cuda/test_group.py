@@ -1,9 +1,12 @@
 """A group of tables beside its tables one by one."""
 
+import weakref
+
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
 from hybrid_torchrec.cuda.group import TableGroup
+from hybrid_torchrec.cuda.shares import Stacked
 from interpreted import DeviceTable
 from test_tables import same
 
@@ -54,6 +57,49 @@ def test_limits_and_policies_of_each() -> None:
     for table, other in zip(mine, expected, strict=True):
         same(table, other)
     assert mine[0].evictions > 0
+
+
+def test_stacked_addresses_are_of_the_tables_now() -> None:
+    """Were they known by the identity of tensors that are gone, another's could be taken for theirs."""
+    stacked = Stacked()
+    old = [torch.tensor([[1, 2]]), torch.tensor([[3, 4]])]
+    first = stacked.of(list(old))
+    assert first.tolist() == [[1, 2], [3, 4]] and stacked.of(list(old)) is first
+    kept = weakref.ref(old[0])
+    old[0] = torch.tensor([[5, 6]])
+    assert kept() is not None
+    assert stacked.of(list(old)).tolist() == [[5, 6], [3, 4]] and kept() is None
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bags(pooling: str, weighted: bool) -> None:
+    mine, expected = tables(DeviceTable, "adagrad"), tables(HashTable, "adagrad")
+    group = TableGroup(mine)
+    generator = torch.Generator().manual_seed(7)
+    for lengths, sizes in (((9, 0, 12), ([0, 4, 5], [0, 0], [12])), ((5, 7, 1), ([5], [2, 0, 5], [1]))):
+        ids = [(torch.rand(length, generator=generator) ** 2 * 20).long() for length in lengths]
+        factors = torch.rand(sum(lengths), generator=generator) if weighted else None
+        grads = [torch.randn(len(own), 5, generator=generator) for own in sizes]
+        bags = [len(own) for own in sizes]
+        offsets = torch.tensor([0, *(size for own in sizes for size in own)]).cumsum(0).to(mine[0].device)
+        slots = group.assign(torch.cat(ids), lengths, train=True)
+        on_device = None if factors is None else factors.to(slots.device)
+        pooled = group.lookup_pooled(slots, offsets, bags, pooling, on_device).cpu()
+        joined = torch.cat(grads).to(slots.device)
+        of_weights = group.sample_weight_gradients(slots, lengths, offsets, joined, pooling).cpu()
+        group.update(slots, lengths, joined, offsets=offsets, bags=bags, pooling=pooling, weights=on_device)
+        each = [None] * 3 if factors is None else factors.split(list(lengths))
+        parts = zip(expected, ids, sizes, grads, each, pooled.split(bags), of_weights.split(list(lengths)), strict=True)
+        for table, own, size, gradients, weights, got, got_gradients in parts:
+            own_slots, ends = table.assign(own, train=True), torch.tensor([0, *size]).cumsum(0)
+            want = table.lookup_pooled(own_slots, ends, pooling, weights)
+            torch.testing.assert_close(got, want, rtol=2e-6, atol=1e-6)
+            want = table.sample_weight_gradients(own_slots, ends, gradients, pooling)
+            torch.testing.assert_close(got_gradients, want, rtol=2e-6, atol=1e-6)
+            table.update(own_slots, gradients, offsets=ends, pooling=pooling, weights=weights)
+    for table, other in zip(mine, expected, strict=True):
+        same(table, other)
 
 
 def test_tables_must_be_alike() -> None:

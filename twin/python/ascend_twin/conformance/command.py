@@ -19,12 +19,15 @@ RESULTS = "conformance.jsonl"
 READY = "ASCEND_TWIN_CONFORMANCE_CHILD"
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="python -m ascend_twin.conformance",
-        description="Runs PyTorch's own operator samples (OpInfo) on the emulated NPU and compares with the CPU: "
-        "forward, backward, non-contiguous arguments, in-place and out= forms. Exit code 1 below 95 %.",
-    )
+DESCRIPTION = (
+    "Runs PyTorch's own operator samples (OpInfo) on the emulated NPU and compares with the CPU: forward, backward, "
+    "non-contiguous arguments, in-place and out= forms. Exit code 1 below 95 %."
+)
+
+
+def options() -> argparse.ArgumentParser:
+    """The options, for the parser of `python -m ascend_twin selftest`."""
+    p = argparse.ArgumentParser(add_help=False)
     p.add_argument("--full", action="store_true", help="every sample of every operator (see docs/conformance.md)")
     p.add_argument("--every", type=int, default=2, metavar="N", help="without --full: each N-th operator (2)")
     p.add_argument("--ops", nargs="+", metavar="NAME", help="only these operators, with all their samples")
@@ -37,6 +40,11 @@ def parser() -> argparse.ArgumentParser:
         "--docs", type=Path, help="write conformance.md, .csv and .json into this folder (conformance-aclnn with aclnn)"
     )
     return p
+
+
+def parser() -> argparse.ArgumentParser:
+    prog = "python -m ascend_twin.conformance"
+    return argparse.ArgumentParser(prog=prog, parents=[options()], description=DESCRIPTION)
 
 
 def main(argv: list[str]) -> int:

@@ -32,11 +32,7 @@ BY_OPERATOR: tuple[tuple[str, str], ...] = (
 )
 # The same, of torch_npu's own aclnn calls: by operator and error.
 BY_BOTH: tuple[tuple[str, str, str], ...] = (
-    (
-        "searchsorted",
-        "not equal",
-        "torch_npu passes `right` on and leaves `side` out: samples with side='right' differ",
-    ),
+    ("searchsorted", "not equal", "torch_npu passes `right` on and leaves `side` out: samples of side='right' differ"),
     ("nn.functional.gelu", "not close", "torch_npu calls aclnnGelu, which has no argument for approximate='tanh'"),
     ("(std|var)(_mean)?", "not close", "torch_npu passes a fractional `correction` as an integer"),
     (

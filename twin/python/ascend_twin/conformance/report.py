@@ -12,7 +12,7 @@ from .cases import DTYPES
 from .reasons import reason
 from .tally import CHECKS, Row, write_csv
 
-RUN = "python -m ascend_twin.conformance"
+RUN = "python -m ascend_twin selftest"
 COMMANDS = {
     "override": f"{RUN} --full --output build/conformance --docs docs",
     "aclnn": f"{RUN} --recommender --aten aclnn --output build/conformance-aclnn --docs docs",

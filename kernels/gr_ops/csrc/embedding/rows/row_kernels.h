@@ -49,8 +49,8 @@ struct RowFunctions {
   PoolBags<Row, int64_t> pool(const int64_t*) const { return pool64; }
 };
 
-// Where a row, its states and its gradient are; what the optimizer does not have is nullptr. momentum1 of row-wise Adagrad is one
-// element.
+// Where a row, its states and its gradient are; what the optimizer does not have is nullptr. momentum1 of row-wise
+// Adagrad is one element.
 struct RowState {
   float* weights;
   float* momentum1;
@@ -70,9 +70,14 @@ struct RowKernels {
   // Whether all indices are in [0, rows).
   bool (*valid32)(const int32_t* indices, int64_t count, int64_t rows);
   bool (*valid64)(const int64_t* indices, int64_t count, int64_t rows);
+  // Whether none of `count` values is negative or less than the one before it.
+  bool (*ascending32)(const int32_t* values, int64_t count);
+  bool (*ascending64)(const int64_t* values, int64_t count);
 
   bool valid(const int32_t* indices, int64_t count, int64_t rows) const { return valid32(indices, count, rows); }
   bool valid(const int64_t* indices, int64_t count, int64_t rows) const { return valid64(indices, count, rows); }
+  bool ascending(const int32_t* values, int64_t count) const { return ascending32(values, count); }
+  bool ascending(const int64_t* values, int64_t count) const { return ascending64(values, count); }
   const RowFunctions<float>& of(const float*) const { return f32; }
   const RowFunctions<Half>& of(const Half*) const { return f16; }
   const RowFunctions<Bfloat16>& of(const Bfloat16*) const { return bf16; }

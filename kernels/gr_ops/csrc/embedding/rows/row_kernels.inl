@@ -226,6 +226,16 @@ static bool valid(const Index* indices, int64_t count, int64_t rows) {
   return count == 0 || (low >= 0 && static_cast<int64_t>(high) < rows);
 }
 
+template <typename Index, typename Unsigned>
+static bool ascending(const Index* values, int64_t count) {
+  Unsigned signs = count > 0 ? static_cast<Unsigned>(values[0]) : 0;  // the sign bits tell: no branch in the loop
+  for (int64_t i = 1; i < count; ++i) {
+    const auto value = static_cast<Unsigned>(values[i]);
+    signs |= value | (value - static_cast<Unsigned>(values[i - 1]));
+  }
+  return static_cast<Index>(signs) >= 0;
+}
+
 static float dot(const float* a, const float* b, int64_t width) {
   return sum_of(width, [=](auto as, int64_t at) {
     return load<typename decltype(as)::type>(a + at) * load<typename decltype(as)::type>(b + at);
@@ -337,4 +347,6 @@ constexpr RowKernels kernels = {functions<float>(),
                                 {&update_sgd, &update_adagrad, &update_rowwise_adagrad, &update_adam},
                                 &dot,
                                 &valid<int32_t>,
-                                &valid<int64_t>};
+                                &valid<int64_t>,
+                                &ascending<int32_t, uint32_t>,
+                                &ascending<int64_t, uint64_t>};

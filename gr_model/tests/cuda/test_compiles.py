@@ -1,0 +1,17 @@
+"""The kernels pass Triton's compiler, which is not there in a process that interprets them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_for_hopper(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    environment.pop("TRITON_INTERPRET", None)
+    program = [sys.executable, "-m", "gr_model.tests.cuda.compile_kernels"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == "7 kernels compiled\n"

@@ -1,0 +1,87 @@
+"""The relative bias inside Triton's attention kernels: position[distance] + time[bucket] of one cell, and its gradient.
+
+Nothing of the size of the square is kept: a cell's time bucket follows from the two timestamps where it is needed, and
+in the backward pass again. The bucket is `attention.time_bucket`'s to the last second: a float32 whose lowest 20 bits
+are cut off is one of 512 cells, none wider than a bucket, so a table of them holds the bucket at a cell's start and the
+second from which on it is the next one. That costs no logarithm.
+
+The gradient of the tables is a kernel of its own, whose programs walk along a diagonal of one sequence's square: there
+every block has the same distances, so their sums stay in registers for all blocks and heads. Timestamps are in order,
+so a block far from the diagonal has one bucket or two, and a sum of the block for each of them is little work. Each
+program has its own place for its sums, which are added in order: no atomic sums, the same bits every time.
+Shape suffixes as in triton_attention.py; P distances, T time buckets, W blocks of a diagonal, B sequences.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+
+CELLS = 512  # from 2^0 to 2^64 seconds, eight to an octave
+SPLIT = 24  # bits: a time is high * 2^24 + low, both exact in float32
+
+
+@triton.jit
+def time_bucket(query_high, query_low, key_high, key_low, cells):
+    """Exact up to 2^48 seconds: both differences are, and their sum is rounded as the conversion of an integer is."""
+    seconds = (query_high - key_high) * 16777216.0 + (query_low - key_low)
+    seconds = tl.maximum(seconds, 1.0)
+    cell = tl.load(cells + ((seconds.to(tl.int32, bitcast=True) >> 20) - 1016))
+    edge = (cell >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    return (cell & 65535).to(tl.int32) + (seconds >= edge).to(tl.int32)
+
+
+@triton.jit
+def bias(query, key, query_high, query_low, key_high, key_low, position, time, cells):
+    """Of `query` tokens, [Q, 1] or [1, Q], and `key` tokens the other way."""
+    bucket = time_bucket(query_high, query_low, key_high, key_low, cells)
+    return tl.load(position + tl.maximum(query - key, 0)) + tl.load(time + bucket)
+
+
+@triton.jit
+def moments(high, low, token, BIAS: tl.constexpr):
+    """The times of tokens, in two parts; without a bias anything."""
+    if BIAS:
+        upper, lower = tl.load(high + token), tl.load(low + token)
+    else:
+        upper, lower = token, token
+    return upper, lower
+
+
+def cells_of(buckets: torch.Tensor, least_T: torch.Tensor) -> torch.Tensor:
+    """[512] int64, from the bucket at each cell's start and the least number of seconds of each bucket.
+
+    The lower half of an entry is the bucket, the upper half a float32: from there on it is the next bucket.
+    """
+    edges = torch.full((CELLS,), float("inf"))
+    seconds_T = least_T[1:][least_T[1:] < torch.iinfo(torch.int64).max].float()
+    cell_T = (seconds_T.view(torch.int32) >> 20) - 1016
+    inside = seconds_T > cell_starts()[cell_T]  # others begin with a cell
+    edges[cell_T[inside]] = seconds_T[inside]
+    return (edges.view(torch.int32).long() << 32) + buckets.long()
+
+
+def cell_starts() -> torch.Tensor:
+    """[512] float32: the seconds at which each cell starts."""
+    return ((torch.arange(CELLS, dtype=torch.int32) + 1016) << 20).view(torch.float32)
+
+
+def split_times(times_L: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two parts, float32. Differences count alone, so the first of all times is 0."""
+    since_L = times_L - times_L.min() if len(times_L) else times_L
+    return (since_L >> SPLIT).float(), (since_L & ((1 << SPLIT) - 1)).float()
+
+
+def position_gradient(parts_BWKK: torch.Tensor, distances: int) -> torch.Tensor:
+    """[P]: the sums along the diagonals of blocks; those of block w hold distances around w * K."""
+    windows, block = parts_BWKK.shape[1:3]
+    mirrored_WKK = parts_BWKK.sum(0).flip(2)
+    # A row moves by one against the row before it, so that columns are diagonals: distance w * K + column - (K - 1).
+    skewed_W = F.pad(mirrored_WKK, (0, block)).flatten(1)[:, : block * (2 * block - 1)]
+    sums_WC = skewed_W.view(windows, block, 2 * block - 1).sum(1)
+    out_WK = sums_WC[:, block - 1 :].clone()
+    out_WK[:-1, 1:] += sums_WC[1:, : block - 1]
+    out_P = out_WK.flatten()[:distances]
+    return F.pad(out_P, (0, distances - len(out_P)))
