@@ -155,9 +155,11 @@ class DeviceIndex:
         self._census, self._counters, self._bounds = census, census.counters[row], census.bounds[row]
         self._parts = self._addresses()
 
-    def touch(self, slots: torch.Tensor, step: int, decay: float) -> None:
-        """A sighting of each slot that is positive."""
-        self.count(self._on(slots).clamp(min=0), step, decay)
+    def touch(self, slots: torch.Tensor, step: int, decay: float) -> int:
+        """A sighting of each slot that is positive; returns how many are."""
+        slots = self._on(slots)
+        self.count(slots.clamp(min=0), step, decay)
+        return int((slots > 0).sum())
 
     def count(self, slots: torch.Tensor, step: int, decay: float) -> Order:
         """A sighting of each of slots, none of which is negative; returns them sorted."""
