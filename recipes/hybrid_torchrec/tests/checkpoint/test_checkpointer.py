@@ -16,7 +16,9 @@ from hybrid_torchrec.checkpoint import (
     HashTables,
     NoCheckpoint,
     TableMismatch,
+    folder,
 )
+from hybrid_torchrec.checkpoint.files import remove_folder
 from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.policies import TTL, AdmitAfter, AdmitWithProbability, Score
 from hybrid_torchrec.table import HashTable
@@ -199,6 +201,32 @@ def test_the_last_n_stay(tmp_path: Path):
         checkpointer.save_delta(step + 1)
     assert checkpointer.steps() == [20, 21, 30, 31]
     for step in checkpointer.steps():
+        assert checkpointer.load(step=step) == step
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_old_ones_cut_off_in_the_middle_of_their_removal_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+):
+    table = make_table()
+    checkpointer = Checkpointer(tmp_path, {"user": table}, keep=9)
+    for step, save in enumerate([checkpointer.save, *[checkpointer.save_delta] * 2, checkpointer.save], 1):
+        train(table, step)
+        save(step)
+    gone: list[Path] = []
+
+    def cut_off(path: Path) -> None:
+        if len(gone) == removed:
+            raise KeyboardInterrupt
+        gone.append(path)
+        remove_folder(path)
+
+    monkeypatch.setattr(folder, "remove_folder", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        checkpointer.folder.keep_last(1)
+    left = sorted(int(path.name[-12:]) for path in tmp_path.iterdir() if path.is_dir())
+    assert len(left) == 4 - removed
+    for step in left:
         assert checkpointer.load(step=step) == step
 
 

@@ -15,6 +15,7 @@ from hybrid_torchrec.checkpoint import (
     compact,
     export_checkpoint,
 )
+from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.table import HashTable
@@ -166,6 +167,23 @@ def test_compaction_and_retention_keep_every_chain_whole(tmp_path: Path):
     fresh = make_table()
     Checkpointer(tmp_path, {"user": fresh}).load()
     assert_same_table(fresh, table)
+
+
+def test_each_reader_is_told_of_erased_ids():
+    table = make_table()
+    first, second = ChangeReader(table), ChangeReader(table)
+    train(table, 0)
+    for reader in (first, second):
+        reader.commit(reader.mark())
+    gone = table.ids()[10:20]
+    table.erase(gone)
+    for _ in range(2):  # first is ahead, and what it knows is forgotten
+        rows, _, mark = first.peek()
+        first.commit(mark)
+        train(table, 1)
+    for reader, told in ((second, gone), (first, gone[:0])):
+        erased = reader.peek()[1]
+        assert erased.sort().values.equal(told[~torch.isin(told, table.ids())].sort().values)
 
 
 def test_export_of_a_chain(tmp_path: Path):
