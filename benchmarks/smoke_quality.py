@@ -1,8 +1,8 @@
 """How far above popularity the smoke test's retrieval run comes, by seed: python -m benchmarks.smoke_quality
 
 Settings were compared on validation targets (--validation: the five interactions before each user's last, which is left
-aside); those of smoke_tests/checks/quality.py were then run on the test targets, where the smoke test looks. One
-thread, attention by the fused operators, random numbers as in the smoke test. Runs are kept in
+aside); those of smoke_tests/checks/quality.py were then run on the test targets, where the smoke test looks, with 600
+and with 800 steps. One thread, attention by the fused operators, random numbers as in the smoke test. Runs are kept in
 benchmarks/results/smoke-quality.json, and one of the same settings, targets and seed is replaced; --tables only makes
 smoke-quality.md.
 """

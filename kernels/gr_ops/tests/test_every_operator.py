@@ -3,9 +3,10 @@
 
 import pytest
 import torch
-from conftest import HAS_NPU
 from samples import ON_THE_CPU_ALONE, SAMPLES, Sample, permutation
 from torch.library import opcheck
+
+from conftest import HAS_NPU
 
 SPACES = ["mxrec", "fbgemm"]
 # Raises what the NPU has reported; takes no tensor.

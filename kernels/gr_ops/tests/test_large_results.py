@@ -69,6 +69,13 @@ def test_what_is_kept_is_bounded(megabytes: str, least: float, most: float) -> N
     assert least < float(done.stdout) < most
 
 
+@pytest.mark.parametrize("megabytes", ["abc", "-1", "", "12 ", "9" * 30])
+def test_what_may_be_kept_is_a_number(megabytes: str) -> None:
+    environment = os.environ | {"MXREC_KEPT_RESULT_MB": megabytes}
+    done = subprocess.run([sys.executable, "-c", KEPT], env=environment, capture_output=True, text=True)
+    assert f"must be a number of megabytes from 0 to 1048576, got '{megabytes}'" in done.stderr
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float16, torch.float32])
 @pytest.mark.parametrize("count", [4096, 32_769, 65_537, 131_073, 500_007])
 def test_prefix_sums_on_several_threads(dtype: torch.dtype, count: int) -> None:

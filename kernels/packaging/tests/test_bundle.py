@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from conftest import MAKE_RUN, OPAPI, OPMASTER, Result, run
 
 Make = Callable[..., Path]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from conftest import OPAPI, OPMASTER, OPSPROTO, as_nobody, needs_root, nobody_id, run
 
 Make = Callable[..., Path]

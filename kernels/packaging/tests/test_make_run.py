@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from conftest import MAKE_RUN, run
 
 Make = Callable[..., Path]

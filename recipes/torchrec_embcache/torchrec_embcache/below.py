@@ -19,8 +19,8 @@ from torchrec_embcache.store.write_behind import WriteBehind
 class RowsBelow:
     """The tiers below a device, with what snapshots and readers of changes must know of them.
 
-    A row that was fetched stays in the tiers, where its older state is nobody's. All but read, scan and flush are
-    called under the table's locks.
+    A row that was fetched stays in the tiers, where its older state is nobody's. All but read and scan, and
+    receive when it serves a flush, are called under the table's locks.
     """
 
     def __init__(self, config: TableConfig, cache: CacheConfig) -> None:

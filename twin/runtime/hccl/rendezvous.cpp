@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -105,14 +106,26 @@ std::string ProcessText(int64_t process, const std::string &address)
     return "pid " + std::to_string(process) + (address.empty() ? "" : " at " + address);
 }
 
-// The peer greets at once after it connects, in one piece.
+// The peer greets at once after it connects.
 std::optional<RawGreeting> ReadGreeting(const Descriptor &socket)
 {
-    pollfd ready{socket.Number(), POLLIN, 0};
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::milliseconds(kGreetingPatienceMs);
     RawGreeting greeting{};
-    if (poll(&ready, 1, kGreetingPatienceMs) != 1 ||
-        recv(socket.Number(), &greeting, sizeof greeting, 0) != sizeof greeting ||
-        greeting.header.kind != FrameKind::Hello || greeting.greeting.version != kVersion) {
+    for (std::size_t have = 0; have < sizeof greeting;) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+        pollfd ready{socket.Number(), POLLIN, 0};
+        if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) != 1) {
+            return std::nullopt;
+        }
+        const ssize_t got =
+            recv(socket.Number(), reinterpret_cast<char *>(&greeting) + have, sizeof greeting - have, 0);
+        if (got <= 0) {
+            return std::nullopt;
+        }
+        have += static_cast<std::size_t>(got);
+    }
+    if (greeting.header.kind != FrameKind::Hello || greeting.greeting.version != kVersion) {
         return std::nullopt;
     }
     return greeting;

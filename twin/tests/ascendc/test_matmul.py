@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from conftest import ENGINE, FLAGS, HERE, SOURCES, TWIN, Outcome
 
 # matmul_kernels.h: enum Break.

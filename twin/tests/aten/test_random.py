@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import MODES
 
 sys.path.insert(0, str(Path(__file__).parent / "programs"))

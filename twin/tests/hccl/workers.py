@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -392,7 +393,7 @@ def strangers(job: Job) -> Any:
         comm = job.communicator()
         held = []
         for port in _listening() - open_before:
-            for words in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\0" * 4096):
+            for words in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\0" * 4096, _false_entry(), _false_hello()):
                 held.append(socket.create_connection(("127.0.0.1", port)))
                 held[-1].sendall(words)
         assert held, "nothing listens"
@@ -403,6 +404,18 @@ def strangers(job: Job) -> Any:
     found = comm.all_reduce(np.full(4, job.rank + 1.0, np.float32), FP32)
     require_equal(found, np.full(4, 3.0, np.float32), "the sum")
     return "ok"
+
+
+def _false_entry() -> bytes:
+    """What a rank 1 of 2 sends to the list of ranks (twin/runtime/hccl/directory.cpp), of another job."""
+    texts = (b"another job", b"host", b"127.0.0.1")
+    return struct.pack("<4Iq64s128s64s", 0x74776E31, 1, 2, 1, os.getpid(), *texts)
+
+
+def _false_hello() -> bytes:
+    """What a rank 1 of 2 sends to rank 0 (twin/runtime/hccl/rendezvous.cpp), of another job."""
+    rest = struct.pack("<3I4xq64s", 2, 1, 2, os.getpid(), b"another job")
+    return struct.pack("<IIQ", 0, 0, len(rest)) + rest
 
 
 def _listening() -> set[int]:
@@ -495,6 +508,7 @@ def calls_until_failure(job: Job) -> Any:
     draw = np.random.default_rng(7)
     comm = job.communicator()
     most = Buffer(job.device, np.zeros(job.size << 18, np.float32))
+    comm.all_reduce(np.ones(1, np.float32), FP32)  # every rank is linked with every other
     job.publish(f"running{job.rank}", str(os.getpid()).encode())
 
     def calls() -> None:

@@ -95,7 +95,9 @@ class LargeAllocator final : public c10::Allocator {
     auto* block = new Block(KeptBlocks::instance().take(size));
     return {block->data, block, &release, c10::Device(c10::kCPU)};
   }
-  void copy_data(void* target, const void* source, size_t size) const override { default_copy_data(target, source, size); }
+  void copy_data(void* target, const void* source, size_t size) const override {
+    default_copy_data(target, source, size);
+  }
 
  private:
   static void release(void* context) {

@@ -1,5 +1,8 @@
 #include "common/settings.h"
 
+#include <c10/util/Exception.h>
+
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,8 +15,14 @@ bool value_checks_enabled() {
 
 size_t kept_result_bytes() {
   constexpr size_t megabyte = size_t{1} << 20;
+  constexpr size_t most = size_t{1} << 20;  // megabytes
   const char* value = std::getenv("MXREC_KEPT_RESULT_MB");
-  return (value != nullptr ? std::strtoull(value, nullptr, 10) : 128) * megabyte;
+  if (value == nullptr) return 128 * megabyte;
+  size_t megabytes = 0;
+  const auto [end, error] = std::from_chars(value, value + std::strlen(value), megabytes);
+  TORCH_CHECK(error == std::errc() && *end == '\0' && megabytes <= most,
+              "MXREC_KEPT_RESULT_MB must be a number of megabytes from 0 to ", most, ", got '", value, "'");
+  return megabytes * megabyte;
 }
 
 }  // namespace gr_ops

@@ -15,8 +15,7 @@
 namespace gr_ops::cpu {
 namespace {
 
-// In L2 with its result. Chunks are the same whatever the number of threads; with 32 KB the passing on of the base takes
-// as long as the work.
+// In L2 with its result. Chunks are the same whatever the number of threads; with 32 KB two threads were slower.
 constexpr int64_t kChunkBytes = 128 * 1024;
 constexpr int64_t kSharedChunks = 3;  // fewer are one thread's
 

@@ -57,7 +57,7 @@ class Index {
 
   void find(const int64_t* ids, size_t count, int64_t* slots) const { map_.find(ids, count, slots); }
 
-  // A sighting of every slot that is not negative, in step `step`; decay as of Ranking. `share` of `shares` does those
+  // A sighting of every slot that is positive, in step `step`; decay as of Ranking. `share` of `shares` does those
   // slots that fall to it, so that threads may do the others. Returns how many it did.
   int64_t touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares);
 

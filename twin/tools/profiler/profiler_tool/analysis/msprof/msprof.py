@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PROCESS = 2**31 - 1  # no process of Linux has this number
-# torch_npu looks for a table in this folder ten times a second while msprof runs; should it not have seen one when msprof
-# ends, it leaves the trace unfinished.
+# torch_npu looks for a table in this folder ten times a second while msprof runs; should it not have seen one when
+# msprof ends, it leaves the trace unfinished.
 SEEN = 2.0  # seconds
 NAME = "emulated NPU: nothing is measured on it"
 
