@@ -248,6 +248,18 @@ void Membership::Enter(const Member &self)
     if (send(socket_.Number(), &entry, sizeof entry, MSG_NOSIGNAL) != sizeof entry) {
         throw Failure(HCCL_E_TCP_TRANSFER, "rank 0 at " + directory_.Text() + " does not take this rank's address");
     }
+    // Its own entry comes back after those of all that were there before: these can be met at once.
+    const auto end = std::chrono::steady_clock::now() + kConnectPatience;
+    while (!members_.at(self.rank)) {
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+        if (left <= 0) {
+            throw Failure(HCCL_E_TCP_TRANSFER, "rank 0 at " + directory_.Text() + " does not answer this rank");
+        }
+        pollfd ready{socket_.Number(), POLLIN, 0};
+        static_cast<void>(poll(&ready, 1, static_cast<int>(left)));
+        Read();
+    }
 }
 
 std::optional<Member> Membership::Find(uint32_t rank)

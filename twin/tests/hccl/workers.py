@@ -478,8 +478,13 @@ def killed_idle(job: Job) -> Any:
 
 
 def killed_before_first_call(job: Job) -> Any:
-    comm = job.communicator()
+    """Rank 1 dies once it has joined; rank 0 was there before it."""
     if job.rank == 1:
+        job.await_file("there")
+    comm = job.communicator()
+    if job.rank == 0:
+        job.publish("there")
+    else:
         job.publish("ready")
         os.kill(os.getpid(), signal.SIGKILL)
     job.await_file("ready")
