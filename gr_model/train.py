@@ -27,12 +27,13 @@ from gr_model.checkpoint import CheckpointError
 from gr_model.config import ConfigError
 from gr_model.data import DataError
 from gr_model.device import DeviceError, describe, open_device
+from gr_model.gradients import TrainingDiverged
 from gr_model.jagged import OperatorsMissing
 from gr_model.memory import peak_memory
 from gr_model.progress import Progress
 from gr_model.runlog import Log
 from gr_model.tensorboard import Board, BoardMissing
-from gr_model.trainer import StepResult, Trainer, TrainingDiverged
+from gr_model.trainer import StepResult, Trainer
 from gr_model.world import World, WorldError
 
 EXPECTED = (

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import compiled, draws, flops, jagged, optimizer, phases
+from gr_model import compiled, draws, flops, gradients, jagged, optimizer, phases
 from gr_model import config as configs
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import Config, ConfigError
@@ -20,6 +20,7 @@ from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
 from gr_model.device import seed_everything
 from gr_model.dropout import Dropout
+from gr_model.gradients import TrainingDiverged, Unseen
 from gr_model.parallel import Parallel
 from gr_model.pipeline import Pipeline
 from gr_model.ranking import Ranking
@@ -29,14 +30,6 @@ from gr_model.world import World
 TASKS = {"retrieval": Retrieval, "ranking": Ranking}
 
 
-class TrainingDiverged(RuntimeError):
-    """`batch` is the step's batch on this process, for inspection."""
-
-    def __init__(self, message: str, step: int = 0, users: list[int] | None = None, batch: Any = None) -> None:
-        super().__init__(message)
-        self.step, self.users, self.batch = step, users or [], batch
-
-
 @dataclass(frozen=True)
 class StepResult:
     step: int  # from 1
@@ -44,7 +37,7 @@ class StepResult:
     tokens: int  # of all processes
     rate: float = 0.0  # learning rate of the dense part
     flops: float = 0.0  # of all processes
-    gradient_norm: float = float("nan")  # of the dense part, where train.clip asks for it
+    gradient_norm: float = float("nan")  # of the dense part; nan where it is looked at later
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
@@ -94,6 +87,9 @@ class Trainer:
         self._shares: Shares | None = None
         self._keyed = ExitStack()  # the random numbers by row, from a step's forward to its end
         self._pipeline: Pipeline | None = None
+        # Elsewhere a look at the norm waits for the backward, and the host could not prepare the next step meanwhile.
+        self.looks_before_update = device.type == "cpu" or config.train.clip > 0
+        self._unseen: Unseen | None = None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -138,8 +134,10 @@ class Trainer:
     def train_step(self, work: Work | None = None) -> StepResult:
         """One optimizer step over all processes, of `work` or of what it reads itself.
 
-        A loss or gradient that is not finite raises TrainingDiverged on every process and leaves the weights as they
-        were; rows of sharded tables have had their update by the time that a gradient's norm is known.
+        A loss or gradient that is not finite raises TrainingDiverged, with the batch that it came from, on every
+        process and leaves the weights as they were; rows of sharded tables have had their update by the time that a
+        gradient's norm is known. On devices without `train.clip` the norm is looked at where the host waits anyway: in
+        the next step, evaluation or `state`. The weights have had the update then, but no such state is handed out.
         """
         if work is None:
             share = self.shares.of_step(self.step)
@@ -179,15 +177,18 @@ class Trainer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
             loss = self.task.loss(going.batch, self.parallel.module if self.world.size > 1 else None)
         going.loss = self._mean(loss, going.part)
+        self._look_at_gradient()  # of the step before, which would have made this loss what it is
         if not math.isfinite(going.loss):
-            raise self._diverged(f"loss is {going.loss}", users, going.batch)
+            raise TrainingDiverged(f"loss is {going.loss}", self.step + 1, users, going.batch)
         # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
         return loss * (going.part * self.world.size)
 
     def finish(self, going: Going, clock: phases.Clock) -> StepResult:
         """What comes after the backward."""
         self._keyed.close()
-        norm = self._clip(going.work.share.users, going.batch)
+        total = gradients.norm(self.dense.values(), self.config.train.clip)
+        self._unseen = Unseen(total, self.step + 1, going.work.share.users, going.batch)
+        norm = self._look_at_gradient() if self.looks_before_update else float("nan")
         for group in self.optimizer.param_groups:
             group["lr"] = going.rate
         self.optimizer.step()
@@ -199,6 +200,7 @@ class Trainer:
 
     def evaluate(self) -> dict[str, float]:
         """Of the averaged weights, where there are any; the same on every process."""
+        self._look_at_gradient()
         with (
             self.average.in_place() if self.average else nullcontext(),
             self._pipeline.paused() if self._pipeline else nullcontext(),
@@ -237,21 +239,14 @@ class Trainer:
         tokens = batch.tokens
         return draws.rows(self.config.train.seed, self.step, [users[b] for b in tokens.order], tokens.sequences.lengths)
 
-    def _clip(self, users: list[int], batch: Any) -> float:
-        if not self.config.train.clip:
-            return float("nan")
-        norm = nn.utils.clip_grad_norm_(self.dense.values(), self.config.train.clip)
-        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-        value = float(norm.item())
-        if not math.isfinite(value):
-            raise self._diverged(f"the norm of the gradient is {value}", users, batch)
-        return value
-
-    def _diverged(self, what: str, users: list[int], batch: Any) -> TrainingDiverged:
-        step = self.step + 1
-        return TrainingDiverged(f"{what} at step {step}; lower train.lr or look at the data", step, users, batch)
+    def _look_at_gradient(self) -> float:
+        """The norm of the last step's gradient, where nobody looked at it yet."""
+        unseen, self._unseen = self._unseen, None
+        return unseen.look() if unseen else float("nan")
 
     def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps; TrainingDiverged where the last update was not finite."""
+        self._look_at_gradient()
         return {
             "config": configs.to_json(self.config),
             "step": self.step,

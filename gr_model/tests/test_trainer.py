@@ -8,7 +8,8 @@ from gr_model import checkpoint, config, files, presets, runlog, train
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig
 from gr_model.device import DeviceError, open_device
-from gr_model.trainer import Trainer, TrainingDiverged
+from gr_model.gradients import TrainingDiverged
+from gr_model.trainer import Trainer
 
 CPU = torch.device("cpu")
 SMALL = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4"]
@@ -71,6 +72,46 @@ def test_loss_that_is_not_finite_stops_the_run(random_data):
     with pytest.raises(TrainingDiverged, match="loss is nan at step 1"):
         trainer.train_step()
     assert trainer.step == 0
+
+
+def spoil(trainer, at_step):
+    """The gradient of one weight is not finite at that step, though the loss is; returns the step's users."""
+    weight = trainer.model.backbone.layers[0].output.weight
+    weight.register_hook(lambda gradient: gradient * (float("nan") if trainer.step + 1 == at_step else 1.0))
+    return trainer.users_of_step(at_step - 1)
+
+
+def weights(trainer):
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_gradient_that_is_not_finite_leaves_the_weights_and_its_batch(random_data, clip):
+    trainer = small(random_data, clip=clip, ema=0.9)
+    users = spoil(trainer, at_step=2)
+    trainer.train_step()
+    before, averages = weights(trainer), [value.clone() for value in trainer.average.average]
+    with pytest.raises(TrainingDiverged, match="norm of the gradient is nan at step 2") as caught:
+        trainer.train_step()
+    assert (caught.value.step, sorted(caught.value.users)) == (2, sorted(users)) and trainer.step == 1
+    assert caught.value.batch.tokens.sequences.lengths
+    after = weights(trainer)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert all(torch.equal(now, then) for now, then in zip(trainer.average.average, averages, strict=True))
+
+
+@pytest.mark.parametrize("then", ["train_step", "evaluate", "state"])
+def test_where_the_host_does_not_wait_the_batch_that_did_it_is_named(random_data, then):
+    """As on devices without train.clip; the step after sees a loss of nan, and is not the one to blame."""
+    trainer = small(random_data)
+    trainer.looks_before_update = False
+    users = spoil(trainer, at_step=2)
+    for _ in range(2):
+        assert trainer.train_step().loss > 0
+    assert not torch.isfinite(trainer.model.backbone.layers[0].output.weight).all()
+    with pytest.raises(TrainingDiverged, match="norm of the gradient is nan at step 2") as caught:
+        getattr(trainer, then)()
+    assert (caught.value.step, sorted(caught.value.users)) == (2, sorted(users))
 
 
 def test_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
