@@ -11,7 +11,7 @@ from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
 from gr_model.data.source import Source
 
-DATASETS: dict[str, Source | Callable[[Path], Interactions]] = {
+DATASETS: dict[str, Source | Callable[[Path, BadRows], Interactions]] = {
     "ml-100k": ml_100k.load,
     "ml-1m": ml_1m.SOURCE,
     "ml-20m": ml_20m.SOURCE,
@@ -22,8 +22,8 @@ DATASETS: dict[str, Source | Callable[[Path], Interactions]] = {
     "kuairand-pure": kuairand.source("pure"),
     "kuairand-1k": kuairand.source("1k"),
     "kuairand-27k": kuairand.source("27k", parts=2),
-    "planted-sequences": lambda _: synthetic.sequences()[0],
-    "planted-actions": lambda _: synthetic.actions()[0],
+    "planted-sequences": lambda *_: synthetic.sequences()[0],
+    "planted-actions": lambda *_: synthetic.actions()[0],
 }
 
 __all__ = ["DATASETS", "DataError", "History", "Interactions", "lengths_of", "load", "select"]
@@ -38,7 +38,12 @@ def load(name: str, folder: Path, bad_rows: float = 1e-3, say: Callable[[str], N
     if name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; valid: {', '.join(DATASETS)}")
     source = DATASETS[name]
-    return _load_shards(source, folder / name, bad_rows, say) if isinstance(source, Source) else source(folder / name)
+    if isinstance(source, Source):
+        return _load_shards(source, folder / name, bad_rows, say)
+    bad = BadRows(bad_rows)
+    interactions = source(folder / name, bad)
+    bad.tell(say)
+    return interactions
 
 
 def _load_shards(source: Source, folder: Path, bad_rows: float, say: Callable[[str], None]) -> Interactions:

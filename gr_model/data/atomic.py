@@ -2,68 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 
+import numpy as np
+
+from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
 
 
 class AtomicFile:
-    """Text columns by name; `numbers` and `codes` convert them and name the line of whatever does not fit."""
+    """Text columns by name, of the lines with the right number of fields.
+
+    `numbers`, `known` and `unique` mark rows that do not fit; `good` reports the marked ones with their lines and gives
+    the others. DataError for a file that is missing, empty or without one of `columns`.
+    """
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
         self.path = path
         try:
-            text = path.read_text(encoding="utf-8")
+            first, *lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
         except FileNotFoundError:
             raise DataError(f"{path}: no such file; fetch it: inv fetch-data {path.parent.name}") from None
-        except UnicodeDecodeError as error:
-            line = path.read_bytes()[: error.start].count(b"\n") + 1
-            raise DataError(f"{path}:{line}: not UTF-8 text") from None
-        lines = text.split("\n")
-        header = [column.partition(":")[0] for column in lines[0].split("\t")]
+        header = [column.partition(":")[0] for column in first.decode("utf-8", "replace").split("\t")]
         missing = [column for column in columns if column not in header]
         if missing:
             raise DataError(f"{path}:1: header lacks {', '.join(missing)}; it has {', '.join(header)}")
-        if lines[-1] == "":
-            lines.pop()
-        rows = [line.split("\t") for line in lines[1:]]
-        for number, row in enumerate(rows, start=2):
-            if len(row) != len(header):
-                raise DataError(f"{path}:{number}: expected {len(header)} fields, got {len(row)}")
-        if not rows:
+        if not lines:
             raise DataError(f"{path}:2: no rows")
+        self.rows = len(lines)  # good or bad
+        self.faults: dict[int, str] = {}  # by line; the first of each
+        self.lines: list[int] = []  # of the rows of `text`
+        rows = []
+        for number, line in enumerate(lines, start=2):
+            row = self._fields(number, line, len(header))
+            if row:
+                self.lines.append(number)
+                rows.append(row)
         self.text = {column: [row[header.index(column)] for row in rows] for column in columns}
 
-    def numbers(self, column: str, kind: Callable[[str], float] = float) -> list[float]:
-        return [self._convert(column, index, kind) for index in range(len(self.text[column]))]
+    def numbers(self, column: str, kind: Callable[[str], float] = float) -> np.ndarray:
+        """[rows] float64, nan where there is no number."""
+        return np.array([self._number(column, index, kind) for index in range(len(self.lines))], np.float64)
 
-    def codes(self, column: str, index_of: dict[str, int]) -> list[int]:
-        """The dense id of each value; a value that `index_of` does not list is an error."""
-        out = []
-        for row, value in enumerate(self.text[column]):
-            if value not in index_of:
-                raise DataError(f"{self.path}:{row + 2}: unknown {column} {value!r}")
-            out.append(index_of[value])
-        return out
+    def known(self, column: str, values: Container[str]) -> None:
+        for index, value in enumerate(self.text[column]):
+            if value not in values:
+                self.mark(index, f"unknown {column} {value!r}")
 
-    def distinct(self, column: str) -> dict[str, int]:
-        """Value -> dense id in the order of the file; a repeated value is an error."""
+    def unique(self, column: str) -> None:
+        """No empty value, and none that stands in a good row before: call it after the other checks."""
         seen: dict[str, int] = {}
-        for row, value in enumerate(self.text[column]):
+        for index, value in enumerate(self.text[column]):
             if not value:
-                raise DataError(f"{self.path}:{row + 2}: empty {column}")
-            if value in seen:
-                raise DataError(f"{self.path}:{row + 2}: {column} {value!r} stands already in line {seen[value] + 2}")
-            seen[value] = row
-        return seen
+                self.mark(index, f"empty {column}")
+            elif value in seen:
+                self.mark(index, f"{column} {value!r} stands already in line {seen[value]}")
+            elif self.lines[index] not in self.faults:
+                seen[value] = self.lines[index]
 
-    def _convert(self, column: str, index: int, kind: Callable[[str], float]) -> float:
+    def mark(self, index: int, reason: str) -> None:
+        self.faults.setdefault(self.lines[index], reason)
+
+    def good(self, bad: BadRows) -> np.ndarray:
+        """Indices of the rows that fit; the others go to `bad`. Once, after all checks."""
+        bad.read(self.rows)
+        for line in sorted(self.faults):
+            bad.add(self.path, line, self.faults[line])
+        return np.array([index for index, line in enumerate(self.lines) if line not in self.faults], np.int64)
+
+    def _fields(self, number: int, line: bytes, expected: int) -> list[str]:
+        try:
+            row = line.decode("utf-8").split("\t")
+        except UnicodeDecodeError:
+            self.faults[number] = "not UTF-8 text"
+            return []
+        if len(row) != expected:
+            self.faults[number] = f"expected {expected} fields, got {len(row)}"
+            return []
+        return row
+
+    def _number(self, column: str, index: int, kind: Callable[[str], float]) -> float:
         value = self.text[column][index]
         try:
             number = kind(value)
         except ValueError:
             number = float("nan")
         if not abs(number) < float("inf"):
-            raise DataError(f"{self.path}:{index + 2}: {column} is not a number: {value!r}")
+            self.mark(index, f"{column} is not a number: {value!r}")
+            return float("nan")
         return number
