@@ -249,6 +249,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield "ranking.candidates: must be less than model.max_items"
     if model.stochastic_length and not 1 < model.stochastic_length <= 2:
         yield f"model.stochastic_length: must be 0 or in (1, 2], got {model.stochastic_length}"
+    if model.backbone == "dcn" and model.recompute:
+        yield "model.recompute: dcn has no layers over tokens whose activations it could save; valid with hstu, sasrec"
     unknown = sorted(set(model.timestamps) - {"gap", "hour", "weekday"})
     if unknown or (model.timestamps and model.backbone == "dcn"):
         yield f"model.timestamps: {', '.join(unknown) or 'dcn has none'}; valid with hstu, sasrec: gap, hour, weekday"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from gr_model import jagged
 from gr_model.config import ModelConfig
@@ -54,10 +55,14 @@ class SASRec(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.recompute = config.recompute
         self.layers = nn.ModuleList(SASRecLayer(config) for _ in range(config.blocks))
         self.norm = nn.LayerNorm(config.dim, config.norm_eps)
 
     def forward(self, x_LD: torch.Tensor, sequences: Sequences) -> torch.Tensor:
         for layer in self.layers:
-            x_LD = layer(x_LD, sequences)
+            if self.recompute and torch.is_grad_enabled():
+                x_LD = checkpoint(layer, x_LD, sequences, use_reentrant=False)
+            else:
+                x_LD = layer(x_LD, sequences)
         return self.norm(x_LD)

@@ -128,13 +128,39 @@ def test_stochastic_length_in_both_tasks(random_data):
     assert len(trainer_for(random_data).task.batch([user], CPU).tokens.items_I) == 16
 
 
-def test_recomputation_changes_no_bit(random_data):
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("backbone", ["hstu", "sasrec"])
+def test_recomputation_changes_no_bit(random_data, backbone, deterministic):
     losses = []
     for recompute in (False, True):
-        model = {"recompute": recompute, "dropout": 0.3}
-        trainer = trainer_for(random_data, model=model, train={"lr": 1e-2})
+        model = {"recompute": recompute, "dropout": 0.3, "backbone": backbone}
+        train = {"lr": 1e-2, "deterministic": deterministic}
+        trainer = trainer_for(random_data, model=model, train=train, ranking={"candidates": 0})
         losses.append([trainer.train_step().loss for _ in range(4)])
     assert losses[0] == losses[1] and len(set(losses[0])) == 4
+
+
+@pytest.mark.parametrize("backbone", ["hstu", "sasrec"])
+def test_recomputation_keeps_less_and_calls_each_layer_twice(random_data, backbone):
+    calls, kept = {}, {}
+    for recompute in (False, True):
+        model = {"recompute": recompute, "backbone": backbone, "blocks": 3}
+        trainer = trainer_for(random_data, model=model, ranking={"candidates": 0})
+        batch, sizes, called = trainer.task.batch([0, 1, 2], CPU), [], []
+        for layer in trainer.model.backbone.layers:
+            layer.attention_norm.register_forward_hook(lambda *_, at=called: at.append(1))
+        with torch.autograd.graph.saved_tensors_hooks(lambda x, at=sizes: at.append(x.nbytes) or x, lambda x: x):
+            loss = trainer.task.loss(batch)
+        assert len(called) == 3
+        loss.backward()
+        calls[recompute], kept[recompute] = len(called), sum(sizes)
+    assert calls == {False: 3, True: 6}
+    assert kept[True] < 0.5 * kept[False]
+
+
+def test_recomputation_is_refused_where_there_is_none(random_data):
+    with pytest.raises(config.ConfigError, match="model.recompute: dcn has no layers over tokens"):
+        trainer_for(random_data, model={"recompute": True, "backbone": "dcn"}, ranking={"candidates": 0})
 
 
 @pytest.mark.parametrize("kind", ["plain", "fused"])
