@@ -11,7 +11,7 @@ from gr_model.files import replacing
 
 
 def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """loss.png, metrics.png and speed.png in `folder`; empty where matplotlib is not installed."""
+    """loss.png, metrics.png, speed.png and memory.png in `folder`; empty where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -19,7 +19,8 @@ def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
     start = [event for event in events if event["event"] == "start"][-1]
     steps = [event for event in events if event["event"] == "step"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
-    title = f"{start['config']['task']}, {start['config']['dataset']}, {start['device']}"
+    model = report.backbone(start)
+    title = f"{model}, {start['config']['task']}, {start['config']['dataset']}, {start['device']}"
 
     def save(name: str, panels: list[tuple[str, list[report.Series]]]) -> Path:
         figure = Figure(figsize=(5.2 * min(3, len(panels)), 3.4 * -(-len(panels) // 3)), layout="constrained")
@@ -46,7 +47,7 @@ def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
         points = [(e["step"], e["metrics"][name]) for e in evaluations]
         level = start["baseline"]["metrics"].get(name)
         flat = [(points[0][0], level), (points[-1][0], level)] if level is not None else []
-        panels.append((name, [report.Series("HSTU", points), report.Series(start["baseline"]["name"], flat, True)]))
+        panels.append((name, [report.Series(model, points), report.Series(start["baseline"]["name"], flat, True)]))
     if panels:
         written.append(save("metrics", panels))
     phases = [
@@ -57,4 +58,5 @@ def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
     mfu = [(e["step"], 100 * e["mfu"]) for e in steps if "mfu" in e]
     speed = [("Tokens per second", [report.Series("tokens/s", rate)]), ("MFU, %", [report.Series("MFU", mfu)])]
     written.append(save("speed", [*speed, ("Seconds by phase", phases)]))
+    written.append(save("memory", [("Peak memory, MiB", report.memory_series(steps))]))
     return written

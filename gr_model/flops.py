@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from gr_model.config import Config
+from gr_model.config import Config, ModelConfig
 
 # Dense peak in TFLOP/s, from the makers' data sheets: bf16, fp32 (of CUDA cores or vector units; tf32 is off).
 PEAKS = {
@@ -22,16 +22,52 @@ PEAKS = {
 
 def step_flops(config: Config, lengths: Sequence[int]) -> float:
     """Forward and backward of one step over sequences of these lengths (in tokens)."""
-    model, total = config.model, float(sum(lengths))
-    values, keys = model.heads * model.value_dim, model.heads * model.qk_dim
-    projections = 2 * total * model.dim * (2 * values + 2 * keys) + 2 * total * values * model.dim
-    attention = 2 * (values + keys) * sum(float(n) ** 2 for n in lengths) / 2
-    shown = total / (2 if model.interleave else 1)
+    model, stride = config.model, 2 if config.model.interleave else 1
+    if model.backbone == "dcn":
+        return 3 * sum((n - len(model.contextual)) // stride for n in lengths) * _dcn_item(config)
+    layer = _sasrec_layer if model.backbone == "sasrec" else _hstu_layer
     if config.task == "retrieval":
-        head = 2 * shown * (1 + config.retrieval.negatives + config.retrieval.in_batch) * model.dim
+        head = 2.0 * (1 + config.retrieval.negatives + config.retrieval.in_batch) * model.dim
     else:
-        head = 2 * shown * model.dim * len(config.ranking.tasks)
-    return 3 * (model.blocks * (projections + attention) + head)
+        head = _ranking_head(config, model.dim)
+    return 3 * (model.blocks * layer(model, lengths) + sum(lengths) / stride * head)
+
+
+def _hstu_layer(model: ModelConfig, lengths: Sequence[int]) -> float:
+    total, values, keys = float(sum(lengths)), model.heads * model.value_dim, model.heads * model.qk_dim
+    projections = 2 * total * model.dim * (2 * values + 2 * keys) + 2 * total * values * model.dim
+    return projections + _causal(values + keys, lengths)
+
+
+def _sasrec_layer(model: ModelConfig, lengths: Sequence[int]) -> float:
+    """Without u, and with a feed-forward network of two square matrices."""
+    total, values, keys = float(sum(lengths)), model.heads * model.value_dim, model.heads * model.qk_dim
+    projections = 2 * total * model.dim * (values + 2 * keys) + 2 * total * values * model.dim
+    return projections + 2 * 2 * total * model.dim**2 + _causal(values + keys, lengths)
+
+
+def _causal(width: int, lengths: Sequence[int]) -> float:
+    return 2 * width * sum(float(n) ** 2 for n in lengths) / 2
+
+
+def _dcn_item(config: Config) -> float:
+    """Forward of one shown item: crosses of low rank, deep layers, head."""
+    blocks, hidden = config.model.blocks, config.ranking.hidden
+    width = config.model.dim * (3 + len(config.model.contextual))
+    cross = 2 * 2 * blocks * width * config.ranking.rank
+    deep = 2 * (width * hidden + (blocks - 1) * hidden**2)
+    return cross + deep + _ranking_head(config, width + hidden)
+
+
+def _ranking_head(config: Config, dim: int) -> float:
+    """Forward of one item."""
+    ranking, tasks = config.ranking, len(config.ranking.tasks)
+    if ranking.head == "linear":
+        return 2.0 * dim * tasks
+    if ranking.head == "mlp":
+        return 2.0 * ranking.hidden * (dim + tasks)
+    of_gates, of_towers = tasks * ranking.experts * (dim + ranking.hidden), tasks * ranking.hidden
+    return 2.0 * (dim * ranking.experts * ranking.hidden + of_gates + of_towers)
 
 
 def peak(device: torch.device, dtype: torch.dtype = torch.float32) -> tuple[float, str]:

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+BACKBONES = {"hstu": "HSTU", "sasrec": "SASRec", "dcn": "DCN V2"}
 COLOURS = ("#1f6feb", "#d1570a", "#187a4b", "#8250df", "#b3261e", "#0e7c86")
 
 
@@ -103,7 +104,7 @@ def training_page(events: Sequence[dict[str, Any]]) -> str:
         for name, value in last.items()
     ]  # fmt: skip
     charts = [chart("Training loss", [Series("loss", [(e["step"], e["loss"]) for e in steps])])]
-    charts += metric_charts(evaluations, baseline)
+    charts += metric_charts(evaluations, baseline, backbone(start))
     body = (
         f"<h2>Result after {evaluations[-1]['step'] if evaluations else 0} steps</h2>"
         + table(["metric", "model", html.escape(baseline["name"]), "ratio"], rows)
@@ -113,7 +114,13 @@ def training_page(events: Sequence[dict[str, Any]]) -> str:
         + f'<div class="cards">{"".join(speed_charts(steps))}</div>'
         + f"<details><summary>Settings</summary><pre>{html.escape(json.dumps(config, indent=2))}</pre></details>"
     )
-    return page(f"{config['task'].capitalize()}: HSTU", lead(start), body)
+    return page(f"{config['task'].capitalize()}: {backbone(start)}", lead(start), body)
+
+
+def backbone(start: dict[str, Any]) -> str:
+    """The name of the run's model."""
+    name = start["config"]["model"]["backbone"]
+    return BACKBONES.get(name, name)
 
 
 def lead(start: dict[str, Any]) -> str:
@@ -166,25 +173,32 @@ def speed_charts(steps: Sequence[dict[str, Any]]) -> list[str]:
         Series(name, [(e["step"], e["phases"].get(name, 0.0)) for e in steps if "phases" in e])
         for name in phases_of(steps)
     ]
-    memory = [e for e in steps if "memory" in e]
-    kinds = list(dict.fromkeys(name for e in memory for name in e["memory"]))
     return [
         chart("Seconds per step", [Series("seconds", [(e["step"], e["seconds"]) for e in steps])]),
         chart("Tokens per second", [Series("tokens/s", [(e["step"], e["tokens"] / e["seconds"]) for e in steps])]),
         chart("MFU", [Series("%", [(e["step"], 100 * e["mfu"]) for e in steps if "mfu" in e])]),
         chart("Seconds by phase", stacked),
-        chart("Peak memory, MiB", [Series(k, [(e["step"], e["memory"][k] / 2**20) for e in memory]) for k in kinds]),
+        chart("Peak memory, MiB", memory_series(steps)),
     ]
 
 
-def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any]) -> list[str]:
+def memory_series(steps: Sequence[dict[str, Any]]) -> list[Series]:
+    """In MiB; of the host, and of the device where there is one."""
+    told = [e for e in steps if "memory" in e]
+    kinds = list(dict.fromkeys(name for e in told for name in e["memory"]))
+    return [
+        Series(kind, [(e["step"], e["memory"][kind] / 2**20) for e in told if kind in e["memory"]]) for kind in kinds
+    ]
+
+
+def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any], model: str) -> list[str]:
     names = list(evaluations[-1]["metrics"]) if evaluations else []
     charts = []
     for name in names:
         points = [(e["step"], e["metrics"][name]) for e in evaluations]
         level = baseline["metrics"][name]
         flat = [(min(0, points[0][0]), level), (points[-1][0], level)]
-        charts.append(chart(name, [Series("HSTU", points), Series(baseline["name"], flat, dashed=True)]))
+        charts.append(chart(name, [Series(model, points), Series(baseline["name"], flat, dashed=True)]))
     return charts
 
 

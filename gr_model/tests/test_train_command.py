@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.axes import Axes
 
-from gr_model import compare, runlog, train
+from gr_model import compare, figures, report, runlog, train
 from gr_model.tests import data_files
 from gr_model.tests.launch import free_port
 
@@ -202,9 +203,36 @@ def test_what_a_run_writes(folder, tmp_path) -> None:
     assert [path.name for path in sorted((tmp_path / "checkpoints").iterdir())] == ["step-00000006", "step-00000007"]
     page = (tmp_path / "report.html").read_text()
     assert "MFU" in page and "Seconds by phase" in page and "http" not in page
-    for name in ("loss", "metrics", "speed"):
+    for name in ("loss", "metrics", "speed", "memory"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert scalars(tmp_path / "tensorboard")["train/loss"] == [(e["step"], e["loss"]) for e in events if "loss" in e]
+
+
+@pytest.mark.parametrize(("backbone", "shown"), [("hstu", "HSTU"), ("sasrec", "SASRec"), ("dcn", "DCN V2")])
+def test_reports_name_the_model_and_draw_its_memory(tmp_path, monkeypatch, backbone, shown) -> None:
+    start = {
+        "event": "start", "device": "cpu", "torch": "2", "protocol": "p",
+        "baseline": {"name": "popular", "metrics": {"m": 1.0}},
+        "config": {"task": "ranking", "dataset": "d", "model": {"backbone": backbone}},
+    }  # fmt: skip
+    memory = [{"host": 3 * 2**20}, {"host": 5 * 2**20, "device": 7 * 2**20}]
+    events = [start, *({"event": "step", "step": n + 1, "loss": 1.0, "seconds": 1.0, "tokens": 1, "memory": kept}
+                       for n, kept in enumerate(memory)),
+              {"event": "evaluation", "step": 2, "metrics": {"m": 2.0}}]  # fmt: skip
+    page = report.training_page(events)
+    assert f"<h1>Ranking: {shown}</h1>" in page and f">{shown} 2</text>" in page
+    assert ("HSTU" in page) == (backbone == "hstu")
+    drawn = {}
+    plot = Axes.plot
+
+    def record(axes, *arguments, label, **options):
+        drawn[label] = [[float(v) for v in values] for values in arguments[:2]]
+        return plot(axes, *arguments, label=label, **options)
+
+    monkeypatch.setattr(Axes, "plot", record)
+    assert tmp_path / "memory.png" in figures.write(events, tmp_path)
+    assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+    assert drawn["host"] == [[1, 2], [3, 5]] and drawn["device"] == [[2], [7]] and drawn[shown] == [[2], [2]]
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
