@@ -66,13 +66,15 @@ PRESETS = {
     "ml-20m-large": _movies("ml-20m", 138_493, _model(256, 16, 8)),
     "amzn-books": _books(_model(64, 4, 4, max_items=50, dropout=0.5)),
     "amzn-books-large": _books(_model(64, 16, 8, max_items=50, dropout=0.5)),
-    # The public ranking example on KuaiRand-1K: 3 layers, hidden 512, 4 heads of 128, sequences to 4096, 8 tasks.
+    # The public ranking example on KuaiRand-1K: 3 layers, hidden 512, 4 heads of 128, sequences to 4096, batch 8, 8
+    # tasks, a head with a hidden layer of 512. The loss covers all shown interactions; that of the example the newest
+    # 100 of a user, as candidates of one list: ranking.candidates=100.
     "kuairand-1k": Config(
         task="ranking",
         dataset="kuairand-1k",
         model=_model(512, 3, 4, max_items=2048, interleave=True, contextual=FEATURES, attention="fused"),
         data=DataConfig(workers=2),
-        ranking=RankingConfig(tasks=SIGNALS, held_out=100),
+        ranking=RankingConfig(tasks=SIGNALS, held_out=100, head="mlp", hidden=512),
         train=TrainConfig(batch=8, steps=_epochs(10, 1000, 8), eval_every=125, checkpoint_every=125),
     ),
     # The source article's benchmark: KuaiRand-1K, batch 32, sequence 8000, 4 heads of 128.
