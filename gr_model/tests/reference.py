@@ -83,10 +83,31 @@ def unit(x: Array, eps: float = 1e-6) -> Array:
     return x / max(np.linalg.norm(x), eps)
 
 
-def sampled_softmax(queries, targets, negatives, items: Array, temperature: float) -> float:
-    """Mean of -log p(target) among the target and those of the token's negatives that are other items."""
+def sampled_softmax(queries, targets, negatives, items: Array, temperature: float, in_batch: int = 0) -> float:
+    """Mean of -log p(target) among the target and those of the token's negatives that are other items.
+
+    The last `in_batch` negatives of each token were drawn from the targets: their probabilities are divided by how much
+    likelier than a uniform draw that made them.
+    """
     losses = []
     for query, target, drawn in zip(queries, targets, negatives, strict=True):
-        logits = [unit(query) @ unit(items[v]) / temperature for v in [target, *(v for v in drawn if v != target)]]
-        losses.append(np.log(np.sum(np.exp(logits))) - logits[0])
+        own = unit(query) @ unit(items[target]) / temperature
+        total = np.exp(own)
+        for place, item in enumerate(drawn):
+            popular = place >= len(drawn) - in_batch
+            likelier = targets.count(item) / len(targets) * len(items) if popular else 1.0
+            if item != target:
+                total += np.exp(unit(query) @ unit(items[item]) / temperature) / likelier
+        losses.append(np.log(total) - own)
     return float(np.mean(losses))
+
+
+def logits(x: Array, scale: Array, shift: Array, weight: Array, bias: Array, eps: float) -> Array:
+    """[T] of one token: a norm and a linear layer."""
+    return weight @ (norm(x, eps) * scale + shift) + bias
+
+
+def cross_entropy(scores, labels) -> float:
+    """Mean of -log of the probability sigmoid gives each binary label; both [I, T]."""
+    probability = 1 / (1 + np.exp(-np.array(scores)))
+    return float(np.mean(-np.log(np.where(np.array(labels), probability, 1 - probability))))

@@ -31,8 +31,10 @@ def trainer_for(data, retrieval=None, deterministic=True, **model):
 
 @pytest.mark.parametrize("kind", ["plain", "fused"])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind, deterministic):
-    trainer = trainer_for(random_data, attention=kind, deterministic=deterministic)
+@pytest.mark.parametrize("in_batch", [0, 25])
+def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind, deterministic, in_batch):
+    retrieval = RetrievalConfig(negatives=40, in_batch=in_batch, temperature=0.1, share=7)
+    trainer = trainer_for(random_data, retrieval, attention=kind, deterministic=deterministic)
     model = trainer.model.double().eval()
     users = [1, 4, 7]
     batch = trainer.task.batch(users, CPU)
@@ -61,8 +63,10 @@ def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind, de
         row_of = [i // size for i in range(len(targets))]
     negatives = [rows[row] for row in row_of]
     assert any(target in drawn for target, drawn in zip(targets, negatives, strict=True))
-    expected = reference.sampled_softmax(queries, targets, negatives, table, 0.1)
-    assert trainer.task.loss(batch).item() == pytest.approx(expected, rel=1e-10)
+    assert len(rows[0]) == 40 + in_batch and all(set(row[40:]) <= set(targets) for row in rows)
+    expected = reference.sampled_softmax(queries, targets, negatives, table, 0.1, in_batch)
+    # The correction is in float32.
+    assert trainer.task.loss(batch).item() == pytest.approx(expected, rel=1e-7 if in_batch else 1e-10)
 
 
 @pytest.mark.parametrize("tokens", [1, 6, 7, 8, 23])
