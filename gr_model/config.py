@@ -115,13 +115,6 @@ class Config:
             raise ConfigError("; ".join(faults))
 
 
-def preset(name: str) -> Config:
-    """The config of that name; ConfigError with the valid names."""
-    from gr_model import presets  # which is made of this module's classes
-
-    return presets.get(name)
-
-
 def keys(config: Config) -> dict[str, Any]:
     """Dotted name -> value, for every setting."""
     flat: dict[str, Any] = {}

@@ -1,26 +1,16 @@
-"""The columns that a data set wants of a delimited text file, and the door to reading them."""
+"""The door to reading columns of a delimited text file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from gr_model.data.bad_rows import BadRows
+from gr_model.data.column import Column
 from gr_model.data.interactions import DataError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """`low` and `high` bound a number, both included; a text must not be empty."""
-
-    name: str
-    kind: Literal["int", "float", "text"] = "int"
-    low: float = -float("inf")
-    high: float = float("inf")
 
 
 def read_blocks(path: Path, columns: Sequence[Column], bad: BadRows, **options: Any) -> Iterator[dict[str, np.ndarray]]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from gr_model.data.bad_rows import BadRows
-from gr_model.data.columns import Column
+from gr_model.data.column import Column
 from gr_model.data.interactions import DataError
 
 BLOCK = 16 << 20  # bytes of text

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from gr_model.data.bad_rows import BadRows
-from gr_model.data.columns import Column, read_blocks
+from gr_model.data.column import Column
+from gr_model.data.columns import read_blocks
 from gr_model.data.interactions import rating_tasks
 from gr_model.data.source import Rows, Source, UserFeatures
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import checkpoint, config, dynamic_tables
+from gr_model import checkpoint, config, dynamic_tables, presets
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import (
     Config,
@@ -203,4 +203,4 @@ def test_one_file_cannot_hold_a_growing_table(tmp_path: Path) -> None:
 )
 def test_settings_that_do_not_fit(settings: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        config.override(config.preset("smoke"), settings)
+        config.override(presets.get("smoke"), settings)

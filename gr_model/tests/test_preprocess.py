@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model.config import ConfigError, ModelConfig, override, preset
+from gr_model import presets
+from gr_model.config import ConfigError, ModelConfig, override
 from gr_model.data.interactions import History
 from gr_model.jagged import load_operators
 from gr_model.preprocess import Preprocess, tokens
@@ -94,4 +95,4 @@ def test_the_encoding_of_a_time_knows_no_later_one():
 
 def test_unknown_encodings():
     with pytest.raises(ConfigError, match="model.timestamps: minute"):
-        override(preset("smoke"), ["model.timestamps=gap,minute"])
+        override(presets.get("smoke"), ["model.timestamps=gap,minute"])
