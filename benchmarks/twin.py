@@ -11,8 +11,8 @@ Writes benchmarks/results/twin-cost.{json,md}.
 robustness: 10,000 steps of a small model, and 200 jobs of which a rank is killed at a random moment; minutes.
 Writes benchmarks/results/twin-robustness.{json,md}.
 
-sharded: 10,000 steps of tables that torchrec shards by rows over two ranks, for TASK_QUEUE_ENABLE 0, 1 and 2; an hour
-of one processor. Needs the patched torchrec. Writes benchmarks/results/twin-sharded.{json,md}.
+sharded: 10,000 steps of tables that torchrec shards by rows over two ranks, for TASK_QUEUE_ENABLE 0, 1 and 2; eight
+minutes. Needs the patched torchrec. Writes benchmarks/results/twin-sharded.{json,md}.
 """
 
 from __future__ import annotations

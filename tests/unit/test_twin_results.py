@@ -33,3 +33,16 @@ def test_200_kills_left_nothing() -> None:
     kills = committed("twin-robustness")["kills"]
     assert (kills["jobs"], kills["left_something"]) == (200, 0)
     assert kills["slowest_end_s"] < 10
+
+
+def test_10000_sharded_steps_held_no_more_memory_with_any_task_queue() -> None:
+    runs = committed("twin-sharded")["runs"]
+    assert [run["TASK_QUEUE_ENABLE"] for run in runs] == ["0", "1", "2"]
+    losses = []
+    for run in runs:
+        assert len(run["ranks"]) == 2
+        for samples in run["ranks"]:
+            check_flat(samples, 2)
+            assert {sample["shared"] for sample in samples} == {samples[0]["shared"]}
+        losses.append([[sample["loss"] for sample in samples] for samples in run["ranks"]])
+    assert losses[0] == losses[1] == losses[2]
