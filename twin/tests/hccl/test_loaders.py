@@ -18,6 +18,7 @@ pytestmark = pytest.mark.twin
 PROGRAM = Path(__file__).with_name("loader_ranks.py")
 ENDINGS = {"exit": 3, "exception": 1, "terminated": -signal.SIGTERM}
 QUEUES = ("0", "1", "2")
+SOON = 35.0  # below the ranks' own limit of 40 s; most of it is their start
 # A spawned worker imports torch_npu, which takes seconds: each queue once.
 CASES = [*(("fork", queue, ending) for queue in QUEUES for ending in ENDINGS), *(("spawn", q, "exit") for q in QUEUES)]
 
@@ -48,11 +49,13 @@ def test_a_rank_ends_and_the_other_is_told(
 ) -> None:
     job = jobs[workers, queue, ending]
     survivor, ended = job["printed"]
-    assert job["codes"] == [1, ENDINGS[ending]], survivor + ended
-    assert "rank 1 (pid " in survivor
+    assert job["codes"][1] == ENDINGS[ending], ended
     assert ("ValueError: on purpose" in ended) == (ending == "exception")
-    for printed in job["printed"]:
-        assert "core dumped" not in printed and "terminate called" not in printed
-        assert "AssertionError" not in printed
+    assert "core dumped" not in ended and "terminate called" not in ended
+    # torch_npu's watchdog takes the process down when it finds the error before the program has ended by it.
+    assert job["codes"][0] in (1, -signal.SIGABRT), survivor
+    assert "RuntimeError" in survivor and "rank 1 (pid " in survivor
+    assert "AssertionError" not in survivor + ended
+    assert job["seconds"] < SOON
     assert len(job["workers"]) == 2
     assert job["left"] == []
