@@ -1,4 +1,4 @@
-"""What the emulated NPU costs beside the CPU, and whether it holds out: python benchmarks/twin.py cost | robustness
+"""What the emulated NPU costs beside the CPU, and whether it holds out: benchmarks/twin.py cost | robustness | sharded
 
 Needs the twin: in the image, or by `python -m ascend_twin run python benchmarks/twin.py ...`.
 
@@ -10,6 +10,9 @@ Writes benchmarks/results/twin-cost.{json,md}.
 
 robustness: 10,000 steps of a small model, and 200 jobs of which a rank is killed at a random moment; minutes.
 Writes benchmarks/results/twin-robustness.{json,md}.
+
+sharded: 10,000 steps of tables that torchrec shards by rows over two ranks, for TASK_QUEUE_ENABLE 0, 1 and 2; eight
+minutes. Needs the patched torchrec. Writes benchmarks/results/twin-sharded.{json,md}.
 """
 
 from __future__ import annotations
@@ -139,6 +142,38 @@ the end of its process); {len(left)} jobs left anything in shared memory or a so
     write("twin-robustness", found, text)
 
 
+def sharded(steps: int) -> None:
+    program = ROOT / "recipes/torchrec/tests/long_sharded.py"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for queue in ("0", "1", "2"):
+            done = subprocess.run(
+                [sys.executable, str(program), str(steps), f"{folder}/log"], capture_output=True, text=True, check=True,
+                env={**environment, "TASK_QUEUE_ENABLE": queue},
+            )  # fmt: skip
+            runs.append(json.loads(done.stdout.splitlines()[-1]))
+            print(f"TASK_QUEUE_ENABLE={queue}: {runs[-1]['seconds']} s", flush=True)
+    rows = "\n".join(
+        f"| {run['TASK_QUEUE_ENABLE']} | {rank} | {s['step']} | {s['loss']} | {s['resident'] / 2**20:.1f} | "
+        f"{s['allocated'] / 2**20:.2f} | {s['reserved'] / 2**20:.1f} | {s['descriptors']} | {s['threads']} | "
+        f"{s['shared']} |"
+        for run in runs
+        for rank, samples in enumerate(run["ranks"])
+        for s in samples
+    )
+    text = f"""# A long sharded training on the emulation
+
+{steps} steps of an embedding bag collection that torchrec shards by rows over two ranks with HCCL, for each
+TASK_QUEUE_ENABLE; what each rank held on the way.
+
+| queue | rank | step | loss | process MiB | allocated MiB | reserved MiB | descriptors | threads | files in /dev/shm |
+|---|---|---|---|---|---|---|---|---|---|
+{rows}
+"""
+    write("twin-sharded", {"machine": machine(), "runs": runs}, text)
+
+
 def write(name: str, found: dict[str, Any], text: str) -> None:
     print(text)
     (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
@@ -147,12 +182,18 @@ def write(name: str, found: dict[str, Any], text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cost", "robustness"])
+    parser.add_argument("what", choices=["cost", "robustness", "sharded"])
     parser.add_argument("--data-dir", type=Path, default=ROOT / "data", help="holds ml-100k, by inv fetch-data")
     parser.add_argument("--rounds", type=int, default=23)
+    parser.add_argument("--steps", type=int, default=10_000, help="of sharded")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    cost(options.data_dir, options.rounds) if options.what == "cost" else robustness()
+    if options.what == "cost":
+        cost(options.data_dir, options.rounds)
+    elif options.what == "robustness":
+        robustness()
+    else:
+        sharded(options.steps)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from pathlib import Path
 
 from invoke.collection import Collection
+from packaging.requirements import Requirement
 
 import tasks
 from grstack import spec, suites
@@ -20,6 +23,29 @@ def test_twin_says_the_cann_version_that_it_stands_for() -> None:
     platforms = SPEC.targets["npu"].platforms
     assert re.findall(r"^Version=(.*)$", info, re.MULTILINE) == [platforms["twin"].cann]
     assert platforms["twin"].cann == platforms["cann"].cann
+
+
+def test_the_twins_wheel_asks_for_the_versions_that_are_locked() -> None:
+    """ascend_twin is installed without this repository, so it carries what versions.yaml says."""
+    tree = ast.parse((ROOT / "twin/python/ascend_twin/info.py").read_text(encoding="utf-8"))
+    constants = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper()
+    }
+    packages = {name: str(version) for name, version in SPEC.targets["npu"].packages.items()}
+    assert constants["MADE_FOR"] == {name: packages[name] for name in ("torch", "torch_npu")}
+    words = [word for command in constants["INSTALL"] for word in shlex.split(command)]
+    wanted = [Requirement(word) for word in words if word not in ("pip", "install", "--no-deps")]
+    assert {"torch", "torch_npu"} < {requirement.name for requirement in wanted} <= packages.keys()
+    for requirement in wanted:
+        locked = packages[requirement.name]
+        assert str(requirement.specifier) in ("", locked, f"=={locked}"), requirement
+    page = (ROOT / "docs/twin.md").read_text(encoding="utf-8")
+    assert all(command in page for command in constants["INSTALL"])
+    project = (ROOT / "twin/python/pyproject.toml").read_text(encoding="utf-8")
+    oldest = min(SPEC.pythons.supported, key=lambda version: int(version.split(".")[1]))
+    assert f'requires-python = ">={oldest}"' in project
 
 
 def test_commands_that_messages_name_exist() -> None:

@@ -21,8 +21,8 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m grid",
         description="torchrec's own sharding tests (torchrec.distributed.test_utils) on emulated NPUs with hccl. A "
-        "case that fails is run on the CPU with gloo too: one that fails there as well does not apply. Exit code 1 if "
-        "a case fails on NPUs only.",
+        "case that fails is run on the CPU with gloo too: one that fails there by the same error does not apply. Exit "
+        "code 1 if a case fails on NPUs only, or by another error.",
     )
     chosen = p.add_mutually_exclusive_group()
     chosen.add_argument("--full", action="store_true", help="every case; without it a dozen that represent them")
@@ -89,11 +89,11 @@ def _run(options: argparse.Namespace) -> int:
             begun = time.monotonic()
             failed = check(case, "npu", folder / "ranks.log")
             on_cpu = check(case, "cpu", folder / "ranks.log") if failed else None
+            errors = (failed.error if failed else "", on_cpu.error if on_cpu else "")
             result = report.Result(
                 case.name,
-                "pass" if failed is None else "fail" if on_cpu is None else "not applicable",
-                failed.error if failed else "",
-                on_cpu.error if on_cpu else "",
+                report.outcome(*errors),
+                *errors,
                 round(time.monotonic() - begun, 2),
             )
             results[case.name] = result

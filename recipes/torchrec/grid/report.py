@@ -33,6 +33,8 @@ NOTES = (
         "torchrec 1.1.0 divides by the whole bag's length in row_wise and table_row_wise sharding only",
     ),
 )
+DEVICE = re.compile(r"\b(npu|cpu)\b")
+NUMBER = re.compile(r"[-+.\de]*\d[-+.\de]*")
 CELLS = {"pass": "pass", "fail": "**fail**", "not applicable": "n/a"}
 
 
@@ -47,12 +49,24 @@ class Result:
     seconds: float
 
 
+def outcome(npu: str, cpu: str) -> str:
+    """`npu`, `cpu`: the error there, empty where there was none. Only the same error on both excuses the NPU."""
+    if not npu:
+        return "pass"
+    return "not applicable" if cpu and _without_figures(npu) == _without_figures(cpu) else "fail"
+
+
+def _without_figures(error: str) -> str:
+    """Type and text, with neither the device nor the numbers in it: how far off a result is differs."""
+    return NUMBER.sub("#", DEVICE.sub("device", error))
+
+
 def summary(results: list[Result]) -> str:
     counts = Counter(result.outcome for result in results)
     lines = [f"FAIL {result.case}: {result.npu}" for result in results if result.outcome == "fail"]
     lines.append(
         f"torchrec's sharding tests on emulated NPUs: {counts['pass']} pass, {counts['fail']} fail, "
-        f"{counts['not applicable']} do not apply (they fail on the CPU with gloo too)"
+        f"{counts['not applicable']} do not apply (they fail on the CPU with gloo by the same error)"
     )
     return "\n".join(lines)
 
@@ -88,9 +102,9 @@ def page(results: list[Result], about: dict[str, str]) -> str:
             "included, against the unsharded one after a step of SGD, by the defaults of `torch.testing.assert_close` "
             "(its own tolerance with quantised collectives). `adagrad`, `rowwise_adagrad` and `adam` are compared in "
             "the same way over three steps. On 4 ranks, table_row_wise, table_column_wise and grid_shard see two "
-            "nodes of two NPUs. A case that fails is run on the CPU with gloo too; one that fails there as well does "
-            "not apply (n/a). gloo's missing asynchronous reduce_scatter is supplied by an all_reduce, so that "
-            "row-wise cases can be compared.",
+            "nodes of two NPUs. A case that fails is run on the CPU with gloo too; one that fails there by the same "
+            "error (type and text, but for device and numbers) does not apply (n/a). gloo's missing asynchronous "
+            "reduce_scatter is supplied by an all_reduce, so that row-wise cases can be compared.",
             "",
             *_table(results),
             "",
@@ -122,7 +136,10 @@ def _table(results: list[Result]) -> list[str]:
 def _failures(results: list[Result]) -> list[str]:
     if not results:
         return ["Nothing."]
-    return ["| case | reason |", "|---|---|", *(f"| `{result.case}` | {_cell(result.npu)} |" for result in results)]
+    lines = ["| case | error on NPUs | and on the CPU |", "|---|---|---|"]
+    for result in results:
+        lines.append(f"| `{result.case}` | {_cell(result.npu)} | {_cell(result.cpu) or 'none'} |")
+    return lines
 
 
 def _inapplicable(results: list[Result]) -> list[str]:

@@ -1,10 +1,11 @@
-// aclopAttr of the legacy path: names and values, kept so that a refused operator can be described.
+// aclopAttr of the legacy path: names and values, kept for libacl_op_compiler.
 #include <map>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "failure.h"
+#include "twin/attribute.h"
 
 using namespace twin;
 
@@ -94,4 +95,40 @@ aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numL
         lists.emplace_back(values[index], values[index] + numValues[index]);
     }
     return Set(__func__, attr, attrName, std::move(lists));
+}
+
+extern "C" __attribute__((visibility("default"))) bool twinAttributeNumber(const aclopAttr *attr, const char *name,
+                                                                           double *value)
+{
+    if (attr == nullptr) {
+        return false;
+    }
+    const auto found = attr->values.find(name);
+    if (found == attr->values.end()) {
+        return false;
+    }
+    if (const auto *real = std::get_if<float>(&found->second)) {
+        *value = *real;
+    } else if (const auto *whole = std::get_if<int64_t>(&found->second)) {
+        *value = static_cast<double>(*whole);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+extern "C" __attribute__((visibility("default"))) size_t twinAttributeIntegers(const aclopAttr *attr, const char *name,
+                                                                               const int64_t **values)
+{
+    *values = nullptr;
+    if (attr == nullptr) {
+        return 0;
+    }
+    const auto found = attr->values.find(name);
+    const auto *list = found == attr->values.end() ? nullptr : std::get_if<std::vector<int64_t>>(&found->second);
+    if (list == nullptr) {
+        return 0;
+    }
+    *values = list->data();
+    return list->size();
 }

@@ -1,5 +1,5 @@
 // aclTensorDesc and aclDataBuffer of the legacy path. torch_npu fills them before it asks for a legacy operator,
-// which libacl_op_compiler then refuses by name.
+// which libacl_op_compiler then runs or refuses by name.
 #include <string>
 #include <vector>
 
@@ -45,6 +45,16 @@ aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 {
     delete dataBuffer;
     return ACL_SUCCESS;
+}
+
+void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
+{
+    return dataBuffer == nullptr ? nullptr : dataBuffer->data;
+}
+
+size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
+{
+    return dataBuffer == nullptr ? 0 : dataBuffer->size;
 }
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)

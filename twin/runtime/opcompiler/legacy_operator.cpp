@@ -1,6 +1,7 @@
-// aclopCompileAndExecute: refused by name. torch_npu comes here exactly when a function of an aclnn pair is missing,
-// so the name tells what the twin lacks.
+// aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which legacy_norm.cpp
+// has, and when a function of an aclnn pair is missing: refused by name, which tells what the twin lacks.
 #include "acl/acl_op_compiler.h"
+#include "legacy_norm.h"
 #include "refusal.h"
 
 using namespace twin;
@@ -19,18 +20,27 @@ aclError RefuseOperator(const char *function, const char *opType)
     return code;
 }
 
-}  // namespace
-
-aclError aclopCompileAndExecute(const char *opType, int, const aclTensorDesc *const[], const aclDataBuffer *const[],
-                                int, const aclTensorDesc *const[], aclDataBuffer *const[], const aclopAttr *,
-                                aclopEngineType, aclopCompileType, const char *, aclrtStream)
+aclError Run(const char *function, const LegacyCall &call, aclrtStream stream)
 {
-    return RefuseOperator(__func__, opType);
+    std::function<int32_t()> task = PlanLegacyNorm(call);
+    return task ? Submit(stream, call.name, std::move(task)) : RefuseOperator(function, call.name);
 }
 
-aclError aclopCompileAndExecuteV2(const char *opType, int, aclTensorDesc *[], aclDataBuffer *[], int,
-                                  aclTensorDesc *[], aclDataBuffer *[], aclopAttr *, aclopEngineType,
-                                  aclopCompileType, const char *, aclrtStream)
+}  // namespace
+
+aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
+                                const aclDataBuffer *const inputs[], int numOutputs,
+                                const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
+                                const aclopAttr *attr, aclopEngineType, aclopCompileType, const char *,
+                                aclrtStream stream)
 {
-    return RefuseOperator(__func__, opType);
+    return Run(__func__, {opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr}, stream);
+}
+
+aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                                  aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                                  aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType, aclopCompileType,
+                                  const char *, aclrtStream stream)
+{
+    return Run(__func__, {opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr}, stream);
 }

@@ -167,3 +167,29 @@ def test_no_load_is_made_up(scenario: Scenario) -> None:
         call("aclrtGetDeviceUtilizationRate", 0, ctypes.byref(found))
         assert list(found)[:4] == [-1] * 4, "-1 says that it is not supported"
     """)
+
+
+def test_use_after_a_reset_is_refused_until_the_device_is_set_again(scenario: Scenario) -> None:
+    scenario("""
+        from acl import *
+        call("aclrtSetDevice", 0)
+        s, e, held = stream(), event(), ctypes.c_void_p()
+        call("aclrtResetDevice", 0)
+        for name, arguments in {
+            "aclrtMalloc": (ctypes.byref(held), ctypes.c_size_t(64), 0),
+            "aclrtCreateStreamWithConfig": (ctypes.byref(held), 0, 3),
+            "aclrtSynchronizeDevice": (),
+        }.items():
+            assert "no current device; call aclrtSetDevice" in refused(NO_CONTEXT, name, *arguments)
+        for again in (False, True):  # a stream does not come back with its device
+            if again:
+                call("aclrtSetDevice", 0)
+            for name, arguments in {"aclrtSynchronizeStream": (s,), "aclrtRecordEvent": (e, s)}.items():
+                assert "not a stream, or already destroyed" in refused(107017, name, *arguments)
+        ran = []
+        s = stream()
+        submit(s, lambda: ran.append(1))
+        call("aclrtSynchronizeStream", s)
+        assert ran == [1]
+        refused(INVALID_DEVICE, "aclrtResetDevice", 7)
+    """)
