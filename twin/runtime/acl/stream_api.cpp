@@ -168,7 +168,8 @@ __attribute__((visibility("default"))) aclError twinStreamSubmit(aclrtStream str
                                                                  int32_t (*task)(void *), void (*drop)(void *),
                                                                  void *argument)
 {
-    return SubmitForeign(__func__, stream, std::make_unique<ForeignTask>(NameOf(name), task, drop, argument), nullptr, 0);
+    auto owned = std::make_unique<ForeignTask>(NameOf(name), task, drop, argument);
+    return SubmitForeign(__func__, stream, std::move(owned), nullptr, 0);
 }
 
 __attribute__((visibility("default"))) aclError twinStreamSubmitChecked(aclrtStream stream, const char *name,

@@ -192,7 +192,8 @@ HCCL_EXPORT HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t coun
         Buffers buffers;
         buffers.Reads(sendBuf, count, dataType, "sendBuf");
         buffers.Writes(recvBuf, count, dataType, "recvBuf");
-        SubmitToAll(found, call, buffers, stream, [=](Communicator &running) { AllReduce(running, call, sendBuf, recvBuf); });
+        SubmitToAll(found, call, buffers, stream,
+                    [=](Communicator &running) { AllReduce(running, call, sendBuf, recvBuf); });
     });
 }
 
@@ -324,7 +325,8 @@ HCCL_EXPORT HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t count,
             buffers.Reads(sendBuf, PerRank(*found, count), dataType, "sendBuf");
         }
         buffers.Writes(recvBuf, count, dataType, "recvBuf");
-        SubmitToAll(found, call, buffers, stream, [=](Communicator &running) { Scatter(running, call, sendBuf, recvBuf); });
+        SubmitToAll(found, call, buffers, stream,
+                    [=](Communicator &running) { Scatter(running, call, sendBuf, recvBuf); });
     });
 }
 

@@ -28,7 +28,7 @@ NAMED = {
     "copy_between_devices": (f"{COPY}", "of device 0 reads what", "writes;", "wait_stream"),
 }
 OPERATORS = {
-    "override": {"fill": "'aten::fill_.Scalar' on stream ", "neg": "'aten::neg' on stream ", "zero": "'aten::zero_' on"},
+    "override": {"fill": "'aten::fill_.Scalar' on", "neg": "'aten::neg' on", "zero": "'aten::zero_' on"},
     "aclnn": {"fill": "'aclnnInplaceFillScalar' on", "neg": "'aclnnNeg' on stream ", "zero": "'aclnnInplaceZero' on"},
 }
 USED = {
@@ -92,7 +92,8 @@ def test_with_a_task_queue_the_next_synchronise_raises(scenario: Scenario) -> No
 
 
 def test_copies_of_the_host_are_uses_too(scenario: Scenario) -> None:
-    scenario("""
+    scenario(
+        """
         from acl import *
         import threading
         call("aclrtSetDevice", 0)
@@ -111,11 +112,16 @@ def test_copies_of_the_host_are_uses_too(scenario: Scenario) -> None:
         assert "'aclrtFree' on the host writes" in refused(500003, "aclrtFree", x)
         call("aclrtSynchronizeStream", s)
         call("aclrtFree", x)
-    """, TWIN_STREAMS="strict")
+    """,
+        TWIN_STREAMS="strict",
+    )
 
 
 def test_an_unknown_mode_is_refused(scenario: Scenario) -> None:
-    scenario("""
+    scenario(
+        """
         from acl import *
         assert "TWIN_STREAMS='strickt' is not one of free strict" in refused(100000, "aclInit", None)
-    """, TWIN_STREAMS="strickt")
+    """,
+        TWIN_STREAMS="strickt",
+    )
