@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "launch_plan.h"
 #include "platform.h"
+#include "twin/access.h"
 #include "twin/stream.h"
 
 namespace twin {
@@ -39,6 +40,18 @@ gert::Tensor TensorOf(const aclTensor &handle)
     }
     return gert::Tensor(gert::StorageShape(shape, shape), static_cast<ge::DataType>(handle.dataType),
                         static_cast<ge::Format>(handle.format), nullptr);
+}
+
+Accesses AccessesOf(const LaunchPlan &plan, const void *workspace, std::size_t workspaceBytes)
+{
+    Accesses accesses;
+    accesses.Add(workspace, workspaceBytes, true);
+    for (const auto &argument : plan.arguments) {
+        for (const auto &view : argument.members) {
+            accesses.AddView(view.data, view.dims, view.strides, static_cast<std::size_t>(view.elementBytes), view.output);
+        }
+    }
+    return accesses;
 }
 
 bool TypeFits(const ops::OpParamDef &parameter, std::size_t column, aclDataType type)
@@ -421,8 +434,13 @@ aclnnStatus AclnnCall::Plan(uint64_t *workspaceSize, aclOpExecutor **executor)
             twinSetErrorMessage("[twin] the workspace is smaller than the first phase asked for");
             return kInvalid;
         }
-        return static_cast<aclnnStatus>(
-            Submit(stream, plan->name, [plan, workspace, bytes] { return Execute(*plan, workspace, bytes); }));
+        Accesses accesses;
+        if (twinStrictStreams()) {
+            accesses = AccessesOf(*plan, workspace, bytes);
+        }
+        return static_cast<aclnnStatus>(Submit(stream, plan->name, accesses, [plan, workspace, bytes] {
+            return Execute(*plan, workspace, bytes);
+        }));
     }};
     return ACL_SUCCESS;
 }

@@ -43,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--devices", type=_positive, help="how many NPUs to emulate (TWIN_NPU_COUNT)")
     run.add_argument("--soc", help="the chip to answer as, such as Ascend910B2 (TWIN_NPU_SOC)")
     run.add_argument("--aten", choices=["override", "aclnn"], help="how ATen operators run (TWIN_ATEN)")
+    run.add_argument(
+        "--streams", choices=["free", "strict"], help="strict: uses of memory that nothing orders fail (TWIN_STREAMS)"
+    )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD ...")
     run.set_defaults(act=_run)
     selftest = commands.add_parser(
@@ -80,7 +83,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if not command:
         print("ascend-twin: run what? python -m ascend_twin run python train.py", file=sys.stderr)
         return USAGE
-    asked = {"TWIN_NPU_COUNT": arguments.devices, "TWIN_NPU_SOC": arguments.soc, "TWIN_ATEN": arguments.aten}
+    asked = {
+        "TWIN_NPU_COUNT": arguments.devices,
+        "TWIN_NPU_SOC": arguments.soc,
+        "TWIN_ATEN": arguments.aten,
+        "TWIN_STREAMS": arguments.streams,
+    }
     return _become(command, {name: str(value) for name, value in asked.items() if value is not None})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import os
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class Info:
     version: str  # of the wheel
     home: str
     cann: str  # the toolkit that the emulation answers as
+    streams: str  # TWIN_STREAMS: free or strict
     python: str
     packages: dict[str, str]
     devices: tuple[Device, ...]
@@ -53,6 +55,7 @@ def gather(home: Path) -> Info:
         version=_installed("ascend_twin") or "not installed as a package",
         home=str(home),
         cann=version_info(home).get("Version", "unknown"),
+        streams=os.environ.get("TWIN_STREAMS") or "free",
         python=platform.python_version(),
         packages={name: _installed(name) or "not installed" for name in MADE_FOR},
         devices=tuple(_devices(home)),
@@ -65,6 +68,8 @@ def text(info: Info) -> str:
         f"ascend-twin   {info.version}",
         f"home          {info.home}",
         f"answers as    CANN {info.cann}",
+        f"streams       {info.streams}"
+        + ("" if info.streams == "strict" else "  (TWIN_STREAMS=strict finds missing waits between them)"),
         f"Python        {info.python}",
     ]
     strange = [name for name, version in info.packages.items() if not fits(name, version)]

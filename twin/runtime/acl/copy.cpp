@@ -1,5 +1,6 @@
 // aclrtMemcpy*, aclrtMemset. A host pointer given as device memory is the commonest fault of a plugin, so each
 // side of a copy is held against the map of device allocations.
+#include <array>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -8,8 +9,10 @@
 #include "device.h"
 #include "device_memory.h"
 #include "failure.h"
+#include "pinned_guard.h"
 #include "pinned_memory.h"
 #include "process.h"
+#include "stream_order.h"
 #include "stream_table.h"
 
 using namespace twin;
@@ -72,6 +75,20 @@ aclError Check(const char *function, const Copy &copy)
     return ACL_SUCCESS;
 }
 
+// The strict mode keeps the program away from pinned memory in use, not the runtime.
+Copy Opened(const Copy &copy)
+{
+    Copy opened = copy;
+    opened.to = PinnedGuard::Get().Open(copy.to);
+    opened.from = PinnedGuard::Get().Open(copy.from);
+    return opened;
+}
+
+std::array<twinAccess, 2> UsesOf(const Copy &copy)
+{
+    return {{{copy.from, copy.bytes, false}, {copy.to, copy.bytes, true}}};
+}
+
 class CopyTask final : public Task {
 public:
     explicit CopyTask(const Copy &copy) : Task("aclrtMemcpyAsync"), copy_(copy)
@@ -81,6 +98,9 @@ public:
             const auto *begin = static_cast<const unsigned char *>(copy.from);
             staged_.assign(begin, begin + copy.bytes);
             copy_.from = staged_.data();
+        }
+        if (Strict()) {
+            copy_ = Opened(copy_);
         }
     }
     aclError Run() override
@@ -102,9 +122,20 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     if (const aclError error = Check(__func__, copy); error != ACL_SUCCESS) {
         return error;
     }
-    if (count != 0) {
-        std::memmove(dst, src, count);
+    if (count == 0) {
+        return ACL_SUCCESS;
     }
+    if (Strict()) {
+        const auto accesses = UsesOf(copy);
+        const aclError error = StreamOrder::Get().OnHost(__func__, accesses.data(), accesses.size());
+        if (error != ACL_SUCCESS) {
+            return error;
+        }
+        const Copy opened = Opened(copy);
+        std::memmove(opened.to, opened.from, count);
+        return ACL_SUCCESS;
+    }
+    std::memmove(dst, src, count);
     return ACL_SUCCESS;
 }
 
@@ -121,6 +152,14 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
     }
     if (count == 0) {
         return ACL_SUCCESS;
+    }
+    if (Strict()) {
+        const auto accesses = UsesOf(copy);
+        const aclError error =
+            StreamOrder::Get().OnStream(__func__, *found, __func__, accesses.data(), accesses.size());
+        if (error != ACL_SUCCESS) {
+            return error;
+        }
     }
     if (const aclError error = found->Submit(__func__, std::make_unique<CopyTask>(copy)); error != ACL_SUCCESS) {
         return error;
@@ -140,6 +179,14 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
         return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "(devPtr=%p, maxCount=%zu, value=%d, count=%zu): %s", devPtr,
                     maxCount, value, count,
                     known ? "count is greater than maxCount" : "not inside one device or pinned allocation");
+    }
+    if (Strict()) {
+        const twinAccess access{devPtr, count, true};
+        if (const aclError error = StreamOrder::Get().OnHost(__func__, &access, 1); error != ACL_SUCCESS) {
+            return error;
+        }
+        std::memset(PinnedGuard::Get().Open(devPtr), value, count);
+        return ACL_SUCCESS;
     }
     std::memset(devPtr, value, count);
     return ACL_SUCCESS;

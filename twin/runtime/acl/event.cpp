@@ -9,9 +9,10 @@
 
 namespace twin {
 
-uint64_t Event::BeginRecord()
+uint64_t Event::BeginRecord(StreamOrder::Snapshot reached)
 {
     const std::lock_guard lock(mutex_);
+    snapshot_ = std::move(reached);
     return ++begun_;
 }
 
@@ -37,6 +38,12 @@ uint64_t Event::LatestRecord()
 {
     const std::lock_guard lock(mutex_);
     return begun_;
+}
+
+StreamOrder::Snapshot Event::LatestReached()
+{
+    const std::lock_guard lock(mutex_);
+    return snapshot_;
 }
 
 bool Event::Recorded()

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "stream.h"
+#include "stream_order.h"
 
 namespace twin {
 
@@ -22,12 +23,14 @@ public:
 
     bool Timed() const { return timed_; }
 
-    uint64_t BeginRecord();
+    // `reached` is what a wait for this record teaches in the strict mode; null outside it.
+    uint64_t BeginRecord(StreamOrder::Snapshot reached);
     void EndRecord(uint64_t record, const Failure &failure);
     // Forgets `record` unless a later one was begun.
     void Reset(uint64_t record);
 
     uint64_t LatestRecord();
+    StreamOrder::Snapshot LatestReached();
     bool Recorded();
     // The failure of the stream that should have recorded, or a timeout on behalf of `function`.
     aclError Wait(const char *function, uint64_t record, std::optional<Milliseconds> timeout);
@@ -47,6 +50,7 @@ private:
     uint64_t reset_ = 0;
     uint64_t waits_ = 0;
     Clock::time_point when_;
+    StreamOrder::Snapshot snapshot_;
     Failure failure_;
 };
 

@@ -17,8 +17,10 @@ constexpr uint32_t kKnownFlags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGR
 
 class RecordTask final : public Task {
 public:
-    explicit RecordTask(std::shared_ptr<Event> event)
-        : Task("aclrtRecordEvent"), event_(std::move(event)), record_(event_->BeginRecord())
+    RecordTask(std::shared_ptr<Event> event, const Stream &stream)
+        : Task("aclrtRecordEvent"),
+          event_(std::move(event)),
+          record_(event_->BeginRecord(Strict() ? StreamOrder::Get().Reached(stream) : nullptr))
     {
     }
     aclError Run() override { return ACL_SUCCESS; }
@@ -34,10 +36,13 @@ private:
 
 class WaitTask final : public Task {
 public:
-    explicit WaitTask(std::shared_ptr<Event> event)
+    WaitTask(std::shared_ptr<Event> event, const Stream &stream)
         : Task("aclrtStreamWaitEvent"), event_(std::move(event)), record_(event_->LatestRecord())
     {
         event_->BeginWait();
+        if (Strict()) {
+            StreamOrder::Get().StreamWaited(stream, event_->LatestReached());
+        }
     }
     aclError Run() override { return event_->Wait(Name(), record_, OpWaitTimeout()); }
     void Settle() override { event_->EndWait(); }
@@ -49,7 +54,7 @@ private:
 
 class ResetTask final : public Task {
 public:
-    explicit ResetTask(std::shared_ptr<Event> event)
+    ResetTask(std::shared_ptr<Event> event, const Stream &)
         : Task("aclrtResetEvent"), event_(std::move(event)), record_(event_->LatestRecord())
     {
     }
@@ -75,7 +80,7 @@ aclError SubmitEventTask(const char *function, aclrtEvent handle, aclrtStream st
     if (const aclError error = FindStream(function, streamHandle, &stream); error != ACL_SUCCESS) {
         return error;
     }
-    return stream->Submit(function, std::make_unique<EventTask>(std::move(event)));
+    return stream->Submit(function, std::make_unique<EventTask>(std::move(event), *stream));
 }
 
 aclError Create(const char *function, aclrtEvent *event, uint32_t flag, bool timed)
@@ -139,7 +144,13 @@ aclError aclrtSynchronizeEvent(aclrtEvent event)
     if (const aclError error = FindEvent(__func__, event, &found); error != ACL_SUCCESS) {
         return error;
     }
-    return found->Wait(__func__, found->LatestRecord(), std::nullopt);
+    const auto reached = found->LatestReached();
+    const aclError error = found->Wait(__func__, found->LatestRecord(), std::nullopt);
+    if (Strict() && error == ACL_SUCCESS) {
+        StreamOrder::Get().HostWaited(reached);
+        return StreamOrder::Get().PendingFault(__func__);
+    }
+    return error;
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
@@ -151,7 +162,12 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
     if (status == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(status=null)");
     }
-    *status = found->Recorded() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    const auto reached = found->LatestReached();
+    const bool recorded = found->Recorded();
+    *status = recorded ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    if (Strict() && recorded) {
+        StreamOrder::Get().HostWaited(reached);
+    }
     return ACL_SUCCESS;
 }
 

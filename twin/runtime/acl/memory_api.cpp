@@ -5,6 +5,7 @@
 #include "pinned_memory.h"
 #include "process.h"
 #include "settings.h"
+#include "stream_order.h"
 
 using namespace twin;
 
@@ -34,6 +35,15 @@ aclError Allocate(const char *function, void **devPtr, std::size_t size)
     return ACL_SUCCESS;
 }
 
+// In the strict mode: what is freed must not be in use.
+aclError GiveBack(const char *function, const void *start, std::size_t size)
+{
+    const twinAccess whole{start, size, true};
+    const aclError error = StreamOrder::Get().OnHost(function, &whole, 1);
+    StreamOrder::Get().Forget(start, size);
+    return error;
+}
+
 }  // namespace
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy) { return Allocate(__func__, devPtr, size); }
@@ -46,6 +56,14 @@ aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy)
 // A forked child leaves the memory alone: it shares the pages, not the accounting.
 aclError aclrtFree(void *devPtr)
 {
+    if (Strict() && !IsForkedChild()) {
+        const auto block = DeviceMemory::Get().Find(devPtr, 0);
+        if (block && block->start == reinterpret_cast<uintptr_t>(devPtr)) {
+            if (const aclError error = GiveBack(__func__, devPtr, block->size); error != ACL_SUCCESS) {
+                return error;
+            }
+        }
+    }
     if (IsForkedChild() || DeviceMemory::Get().Free(devPtr)) {
         return ACL_SUCCESS;
     }
@@ -70,6 +88,12 @@ aclError aclrtMallocHost(void **hostPtr, size_t size)
 
 aclError aclrtFreeHost(void *hostPtr)
 {
+    if (Strict() && !IsForkedChild()) {
+        const std::size_t size = PinnedMemory::Get().SizeOf(hostPtr);
+        if (const aclError error = GiveBack(__func__, hostPtr, size); error != ACL_SUCCESS) {
+            return error;
+        }
+    }
     if (IsForkedChild() || PinnedMemory::Get().Free(hostPtr)) {
         return ACL_SUCCESS;
     }

@@ -4,7 +4,9 @@
 #include <iterator>
 #include <limits>
 
+#include "pinned_guard.h"
 #include "process.h"
+#include "stream_order.h"
 
 namespace twin {
 namespace {
@@ -26,7 +28,8 @@ void *PinnedMemory::Allocate(std::size_t bytes)
     if (bytes > std::numeric_limits<std::size_t>::max() - kPage) {
         return nullptr;
     }
-    void *start = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+    void *start = Strict() ? PinnedGuard::Get().Allocate(bytes)
+                           : std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
     if (start != nullptr) {
         const std::lock_guard lock(mutex_);
         sizes_[reinterpret_cast<uintptr_t>(start)] = bytes;
@@ -42,8 +45,19 @@ bool PinnedMemory::Free(void *start)
             return false;
         }
     }
-    std::free(start);
+    if (Strict()) {
+        PinnedGuard::Get().Free(start);
+    } else {
+        std::free(start);
+    }
     return true;
+}
+
+std::size_t PinnedMemory::SizeOf(const void *start)
+{
+    const std::lock_guard lock(mutex_);
+    const auto found = sizes_.find(reinterpret_cast<uintptr_t>(start));
+    return found == sizes_.end() ? 0 : found->second;
 }
 
 bool PinnedMemory::Holds(const void *address, std::size_t bytes)

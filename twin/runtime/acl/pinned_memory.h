@@ -14,6 +14,8 @@ public:
     void *Allocate(std::size_t bytes);
     bool Free(void *start);
     bool Holds(const void *address, std::size_t bytes);
+    // Of the allocation that begins there; 0 when none does.
+    std::size_t SizeOf(const void *start);
 
 private:
     PinnedMemory() = default;

@@ -67,16 +67,24 @@ aclError aclprofInit(const char *profilerResultPath, size_t length)
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(profilerResultPath=%p, length=%zu): no folder is named",
                     static_cast<const void *>(profilerResultPath), length);
     }
+    const aclError refused =
+        Profiler::Get().Enter(__func__, State::kIdle, State::kReady, "a profiler is in use; finalize it first");
+    if (refused != ACL_SUCCESS) {
+        return refused;
+    }
     const std::filesystem::path folder =
         std::filesystem::path(std::string(profilerResultPath, length)) / FolderName();
     std::error_code error;
     std::filesystem::create_directories(folder / "host", error);
-    std::filesystem::permissions(folder, std::filesystem::perms(0750), error);
+    if (!error) {
+        std::filesystem::permissions(folder, std::filesystem::perms(0750), error);
+    }
     if (error) {
+        Profiler::Get().Enter(__func__, State::kReady, State::kIdle, "");
         return Fail(ACL_ERROR_PROFILING_FAILURE, __func__, "(profilerResultPath=%s): %s", folder.c_str(),
                     error.message().c_str());
     }
-    return Profiler::Get().Enter(__func__, State::kIdle, State::kReady, "a profiler is in use; finalize it first");
+    return ACL_SUCCESS;
 }
 
 aclError aclprofFinalize()

@@ -138,6 +138,8 @@ Settings Read()
     settings.memoryPerDevice = static_cast<std::size_t>(
         reader.Number("TWIN_NPU_MEMORY", kDefaultMemory, int64_t{1} << 20, int64_t{1} << 46));
     settings.aten = reader.Choice("TWIN_ATEN", "", std::array<const char *, 2>{"override", "aclnn"});
+    settings.strictStreams =
+        reader.Choice("TWIN_STREAMS", "free", std::array<const char *, 2>{"free", "strict"}) == "strict";
     settings.logLevel = LogLevel(reader);
     settings.faults = reader.Faults();
     return settings;

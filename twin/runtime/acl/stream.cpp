@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "log.h"
 #include "process.h"
+#include "stream_order.h"
 
 namespace twin {
 namespace {
@@ -89,6 +90,7 @@ aclError Stream::Synchronize(const char *function, std::optional<Milliseconds> t
     if (OnOwnWorker()) {
         return Fail(ACL_ERROR_RT_PARAM_INVALID, function, ": stream %d cannot wait for itself", id_);
     }
+    const auto snapshot = Strict() ? StreamOrder::Get().Reached(*this) : nullptr;
     std::unique_lock lock(mutex_);
     const uint64_t target = submitted_;
     const auto reached = [this, target] { return completed_ >= target; };
@@ -101,6 +103,11 @@ aclError Stream::Synchronize(const char *function, std::optional<Milliseconds> t
                     static_cast<long long>(timeout->count()), static_cast<unsigned long long>(left));
     }
     if (failure_.code == ACL_SUCCESS) {
+        lock.unlock();
+        if (snapshot != nullptr) {
+            StreamOrder::Get().HostWaited(snapshot);
+            return StreamOrder::Get().PendingFault(function);
+        }
         return ACL_SUCCESS;
     }
     const Failure found = failure_;

@@ -4,7 +4,9 @@
 #include "device.h"
 #include "failure.h"
 #include "process.h"
+#include "stream_order.h"
 #include "stream_table.h"
+#include "twin/access.h"
 #include "twin/stream.h"
 
 using namespace twin;
@@ -74,6 +76,24 @@ private:
     void (*drop_)(void *);
     void *argument_;
 };
+
+const char *NameOf(const char *name) { return name == nullptr ? "task" : name; }
+
+aclError SubmitForeign(const char *function, aclrtStream stream, std::unique_ptr<ForeignTask> task,
+                       const twinAccess *accesses, std::size_t count)
+{
+    std::shared_ptr<Stream> found;
+    if (const aclError error = FindStream(function, stream, &found); error != ACL_SUCCESS) {
+        return error;
+    }
+    if (Strict()) {
+        const aclError error = StreamOrder::Get().OnStream(task->Name(), *found, task->Name(), accesses, count);
+        if (error != ACL_SUCCESS) {
+            return error;
+        }
+    }
+    return found->Submit(function, std::move(task));
+}
 
 }  // namespace
 
@@ -148,12 +168,37 @@ __attribute__((visibility("default"))) aclError twinStreamSubmit(aclrtStream str
                                                                  int32_t (*task)(void *), void (*drop)(void *),
                                                                  void *argument)
 {
-    auto owned = std::make_unique<ForeignTask>(name == nullptr ? "task" : name, task, drop, argument);
+    auto owned = std::make_unique<ForeignTask>(NameOf(name), task, drop, argument);
+    return SubmitForeign(__func__, stream, std::move(owned), nullptr, 0);
+}
+
+__attribute__((visibility("default"))) aclError twinStreamSubmitChecked(aclrtStream stream, const char *name,
+                                                                        int32_t (*task)(void *), void (*drop)(void *),
+                                                                        void *argument, const twinAccess *accesses,
+                                                                        std::size_t count)
+{
+    auto owned = std::make_unique<ForeignTask>(NameOf(name), task, drop, argument);
+    return SubmitForeign(__func__, stream, std::move(owned), accesses, count);
+}
+
+__attribute__((visibility("default"))) aclError twinStreamAccess(aclrtStream stream, const char *name,
+                                                                 const twinAccess *accesses, std::size_t count)
+{
     std::shared_ptr<Stream> found;
-    if (const aclError error = FindStream(__func__, stream, &found); error != ACL_SUCCESS) {
+    if (const aclError error = FindStream(__func__, stream, &found); error != ACL_SUCCESS || !Strict()) {
         return error;
     }
-    return found->Submit(__func__, std::move(owned));
+    return StreamOrder::Get().OnStream(name, *found, name, accesses, count);
+}
+
+__attribute__((visibility("default"))) aclError twinStreamGaveValue(aclrtStream stream)
+{
+    std::shared_ptr<Stream> found;
+    if (const aclError error = FindStream(__func__, stream, &found); error != ACL_SUCCESS || !Strict()) {
+        return error;
+    }
+    StreamOrder::Get().HostWaited(StreamOrder::Get().Reached(*found));
+    return ACL_SUCCESS;
 }
 
 }

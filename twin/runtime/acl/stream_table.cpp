@@ -8,6 +8,7 @@
 #include "device.h"
 #include "failure.h"
 #include "process.h"
+#include "stream_order.h"
 
 namespace twin {
 namespace {
@@ -137,6 +138,9 @@ void StopDeviceStreams(int32_t device)
     for (const auto &stream : streams) {
         if (!stream->OnOwnWorker()) {
             stream->AwaitStop();
+        }
+        if (Strict()) {
+            StreamOrder::Get().HostWaited(StreamOrder::Get().Reached(*stream));
         }
     }
 }

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "failure.h"
 #include "log.h"
+#include "stream_order.h"
 #include "stream_table.h"
 #include "timeouts.h"
 
@@ -77,7 +78,12 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     if (status == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(status=null)");
     }
-    *status = found->Idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    const auto reached = Strict() ? StreamOrder::Get().Reached(*found) : nullptr;
+    const bool idle = found->Idle();
+    *status = idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    if (idle && reached != nullptr) {
+        StreamOrder::Get().HostWaited(reached);
+    }
     return ACL_SUCCESS;
 }
 

@@ -7,6 +7,9 @@
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/ScopeExit.h>
+
+#include "twin/access.h"
 
 namespace twin {
 namespace {
@@ -52,6 +55,9 @@ bool SameGeometry(const at::Tensor &left, const at::Tensor &right)
 void SynchronizeDevice(c10::Device device)
 {
     static const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
+    // A device has its own order: the program has not waited.
+    twinWaitsForItself(true);
+    const auto restore = c10::make_scope_exit([] { twinWaitsForItself(false); });
     guard.synchronizeDevice(device.index());
 }
 

@@ -10,6 +10,7 @@
 
 #include "alias.h"
 #include "random.h"
+#include "strict_call.h"
 
 namespace twin {
 namespace {
@@ -109,6 +110,10 @@ void RunOnCpu(const c10::OperatorHandle &op, torch::jit::Stack *stack)
     const auto &schema = op.schema();
     auto *arguments = stack->data() + stack->size() - schema.arguments().size();
     Call call;
+    std::optional<StrictCall> strict;
+    if (twinStrictStreams()) {
+        strict.emplace(op, arguments);
+    }
     for (size_t i = 0; i < schema.arguments().size(); ++i) {
         ConvertArgument(call, schema.arguments()[i], arguments[i]);
     }
@@ -118,6 +123,9 @@ void RunOnCpu(const c10::OperatorHandle &op, torch::jit::Stack *stack)
         if (other != device) {
             SynchronizeDevice(other);
         }
+    }
+    if (strict) {
+        strict->Begin(device);
     }
 
     if (call.generatorSlot != nullptr) {
@@ -132,11 +140,17 @@ void RunOnCpu(const c10::OperatorHandle &op, torch::jit::Stack *stack)
 
     call.aliases.CommitArguments();
     if (call.wantsCpu && !call.requested) {
+        if (strict) {
+            strict->GiveValue();
+        }
         return;
     }
     auto *results = stack->data() + stack->size() - schema.returns().size();
     for (size_t i = 0; i < schema.returns().size(); ++i) {
         ConvertResult(call, device, results[i]);
+    }
+    if (strict) {
+        strict->End(results);
     }
 }
 

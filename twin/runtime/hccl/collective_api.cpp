@@ -41,21 +41,40 @@ void RequireRank(const Communicator &comm, uint32_t rank, const char *name)
     }
 }
 
-// A host pointer, or a count beyond the allocation, would be a fault of the DMA engine on hardware.
-void RequireDeviceBuffer(const void *buffer, uint64_t elements, HcclDataType dataType, const char *name)
-{
-    const uint64_t bytes = Bytes(elements, dataType);
-    if (bytes == 0) {
-        return;
+// The device memory that a call reads and writes.
+class Buffers {
+public:
+    Buffers &Reads(const void *buffer, uint64_t elements, HcclDataType dataType, const char *name)
+    {
+        return Add(buffer, elements, dataType, name, false);
     }
-    RequirePointer(buffer, name);
-    const void *start = nullptr;
-    std::size_t size = 0;
-    if (!twinDeviceAllocation(buffer, bytes, &start, &size)) {
-        throw Failure(HCCL_E_PARA, std::string(name) + " with " + std::to_string(bytes) +
-                                       " bytes is not within one allocation of device memory");
+    Buffers &Writes(const void *buffer, uint64_t elements, HcclDataType dataType, const char *name)
+    {
+        return Add(buffer, elements, dataType, name, true);
     }
-}
+    const Accesses &All() const { return accesses_; }
+
+private:
+    // A host pointer, or a count beyond the allocation, would be a fault of the DMA engine on hardware.
+    Buffers &Add(const void *buffer, uint64_t elements, HcclDataType dataType, const char *name, bool writes)
+    {
+        const uint64_t bytes = Bytes(elements, dataType);
+        if (bytes == 0) {
+            return *this;
+        }
+        RequirePointer(buffer, name);
+        const void *start = nullptr;
+        std::size_t size = 0;
+        if (!twinDeviceAllocation(buffer, bytes, &start, &size)) {
+            throw Failure(HCCL_E_PARA, std::string(name) + " with " + std::to_string(bytes) +
+                                           " bytes is not within one allocation of device memory");
+        }
+        accesses_.Add(buffer, bytes, writes);
+        return *this;
+    }
+
+    Accesses accesses_;
+};
 
 uint64_t PerRank(const Communicator &comm, uint64_t count)
 {
@@ -92,34 +111,40 @@ Call MakeCall(Operation operation, HcclDataType dataType, uint64_t count)
     return call;
 }
 
-void Submit(Handle comm, const Call &call, std::vector<uint32_t> peers, aclrtStream stream,
+void Submit(Handle comm, const Call &call, std::vector<uint32_t> peers, const Buffers &buffers, aclrtStream stream,
             std::function<void(Communicator &)> body)
 {
     if (comm->AsyncError() != HCCL_SUCCESS) {
         throw Failure(comm->AsyncError(), "the communicator has failed before: " + comm->AsyncErrorText());
     }
     const aclError status = twin::Submit(
-        stream, Name(call.operation),
+        stream, Name(call.operation), buffers.All(),
         [comm = std::move(comm), call, peers = std::move(peers), body = std::move(body)] {
             return comm->Execute(call, peers, [&] { body(*comm); });
         });
     if (status != ACL_SUCCESS) {
-        throw Failure(HCCL_E_RUNTIME, "the stream does not take the call: acl error " + std::to_string(status));
+        throw Failure(HCCL_E_RUNTIME, "the stream does not take the call: " + std::string(aclGetRecentErrMsg()));
     }
 }
 
-void SubmitToAll(Handle comm, const Call &call, aclrtStream stream, std::function<void(Communicator &)> body)
+void SubmitToAll(Handle comm, const Call &call, const Buffers &buffers, aclrtStream stream,
+                 std::function<void(Communicator &)> body)
 {
     std::vector<uint32_t> peers = comm->Peers();
-    Submit(std::move(comm), call, std::move(peers), stream, std::move(body));
+    Submit(std::move(comm), call, std::move(peers), buffers, stream, std::move(body));
 }
 
 void SubmitTransfers(Handle comm, Operation operation, std::vector<Transfer> transfers, aclrtStream stream)
 {
     std::vector<uint32_t> peers;
+    Buffers buffers;
     for (const Transfer &transfer : transfers) {
         RequireRank(*comm, transfer.peer, "the remote rank");
-        RequireDeviceBuffer(transfer.buffer, transfer.count, transfer.dataType, "buf");
+        if (transfer.sends) {
+            buffers.Reads(transfer.buffer, transfer.count, transfer.dataType, "buf");
+        } else {
+            buffers.Writes(transfer.buffer, transfer.count, transfer.dataType, "buf");
+        }
         if (transfer.peer != comm->Rank()) {
             peers.push_back(transfer.peer);
         }
@@ -129,7 +154,7 @@ void SubmitTransfers(Handle comm, Operation operation, std::vector<Transfer> tra
     if (operation != Operation::BatchSendRecv) {
         call = MakeCall(operation, transfers.front().dataType, transfers.front().count);
     }
-    Submit(std::move(comm), call, std::move(peers), stream,
+    Submit(std::move(comm), call, std::move(peers), buffers, stream,
            [transfers = std::move(transfers)](Communicator &running) { Exchange(running, transfers); });
 }
 
@@ -164,9 +189,11 @@ HCCL_EXPORT HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t coun
         Call call = MakeCall(Operation::AllReduce, dataType, count);
         RequireReduction(op);
         call.reduction = op;
-        RequireDeviceBuffer(sendBuf, count, dataType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, count, dataType, "recvBuf");
-        SubmitToAll(found, call, stream, [=](Communicator &running) { AllReduce(running, call, sendBuf, recvBuf); });
+        Buffers buffers;
+        buffers.Reads(sendBuf, count, dataType, "sendBuf");
+        buffers.Writes(recvBuf, count, dataType, "recvBuf");
+        SubmitToAll(found, call, buffers, stream,
+                    [=](Communicator &running) { AllReduce(running, call, sendBuf, recvBuf); });
     });
 }
 
@@ -178,8 +205,14 @@ HCCL_EXPORT HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dat
         Call call = MakeCall(Operation::Broadcast, dataType, count);
         RequireRank(*found, root, "root");
         call.root = root;
-        RequireDeviceBuffer(buf, count, dataType, "buf");
-        SubmitToAll(found, call, stream, [=](Communicator &running) { Broadcast(running, call, buf); });
+        Buffers buffers;
+        // Whoever is not the root has it written.
+        if (found->Rank() == root) {
+            buffers.Reads(buf, count, dataType, "buf");
+        } else {
+            buffers.Writes(buf, count, dataType, "buf");
+        }
+        SubmitToAll(found, call, buffers, stream, [=](Communicator &running) { Broadcast(running, call, buf); });
     });
 }
 
@@ -191,9 +224,10 @@ HCCL_EXPORT HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t 
         Call call = MakeCall(Operation::ReduceScatter, dataType, recvCount);
         RequireReduction(op);
         call.reduction = op;
-        RequireDeviceBuffer(sendBuf, PerRank(*found, recvCount), dataType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, recvCount, dataType, "recvBuf");
-        SubmitToAll(found, call, stream, [=](Communicator &running) {
+        Buffers buffers;
+        buffers.Reads(sendBuf, PerRank(*found, recvCount), dataType, "sendBuf");
+        buffers.Writes(recvBuf, recvCount, dataType, "recvBuf");
+        SubmitToAll(found, call, buffers, stream, [=](Communicator &running) {
             ReduceScatter(running, call, sendBuf, Layout::Even(running.Size(), recvCount), recvBuf);
         });
     });
@@ -213,10 +247,11 @@ HCCL_EXPORT HcclResult HcclReduceScatterV(const void *sendBuf, const void *sendC
             throw Failure(HCCL_E_PARA, "recvCount " + std::to_string(recvCount) + " is not this rank's part of " +
                                            std::to_string(parts.counts[found->Rank()]) + " in sendCounts");
         }
-        RequireDeviceBuffer(sendBuf, parts.End(), dataType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, recvCount, dataType, "recvBuf");
+        Buffers buffers;
+        buffers.Reads(sendBuf, parts.End(), dataType, "sendBuf");
+        buffers.Writes(recvBuf, recvCount, dataType, "recvBuf");
         void *out = const_cast<void *>(recvBuf);
-        SubmitToAll(found, call, stream,
+        SubmitToAll(found, call, buffers, stream,
                     [=](Communicator &running) { ReduceScatter(running, call, sendBuf, parts, out); });
     });
 }
@@ -227,9 +262,10 @@ HCCL_EXPORT HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t send
     return Guard(__func__, [&] {
         const Handle found = Find(comm);
         const Call call = MakeCall(Operation::AllGather, dataType, sendCount);
-        RequireDeviceBuffer(sendBuf, sendCount, dataType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, PerRank(*found, sendCount), dataType, "recvBuf");
-        SubmitToAll(found, call, stream, [=](Communicator &running) {
+        Buffers buffers;
+        buffers.Reads(sendBuf, sendCount, dataType, "sendBuf");
+        buffers.Writes(recvBuf, PerRank(*found, sendCount), dataType, "recvBuf");
+        SubmitToAll(found, call, buffers, stream, [=](Communicator &running) {
             AllGather(running, call, sendBuf, recvBuf, Layout::Even(running.Size(), sendCount));
         });
     });
@@ -247,10 +283,11 @@ HCCL_EXPORT HcclResult HcclAllGatherV(const void *sendBuf, uint64_t sendCount, c
             throw Failure(HCCL_E_PARA, "sendCount " + std::to_string(sendCount) + " is not this rank's part of " +
                                            std::to_string(parts.counts[found->Rank()]) + " in recvCounts");
         }
-        RequireDeviceBuffer(sendBuf, sendCount, dataType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, parts.End(), dataType, "recvBuf");
+        Buffers buffers;
+        buffers.Reads(sendBuf, sendCount, dataType, "sendBuf");
+        buffers.Writes(recvBuf, parts.End(), dataType, "recvBuf");
         void *out = const_cast<void *>(recvBuf);
-        SubmitToAll(found, call, stream,
+        SubmitToAll(found, call, buffers, stream,
                     [=](Communicator &running) { AllGather(running, call, sendBuf, out, parts); });
     });
 }
@@ -265,11 +302,12 @@ HCCL_EXPORT HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, 
         RequireRank(*found, root, "root");
         call.reduction = op;
         call.root = root;
-        RequireDeviceBuffer(sendBuf, count, sendType, "sendBuf");
+        Buffers buffers;
+        buffers.Reads(sendBuf, count, sendType, "sendBuf");
         if (found->Rank() == root) {
-            RequireDeviceBuffer(recvBuf, count, sendType, "recvBuf");
+            buffers.Writes(recvBuf, count, sendType, "recvBuf");
         }
-        SubmitToAll(found, call, stream,
+        SubmitToAll(found, call, buffers, stream,
                     [=](Communicator &running) { ReduceToRoot(running, call, sendBuf, recvBuf); });
     });
 }
@@ -282,11 +320,13 @@ HCCL_EXPORT HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t count,
         Call call = MakeCall(Operation::Scatter, dataType, count);
         RequireRank(*found, root, "root");
         call.root = root;
+        Buffers buffers;
         if (found->Rank() == root) {
-            RequireDeviceBuffer(sendBuf, PerRank(*found, count), dataType, "sendBuf");
+            buffers.Reads(sendBuf, PerRank(*found, count), dataType, "sendBuf");
         }
-        RequireDeviceBuffer(recvBuf, count, dataType, "recvBuf");
-        SubmitToAll(found, call, stream, [=](Communicator &running) { Scatter(running, call, sendBuf, recvBuf); });
+        buffers.Writes(recvBuf, count, dataType, "recvBuf");
+        SubmitToAll(found, call, buffers, stream,
+                    [=](Communicator &running) { Scatter(running, call, sendBuf, recvBuf); });
     });
 }
 
@@ -300,10 +340,11 @@ HCCL_EXPORT HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, Hcc
         if (sendType != recvType || sendCount != recvCount) {
             throw Failure(HCCL_E_PARA, "count and data type must be the same for sending and receiving");
         }
-        RequireDeviceBuffer(sendBuf, PerRank(*found, sendCount), sendType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, PerRank(*found, recvCount), recvType, "recvBuf");
+        Buffers buffers;
+        buffers.Reads(sendBuf, PerRank(*found, sendCount), sendType, "sendBuf");
+        buffers.Writes(recvBuf, PerRank(*found, recvCount), recvType, "recvBuf");
         void *out = const_cast<void *>(recvBuf);
-        SubmitToAll(found, call, stream, [=](Communicator &running) {
+        SubmitToAll(found, call, buffers, stream, [=](Communicator &running) {
             const Layout even = Layout::Even(running.Size(), sendCount);
             AlltoAll(running, call, sendBuf, even, out, even);
         });
@@ -327,10 +368,11 @@ HCCL_EXPORT HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts
                                            " elements and expects " +
                                            std::to_string(received.counts[found->Rank()]));
         }
-        RequireDeviceBuffer(sendBuf, sent.End(), sendType, "sendBuf");
-        RequireDeviceBuffer(recvBuf, received.End(), recvType, "recvBuf");
+        Buffers buffers;
+        buffers.Reads(sendBuf, sent.End(), sendType, "sendBuf");
+        buffers.Writes(recvBuf, received.End(), recvType, "recvBuf");
         void *out = const_cast<void *>(recvBuf);
-        SubmitToAll(found, call, stream,
+        SubmitToAll(found, call, buffers, stream,
                     [=](Communicator &running) { AlltoAll(running, call, sendBuf, sent, out, received); });
     });
 }

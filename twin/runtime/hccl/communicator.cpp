@@ -145,6 +145,8 @@ std::string Communicator::Fail(HcclResult code, const Call &call, const std::str
     return text;
 }
 
+void Communicator::Abandon() noexcept { rendezvous_.Close(); }
+
 void Communicator::Retire() noexcept
 {
     const uint64_t one = 1;
@@ -193,6 +195,12 @@ void Communicator::Meet(const std::vector<uint32_t> &peers)
         }
         if (missing.empty()) {
             return;
+        }
+        // A peer that is here may know already that one who is missing will not come.
+        for (const uint32_t peer : peers) {
+            if (links_[peer]) {
+                links_[peer]->Hear();
+            }
         }
         const milliseconds limit = Patience(limits_.connect);
         if (Clock::now() - start >= limit) {

@@ -44,6 +44,9 @@ public:
     // The handle was destroyed. Queued calls go on, but wait no longer than a grace for a peer that stands still.
     void Retire() noexcept;
 
+    // Nobody shall come any more: not all ranks could be made.
+    void Abandon() noexcept;
+
     // For use inside `body`:
     Link &To(uint32_t peer) { return *links_.at(peer); }
     // Tells `peer` which call this is and that `sent` bytes follow; expects the same call and `received` bytes.

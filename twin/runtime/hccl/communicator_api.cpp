@@ -63,8 +63,16 @@ HcclComm Initialise(uint32_t ranks, const HcclRootInfo &info, uint32_t rank, con
     }
     const RootCard card = RootCard::Read(info);
     RootSide root = rank == 0 ? RootSides::Get().Take(card.job) : RootSide();
-    return MakeHandle(std::make_shared<Communicator>(card, name.empty() ? "twin-" + card.job : name, rank, ranks,
-                                                     std::move(root)));
+    const auto directory = root.directory;
+    try {
+        return MakeHandle(std::make_shared<Communicator>(card, name.empty() ? "twin-" + card.job : name, rank, ranks,
+                                                         std::move(root)));
+    } catch (const std::exception &) {
+        if (directory) {
+            directory->Stop();  // the other ranks learn it from the connection's end
+        }
+        throw;
+    }
 }
 
 // The first bytes of HcclCommConfig, as HcclCommConfigInit writes them.
@@ -142,9 +150,11 @@ HCCL_EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm
             }
         } catch (const std::exception &) {
             for (const HcclComm handle : made) {
-                TakeHandle(handle);
+                TakeHandle(handle)->Abandon();
             }
-            RootSides::Get().Take(RootCard::Read(info).job);
+            if (const RootSide unused = RootSides::Get().Take(RootCard::Read(info).job); unused.directory) {
+                unused.directory->Stop();
+            }
             throw;
         }
         std::copy(made.begin(), made.end(), comms);

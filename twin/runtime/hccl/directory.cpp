@@ -48,6 +48,23 @@ template <std::size_t Size> std::string Text(const char (&from)[Size])
     return std::string(from, strnlen(from, Size));
 }
 
+// Signals belong to the program's own threads.
+class BlockSignals {
+public:
+    BlockSignals()
+    {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    BlockSignals(const BlockSignals &) = delete;
+    BlockSignals &operator=(const BlockSignals &) = delete;
+
+private:
+    sigset_t before_{};
+};
+
 bool WouldBlock(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
@@ -195,12 +212,8 @@ std::shared_ptr<Directory> Directory::Start(const std::string &job, const std::s
         throw Failure(HCCL_E_SYSCALL, "eventfd failed");
     }
     auto service = std::make_unique<Service>(job, std::move(listener));
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program's own threads
+    const BlockSignals blocked;
     std::thread([directory, served = std::move(service)] { served->Run(directory->stop_.Number()); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return directory;
 }
 

@@ -8,6 +8,7 @@
 #include "communicator.h"
 #include "failure.h"
 #include "hccl/hccl.h"
+#include "twin/access.h"
 #include "twin/stream.h"
 
 #define HCCL_EXPORT extern "C" __attribute__((visibility("default")))

@@ -67,6 +67,22 @@ bool Link::Move()
     return sent || received;
 }
 
+void Link::Hear()
+{
+    FrameHeader next;
+    const ssize_t count = recv(Socket(), &next, sizeof next, MSG_DONTWAIT | MSG_PEEK);
+    if (count < 0 && WouldBlock(errno)) {
+        return;
+    }
+    if (count == 0 || (count < 0 && ConnectionLost(errno))) {
+        ThrowGone();
+    }
+    if (count == static_cast<ssize_t>(sizeof next) && (next.kind == FrameKind::Abort || next.kind == FrameKind::Goodbye)) {
+        static_cast<void>(recv(Socket(), &header_, sizeof header_, MSG_DONTWAIT));
+        CheckHeader(header_);
+    }
+}
+
 short Link::PollEvents() const
 {
     const bool reads = !incoming_.empty() || closedForSending_;

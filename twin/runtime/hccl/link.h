@@ -39,6 +39,9 @@ public:
     // Moves what the socket takes and gives without waiting; true if bytes moved. Throws Failure(HCCL_E_REMOTE) once
     // the peer is gone or gave up.
     bool Move();
+    // Reads, without waiting, what a peer says out of turn while nothing is expected of it: that it gave up, destroyed
+    // its communicator or is gone. Throws Failure(HCCL_E_REMOTE) then; a call that came early stays where it is.
+    void Hear();
     bool Pending() const { return !outgoing_.empty() || !incoming_.empty(); }
     int Socket() const { return socket_.Number(); }
     short PollEvents() const;

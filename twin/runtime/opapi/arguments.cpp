@@ -219,6 +219,15 @@ at::Tensor HeldTensor::Open() const
     return at::from_blob(first, view->viewDims, view->strides, options);
 }
 
+void HeldTensor::AddTo(Accesses &accesses, bool writes) const
+{
+    if (view) {
+        const auto item = c10::elementSize(ScalarTypeOf(view->dataType, argument));
+        const auto *first = static_cast<const char *>(view->data) + view->offset * static_cast<int64_t>(item);
+        accesses.AddView(first, view->viewDims, view->strides, item, writes);
+    }
+}
+
 void Output::operator=(const at::Tensor &result) const
 {
     if (!target_.defined()) {

@@ -12,6 +12,7 @@
 
 #include <ATen/ATen.h>
 
+#include "twin/access.h"
 #include "twin/handles.h"
 
 namespace twin::opapi {
@@ -54,6 +55,7 @@ struct HeldTensor {
 
     const std::vector<int64_t> &Shape() const { return view->viewDims; }
     at::Tensor Open() const;
+    void AddTo(Accesses &accesses, bool writes) const;
 };
 struct HeldInput : HeldTensor {};
 struct HeldOutput : HeldTensor {};

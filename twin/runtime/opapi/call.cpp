@@ -35,10 +35,11 @@ aclnnStatus Refuse(const char *operatorName, aclnnStatus status, const char *rea
     return status;
 }
 
-aclnnStatus Launch(const char *operatorName, aclrtStream stream, std::function<void()> computation)
+aclnnStatus Launch(const char *operatorName, aclrtStream stream, const Accesses &accesses,
+                   std::function<void()> computation)
 {
     const aclError error =
-        Submit(stream, operatorName, [operatorName, computation = std::move(computation)] {
+        Submit(stream, operatorName, accesses, [operatorName, computation = std::move(computation)] {
             return Compute(operatorName, computation);
         });
     return error == ACL_SUCCESS ? 0 : RUNTIME_FAILURE;

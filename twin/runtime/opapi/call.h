@@ -16,13 +16,29 @@
 
 #include "arguments.h"
 #include "signature.h"
+#include "twin/access.h"
 
 namespace twin::opapi {
 
 aclnnStatus Refuse(const char *operatorName, aclnnStatus status, const char *reason);
 
-// Queues the computation on the stream. Its exceptions become the stream's failure.
-aclnnStatus Launch(const char *operatorName, aclrtStream stream, std::function<void()> computation);
+// Queues the computation on the stream. Its exceptions become the stream's failure. `accesses` is empty unless the
+// streams are strict.
+aclnnStatus Launch(const char *operatorName, aclrtStream stream, const Accesses &accesses,
+                   std::function<void()> computation);
+
+// What an argument's tensors make the operator read or write.
+template <class Held>
+void AddAccesses(Accesses &accesses, const Held &held)
+{
+    if constexpr (std::is_base_of_v<HeldTensor, Held>) {
+        held.AddTo(accesses, std::is_base_of_v<HeldOutput, Held>);
+    } else if constexpr (std::is_same_v<Held, HeldInputList> || std::is_same_v<Held, HeldOutputList>) {
+        for (const auto &member : held.members) {
+            AddAccesses(accesses, member);
+        }
+    }
+}
 
 // Phase two of every operator: runs the executor once and deletes it.
 aclnnStatus Execute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
@@ -48,7 +64,11 @@ struct Operator {
             *workspaceSize = 0;
             *executor = new aclOpExecutor{
                 operatorName, [=](void *, uint64_t, aclrtStream stream) {
-                    return Launch(operatorName, stream, [=] { Run(computation, held); });
+                    Accesses accesses;
+                    if (twinStrictStreams()) {
+                        std::apply([&](const auto &...each) { (AddAccesses(accesses, each), ...); }, held);
+                    }
+                    return Launch(operatorName, stream, accesses, [=] { Run(computation, held); });
                 }};
             return 0;
         } catch (const WrongSignature &wrong) {

@@ -13,6 +13,21 @@ void CheckReduction(int64_t reduction)
     }
 }
 
+// A reduced loss comes as a scalar or as one element.
+at::Tensor AsLoss(const at::Tensor &value, int64_t reduction)
+{
+    return reduction == at::Reduction::None ? value : value.reshape({});
+}
+
+void TakeLoss(const at::Tensor &loss, const at::Tensor &total, int64_t reduction, const Output &out,
+              const Output &totalWeight)
+{
+    out = loss.reshape(out.Target().sizes());
+    if (reduction != at::Reduction::None) {
+        totalWeight = total.reshape(totalWeight.Target().sizes());
+    }
+}
+
 // For losses of (self, target, ..., reduction, ...): the only int64 that comes first is the reduction.
 struct PairwiseLoss {
     template <class... Rest>
@@ -110,18 +125,14 @@ ACLNN(aclnnNLLLoss, (In, self), (In, target), (In, weight), (int64_t, reduction)
       (Out, totalWeight))
 {
     const auto [loss, total] = at::nll_loss_forward(self, target.to(at::kLong), weight, reduction, ignoreIndex);
-    out = loss.reshape(out.Target().sizes());
-    if (reduction != at::Reduction::None) {
-        totalWeight = total.reshape(totalWeight.Target().sizes());
-    }
+    TakeLoss(loss, total, reduction, out, totalWeight);
 }
 
 ACLNN(aclnnNLLLossBackward, (In, gradOut), (In, self), (In, target), (In, weight), (int64_t, reduction),
       (int64_t, ignoreIndex), (In, totalWeight), (Out, gradIn))
 {
-    const auto total = reduction == at::Reduction::None ? totalWeight : totalWeight.reshape({});
-    const auto grad = reduction == at::Reduction::None ? gradOut : gradOut.reshape({});
-    gradIn = at::nll_loss_backward(grad, self, target.to(at::kLong), weight, reduction, ignoreIndex, total);
+    gradIn = at::nll_loss_backward(AsLoss(gradOut, reduction), self, target.to(at::kLong), weight, reduction,
+                                   ignoreIndex, AsLoss(totalWeight, reduction));
 }
 
 // self[N, C, H, W], target[N, H, W]
@@ -129,18 +140,14 @@ ACLNN(aclnnNLLLoss2d, (In, self), (In, target), (In, weight), (int64_t, reductio
       (Out, totalWeight))
 {
     const auto [loss, total] = at::nll_loss2d_forward(self, target.to(at::kLong), weight, reduction, ignoreIndex);
-    out = loss.reshape(out.Target().sizes());
-    if (reduction != at::Reduction::None) {
-        totalWeight = total.reshape(totalWeight.Target().sizes());
-    }
+    TakeLoss(loss, total, reduction, out, totalWeight);
 }
 
 ACLNN(aclnnNLLLoss2dBackward, (In, gradOut), (In, self), (In, target), (In, weight), (int64_t, reduction),
       (int64_t, ignoreIndex), (In, totalWeight), (Out, gradIn))
 {
-    const auto total = reduction == at::Reduction::None ? totalWeight : totalWeight.reshape({});
-    const auto grad = reduction == at::Reduction::None ? gradOut : gradOut.reshape({});
-    gradIn = at::nll_loss2d_backward(grad, self, target.to(at::kLong), weight, reduction, ignoreIndex, total);
+    gradIn = at::nll_loss2d_backward(AsLoss(gradOut, reduction), self, target.to(at::kLong), weight, reduction,
+                                     ignoreIndex, AsLoss(totalWeight, reduction));
 }
 
 ACLNN(aclnnKlDiv, (In, self), (In, target), (int64_t, reduction), (bool, logTarget), (Out, out))

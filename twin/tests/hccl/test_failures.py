@@ -8,14 +8,16 @@ import signal
 from pathlib import Path
 
 import pytest
+from disagreement_workers import MISMATCHES
 from hccl_api import E_PARA, E_REMOTE, E_TIMEOUT
 from launch import run_ranks
-from workers import MISMATCHES
 
 pytestmark = pytest.mark.twin
 
 # Far below the 60 s limit that the ranks run under.
 SOON = 5.0
+TCP = {"TWIN_HCCL_TRANSPORT": "tcp", "HCCL_IF_IP": "127.0.0.1"}
+TRANSPORTS = [({}, ""), (TCP, " at 127.0.0.1")]
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -54,16 +56,32 @@ def test_rank_that_stops_taking_data_is_named(tmp_path: Path) -> None:
     assert outcome.found["code"] == E_TIMEOUT
 
 
+@pytest.mark.parametrize(("transport", "place"), TRANSPORTS, ids=["unix", "tcp"])
 @pytest.mark.parametrize("worker", ["killed_idle", "killed_before_first_call", "killed_in_call"])
-def test_killed_rank_is_found_at_once(worker: str, tmp_path: Path) -> None:
-    outcomes = run_ranks(worker, 2, tmp_path)
+def test_killed_rank_is_found_at_once(worker: str, transport: dict[str, str], place: str, tmp_path: Path) -> None:
+    outcomes = run_ranks(worker, 2, tmp_path, environment=transport)
     assert outcomes[1].exit_code == -signal.SIGKILL
     found = outcomes[0].found
     assert found is not None, outcomes[0].output
     assert "rank 1 (pid " in found["text"]
-    assert "is gone" in found["text"]
+    assert f"{place}) is gone" in found["text"]
     assert found["code"] == E_REMOTE
     assert found["seconds"] < SOON
+
+
+@pytest.mark.parametrize(("transport", "place"), TRANSPORTS, ids=["unix", "tcp"])
+def test_a_rank_that_dies_while_the_ranks_meet_is_named_at_once(
+    transport: dict[str, str], place: str, tmp_path: Path
+) -> None:
+    outcomes = run_ranks("killed_in_meeting", 3, tmp_path, environment=transport)
+    assert outcomes[2].exit_code == -signal.SIGKILL
+    for outcome in outcomes[:2]:
+        assert outcome.found is not None, outcome.output
+        assert "rank 2 (pid " in outcome.found["text"], outcome.found
+        assert f"{place}) is gone" in outcome.found["text"]
+        assert outcome.found["code"] == E_REMOTE
+        assert outcome.found["seconds"] < SOON
+    assert "rank 0 (pid " in outcomes[1].found["text"] and "gave up: " in outcomes[1].found["text"]
 
 
 def test_all_survivors_learn_of_a_killed_rank(tmp_path: Path) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
-from hccl_api import E_PARA, E_REMOTE, E_TIMEOUT
+from hccl_api import E_PARA, E_TIMEOUT
 from launch import run_ranks
-from test_failures import SOON
+from test_failures import SOON, TCP
 from test_torch import check_names, torchrun
 
 pytestmark = pytest.mark.twin
-
-TCP = {"TWIN_HCCL_TRANSPORT": "tcp", "HCCL_IF_IP": "127.0.0.1"}
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -41,18 +38,6 @@ def test_no_unix_socket_carries_the_data(tmp_path: Path) -> None:
         assert outcome.found is not None, outcome.output
         assert outcome.found["tcp"] == 1, f"rank {rank}: {outcome.found}"
         assert outcome.found["unix"] == 0, f"rank {rank}: {outcome.found}"
-
-
-@pytest.mark.parametrize("worker", ["killed_idle", "killed_before_first_call", "killed_in_call"])
-def test_killed_rank_is_found_at_once(worker: str, tmp_path: Path) -> None:
-    outcomes = run_ranks(worker, 2, tmp_path, environment=TCP)
-    assert outcomes[1].exit_code == -signal.SIGKILL
-    found = outcomes[0].found
-    assert found is not None, outcomes[0].output
-    assert "rank 1 (pid " in found["text"]
-    assert " at 127.0.0.1) is gone" in found["text"]
-    assert found["code"] == E_REMOTE
-    assert found["seconds"] < SOON
 
 
 def test_late_and_absent_ranks_are_named(tmp_path: Path) -> None:
@@ -87,6 +72,13 @@ def test_a_stranger_is_turned_away(tmp_path: Path) -> None:
     """A connection that does not know the job's secret neither disturbs the list of ranks nor becomes a rank."""
     for outcome in run_ranks("strangers", 2, tmp_path, environment=TCP):
         assert outcome.found == "ok", outcome.output
+
+
+def test_the_list_of_ranks_ends_with_a_failed_initialisation(tmp_path: Path) -> None:
+    outcome = run_ranks("failed_initialisation", 1, tmp_path, environment={**TCP, "TWIN_HCCL_TIMEOUT": ""})[0]
+    assert outcome.found is not None, outcome.output
+    before, serving, after = outcome.found
+    assert (serving, after) == (before + 1, before)
 
 
 @pytest.mark.parametrize(

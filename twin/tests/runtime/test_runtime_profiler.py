@@ -175,3 +175,19 @@ def test_log_level(scenario: Scenario, level: str, shown: tuple[str, ...], hidde
         assert text not in done.stderr
     if level == "1":
         assert "emulated NPU: 2 devices that answer as Ascend910B2" in done.stderr
+
+
+def test_a_second_profiler_is_refused_and_leaves_no_folder(scenario: Scenario, tmp_path: Path) -> None:
+    scenario(f"""
+        from acl import *
+        first, second, nowhere = (b"{tmp_path}/" + name for name in (b"first", b"second", b"first/file/below"))
+        call("aclprofInit", first, ctypes.c_size_t(len(first)))
+        text = refused(500005, "aclprofInit", second, ctypes.c_size_t(len(second)))
+        assert "a profiler is in use; finalize it first" in text
+        call("aclprofFinalize")
+        open(first + b"/file", "w").close()
+        text = refused(500005, "aclprofInit", nowhere, ctypes.c_size_t(len(nowhere)))
+        assert "Not a directory" in text, text
+        call("aclprofInit", first, ctypes.c_size_t(len(first)))
+    """)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first"]
