@@ -67,6 +67,19 @@ def test_rows_stay_where_they_are() -> None:
     assert table.capacity > 100_000 and table.bytes() >= 100_000 * table.row_bytes == 100_000 * 16 * 4 * 3
 
 
+def test_memory_grows_by_a_share_and_never_past_the_limit(device: str) -> None:
+    """A row more each time would copy a table on an NPU each time; a table at its limit has a slot for each row."""
+    table = HashTable(TableConfig(name="t", dim=3, initial_capacity=10, max_rows=1000, eviction=LRU()), device)
+    capacities = [table.capacity]
+    for first in range(0, 1400, 7):
+        table.assign(torch.arange(first, first + 7), train=True)
+        assert len(table) + 1 <= table.capacity <= 1001
+        capacities.append(table.capacity)
+    assert capacities[0] == 11 and capacities[-1] == 1001 and len(table) > 950
+    grown = sorted(set(capacities))
+    assert all(after >= before * 3 // 2 for before, after in zip(grown, grown[1:-1])), grown
+
+
 def test_readers_beside_training(device: str) -> None:
     """Each row's columns are equal at all times; a row that is read is whole, and belongs to the id."""
     config = TableConfig(

@@ -15,6 +15,7 @@ from hybrid_torchrec.modules import (
 )
 from torch import Tensor, nn
 from torchrec import KeyedJaggedTensor
+from torchrec.modules.embedding_configs import DataType
 from torchrec.streamable import Pipelineable
 from torchrec_embcache.modules import (
     EmbCacheEmbeddingBagCollection,
@@ -45,12 +46,14 @@ class Batch(Pipelineable):
         return self
 
 
-def make_batch(step: int, rank: int) -> Batch:
+def make_batch(step: int, rank: int, *, weighted: bool = False) -> Batch:
     generator = torch.Generator().manual_seed(1000 * rank + step)
     lengths = torch.randint(0, 6, (len(FEATURES) * SAMPLES,), generator=generator)
     ranks = (torch.rand(int(lengths.sum()), generator=generator) ** 2 * IDS).long()
     ids = torch.randint(-(2**63), 2**63 - 1, (IDS,), generator=torch.Generator().manual_seed(1))[ranks]
-    return Batch(KeyedJaggedTensor(FEATURES, ids, lengths=lengths), torch.randn(SAMPLES, generator=generator))
+    target = torch.randn(SAMPLES, generator=generator)
+    weights = torch.rand(len(ids), generator=generator) if weighted else None
+    return Batch(KeyedJaggedTensor(FEATURES, ids, weights, lengths=lengths), target)
 
 
 class Model(nn.Module):
@@ -68,7 +71,7 @@ class Model(nn.Module):
 
 @torch.fx.wrap
 def total(kind: str, out: object, samples: int) -> Tensor:
-    if kind == "bags":
+    if kind != "sequences":
         return out.values().sum(1)  # type: ignore[attr-defined]
     parts = []
     for jagged in out.values():  # type: ignore[attr-defined]
@@ -78,14 +81,19 @@ def total(kind: str, out: object, samples: int) -> Tensor:
     return torch.stack(parts).sum(0)
 
 
-def make_model(kind: str, device: torch.device, folder: Path | None, cache_rows: int) -> Model:
-    """Cached, if there is a folder."""
-    fields = {"num_embeddings": 100, "optimizer": OptimizerSpec(kind="adam", lr=0.05)}
+def make_model(
+    kind: str, device: torch.device, folder: Path | None, cache_rows: int, data_type: DataType = DataType.FP32
+) -> Model:
+    """kind: bags, weighted (bags with weights) or sequences. Cached, if there is a folder. A rate for each table."""
+    fields = {"num_embeddings": 100, "data_type": data_type}
     tables = [
-        {"name": name, "embedding_dim": 4 if kind == "bags" and name == "t0" else 8, "feature_names": features}
-        for name, features in TABLES.items()
-    ]
-    bags = kind == "bags"
+        {
+            "name": name, "embedding_dim": 8 if kind == "sequences" or name != "t0" else 4, "feature_names": features,
+            "optimizer": OptimizerSpec(kind="adam", lr=0.05 / (1 + number)),
+        }
+        for number, (name, features) in enumerate(TABLES.items())
+    ]  # fmt: skip
+    bags = kind != "sequences"
     if folder is None:
         config = HashEmbeddingBagConfig if bags else HashEmbeddingConfig
         collection = HashEmbeddingBagCollection if bags else HashEmbeddingCollection
@@ -93,4 +101,5 @@ def make_model(kind: str, device: torch.device, folder: Path | None, cache_rows:
         config = EmbCacheEmbeddingBagConfig if bags else EmbCacheEmbeddingConfig
         collection = EmbCacheEmbeddingBagCollection if bags else EmbCacheEmbeddingCollection
         fields |= {"cache_rows": cache_rows, "host_rows": 20, "folder": folder, "slab_bytes": 1 << 14, "io_threads": 2}
-    return Model(kind, collection([config(**table, **fields) for table in tables], device=device))
+    weights = {"is_weighted": kind == "weighted"} if bags else {}
+    return Model(kind, collection([config(**table, **fields) for table in tables], device=device, **weights))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import phases
 import torch
 from faulty import arm, fail_reads
 from hybrid_torchrec.optimizers import OptimizerSpec
@@ -100,13 +101,18 @@ def train_step(table: HashTable, step: int) -> None:
     table.update(slots, table.lookup(slots) + gradient(step, slots, table.config.dim))
 
 
-def train_cached(send: Send, folder: Path, calls: int, percent: int, index_rows: int) -> None:
-    """Trains with prefetch, evictions, write-back and flushes; sends the steps whose rows are flushed."""
+def train_cached(send: Send, folder: Path, aim: str | None, calls: int, percent: int, index_rows: int) -> None:
+    """Trains with prefetch, evictions, write-back and flushes; sends the steps whose rows are flushed.
+
+    It ends at a call of the system (aim None), or of a function in a phase (phases.py).
+    """
     cache = CacheConfig(
         cache_rows=130, host_rows=20, folder=folder, slab_bytes=SLAB_BYTES, io_threads=2, index_rows=index_rows
     )
     table = CachedTable(CONFIG, cache)
-    arm(folder, calls, percent=percent)
+    phases.watch(folder, aim, calls)
+    if aim is None:
+        arm(folder, calls, percent=percent)
     for step in range(100_000):
         for ahead in range(step and step + 2, step + 3):
             table.prefetch(BATCHES[ahead % len(BATCHES)])

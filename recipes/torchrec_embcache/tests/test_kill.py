@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 from collections.abc import Callable
@@ -13,11 +12,15 @@ import pytest
 import torch
 from faulty import run, server
 from hybrid_torchrec.table import HashTable, RowBatch
+from kill_figures import Kill, add_to_report
+from phases import PHASES, under_way
 from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, change_store, store_steps, train_cached, train_step
 from rows import assert_rows
 from torchrec_embcache import DiskStore
 
 FEW = 14
+AIMS = (None, *PHASES)
+CALLS = {None: 400, "save": 4_000, "evict": 20_000, "write-back": 20_000, "prefetch": 20_000}  # some fifty steps
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +28,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> object:
     return server(tmp_path_factory.mktemp("faulty"))
 
 
-def check_store(context: object, folder: Path, seed: int) -> int:
-    """Kills one run of change_store; returns how many steps it had ended."""
+def check_store(context: object, folder: Path, seed: int) -> Kill:
+    """Kills one run of change_store."""
     draw = random.Random(seed)
     calls, percent = draw.randrange(1, 120), draw.choice((0, 1, 50, 99, 100))
     sent, code = run(context, change_store, folder, seed, calls, percent)
@@ -52,15 +55,18 @@ def check_store(context: object, folder: Path, seed: int) -> int:
     assert_rows(CONFIG, rows, versions)
     assert len(store) == len(versions) == sum(len(part) for part in store.scan(50))
     store.close()
-    return ended
+    return Kill(ended)
 
 
-def check_training(context: object, folder: Path, seed: int) -> int:
-    """Kills one run of train_cached; returns the steps that were flushed."""
+def check_training(context: object, folder: Path, seed: int) -> Kill:
+    """Kills one run of train_cached."""
     draw = random.Random(seed)
-    calls, percent = draw.randrange(1, 400), draw.choice((0, 50, 100))
-    sent, code = run(context, train_cached, folder, calls, percent, INDEX_ROWS[seed % 2])
+    aim = AIMS[seed % len(AIMS)]
+    calls, percent = draw.randrange(1, CALLS[aim]), draw.choice((0, 50, 100))
+    sent, code = run(context, train_cached, folder, aim, calls, percent, INDEX_ROWS[seed // len(AIMS) % 2])
     assert code == -9
+    phases = under_way(folder)
+    assert aim is None or aim in phases
     flushed = sent[-1] + 1 if sent else 0
     # A flush of 7 more steps was under way, and the prefetch of none of them changes rows.
     table = HashTable(CONFIG)
@@ -82,34 +88,33 @@ def check_training(context: object, folder: Path, seed: int) -> int:
         states = [state.named_tensors() for state in history.get(one, [])]
         assert any(all(torch.equal(row[name], state[name]) for name in row) for state in states), one
     store.close()
-    return flushed
+    return Kill(flushed, phases, aim)
 
 
 def test_a_killed_store(context: object, tmp_path: Path) -> None:
-    ended = [check_store(context, tmp_path / str(seed), seed) for seed in range(FEW)]
-    assert len(set(ended)) > FEW // 2  # it was not always the same place
+    kills = [check_store(context, tmp_path / str(seed), seed) for seed in range(FEW)]
+    assert len({kill.ended for kill in kills}) > FEW // 2  # it was not always the same place
 
 
 def test_killed_training(context: object, tmp_path: Path) -> None:
-    flushed = [check_training(context, tmp_path / str(seed), seed) for seed in range(FEW // 2)]
-    assert max(flushed) > 0
+    """In every phase."""
+    kills = [check_training(context, tmp_path / str(seed), seed) for seed in range(2 * len(AIMS))]
+    assert max(kill.ended for kill in kills) > 0
+    assert set.union(*(kill.phases for kill in kills)) == set(PHASES)
 
 
-PIECES = [(check_store, first, 50) for first in range(1000, 1200, 50)]
-PIECES += [(check_training, first, 25) for first in range(2000, 2100, 25)]
+PIECES = [(check_store, first, 50) for first in range(1000, 1100, 50)]
+PIECES += [(check_training, first, 50) for first in range(2000, 2200, 50)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("check, first, count", PIECES)
-def test_300_kills(check: Callable[..., int], first: int, count: int, context: object, tmp_path: Path) -> None:
-    """EMBCACHE_KILLS_REPORT names a file of JSON to which the figures of each piece are added."""
-    ended = [check(context, tmp_path / str(seed), seed) for seed in range(first, first + count)]
-    assert len(set(ended)) > count // 5
+def test_300_kills(check: Callable[..., Kill], first: int, count: int, context: object, tmp_path: Path) -> None:
+    """EMBCACHE_KILLS_REPORT names a file of JSON, to which the figures of each piece are added, and one of Markdown."""
+    kills = [check(context, tmp_path / str(seed), seed) for seed in range(first, first + count)]
+    assert len({kill.ended for kill in kills}) > count // 5
+    if check is check_training:
+        for phase in PHASES:
+            assert sum(phase in kill.phases for kill in kills) >= count // len(AIMS)
     if name := os.environ.get("EMBCACHE_KILLS_REPORT"):
-        path = Path(name)
-        report = json.loads(path.read_text()) if path.exists() else {}
-        kind = "steps of the store" if check is check_store else "flushed steps of training"
-        report[f"seeds {first} to {first + count - 1}, {kind}"] = {
-            "kills whose remains were whole": count, "fewest": min(ended), "most": max(ended), "all": sum(ended),
-        }  # fmt: skip
-        path.write_text(json.dumps(dict(sorted(report.items())), indent=1) + "\n")
+        add_to_report(Path(name), "store" if check is check_store else "training", first, kills)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from hybrid_torchrec import OptimizerSpec
-from hybrid_torchrec.modules import use_hash_tables
+from hybrid_torchrec.modules import accumulate_gradients, use_hash_tables
 from models import make_batch, make_model
 from torchrec import EmbeddingBagCollection, KeyedJaggedTensor
+from torchrec.modules.embedding_configs import DataType, data_type_to_dtype
 from torchrec_embcache.modules import EmbCacheEmbeddingBagCollection, EmbCacheEmbeddingBagConfig
 
 
@@ -61,6 +63,41 @@ def test_loaded_rows_are_trained_on(folder: Path) -> None:
         if not key.endswith("clock"):
             assert torch.equal(again.state_dict()[key], value), key
     cached.sparse.close()
+
+
+CASES = [("weighted", DataType.FP32), ("bags", DataType.FP16), ("sequences", DataType.BF16)]
+
+
+@pytest.mark.parametrize("kind, data_type", CASES)
+def test_weights_rates_accumulation_and_small_types(kind: str, data_type: DataType, folder: Path) -> None:
+    """Three batches a step, rates by table that change, rows of 16 bits: as in memory, while rows come and go."""
+    cpu = torch.device("cpu")
+    models = [make_model(kind, cpu, *tiers, data_type) for tiers in ((None, 0), (folder, 190))]
+    cached = models[1].sparse
+    batches = [make_batch(step, 0, weighted=kind == "weighted") for step in range(24)]
+    cached.prefetch(batches[0].features)
+    for step, batch in enumerate(batches):
+        if step + 1 < len(batches):
+            cached.prefetch(batches[step + 1].features)
+        outputs = []
+        for model in models:
+            groups = model.sparse.fused_optimizer.param_groups
+            if step == 0:
+                assert [group["lr"] for group in groups] == [0.05, 0.05 / 2, 0.05 / 3]
+            if step == 9:
+                groups[0]["lr"], groups[2]["lr"] = 0.3, 0.0
+            loss, output = model(batch)
+            outputs.append(output)
+            with accumulate_gradients(model) if step % 3 < 2 else nullcontext():
+                loss.backward()
+        assert torch.equal(*outputs), step
+    assert all(table.metrics.counters().evicted_rows > 20 for (table,) in cached.cached_tables().values())
+    left, right = cached.state_dict(), models[0].sparse.state_dict()
+    rows = {key: value for key, value in right.items() if not key.endswith("clock")}
+    assert {value.dtype for key, value in rows.items() if key.endswith("weight")} == {data_type_to_dtype(data_type)}
+    for key, value in rows.items():
+        assert torch.equal(left[key], value), key
+    cached.close()
 
 
 def bags(**fields: object) -> EmbCacheEmbeddingBagCollection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from hybrid_torchrec.table.trained_rows import TrainedRows
 from rows import assert_rows, rows_of
 from streams import assert_same, power_law, train, whole
 from torchrec_embcache import CacheConfig, CachedTable
@@ -117,4 +119,31 @@ def test_what_is_pinned_stays(ahead: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.equal(train(cached, BATCHES, ahead=ahead), train(resident, BATCHES))
     assert_same(whole(cached), whole(resident))
     assert len(evicted) > 20 and cached.metrics.counters().shortened == 0
+    cached.close()
+
+
+def test_rows_stay_until_their_update_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next batch needs all the room there is: it waits for the step of the rows that have it."""
+    resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=8, evict_share=0.0))
+    batches = [torch.arange(8 * step, 8 * step + 8) % 24 for step in range(9)]
+    step = TrainedRows.apply_gradients
+    made = []
+
+    def slowly(table: HashTable) -> None:
+        if table is cached:
+            ids = batches[len(made)]
+            for _ in range(20):  # the prefetch thread runs meanwhile
+                assert bool((table.find(ids) >= 0).all()) and set(ids.tolist()) <= set(
+                    table._ahead.pinned_ids().tolist()
+                )
+                time.sleep(0.001)
+            made.append(ids)
+        step(table)
+
+    monkeypatch.setattr(TrainedRows, "apply_gradients", slowly)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the shortened look-ahead
+        assert torch.equal(train(cached, batches, ahead=2), train(resident, batches))
+    assert len(made) == len(batches)
+    assert_same(whole(cached), whole(resident))
     cached.close()

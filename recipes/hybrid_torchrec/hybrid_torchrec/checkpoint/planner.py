@@ -147,7 +147,9 @@ class HashLoadPlanner(DefaultLoadPlanner):
         if key not in self._tables:
             return super().resolve_tensor(read_item)
         saved = self._saved.state_dict_metadata[key]
-        self._buffers[key] = torch.empty(saved.size, dtype=saved.properties.dtype)
+        fqn = self._tables[key]
+        shape = Shape(saved.properties.dtype, saved.size)
+        self._buffers[key] = self._leaves[fqn].buffer(self._keys[fqn][key], shape)
         return self._buffers[key]
 
     def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:

@@ -21,54 +21,12 @@ from torch.distributed.checkpoint.utils import _create_file_view
 from torch.futures import Future
 
 from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained, storage_failure
-from hybrid_torchrec.checkpoint.files import Checksum, checksum_of_file
+from hybrid_torchrec.checkpoint.files import checksum_of_file
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
 from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
+from hybrid_torchrec.checkpoint.summed import SummedFile
 
 _SUMS = "checksums of a rank's files"  # travels to the coordinator among the write results
-
-
-class _SummedFile(io.RawIOBase):
-    """A file that is written once, in order, and knows its checksum; fsync of fileno() covers all of it."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-        self._sums = Checksum()
-        self._bytes = 0
-        self.error: OSError | None = None  # torch.save hides what write() raises
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        try:
-            self._file.write(view)
-        except OSError as error:
-            self.error = error
-            raise
-        self._sums.update(view)
-        self._bytes += len(view)
-        return len(view)
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._bytes
-
-    def flush(self) -> None:
-        if not self._file.closed:
-            self._file.flush()
-
-    def fileno(self) -> int:
-        self.flush()
-        return self._file.fileno()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    @property
-    def sum(self) -> FileSum:
-        return FileSum(self._bytes, self._sums.hexdigest())
 
 
 class _SummingFiles(FileSystem):
@@ -81,9 +39,9 @@ class _SummingFiles(FileSystem):
             with super().create_stream(path, mode) as stream:
                 yield stream
             return
-        summed: _SummedFile | None = None
+        summed: SummedFile | None = None
         try:
-            summed = _SummedFile(Path(path))
+            summed = SummedFile(Path(path))
             yield summed
             summed.close()
         except BaseException as error:
@@ -96,7 +54,7 @@ class _SummingFiles(FileSystem):
         self.sums[Path(path).name] = summed.sum
 
 
-def _close_quietly(file: _SummedFile) -> None:
+def _close_quietly(file: SummedFile) -> None:
     try:
         file.close()
     except OSError:  # the disk is as full as it was; the first error is the one to tell

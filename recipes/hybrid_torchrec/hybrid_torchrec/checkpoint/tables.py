@@ -14,7 +14,7 @@ from torch import Tensor
 from hybrid_torchrec.checkpoint.below import InOrder, Tiered
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
-from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
+from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows, Shape
 from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
@@ -96,7 +96,7 @@ def freeze(shard: TableShard) -> Rows:
 
     def read(first: int, last: int) -> RowBatch:
         with table._lock:
-            return table._rows(slots[first:last]).to("cpu")
+            return table._rows(slots[first:last], shared=True).to("cpu")
 
     return Rows(len(slots), like(table), read, describe(table), policy_of(table))
 
@@ -174,6 +174,7 @@ class TableLeaf(SavedLeaf):
         self._rows = rows
         self._expected: dict[Key, bool] = {}  # and whether it came
         self._waiting: dict[tuple[int, int], dict[str, Tensor]] = {}
+        self._spare: dict[str, list[Tensor]] = {}  # memory of parts that are in the table
         self._infos: list[dict[str, Any]] = []
         self._policies: dict[int, dict[str, Tensor]] = {}
         self._emptied = False
@@ -194,6 +195,14 @@ class TableLeaf(SavedLeaf):
 
     def expect(self, place: Key) -> None:
         self._expected[place] = False
+
+    def buffer(self, place: Key, shape: Shape) -> Tensor:
+        """Memory for one saved tensor; that of a part before is used again, for the system gives new pages slowly."""
+        spare = self._spare.get(place.field, [])
+        for index, tensor in enumerate(spare):
+            if tensor.dtype == shape.dtype and tensor.shape[1:] == shape.size[1:] and len(tensor) >= shape.size[0]:
+                return spare.pop(index)[: shape.size[0]]
+        return torch.empty(shape.size, dtype=shape.dtype)
 
     def accept(self, place: Key, value: Any) -> None:
         self._expected[place] = True
@@ -236,9 +245,11 @@ class TableLeaf(SavedLeaf):
         self._empty()
         if part[0] == self.shard.shard and shards == self.shard.shards:
             self.shard.table.write(batch)  # saved by this very shard
-            return
-        ids, index = self._mine(batch.ids)
-        self.shard.table.write(batch if len(ids) == len(batch) else batch.select(index))
+        else:
+            ids, index = self._mine(batch.ids)
+            self.shard.table.write(batch if len(ids) == len(batch) else batch.select(index))
+        for name, tensor in tensors.items():
+            self._spare.setdefault(name, []).append(tensor if tensor._base is None else tensor._base)
 
     def _mine(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         index = self.shard.owns(ids).nonzero()[:, 0]

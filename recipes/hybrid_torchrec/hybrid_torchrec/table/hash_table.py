@@ -280,9 +280,10 @@ class HashTable(TrainedRows):
         self._ids.index.erase(ids)
         self.evictions += len(ids)
 
-    def _rows(self, slots: torch.Tensor) -> RowBatch:
+    def _rows(self, slots: torch.Tensor, *, shared: bool = False) -> RowBatch:
+        """Copies; shared: weights and state may be the table's memory, to be read before anything changes."""
         ids, shows, clicks, last_step = (t.to(self.device) for t in self._ids.index.infos(slots))
-        weights, state = self._storage.read(slots)
+        weights, state = self._storage.read(slots, shared=shared)
         return RowBatch(ids=ids, weights=weights, state=state, shows=shows, clicks=clicks, last_step=last_step)
 
     def _checked(self, ids: torch.Tensor) -> torch.Tensor:

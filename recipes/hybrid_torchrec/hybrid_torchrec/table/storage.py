@@ -63,11 +63,12 @@ class RowStorage:
         for tensor in self.state.values():
             tensor.index_fill_(0, slots, 0.0)
 
-    def read(self, slots: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Copies of weights and state of slots (R,)."""
+    def read(self, slots: torch.Tensor, *, shared: bool = False) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Copies of weights and state of slots (R,); shared: the rows themselves where they are side by side."""
         run = _as_slice(slots)
         if run is not None:
-            return self.weights[run].clone(), {name: tensor[run].clone() for name, tensor in self.state.items()}
+            take = _window if shared and self._memory else torch.Tensor.clone
+            return take(self.weights[run]), {name: take(tensor[run]) for name, tensor in self.state.items()}
         slots = slots.to(self._device)
         return self.weights[slots], {name: tensor[slots] for name, tensor in self.state.items()}
 
@@ -100,6 +101,11 @@ class RowStorage:
             given = rows.state[name]
             if given.shape[1:] != tensor.shape[1:] or given.dtype != tensor.dtype:
                 raise ValueError(f"{where}: state {name} of shape {tuple(given.shape)}, {given.dtype} does not fit")
+
+
+def _window(rows: torch.Tensor) -> torch.Tensor:
+    """The same memory as a tensor with a storage of its own size: torch's savers copy out of larger ones."""
+    return torch.from_numpy(rows.view(torch.uint8).numpy()).view(rows.dtype)
 
 
 def _as_slice(slots: torch.Tensor) -> slice | None:

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import torch
 from children import one_thread, start, wait
-from hybrid_torchrec.checkpoint import Checkpointer, TableShard, compact, storage
+from hybrid_torchrec.checkpoint import Checkpointer, TableShard, compact
+from hybrid_torchrec.checkpoint.summed import SummedFile
 from hybrid_torchrec.serving import Consumer, Publisher
 from hybrid_torchrec.table import HashTable, RowBatch
 from small_tables import all_rows, assert_same_rows, make_table, train
@@ -91,19 +92,19 @@ class Points:
         self.deadly = deadly
         self.deadly_call = deadly_call
         self._folder = str(folder)
-        self._sync, self._write = os.fsync, storage._SummedFile.write
+        self._sync, self._write = os.fsync, SummedFile.write
         os.fsync = self._fsync
         points = self
 
-        def write(file: storage._SummedFile, data: object) -> int:
+        def write(file: SummedFile, data: object) -> int:
             view = memoryview(data).cast("B")
             if points.next_is_deadly() and len(view) > 1:
                 points._write(file, view[: len(view) // 2])
-                file.flush()
+                file.fileno()
             points.reach()
             return points._write(file, view)
 
-        storage._SummedFile.write = write
+        SummedFile.write = write
         sys.addaudithook(self._audit)
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
