@@ -14,12 +14,14 @@ from .timing import Row
 
 PACKAGES = ("torch", "fbgemm_gpu_cpu", "numpy")
 HEADER = (
-    "| operator | case | peer | threads | ours ms | peer ms | ratio | quartiles | asked | peer's gain | rate |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|"
+    "| operator | case | peer | threads | ours ms | peer ms | ratio | quartiles | first calls | asked | peer's gain | rate |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 EXPLANATION = (
     "Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. One thread: processor "
-    "time; several: wall time, which wants an idle machine. Peer's gain: its time on one thread over its time on "
+    "time; several: wall time, which wants an idle machine. A sample is calls in a row after one that does not count, so "
+    "that each side finds the caches as its own calls leave them. `First calls` is the ratio of those that do not "
+    "count: each finds the caches as the other side has left them. Peer's gain: its time on one thread over its time on "
     "several; where that is below 1.18 and it runs long enough for a second thread to pay (50 us), it counts as "
     "single-threaded, and twice its speed is asked for. Rate: bytes that have to be read and written, or "
     "floating-point operations of the products that have to be done, over our time. A peer `clone` copies as many "
@@ -57,7 +59,7 @@ def line(row: Row) -> str:
     gain = "" if row.peer_gain is None else f"{row.peer_gain:.2f}"
     return (
         f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
-        f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | "
+        f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | {row.first:.2f} | "
         f"{'missed ' if row.missed else ''}{row.target:g} | "
         f"{gain}{', single-threaded' if row.alone else ''} | {rate} |"
     )

@@ -3,6 +3,11 @@
 With one thread the clock is the processor time of the thread, which other work on the machine hardly enters. With
 several it is the wall clock: those rows want an idle machine. A ratio is the median of the ratios of neighbouring
 samples; its spread are their quartiles.
+
+A sample is a first call, which finds in the caches what the other side has left there, and calls in a row, which find
+what their own side has left. Both are kept: the ratio that counts is that of the calls in a row, where the two sides
+stand alike. A first call depends on the neighbour's footprint, and the side whose calls are shorter would have more
+calls that are not the first in its samples.
 """
 
 import statistics
@@ -32,6 +37,7 @@ class Row:
     ratio: float  # peer / ours: above 1 we are faster
     low: float  # quartiles of the ratios
     high: float
+    first: float  # the ratio of the first calls, each after the other side's
     pairs: int
     peer_gain: float | None  # the peer's time on one thread over that on `threads`, where it matters
     target: float
@@ -47,19 +53,35 @@ class Row:
 Clock = Callable[[], float]
 
 
-def _sample(side: Call | Prepared, calls: int, clock: Clock) -> float:
-    """Seconds of one call, of `calls` in a row."""
-    ready = [side.prepare()] if isinstance(side, Prepared) else [side] * calls
+@dataclass(frozen=True)
+class Sample:
+    """Seconds of a call that comes after the other side's, and of one that comes after its own side's."""
+
+    first: float
+    seconds: float
+
+
+def _timed(calls: Sequence[Call], clock: Clock) -> float:
     start = clock()
-    for call in ready:
+    for call in calls:
         call()
-    return (clock() - start) / len(ready)
+    return (clock() - start) / len(calls)
+
+
+def _sample(side: Call | Prepared, calls: int, clock: Clock) -> Sample:
+    """`calls` in a row after a first one. What prepares a call is its own side's: it needs no other before it."""
+    if isinstance(side, Prepared):
+        seconds = _timed([side.prepare()], clock)
+        return Sample(seconds, seconds)
+    first = _timed([side], clock)
+    return Sample(first, _timed([side] * calls, clock))
 
 
 def _calls(side: Call | Prepared, clock: Clock) -> int:
-    if _sample(side, 1, clock) > 100 * SAMPLE_SECONDS:
+    seconds = _sample(side, 1, clock).seconds
+    if seconds > 100 * SAMPLE_SECONDS:
         return 1
-    return max(1, int(SAMPLE_SECONDS / max(_sample(side, 2, clock), 1e-9)))
+    return max(1, int(SAMPLE_SECONDS / max(_sample(side, 2, clock).seconds, 1e-9)))
 
 
 def _tensors(result: object) -> list[torch.Tensor]:
@@ -87,8 +109,7 @@ def _gain(side: Call | Prepared, calls: int, seconds: float) -> float:
         found: dict[int, float] = {}
         for count in (1, threads) if len(ratios) % 2 == 0 else (threads, 1):
             torch.set_num_threads(count)
-            _sample(side, 1, time.perf_counter)  # its data come into the caches of the threads that it runs on
-            found[count] = _sample(side, calls, time.perf_counter)
+            found[count] = _sample(side, calls, time.perf_counter).seconds
         ratios.append(found[1] / found[threads])
     torch.set_num_threads(threads)
     return statistics.median(ratios)
@@ -98,17 +119,18 @@ def measure(case: Case, seconds: float) -> Row:
     """As many pairs as fit into `seconds`, FEWEST_PAIRS at least."""
     threads = torch.get_num_threads()
     clock = time.thread_time if threads == 1 else time.perf_counter
-    sides = case.ours, case.theirs
-    calls = [_calls(side, clock) for side in sides]
-    pairs: list[tuple[float, float]] = []
+    calls = [_calls(side, clock) for side in (case.ours, case.theirs)]
+    pairs: list[tuple[Sample, Sample]] = []
     started = time.perf_counter()
     while len(pairs) < FEWEST_PAIRS or (len(pairs) < MOST_PAIRS and time.perf_counter() - started < seconds):
-        found = [0.0, 0.0]
-        for i in (0, 1) if len(pairs) % 2 == 0 else (1, 0):  # the first of a pair may find the caches colder
-            found[i] = _sample(sides[i], calls[i], clock)
-        pairs.append((found[0], found[1]))
-    low, middle, high = statistics.quantiles([b / a for a, b in pairs], n=4)
-    ours_seconds, peer_seconds = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+        if len(pairs) % 2 == 0:
+            ours = _sample(case.ours, calls[0], clock)
+            pairs.append((ours, _sample(case.theirs, calls[1], clock)))
+        else:
+            theirs = _sample(case.theirs, calls[1], clock)
+            pairs.append((_sample(case.ours, calls[0], clock), theirs))
+    low, middle, high = statistics.quantiles([b.seconds / a.seconds for a, b in pairs], n=4)
+    ours_seconds, peer_seconds = (statistics.median(pair[i].seconds for pair in pairs) for i in (0, 1))
     gain = _gain(case.theirs, calls[1], seconds / 2) if threads > 1 and case.target == 1.0 else None
     alone = gain is not None and 1 / gain > SINGLE_THREADED
     twice = alone and peer_seconds > WORTH_A_THREAD
@@ -122,6 +144,7 @@ def measure(case: Case, seconds: float) -> Row:
         ratio=middle,
         low=low,
         high=high,
+        first=statistics.median(b.first / a.first for a, b in pairs),
         pairs=len(pairs),
         peer_gain=gain,
         target=TWICE if twice else case.target,

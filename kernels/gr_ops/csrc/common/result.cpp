@@ -1,7 +1,6 @@
 #include "common/result.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 
 #include <cstdlib>
@@ -111,7 +110,9 @@ class LargeAllocator final : public c10::Allocator {
 
 at::Tensor new_result(at::IntArrayRef shape, const at::TensorOptions& options) {
   const auto elements = static_cast<size_t>(c10::multiply_integers(shape));
-  if (elements * options.dtype().itemsize() < kLarge) return at::empty(shape, options);
+  if (elements * options.dtype().itemsize() < kLarge) {
+    return at::detail::empty_cpu(shape, c10::typeMetaToScalarType(options.dtype()));
+  }
   static auto* allocator = new LargeAllocator;
   return at::detail::empty_generic(shape, allocator, c10::DispatchKeySet(c10::DispatchKey::CPU),
                                    c10::typeMetaToScalarType(options.dtype()), std::nullopt);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "common/moves.h"
 #include "common/override.h"
 #include "common/parallel.h"
 #include "common/result.h"
@@ -21,40 +22,11 @@ int64_t row_bytes(const at::Tensor& tensor, size_t outer) {
   return c10::multiply_integers(tensor.sizes().slice(outer)) * static_cast<int64_t>(tensor.itemsize());
 }
 
-// Fills with one element's bytes, which stand in the low bytes of `bits`.
-class Filler {
- public:
-  Filler(int64_t bits, int64_t width) : bits_(bits), width_(width) {}
-
-  void operator()(char* target, int64_t bytes) const {
-    if (bits_ == 0) {
-      std::memset(target, 0, bytes);
-    } else if (width_ == 1) {
-      std::memset(target, static_cast<uint8_t>(bits_), bytes);
-    } else if (width_ == 2) {
-      fill<uint16_t>(target, bytes);
-    } else if (width_ == 4) {
-      fill<uint32_t>(target, bytes);
-    } else {
-      fill<uint64_t>(target, bytes);
-    }
-  }
-
- private:
-  template <typename Word>
-  void fill(char* target, int64_t bytes) const {
-    std::fill_n(reinterpret_cast<Word*>(target), bytes / static_cast<int64_t>(sizeof(Word)), static_cast<Word>(bits_));
-  }
-
-  int64_t bits_;
-  int64_t width_;
-};
-
 // values [L, trailing...] -> [B, S1..SK, trailing...]
 at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,
                double padding_value, std::optional<int64_t> covered) {
   const auto shape = concrete(dense_shape(op, values, offsets, c10::fromIntArrayRefSlow(max_lengths)));
-  const Filler fill(padding_bits(op, values.scalar_type(), padding_value), static_cast<int64_t>(values.itemsize()));
+  const Padding padding(padding_bits(op, values.scalar_type(), padding_value), static_cast<int64_t>(values.itemsize()));
   check_offset_values(op, {offsets.begin(), offsets.end()}, covered);
   at::Tensor dense = new_result(shape, values.options());
   if (dense.numel() == 0) return dense;
@@ -65,20 +37,28 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   const int64_t line_bytes = tree.max_length() * bytes;
   const int64_t available = values.size(0);
   const auto* from = static_cast<const char*>(source.const_data_ptr());
+  const char* const from_end = from + available * bytes;
   auto* to = static_cast<char*>(dense.mutable_data_ptr());
   parallel_rows(dense.numel() * static_cast<int64_t>(dense.itemsize()) / line_bytes, line_bytes,
                 [&](int64_t first, int64_t end) {
+                  const char* const to_end = to + end * line_bytes;
                   for (int64_t line = first; line < end; ++line) {
                     const int64_t node = tree.node_of(line);
                     char* target = to + line * line_bytes;
                     int64_t stored = 0;
+                    const char* stretch = from;
                     if (node >= 0) {
                       const int64_t start = tree.rows()[node];
                       const int64_t rows = std::min(tree.rows()[node + 1], available) - start;
                       stored = std::max<int64_t>(0, std::min(rows, tree.max_length())) * bytes;
-                      std::memcpy(target, from + start * bytes, stored);
+                      stretch += start * bytes;
                     }
-                    fill(target + stored, line_bytes - stored);
+                    if (to_end - target >= line_bytes + kSpill && from_end - stretch >= stored + kSpill) {
+                      pad_line_spilling(target, line_bytes, stretch, stored, padding);
+                    } else {
+                      if (stored > 0) std::memcpy(target, stretch, stored);
+                      padding.fill(target + stored, line_bytes - stored);
+                    }
                   }
                 });
   return dense;
@@ -97,6 +77,7 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
   const at::Tensor source = dense.contiguous();
   const int64_t bytes = row_bytes(values, 1);
   const auto* from = static_cast<const char*>(source.const_data_ptr());
+  const int64_t from_bytes = dense.numel() * static_cast<int64_t>(dense.itemsize());
   auto* to = static_cast<char*>(values.mutable_data_ptr());
   const int64_t* starts = tree.rows();
   const int64_t nodes = tree.nodes();
@@ -121,7 +102,12 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
       }
       const int64_t stored = line < 0 ? row : std::max(row, std::min(stop, starts[node] + tree.max_length()));
       const int64_t cell = line * tree.max_length() + row - starts[node];
-      if (stored > row) std::memcpy(to + row * bytes, from + cell * bytes, (stored - row) * bytes);
+      const int64_t moved = (stored - row) * bytes;
+      if ((end - row) * bytes >= moved + kSpill && from_bytes - cell * bytes >= moved + kSpill) {
+        if (moved > 0) copy_spilling(to + row * bytes, from + cell * bytes, moved);
+      } else if (moved > 0) {
+        std::memcpy(to + row * bytes, from + cell * bytes, moved);
+      }
       if (stop > stored) zero(stored, stop);
       row = stop;
     }

@@ -6,6 +6,8 @@
 
 #include "common/dtypes.h"
 #include "common/parallel.h"
+#include "cumsum/scan.h"
+#include "permute/lengths.h"
 
 namespace gr_ops {
 namespace {
@@ -59,36 +61,28 @@ template <typename Length>
 void sum_rows(const char* op, const at::Tensor& lengths, int64_t features, int64_t batch, int64_t* sums) {
   const auto* data = lengths.const_data_ptr<Length>();
   parallel_rows(features, batch * static_cast<int64_t>(sizeof(Length)), [&](int64_t first, int64_t end) {
-    Length bits = 0;
-    if (batch == 1) {
-      for (int64_t t = first; t < end; ++t) {
-        sums[t] = data[t];
-        bits |= data[t];
-      }
-    } else {
-      for (int64_t t = first; t < end; ++t) {
-        uint64_t sum = 0;  // bad lengths may wrap around before they are refused
-        for (const Length* length = data + t * batch; length < data + (t + 1) * batch; ++length) {
-          sum += static_cast<uint64_t>(*length);
-          bits |= *length;
-        }
-        sums[t] = static_cast<int64_t>(sum);
-      }
-    }
+    const Length bits = sum_lengths(data + first * batch, end - first, batch, sums + first);
     if (bits < 0 || static_cast<int64_t>(bits) >= kLongest) refuse_lengths<Length>(op, lengths, batch, first, end);
   });
 }
 
+// sums[i] = sums[0] + ... + sums[i]
+void accumulate(int64_t* sums, int64_t count) { cpu::scan_chunk<int64_t>(sums, sums, count, 0); }
+
+// Of each copy: where its feature starts, and how long it is.
 template <typename Index>
-void gather_sums(const char* op, const at::Tensor& permute, const std::vector<int64_t>& in, int64_t* out) {
+void find_copies(const char* op, const at::Tensor& permute, const Longs& in, int64_t* sources, int64_t* rows) {
   const auto* entries = permute.const_data_ptr<Index>();
   const auto features = static_cast<int64_t>(in.size()) - 1;
-  for (int64_t p = 0; p < permute.numel(); ++p) {
-    const int64_t t = entries[p];
-    TORCH_CHECK(t >= 0 && t < features, op, ": permute[", p, "]=", t, " out of range for ", features,
-                " features; expected 0 <= permute[p] < ", features, ", got ", t);
-    out[p + 1] = out[p] + in[t + 1] - in[t];
-  }
+  parallel_rows(permute.numel(), 3 * static_cast<int64_t>(sizeof(int64_t)), [&](int64_t first, int64_t end) {
+    for (int64_t p = first; p < end; ++p) {
+      const int64_t t = entries[p];
+      TORCH_CHECK(t >= 0 && t < features, op, ": permute[", p, "]=", t, " out of range for ", features,
+                  " features; expected 0 <= permute[p] < ", features, ", got ", t);
+      sources[p] = in[t];
+      rows[p] = in[t + 1] - in[t];
+    }
+  });
 }
 
 }  // namespace
@@ -128,21 +122,24 @@ PermuteOffsets permute_offsets(const char* op, const at::Tensor& permute, const 
   const at::Tensor rows = lengths.contiguous();
   const at::Tensor entries = permute.contiguous();
   const int64_t features = rows.size(0);
+  const int64_t copies = entries.numel();
   const int64_t batch = rows.dim() == 2 ? rows.size(1) : 1;
-  PermuteOffsets offsets;
-  offsets.in.resize(features + 1);
-  offsets.out.resize(entries.numel() + 1);
+  PermuteOffsets offsets(static_cast<size_t>(features), static_cast<size_t>(copies));
+  offsets.in[0] = offsets.out[0] = 0;
+  int64_t* in = offsets.in.data() + 1;
+  int64_t* out = offsets.out.data() + 1;
   if (rows.scalar_type() == at::kInt) {
-    sum_rows<int32_t>(op, rows, features, batch, offsets.in.data() + 1);
+    sum_rows<int32_t>(op, rows, features, batch, in);
   } else {
-    sum_rows<int64_t>(op, rows, features, batch, offsets.in.data() + 1);
+    sum_rows<int64_t>(op, rows, features, batch, in);
   }
-  for (int64_t t = 0; t < features; ++t) offsets.in[t + 1] += offsets.in[t];
+  accumulate(in, features);
   if (entries.scalar_type() == at::kInt) {
-    gather_sums<int32_t>(op, entries, offsets.in, offsets.out.data());
+    find_copies<int32_t>(op, entries, offsets.in, offsets.source.data(), out);
   } else {
-    gather_sums<int64_t>(op, entries, offsets.in, offsets.out.data());
+    find_copies<int64_t>(op, entries, offsets.in, offsets.source.data(), out);
   }
+  accumulate(out, copies);
   return offsets;
 }
 

@@ -2,8 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <optional>
-#include <vector>
 
 // Validation of the sparse permutations (spec/operators.md 3.2, 3.5), shared by every back end and the Meta kernels.
 // Symbols: T features, B batch, P entries of permute, L values.
@@ -17,10 +17,29 @@ void check_permute(const char* op, const at::Tensor& permute, const at::Tensor& 
 void check_permute_grad(const char* op, const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& grad,
                         const c10::SymInt& total);
 
-// Where features and their copies start: in_offsets [T + 1], out_offsets [P + 1].
+// int64 entries on the CPU, not initialised.
+class Longs {
+ public:
+  explicit Longs(size_t size) : size_(size), data_(new int64_t[size]) {}
+  size_t size() const { return size_; }
+  const int64_t* data() const { return data_.get(); }
+  int64_t* data() { return data_.get(); }
+  int64_t operator[](size_t i) const { return data_[i]; }
+  int64_t& operator[](size_t i) { return data_[i]; }
+  int64_t back() const { return data_[size_ - 1]; }
+
+ private:
+  size_t size_;
+  std::unique_ptr<int64_t[]> data_;
+};
+
+// Where T features and their P copies start.
 struct PermuteOffsets {
-  std::vector<int64_t> in;
-  std::vector<int64_t> out;
+  PermuteOffsets(size_t features, size_t copies) : in(features + 1), out(copies + 1), source(copies) {}
+
+  Longs in;      // [T + 1] rows of the values
+  Longs out;     // [P + 1] rows of the result
+  Longs source;  // [P] where the feature of a copy starts in the values: in[permute[p]]
 };
 
 // permute and lengths on the CPU: raises on an index outside [0, T) and on a negative length.

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "common/moves.h"
 #include "common/operators.h"
 #include "common/override.h"
 #include "common/parallel.h"
@@ -32,63 +33,126 @@ at::Tensor empty_rows(const at::Tensor& like, int64_t rows) {
   return new_result(shape, like.options());
 }
 
-constexpr size_t kBlocksAhead = 8;  // short blocks are used up before the first one comes from memory
-
 // The block that holds `row`; starts ascends and starts.front() <= row < starts.back().
-size_t block_of(const std::vector<int64_t>& starts, int64_t row) {
-  return std::upper_bound(starts.begin(), starts.end(), row) - starts.begin() - 1;
+size_t block_of(const Longs& starts, int64_t row) {
+  const int64_t* first = starts.data();
+  return static_cast<size_t>(std::upper_bound(first, first + starts.size(), row) - first - 1);
 }
 
-at::Tensor permute_rows(const at::Tensor& rows, const std::vector<int64_t>& permute, const PermuteOffsets& offsets) {
-  const at::Tensor source = rows.contiguous();
-  at::Tensor result = empty_rows(rows, offsets.out.back());
-  const int64_t bytes = row_bytes(rows);
-  if (result.numel() == 0) return result;
-  const auto* from = static_cast<const char*>(source.const_data_ptr());
-  auto* to = static_cast<char*>(result.mutable_data_ptr());
-  parallel_rows(offsets.out.back(), bytes, [&](int64_t first, int64_t end) {
-    int64_t row = first;
-    for (size_t p = block_of(offsets.out, first); row < end; ++p) {
-      const int64_t stop = std::min(offsets.out[p + 1], end);
-      const int64_t start = offsets.in[permute[p]] + row - offsets.out[p];
-      if (const size_t next = p + kBlocksAhead; next < permute.size()) {
-        prefetch_stretch(from + offsets.in[permute[next]] * bytes, (offsets.out[next + 1] - offsets.out[next]) * bytes);
-      }
-      std::memcpy(to + row * bytes, from + start * bytes, (stop - row) * bytes);
-      row = stop;
+// Rows of the values, or of the weights, in the order of their copies.
+class PermutedRows {
+ public:
+  PermutedRows(const at::Tensor& rows, const PermuteOffsets& offsets)
+      : source_(rows.contiguous()),
+        result_(empty_rows(rows, offsets.out.back())),
+        offsets_(offsets),
+        bytes_(row_bytes(rows)),
+        source_bytes_(rows.numel() * static_cast<int64_t>(rows.itemsize())),
+        from_(static_cast<const char*>(source_.const_data_ptr())),
+        to_(static_cast<char*>(result_.mutable_data_ptr())) {}
+
+  const at::Tensor& result() const { return result_; }
+  int64_t bytes() const { return offsets_.out.back() * bytes_; }
+
+  // Share `share` of `shares` of the result.
+  void move(int64_t share, int64_t shares) const {
+    const int64_t total = offsets_.out.back();
+    const int64_t first = total * share / shares;
+    const int64_t end = total * (share + 1) / shares;
+    if (first == end || bytes_ == 0) return;
+    const size_t last = block_of(offsets_.out, end - 1);  // the block that the share ends in
+    size_t p = block_of(offsets_.out, first);
+    if (p < last && offsets_.out[p] < first) move_block(p++, first, end);
+    size_t whole = last;
+    while (whole > p && (end - offsets_.out[whole]) * bytes_ < kSpill) --whole;
+    if (p < whole) {
+      copy_stretches_spilling(to_ + offsets_.out[p] * bytes_, from_, from_ + source_bytes_, offsets_.source.data(),
+                              offsets_.out.data(), p, whole, offsets_.source.size(), bytes_);
+      p = whole;
     }
-  });
-  return result;
-}
-
-template <typename Length>
-void gather_lengths(const at::Tensor& lengths, const std::vector<int64_t>& permute, const at::Tensor& result) {
-  const auto* from = lengths.const_data_ptr<Length>();
-  auto* to = result.mutable_data_ptr<Length>();
-  const int64_t batch = lengths.dim() == 2 ? lengths.size(1) : 1;
-  const auto copies = static_cast<int64_t>(permute.size());
-  parallel_rows(copies, batch * static_cast<int64_t>(sizeof(Length)), [&](int64_t first, int64_t end) {
-    if (batch == 1) {
-      for (int64_t p = first; p < end; ++p) to[p] = from[permute[p]];
-    } else {
-      for (int64_t p = first; p < end; ++p) std::copy_n(from + permute[p] * batch, batch, to + p * batch);
-    }
-  });
-}
-
-at::Tensor permute_lengths(const at::Tensor& lengths, const std::vector<int64_t>& permute) {
-  const at::Tensor source = lengths.contiguous();
-  at::Tensor result = empty_rows(lengths, static_cast<int64_t>(permute.size()));
-  if (result.numel() == 0) return result;
-  if (lengths.scalar_type() == at::kInt) {
-    gather_lengths<int32_t>(source, permute, result);
-  } else {
-    gather_lengths<int64_t>(source, permute, result);
+    for (; p <= last; ++p) move_block(p, first, end);
   }
-  return result;
-}
+
+ private:
+  // What of block p is in rows [first, end) of the result.
+  void move_block(size_t p, int64_t first, int64_t end) const {
+    const int64_t row = std::max(offsets_.out[p], first);
+    const int64_t stop = std::min(offsets_.out[p + 1], end);
+    if (row >= stop) return;
+    const int64_t start = offsets_.source[p] + row - offsets_.out[p];
+    std::memcpy(to_ + row * bytes_, from_ + start * bytes_, static_cast<size_t>((stop - row) * bytes_));
+  }
+
+  at::Tensor source_;
+  at::Tensor result_;
+  const PermuteOffsets& offsets_;
+  int64_t bytes_;
+  int64_t source_bytes_;
+  const char* from_;
+  char* to_;
+};
+
+// Lengths [P, B] or [P] of the copies.
+template <typename Length, typename Index>
+class PermutedLengths {
+ public:
+  PermutedLengths(const at::Tensor& lengths, const at::Tensor& permute, const PermuteOffsets& offsets,
+                  const at::Tensor& result)
+      : source_(lengths.contiguous()),
+        entries_(permute.contiguous()),
+        offsets_(offsets),
+        batch_(lengths.dim() == 2 ? lengths.size(1) : 1),
+        from_(source_.const_data_ptr<Length>()),
+        permute_(entries_.const_data_ptr<Index>()),
+        to_(result.mutable_data_ptr<Length>()) {}
+
+  void move(int64_t share, int64_t shares) const {
+    const int64_t copies = entries_.numel();
+    const int64_t first = copies * share / shares;
+    const int64_t end = copies * (share + 1) / shares;
+    if (batch_ == 1) {
+      for (int64_t p = first; p < end; ++p) to_[p] = static_cast<Length>(offsets_.out[p + 1] - offsets_.out[p]);
+    } else {
+      for (int64_t p = first; p < end; ++p) {
+        std::copy_n(from_ + static_cast<int64_t>(permute_[p]) * batch_, batch_, to_ + p * batch_);
+      }
+    }
+  }
+
+ private:
+  at::Tensor source_;
+  at::Tensor entries_;
+  const PermuteOffsets& offsets_;
+  int64_t batch_;
+  const Length* from_;
+  const Index* permute_;
+  Length* to_;
+};
 
 using Permuted = std::tuple<at::Tensor, at::Tensor, std::optional<at::Tensor>>;
+
+// All moves of a call in one go: a thread is woken once.
+template <typename Length, typename Index>
+Permuted permute_all(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
+                     const std::optional<at::Tensor>& weights, const PermuteOffsets& offsets) {
+  const at::Tensor permuted = empty_rows(lengths, permute.numel());
+  const PermutedLengths<Length, Index> moved_lengths(lengths, permute, offsets, permuted);
+  const PermutedRows moved_values(values, offsets);
+  std::optional<PermutedRows> moved_weights;
+  if (weights) moved_weights.emplace(*weights, offsets);
+  const int64_t bytes = permuted.numel() * static_cast<int64_t>(sizeof(Length)) + moved_values.bytes() +
+                        (moved_weights ? moved_weights->bytes() : 0);
+  const int64_t shares = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), bytes / kGrainBytes));
+  at::parallel_for(0, shares, 1, [&](int64_t first, int64_t end) {
+    for (int64_t share = first; share < end; ++share) {
+      moved_lengths.move(share, shares);
+      moved_values.move(share, shares);
+      if (moved_weights) moved_weights->move(share, shares);
+    }
+  });
+  return {permuted, moved_values.result(),
+          moved_weights ? std::optional<at::Tensor>(moved_weights->result()) : std::nullopt};
+}
 
 Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& permute, const at::Tensor& lengths,
                              const at::Tensor& values, const std::optional<at::Tensor>& weights,
@@ -96,10 +160,13 @@ Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& per
   check_permute(op, permute, lengths, values, weights, permuted_sum, rank);
   const PermuteOffsets offsets = permute_offsets(op, permute, lengths);
   check_permute_sums(op, offsets, values.size(0), permuted_sum);
-  const std::vector<int64_t> entries = entries_of(permute);
-  std::optional<at::Tensor> permuted_weights;
-  if (weights) permuted_weights = permute_rows(*weights, entries, offsets);
-  return {permute_lengths(lengths, entries), permute_rows(values, entries, offsets), std::move(permuted_weights)};
+  const bool narrow = permute.scalar_type() == at::kInt;
+  if (lengths.scalar_type() == at::kInt) {
+    return narrow ? permute_all<int32_t, int32_t>(permute, lengths, values, weights, offsets)
+                  : permute_all<int32_t, int64_t>(permute, lengths, values, weights, offsets);
+  }
+  return narrow ? permute_all<int64_t, int32_t>(permute, lengths, values, weights, offsets)
+                : permute_all<int64_t, int64_t>(permute, lengths, values, weights, offsets);
 }
 
 Permuted permute_2D_sparse_data(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,

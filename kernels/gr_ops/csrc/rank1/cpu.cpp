@@ -1,14 +1,16 @@
 #include <ATen/Dispatch.h>
-#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "common/parallel.h"
 #include "common/result.h"
 #include "common/wide.h"
 #include "rank1/checks.h"
+#include "rank1/pick.h"
 
 namespace gr_ops::cpu {
 namespace {
@@ -69,31 +71,40 @@ at::Tensor gather_for_rank1(const at::Tensor& x, const at::Tensor& index) {
 }
 
 constexpr int64_t kMaxSlices = 16;        // every slice reads the whole index
-constexpr int64_t kLeastSlices = 8;       // fewer lose: whether an entry is a slice's cannot be predicted
 constexpr int64_t kSliceEntries = 32768;  // of index, below which one thread does it all
 
-// sums[index[i]] += grad[i], for ascending i whatever the number of threads: each owns a slice of x.
+// sums[index[i]] += grad[i], for ascending i whatever the number of threads: each owns a slice of x, which nobody else
+// writes to, and picks its entries of the index. sums is not initialised.
 template <typename T, typename Index>
 void add_by_index(const T* grad, const Index* index, int64_t count, Wide<T>* sums, int64_t length) {
   const int64_t wanted = std::min<int64_t>({at::get_num_threads(), kMaxSlices, count / kSliceEntries, length});
-  if (wanted < kLeastSlices || at::in_parallel_region()) {
+  if (wanted < 2 || at::in_parallel_region()) {
+    std::fill_n(sums, length, Wide<T>(0));
     for_blocks(0, count, [&](int64_t first, int64_t end) {
       check_entries_in_range(kBackward, index, first, end, length);
       for (int64_t i = first; i < end; ++i) sums[index[i]] += static_cast<Wide<T>>(grad[i]);
     });
     return;
   }
-  parallel_rows(count, sizeof(Index),
-                [&](int64_t first, int64_t end) { check_entries_in_range(kBackward, index, first, end, length); });
-  const int64_t share = (length + wanted - 1) / wanted;
+  std::atomic<int64_t> used{0};
   at::parallel_for(0, wanted, 1, [&](int64_t first, int64_t end) {
-    const auto low = static_cast<uint64_t>(first * share);
-    const uint64_t size = static_cast<uint64_t>(std::min(end * share, length)) - low;
-    for (int64_t i = 0; i < count; ++i) {
-      const uint64_t j = static_cast<uint64_t>(index[i]) - low;
-      if (j < size) sums[low + j] += static_cast<Wide<T>>(grad[i]);
-    }
+    const int64_t low = length * first / wanted;
+    const int64_t high = length * end / wanted;
+    std::fill_n(sums + low, high - low, Wide<T>(0));
+    int32_t picked[kBlock + kPickSpill];
+    int64_t sum = 0;
+    for_blocks(0, count, [&](int64_t from, int64_t to) {
+      const int64_t mine = pick_in_range(index + from, to - from, low, high - low, picked);
+      for (int64_t k = 0; k < mine; ++k) {
+        const int64_t i = from + picked[k];
+        sums[index[i]] += static_cast<Wide<T>>(grad[i]);
+      }
+      sum += mine;
+    });
+    used += sum;
   });
+  // An entry outside of x is in no slice.
+  if (used != count) check_entries_in_range(kBackward, index, 0, count, length);
 }
 
 template <typename T>
@@ -105,16 +116,25 @@ void sum_by_index(const at::Tensor& grad, const at::Tensor& index, Wide<T>* sums
   }
 }
 
-// Sums of 16-bit types are rounded once, at the end. target is zero.
+// Sums of 16-bit types are rounded once, at the end.
 template <typename T>
 void gradient(const at::Tensor& grad, const at::Tensor& index, T* target, int64_t length) {
   if constexpr (kHalfWidth<T>) {
-    std::vector<float> sums(length);
-    sum_by_index<T>(grad, index, sums.data(), length);
+    const std::unique_ptr<float[]> sums(new float[static_cast<size_t>(length)]);
+    sum_by_index<T>(grad, index, sums.get(), length);
     for (int64_t j = 0; j < length; ++j) target[j] = static_cast<T>(sums[j]);
   } else {
     sum_by_index<T>(grad, index, target, length);
   }
+}
+
+at::Tensor zeros_like_index(const at::Tensor& index) {
+  const at::Tensor zeros = new_result(index.sizes(), index.options());
+  auto* data = static_cast<char*>(zeros.mutable_data_ptr());
+  parallel_rows(zeros.numel() * static_cast<int64_t>(zeros.itemsize()), 1, [=](int64_t first, int64_t end) {
+    std::memset(data + first, 0, static_cast<size_t>(end - first));
+  });
+  return zeros;
 }
 
 // [gradX, gradIndex]; gradIndex is zero and stands there for the signature only.
@@ -123,10 +143,10 @@ std::vector<at::Tensor> index_select_for_rank1_backward(const at::Tensor& grad, 
   check_gather_grad(kBackward, grad, x, index);
   const at::Tensor entries = index.contiguous();
   const at::Tensor source = grad.contiguous();
-  at::Tensor grad_x = at::zeros(x.sizes(), x.options());
+  at::Tensor grad_x = new_result(x.sizes(), x.options());
   AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kComplexFloat, x.scalar_type(), kBackward,
                                   [&] { gradient(source, entries, grad_x.mutable_data_ptr<scalar_t>(), x.size(0)); });
-  return {grad_x, at::zeros(index.sizes(), index.options())};
+  return {grad_x, zeros_like_index(index)};
 }
 
 void register_cpu(torch::Library& m) {

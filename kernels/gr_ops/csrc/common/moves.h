@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Short stretches of bytes, moved into a result that is filled from front to back. memcpy and memset choose their way
+// by the length: where nobody can foretell lengths, that costs two or three mispredicted branches a stretch. These move
+// whole blocks: they read and write up to kSpill bytes beyond the end. What they spill over has to be the same thread's,
+// and written later.
+namespace gr_ops {
+
+constexpr int64_t kSpill = 128;
+
+// The element of a result's padding, repeated.
+class Padding {
+ public:
+  // One element's bytes stand in the low bytes of `bits`; width: 1, 2, 4 or 8 bytes.
+  Padding(int64_t bits, int64_t width);
+  void fill(char* to, int64_t bytes) const;  // nothing is spilled
+  const char* block() const { return block_; }
+
+ private:
+  alignas(64) char block_[64];
+  bool zero_;
+};
+
+// memcpy(to, from, bytes), and the rest of to[0, line_bytes) is padding.
+void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding);
+
+// memcpy(to, from, bytes)
+void copy_spilling(char* to, const char* from, int64_t bytes);
+
+// Stretches [first, end), one after the other at `to`: stretch p has rows[p + 1] - rows[p] rows and starts at row
+// sources[p] of `from`. Nothing is read from `from_end` on.
+void copy_stretches_spilling(char* to, const char* from, const char* from_end, const int64_t* sources,
+                             const int64_t* rows, size_t first, size_t end, size_t stretches, int64_t row_bytes);
+
+}  // namespace gr_ops
