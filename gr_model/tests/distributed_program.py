@@ -50,12 +50,14 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, fsdp, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline.
+    """static, ranking, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with `fsdp-`
+    before it the dense part in pieces.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
     """
     kind, plus, _ = name.partition("+")
+    pieces, kind = kind.startswith("fsdp-"), kind.removeprefix("fsdp-")
     task = "ranking" if kind == "ranking" else "retrieval"
     if kind == "hash":
         embedding = EmbeddingConfig(kind="hash", lr=0.02, optimizer="adam")
@@ -63,10 +65,11 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig(
             kind="embcache", lr=0.02, optimizer="adam", cache_rows=1000, host_rows=100, folder=str(folder)
         )
-    elif kind in ("static", "ranking", "fsdp"):
+    elif kind in ("static", "ranking"):
         embedding = EmbeddingConfig()
     else:
-        embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02)
+        optimizer = "adagrad" if kind == "column_wise" else "rowwise_adagrad"
+        embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02, optimizer=optimizer)
     return Config(
         task=task,
         embedding=embedding,
@@ -75,7 +78,7 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(
             batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
-            parallel="fsdp" if name == "fsdp" else "ddp", pipeline="sparse_dist" if plus else "none",
+            parallel="fsdp" if pieces else "ddp", pipeline="sparse_dist" if plus else "none",
         ),
     )  # fmt: skip
 
