@@ -58,7 +58,7 @@ class DataConfig:
 @dataclass(frozen=True, kw_only=True)
 class RetrievalConfig:
     negatives: int = 128  # of each token, drawn from all items
-    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch
+    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch of all processes
     share: int = 64  # consecutive tokens with the same negatives
     temperature: float = 0.05
     mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
