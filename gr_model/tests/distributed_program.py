@@ -52,13 +52,14 @@ def random_data(items: int = 60) -> Interactions:
 
 def case_config(name: str, folder: Path | None = None) -> Config:
     """static, ranking, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with `fsdp-`
-    before it the dense part in pieces, with `&` negatives of the batch too.
+    before it the dense part in pieces, with `bf16-` products in bfloat16, with `&` negatives of the batch too.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
     """
     kind, plus, _ = name.partition("+")
     pieces, kind = kind.startswith("fsdp-"), kind.removeprefix("fsdp-")
+    wide, kind = not kind.startswith("bf16-"), kind.removeprefix("bf16-")
     kind, in_batch, _ = kind.partition("&")
     task = "ranking" if kind == "ranking" else "retrieval"
     if kind == "hash":
@@ -82,6 +83,7 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         train=TrainConfig(
             batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
             parallel="fsdp" if pieces else "ddp", pipeline="sparse_dist" if plus else "none",
+            precision="fp32" if wide else "bf16",
         ),
     )  # fmt: skip
 
