@@ -142,7 +142,8 @@ def _whole(out: Path) -> list[Path]:
 
 
 def _tensors(state: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in state.items() if key not in ("config", "step")}
+    """Without what is empty: a process without rows of a table has no state of its optimizer, and asks for none."""
+    return {key: value for key, value in state.items() if key not in ("config", "step") and value != {}}
 
 
 def _to_cpu(value: Any) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 
 from gr_model.embedding_config import EmbeddingConfig
 from gr_model.embedding_config import faults as embedding_faults
+from gr_model.synthetic_config import SyntheticConfig
+from gr_model.synthetic_config import faults as synthetic_faults
 
 
 class ConfigError(ValueError):
@@ -56,7 +58,7 @@ class DataConfig:
 @dataclass(frozen=True, kw_only=True)
 class RetrievalConfig:
     negatives: int = 128  # of each token, drawn from all items
-    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch
+    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch of all processes
     share: int = 64  # consecutive tokens with the same negatives
     temperature: float = 0.05
     mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
@@ -105,6 +107,7 @@ class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     ranking: RankingConfig = field(default_factory=RankingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -248,6 +251,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
     if unknown or (model.timestamps and model.backbone == "dcn"):
         yield f"model.timestamps: {', '.join(unknown) or 'dcn has none'}; valid with hstu, sasrec: gap, hour, weekday"
     yield from embedding_faults(config.embedding)
+    yield from synthetic_faults(config.synthetic)
     if train.pipeline != "none" and config.embedding.kind == "static":
         yield "train.pipeline: a static table has no ids to send; choose embedding.kind=sharded, hash or embcache"
     if config.task == "ranking" and not config.ranking.tasks:

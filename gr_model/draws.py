@@ -15,6 +15,7 @@ import torch
 
 GOLDEN = 0x9E3779B97F4A7C15
 NEGATIVES, IN_BATCH, WINDOW, LENGTH = ((1 << 20) + i for i in range(4))  # streams; dropout modules count from 0
+Numbers = Sequence[int] | np.ndarray
 _rows: np.ndarray | None = None
 
 
@@ -28,7 +29,7 @@ def _number(value: int) -> np.ndarray:
     return np.array([value % 2**64], np.uint64)
 
 
-def rows(seed: int, step: int, users: Sequence[int], counts: Sequence[int]) -> np.ndarray:
+def rows(seed: int, step: int, users: Numbers, counts: Numbers) -> np.ndarray:
     """[sum(counts)] uint64: a key for each place of each user's sequence."""
     of_step = _mix(_mix(_number(seed * GOLDEN)) + _number((step + 1) * GOLDEN))
     of_user = _mix(of_step + np.array(users, np.uint64) * np.uint64(GOLDEN))
@@ -51,6 +52,17 @@ def integers(keys_L: np.ndarray, stream: int, columns: int, high: int) -> torch.
     """[L, columns] int64 in [0, high); high at most 2**32."""
     scaled = (_bits(keys_L, stream, columns) >> np.uint64(32)) * np.uint64(high)
     return torch.from_numpy((scaled >> np.uint64(32)).astype(np.int64))
+
+
+def chances(keys_L: np.ndarray, stream: int, columns: int) -> np.ndarray:
+    """[L, columns] float64 in [0, 1), with 53 bits: fine enough for the rarest of many millions of items."""
+    return (_bits(keys_L, stream, columns) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def normals(keys_L: np.ndarray, stream: int, columns: int) -> np.ndarray:
+    """[L, columns] float64 from N(0, 1), by the transform of Box and Muller (1958)."""
+    far, around = np.split(chances(keys_L, stream, 2 * columns), 2, axis=1)
+    return np.sqrt(-2 * np.log1p(-far)) * np.cos(2 * np.pi * around)
 
 
 @contextmanager

@@ -63,6 +63,11 @@ def faults(table: EmbeddingConfig) -> Iterator[str]:
             yield f"embedding.{name}: must not be negative, got {getattr(table, name)}"
     if table.kind == "sharded" and table.optimizer in ("adamw", "lamb"):
         yield f"embedding.optimizer: {table.optimizer} goes with embedding.kind=hash and embcache"
+    if table.kind == "sharded" and table.sharding == "column_wise" and table.optimizer == "rowwise_adagrad":
+        yield (
+            "embedding.optimizer: rowwise_adagrad has one number for a whole row, which processes with a part of its "
+            "columns do not have; valid with embedding.sharding=column_wise: adagrad, sgd, adam"
+        )
     if not 0 < table.admit_probability <= 1:
         yield f"embedding.admit_probability: must be in (0, 1], got {table.admit_probability}"
     if table.kind == "embcache":

@@ -58,16 +58,20 @@ class ByUser:
 
 
 def draw(
-    targets_I: torch.Tensor, items: int, uniform: int, in_batch: int, group: int, by_user: ByUser | None = None
-) -> Samples:
+    targets_I: torch.Tensor, items: int, uniform: int, in_batch: int, group: int, by_user: ByUser | None = None,
+    pool_P: torch.Tensor | None = None,
+) -> Samples:  # fmt: skip
     """Negatives for each group of tokens: `uniform` from all items and `in_batch` from the targets of the batch.
+
+    `pool_P` are the targets of the whole batch, where it is spread over processes; None: `targets_I`.
 
     Items of the batch come as often as they are popular. Their logits lose the logarithm of how much likelier than a
     uniform draw that makes them (logQ correction, Bengio and Senecal 2008), so that both kinds estimate one softmax.
-    With `by_user` the numbers follow from the user and the place alone: the same ones on every device, and, but for
-    those of the batch, however the users are spread over processes.
+    With `by_user` the numbers follow from the user and the place alone: the same ones on every device, and however the
+    users are spread over processes, if `pool_P` is.
     """
     device = targets_I.device
+    pool_P = targets_I if pool_P is None else pool_P
     if by_user:
         groups_of = [-(-count // group) for count in by_user.counts]
         keys_G = draws.rows(by_user.seed, by_user.step, by_user.users, groups_of)
@@ -75,17 +79,17 @@ def draw(
         first_cell = group * (np.cumsum(groups_of) - groups_of)
         place = np.concatenate([first + np.arange(n) for first, n in zip(first_cell, by_user.counts)])
         samples = Samples(targets_I, negatives_GR, None, group, torch.from_numpy(place).to(device))
-        drawn = draws.integers(keys_G, draws.IN_BATCH, in_batch, len(targets_I)).to(device)
+        drawn = draws.integers(keys_G, draws.IN_BATCH, in_batch, len(pool_P)).to(device)
     else:
         groups = -(-len(targets_I) // group)
         negatives_GR = torch.randint(items, (groups, uniform), device=device)
         samples = Samples(targets_I, negatives_GR)
-        drawn = torch.randint(len(targets_I), (groups, in_batch), device=device)
+        drawn = torch.randint(len(pool_P), (groups, in_batch), device=device)
     if not in_batch:
         return samples
-    popular_GR = targets_I.index_select(0, drawn.flatten()).view(drawn.shape)
-    count_V = torch.zeros(items, device=device).index_add(0, targets_I, torch.ones_like(targets_I, dtype=torch.float32))
-    likelier_GR = count_V.index_select(0, popular_GR.flatten()).view(drawn.shape) * (items / len(targets_I))
+    popular_GR = pool_P.index_select(0, drawn.flatten()).view(drawn.shape)
+    count_V = torch.zeros(items, device=device).index_add(0, pool_P, torch.ones_like(pool_P, dtype=torch.float32))
+    likelier_GR = count_V.index_select(0, popular_GR.flatten()).view(drawn.shape) * (items / len(pool_P))
     correction_GR = torch.cat([torch.zeros_like(negatives_GR, dtype=torch.float32), -likelier_GR.log()], dim=1)
     negatives_GR = torch.cat([negatives_GR, popular_GR], dim=1)
     return replace(samples, negatives_GR=negatives_GR, correction_GR=correction_GR)

@@ -112,15 +112,14 @@ class Parallel:
     def _pieces(self, config: Config) -> nn.Module:
         if self.world.device.type == "cpu":
             raise ConfigError("train.parallel=fsdp needs npu or cuda (PyTorch's has no streams on the CPU); valid: ddp")
-        if config.embedding.kind != "static":
-            raise ConfigError("train.parallel=fsdp goes with embedding.kind=static; other tables go with ddp")
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
         mesh = init_device_mesh(self.world.device.type, (self.world.size,))
-        for layer in self.model.backbone.layers:
-            fully_shard(layer, mesh=mesh)
-        fully_shard(self.model, mesh=mesh)
+        with tables.left_out(self.model):
+            for layer in getattr(getattr(self.model, "backbone", None), "layers", ()):  # DCN V2 has none
+                fully_shard(layer, mesh=mesh)
+            fully_shard(self.model, mesh=mesh)
         for method in ("queries", "item_chunks"):
             if hasattr(self.model, method):
                 register_fsdp_forward_method(self.model, method)

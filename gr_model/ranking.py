@@ -61,9 +61,13 @@ class Ranking:
         self.model = model(config, data.items, len(data.action_values), sizes)
 
     def batch(
-        self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
+        self,
+        users: Sequence[int],
+        device: torch.device,
+        histories: Sequence[History] | None = None,
+        counts: bool = True,
     ) -> RankingBatch:
-        """`histories` of these users, where they were read already."""
+        """`histories` of these users, where they were read already; whether the batch counts is the loss's matter."""
         whole = [self.users[user] for user in users] if histories is None else histories
         known = [history[: -self.config.ranking.held_out] for history in whole]
         shown = [self._part(history, user) for history, user in zip(known, users, strict=True)]

@@ -98,9 +98,16 @@ class Retrieval:
         self.model = RetrievalModel(config, data.items, len(data.action_values), sizes)
 
     def batch(
-        self, users: Sequence[int], device: torch.device, histories: Sequence[History] | None = None
+        self,
+        users: Sequence[int],
+        device: torch.device,
+        histories: Sequence[History] | None = None,
+        counts: bool = True,
     ) -> RetrievalBatch:
-        """`histories` of these users, where they were read already."""
+        """`histories` of these users, where they were read already. Batches that do not count give no negatives.
+
+        With retrieval.in_batch all processes must make their batches of a step.
+        """
         whole = [self.users[user] for user in users] if histories is None else histories
         histories = [self._window(history[: -self.held_out], user) for history, user in zip(whole, users)]
         kept = [self._kept(len(history) - 1, user) for history, user in zip(histories, users)]
@@ -108,15 +115,24 @@ class Retrieval:
         # The target of an input is what came next, also where that is not shown.
         next_I = np.concatenate([histories[b].items[kept[b] + 1] for b in inputs.order])
         settings = self.config.retrieval
+        shown = [users[b] for b in inputs.order]
+        pool = self._pool(shown, [len(kept[b]) for b in inputs.order], next_I, counts) if settings.in_batch else next_I
         samples = losses.draw(
             torch.from_numpy(next_I).to(device),
             self.data.items,
             uniform=settings.negatives,
             in_batch=settings.in_batch,
             group=settings.share,
-            by_user=self._groups_of_users([users[b] for b in inputs.order], inputs),
+            by_user=self._groups_of_users(shown, inputs),
+            pool_P=torch.from_numpy(pool).to(device),
         )
         return RetrievalBatch(inputs, samples)
+
+    def _pool(self, users: Sequence[int], lengths: Sequence[int], next_I: np.ndarray, counts: bool) -> np.ndarray:
+        """[P] int64: the targets of the step on all processes, by user: the same however they are spread."""
+        of_user = np.stack([np.repeat(users, lengths), next_I], axis=1).astype(np.int32)
+        everyone = world.current().gather(of_user if counts else of_user[:0])
+        return everyone[np.argsort(everyone[:, 0], kind="stable"), 1].astype(np.int64)
 
     def _groups_of_users(self, users: Sequence[int], inputs: Tokens) -> losses.ByUser | None:
         """With train.deterministic: whose tokens they are, so that any spread over processes draws the same."""

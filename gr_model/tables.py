@@ -9,6 +9,7 @@ Shape suffixes: U distinct ids, V items, D model dim.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -134,9 +135,13 @@ def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed:
     else:
         sharder = _sharder(config, device)
     size = dist.get_world_size() if launched else 1
+    dim = max(table.dim for table in _collections(model))
+    # Without a least width torchrec splits no columns of fewer than 256. It takes the next divisor of 4.
+    width = None if config.dynamic else -(-dim // size)
+    constraints = ParameterConstraints(sharding_types=[config.sharding], compute_kernels=["fused"], min_partition=width)
     planner = EmbeddingShardingPlanner(
         topology=Topology(world_size=size, compute_device=device.type, local_world_size=size),
-        constraints={FEATURE: ParameterConstraints(sharding_types=[config.sharding], compute_kernels=["fused"])},
+        constraints={FEATURE: constraints},
     )
     _move(model, device)
     if launched:
@@ -153,6 +158,19 @@ def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed:
             if hasattr(tensor, "local_shards"):
                 _fill(tensor, seed)
     return sharded
+
+
+@contextmanager
+def left_out(model: nn.Module) -> Iterator[None]:
+    """`model` without what torchrec has sharded: parameters and lookups there are not the dense part's."""
+    held = [(table, table.collection) for table in _collections(model)]
+    for table, _ in held:
+        table.collection = None
+    try:
+        yield
+    finally:
+        for table, collection in held:
+            table.collection = collection
 
 
 def _collections(model: nn.Module) -> list[Any]:

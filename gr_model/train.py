@@ -208,7 +208,7 @@ def _load_data(config: configs.Config, folder: Path, here: World, say: Callable[
     """The first process makes the shards of a data set that has none yet; the others wait and read them."""
     if not here.first:
         here.barrier()
-    interactions = data.load(config.dataset, folder, config.data.bad_rows, say)
+    interactions = data.load(config.dataset, folder, config.data.bad_rows, say, config.synthetic)
     if here.first:
         here.barrier()
     return interactions

@@ -165,7 +165,7 @@ class Trainer:
         # Processes draw different numbers, but for those that go by user.
         seed_everything((train.seed * 1_000_003 + work.step) * 4099 + (0 if train.deterministic else self.world.rank))
         self.task.step = work.step
-        return Going(work, self.task.batch(work.share.users, self.device, work.histories))
+        return Going(work, self.task.batch(work.share.users, self.device, work.histories, work.share.counts))
 
     def forward(self, going: Going) -> torch.Tensor:
         """This process's part of the loss, for the backward; `finish` must come after it."""

@@ -66,15 +66,16 @@ class World:
         counts = torch.zeros(self.size, dtype=torch.int64, device=self.device)
         counts[self.rank] = len(rows)
         counts_R = self.sum(counts).tolist()
-        # As bytes: backends differ in the types that they send.
+        # As words: backends differ in the types that they send.
         raw = np.frombuffer(np.ascontiguousarray(rows).tobytes(), np.uint8)
         row_bytes = int(rows.dtype.itemsize * np.prod(rows.shape[1:], dtype=np.int64))
-        padded = torch.zeros(max(max(counts_R) * row_bytes, 1), dtype=torch.int32, device=self.device)
-        padded[: len(raw)] = torch.from_numpy(raw.astype(np.int32)).to(self.device)
+        words = np.zeros(-(-max(max(counts_R) * row_bytes, 1) // 4), np.int32)
+        words.view(np.uint8)[: len(raw)] = raw
+        padded = torch.from_numpy(words).to(self.device)
         everyone = [torch.empty_like(padded) for _ in range(self.size)]
         dist.all_gather(everyone, padded)
         parts = [
-            np.frombuffer(part[: count * row_bytes].cpu().numpy().astype(np.uint8).tobytes(), rows.dtype)
+            np.frombuffer(part.cpu().numpy().tobytes()[: count * row_bytes], rows.dtype)
             for part, count in zip(everyone, counts_R)
         ]
         return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in parts])

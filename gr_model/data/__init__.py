@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, synthetic
+from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, planted, synthetic
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
 from gr_model.data.source import Source
+from gr_model.synthetic_config import SyntheticConfig
 
-DATASETS: dict[str, Source | Callable[[Path, BadRows], Interactions]] = {
+DATASETS: dict[str, Source | type[synthetic.Rule] | Callable[[Path, BadRows], Interactions]] = {
     "ml-100k": ml_100k.load,
     "ml-1m": ml_1m.SOURCE,
     "ml-20m": ml_20m.SOURCE,
@@ -22,36 +23,50 @@ DATASETS: dict[str, Source | Callable[[Path, BadRows], Interactions]] = {
     "kuairand-pure": kuairand.source("pure"),
     "kuairand-1k": kuairand.source("1k"),
     "kuairand-27k": kuairand.source("27k", parts=2),
-    "planted-sequences": lambda *_: synthetic.sequences()[0],
-    "planted-actions": lambda *_: synthetic.actions()[0],
+    "planted-sequences": synthetic.Planted,
+    "planted-actions": synthetic.Signals,
 }
 
 __all__ = ["DATASETS", "DataError", "History", "Interactions", "lengths_of", "load", "select"]
 
 
-def load(name: str, folder: Path, bad_rows: float = 1e-3, say: Callable[[str], None] = print) -> Interactions:
+def load(
+    name: str,
+    folder: Path,
+    bad_rows: float = 1e-3,
+    say: Callable[[str], None] = print,
+    made: SyntheticConfig | None = None,
+) -> Interactions:
     """Data set `name` from `folder/name`.
 
     A large one is read from its shards, `folder/name/shards` (or $GRSTACK_SHARDS/name), which the first call makes.
-    `bad_rows` is the share of rows that do not fit and may be left out.
+    `bad_rows` is the share of rows that do not fit and may be left out. `made` is the size of one that is made.
     """
     if name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; valid: {', '.join(DATASETS)}")
     source = DATASETS[name]
     if isinstance(source, Source):
         return _load_shards(source, folder / name, bad_rows, say)
+    if isinstance(source, type):
+        return planted.load(source, made or SyntheticConfig(), lambda shards: _place(folder / name, shards), say)
     bad = BadRows(bad_rows)
     interactions = source(folder / name, bad)
     bad.tell(say)
     return interactions
 
 
+def _place(folder: Path, shards: str = "shards") -> Path:
+    elsewhere = os.environ.get("GRSTACK_SHARDS")
+    if not elsewhere:
+        return folder / shards
+    return Path(elsewhere) / (folder.name if shards == "shards" else f"{folder.name}-{shards}")
+
+
 def _load_shards(source: Source, folder: Path, bad_rows: float, say: Callable[[str], None]) -> Interactions:
     # PyArrow is loaded with the first data set that is large enough to need it.
     from gr_model.data import build, shards
 
-    elsewhere = os.environ.get("GRSTACK_SHARDS")
-    place = Path(elsewhere) / folder.name if elsewhere else folder / "shards"
+    place = _place(folder)
     manifest = shards.read_manifest(place)
     there = all((folder / file).exists() for file in source.files)
     # Shards serve without the files that they were made from; with other files they are made anew.

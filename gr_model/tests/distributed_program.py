@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
 
 from gr_model import checkpoint, world
 from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
@@ -50,12 +51,16 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, fsdp, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline.
+    """static, ranking, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with `fsdp-`
+    before it the dense part in pieces, with `bf16-` products in bfloat16, with `&` negatives of the batch too.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
     """
     kind, plus, _ = name.partition("+")
+    pieces, kind = kind.startswith("fsdp-"), kind.removeprefix("fsdp-")
+    wide, kind = not kind.startswith("bf16-"), kind.removeprefix("bf16-")
+    kind, in_batch, _ = kind.partition("&")
     task = "ranking" if kind == "ranking" else "retrieval"
     if kind == "hash":
         embedding = EmbeddingConfig(kind="hash", lr=0.02, optimizer="adam")
@@ -63,19 +68,22 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig(
             kind="embcache", lr=0.02, optimizer="adam", cache_rows=1000, host_rows=100, folder=str(folder)
         )
-    elif kind in ("static", "ranking", "fsdp"):
+    elif kind in ("static", "ranking"):
         embedding = EmbeddingConfig()
     else:
-        embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02)
+        optimizer = "adagrad" if kind == "column_wise" else "rowwise_adagrad"
+        embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02, optimizer=optimizer)
+    negatives = {"negatives": 16, "in_batch": 24} if in_batch else {"negatives": 16 if embedding.dynamic else 128}
     return Config(
         task=task,
         embedding=embedding,
         model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2),
-        retrieval=RetrievalConfig(negatives=16 if embedding.dynamic else 128),
+        retrieval=RetrievalConfig(**negatives),
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(
             batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
-            parallel="fsdp" if name == "fsdp" else "ddp", pipeline="sparse_dist" if plus else "none",
+            parallel="fsdp" if pieces else "ddp", pipeline="sparse_dist" if plus else "none",
+            precision="fp32" if wide else "bf16",
         ),
     )  # fmt: skip
 
@@ -101,9 +109,18 @@ def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
             midway = trainer.evaluate()
     counts = here.gather(np.array(shares)).reshape(here.size, -1)
     record = {"first": first, "losses": losses, "midway": midway, "metrics": trainer.evaluate(),
-              "users": counts.sum(0).tolist(), "phases": sorted(result.seconds)}  # fmt: skip
+              "users": counts.sum(0).tolist(), "phases": sorted(result.seconds), **placed(trainer)}  # fmt: skip
     trainer.close()
     return record
+
+
+def placed(trainer: Trainer) -> dict[str, object]:
+    """How many columns of the table of items each process has, and what of the dense part is in pieces."""
+    tensors = [t for t in trainer.parallel.model_state().values() if hasattr(t, "local_shards")]
+    columns = sum(shard.metadata.shard_sizes[1] for tensor in tensors for shard in tensor.local_shards())
+    in_pieces = sum(isinstance(weight, DTensor) for weight in trainer.dense.values())
+    everyone = trainer.world.gather(np.array([columns]))
+    return {"columns": everyone.tolist(), "pieces": in_pieces / len(trainer.dense)}
 
 
 def main(kind: str, folder: Path, cases: list[str]) -> None:
