@@ -15,7 +15,7 @@ from gr_model.config import ModelConfig
 from gr_model.tests import reference
 
 ON_GPU = torch.cuda.is_available()
-BUCKETS, POSITIONS = 40, 80
+BUCKETS, POSITIONS = 40, 300
 
 
 @dataclass

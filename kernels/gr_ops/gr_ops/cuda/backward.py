@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.sight import keys_seen, queries_that_see, seen, tile_of, tiles_of
+from gr_ops.cuda.sight import keys_seen, queries_that_see, seen, tile_of, turns
 from gr_ops.cuda.tiles import biased, moments, row_of_batch, rows, silu_and_slope, store, weighed
 from gr_ops.cuda.tuning import tiles, tuned
 
@@ -18,24 +18,27 @@ def of_scores(
     score, of_weight, query, key, query_high, query_low, key_high, key_low, inside, position, time, cells, square, side,
     mask, mask_side, length, contexts, history, alpha, group, window, whole,
     BIAS: tl.constexpr, MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr, SCALED: tl.constexpr,
-    FAST: tl.constexpr,
+    FAST: tl.constexpr, LIMITED: tl.constexpr,
 ):  # fmt: skip
     """The weights of a tile, and the gradient of what SiLU is taken of, without alpha and the output's scale.
 
-    Tokens are [Q, 1] and [1, K], or the other way, as the tile is; cells that are not `inside` give 0.
+    Tokens are [Q, 1] and [1, K], or the other way, as the tile is; LIMITED: cells that are not `inside` give 0.
     """
     score = biased(
         score, query, key, query_high, query_low, key_high, key_low, history, position, time, cells, square, side,
         alpha, BIAS, COUNTS, SCALED,
     )  # fmt: skip
     silu, slope = silu_and_slope(score, FAST)
-    found = seen(query, key, length, contexts, history, group, window, whole, MASK, COUNTS, WINDOW) & inside
+    found = seen(query, key, length, contexts, history, group, window, whole, MASK, COUNTS, WINDOW)
+    if LIMITED:
+        found = found & inside
     weight = weighed(silu, query, key, found, mask, mask_side, MASK)
     return weight, weighed(of_weight * slope, query, key, found, mask, mask_side, MASK)
 
 
 @tuned(
-    tiles((64, 128, 8, 2), (64, 64, 8, 2), (32, 64, 8, 2), (32, 32, 4, 2)), lambda stages, Q, K: 2 * K + stages * 2 * Q
+    tiles((64, 128, 8, 2), (32, 128, 8, 3), (64, 64, 4, 3), (64, 64, 8, 2), (32, 64, 8, 2), (32, 32, 4, 2)),
+    lambda stages, Q, K: 2 * K + stages * 2 * Q
 )
 @triton.jit
 def keys_and_values(
@@ -69,10 +72,10 @@ def keys_and_values(
     start, stop, start_2, stop_2 = queries_that_see(
         first, last, length, context, history, group, window, whole, MASK, COUNTS, WINDOW, Q
     )
-    for turn in range(0, tiles_of(start, stop, start_2, stop_2, Q)):
-        at, end = tile_of(turn, start, stop, start_2, stop_2, Q)
-        place = at + tl.arange(0, Q)
-        query = tl.minimum(place, length - 1)
+    begin_turn, end_turn = turns(start, stop, start_2, stop_2, COUNTS, Q)
+    for turn in range(begin_turn, end_turn, 1 if COUNTS else Q):
+        at, _ = tile_of(turn, start, stop, start_2, stop_2, COUNTS, Q)
+        query = tl.minimum(at + tl.arange(0, Q), length - 1)
         query_high, query_low = moments(high, low, query, BIAS)
         query_QA = rows(q, at, length, q_stride, A, AP, Q)
         grad_QV = rows(grad, at, length, grad_stride, V, VP, Q)
@@ -80,8 +83,8 @@ def keys_and_values(
         of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=DOT)
         weight_KQ, of_score_KQ = of_scores(
             score_KQ, of_weight_KQ, query[None, :], key[:, None], query_high[None, :], query_low[None, :],
-            key_high[:, None], key_low[:, None], (place < length)[None, :], position, time, cells, square, side, mask,
-            mask_side, length, context, history, alpha, group, window, whole, BIAS, MASK, COUNTS, WINDOW, SCALED, FAST,
+            key_high[:, None], key_low[:, None], True, position, time, cells, square, side, mask, mask_side, length,
+            context, history, alpha, group, window, whole, BIAS, MASK, COUNTS, WINDOW, SCALED, FAST, False,
         )  # fmt: skip
         of_value_KV = tl.dot(weight_KQ.to(grad_QV.dtype), grad_QV, of_value_KV, input_precision=DOT)
         of_key_KA = tl.dot(of_score_KQ.to(query_QA.dtype), query_QA, of_key_KA, input_precision=DOT)
@@ -124,8 +127,9 @@ def queries(
     start, stop, start_2, stop_2 = keys_seen(
         first, last, length, context, history, group, window, whole, MASK, COUNTS, WINDOW
     )
-    for turn in range(0, tiles_of(start, stop, start_2, stop_2, K)):
-        at, end = tile_of(turn, start, stop, start_2, stop_2, K)
+    begin_turn, end_turn = turns(start, stop, start_2, stop_2, COUNTS, K)
+    for turn in range(begin_turn, end_turn, 1 if COUNTS else K):
+        at, end = tile_of(turn, start, stop, start_2, stop_2, COUNTS, K)
         place = at + tl.arange(0, K)
         key = tl.minimum(place, length - 1)
         key_high, key_low = moments(high, low, key, BIAS)
@@ -137,6 +141,7 @@ def queries(
             score_QK, of_weight_QK, query[:, None], key[None, :], query_high[:, None], query_low[:, None],
             key_high[None, :], key_low[None, :], (place < end)[None, :], position, time, cells, square, side, mask,
             mask_side, length, context, history, alpha, group, window, whole, BIAS, MASK, COUNTS, WINDOW, SCALED, FAST,
+            COUNTS,
         )  # fmt: skip
         of_query_QA = tl.dot(of_score_QK.to(key_KA.dtype), key_KA, of_query_QA, input_precision=DOT)
     of_query_QA *= scale * alpha

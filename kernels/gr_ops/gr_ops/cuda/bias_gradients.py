@@ -10,7 +10,7 @@ import triton.language as tl
 
 from gr_ops.cuda.backward import of_scores
 from gr_ops.cuda.relative_bias import time_bucket
-from gr_ops.cuda.sight import tile_of, tiles_of
+from gr_ops.cuda.sight import tile_of, turns
 from gr_ops.cuda.tiles import row_of_batch, rows
 from gr_ops.cuda.tuning import tuned
 
@@ -42,7 +42,7 @@ def _of_all_heads(
         of_weight_KK = tl.dot(grad_KV, tl.trans(value_KV), input_precision=DOT)
         _, of_score_KK = of_scores(
             score_KK, of_weight_KK, nothing, key[None, :], nothing, nothing, nothing, nothing, found, position, time,
-            position, position, 0, position, 0, length, 0, history, alpha, 1, 0, 0, 0, 2, False, False, SCALED, FAST,
+            position, position, 0, position, 0, length, 0, history, alpha, 1, 0, 0, 0, 2, False, False, SCALED, FAST, True,
         )  # fmt: skip
         sum_KK += of_score_KK
     return sum_KK
@@ -125,9 +125,9 @@ def off_diagonals(
     sum_K = tl.zeros([K], tl.float32)
     near_K = tl.zeros([K], tl.float32)
     sum_T = tl.zeros([T], tl.float32)
-    tiles = tl.where(first_key < length, tiles_of(0, context, history, length, K), 0)
-    for turn in range(0, tiles):
-        start, stop = tile_of(turn, 0, context, history, length, K)
+    _, tiles = turns(0, context, history, length, True, K)
+    for turn in range(0, tl.where(first_key < length, tiles, 0)):
+        start, stop = tile_of(turn, 0, context, history, length, True, K)
         place = start + tl.arange(0, K)
         query = tl.minimum(place, length - 1)
         bucket_KK = time_bucket(
@@ -202,7 +202,7 @@ def squares(
                 score_KK, of_weight_KK, query[:, None], key[None, :], query[:, None], query[:, None], key[None, :],
                 key[None, :], inside, q, q, q, square + row * square_row + head * square_head, side,
                 mask + row * mask_row + head * mask_head, mask_side, length, context, history, alpha, group, window,
-                whole, 2, MASK, COUNTS, WINDOW, SCALED, FAST,
+                whole, 2, MASK, COUNTS, WINDOW, SCALED, FAST, True,
             )  # fmt: skip
             sum_KK += of_score_KK
     out += tl.cast(slice_, tl.int64) * side * side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.sight import keys_seen, seen, tile_of, tiles_of
+from gr_ops.cuda.sight import keys_seen, seen, tile_of, turns
 from gr_ops.cuda.tiles import biased, moments, row_of_batch, rows, sigmoid, store, weighed
 from gr_ops.cuda.tuning import tiles, tuned
 
@@ -30,7 +30,9 @@ def _add_keys(
     weight_QK = score_QK * sigmoid(score_QK, FAST)
     if MASKED:
         found = seen(query[:, None], key[None, :], length, contexts, history, group, window, whole, MASK, COUNTS, WINDOW)
-        weight_QK = weighed(weight_QK, query[:, None], key[None, :], found & (at < stop)[None, :], mask, mask_side, MASK)
+        if COUNTS:  # the other range has the rest of the tile
+            found = found & (at < stop)[None, :]
+        weight_QK = weighed(weight_QK, query[:, None], key[None, :], found, mask, mask_side, MASK)
     value_KV = rows(v, start, length, v_stride, V, VP, K)
     return tl.dot(weight_QK.to(value_KV.dtype), value_KV, sum_QV, input_precision=DOT)
 
@@ -79,8 +81,9 @@ def forward(
             side, mask, mask_side, length, context, history, alpha, group, window, whole, k_stride, v_stride,
             A, V, AP, VP, BIAS, MASK, COUNTS, WINDOW, SCALED, FAST, DOT, K, False,
         )  # fmt: skip
-    for turn in range(0, tiles_of(whole_until, stop, start_2, stop_2, K)):
-        at, end = tile_of(turn, whole_until, stop, start_2, stop_2, K)
+    begin_turn, end_turn = turns(whole_until, stop, start_2, stop_2, COUNTS, K)
+    for turn in range(begin_turn, end_turn, 1 if COUNTS else K):
+        at, end = tile_of(turn, whole_until, stop, start_2, stop_2, COUNTS, K)
         sum_QV = _add_keys(
             sum_QV, query_QA, query, query_high, query_low, at, end, k, v, position, time, high, low, cells, square,
             side, mask, mask_side, length, context, history, alpha, group, window, whole, k_stride, v_stride,

@@ -90,14 +90,25 @@ def queries_that_see(
 
 
 @triton.jit
-def tile_of(turn, start, stop, start_2, stop_2, SIZE: tl.constexpr):
-    """Where tile `turn` of two ranges begins, and where its range ends."""
-    tiles = (stop - start + SIZE - 1) // SIZE
-    second = turn >= tiles
-    at = tl.where(second, start_2 + (turn - tiles) * SIZE, start + turn * SIZE)
-    return at, tl.where(second, stop_2, stop)
+def turns(start, stop, start_2, stop_2, COUNTS: tl.constexpr, SIZE: tl.constexpr):
+    """Where a loop over the tiles of two ranges, of the first one alone, or of the second, begins and ends. Without
+    COUNTS one range is empty, and the loop counts tokens: its addresses then follow from its counter, which the
+    compiler's pipeline of loads needs to be fast."""
+    if COUNTS:
+        begin, end = 0, (stop - start + SIZE - 1) // SIZE + (stop_2 - start_2 + SIZE - 1) // SIZE
+    else:
+        begin, end = tl.where(stop > start, start, start_2), tl.where(stop > start, stop, stop_2)
+    return begin, end
 
 
 @triton.jit
-def tiles_of(start, stop, start_2, stop_2, SIZE: tl.constexpr):
-    return (stop - start + SIZE - 1) // SIZE + (stop_2 - start_2 + SIZE - 1) // SIZE
+def tile_of(turn, start, stop, start_2, stop_2, COUNTS: tl.constexpr, SIZE: tl.constexpr):
+    """Where the tile of a turn begins, and where its range ends."""
+    if COUNTS:
+        tiles = (stop - start + SIZE - 1) // SIZE
+        second = turn >= tiles
+        at = tl.where(second, start_2 + (turn - tiles) * SIZE, start + turn * SIZE)
+        end = tl.where(second, stop_2, stop)
+    else:
+        at, end = turn, tl.where(stop > start, stop, stop_2)
+    return at, end

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import triton
 from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import OutOfResources
 
 KEY = ["A", "V", "BIAS", "COUNTS", "WINDOW", "MASK"]
 HOPPER = 227 * 1024  # bytes of shared memory for one program
@@ -30,11 +31,20 @@ class Tuned:
 
     def _launch(self, grid: Any, fixed: bool, *arguments: Any, **named: Any) -> None:
         if fixed or torch.are_deterministic_algorithms_enabled() or not isinstance(self.kernel, triton.JITFunction):
-            config = self._fitting(self.configs, {"q": arguments[0]}, **named)[0]
-            more = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-            self.kernel[grid](*arguments, **named, **config.kwargs, **more)
+            self._launch_first(grid, *arguments, **named)
             return
         self._tuned()[grid](*arguments, **named)
+
+    def _launch_first(self, grid: Any, *arguments: Any, **named: Any) -> None:
+        fitting = self._fitting(self.configs, {"q": arguments[0]}, **named)
+        for config in fitting:
+            more = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+            try:
+                self.kernel[grid](*arguments, **named, **config.kwargs, **more)
+                return
+            except OutOfResources:  # what the compiler adds is known when it has compiled, the same every time
+                if config is fitting[-1]:
+                    raise
 
     def _tuned(self) -> Autotuner:
         # At the first launch: an Autotuner looks for a GPU when it is made.
