@@ -6,11 +6,9 @@ length. Shape suffixes as in hstu.py; R sequences, Q queries and K keys of one t
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -41,15 +39,26 @@ class Tile:
 
 
 def way(sequences: Sequences, config: ModelConfig) -> str:
-    """ "plain", "fused" or "blocked": what config.attention means here. CUDA has no operator of gr_ops yet."""
-    if config.attention == "blocked" or (config.attention == "fused" and sequences.times_L.is_cuda):
-        return "blocked" if sequences.causal else "plain"
-    return config.attention
+    """ "plain", "fused", "kernels" or "blocked": what config.attention means here.
+
+    The operators on CUDA ("kernels") calculate the relative bias too, and take a batch as it is; where they are missing
+    blocks stand in.
+    """
+    kind = config.attention
+    if kind == "fused" and sequences.times_L.is_cuda:
+        kind = "kernels" if on_cuda() else "blocked"
+    return "plain" if kind == "blocked" and not sequences.causal else kind
+
+
+@cache
+def on_cuda() -> bool:
+    """Whether there are operators for CUDA tensors: gr_ops is loaded, and Triton is installed."""
+    return hasattr(torch.ops.mxrec, "hstu_relative") and importlib.util.find_spec("triton") is not None
 
 
 def tiles(sequences: Sequences, config: ModelConfig) -> list[Tile]:
     kind = way(sequences, config)
-    if kind == "blocked":
+    if kind in ("blocked", "kernels"):
         return []
     if kind == "fused" and not config.relative_bias:
         return [Tile(0, len(sequences.lengths), 0, sequences.longest, sequences.offsets_B1, None, None, None)]
@@ -140,17 +149,11 @@ def thresholds(count: int) -> torch.Tensor:
 
 @cache
 def time_cells(count: int, device: torch.device) -> torch.Tensor:
-    """The same for the kernels of CUDA, as a table of cells (triton_bias)."""
-    from gr_model import triton_bias  # where Triton is installed
+    """The same for the operators on CUDA, as a table of cells (gr_ops.cuda.relative_bias)."""
+    from gr_ops.cuda import relative_bias  # where Triton is installed
 
-    starts = time_bucket(triton_bias.cell_starts().double(), ModelConfig(time_buckets=count))
-    return triton_bias.cells_of(starts, thresholds(count)).to(device)
-
-
-@cache
-def _triton() -> ModuleType | None:
-    """The kernels for CUDA, where Triton is installed."""
-    return importlib.import_module("gr_model.triton_attention") if importlib.util.find_spec("triton") else None
+    starts = time_bucket(relative_bias.cell_starts().double(), ModelConfig(time_buckets=count))
+    return relative_bias.cells_of(starts, thresholds(count)).to(device)
 
 
 def time_bucket(seconds: torch.Tensor, config: ModelConfig) -> torch.Tensor:
@@ -202,15 +205,14 @@ class Attention(nn.Module):
         kind = way(sequences, self.config)
         if kind == "blocked":
             return self._recomputed(q_LNA, k_LNA, v_LNV, sequences)
+        if kind == "kernels":
+            return self._by_kernels(q_LNA, k_LNA, v_LNV, sequences)
         attend = self._by_operator if kind == "fused" else self._by_blocks
         return attend(q_LNA, k_LNA, v_LNV, sequences, parts)
 
     def _recomputed(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences
     ) -> torch.Tensor:
-        kernels = _triton() if self.config.attention == "fused" else None
-        if kernels is not None and kernels.fits(q_LNA, v_LNV):
-            return self._by_kernels(kernels, q_LNA, k_LNA, v_LNV, sequences)
         # Contiguous, or every product would copy its operands.
         qkv = (self._padded(x, sequences).contiguous() for x in (q_LNA, k_LNA, v_LNV))
         layout = blocked.Layout(sequences.lengths, self.scale)
@@ -224,13 +226,21 @@ class Attention(nn.Module):
         return jagged.to_jagged(out_BSV, sequences.offsets_B1, sequences.total)
 
     def _by_kernels(
-        self, kernels: ModuleType, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, sequences: Sequences
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences
     ) -> torch.Tensor:
-        bias, offsets_B1 = None, sequences.offsets_B1
-        if self.bias is not None:
-            cells = time_cells(self.config.time_buckets, q_LNA.device)
-            bias = kernels.Bias(self.bias.position, self.bias.time, sequences.times_L, cells)
-        return kernels.attend(q_LNA, k_LNA, v_LNV, offsets_B1, sequences.longest, self.scale, bias).flatten(1)
+        offsets, longest = sequences.offsets_B1, sequences.longest
+        contexts, targets = (None, None) if sequences.causal else (sequences.contexts_B, sequences.targets_B)
+        if self.bias is None:
+            out = torch.ops.mxrec.hstu_jagged(
+                q, k, v, None, None, CAUSAL, longest, self.scale, offsets, contexts, targets, 1
+            )
+        else:
+            cells = time_cells(self.config.time_buckets, q.device)
+            out = torch.ops.mxrec.hstu_relative(
+                q, k, v, self.bias.position, self.bias.time, sequences.times_L, cells, offsets, contexts, targets, 1,
+                longest, self.scale,
+            )  # fmt: skip
+        return out.flatten(1)
 
     def _by_operator(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences, parts: list[Tile]

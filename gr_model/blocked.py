@@ -135,7 +135,11 @@ def _bias(
 
 
 def _add(sums: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
-    """sums[index] += values. On CUDA bincount sums in shared memory first; index_add would queue for a few cells."""
+    """sums[index] += values. On CUDA bincount sums in shared memory first; index_add would queue for a few cells, but
+    sorts them where bits must repeat."""
+    if sums.is_cuda and torch.are_deterministic_algorithms_enabled():
+        sums.index_add_(0, index.flatten(), values.flatten().to(sums.dtype))
+        return
     sums += torch.bincount(index.flatten(), values.flatten(), minlength=len(sums)).to(sums.dtype)
 
 

@@ -1,8 +1,9 @@
 """The jagged operators behind `torch.ops.fbgemm`, with the symbols of this package.
 
 x_LD is a jagged tensor: the rows of B sequences, one after the other; offsets_B1 (B+1 entries) says where each starts.
-On an NPU the operators are the Ascend C ones that `gr_ops` registers; on a CPU stock fbgemm_gpu is enough. Where
-neither package is there (a bare PyTorch on a CPU or GPU) plain PyTorch stands in, with the same results.
+On an NPU the operators are the Ascend C ones that `gr_ops` registers; on a CPU stock fbgemm_gpu is enough, on CUDA its
+build for CUDA. Where there are none for the device (a bare PyTorch; `gr_ops` on CUDA, which has attention alone) plain
+PyTorch stands in, with the same results.
 """
 
 from __future__ import annotations
@@ -30,22 +31,25 @@ def load_operators(device: torch.device) -> str:
         raise OperatorsMissing(
             "device npu needs the gr_ops plugin, which the npu image has: inv build-image --target npu"
         )
-    return "fbgemm_gpu" if registered() else "torch"
+    return "fbgemm_gpu" if registered(device) else "torch"
 
 
-def registered() -> bool:
-    return hasattr(torch.ops.fbgemm, "jagged_to_padded_dense")
+def registered(device: torch.device) -> bool:
+    name = "jagged_to_padded_dense"
+    if not hasattr(torch.ops.fbgemm, name):
+        return False
+    return device.type != "cuda" or torch._C._dispatch_has_kernel_for_dispatch_key(f"fbgemm::{name}", "CUDA")
 
 
 def offsets_of(lengths_B: torch.Tensor) -> torch.Tensor:
-    if not registered():
+    if not registered(lengths_B.device):
         return F.pad(lengths_B.cumsum(0), (1, 0))
     return torch.ops.fbgemm.asynchronous_complete_cumsum(lengths_B)
 
 
 def to_padded(x_LD: torch.Tensor, offsets_B1: torch.Tensor, longest: int) -> torch.Tensor:
     """[L, D] or [L] -> [B, longest, D] or [B, longest]; padding is 0."""
-    if not registered():
+    if not registered(x_LD.device):
         if len(x_LD) == (len(offsets_B1) - 1) * longest:  # no padding
             return x_LD.unflatten(0, (len(offsets_B1) - 1, longest))
         at_BS = offsets_B1[:-1, None] + torch.arange(longest, device=x_LD.device)
@@ -59,7 +63,7 @@ def to_padded(x_LD: torch.Tensor, offsets_B1: torch.Tensor, longest: int) -> tor
 
 def to_jagged(x_BSD: torch.Tensor, offsets_B1: torch.Tensor, total: int) -> torch.Tensor:
     """The inverse: [B, S, D] -> [L, D]."""
-    if not registered():
+    if not registered(x_BSD.device):
         rows, longest = x_BSD.shape[:2]
         if total == rows * longest:
             return x_BSD.flatten(0, 1)

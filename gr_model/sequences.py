@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -48,3 +49,13 @@ class Sequences:
         """[B]: how many tokens stand before the targets."""
         counts = [n - t for n, t in zip(self.lengths, self.targets or (0,) * len(self.lengths), strict=True)]
         return torch.tensor(counts, device=self.times_L.device)
+
+    @cached_property
+    def targets_B(self) -> torch.Tensor:
+        """[B]: how many targets each sequence has. Copied to the device once a batch, for all layers."""
+        return torch.tensor(self.targets or (0,) * len(self.lengths), device=self.times_L.device)
+
+    @cached_property
+    def contexts_B(self) -> torch.Tensor:
+        """[B]: the same number for each sequence."""
+        return torch.full((len(self.lengths),), self.contexts, device=self.times_L.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -78,6 +79,7 @@ class Trainer:
         if config.model.compile:
             compiled.compile_parts(self.task.model, device)
         if config.train.deterministic and device.type == "cuda":
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read with the first product
             torch.use_deterministic_algorithms(True)
         self.parallel = Parallel(self.task.model, config, self.world)
         self.model: nn.Module = self.task.model

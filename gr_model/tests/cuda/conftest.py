@@ -1,9 +1,13 @@
-"""Without a GPU the kernels run in Triton's interpreter, which must be asked for before they are imported."""
+"""Without a GPU the kernels run in Triton's interpreter, which must be asked for before they are imported.
 
+The operators are called as on CUDA, through the dispatcher and its autograd: without a GPU the interpreter's kernels
+take the place of the CPU's meanwhile.
+"""
+
+import importlib
 import os
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,29 +16,35 @@ if not Path("/dev/nvidiactl").exists():
 
 import torch  # noqa: E402 (a device's backend, that torch loads, may import Triton)
 
-BLOCKS = {
-    "_forward": {"Q": 32, "K": 16}, "_backward_keys": {"Q": 16, "K": 32}, "_backward_queries": {"Q": 32, "K": 16},
-    "_backward_bias": {},
-}  # fmt: skip
-
-
-class Shaped:
-    """A kernel with one shape of its blocks: there is no choosing by time without a GPU."""
-
-    def __init__(self, kernel: Any, blocks: dict[str, int]) -> None:
-        self.kernel, self.blocks = kernel, blocks
-
-    def __getitem__(self, grid: Any) -> Any:
-        return partial(self.kernel[grid], **self.blocks)
+TUNED = {"forward": ["forward"], "backward": ["keys_and_values", "queries"]}
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of few tokens: a sequence of 70 has several, and the interpreter's time goes by blocks."""
-    from gr_model import triton_attention
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of few tokens: a sequence of 70 has several, and the interpreter's time goes by tiles."""
+    from gr_ops.cuda import bias_gradients
+    from gr_ops.cuda.tuning import tiles
 
-    monkeypatch.setattr(triton_attention, "BIAS_BLOCK", 16)
+    monkeypatch.setattr(bias_gradients, "BLOCK", 16)
+    monkeypatch.setattr(bias_gradients, "SQUARE_TILE", 16)
+    for module, names in TUNED.items():
+        for name in names:
+            kernel = getattr(importlib.import_module(f"gr_ops.cuda.{module}"), name)
+            small = tiles((16, 32, 4, 1) if name == "keys_and_values" else (32, 16, 4, 1))
+            monkeypatch.setattr(kernel, "configs", small)
+            monkeypatch.setattr(kernel, "_tuner", None)
+
+
+@pytest.fixture
+def device() -> Iterator[torch.device]:
+    """Where torch.ops.mxrec.hstu_* are the kernels under test."""
+    from gr_ops.cuda import operators
+
     if torch.cuda.is_available():
+        yield torch.device("cuda")
         return
-    for name, blocks in BLOCKS.items():
-        monkeypatch.setattr(triton_attention, name, Shaped(getattr(triton_attention, name).fn, blocks))
+    for op in operators.RELATIVE:
+        op.register_kernel("cpu", op._backend_fns["cuda"])
+    library = operators.register("CPU")
+    yield torch.device("cpu")
+    library._destroy()

@@ -40,6 +40,7 @@ def load() -> None:
         importlib.import_module("fbgemm_gpu")
     _load(COMMON_LIBRARY)
     importlib.import_module("gr_ops.fake")
+    importlib.import_module("gr_ops.cuda.operators")
     if npu_wanted():
         importlib.import_module("torch_npu")
         _load(NPU_LIBRARY)

@@ -1,15 +1,12 @@
-"""The relative bias inside Triton's attention kernels: position[distance] + time[bucket] of one cell, and its gradient.
+"""The relative bias inside the kernels of attention: position[distance] + time[bucket] of one cell, and its gradient.
 
 Nothing of the size of the square is kept: a cell's time bucket follows from the two timestamps where it is needed, and
-in the backward pass again. The bucket is `attention.time_bucket`'s to the last second: a float32 whose lowest 20 bits
+in the backward pass again. The bucket is the caller's to the last second: a float32 whose lowest 20 bits
 are cut off is one of 512 cells, none wider than a bucket, so a table of them holds the bucket at a cell's start and the
 second from which on it is the next one. That costs no logarithm.
 
-The gradient of the tables is a kernel of its own, whose programs walk along a diagonal of one sequence's square: there
-every block has the same distances, so their sums stay in registers for all blocks and heads. Timestamps are in order,
-so a block far from the diagonal has one bucket or two, and a sum of the block for each of them is little work. Each
-program has its own place for its sums, which are added in order: no atomic sums, the same bits every time.
-Shape suffixes as in triton_attention.py; P distances, T time buckets, W blocks of a diagonal, B sequences.
+The gradient of the tables is a kernel of its own (bias_gradients.py).
+Shape suffixes as in the package; P distances, T time buckets, W blocks of a diagonal, B sequences, S padded length.
 """
 
 from __future__ import annotations
@@ -31,23 +28,6 @@ def time_bucket(query_high, query_low, key_high, key_low, cells):
     cell = tl.load(cells + ((seconds.to(tl.int32, bitcast=True) >> 20) - 1016))
     edge = (cell >> 32).to(tl.int32).to(tl.float32, bitcast=True)
     return (cell & 65535).to(tl.int32) + (seconds >= edge).to(tl.int32)
-
-
-@triton.jit
-def bias(query, key, query_high, query_low, key_high, key_low, position, time, cells):
-    """Of `query` tokens, [Q, 1] or [1, Q], and `key` tokens the other way."""
-    bucket = time_bucket(query_high, query_low, key_high, key_low, cells)
-    return tl.load(position + tl.maximum(query - key, 0)) + tl.load(time + bucket)
-
-
-@triton.jit
-def moments(high, low, token, BIAS: tl.constexpr):
-    """The times of tokens, in two parts; without a bias anything."""
-    if BIAS:
-        upper, lower = tl.load(high + token), tl.load(low + token)
-    else:
-        upper, lower = token, token
-    return upper, lower
 
 
 def cells_of(buckets: torch.Tensor, least_T: torch.Tensor) -> torch.Tensor:
@@ -85,3 +65,12 @@ def position_gradient(parts_BWKK: torch.Tensor, distances: int) -> torch.Tensor:
     out_WK[:-1, 1:] += sums_WC[1:, : block - 1]
     out_P = out_WK.flatten()[:distances]
     return F.pad(out_P, (0, distances - len(out_P)))
+
+
+def gradient_before_targets(of_key_BS: torch.Tensor, history_B: torch.Tensor, distances: int) -> torch.Tensor:
+    """[P], from what all targets of a sequence add for each key before them: its distance is that to the first one."""
+    distance_P = torch.arange(distances, device=of_key_BS.device)
+    key_BP = history_B[:, None] - distance_P
+    there_BP = (key_BP >= 0) & (distance_P > 0)
+    of_distance_BP = of_key_BS.gather(1, key_BP.clamp(0, of_key_BS.shape[1] - 1))
+    return torch.where(there_BP, of_distance_BP, 0).sum(0)

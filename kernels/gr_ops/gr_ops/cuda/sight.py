@@ -1,0 +1,114 @@
+"""Which keys a query sees (mask types, contextual tokens, targets, local window), and the tiles that hold any of them.
+
+A row is [contextual | history | targets]; `history` is where its targets begin. COUNTS: some rows have contextual
+tokens or targets, or there is a window.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LOWER, UPPER, NONE, USER = 0, 1, 2, 3  # mask types
+
+
+@triton.jit
+def seen(
+    query, key, length, contexts, history, group, window, whole,
+    MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr,
+):  # fmt: skip
+    """Bool, of tokens [Q, 1] and [1, K] or the other way; all of them with mask types NONE and USER."""
+    if MASK == 1:
+        found = key >= query
+    elif MASK != 0:
+        found = (query >= 0) & (key >= 0)
+    elif WINDOW:
+        shift = tl.maximum(contexts - 1, 0)  # contextual tokens count as one, all targets as one
+        most = history - shift
+        of_query = tl.minimum(tl.maximum(query - shift, 0), most)
+        of_key = tl.minimum(tl.maximum(key - shift, 0), most)
+        distance = of_query - of_key
+        near = (distance <= window) | ((whole > 0) & (of_query >= most - whole))
+        found = ((query == key) | (distance > 0)) & near
+        found = found | ((contexts > 0) & (of_query == 0) & (of_key < most))
+    else:
+        found = key <= query
+        if COUNTS:
+            together = (query - history) // group == (key - history) // group
+            found = found & ((query < history) | (key < history) | together)
+            found = found | ((query < contexts) & (key < history))
+    return found
+
+
+@triton.jit
+def keys_seen(
+    first, last, length, contexts, history, group, window, whole,
+    MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr,
+):  # fmt: skip
+    """Two ranges of keys, [start, stop) each, beyond which the queries from `first` to `last` see none."""
+    start, stop, start_2, stop_2 = 0, length, 0, 0
+    if MASK == 1:
+        start = first
+    elif MASK == 0:
+        stop = tl.minimum(last + 1, history)
+        if COUNTS:
+            stop = tl.where(first < contexts, history, stop)
+            earliest = tl.maximum(first, history)
+            start_2 = history + (earliest - history) // group * group
+            stop_2 = tl.where(last >= history, last + 1, start_2)
+        if WINDOW:
+            shift = tl.maximum(contexts - 1, 0)
+            most = history - shift
+            farthest = tl.minimum(tl.maximum(first - shift, 0), most) - window
+            unlimited = (whole > 0) & (tl.minimum(tl.maximum(last - shift, 0), most) >= most - whole)
+            start = tl.where(unlimited | (farthest <= 0), 0, tl.minimum(farthest + shift, stop))
+    return start, stop, start_2, stop_2
+
+
+@triton.jit
+def queries_that_see(
+    first, last, length, contexts, history, group, window, whole,
+    MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr, Q: tl.constexpr,
+):  # fmt: skip
+    """Two ranges of queries that begin at a multiple of Q, beyond which none sees the keys from `first` to `last`."""
+    start, stop, start_2, stop_2 = 0, 0, 0, length
+    if MASK == 1:
+        stop_2 = last + 1
+    elif MASK == 0:
+        start_2 = first // Q * Q
+        if COUNTS:
+            stop = tl.where(first < history, tl.minimum(contexts, start_2), 0)
+            of_group = history + ((last - history) // group + 1) * group
+            stop_2 = tl.where(first < history, length, tl.minimum(of_group, length))
+        if WINDOW:
+            shift = tl.maximum(contexts - 1, 0)
+            most = history - shift
+            farthest = tl.minimum(tl.maximum(last - shift, 0), most) + window
+            limited = (whole == 0) & (farthest < most) & (first < history)
+            stop_2 = tl.where(limited, tl.minimum(stop_2, tl.maximum(farthest + shift + 1, last + 1)), stop_2)
+    return start, stop, start_2, stop_2
+
+
+@triton.jit
+def turns(start, stop, start_2, stop_2, COUNTS: tl.constexpr, SIZE: tl.constexpr):
+    """Where a loop over the tiles of two ranges, of the first one alone, or of the second, begins and ends. Without
+    COUNTS one range is empty, and the loop counts tokens: its addresses then follow from its counter, which the
+    compiler's pipeline of loads needs to be fast."""
+    if COUNTS:
+        begin, end = 0, (stop - start + SIZE - 1) // SIZE + (stop_2 - start_2 + SIZE - 1) // SIZE
+    else:
+        begin, end = tl.where(stop > start, start, start_2), tl.where(stop > start, stop, stop_2)
+    return begin, end
+
+
+@triton.jit
+def tile_of(turn, start, stop, start_2, stop_2, COUNTS: tl.constexpr, SIZE: tl.constexpr):
+    """Where the tile of a turn begins, and where its range ends."""
+    if COUNTS:
+        tiles = (stop - start + SIZE - 1) // SIZE
+        second = turn >= tiles
+        at = tl.where(second, start_2 + (turn - tiles) * SIZE, start + turn * SIZE)
+        end = tl.where(second, stop_2, stop)
+    else:
+        at, end = turn, tl.where(stop > start, stop, stop_2)
+    return at, end

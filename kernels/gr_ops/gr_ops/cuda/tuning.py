@@ -1,0 +1,85 @@
+"""The shapes of a kernel's tiles: the fastest of those that fit, or always the same where bits must repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+import triton
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import OutOfResources
+
+KEY = ["A", "V", "BIAS", "COUNTS", "WINDOW", "MASK"]
+HOPPER = 227 * 1024  # bytes of shared memory for one program
+
+
+class Tuned:
+    """A kernel with several shapes of its tiles. The time of each decides, once per kind of problem.
+
+    Another shape sums in another order. So with deterministic algorithms, and in Triton's interpreter, which has no
+    times to compare, it is the first shape that fits. `held` counts the rows that a program holds in shared memory.
+    """
+
+    def __init__(self, kernel: Any, configs: list[triton.Config], held: Callable[..., int]) -> None:
+        self.kernel, self.configs, self.held = kernel, configs, held
+        self._tuner: Autotuner | None = None
+
+    def at(self, grid: Any, fixed: bool) -> Callable[..., None]:
+        return partial(self._launch, grid, fixed)
+
+    def _launch(self, grid: Any, fixed: bool, *arguments: Any, **named: Any) -> None:
+        if fixed or torch.are_deterministic_algorithms_enabled() or not isinstance(self.kernel, triton.JITFunction):
+            self._launch_first(grid, *arguments, **named)
+            return
+        self._tuned()[grid](*arguments, **named)
+
+    def _launch_first(self, grid: Any, *arguments: Any, **named: Any) -> None:
+        fitting = self._fitting(self.configs, {"q": arguments[0]}, **named)
+        for config in fitting:
+            more = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+            try:
+                self.kernel[grid](*arguments, **named, **config.kwargs, **more)
+                return
+            except OutOfResources:  # what the compiler adds is known when it has compiled, the same every time
+                if config is fitting[-1]:
+                    raise
+
+    def _tuned(self) -> Autotuner:
+        # At the first launch: an Autotuner looks for a GPU when it is made.
+        if self._tuner is None:
+            key = [name for name in KEY if name in self.kernel.arg_names]
+            prune = {"early_config_prune": self._fitting}
+            self._tuner = Autotuner(
+                self.kernel, self.kernel.arg_names, self.configs, key, None, None, prune_configs_by=prune,
+                do_bench=_timed,
+            )  # fmt: skip
+        return self._tuner
+
+    def _fitting(self, configs: list[triton.Config], arguments: dict[str, Any], **named: Any) -> list[triton.Config]:
+        row = (named["AP"] + named["VP"]) // 2 * arguments["q"].element_size()  # of queries and values in the mean
+        small = [c for c in configs if row * self.held(c.num_stages, **c.kwargs) <= shared_memory()]
+        return small or configs[-1:]
+
+
+def tuned(configs: list[triton.Config], held: Callable[..., int]) -> Callable[[Any], Tuned]:
+    return lambda kernel: Tuned(kernel, configs, held)
+
+
+def tiles(*shapes: tuple[int, int, int, int]) -> list[triton.Config]:
+    """Of Q queries, K keys, warps and stages each."""
+    return [triton.Config({"Q": q, "K": k}, num_warps=warps, num_stages=stages) for q, k, warps, stages in shapes]
+
+
+@cache
+def shared_memory() -> int:
+    """Bytes that one program can have."""
+    if not torch.cuda.is_available():
+        return HOPPER
+    utils = triton.runtime.driver.active.utils
+    return int(utils.get_device_properties(torch.cuda.current_device())["max_shared_mem"])
+
+
+def _timed(call: Callable[[], None], quantiles: tuple[float, ...]) -> list[float]:
+    return triton.testing.do_bench(call, quantiles=quantiles)
