@@ -129,6 +129,31 @@ def backward_runs_on_its_own_thread() -> None:
     torch.testing.assert_close(x.grad.cpu(), y.grad)
 
 
+def double_and_complex_compute() -> None:
+    """The bits travel, and arithmetic is the CPU's; what torch_npu itself changes is in the next check."""
+    real = torch.tensor([1 / 3, -2.5, 1e-300], dtype=torch.float64)
+    for values in (real, torch.complex(real, real.flip(0)), torch.complex(real.float(), real.float().flip(0))):
+        there = values.npu()
+        assert there.dtype is values.dtype and torch.equal(there.cpu(), values)
+        for function in (lambda x: x + x, lambda x: x * 1.1, torch.exp, torch.sum):
+            found, expected = function(there).cpu(), function(values)
+            assert found.dtype is expected.dtype, (found, expected)
+            torch.testing.assert_close(found, expected, rtol=1e-14 if values is real else 1e-6, atol=0)
+    pairs = torch.view_as_real(torch.complex(real, real).npu())
+    assert torch.equal(pairs.cpu(), torch.stack([real, real], 1))
+
+
+def torch_npu_makes_float32_of_a_cast_to_double() -> None:
+    assert X.npu().double().dtype is torch.float32
+    assert X.npu().to(torch.float64).dtype is torch.float32
+    refused = False
+    try:
+        torch.tensor([1 + 2j]).npu().item()
+    except RuntimeError as error:
+        refused = "not implemented for" in str(error)
+    assert refused
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     check.__name__: check
     for check in (
@@ -142,6 +167,8 @@ CHECKS: dict[str, Callable[[], None]] = {
         out_of_right_size_is_written_in_place,
         side_stream_is_waited_for,
         backward_runs_on_its_own_thread,
+        double_and_complex_compute,
+        torch_npu_makes_float32_of_a_cast_to_double,
     )
 }
 
