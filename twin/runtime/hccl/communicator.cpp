@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "failure.h"
+#include "farewell.h"
 #include "twin/stream.h"
 
 namespace twin::hccl {
@@ -55,7 +56,7 @@ Communicator::Communicator(RootCard card, std::string name, uint32_t rank, uint3
       rank_(rank),
       ranks_(ranks),
       limits_(LimitsFromEnvironment()),
-      rendezvous_(std::move(card), rank, ranks, std::move(root)),
+      rendezvous_(std::make_unique<Rendezvous>(std::move(card), rank, ranks, std::move(root))),
       retired_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       links_(ranks)
 {
@@ -69,7 +70,7 @@ Communicator::Communicator(RootCard card, std::string name, uint32_t rank, uint3
     }
     // Connected from now on where the peer is there already, so that it sees this rank die before its first call.
     for (uint32_t peer = 0; peer < rank_; ++peer) {
-        if (auto arrival = rendezvous_.TryConnect(peer)) {
+        if (auto arrival = rendezvous_->TryConnect(peer)) {
             Join(peer, std::move(*arrival));
         }
     }
@@ -140,12 +141,14 @@ std::string Communicator::Fail(HcclResult code, const Call &call, const std::str
             link.reset();
         }
     }
-    rendezvous_.Close();
+    if (rendezvous_) {
+        BidFarewell(std::move(rendezvous_), text, limits_.connect);
+    }
     calls_.clear();
     return text;
 }
 
-void Communicator::Abandon() noexcept { rendezvous_.Close(); }
+void Communicator::Abandon() noexcept { rendezvous_->CloseList(); }
 
 void Communicator::Retire() noexcept
 {
@@ -177,37 +180,43 @@ void Communicator::Meet(const std::vector<uint32_t> &peers)
     // The higher rank of a pair connects, the lower one accepts.
     const Clock::time_point start = Clock::now();
     milliseconds retry = kFirstRetry;
+    bool joined = false;
     while (true) {
         std::vector<std::string> missing;
-        while (auto arrival = rendezvous_.TryAccept()) {
+        while (auto arrival = rendezvous_->TryAccept()) {
             const uint32_t peer = arrival->greeting.rank;
             Join(peer, std::move(*arrival));
+            joined = true;
         }
         for (const uint32_t peer : peers) {
             if (!links_[peer] && peer < rank_) {
-                if (auto arrival = rendezvous_.TryConnect(peer)) {
+                if (auto arrival = rendezvous_->TryConnect(peer)) {
                     Join(peer, std::move(*arrival));
+                    joined = true;
                 }
             }
             if (!links_[peer]) {
                 missing.push_back("rank " + std::to_string(peer));
             }
         }
-        if (missing.empty()) {
+        if (missing.empty() && !joined) {
             return;
         }
-        // A peer that is here may know already that one who is missing will not come.
+        // A peer that is here may be gone again, or know already that one who is missing will not come.
         for (const uint32_t peer : peers) {
             if (links_[peer]) {
                 links_[peer]->Hear();
             }
+        }
+        if (missing.empty()) {
+            return;
         }
         const milliseconds limit = Patience(limits_.connect);
         if (Clock::now() - start >= limit) {
             throw Failure(HCCL_E_TIMEOUT, Joined(missing) + " did not join the communicator within " + Seconds(limit) +
                                               " (HCCL_CONNECT_TIMEOUT, TWIN_HCCL_TIMEOUT)");
         }
-        auto waits = rendezvous_.Waits();
+        auto waits = rendezvous_->Waits();
         static_cast<void>(poll(waits.data(), waits.size(), static_cast<int>(retry.count())));
         retry = std::min(retry * 2, kLongestRetry);
     }

@@ -72,7 +72,7 @@ private:
     const uint32_t ranks_;
     const Limits limits_;
     std::vector<uint32_t> peers_;
-    Rendezvous rendezvous_;
+    std::unique_ptr<Rendezvous> rendezvous_;  // until the communicator fails
     Descriptor retired_;  // eventfd, readable after Retire()
 
     std::mutex executing_;  // one call at a time, even from two streams

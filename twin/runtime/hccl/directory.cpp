@@ -1,8 +1,6 @@
 #include "directory.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "block_signals.h"
 #include "failure.h"
 
 namespace twin::hccl {
@@ -47,23 +46,6 @@ template <std::size_t Size> std::string Text(const char (&from)[Size])
 {
     return std::string(from, strnlen(from, Size));
 }
-
-// Signals belong to the program's own threads.
-class BlockSignals {
-public:
-    BlockSignals()
-    {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    BlockSignals(const BlockSignals &) = delete;
-    BlockSignals &operator=(const BlockSignals &) = delete;
-
-private:
-    sigset_t before_{};
-};
 
 bool WouldBlock(int error)
 {

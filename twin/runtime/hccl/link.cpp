@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "failure.h"
 
@@ -17,6 +18,7 @@ namespace twin::hccl {
 namespace {
 constexpr uint64_t kLongestText = 4096;
 constexpr int kTextPatienceMs = 200;
+constexpr std::size_t kHeard = 1 << 16;  // behind more data than this, what a peer says is read with the data
 
 bool WouldBlock(int error)
 {
@@ -69,17 +71,26 @@ bool Link::Move()
 
 void Link::Hear()
 {
-    FrameHeader next;
-    const ssize_t count = recv(Socket(), &next, sizeof next, MSG_DONTWAIT | MSG_PEEK);
+    std::vector<char> seen(kHeard);
+    const ssize_t count = recv(Socket(), seen.data(), seen.size(), MSG_DONTWAIT | MSG_PEEK);
     if (count < 0 && WouldBlock(errno)) {
         return;
     }
     if (count == 0 || (count < 0 && ConnectionLost(errno))) {
         ThrowGone();
     }
-    if (count == static_cast<ssize_t>(sizeof next) && (next.kind == FrameKind::Abort || next.kind == FrameKind::Goodbye)) {
-        static_cast<void>(recv(Socket(), &header_, sizeof header_, MSG_DONTWAIT));
-        CheckHeader(header_);
+    const auto size = static_cast<uint64_t>(std::max<ssize_t>(count, 0));
+    FrameHeader frame;
+    for (uint64_t at = 0; at + sizeof frame <= size; at += sizeof frame + frame.bytes) {
+        std::memcpy(&frame, seen.data() + at, sizeof frame);
+        if (frame.kind == FrameKind::Abort) {
+            const uint64_t text = at + sizeof frame;
+            throw Failure(HCCL_E_REMOTE,
+                          Peer() + " gave up: " + std::string(&seen[0] + text, std::min(frame.bytes, size - text)));
+        }
+        if (frame.kind == FrameKind::Goodbye && at == 0) {  // behind its part of a call it may leave
+            CheckHeader(header_ = frame);
+        }
     }
 }
 

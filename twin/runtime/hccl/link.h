@@ -40,7 +40,7 @@ public:
     // the peer is gone or gave up.
     bool Move();
     // Reads, without waiting, what a peer says out of turn while nothing is expected of it: that it gave up, destroyed
-    // its communicator or is gone. Throws Failure(HCCL_E_REMOTE) then; a call that came early stays where it is.
+    // its communicator or is gone. Throws Failure(HCCL_E_REMOTE) then; what came early stays where it is.
     void Hear();
     bool Pending() const { return !outgoing_.empty() || !incoming_.empty(); }
     int Socket() const { return socket_.Number(); }

@@ -234,10 +234,8 @@ Rendezvous::Rendezvous(RootCard card, uint32_t rank, uint32_t ranks, RootSide ro
     }
 }
 
-void Rendezvous::Close() noexcept
+void Rendezvous::CloseList() noexcept
 {
-    local_.Close();
-    remote_.Close();
     membership_.reset();
     if (directory_) {
         directory_->Stop();  // the ranks that still look for this one learn that it failed

@@ -65,8 +65,8 @@ public:
     std::optional<Arrival> TryAccept();
     // What becomes readable when a peer comes.
     std::vector<pollfd> Waits() const;
-    // No peer is taken any more.
-    void Close() noexcept;
+    // The list of ranks, if this rank keeps it or reads it, ends here.
+    void CloseList() noexcept;
 
 private:
     std::optional<Arrival> TryUnix(uint32_t peer);

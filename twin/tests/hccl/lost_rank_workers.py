@@ -97,7 +97,11 @@ def killed_in_meeting(job: Job) -> Any:
     if job.rank == 2:
         job.publish("killed")
         os.kill(os.getpid(), signal.SIGKILL)
-    return failing(comm, all_reduce(comm))
+    found = failing(comm, all_reduce(comm))
+    if job.rank == 0:  # it lives on, as a process that handles the error does
+        job.await_file("heard")
+    job.publish("heard")
+    return found
 
 
 def killed_in_call(job: Job) -> Any:

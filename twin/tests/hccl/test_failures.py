@@ -43,10 +43,13 @@ def test_hccl_exec_timeout_is_the_limit(tmp_path: Path) -> None:
 
 def test_absent_ranks_are_named(tmp_path: Path) -> None:
     environment = {"TWIN_HCCL_TIMEOUT": "", "HCCL_EXEC_TIMEOUT": "50", "HCCL_CONNECT_TIMEOUT": "1.5"}
-    for outcome in run_ranks("absent_rank", 3, tmp_path, environment=environment)[:2]:
+    outcomes = run_ranks("absent_rank", 3, tmp_path, environment=environment)[:2]
+    for outcome in outcomes:
         assert outcome.found is not None, outcome.output
         assert "rank 2 did not join the communicator within 1.5 s" in outcome.found["text"]
-        assert outcome.found["code"] == E_TIMEOUT
+    # The second to give up may have heard it from the first.
+    codes = {outcome.found["code"] for outcome in outcomes}
+    assert E_TIMEOUT in codes and codes <= {E_TIMEOUT, E_REMOTE}
 
 
 def test_rank_that_stops_taking_data_is_named(tmp_path: Path) -> None:

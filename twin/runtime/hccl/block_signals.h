@@ -1,0 +1,23 @@
+// For the start of a thread: it inherits that all signals are blocked.
+#pragma once
+#include <pthread.h>
+#include <signal.h>
+
+namespace twin::hccl {
+// Signals belong to the program's own threads.
+class BlockSignals {
+public:
+    BlockSignals()
+    {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    BlockSignals(const BlockSignals &) = delete;
+    BlockSignals &operator=(const BlockSignals &) = delete;
+
+private:
+    sigset_t before_{};
+};
+}
