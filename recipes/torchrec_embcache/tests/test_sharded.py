@@ -61,10 +61,9 @@ def check_against_resident(run: Started, kind: str, world: int) -> None:
         assert sum(record["count"] for record in records) > 100 * world, (name, records)
         assert sum(record["evicted"] for record in records) > 20 * world, (name, records)
         columns = {column for record in records for column in record["columns"]}
-        whole = world == 1 or "-rows-" in name or "-tables-" in name
-        assert columns == ({"0"} if whole else {"0", "4"}), (name, columns)
+        assert columns == ({"0"} if world == 1 or "-rows-" in name else {"0", "4"}), (name, columns)
         # Every shard of every rank has a folder of its own.
-        assert len(records[0]["folders"]) >= (3 if "-tables-" in name else 2 + world), records[0]["folders"]
+        assert len(records[0]["folders"]) >= 2 + world, records[0]["folders"]
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])

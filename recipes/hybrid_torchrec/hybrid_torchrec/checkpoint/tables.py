@@ -84,7 +84,7 @@ def refuse_waiting_gradients(table: HashTable) -> None:
 
 
 def freeze(shard: TableShard) -> Rows:
-    """The rows of a table that nobody changes until they are read."""
+    """The rows of a table that nobody changes until they are written: they may be its own memory."""
     table = shard.table
     refuse_waiting_gradients(table)
     if isinstance(table, Tiered):

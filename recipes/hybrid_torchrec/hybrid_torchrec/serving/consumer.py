@@ -60,7 +60,7 @@ class _Follower:
                     self._need_base(f"record {served.sequence + 1} is missing, {later[0]} is there")
                 elif self._newer_base() is not None and not path.exists():
                     self._need_base(f"record {served.sequence + 1} is missing, a newer base is there")
-            else:
+            elif not isinstance(error.__cause__, FileNotFoundError):  # else it came just now, and is read next time
                 _log.warning("%s", error)
             return False
         self.metrics.set("record_latency_seconds", max(0.0, time.time() - record.created))

@@ -16,13 +16,16 @@ from hybrid_torchrec.checkpoint import (
     HashTables,
     NoCheckpoint,
     TableMismatch,
+    TableShard,
     folder,
 )
 from hybrid_torchrec.checkpoint.files import remove_folder
+from hybrid_torchrec.checkpoint.parts import Key, Shape
+from hybrid_torchrec.checkpoint.tables import TableLeaf
 from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.policies import TTL, AdmitAfter, AdmitWithProbability, Score
 from hybrid_torchrec.table import HashTable
-from small_tables import assert_same_table, make_table, train
+from small_tables import all_rows, assert_same_rows, assert_same_table, make_table, train
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,6 +135,23 @@ def test_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert sum(key.endswith(".ids") for key in metadata.state_dict_metadata) == 10
     Checkpointer(tmp_path, {"user": fresh}).load()
     assert_same_table(fresh, table)
+
+
+def test_parts_that_come_in_turns():
+    """As other writers may lay them out: a part keeps its memory until it is in the table."""
+    table, found = make_table(), make_table()
+    for step in range(6):
+        train(table, step)
+    rows = all_rows(table)
+    leaf = TableLeaf(TableShard(found))
+    for first in (0, 16, 32):
+        parts = {number: rows[first + 8 * number : first + 8 * number + 8] for number in (0, 1)}
+        for field in rows.named_tensors():
+            for number, part in parts.items():
+                key, saved = Key(0, 1, first + number, field), part.named_tensors()[field]
+                buffer = leaf.buffer(key, Shape(saved.dtype, saved.shape))
+                leaf.accept(key, buffer.copy_(saved))
+    assert_same_rows(all_rows(found), rows[:48])
 
 
 def test_another_table_is_refused_with_all_differences(tmp_path: Path):

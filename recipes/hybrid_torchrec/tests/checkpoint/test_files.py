@@ -38,7 +38,8 @@ def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
     def write_(handle: int, data: memoryview) -> int:
         if direct.get(handle):
-            assert len(data) % 4096 == 0 and summed.np.frombuffer(data, "u1").ctypes.data % 4096 == 0
+            places = len(data), os.lseek(handle, 0, os.SEEK_CUR), summed.np.frombuffer(data, "u1").ctypes.data
+            assert all(place % 4096 == 0 for place in places), places
             if request.param == "refused when it is written":
                 raise OSError(errno.EINVAL, "no")
         return write(handle, data)
