@@ -24,6 +24,6 @@ class Case:
     theirs: Call | Prepared
     moved_bytes: float = 0  # read and written at least; 0: not stated
     flops: float = 0  # 0: not stated
-    target: float = 1.0  # the peer's time over ours that is asked for
+    target: float = 1.0  # the peer's time over ours that is asked for; 0: nothing, the peer is a bound
     tolerance: float | None = 1e-5  # of the results, relative and absolute; None: the results cannot be compared
     verify: Callable[[], None] | None = None  # raises where the sides differ, instead of a comparison of the results

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
+from . import roofline
 from .cases import Call, Case, Prepared
-from .peers import FBGEMM
+from .peers import FBGEMM, with_roofline
 
 TITLE = "Operators on the CPU: embedding lookup and optimizer step"
 SUM, NONE = 0, 2
@@ -54,6 +55,11 @@ class Bags:
         self.columns = torch.arange(shape.tables + 1, dtype=torch.int32) * shape.dim
         self.keys = torch.arange(shape.tables + 1) * shape.rows
         self.initial = (torch.rand(shape.tables * shape.rows * shape.dim) - 0.5).to(shape.dtype)
+
+    def rows(self) -> torch.Tensor:
+        """The indices' rows of all tables one behind the other."""
+        tables = torch.arange(self.shape.tables).repeat_interleave(self.offsets[:: self.shape.batch].diff())
+        return self.indices + tables * self.shape.rows
 
     def state(self, optimizer: str) -> dict[str, object]:
         shape = self.shape
@@ -115,7 +121,7 @@ def _step(call: Callable[[], torch.Tensor]) -> Prepared:
 def _beside_fbgemm(shape: Shape) -> Iterator[Case]:
     bags = Bags(shape)
     ours, theirs = (bags.lookup(space, "sgd", SUM)[0] for space in ("mxrec", "fbgemm"))
-    yield Case(
+    lookup = Case(
         operator="lookup, SUM",
         shape=shape.name,
         peer=FBGEMM,
@@ -124,6 +130,10 @@ def _beside_fbgemm(shape: Shape) -> Iterator[Case]:
         moved_bytes=len(bags.indices) * (shape.dim * bags.initial.itemsize + 8),
         tolerance=1e-4,
     )
+    yield lookup
+    if shape.dtype == torch.float32 and shape.dim % 16 == 0:
+        table = bags.initial.clone()
+        yield from with_roofline(lookup, roofline.rows(table, bags.rows(), shape.dim))
     for name in ("sgd", "adagrad", "rowwise_adagrad"):
         steps, weights = zip(*(bags.lookup(space, name, SUM) for space in ("mxrec", "fbgemm")))
         sides = [_step(call) for call in steps]

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import torch
 
+from . import roofline
 from .cases import Case
-from .peers import FBGEMM, OURS, STOCK, with_clone
+from .peers import FBGEMM, OURS, STOCK, with_clone, with_roofline
 
 TITLE = "Operators on the CPU: jagged tensors and prefix sums"
 
@@ -52,16 +53,18 @@ def _moves() -> Iterator[Case]:
                 moved_bytes=values.nbytes + dense.nbytes,
             )
         )
-        yield from with_clone(
-            Case(
-                operator="dense_to_jagged",
-                shape=shape,
-                peer=FBGEMM,
-                ours=lambda d=dense, o=offsets, r=rows: OURS.dense_to_jagged_forward(d, o, r),
-                theirs=lambda d=dense, o=offsets, r=rows: STOCK.dense_to_jagged_forward(d, o, r),
-                moved_bytes=2 * values.nbytes,
-            )
+        back = Case(
+            operator="dense_to_jagged",
+            shape=shape,
+            peer=FBGEMM,
+            ours=lambda d=dense, o=offsets, r=rows: OURS.dense_to_jagged_forward(d, o, r),
+            theirs=lambda d=dense, o=offsets, r=rows: STOCK.dense_to_jagged_forward(d, o, r),
+            moved_bytes=2 * values.nbytes,
         )
+        yield from with_clone(back)
+        row_bytes = inner * values.itemsize
+        lines = torch.arange(batch) * longest * row_bytes
+        yield from with_roofline(back, roofline.stretches(dense, lines, lengths * row_bytes, torch.empty_like(values)))
         if dtype.is_floating_point:
             yield Case(
                 operator="jagged_to_padded_dense_backward",

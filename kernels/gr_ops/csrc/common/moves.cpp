@@ -42,7 +42,7 @@ GR_OPS_INLINE void copy(char* to, const char* from, int64_t bytes) {
 }
 
 // Short stretches are used up before the first one comes from memory.
-constexpr size_t ahead_of(int64_t bytes) { return bytes < 256 ? 24 : 8; }
+constexpr int64_t ahead_of(int64_t bytes) { return bytes < 256 ? 24 : 8; }
 
 }  // namespace
 
@@ -79,23 +79,55 @@ void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t b
 GR_OPS_VECTOR_CLONES
 void copy_spilling(char* to, const char* from, int64_t bytes) { copy(to, from, bytes); }
 
+namespace {
+
+// Stretches [first, end), which may spill over.
 GR_OPS_VECTOR_CLONES
-void copy_stretches_spilling(char* to, const char* from, const char* from_end, const int64_t* sources,
-                             const int64_t* rows, size_t first, size_t end, size_t stretches, int64_t row_bytes) {
-  const size_t ahead = ahead_of((rows[end] - rows[first]) * row_bytes / static_cast<int64_t>(end - first));
-  for (size_t p = first; p < end; ++p) {
-    if (const size_t next = p + ahead; next < stretches) {
-      prefetch_stretch(from + sources[next] * row_bytes, (rows[next + 1] - rows[next]) * row_bytes);
+void move_whole(const Stretches& all, int64_t first, int64_t end) {
+  const int64_t* starts = all.starts;
+  const int64_t* sources = all.sources;
+  const int64_t bytes_each = all.row_bytes;
+  const int64_t ahead = ahead_of((starts[end] - starts[first]) * bytes_each / (end - first));
+  char* to = all.to + starts[first] * bytes_each;
+  for (int64_t p = first; p < end; ++p) {
+    if (const int64_t next = p + ahead; next < all.count) {
+      prefetch_stretch(all.from + sources[next] * bytes_each, (starts[next + 1] - starts[next]) * bytes_each);
     }
-    const int64_t bytes = (rows[p + 1] - rows[p]) * row_bytes;
-    const char* stretch = from + sources[p] * row_bytes;
-    if (from_end - stretch >= bytes + kSpill) {
-      copy(to, stretch, bytes);
+    const int64_t bytes = (starts[p + 1] - starts[p]) * bytes_each;
+    const int64_t source = sources[p] * bytes_each;
+    if (all.from_bytes - source >= bytes + kSpill) {
+      copy(to, all.from + source, bytes);
     } else if (bytes > 0) {
-      std::memcpy(to, stretch, static_cast<size_t>(bytes));
+      std::memcpy(to, all.from + source, static_cast<size_t>(bytes));
     }
     to += bytes;
   }
+}
+
+}  // namespace
+
+int64_t Stretches::holding(int64_t row) const { return std::upper_bound(starts, starts + count + 1, row) - starts - 1; }
+
+void Stretches::move_part(int64_t stretch, int64_t first, int64_t end) const {
+  const int64_t row = std::max(starts[stretch], first);
+  const int64_t stop = std::min(starts[stretch + 1], end);
+  if (row >= stop) return;
+  const int64_t source = sources[stretch] + row - starts[stretch];
+  std::memcpy(to + row * row_bytes, from + source * row_bytes, static_cast<size_t>((stop - row) * row_bytes));
+}
+
+void Stretches::move(int64_t first, int64_t end) const {
+  if (first >= end || row_bytes == 0) return;
+  const int64_t last = holding(end - 1);
+  int64_t p = holding(first);
+  if (p < last && starts[p] < first) move_part(p++, first, end);
+  int64_t whole = last;  // what stretches before this one spill over comes later in the same share
+  while (whole > p && (end - starts[whole]) * row_bytes < kSpill) --whole;
+  if (p < whole) {
+    move_whole(*this, p, whole);
+    p = whole;
+  }
+  for (; p <= last; ++p) move_part(p, first, end);
 }
 
 }  // namespace gr_ops

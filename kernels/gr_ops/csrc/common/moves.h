@@ -5,8 +5,8 @@
 
 // Short stretches of bytes, moved into a result that is filled from front to back. memcpy and memset choose their way
 // by the length: where nobody can foretell lengths, that costs two or three mispredicted branches a stretch. These move
-// whole blocks: they read and write up to kSpill bytes beyond the end. What they spill over has to be the same thread's,
-// and written later.
+// whole blocks: they read and write up to kSpill bytes beyond the end. What they spill over has to be the same
+// thread's, and written later.
 namespace gr_ops {
 
 constexpr int64_t kSpill = 128;
@@ -30,9 +30,23 @@ void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t b
 // memcpy(to, from, bytes)
 void copy_spilling(char* to, const char* from, int64_t bytes);
 
-// Stretches [first, end), one after the other at `to`: stretch p has rows[p + 1] - rows[p] rows and starts at row
-// sources[p] of `from`. Nothing is read from `from_end` on.
-void copy_stretches_spilling(char* to, const char* from, const char* from_end, const int64_t* sources,
-                             const int64_t* rows, size_t first, size_t end, size_t stretches, int64_t row_bytes);
+// Stretches of rows that stand one after the other in a result: stretch p is rows [starts[p], starts[p + 1]) of `to`
+// and comes from row sources[p] on of `from`.
+struct Stretches {
+  const char* from;
+  int64_t from_bytes;
+  char* to;
+  const int64_t* sources;  // [count]
+  const int64_t* starts;   // [count + 1], ascending
+  int64_t count;
+  int64_t row_bytes;
+
+  // Rows [first, end) of the result, of those that stretches have; others may move other rows at the same time.
+  void move(int64_t first, int64_t end) const;
+
+ private:
+  int64_t holding(int64_t row) const;
+  void move_part(int64_t stretch, int64_t first, int64_t end) const;
+};
 
 }  // namespace gr_ops

@@ -77,7 +77,7 @@ class SharedScan {
   T* out_;
   int64_t count_;
   int64_t sections_;
-  std::vector<Sum<T>> totals_;  // of chunks
+  std::vector<Sum<T>> totals_;                  // of chunks
   alignas(64) std::atomic<int64_t> summed_{0};  // sections before this one are
 };
 

@@ -64,6 +64,20 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   return dense;
 }
 
+// One level of offsets from 0 to total, and no row that dense [B, S, ...] does not hold: every row of the result is
+// moved. Returns where in dense the rows of each batch start, or nothing.
+std::vector<int64_t> plain_lines(const OffsetTree& tree, size_t levels, int64_t total) {
+  const int64_t* starts = tree.rows();
+  if (levels != 1 || starts[0] != 0 || starts[tree.nodes()] != total) return {};
+  std::vector<int64_t> lines(static_cast<size_t>(tree.nodes()));
+  int64_t longest = 0;
+  for (int64_t b = 0; b < tree.nodes(); ++b) {
+    longest = std::max(longest, starts[b + 1] - starts[b]);
+    lines[static_cast<size_t>(b)] = b * tree.max_length();
+  }
+  return longest <= tree.max_length() ? lines : std::vector<int64_t>();
+}
+
 // dense [B, S1..SK, trailing...] -> [total_length, trailing...]; what dense does not hold is 0.
 at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets, std::optional<int64_t> given_total) {
   check_dense(op, dense, offsets);
@@ -81,6 +95,11 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
   auto* to = static_cast<char*>(values.mutable_data_ptr());
   const int64_t* starts = tree.rows();
   const int64_t nodes = tree.nodes();
+  if (const auto lines = plain_lines(tree, offsets.size(), total); !lines.empty()) {
+    const Stretches stretches{from, from_bytes, to, lines.data(), starts, nodes, bytes};
+    parallel_rows(total, bytes, [&](int64_t first, int64_t end) { stretches.move(first, end); });
+    return values;
+  }
   parallel_rows(total, bytes, [&](int64_t first, int64_t end) {
     const auto zero = [&](int64_t row, int64_t stop) { std::memset(to + row * bytes, 0, (stop - row) * bytes); };
     OffsetTree::LineWalk walk(tree);

@@ -46,50 +46,28 @@ class PermutedRows {
       : source_(rows.contiguous()),
         result_(empty_rows(rows, offsets.out.back())),
         offsets_(offsets),
-        bytes_(row_bytes(rows)),
-        source_bytes_(rows.numel() * static_cast<int64_t>(rows.itemsize())),
-        from_(static_cast<const char*>(source_.const_data_ptr())),
-        to_(static_cast<char*>(result_.mutable_data_ptr())) {}
+        stretches_{static_cast<const char*>(source_.const_data_ptr()),
+                   rows.numel() * static_cast<int64_t>(rows.itemsize()),
+                   static_cast<char*>(result_.mutable_data_ptr()),
+                   offsets.source.data(),
+                   offsets.out.data(),
+                   static_cast<int64_t>(offsets.source.size()),
+                   row_bytes(rows)} {}
 
   const at::Tensor& result() const { return result_; }
-  int64_t bytes() const { return offsets_.out.back() * bytes_; }
+  int64_t bytes() const { return offsets_.out.back() * stretches_.row_bytes; }
 
   // Share `share` of `shares` of the result.
   void move(int64_t share, int64_t shares) const {
     const int64_t total = offsets_.out.back();
-    const int64_t first = total * share / shares;
-    const int64_t end = total * (share + 1) / shares;
-    if (first == end || bytes_ == 0) return;
-    const size_t last = block_of(offsets_.out, end - 1);  // the block that the share ends in
-    size_t p = block_of(offsets_.out, first);
-    if (p < last && offsets_.out[p] < first) move_block(p++, first, end);
-    size_t whole = last;
-    while (whole > p && (end - offsets_.out[whole]) * bytes_ < kSpill) --whole;
-    if (p < whole) {
-      copy_stretches_spilling(to_ + offsets_.out[p] * bytes_, from_, from_ + source_bytes_, offsets_.source.data(),
-                              offsets_.out.data(), p, whole, offsets_.source.size(), bytes_);
-      p = whole;
-    }
-    for (; p <= last; ++p) move_block(p, first, end);
+    stretches_.move(total * share / shares, total * (share + 1) / shares);
   }
 
  private:
-  // What of block p is in rows [first, end) of the result.
-  void move_block(size_t p, int64_t first, int64_t end) const {
-    const int64_t row = std::max(offsets_.out[p], first);
-    const int64_t stop = std::min(offsets_.out[p + 1], end);
-    if (row >= stop) return;
-    const int64_t start = offsets_.source[p] + row - offsets_.out[p];
-    std::memcpy(to_ + row * bytes_, from_ + start * bytes_, static_cast<size_t>((stop - row) * bytes_));
-  }
-
   at::Tensor source_;
   at::Tensor result_;
   const PermuteOffsets& offsets_;
-  int64_t bytes_;
-  int64_t source_bytes_;
-  const char* from_;
-  char* to_;
+  Stretches stretches_;
 };
 
 // Lengths [P, B] or [P] of the copies.

@@ -6,8 +6,7 @@ namespace gr_ops {
 namespace {
 
 template <typename Length>
-inline __attribute__((always_inline)) Length sum(const Length* lengths, int64_t rows, int64_t batch,
-                                                        int64_t* sums) {
+inline __attribute__((always_inline)) Length sum(const Length* lengths, int64_t rows, int64_t batch, int64_t* sums) {
   Length bits = 0;
   if (batch == 1) {
     for (int64_t r = 0; r < rows; ++r) {

@@ -131,9 +131,8 @@ void gradient(const at::Tensor& grad, const at::Tensor& index, T* target, int64_
 at::Tensor zeros_like_index(const at::Tensor& index) {
   const at::Tensor zeros = new_result(index.sizes(), index.options());
   auto* data = static_cast<char*>(zeros.mutable_data_ptr());
-  parallel_rows(zeros.numel() * static_cast<int64_t>(zeros.itemsize()), 1, [=](int64_t first, int64_t end) {
-    std::memset(data + first, 0, static_cast<size_t>(end - first));
-  });
+  parallel_rows(zeros.numel() * static_cast<int64_t>(zeros.itemsize()), 1,
+                [=](int64_t first, int64_t end) { std::memset(data + first, 0, static_cast<size_t>(end - first)); });
   return zeros;
 }
 
