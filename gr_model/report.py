@@ -35,7 +35,11 @@ def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str 
     series = [line for line in series if line.points]
     if not series:
         return f'<div class="card"><h3>{html.escape(title)}</h3><p>no points</p></div>'
-    width, height, left, right, top, bottom = 520, 280, 52, 12, 12, 52
+    width, left, right, top = 520, 52, 12, 12
+    labels = [f"{line.name} {shown(line.points[-1][1])}" for line in series]
+    places, rows = _legend(labels, left, width - right)
+    bottom = 40 + 18 * rows
+    height = 228 + bottom
     xs = [x for line in series for x, _ in line.points]
     ys = [y for line in series for _, y in line.points]
     x_low, x_high = min(xs), max(max(xs), min(xs) + 1)
@@ -51,12 +55,11 @@ def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str 
     for tick in _ticks(y_low, y_high):
         y = at(x_low, tick)[1]
         parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e6ebf1"/>')
-        parts.append(_text(left - 7, y + 4, f"{tick:g}", "end"))
+        parts.append(_text(left - 7, y + 4, f"{tick:,g}", "end"))
     for tick in _ticks(x_low, x_high):
         parts.append(_text(at(tick, y_low)[0], height - bottom + 17, f"{tick:g}", "middle"))
     parts.append(_text(width - right, height - bottom + 33, x_label, "end"))
-    legend_x = left
-    for index, line in enumerate(series):
+    for index, (line, label, (legend_x, row)) in enumerate(zip(series, labels, places)):
         colour = COLOURS[index % len(COLOURS)]
         dash = ' stroke-dasharray="5 4"' if line.dashed else ""
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in line.points))
@@ -64,12 +67,10 @@ def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str 
         if len(line.points) < 12 and not line.dashed:
             dots = (at(*point) for point in line.points)
             parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in dots]
-        label = f"{line.name} {line.points[-1][1]:.4g}"
-        y = height - 8
+        y = height - 8 - 18 * (rows - 1 - row)
         ends = f'x1="{legend_x}" x2="{legend_x + 18}" y1="{y - 4}" y2="{y - 4}"'
         parts.append(f'<line {ends} stroke="{colour}" stroke-width="2.5"{dash}/>')
         parts.append(_text(legend_x + 23, y, label, "start"))
-        legend_x += 40 + 7 * len(label)
     note = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     return (
         f'<div class="card"><h3>{html.escape(title)}</h3><figure>'
@@ -176,7 +177,7 @@ def speed_charts(steps: Sequence[dict[str, Any]]) -> list[str]:
     return [
         chart("Seconds per step", [Series("seconds", [(e["step"], e["seconds"]) for e in steps])]),
         chart("Tokens per second", [Series("tokens/s", [(e["step"], e["tokens"] / e["seconds"]) for e in steps])]),
-        chart("MFU", [Series("%", [(e["step"], 100 * e["mfu"]) for e in steps if "mfu" in e])]),
+        chart("MFU, %", [Series("MFU", [(e["step"], 100 * e["mfu"]) for e in steps if "mfu" in e])]),
         chart("Seconds by phase", stacked),
         chart("Peak memory, MiB", memory_series(steps)),
     ]
@@ -200,6 +201,18 @@ def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any
         flat = [(min(0, points[0][0]), level), (points[-1][0], level)]
         charts.append(chart(name, [Series(model, points), Series(baseline["name"], flat, dashed=True)]))
     return charts
+
+
+def _legend(labels: Sequence[str], left: int, right: int) -> tuple[list[tuple[int, int]], int]:
+    """(x, row) of each label, so that none is cut off; how many rows."""
+    places, x, row = [], left, 0
+    for label in labels:
+        wide = 40 + 7 * len(label)
+        if x > left and x + wide > right:
+            x, row = left, row + 1
+        places.append((x, row))
+        x += wide
+    return places, row + 1
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:

@@ -1,0 +1,31 @@
+"""The charts of a page: every label is inside the picture, and numbers are such as people read."""
+
+from __future__ import annotations
+
+import re
+
+from gr_model import report
+from gr_model.report import Series
+
+TEXT = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" [^>]*text-anchor="start">([^<]*)</text>')
+PHASES = ("distribution", "data", "batch", "forward", "backward", "optimizer")
+
+
+def test_no_label_of_a_legend_is_cut_off_or_covered() -> None:
+    """A run with the sparse pipeline has six phases, which do not fit into one row."""
+    svg = report.chart("Seconds by phase", [Series(name, [(1, 0.25), (2, 0.012345)]) for name in PHASES])
+    width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', svg).groups())
+    found = [(float(x), float(y), text) for x, y, text in TEXT.findall(svg)]
+    assert [text for *_, text in found] == [f"{name} 0.01235" for name in PHASES]
+    assert all(x + 7 * len(text) <= width and y < height for x, y, text in found)
+    assert len({y for _, y, _ in found}) > 1
+    for x, y, text in found:
+        beside = [other for other, row, _ in found if row == y and other > x]
+        assert all(x + 7 * len(text) < other for other in beside)
+    (step_y,) = (float(y) for y in re.findall(r'y="([\d.]+)" [^>]*>step<', svg))
+    assert all(y - step_y >= 12 for _, y, _ in found)
+
+
+def test_large_numbers_are_written_out() -> None:
+    svg = report.chart("Tokens per second", [Series("tokens/s", [(1, 20_000.0), (2, 80_361.7)])])
+    assert "tokens/s 80,362<" in svg and ">60,000<" in svg and "e+" not in svg
