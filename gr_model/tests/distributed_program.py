@@ -50,7 +50,7 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, fsdp, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline.
+    """static, ranking, fused, fsdp, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
@@ -63,14 +63,17 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig(
             kind="embcache", lr=0.02, optimizer="adam", cache_rows=1000, host_rows=100, folder=str(folder)
         )
-    elif kind in ("static", "ranking", "fsdp"):
+    elif kind in ("static", "ranking", "fused", "fsdp"):
         embedding = EmbeddingConfig()
     else:
         embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02)
     return Config(
         task=task,
         embedding=embedding,
-        model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2),
+        model=ModelConfig(
+            dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2,
+            attention="fused" if kind == "fused" else "plain",
+        ),
         retrieval=RetrievalConfig(negatives=16 if embedding.dynamic else 128),
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(
