@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.training_device import RESULTS, config_of, data
 from gr_model import config as configs
 from gr_model import flops, world
 from gr_model.device import describe, open_device
 from gr_model.trainer import Trainer
+
+from .training_device import RESULTS, config_of, data
 
 WARM_UP, EACH = 3, 32
 
@@ -119,7 +120,9 @@ def main() -> None:
     rows = [row for count in options.processes for row in launch(count, options)]
     text = report(rows, f"{rows[0]['device']}, torch {torch.__version__}")
     print(text)
-    (options.out / "training-nccl.json").write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1) + "\n")
+    (options.out / "training-nccl.json").write_text(
+        json.dumps({"torch": torch.__version__, "rows": rows}, indent=1) + "\n"
+    )
     (options.out / "training-nccl.md").write_text(text)
 
 
