@@ -21,14 +21,15 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from benchmarks.compiled import like_ml_100k
-from benchmarks.training_device import RESULTS, config_of, data
 from gr_model import config as configs
 from gr_model import presets
 from gr_model.config import Config
 from gr_model.data.interactions import Interactions
 from gr_model.device import open_device
 from gr_model.trainer import Trainer
+
+from .compiled import like_ml_100k
+from .training_device import RESULTS, config_of, data
 
 
 def small(settings: list[str]) -> Config:
@@ -61,7 +62,8 @@ def measured(base: Config, users: Interactions, device: torch.device, steps: int
     ratios = [eager / compiled for eager, compiled in zip(seconds["eager"], seconds["compiled"])]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {
-        "eager ms": 1e3 * statistics.median(seconds["eager"]), "compiled ms": 1e3 * statistics.median(seconds["compiled"]),
+        "eager ms": 1e3 * statistics.median(seconds["eager"]),
+        "compiled ms": 1e3 * statistics.median(seconds["compiled"]),
         "eager / compiled": middle, "quartiles": [low, high], "first steps s": first,
         "compilations": counters["stats"]["unique_graphs"], "the first loss differs by": apart,
     }  # fmt: skip
@@ -85,7 +87,7 @@ def main() -> None:
         "# model.compile on a GPU", "",
         f"{name}, torch {torch.__version__}; {options.steps} steps of each in turn, wall clock, median (quartiles of "
         "the ratio). `python -m benchmarks.compiled_cuda`.", "",
-        "| model | eager ms | compiled ms | eager / compiled | first 3 steps s | compilations | first loss differs by |",
+        "| model | eager ms | compiled ms | eager / compiled | first 3 steps s | compilations | loss differs by |",
         "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     found = {}

@@ -225,9 +225,7 @@ class Attention(nn.Module):
         out_BSV = out_BNSV.transpose(1, 2).flatten(2)
         return jagged.to_jagged(out_BSV, sequences.offsets_B1, sequences.total)
 
-    def _by_kernels(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences
-    ) -> torch.Tensor:
+    def _by_kernels(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sequences: Sequences) -> torch.Tensor:
         offsets, longest = sequences.offsets_B1, sequences.longest
         contexts, targets = (None, None) if sequences.causal else (sequences.contexts_B, sequences.targets_B)
         if self.bias is None:

@@ -51,7 +51,7 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with `fsdp-`
+    """static, ranking, fused, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with `fsdp-`
     before it the dense part in pieces, with `bf16-` products in bfloat16, with `&` negatives of the batch too.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
@@ -68,7 +68,7 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig(
             kind="embcache", lr=0.02, optimizer="adam", cache_rows=1000, host_rows=100, folder=str(folder)
         )
-    elif kind in ("static", "ranking"):
+    elif kind in ("static", "ranking", "fused"):
         embedding = EmbeddingConfig()
     else:
         optimizer = "adagrad" if kind == "column_wise" else "rowwise_adagrad"
@@ -77,7 +77,10 @@ def case_config(name: str, folder: Path | None = None) -> Config:
     return Config(
         task=task,
         embedding=embedding,
-        model=ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2),
+        model=ModelConfig(
+            dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2,
+            attention="fused" if kind == "fused" else "plain",
+        ),
         retrieval=RetrievalConfig(**negatives),
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(

@@ -21,6 +21,8 @@ from gr_model.tests.launch import free_port
 SMALL = ["train.batch=4", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16", "data.workers=0",
          "train.eval_every=0", "train.log_every=1"]  # fmt: skip
 TIME_LIMIT = 300.0
+# Where there is a GPU for each of two processes, over nccl.
+DEVICE = "cuda" if torch.cuda.device_count() >= 2 else "cpu"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def steps(out: Path) -> list[tuple[int, float]]:
 
 
 def arguments(folder: Path, out: Path, *settings: str) -> list[str]:
-    return ["--config", "ml-1m", "--data-dir", str(folder), "--out", str(out), *SMALL, *settings]
+    return ["--config", "ml-1m", "--device", DEVICE, "--data-dir", str(folder), "--out", str(out), *SMALL, *settings]
 
 
 class Command:
@@ -94,6 +96,8 @@ def test_a_signal_ends_the_run_with_a_checkpoint(folder, whole, tmp_path, number
     more = [
         "--resume",
         str(tmp_path),
+        "--device",
+        DEVICE,
         "--data-dir",
         str(folder),
         "--out",
@@ -135,7 +139,8 @@ def test_a_run_goes_on_after_a_worker_was_killed(folder, killed, tmp_path, proce
     """On as many processes the same losses to the last bit; alone to rounding, because the sums are other ones."""
     checkpoint = sorted((killed / "checkpoints").glob("step-*"))[0]
     first = int(checkpoint.name[5:])
-    options = ["--resume", str(checkpoint), "--data-dir", str(folder), "--out", str(tmp_path), "train.steps=40"]
+    options = ["--resume", str(checkpoint), "--device", DEVICE, "--data-dir", str(folder), "--out", str(tmp_path)]
+    options += ["train.steps=40"]
     code, said = Command(options, processes).finish()
     assert code == 0, said
     before, after = dict(steps(killed)), dict(steps(tmp_path))

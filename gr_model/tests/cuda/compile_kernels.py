@@ -49,7 +49,9 @@ def cases(widths: list[int], all_configs: bool) -> list[tuple[triton.JITFunction
         if not isinstance(tuned, Tuned):
             continue
         # A bias has kernels of its own for its gradient, which then need no other kinds.
-        kinds = [k for k in KINDS if "BIAS" in tuned.kernel.arg_names or k is KINDS["EACH_ROW" in tuned.kernel.arg_names]]
+        kinds = [
+            k for k in KINDS if "BIAS" in tuned.kernel.arg_names or k is KINDS["EACH_ROW" in tuned.kernel.arg_names]
+        ]
         for width, config in itertools.product(widths, tuned.configs if all_configs else tuned.configs[-1:]):
             own = {"N": 4, "A": width, "V": width, "AP": width, "VP": width, "FAST": True, "DOT": "tf32x3", "T": 128,
                    "EACH_ROW": False, "EACH_HEAD": True, "K": 64, **config.kwargs}  # fmt: skip

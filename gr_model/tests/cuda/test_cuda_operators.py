@@ -125,7 +125,10 @@ class Case:
 
     def arguments(self, device: torch.device):
         """What stands behind q, k, v in hstu_jagged, to the window."""
-        counts = [None if x is None else torch.tensor(x, dtype=torch.int64, device=device) for x in (self.contexts, self.targets)]
+        counts = [
+            None if x is None else torch.tensor(x, dtype=torch.int64, device=device)
+            for x in (self.contexts, self.targets)
+        ]
         return self.offsets(device), *counts
 
     def offsets(self, device: torch.device) -> torch.Tensor:
@@ -250,9 +253,7 @@ def test_registration(name, device):
         )  # fmt: skip
     else:
         op = torch.ops.mxrec.hstu_jagged.equal
-        arguments = (
-            t["q"], t["k"], t["v"], None, t.get("bias"), 0, 5, 0.1, offsets, contexts, targets, 1, 0.5
-        )
+        arguments = (t["q"], t["k"], t["v"], None, t.get("bias"), 0, 5, 0.1, offsets, contexts, targets, 1, 0.5)
     checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
     torch.library.opcheck(op, arguments, test_utils=checks if ON_GPU else checks[:3])
 

@@ -19,7 +19,10 @@ from gr_model.trainer import Trainer
 data, device, losses = random_data(), open_device(sys.argv[1]), []
 for task in ("retrieval", "ranking"):
     model = config.ModelConfig(dim=32, heads=2, qk_dim=16, value_dim=16, max_items=30, interleave=task == "ranking")
-    base = config.Config(task=task, model=model, train=config.TrainConfig(batch=7, deterministic=True), ranking=config.RankingConfig(held_out=2))
+    base = config.Config(
+        task=task, model=model, train=config.TrainConfig(batch=7, deterministic=True),
+        ranking=config.RankingConfig(held_out=2),
+    )
     trainer = Trainer(config.override(base, sys.argv[2:]), data, device)
     losses += [trainer.train_step().loss for _ in range(20)]
     state = [p.detach().cpu().contiguous().view(torch.uint8) for p in trainer.model.parameters()]

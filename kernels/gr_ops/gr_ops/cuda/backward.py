@@ -38,7 +38,7 @@ def of_scores(
 
 @tuned(
     tiles((64, 128, 8, 2), (32, 128, 8, 3), (64, 64, 4, 3), (64, 64, 8, 2), (32, 64, 8, 2), (32, 32, 4, 2)),
-    lambda stages, Q, K: 2 * K + stages * 2 * Q
+    lambda stages, Q, K: 2 * K + stages * 2 * Q,
 )
 @triton.jit
 def keys_and_values(

@@ -42,7 +42,8 @@ def _of_all_heads(
         of_weight_KK = tl.dot(grad_KV, tl.trans(value_KV), input_precision=DOT)
         _, of_score_KK = of_scores(
             score_KK, of_weight_KK, nothing, key[None, :], nothing, nothing, nothing, nothing, found, position, time,
-            position, position, 0, position, 0, length, 0, history, alpha, 1, 0, 0, 0, 2, False, False, SCALED, FAST, True,
+            position, position, 0, position, 0, length, 0, history, alpha, 1, 0, 0, 0, 2, False, False, SCALED, FAST,
+            True,
         )  # fmt: skip
         sum_KK += of_score_KK
     return sum_KK
@@ -60,9 +61,7 @@ def _by_bucket(sum_T, of_score_KK, bucket_KK, found, T: tl.constexpr):
     return sum_T
 
 
-@tuned(
-    [triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * BLOCK
-)
+@tuned([triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * BLOCK)
 @triton.jit
 def diagonals(
     q, k, v, grad, of_position, of_time, position, time, high, low, cells, offsets, contexts, targets, scale, alpha,
@@ -100,9 +99,7 @@ def diagonals(
     tl.store(of_time + program * T + tl.arange(0, T), sum_T * (scale * alpha))
 
 
-@tuned(
-    [triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * BLOCK
-)
+@tuned([triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * BLOCK)
 @triton.jit
 def off_diagonals(
     q, k, v, grad, of_key, of_near, of_time, position, time, high, low, cells, offsets, contexts, targets, scale, alpha,
@@ -126,7 +123,7 @@ def off_diagonals(
     near_K = tl.zeros([K], tl.float32)
     sum_T = tl.zeros([T], tl.float32)
     _, tiles = turns(0, context, history, length, True, K)
-    for turn in range(0, tl.where(first_key < length, tiles, 0)):
+    for turn in range(tl.where(first_key < length, tiles, 0)):
         start, stop = tile_of(turn, 0, context, history, length, True, K)
         place = start + tl.arange(0, K)
         query = tl.minimum(place, length - 1)

@@ -29,7 +29,9 @@ def _add_keys(
     )  # fmt: skip
     weight_QK = score_QK * sigmoid(score_QK, FAST)
     if MASKED:
-        found = seen(query[:, None], key[None, :], length, contexts, history, group, window, whole, MASK, COUNTS, WINDOW)
+        found = seen(
+            query[:, None], key[None, :], length, contexts, history, group, window, whole, MASK, COUNTS, WINDOW
+        )
         if COUNTS:  # the other range has the rest of the tile
             found = found & (at < stop)[None, :]
         weight_QK = weighed(weight_QK, query[:, None], key[None, :], found, mask, mask_side, MASK)

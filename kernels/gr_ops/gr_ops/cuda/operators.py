@@ -1,4 +1,4 @@
-"""Registers the kernels: torch.ops.mxrec.hstu_dense, hstu_jagged and their gradients on CUDA tensors, and hstu_relative.
+"""Registers the kernels: hstu_dense, hstu_jagged and their gradients on CUDA tensors, and hstu_relative.
 
 The schemas and what raises are those of the other devices (csrc/hstu): the Meta kernel, given the tensors themselves,
 checks the arguments and makes the results. What offsets and counts hold is looked at where it is on the host, where the
@@ -93,8 +93,7 @@ def gradients(
 ) -> Tensors:  # fmt: skip
     """What autograd calls for the others."""
     if key_offsets is not None:
-        raise NotImplementedError("hstu_gradients: rows of queries and of keys differ (hstu_varlen), got a CUDA tensor; "
-                                  "expected one on the CPU or an NPU")  # fmt: skip
+        raise NotImplementedError("hstu_gradients: seq_offset_k (hstu_varlen) on a CUDA tensor; use the CPU or an NPU")
     op = torch.ops.mxrec.hstu_gradients.default
     arguments = (
         grad, q, k, v, mask, bias, layout, mask_type, longest, longest_key, scale, alpha, offset_list, offsets,

@@ -26,6 +26,7 @@ WEIGHTS, SEED, VERSIONS = words("WEIGHTS", "SEED", "VERSIONS")
 GATHERED, GATHER_WARPS = 2048, 2  # elements of a program: enough loads on their way to fill the memory's pipes
 UPDATED, UPDATE_WARPS = 2048, 4
 STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
+STARTED = 1024  # elements of such a program at a time
 WIDEST = 1024  # columns of a program; kinds that look at whole rows leave wider ones to PyTorch's operators
 WHOLE_ROWS = ("rowwise_adagrad", "lamb")
 SPAN = 64
@@ -200,12 +201,14 @@ def start(
     if not count:
         return
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
-    row_kernels.start[(min(count if longest is None else longest, STARTERS // parts.shape[0] + 1), parts.shape[0])](
+    width = min(columns(config.dim), 128)
+    rows, tables = max(1, STARTED // width), parts.shape[0]
+    programs = min(triton.cdiv(count if longest is None else longest, rows), STARTERS // tables + 1)
+    row_kernels.start[(programs, tables)](
         keys, slots, numbers, parts, slots if starts is None else starts, count,
         KIND=cast(Distribution, config.initializer).kind, DTYPE=TYPES[config.dtype], D=config.dim,
-        FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1], COLUMNS=min(columns(config.dim), 128),
-        GROUPED=starts is not None, COUNTED=counted, num_warps=1,
-        enable_fp_fusion=False,
+        FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1], COLUMNS=width, GROUPED=starts is not None, COUNTED=counted,
+        ROWS=rows, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
 
 

@@ -114,8 +114,11 @@ def _normal_quantile(numbers, p):
 @triton.jit(do_not_specialize=["count"])
 def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE: tl.constexpr, D: tl.constexpr,
           FIRST_WIDTH: tl.constexpr, SECOND_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
-          COUNTED: tl.constexpr):  # fmt: skip
-    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows."""
+          COUNTED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows.
+
+    ROWS at a time: slots and keys come from memory before anything can be stored, and that wait is most of a turn.
+    """
     table = tl.program_id(1)
     numbers += table * NUMBERS
     first, end = share(starts, count, table, GROUPED)
@@ -123,13 +126,16 @@ def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE:
         end = first + tl.load(longs(parts, table, COUNTERS) + NEW)
     weights = rows(parts, table, DTYPE)
     seed = tl.load(parts + table * PARTS + SEED).to(tl.uint64, bitcast=True)
-    for at in range(first + tl.program_id(0), end, tl.num_programs(0)):
-        slot = tl.load(slots + at)
-        begin = mix_pair(seed, tl.load(keys + at).to(tl.uint64, bitcast=True))
+    row = tl.arange(0, ROWS)
+    for block in range(first + tl.program_id(0) * ROWS, end, tl.num_programs(0) * ROWS):
+        at = block + row
+        inside = at < end
+        slot = tl.load(slots + at, mask=inside, other=0)
+        begin = mix_pair(seed, tl.load(keys + at, mask=inside, other=0).to(tl.uint64, bitcast=True))[:, None]
         for left in range(0, D, COLUMNS):
-            column = left + tl.arange(0, COLUMNS)
+            column = (left + tl.arange(0, COLUMNS))[None, :]
             if KIND == CONSTANT:
-                value = tl.zeros((COLUMNS,), tl.float64) + tl.load(numbers + A)
+                value = tl.zeros((ROWS, COLUMNS), tl.float64) + tl.load(numbers + A)
             else:
                 bits = mix64(begin + 0x9E3779B97F4A7C15 * (column // 2 + 1).to(tl.uint64))
                 drawn = tl.where(column % 2 == 0, bits >> 32, bits & 0xFFFFFFFF)
@@ -143,11 +149,11 @@ def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE:
                         u = low + (tl.load(numbers + HIGH) - low) * u
                     value = tl.load(numbers + A) + tl.load(numbers + B) * _normal_quantile(numbers, u)
             value = value.to(tl.float32).to(DTYPE)
-            tl.store(weights + slot * D + column, value, mask=column < D)
-            zero = tl.zeros((COLUMNS,), tl.float32)
+            tl.store(weights + slot[:, None] * D + column, value, mask=inside[:, None] & (column < D))
+            zero = tl.zeros((ROWS, COLUMNS), tl.float32)
             if FIRST_WIDTH > 0:
-                target = moments(parts, table, FIRST_MOMENT) + slot * FIRST_WIDTH + column
-                tl.store(target, zero, mask=column < FIRST_WIDTH)
+                target = moments(parts, table, FIRST_MOMENT) + slot[:, None] * FIRST_WIDTH + column
+                tl.store(target, zero, mask=inside[:, None] & (column < FIRST_WIDTH))
             if SECOND_WIDTH > 0:
-                target = moments(parts, table, SECOND_MOMENT) + slot * SECOND_WIDTH + column
-                tl.store(target, zero, mask=column < SECOND_WIDTH)
+                target = moments(parts, table, SECOND_MOMENT) + slot[:, None] * SECOND_WIDTH + column
+                tl.store(target, zero, mask=inside[:, None] & (column < SECOND_WIDTH))
