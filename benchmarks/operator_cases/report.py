@@ -37,9 +37,9 @@ have to be done, over our time.
 
 A sample is calls in a row after a first one that does not count: each side finds the caches as its own calls leave
 them, and a peer `clone`, which copies as many bytes in all, has the working set that ours has. `First calls` is the
-ratio of those that do not count, each of which finds what the other side has left. (Until now they counted, once in
-each sample: for the side with the longer calls they were a larger share, so that a clone of 5 MB, three calls to a
-sample, was measured in a warm cache beside ours in a cold one.) Results come from PyTorch's allocator, but ours of 1 MB
+ratio of those that do not count, each of which finds what the other side has left. (If they counted, they would be a
+larger share of the samples of the side with the longer calls: a clone of 5 MB, three calls to a sample, would be
+measured in a warm cache beside ours in a cold one.) Results come from PyTorch's allocator, but ours of 1 MB
 and more from memory that earlier ones left. The two sides share no memory then.
 
 A peer `bytes alone` is a plain loop compiled for this machine that moves or reads just the bytes that the operator has

@@ -4,10 +4,17 @@ from collections.abc import Iterator
 
 import torch
 
-from .cases import Case
-from .peers import FBGEMM, OURS, STOCK, with_clone
+from . import roofline
+from .cases import Call, Case
+from .peers import FBGEMM, FEWEST_BYTES, OURS, STOCK, with_clone, with_roofline
 
 TITLE = "Operators on the CPU: permutations, bounds check, rank-1 gather"
+
+
+def _bytes_alone(permute: torch.Tensor, lengths: torch.Tensor, values: torch.Tensor) -> Call:
+    """Only the values' blocks: the lengths, which have to be read before, and moved too, are left out."""
+    sums = lengths.sum(1) * values.itemsize
+    return roofline.stretches(values, (sums.cumsum(0) - sums)[permute], sums[permute], torch.empty_like(values))
 
 
 def _permutations() -> Iterator[Case]:
@@ -23,16 +30,17 @@ def _permutations() -> Iterator[Case]:
         weights = torch.rand(rows) if weighted else None
         permute = torch.randperm(features).int()
         arguments = (permute, lengths, values, weights, rows)
-        yield from with_clone(
-            Case(
-                operator="permute_2D_sparse_data",
-                shape=shape,
-                peer=FBGEMM,
-                ours=lambda a=arguments: OURS.permute_2D_sparse_data(*a),
-                theirs=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
-                moved_bytes=2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weights is not None else 0)),
-            )
+        case = Case(
+            operator="permute_2D_sparse_data",
+            shape=shape,
+            peer=FBGEMM,
+            ours=lambda a=arguments: OURS.permute_2D_sparse_data(*a),
+            theirs=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
+            moved_bytes=2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weights is not None else 0)),
         )
+        yield from with_clone(case)
+        if weights is None and case.moved_bytes > FEWEST_BYTES:
+            yield from with_roofline(case, _bytes_alone(permute.long(), lengths, values))
     lengths = torch.randint(0, 20, (100_000,))
     arguments = (torch.randperm(100_000).int(), lengths, torch.randint(0, 99, (int(lengths.sum()),)), None, None)
     yield Case(
