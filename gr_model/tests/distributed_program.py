@@ -51,8 +51,8 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, fused, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with `fsdp-`
-    before it the dense part in pieces, with `bf16-` products in bfloat16, with `&` negatives of the batch too.
+    """static, ranking, fused, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with
+    `fsdp-` before it the dense part in pieces, with `bf16-` products in bfloat16, with `&` negatives of the batch too.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
