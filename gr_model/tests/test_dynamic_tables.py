@@ -196,6 +196,7 @@ def test_one_file_cannot_hold_a_growing_table(tmp_path: Path) -> None:
         (["embedding.kind=embcache", "embedding.cache_rows=9", "embedding.host_rows=9"], "embedding.folder"),
         (["embedding.kind=hash", "embedding.eviction=lru"], "embedding.max_rows"),
         (["embedding.kind=sharded", "embedding.optimizer=lamb"], "embedding.optimizer"),
+        (["embedding.kind=sharded", "embedding.sharding=column_wise"], "rowwise_adagrad"),
         (["embedding.kind=hashed"], "valid: static, sharded, hash, embcache"),
         (["embedding.admit_probability=0"], "embedding.admit_probability"),
         (["train.pipeline=sparse_dist"], "train.pipeline"),
