@@ -48,7 +48,8 @@ Accesses AccessesOf(const LaunchPlan &plan, const void *workspace, std::size_t w
     accesses.Add(workspace, workspaceBytes, true);
     for (const auto &argument : plan.arguments) {
         for (const auto &view : argument.members) {
-            accesses.AddView(view.data, view.dims, view.strides, static_cast<std::size_t>(view.elementBytes), view.output);
+            const auto elementBytes = static_cast<std::size_t>(view.elementBytes);
+            accesses.AddView(view.data, view.dims, view.strides, elementBytes, view.output);
         }
     }
     return accesses;

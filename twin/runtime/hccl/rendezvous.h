@@ -61,7 +61,8 @@ public:
 
     // Connects to `peer` and greets it; nothing while the peer does not listen yet.
     std::optional<Arrival> TryConnect(uint32_t peer);
-    // Takes one peer from the backlogs, if there is one. Connections of other users or jobs and broken ones are dropped.
+    // Takes one peer from the backlogs, if there is one. Connections of other users or jobs, and broken ones, are
+    // dropped.
     std::optional<Arrival> TryAccept();
     // What becomes readable when a peer comes.
     std::vector<pollfd> Waits() const;

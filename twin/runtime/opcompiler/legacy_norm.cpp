@@ -1,5 +1,5 @@
-// torch_npu composes a norm of an order that is not 0, 1, 2 or infinite of legacy operators: the sum of |x|^p over axes,
-// and its root. Sums are accumulated in double.
+// torch_npu composes a norm of an order that is not 0, 1, 2 or infinite of legacy operators: the sum of |x|^p over
+// axes, and its root. Sums are accumulated in double.
 #include "legacy_norm.h"
 
 #include <algorithm>
