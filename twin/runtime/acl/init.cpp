@@ -10,6 +10,7 @@
 #include "log.h"
 #include "process.h"
 #include "settings.h"
+#include "stream_order.h"
 #include "stream_table.h"
 
 using namespace twin;
@@ -106,6 +107,9 @@ aclError aclFinalize()
                         ": the runtime is not initialised");
         }
         state = State::kFinalized;
+    }
+    if (Strict()) {  // a touch of pinned memory that no later call has told of goes into the log
+        static_cast<void>(StreamOrder::Get().PendingFault(__func__));
     }
     StopAllStreams();
     return ACL_SUCCESS;

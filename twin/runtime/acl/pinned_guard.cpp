@@ -25,9 +25,9 @@ uintptr_t Down(uintptr_t address) { return address / Page() * Page(); }
 uintptr_t Up(uintptr_t address) { return Down(address + Page() - 1); }
 
 // A use by a stream that the host has not waited for. Read by the signal handler, so without locks: `state` is written
-// last, and a slot whose fields change is not Used.
+// last, and a slot whose fields change is not Used. A use that ends is allowed again before its pages are open.
 struct Use {
-    enum State : int { kFree, kFilling, kUsed };
+    enum State : int { kFree, kFilling, kUsed, kEnding };
     std::atomic<int> state{kFree};
     uintptr_t begin = 0;
     uintptr_t end = 0;
@@ -51,7 +51,7 @@ template <typename Visit>
 void ForEachUse(Visit visit)
 {
     for (Use &use : uses) {
-        if (use.state.load(std::memory_order_acquire) == Use::kUsed) {
+        if (use.state.load(std::memory_order_acquire) >= Use::kUsed) {
             visit(use);
         }
     }
@@ -66,7 +66,8 @@ const Use *Forbidding(uintptr_t address)
     bool written = false;
     ForEachUse([&](const Use &use) { written = written || (use.writes && use.Overlaps(page, page + Page())); });
     ForEachUse([&](const Use &use) {
-        if (use.begin <= address && address < use.end && (use.writes || !written)) {
+        const bool holds = use.state.load(std::memory_order_acquire) == Use::kUsed;
+        if (holds && use.begin <= address && address < use.end && (use.writes || !written)) {
             found = &use;
         }
     });
@@ -97,6 +98,9 @@ void PassOn(int signal, siginfo_t *info, void *context)
         before.sa_handler(signal);
     } else {
         sigaction(SIGSEGV, &before, nullptr);
+        if (info->si_code <= 0) {
+            raise(signal);  // it was sent: no touch repeats it
+        }
     }
 }
 
@@ -121,7 +125,9 @@ void OnFault(int signal, siginfo_t *info, void *context)
         faultState.store(kThere, std::memory_order_release);
     }
     // The program goes on: the next call of the runtime tells it.
-    mprotect(reinterpret_cast<void *>(address / Page() * Page()), Page(), PROT_READ | PROT_WRITE);
+    if (mprotect(reinterpret_cast<void *>(address / Page() * Page()), Page(), PROT_READ | PROT_WRITE) != 0) {
+        PassOn(signal, info, context);
+    }
 }
 
 }  // namespace
@@ -193,8 +199,9 @@ void *PinnedGuard::Open(const void *address)
 
 void PinnedGuard::Watch()
 {
-    if (watching_) {
-        return;
+    struct sigaction now = {};
+    if (watching_ && (sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_handler != SIG_DFL)) {
+        return;  // where others have put the default back (faulthandler.disable), it is watched anew
     }
     watching_ = true;
     struct sigaction action = {};
@@ -233,8 +240,10 @@ void PinnedGuard::End(const VectorClock &host)
     const std::lock_guard lock(mutex_);
     ForEachUse([&](Use &use) {
         if (use.point.KnownTo(host)) {
-            use.state.store(Use::kFree, std::memory_order_release);
+            use.state.store(Use::kEnding, std::memory_order_release);
             Protect(use.begin, use.end);
+            lastUnguarded.store(0);  // whoever faulted before that may try once more
+            use.state.store(Use::kFree, std::memory_order_release);
         }
     });
 }
@@ -244,7 +253,7 @@ void PinnedGuard::Protect(uintptr_t begin, uintptr_t end)
 {
     std::vector<const Use *> near;
     ForEachUse([&](const Use &use) {
-        if (use.Overlaps(Down(begin), Up(end))) {
+        if (use.state.load() == Use::kUsed && use.Overlaps(Down(begin), Up(end))) {
             near.push_back(&use);
         }
     });

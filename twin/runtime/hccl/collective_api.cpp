@@ -69,7 +69,9 @@ private:
             throw Failure(HCCL_E_PARA, std::string(name) + " with " + std::to_string(bytes) +
                                            " bytes is not within one allocation of device memory");
         }
-        accesses_.Add(buffer, bytes, writes);
+        if (twinStrictStreams()) {
+            accesses_.Add(buffer, bytes, writes);
+        }
         return *this;
     }
 

@@ -33,13 +33,13 @@ void BidFarewell(std::unique_ptr<Rendezvous> rendezvous, std::string reason,
                  std::chrono::milliseconds patience) noexcept
 {
     try {
-        rendezvous->CloseList();
         const BlockSignals blocked;
         std::thread([rendezvous = std::move(rendezvous), reason = std::move(reason), end = Clock::now() + patience] {
             try {
                 Tell(*rendezvous, reason, end);
             } catch (const std::exception &) {  // the listeners are broken: they close with the thread
             }
+            rendezvous->CloseList();  // not before: a late rank finds this one by it
         }).detach();
     } catch (const std::exception &) {  // no thread: late ranks find out by their own limit
     }

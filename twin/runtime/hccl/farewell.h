@@ -1,5 +1,5 @@
-// A rank that gave up goes on to tell ranks that come late why it will not meet them. They would wait for it until
-// their own limit: that nobody listens any more looks as if nobody listened yet.
+// A rank that gave up goes on to tell ranks that come late and connect to it why it will not meet them. They would wait
+// for it until their own limit: that nobody listens any more looks as if nobody listened yet.
 #pragma once
 #include <chrono>
 #include <memory>

@@ -7,7 +7,7 @@
 
 #include "call.h"
 #include "failure.h"
-#include "float16.h"
+#include "twin/float16.h"
 
 namespace twin::hccl {
 namespace {

@@ -8,15 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "../hccl/float16.h"
 #include "twin/attribute.h"
+#include "twin/float16.h"
 
 namespace twin {
 
 namespace {
-
-using hccl::BFloat16;
-using hccl::Half;
 
 struct Data {
     aclDataType type;

@@ -1,8 +1,11 @@
 // aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which legacy_norm.cpp
 // has, and when a function of an aclnn pair is missing: refused by name, which tells what the twin lacks.
+#include <algorithm>
+
 #include "acl/acl_op_compiler.h"
 #include "legacy_norm.h"
 #include "refusal.h"
+#include "twin/access.h"
 
 using namespace twin;
 
@@ -20,10 +23,24 @@ aclError RefuseOperator(const char *function, const char *opType)
     return code;
 }
 
+Accesses AccessesOf(const LegacyCall &call)
+{
+    Accesses accesses;
+    const auto add = [&accesses](const aclDataBuffer *buffer, bool writes) {
+        accesses.Add(aclGetDataBufferAddr(buffer), aclGetDataBufferSizeV2(buffer), writes);
+    };
+    std::for_each_n(call.inputs, call.numInputs, [&](const auto *buffer) { add(buffer, false); });
+    std::for_each_n(call.outputs, call.numOutputs, [&](const auto *buffer) { add(buffer, true); });
+    return accesses;
+}
+
 aclError Run(const char *function, const LegacyCall &call, aclrtStream stream)
 {
     std::function<int32_t()> task = PlanLegacyNorm(call);
-    return task ? Submit(stream, call.name, std::move(task)) : RefuseOperator(function, call.name);
+    if (!task) {
+        return RefuseOperator(function, call.name);
+    }
+    return Submit(stream, call.name, twinStrictStreams() ? AccessesOf(call) : Accesses(), std::move(task));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """`loader_ranks.py FOLDER CASES`: jobs of two ranks that train from DataLoader workers, until rank 1 ends in some way.
 
 CASES: a JSON list of [workers (fork or spawn), TASK_QUEUE_ENABLE, ending]. Prints as JSON, case by case: the exit codes
-of the ranks, the seconds until both had ended, and which workers were still there long after. What a rank printed is in
+of the ranks, the seconds between their ends, and which workers were still there long after. What a rank printed is in
 FOLDER/<case>/rank<r>.txt. The ranks are forked behind the import of torch_npu, which calls nothing of the runtime.
 """
 
@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 SAMPLES, BATCH, WIDTH = 32, 4, 8
 LAST_STEP = 11  # in the second epoch, with workers that have loaded ahead
-LIMIT = 60.0  # seconds that a job may take
+LIMIT = 240.0  # seconds that a job may take
 GONE = 15.0  # seconds; workers whose parent was killed look for it every five
 
 
@@ -83,21 +83,24 @@ def start(rank: int, folder: str, workers: str, queue: str, ending: str) -> int:
     raise AssertionError("it trains until an end comes")
 
 
-def wait_for(ranks: list[int]) -> list[int | None]:
-    """Exit codes by rank; None for one that had to be killed."""
+def wait_for(ranks: list[int]) -> tuple[list[int | None], float]:
+    """Exit codes by rank, None for one that had to be killed; the seconds between the ends."""
     codes: dict[int, int | None] = {}
+    ended: list[float] = []
     deadline = time.monotonic() + LIMIT
     while len(codes) < len(ranks):
         for rank in [rank for rank in ranks if rank not in codes]:
             pid, status = os.waitpid(rank, os.WNOHANG)
             if pid:
                 codes[rank] = os.waitstatus_to_exitcode(status)
+                ended.append(time.monotonic())
             elif time.monotonic() > deadline:
                 os.kill(rank, signal.SIGKILL)
                 os.waitpid(rank, 0)
                 codes[rank] = None
+                ended.append(time.monotonic())
         time.sleep(0.01)
-    return [codes[rank] for rank in ranks]
+    return [codes[rank] for rank in ranks], ended[-1] - ended[0]
 
 
 def alive(pid: int) -> bool:
@@ -113,10 +116,10 @@ def main(folder: str, cases: list[list[str]]) -> None:
     for number, case in enumerate(cases):
         place = f"{folder}/{number}"
         os.mkdir(place)
-        begun = time.monotonic()
-        codes = wait_for([start(rank, place, case[0], case[1], case[2]) for rank in range(2)])
+        ranks = [start(rank, place, case[0], case[1], case[2]) for rank in range(2)]
+        codes, apart = wait_for(ranks)
         pids = [int(path.name.removeprefix("worker")) for path in Path(place).glob("worker*")]
-        found.append({"codes": codes, "seconds": time.monotonic() - begun, "workers": pids})
+        found.append({"codes": codes, "seconds": apart, "ranks": ranks, "workers": pids})
     deadline = time.monotonic() + GONE
     while any(alive(pid) for job in found for pid in job["workers"]) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -93,7 +93,11 @@ def killed_in_meeting(job: Job) -> Any:
     """Rank 2 dies when it has met rank 0 but not yet rank 1, which learns it from rank 0 while it waits."""
     if job.rank == 1:
         job.await_file("killed")
+    if job.rank == 2:
+        job.await_file("there")
     comm = job.communicator()
+    if job.rank == 0:
+        job.publish("there")
     if job.rank == 2:
         job.publish("killed")
         os.kill(os.getpid(), signal.SIGKILL)

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace twin::hccl {
+namespace twin {
 inline float FloatFromBits(uint32_t bits)
 {
     float value;
