@@ -87,7 +87,8 @@ def main() -> None:
         "# model.compile on a GPU", "",
         f"{name}, torch {torch.__version__}; {options.steps} steps of each in turn, wall clock, median (quartiles of "
         "the ratio). `python -m benchmarks.compiled_cuda`.", "",
-        "| model | eager ms | compiled ms | eager / compiled | first 3 steps s | compilations | loss differs by |",
+        "| model | eager ms | compiled ms | eager / compiled | first 3 steps s | compilations "
+        "| first loss differs by |",
         "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     found = {}

@@ -39,7 +39,8 @@ A sample is calls in a row after a first one that does not count: each side find
 them, and a peer `clone`, which copies as many bytes in all, has the working set that ours has. `First calls` is the
 ratio of those that do not count, each of which finds what the other side has left. (If they counted, they would be a
 larger share of the samples of the side with the longer calls: a clone of 5 MB, three calls to a sample, would be
-measured in a warm cache beside ours in a cold one.) Results come from PyTorch's allocator, but ours of 1 MB
+measured in a warm cache beside ours in a cold one. Tables before November 22, 2026, counted them.) The column is empty
+for steps, whose samples are one call after its own preparation. Results come from PyTorch's allocator, but ours of 1 MB
 and more from memory that earlier ones left. The two sides share no memory then.
 
 A peer `bytes alone` is a plain loop compiled for this machine that moves or reads just the bytes that the operator has
@@ -74,9 +75,10 @@ def line(row: Row) -> str:
     elif row.gflop_per_s is not None:
         rate = f"{row.gflop_per_s:.0f} GFLOP/s"
     gain = "" if row.peer_gain is None else f"{row.peer_gain:.2f}"
+    first = "" if row.first == row.ratio else f"{row.first:.2f}"
     return (
         f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
-        f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | {row.first:.2f} | "
+        f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | {first} | "
         f"{'missed ' if row.missed else ''}{f'{row.target:g}' if row.target else 'a bound'} | "
         f"{gain}{', single-threaded' if row.alone else ''} | {rate} |"
     )

@@ -44,14 +44,14 @@ def load(
 
 def _write(rule: Rule, made_by: dict[str, Any], place: Path, say: Callable[[str], None]) -> None:
     """Whole or not at all."""
-    from gr_model.data.shards import ShardWriter
+    from gr_model.data import shards
 
     about, settings = rule.about(), rule.settings
     say(f"{rule.name}: writing up to {settings.users * settings.length:,} interactions to {place}")
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as scratch:
         out = Path(scratch) / "shards"
-        with ShardWriter(out, settings.items, len(about["action_values"])) as writer:
+        with shards.ShardWriter(out, settings.items, len(about["action_values"])) as writer:
             for user, history in enumerate(rule.all_histories()):
                 writer.add(user, history.items, history.actions, history.times, history.features)
             writer.finish(
@@ -64,5 +64,6 @@ def _write(rule: Rule, made_by: dict[str, Any], place: Path, say: Callable[[str]
                 bad_rows=BadRows().as_json(),
                 made_by=made_by,
             )
-        shutil.rmtree(place, ignore_errors=True)
-        out.rename(place)
+        if shards.read_manifest(place) is None:  # another run may have been faster
+            shutil.rmtree(place, ignore_errors=True)
+            out.rename(place)

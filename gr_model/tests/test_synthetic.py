@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gr_model import config, data, metrics
+from gr_model import config, data, metrics, presets
 from gr_model.config import ConfigError
 from gr_model.data import DataError, planted, shards, synthetic
 from gr_model.data.zipf import Catalogue
@@ -177,4 +177,4 @@ def test_shards_where_nothing_can_be_written(tmp_path, monkeypatch):
 )
 def test_settings_that_do_not_fit(setting, said):
     with pytest.raises(ConfigError, match=said):
-        config.override(config.preset("smoke"), [setting])
+        config.override(presets.get("smoke"), [setting])

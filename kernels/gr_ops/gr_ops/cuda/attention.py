@@ -153,6 +153,10 @@ def _side_by_side(x_LNA: torch.Tensor) -> torch.Tensor:
 
 
 def _grid(tile: str, p: Problem) -> Any:
+    if p.sequences * p.q.shape[1] > 65_535:  # CUDA's limit of a grid's second and third dimension
+        raise RuntimeError(
+            f"hstu on CUDA: {p.sequences} rows x {p.q.shape[1]} heads; expected at most 65,535 in all: split the batch"
+        )
     return lambda meta: (triton.cdiv(p.longest, meta[tile]), p.sequences * p.q.shape[1])
 
 

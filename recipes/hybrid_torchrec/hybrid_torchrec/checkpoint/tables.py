@@ -220,6 +220,7 @@ class TableLeaf(SavedLeaf):
 
     def finish(self) -> None:
         """After the last tensor: the table's own numbers."""
+        self._spare.clear()
         missing = sorted(place.under("") for place, came in self._expected.items() if not came)
         if missing:
             raise CorruptCheckpoint(f"parts that did not come: {', '.join(missing)}; load an earlier checkpoint")

@@ -9,6 +9,7 @@ write), odd ones at a call of a Python function, on any thread: both are counted
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import shutil
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import torch
 from children import one_thread, start, wait
-from hybrid_torchrec.checkpoint import Checkpointer, TableShard, compact
+from hybrid_torchrec.checkpoint import Checkpointer, TableShard, compact, summed
 from hybrid_torchrec.checkpoint.summed import SummedFile
 from hybrid_torchrec.serving import Consumer, Publisher
 from hybrid_torchrec.table import HashTable, RowBatch
@@ -92,6 +93,7 @@ class Points:
         self.deadly = deadly
         self.deadly_call = deadly_call
         self._folder = str(folder)
+        summed.BLOCK_BYTES = mmap.PAGESIZE  # these small files have whole blocks then, which go past the page cache
         self._sync, self._write = os.fsync, SummedFile.write
         os.fsync = self._fsync
         points = self
