@@ -169,12 +169,12 @@ def doctor(c: Context, json: bool = False) -> None:
         raise Exit(code=code)
 
 
-@task(positional=["name"], help={"name": "for example ml-100k", "from_file": "a file that is already here"})
-def fetch_data(c: Context, name: str, from_file: str = "") -> None:
+@task(positional=["name"], help={"name": "for example ml-100k", "from": "a file that is already here"})
+def fetch_data(c: Context, name: str, from_: str = "") -> None:
     """Fetch a public data set into data/, verified by hash."""
     from grstack import commands
 
-    _call(lambda: commands.fetch_data(name, from_file=from_file))
+    _call(lambda: commands.fetch_data(name, from_file=from_))
 
 
 @task(help=_help("engine", unit="only the tests that need neither engine nor image"))

@@ -32,7 +32,7 @@ def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, sett
         check(folder, name)
         return folder
     if from_file is not None and not from_file.is_file():
-        raise UsageError(f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from-file {dataset.file}")
+        raise UsageError(f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from {dataset.file}")
     dest.mkdir(parents=True, exist_ok=True)
     part = dest / f".{name}.{dataset.file}.part"
     source = from_file or download_url(dataset.file, dataset.urls, part, settings, Console(stderr=True))
@@ -95,7 +95,7 @@ def _verify(name: str, dataset: FileData, source: Path) -> str:
                 f"{dataset.file} is not the published file; nothing of it was kept\n"
                 f"  published: {kind} {expected}\n  got:       {kind} {got}",
                 where=f"data set {name}",
-                next_command=f"inv fetch-data {name}   # again; or --from-file with a good copy",
+                next_command=f"inv fetch-data {name}   # again; or --from with a good copy",
             )
     return sha256.hexdigest()
 

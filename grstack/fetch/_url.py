@@ -40,7 +40,7 @@ def download_url(file: str, urls: Sequence[str], part: Path, settings: Settings,
     raise NetworkError(
         f"{file} cannot be downloaded\n" + "\n".join(said),
         where="the URLs of versions.yaml, or data_mirrors in ~/.config/grstack/network.yaml",
-        next_command="bring the file by other means: inv fetch-data NAME --from-file FILE",
+        next_command="bring the file by other means: inv fetch-data NAME --from FILE",
     )
 
 

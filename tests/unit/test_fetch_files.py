@@ -174,7 +174,7 @@ def test_every_place_that_failed_is_named(server: FileServer, tmp_path: Path, mo
     with pytest.raises(NetworkError) as caught:
         fetch_data(root, "toy", tmp_path / "data")
     assert "http://127.0.0.1:9/m/toy.zip" in str(caught.value) and "404" in str(caught.value)
-    assert "--from-file" in caught.value.next_command
+    assert "--from" in caught.value.next_command
 
 
 def test_a_missing_member_and_a_changed_folder(server: FileServer, tmp_path: Path) -> None:

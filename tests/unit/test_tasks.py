@@ -46,7 +46,7 @@ def typed(*words: str) -> int:
         (["run", "echo hi"], "run"),
         (["run", "--engine", "none", "echo hi"], "run"),
         (["shell"], "run"),
-        (["fetch-data", "ml-100k", "--from-file", "x.whl"], "fetch_data"),
+        (["fetch-data", "ml-100k", "--from", "x.whl"], "fetch_data"),
         (["lock", "--check"], "lock"),
         (["doctor", "--json"], "doctor"),
         (["test", "--unit"], "test"),
