@@ -74,7 +74,8 @@ def test_sums_have_the_same_bits_on_any_number_of_threads() -> None:
     ("change", "message"),
     [
         ({"position": torch.zeros(2)}, "position has 2 entries; expected one for each distance in sequences of 3"),
-        ({"time": torch.zeros(2)}, r"a bucket of sequence [01], query 0 out of range; expected 0 to 1"),  # of two threads one
+        # whose thread is first:
+        ({"time": torch.zeros(2)}, r"a bucket of sequence [01], query 0 out of range; expected 0 to 1"),
         ({"offsets": torch.tensor([0, 4, 5])}, "sequence 0 has 4 tokens; expected 0 to 3"),
         ({"offsets": torch.tensor([1, 3, 5])}, "offsets must start at 0"),
         ({"offsets": torch.tensor([0, 3])}, "offsets has 2 entries"),
