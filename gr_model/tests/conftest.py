@@ -1,9 +1,13 @@
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from gr_model.data.interactions import Interactions, by_user
+if TYPE_CHECKING:
+    from gr_model.data.interactions import Interactions
 
 INTER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
 USER = "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token\n"
@@ -26,6 +30,9 @@ def atomic_folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def random_data() -> Interactions:
     """Twelve users with 6 to 40 interactions over 30 items."""
+    # not above: it brings torch, and cuda/conftest.py has a word to say before
+    from gr_model.data.interactions import Interactions, by_user
+
     rng = np.random.default_rng(0)
     counts = rng.integers(6, 41, 12)
     total = counts.sum()
