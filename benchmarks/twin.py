@@ -51,7 +51,7 @@ def cost(data_dir: Path, rounds: int) -> None:
 
     torch.set_num_threads(1)
     jagged.load_operators = lambda device: "torch"  # plain PyTorch on both sides
-    jagged.registered = lambda: False
+    jagged.registered = lambda device: False
     config = configs.override(
         presets.get("ml-100k-retrieval"),
         ["train.deterministic=true", "model.attention=plain", "data.workers=0", f"train.steps={rounds}"],
