@@ -9,6 +9,7 @@ Shape suffixes: U users of a block, S interactions of each, V items, G genres, T
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,19 +31,19 @@ TASKS = tuple(f"task {t}" for t in range(8))
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(ABC):
     """What both data sets share."""
 
     settings: SyntheticConfig
     name: ClassVar[str]
 
+    @abstractmethod
     def histories(self, users_U: Array) -> list[History]:
         """Of any users, by number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def about(self) -> dict[str, Any]:
         """What Interactions tell beside the users."""
-        raise NotImplementedError
 
     def all_histories(self) -> Iterator[History]:
         """User by user; one block of them is in memory."""
