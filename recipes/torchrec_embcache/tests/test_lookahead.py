@@ -50,6 +50,24 @@ def test_rows_are_there_before_the_batch_trains() -> None:
     cached.close()
 
 
+def test_size_and_ids_are_true_while_rows_come_and_go() -> None:
+    """Rows that the look-ahead moves are counted once, wherever they are just then."""
+    ids = torch.arange(4000)
+    cached = CachedTable(CONFIG, CacheConfig(cache_rows=400, evict_share=0.0))
+    train(cached, list(ids.split(100)))
+    sizes = set()
+    for first in 5 * list(range(0, 3900, 100)):
+        cached.prefetch(ids[first : first + 100])
+        while not cached._ahead._queue[0].ready:
+            sizes.add(len(cached))
+        cached.prefetch(ids[first : first + 100].flip(0))
+        cached.prefetch(ids[first : first + 100] + 100)
+        assert torch.equal(cached.ids().sort().values, ids)
+        cached.cancel_prefetch()
+    assert sizes == {len(ids)}
+    cached.close()
+
+
 def test_batches_that_were_not_prefetched_may_come_between() -> None:
     resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=700, evict_share=0.0))
     order = [BATCHES[5], BATCHES[0], BATCHES[7], BATCHES[1], BATCHES[2]]

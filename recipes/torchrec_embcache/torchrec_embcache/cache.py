@@ -49,7 +49,8 @@ class CachedTable(HashTable):
 
     def __len__(self) -> int:
         """Rows of the whole table."""
-        return self.device_rows + self._below.count
+        with self._lock:  # or rows on their way would be counted twice, or not at all
+            return self.device_rows + self._below.count
 
     @property
     def device_rows(self) -> int:
@@ -69,8 +70,9 @@ class CachedTable(HashTable):
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
-        near = self.device_ids()
-        return torch.cat([near, *(without(rows, near.sort().values).ids for rows in self._below.scan(65536))])
+        with self._ahead.held():
+            near = self.device_ids()
+            return torch.cat([near, *(without(rows, near.sort().values).ids for rows in self._below.scan(65536))])
 
     # Training.
 
@@ -191,15 +193,12 @@ class CachedTable(HashTable):
 
         For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
         """
-        self._ahead.hold()
-        try:
+        with self._ahead.held():
             near = self.device_ids().sort().values
             for rows in self._below.scan(chunk):
                 yield without(rows, near)
             for ids in near.split(chunk):
                 yield self.read(ids)[0].to("cpu")
-        finally:
-            self._ahead.go_on()
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""

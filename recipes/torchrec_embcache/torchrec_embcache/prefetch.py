@@ -18,7 +18,8 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from hybrid_torchrec.table import RowBatch
@@ -85,7 +86,7 @@ class LookAhead:
         with self._changed:
             for read in [plan for plan in self._taken if plan.only_read]:
                 self._forget(read)
-            self.go_on()
+            self._go_on()
             plan = self._queue[0] if self._queue else None
             if plan is None or not plan.is_of(ids):
                 return self._take_now(ids)
@@ -131,13 +132,18 @@ class LookAhead:
                 pass
             self._changed.notify_all()
 
-    def hold(self) -> None:
-        """Nothing is fetched until go_on, or until a batch is taken. The table's lock must be free."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is fetched within it, unless a batch is taken. The table's lock must be free."""
         with self._changed:
             self._held = True
             self._changed.wait_for(lambda: self._busy is None)
+        try:
+            yield
+        finally:
+            self._go_on()
 
-    def go_on(self) -> None:
+    def _go_on(self) -> None:
         with self._changed:
             self._held = False
             self._changed.notify_all()
