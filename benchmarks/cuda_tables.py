@@ -11,16 +11,19 @@ BATCHES = 6
 
 
 class Workload:
-    """Batches of ids and of the row numbers that static tables have for them."""
+    """Batches of ids and of the row numbers that static tables have for them.
 
-    def __init__(self, rows: int, fresh: float) -> None:
+    fresh ids of each table's part of a batch were never seen. Static tables have a row for them too: as many rows are
+    moved, side by side as those that hash tables make, and none of the last batches'.
+    """
+
+    def __init__(self, rows: int) -> None:
         random = np.random.default_rng(0)
         shares = np.arange(1, rows + 1, dtype=np.float64) ** -EXPONENT
         cumulated = np.cumsum(shares) / shares.sum()
         self.rows, self.lengths = rows, [LENGTH] * TABLES
         self.known = torch.from_numpy(random.integers(-(2**63), 2**63 - 1, (TABLES, rows)))
-        self.fresh = int(fresh * LENGTH)
-        self._random, self._made = random, 0
+        self.fresh, self._made = 0, 0
         self.batches = []
         for _ in range(BATCHES):
             drawn = np.searchsorted(cumulated, random.random((TABLES, LENGTH))).clip(0, rows - 1)
@@ -28,8 +31,21 @@ class Workload:
         self.ids = [self.known.gather(1, batch).cuda() for batch in self.batches]
         self.slots = [(batch + 1).flatten().cuda() for batch in self.batches]
 
+    def reset(self, share: float) -> None:
+        """For other hash tables; share of ids that are new."""
+        self.fresh, self._made = int(share * LENGTH), 0
+
+    def next_slots(self, step: int) -> torch.Tensor:
+        """(L,) for static tables."""
+        slots = self.slots[step % BATCHES]
+        if self.fresh:
+            slots = slots.clone().view(TABLES, LENGTH)
+            first = self.rows + 1 + step % (LENGTH // self.fresh) * self.fresh
+            slots[:, : self.fresh] = torch.arange(first, first + self.fresh, device="cuda")
+        return slots.flatten()
+
     def next_ids(self, step: int) -> torch.Tensor:
-        """(L,); some of them were never seen."""
+        """(L,) for hash tables."""
         ids = self.ids[step % BATCHES]
         if self.fresh:
             ids = ids.clone()
@@ -58,11 +74,12 @@ class TorchTables:
     """One table of all rows in PyTorch's operators: index_select; sort, sum of duplicates, step of the rows."""
 
     def __init__(self, kind: str, rows: int) -> None:
-        self.weights = torch.zeros(TABLES * (rows + 1), DIM, device="cuda")
+        each = rows + LENGTH + 1
+        self.weights = torch.zeros(TABLES * each, DIM, device="cuda")
         spec = OptimizerSpec(kind=kind, lr=0.01, eps=1e-8)
         self.state = {n: torch.zeros((len(self.weights), w) if w else (len(self.weights),), device="cuda")
                       for n, w in spec.state_widths(DIM).items()}  # fmt: skip
-        self.spec, self.base = spec, (torch.arange(TABLES, device="cuda") * (rows + 1)).repeat_interleave(LENGTH)
+        self.spec, self.base = spec, (torch.arange(TABLES, device="cuda") * each).repeat_interleave(LENGTH)
 
     def lookup(self, slots: torch.Tensor) -> torch.Tensor:
         return self.weights.index_select(0, slots + self.base)

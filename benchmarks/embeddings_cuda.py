@@ -1,10 +1,11 @@
-"""python -m benchmarks.embeddings_cuda [--rows N] [--steps N] [--collections] [--output benchmarks/results/NAME]
+"""python -m benchmarks.embeddings_cuda [--rows N] [--steps N] [--kinds KIND ...] [--collections] [--output NAME]
 
 Ten hash tables on one GPU (spec/targets.md, section 3: D=128 fp32, 1,048,570 ids a batch, power law 1.05) beside static
-tables of the same rows in the same run: ids are row numbers there, and nothing is looked up or inserted.
+tables in the same run: ids are row numbers there, new ones included, and nothing is looked up or inserted.
 """
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -49,28 +50,36 @@ class Row:
     host: float  # milliseconds until the host has launched ours
 
 
-def timed(call: Callable[[int], object], steps: int) -> tuple[list[float], float]:
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """prepare: batch number -> argument of call, outside of what is measured."""
+
+    prepare: Callable[[int], torch.Tensor]
+    call: Callable[[torch.Tensor], object]
+
+
+def timed(case: Case, steps: int) -> tuple[list[float], float]:
     """Milliseconds of each of `steps` calls on the device, and of the host's launching (median)."""
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(steps)]
     host = []
     for i in range(3):
-        call(i)
+        case.call(case.prepare(i))
     torch.cuda.synchronize()
     for i, (begin, end) in enumerate(events):
+        given = case.prepare(i)
         torch.cuda._sleep(2_000_000)  # a millisecond in which the host gets ahead
         begin.record()
         started = time.perf_counter()
-        call(i)
+        case.call(given)
         host.append(1e3 * (time.perf_counter() - started))
         end.record()
     torch.cuda.synchronize()
     return [begin.elapsed_time(end) for begin, end in events], statistics.median(host)
 
 
-def row(name: str, calls: tuple[Callable[[int], object], ...], steps: int) -> Row:
-    """ours, static (our kernels without ids), torch."""
-    (ours, host), (static, _), (plain, _) = (timed(call, steps) for call in calls)
-    again, _ = timed(calls[0], steps)  # before and after the peers
+def row(name: str, ours_of: Case, static_of: Case, torch_of: Case, steps: int) -> Row:
+    (ours, host), (static, _), (plain, _) = (timed(case, steps) for case in (ours_of, static_of, torch_of))
+    again, _ = timed(ours_of, steps)  # before and after the peers
     ours = [*ours, *again]
     best = min(statistics.median(static), statistics.median(plain))
     low, middle, high = statistics.quantiles(ours, n=4)
@@ -78,11 +87,12 @@ def row(name: str, calls: tuple[Callable[[int], object], ...], steps: int) -> Ro
                ratio=middle / best, low=low / best, high=high / best, host=host)  # fmt: skip
 
 
-def cases(rows: int, steps: int) -> Iterator[Row]:
-    for kind in ("adagrad", "rowwise_adagrad", "adam"):
+def cases(rows: int, steps: int, kinds: list[str]) -> Iterator[Row]:
+    work = Workload(rows)
+    for kind in kinds:
         for fresh in (0.0, 0.01, 0.1):
-            work = Workload(rows, fresh)
-            slack = 4 * LENGTH + (2 * steps + 20) * work.fresh  # room for batches on their way
+            work.reset(fresh)
+            slack = 4 * LENGTH + (2 * steps + 8) * work.fresh  # room for batches on their way
             hashed = tables(kind, rows, slack)
             fill(hashed, work.known)
             group = TableGroup(hashed)
@@ -92,46 +102,46 @@ def cases(rows: int, steps: int) -> Iterator[Row]:
             slots = group.assign(work.ids[0].flatten(), work.lengths, train=False)
             assert torch.equal(slots, work.slots[0]), "our slots are wrong"
 
-            def serve(i: int, group=group, work=work) -> None:
-                group.lookup(group.assign(work.ids[i % BATCHES].flatten(), work.lengths, train=False), work.lengths)
+            def serve(ids: torch.Tensor, group=group) -> None:
+                group.lookup(group.assign(ids, work.lengths, train=False), work.lengths)
 
-            def train(i: int, group=group, work=work, grads=grads) -> None:
-                slots = group.assign(work.next_ids(i), work.lengths, train=True)
+            def train(ids: torch.Tensor, group=group, grads=grads) -> None:
+                slots = group.assign(ids, work.lengths, train=True)
                 group.lookup(slots, work.lengths)
                 group.update(slots, work.lengths, grads)
 
-            def train_one_by_one(i: int, hashed=hashed, work=work, grads=grads) -> None:
-                parts = zip(hashed, work.next_ids(i).split(LENGTH), grads.split(LENGTH), strict=True)
+            def train_one_by_one(ids: torch.Tensor, hashed=hashed, grads=grads) -> None:
+                parts = zip(hashed, ids.split(LENGTH), grads.split(LENGTH), strict=True)
                 for table, ids, gradients in parts:
                     slots = table.assign(ids, train=True)
                     table.lookup(slots)
                     table.update(slots, gradients)
 
-            (look, step), (plain_look, plain_step) = steps_of(static, work, grads), steps_of(plain, work, grads)
+            (look, step), (plain_look, plain_step) = (steps_of(peer, work, grads) for peer in (static, plain))
+            ours = (Case(prepare=work.next_ids, call=call) for call in (serve, train_one_by_one, train))
+            ours_look, ours_one_by_one, ours_step = ours
             if kind == "adagrad" and not fresh:
-                yield row("lookup of present ids", (serve, look, plain_look), steps)
-                yield row(f"{kind} step, tables one by one", (train_one_by_one, step, plain_step), steps)
-            yield row(f"{kind} step, {fresh:.0%} of ids new", (train, step, plain_step), steps)
-            del hashed, group, static, plain, train, train_one_by_one, serve
+                yield row("lookup of present ids", ours_look, look, plain_look, steps)
+                yield row(f"{kind} step, tables one by one", ours_one_by_one, step, plain_step, steps)
+            yield row(f"{kind} step, {fresh:.0%} of ids new", ours_step, step, plain_step, steps)
+            del hashed, group, static, plain, train, train_one_by_one, serve, ours, ours_look, ours_one_by_one
+            del ours_step, look, step, plain_look, plain_step
             torch.cuda.empty_cache()
 
 
-def steps_of(peer, work: Workload, grads: torch.Tensor) -> tuple[Callable[[int], object], Callable[[int], object]]:
+def steps_of(peer: StaticTables | TorchTables, work: Workload, grads: torch.Tensor) -> tuple[Case, Case]:
     """A peer's lookup, and its lookup and update."""
 
-    def look(i: int) -> None:
-        peer.lookup(work.slots[i % BATCHES])
+    def step(slots: torch.Tensor) -> None:
+        peer.lookup(slots)
+        peer.update(slots, grads)
 
-    def step(i: int) -> None:
-        look(i)
-        peer.update(work.slots[i % BATCHES], grads)
-
-    return look, step
+    return Case(prepare=work.next_slots, call=peer.lookup), Case(prepare=work.next_slots, call=step)
 
 
 def parts(rows: int, steps: int) -> dict[str, float]:
     """Milliseconds of the steps of a call, and the device's copy bandwidth."""
-    work = Workload(rows, 0.0)
+    work = Workload(rows)
     hashed = tables("adagrad", rows, 4 * LENGTH + 11 * LENGTH)
     fill(hashed, work.known)
     group = TableGroup(hashed)
@@ -140,19 +150,24 @@ def parts(rows: int, steps: int) -> dict[str, float]:
     source = torch.randn(1 << 29, device="cuda")
     target = torch.empty_like(source)
     new = torch.randint(-(2**63), 2**63 - 1, (steps + 3, TABLES * LENGTH), device="cuda")
-    calls: dict[str, Callable[[int], object]] = {
-        "find": lambda i: group.assign(work.ids[i % BATCHES].flatten(), work.lengths, train=False),
-        "assign": lambda i: group.assign(work.ids[i % BATCHES].flatten(), work.lengths, train=True),
-        "lookup": lambda i: group.lookup(work.slots[i % BATCHES], work.lengths),
-        "index_select": lambda i: hashed[0].weights.index_select(0, work.slots[i % BATCHES]),
-        "sort": lambda i: keys.sort(stable=True),
-        "update": lambda i: group.update(work.slots[i % BATCHES], work.lengths, grads),
-        "copy of 2 GiB": lambda i: target.copy_(source),
-        "insertion of 1,048,570 new ids": lambda i: group.assign(new[i], work.lengths, train=True),
-    }
+    ids, slots = work.next_ids, work.next_slots
+    turn = itertools.count()
+    calls: dict[str, tuple[Callable[[int], torch.Tensor], Callable[[torch.Tensor], object]]] = {
+        "find": (ids, lambda given: group.assign(given, work.lengths, train=False)),
+        "assign": (ids, lambda given: group.assign(given, work.lengths, train=True)),
+        "lookup": (slots, lambda given: group.lookup(given, work.lengths)),
+        "index_select": (slots, lambda given: hashed[0].weights.index_select(0, given)),
+        "sort": (slots, lambda given: keys.sort(stable=True)),
+        "update": (slots, lambda given: group.update(given, work.lengths, grads)),
+        "copy of 2 GiB": (slots, lambda given: target.copy_(source)),
+        "insertion of 1,048,570 new ids": (
+            lambda i: new[next(turn)], lambda given: group.assign(given, work.lengths, train=True)
+        ),
+    }  # fmt: skip
     measured = {}
-    for name, call in calls.items():
-        times, host = timed(call, min(steps, 8) if name.startswith("insertion") else steps)
+    for name, (prepare, call) in calls.items():
+        case = Case(prepare=prepare, call=call)
+        times, host = timed(case, min(steps, 8) if name.startswith("insertion") else steps)
         measured[name] = statistics.median(times)
         measured[f"{name}: host"] = host
     distinct = sum(len(slots.unique()) for slots in work.slots[0].split(LENGTH))
@@ -168,7 +183,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
     from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig, together
     from torchrec import KeyedJaggedTensor
 
-    work = Workload(rows, 0.0)
+    work = Workload(rows)
     length = LENGTH // BAG * BAG
     keys = [f"f{i}" for i in range(TABLES)]
     lengths = torch.full((TABLES * length // BAG,), BAG, device="cuda")
@@ -190,15 +205,16 @@ def collections(rows: int, steps: int) -> dict[str, float]:
                 is_weighted=weighted, device=torch.device("cuda"),
             )  # fmt: skip
 
-            def step(i: int, made=made, batches=batches) -> None:
-                made(batches[i % BATCHES]).values().sum().backward()
+            def step(which: torch.Tensor, made=made, batches=batches) -> None:
+                made(batches[int(which)]).values().sum().backward()
 
+            case = Case(prepare=lambda i: torch.tensor(i % BATCHES), call=step)
             for i in range(2 * BATCHES):
-                step(i)  # rows are made
-            times, host = timed(step, steps)
+                case.call(case.prepare(i))  # rows are made
+            times, host = timed(case, steps)
             name = f"{'weighted ' if weighted else ''}bag collection, tables {way}"
             measured |= {name: statistics.median(times), f"{name}: host": host}
-            del made, step
+            del made, step, case
             torch.cuda.empty_cache()
     together._divided = alone[0]
     return measured
@@ -208,6 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.embeddings_cuda", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of each table")
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--kinds", nargs="*", default=["adagrad", "rowwise_adagrad", "adam"], help="of optimizers")
     parser.add_argument("--collections", action="store_true", help="also steps of collections; needs torchrec")
     parser.add_argument("--sweep", action="store_true", help="sizes of the programs instead")
     parser.add_argument("--output", type=Path, default=RESULTS / "embeddings-cuda")
@@ -224,7 +241,7 @@ def main() -> None:
     header = f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
     print(header)
     lines, results = [], []
-    for result in cases(arguments.rows, arguments.steps):
+    for result in cases(arguments.rows, arguments.steps, arguments.kinds):
         results.append(result)
         lines.append(f"| {result.name} | {result.ours:.3f} | {result.static:.3f} | {result.torch:.3f} | "
                      f"{result.ratio:.2f} | {result.low:.2f} to {result.high:.2f} | {result.host:.3f} |")  # fmt: skip
@@ -242,8 +259,9 @@ def main() -> None:
     text = (
         f"# Hash tables on a GPU\n\n{described}.\n\n{TABLES} tables of {arguments.rows:,} x {DIM} fp32, "
         f"{TABLES * LENGTH:,} ids a batch by a power law of exponent {EXPONENT}, medians of {arguments.steps} batches "
-        "by device events. A step is ids to slots, lookup and update; the static peers have row numbers: `static` is "
-        "our kernels on them, `torch` PyTorch's operators. Published by NVIDIA for dynamicemb on an H100: "
+        "by device events. A step is ids to slots, lookup and update; the static peers have row numbers, new ids "
+        "included, so that they move as many rows: `static` is our kernels on them, `torch` PyTorch's operators. "
+        "Published by NVIDIA for dynamicemb on an H100: "
         f"{PUBLISHED}.\n\n"
     )
     table = "\n".join([header, *lines])

@@ -22,7 +22,7 @@ from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 
 TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
-WEIGHTS, SEED, VERSIONS = words("WEIGHTS", "SEED", "VERSIONS")
+WEIGHTS, SEED = words("WEIGHTS", "SEED")
 GATHERED, GATHER_WARPS = 2048, 2  # elements of a program: enough loads on their way to fill the memory's pipes
 UPDATED, UPDATE_WARPS = 2048, 4
 STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
@@ -201,7 +201,7 @@ def start(
     if not count:
         return
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
-    width = min(columns(config.dim), 128)
+    width = max(2, min(columns(config.dim), 128))
     rows, tables = max(1, STARTED // width), parts.shape[0]
     programs = min(triton.cdiv(count if longest is None else longest, rows), STARTERS // tables + 1)
     row_kernels.start[(programs, tables)](

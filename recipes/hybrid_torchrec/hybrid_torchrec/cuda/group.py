@@ -12,7 +12,7 @@ from hybrid_torchrec.cuda import backend, launch
 from hybrid_torchrec.cuda.backend import CudaBackend
 from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.ids import DeviceIdTable
-from hybrid_torchrec.cuda.order import Order, sort
+from hybrid_torchrec.cuda.order import Order, sort, sort_keys
 from hybrid_torchrec.cuda.shares import Shares, Stacked
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.hash_table import HashTable
@@ -120,15 +120,16 @@ class TableGroup:
             table._storage.grow(index.capacity)
         parts = self._row_parts()
         slots, firsts = launch.see(ids, parts, shares.starts, shares.longest, count_hits=True)
-        new_ids, new_slots = launch.place(
-            ids, slots, firsts, parts, first.step, indices[0].version(), shares.starts, shares.longest
+        bits = self._bits()
+        placed = launch.place(
+            ids, slots, firsts, parts, first.step, indices[0].version(), bits, shares.starts, shares.longest
         )
-        self._order = self._sort(slots, shares)
+        self._order = sort_keys(slots, placed.keys, bits)
         launch.count(self._order, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):
             index.look_ahead(length)
-        backend.start(first.config, self._numbers, parts, new_ids, new_slots, shares.starts, shares.longest,
-                      counted=True)  # fmt: skip
+        backend.start(first.config, self._numbers, parts, placed.ids, placed.slots, shares.starts,
+                      shares.longest, counted=True)  # fmt: skip
         return slots
 
     def _update_each(
@@ -152,8 +153,11 @@ class TableGroup:
         return self._rows.of([_backend(table).parts() for table in self.tables])
 
     def _sort(self, slots: torch.Tensor, shares: Shares) -> Order:
-        bits = max(table.capacity for table in self.tables).bit_length()
+        bits = self._bits()
         return sort(slots, bits, shares.keys(bits))
+
+    def _bits(self) -> int:
+        return max(table.capacity for table in self.tables).bit_length()
 
     def _together(self, lengths: Sequence[int]) -> bool:
         """Whether all tables can take a step in the same launches."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
-from hybrid_torchrec.cuda.order import Order
+from hybrid_torchrec.cuda.order import Order, sort_keys
 from hybrid_torchrec.errors import TableFull
 from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table.config import TableConfig
@@ -50,7 +50,8 @@ class DeviceIdTable(IdTable):
         self.index.reserve(new)
         rows = self.index.place(sighting, step)
         self.index.look_ahead(len(ids))
-        return self.index.count(sighting.slots, step, self._decay), rows
+        order = sort_keys(sighting.slots, rows.keys, rows.bits)
+        return self.index.count_sorted(order, step, self._decay), rows
 
     def counted(self) -> tuple[int, int]:
         return self.index.insertions(), self._hits + self.index.hits()

@@ -38,11 +38,14 @@ class Sighting:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows that `place` made: the first counters[NEW] of slots (L,) and ids (L,)."""
+    """Rows that `place` made: the first counters[NEW] of slots (L,) and ids (L,). keys (L,): those of the batch, of
+    slots < 2^bits."""
 
     ids: torch.Tensor
     slots: torch.Tensor
     counters: torch.Tensor
+    keys: torch.Tensor
+    bits: int
 
     def count(self) -> int:
         """Waits for the device."""
@@ -115,10 +118,9 @@ class DeviceIndex:
 
     def place(self, sighting: Sighting, step: int) -> NewRows:
         """Gives slots to the ids that have none; `sighting.slots` are complete then. Room must have been reserved."""
-        new_ids, new_slots = launch.place(
-            sighting.ids, sighting.slots, sighting.firsts, self._parts, step, self._version
-        )
-        return NewRows(new_ids, new_slots, self._counters)
+        bits = self.capacity.bit_length()
+        placed = launch.place(sighting.ids, sighting.slots, sighting.firsts, self._parts, step, self._version, bits)
+        return NewRows(placed.ids, placed.slots, self._counters, placed.keys, bits)
 
     def withdraw(self, sighting: Sighting) -> None:
         """Ids that were to get a row do not."""
@@ -163,9 +165,11 @@ class DeviceIndex:
 
     def count(self, slots: torch.Tensor, step: int, decay: float) -> Order:
         """A sighting of each of slots, none of which is negative; returns them sorted."""
+        return self.count_sorted(sort(slots, self.capacity.bit_length()), step, decay)
+
+    def count_sorted(self, order: Order, step: int, decay: float) -> Order:
         if decay != 1.0:
-            self._decay(slots, step, decay)
-        order = sort(slots, self.capacity.bit_length())
+            self._decay(order.slots, step, decay)
         launch.count(order, self._parts, step)
         return order
 
@@ -332,7 +336,7 @@ class DeviceIndex:
 
     def _addresses(self) -> torch.Tensor:
         known = self._slots
-        words = [self._cells.data_ptr(), self._mask, *(tensor.data_ptr() for tensor in known.tensors()),
+        words = [self._cells.data_ptr(), self._mask, known.records.data_ptr(), known.free.data_ptr(),
                  self._counters.data_ptr()]  # fmt: skip
         return launch.parts_tensor(words, self.device)
 

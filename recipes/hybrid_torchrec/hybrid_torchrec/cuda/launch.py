@@ -13,7 +13,7 @@ import triton
 
 from hybrid_torchrec.cuda import map_kernels as kernels
 from hybrid_torchrec.cuda.map_kernels import BLOCK, PLACED
-from hybrid_torchrec.cuda.order import Order
+from hybrid_torchrec.cuda.order import Order, key_type
 from hybrid_torchrec.cuda.words import words
 
 (PARTS,) = words("PARTS")
@@ -26,8 +26,8 @@ def parts_tensor(words: list[int], device: torch.device) -> torch.Tensor:
 
 
 def padded(count: int, device: torch.device) -> torch.Tensor:
-    """(count,) int64 with words behind it that lanes without work may swap."""
-    return torch.zeros(count + BLOCK, dtype=torch.int64, device=device)[:count]
+    """(count,) int64, not set, with words behind it that lanes without work may swap."""
+    return torch.empty(count + BLOCK, dtype=torch.int64, device=device)[:count]
 
 
 def _grid(ids: torch.Tensor, parts: torch.Tensor, longest: int | None) -> tuple[int, int]:
@@ -74,12 +74,23 @@ def see(
     return slots, firsts
 
 
+@dataclass(frozen=True)
+class Placed:
+    """ids (L,) and slots (L,) of new rows, as map_kernels.place_new has them; keys (L,) of the whole batch, by which
+    it is sorted (order.py)."""
+
+    ids: torch.Tensor
+    slots: torch.Tensor
+    keys: torch.Tensor
+
+
 def place(
     ids: torch.Tensor, slots: torch.Tensor, firsts: Firsts, parts: torch.Tensor, step: int, version: int,
-    starts: torch.Tensor | None = None, longest: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """ids and slots of new rows, as map_kernels.place_new has them; completes `slots`."""
+    bits: int, starts: torch.Tensor | None = None, longest: int | None = None,
+) -> Placed:  # fmt: skip
+    """Completes `slots`, all of which are < 2^bits."""
     new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
+    keys = torch.empty(len(ids), dtype=key_type(bits, parts.shape[0]), device=ids.device)
     if len(ids):
         tables, programs = firsts.sums.shape
         grid, grouped = (programs, tables), starts is not None
@@ -87,9 +98,9 @@ def place(
         sums, absentees = firsts.sums, firsts.absentees
         kernels.place_new[grid](ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version,
                                 GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
-        kernels.resolve_new[grid](slots, sums, absentees, parts, starts, len(ids), GROUPED=grouped, BLOCK=PLACED,
-                                  num_warps=4)  # fmt: skip
-    return new_ids, new_slots
+        kernels.resolve_new[grid](slots, keys, sums, absentees, parts, starts, len(ids), bits, GROUPED=grouped,
+                                  BLOCK=PLACED, num_warps=4)  # fmt: skip
+    return Placed(new_ids, new_slots, keys)
 
 
 def set_cells(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) -> None:

@@ -1,9 +1,9 @@
 """Ids to slots in device memory.
 
 A map is an array of cells (key, slot), 16 bytes, searched from an id's home cell on. Keys are put by compare-and-swap
-and stay until the map is built anew; a key without a row has a negative slot. Insertion takes several launches, whose
-ends are the barriers, and the first occurrence of each new id gets the next slot: the same slots in every run, and
-those of the CPU's table.
+and stay until the map is built anew; a key without a row has a negative slot. Insertion takes several launches, and the
+first occurrence of each new id gets the next slot: the same slots in every run, and those of the CPU's table. The ends
+of the launches are the barriers: atomic operations need no order among themselves, and are relaxed.
 """
 
 import triton
@@ -11,14 +11,14 @@ import triton.language as tl
 
 from hybrid_torchrec.cuda.words import (
     ABSENT,
+    AGAIN,
     CELLS,
-    CLICKS,
     COUNTERS,
     EMPTY,
     FREE,
     FREED,
     HITS,
-    IDS,
+    ID,
     INSERTED,
     KEYS,
     LAST,
@@ -27,11 +27,13 @@ from hybrid_torchrec.cuda.words import (
     NEW,
     NEXT,
     PARTS,
+    RECORD,
+    RECORDS,
     SHOWS,
-    VERSIONS,
-    floats,
+    VERSION,
     home,
     longs,
+    records,
     share,
 )  # fmt: skip
 
@@ -62,7 +64,7 @@ def find(ids, slots, parts, starts, count, COUNT_HITS: tl.constexpr, CLAMP: tl.c
             cell = (cell + 1) & mask
         found = inside & (slot >= 0)
         if COUNT_HITS:
-            tl.atomic_add(longs(parts, table, COUNTERS) + HITS, tl.sum(found.to(tl.int64), 0))
+            tl.atomic_add(longs(parts, table, COUNTERS) + HITS, tl.sum(found.to(tl.int64), 0), sem="relaxed")
         tl.store(slots + at, tl.where(found, slot, 0 if CLAMP else -1), mask=inside)
 
 
@@ -92,7 +94,8 @@ def see(ids, slots, absentees, parts, starts, count, COUNT_HITS: tl.constexpr, G
             if tl.max(vacant.to(tl.int32), 0) > 0:
                 # Swaps have no mask: lanes that do not want one swap nothing in a word of their own.
                 target = tl.where(vacant, cells + 2 * cell, slots + at)
-                before = tl.atomic_cas(target, tl.where(vacant, EMPTY, 0).to(tl.int64), tl.where(vacant, wanted, 0))
+                empty = tl.where(vacant, EMPTY, 0).to(tl.int64)
+                before = tl.atomic_cas(target, empty, tl.where(vacant, wanted, 0), sem="relaxed")
                 won = vacant & (before == EMPTY)
                 put += won.to(tl.int64)
                 key = tl.where(vacant, tl.where(won, wanted, before), key)
@@ -106,11 +109,11 @@ def see(ids, slots, absentees, parts, starts, count, COUNT_HITS: tl.constexpr, G
         absent = inside & (slot < 0)
         lacking = tl.sum(absent.to(tl.int32), 0)
         if lacking > 0:
-            tl.atomic_min(cells + 2 * place + 1, at - 2**62, mask=absent)
-            tl.atomic_add(counters + KEYS, tl.sum(put, 0))
-            tl.atomic_add(absentees + table, lacking)
+            tl.atomic_min(cells + 2 * place + 1, at - 2**62, mask=absent, sem="relaxed")
+            tl.atomic_add(counters + KEYS, tl.sum(put, 0), sem="relaxed")
+            tl.atomic_add(absentees + table, lacking, sem="relaxed")
         if COUNT_HITS:
-            tl.atomic_add(counters + HITS, tl.sum(found.to(tl.int64), 0))
+            tl.atomic_add(counters + HITS, tl.sum(found.to(tl.int64), 0), sem="relaxed")
         tl.store(slots + at, tl.where(found, slot, -2 - place), mask=inside)
 
 
@@ -163,28 +166,30 @@ def place_new(ids, slots, sums, new_ids, new_slots, parts, starts, count, step, 
         taken = tl.where(again, tl.load(longs(parts, table, FREE) + freed - 1 - rank, mask=again, other=0), taken)
         id = tl.load(ids + at, mask=new, other=0)
         tl.store(cells + 2 * (-2 - slot) + 1, taken, mask=new)
-        tl.store(longs(parts, table, IDS) + taken, id, mask=new)
-        tl.store(floats(parts, table, SHOWS) + taken, tl.zeros((BLOCK,), tl.float32), mask=new)
-        tl.store(floats(parts, table, CLICKS) + taken, tl.zeros((BLOCK,), tl.float32), mask=new)
-        tl.store(longs(parts, table, LAST) + taken, tl.zeros((BLOCK,), tl.int64) + step, mask=new)
-        tl.store(longs(parts, table, VERSIONS) + taken, tl.zeros((BLOCK,), tl.int64) + version, mask=new)
+        nothing = tl.zeros((BLOCK,), tl.int64)  # also of shows and clicks
+        tl.store(records(parts, table, taken, ID), id, mask=new)
+        tl.store(records(parts, table, taken, SHOWS), nothing, mask=new)
+        tl.store(records(parts, table, taken, LAST), nothing + step, mask=new)
+        tl.store(records(parts, table, taken, VERSION), nothing + version, mask=new)
         tl.store(new_ids + first + rank, id, mask=new)
         tl.store(new_slots + first + rank, taken, mask=new)
 
 
-@triton.jit(do_not_specialize=["count"])
-def resolve_new(slots, sums, absentees, parts, starts, count, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
-    """slots[i] of ids that were new; the table's counters."""
+@triton.jit(do_not_specialize=["count", "bits"])
+def resolve_new(slots, keys, sums, absentees, parts, starts, count, bits, GROUPED: tl.constexpr, BLOCK: tl.constexpr):
+    """slots[i] of ids that were new; keys[i] of all (order.py); the table's counters."""
     table = tl.program_id(1)
     first, end = share(starts, count, table, GROUPED)
     begin = first + tl.program_id(0).to(tl.int64) * BLOCK
     lacking = tl.load(absentees + table)
-    if (begin < end) & (lacking > 0):
+    if begin < end:
         at = begin + tl.arange(0, BLOCK)
         slot = tl.load(slots + at, mask=at < end, other=0)
         absent = slot < 0
-        slot = tl.load(longs(parts, table, CELLS) + 2 * (-2 - slot) + 1, mask=absent, other=0)
-        tl.store(slots + at, slot, mask=absent)
+        placed = tl.load(longs(parts, table, CELLS) + 2 * (-2 - slot) + 1, mask=absent, other=0)
+        tl.store(slots + at, placed, mask=absent)
+        key = (tl.zeros((), tl.int64) + table << bits) + tl.where(absent, placed, slot)
+        tl.store(keys + at, key.to(keys.dtype.element_ty), mask=at < end)
     if tl.program_id(0) == 0:
         counters = longs(parts, table, COUNTERS)
         counts = tl.zeros((BLOCK,), tl.int64)
@@ -197,6 +202,7 @@ def resolve_new(slots, sums, absentees, parts, starts, count, GROUPED: tl.conste
         freed = tl.load(counters + FREED)
         again = tl.minimum(new, freed)
         tl.store(counters + NEW, new)
+        tl.store(counters + AGAIN, again)
         tl.store(counters + FREED, freed - again)
         tl.store(counters + NEXT, tl.load(counters + NEXT) + new - again)
         tl.store(counters + LIVE, tl.load(counters + LIVE) + new)
@@ -236,12 +242,13 @@ def copy_cells(old, old_count, cells, mask, moved, BLOCK: tl.constexpr):
     searching = live & (id != EMPTY)
     while tl.max(searching.to(tl.int32), 0) > 0:
         target = tl.where(searching, cells + 2 * cell, old + 2 * at)
-        before = tl.atomic_cas(target, tl.where(searching, EMPTY, 0).to(tl.int64), tl.where(searching, id, 0))
+        empty = tl.where(searching, EMPTY, 0).to(tl.int64)
+        before = tl.atomic_cas(target, empty, tl.where(searching, id, 0), sem="relaxed")
         won = searching & (before == EMPTY)
         tl.store(cells + 2 * cell + 1, slot, mask=won)
         searching = searching & (before != EMPTY)
         cell = (cell + 1) & mask
-    tl.atomic_add(moved, tl.sum(live.to(tl.int64), 0))
+    tl.atomic_add(moved, tl.sum(live.to(tl.int64), 0), sem="relaxed")
 
 
 @triton.jit
@@ -263,8 +270,8 @@ def count_runs(keys, parts, count, bits, step, BLOCK: tl.constexpr):
     slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
     table = key >> bits
     ends = inside & ((key != after) | (lane == BLOCK - 1)) & (key >= 0) & (slot > 0)
-    shows = tl.load(parts + table * PARTS + SHOWS, mask=ends, other=0).to(tl.pointer_type(tl.float32))
-    tl.atomic_add(shows + slot, (lane - begin + 1).to(tl.float32), mask=ends)
-    last = tl.load(parts + table * PARTS + LAST, mask=ends, other=0).to(tl.pointer_type(tl.int64)) + slot
-    seen = tl.load(last, mask=ends, other=0)
-    tl.store(last, tl.zeros((BLOCK,), tl.int64) + step, mask=ends & (seen < step))
+    record = tl.load(parts + table * PARTS + RECORDS, mask=ends, other=0) + 8 * RECORD * slot
+    shows = (record + 8 * SHOWS).to(tl.pointer_type(tl.float32))
+    last = (record + 8 * LAST).to(tl.pointer_type(tl.int64))
+    tl.atomic_add(shows, (lane - begin + 1).to(tl.float32), mask=ends, sem="relaxed")
+    tl.atomic_max(last, tl.zeros((BLOCK,), tl.int64) + step, mask=ends, sem="relaxed")

@@ -21,11 +21,18 @@ class Order:
         return slots is self.slots and slots._version == self.version
 
 
+def key_type(bits: int, tables: int) -> torch.dtype:
+    """int32 where slots < 2^bits fit beside the number of a table; fewer bytes to sort."""
+    return torch.int32 if bits + (tables - 1).bit_length() < 31 else torch.int64
+
+
 def sort(slots: torch.Tensor, bits: int, tables: torch.Tensor | None = None) -> Order:
     """slots (L,) < 2^bits; tables (L,) in the keys' type: the number of each element's table << bits."""
-    dtype = (torch.int32 if bits < 31 else torch.int64) if tables is None else tables.dtype
-    keys = slots.to(dtype)
-    if tables is not None:
-        keys = keys + tables
+    keys = slots.to(key_type(bits, 1) if tables is None else tables.dtype)
+    return sort_keys(slots, keys if tables is None else keys + tables, bits)
+
+
+def sort_keys(slots: torch.Tensor, keys: torch.Tensor, bits: int) -> Order:
+    """keys (L,): those of slots, in their order."""
     keys, sources = keys.sort(stable=True)
     return Order(slots, slots._version, keys, sources, bits)

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from hybrid_torchrec.cuda.words import (
+    AGAIN,
     COUNTERS,
     FIRST_MOMENT,
     NEW,
@@ -115,31 +116,41 @@ def _normal_quantile(numbers, p):
 def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE: tl.constexpr, D: tl.constexpr,
           FIRST_WIDTH: tl.constexpr, SECOND_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
           COUNTED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
-    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows.
-
-    ROWS at a time: slots and keys come from memory before anything can be stored, and that wait is most of a turn.
+    """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows, and only
+    the first counters[AGAIN] have had another state than zero. Two columns share 64 bits that were drawn.
     """
     table = tl.program_id(1)
     numbers += table * NUMBERS
     first, end = share(starts, count, table, GROUPED)
+    used = end  # have a state
     if COUNTED:
+        used = first + tl.load(longs(parts, table, COUNTERS) + AGAIN)
         end = first + tl.load(longs(parts, table, COUNTERS) + NEW)
     weights = rows(parts, table, DTYPE)
     seed = tl.load(parts + table * PARTS + SEED).to(tl.uint64, bitcast=True)
     row = tl.arange(0, ROWS)
-    for block in range(first + tl.program_id(0) * ROWS, end, tl.num_programs(0) * ROWS):
+    turn = tl.num_programs(0) * ROWS
+    following = first + tl.program_id(0) * ROWS + row
+    next_slot = tl.load(slots + following, mask=following < end, other=0)
+    next_key = tl.load(keys + following, mask=following < end, other=0)
+    for block in range(first + tl.program_id(0) * ROWS, end, turn):
         at = block + row
         inside = at < end
-        slot = tl.load(slots + at, mask=inside, other=0)
-        begin = mix_pair(seed, tl.load(keys + at, mask=inside, other=0).to(tl.uint64, bitcast=True))[:, None]
+        slot, key = next_slot, next_key
+        next_slot = tl.load(slots + at + turn, mask=at + turn < end, other=0)  # comes while this turn's are stored
+        next_key = tl.load(keys + at + turn, mask=at + turn < end, other=0)
+        begin = mix_pair(seed, key.to(tl.uint64, bitcast=True))[:, None]
         for left in range(0, D, COLUMNS):
             column = (left + tl.arange(0, COLUMNS))[None, :]
             if KIND == CONSTANT:
                 value = tl.zeros((ROWS, COLUMNS), tl.float64) + tl.load(numbers + A)
             else:
-                bits = mix64(begin + 0x9E3779B97F4A7C15 * (column // 2 + 1).to(tl.uint64))
-                drawn = tl.where(column % 2 == 0, bits >> 32, bits & 0xFFFFFFFF)
-                u = (drawn.to(tl.float64) + 0.5) * 2.3283064365386963e-10  # 2^-32
+                pair = (left // 2 + tl.arange(0, COLUMNS // 2))[None, :]
+                bits = mix64(begin + 0x9E3779B97F4A7C15 * (pair + 1).to(tl.uint64))
+                drawn = tl.interleave(bits >> 32, bits & 0xFFFFFFFF)
+                # As the mantissa of 2^52 + drawn: conversions of integers are slow.
+                number = (drawn | 0x4330000000000000).to(tl.float64, bitcast=True) - 4503599627370496.0
+                u = (number + 0.5) * 2.3283064365386963e-10  # 2^-32
                 if KIND == UNIFORM:
                     low = tl.load(numbers + A)
                     value = low + (tl.load(numbers + B) - low) * u
@@ -150,10 +161,12 @@ def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE:
                     value = tl.load(numbers + A) + tl.load(numbers + B) * _normal_quantile(numbers, u)
             value = value.to(tl.float32).to(DTYPE)
             tl.store(weights + slot[:, None] * D + column, value, mask=inside[:, None] & (column < D))
-            zero = tl.zeros((ROWS, COLUMNS), tl.float32)
-            if FIRST_WIDTH > 0:
-                target = moments(parts, table, FIRST_MOMENT) + slot[:, None] * FIRST_WIDTH + column
-                tl.store(target, zero, mask=inside[:, None] & (column < FIRST_WIDTH))
-            if SECOND_WIDTH > 0:
-                target = moments(parts, table, SECOND_MOMENT) + slot[:, None] * SECOND_WIDTH + column
-                tl.store(target, zero, mask=inside[:, None] & (column < SECOND_WIDTH))
+            if block < used:
+                had = (inside & (at < used))[:, None]
+                zero = tl.zeros((ROWS, COLUMNS), tl.float32)
+                if FIRST_WIDTH > 0:
+                    target = moments(parts, table, FIRST_MOMENT) + slot[:, None] * FIRST_WIDTH + column
+                    tl.store(target, zero, mask=had & (column < FIRST_WIDTH))
+                if SECOND_WIDTH > 0:
+                    target = moments(parts, table, SECOND_MOMENT) + slot[:, None] * SECOND_WIDTH + column
+                    tl.store(target, zero, mask=had & (column < SECOND_WIDTH))

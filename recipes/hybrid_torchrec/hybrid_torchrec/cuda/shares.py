@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from hybrid_torchrec.cuda.order import key_type
+
 
 class Shares:
     """How elements are divided among tables, on the device; kept while lengths stay the same."""
@@ -28,11 +30,10 @@ class Shares:
         """(L,) of each element, the number of its table << bits; int32 where slots fit beside it, else int64."""
         if self._keys is None or self._keys[0] != bits:
             tables = len(self._lengths)
-            dtype = torch.int32 if bits + tables.bit_length() < 31 else torch.int64
             table_of = torch.arange(tables, device=self._device).repeat_interleave(
                 self.starts.diff(), output_size=sum(self._lengths)
             )
-            self._keys = bits, (table_of << bits).to(dtype)
+            self._keys = bits, (table_of << bits).to(key_type(bits, tables))
         return self._keys[1]
 
 

@@ -4,43 +4,53 @@ import torch
 
 from hybrid_torchrec.cuda.words import words
 
-(FREE_STEP,) = words("FREE_STEP")
-_TYPES = {"ids": torch.int64, "shows": torch.float32, "clicks": torch.float32, "last": torch.int64,
-          "versions": torch.int64, "free": torch.int64}  # fmt: skip
+FREE_STEP, RECORD, ID, SHOWS, LAST, VERSION = words("FREE_STEP", "RECORD", "ID", "SHOWS", "LAST", "VERSION")
 
 
 class Slots:
-    """ids, shows, clicks, last, versions of C slots, and a list with room for all of them; (C,) each.
+    """records (C, RECORD) int64 of C slots, and a list `free` (C,) with room for all of them.
 
-    last is FREE_STEP where the slot has no row.
+    ids, shows, clicks, last, versions (C,) each are parts of the records; last is FREE_STEP where the slot has no row.
     """
-
-    ids: torch.Tensor
-    shows: torch.Tensor
-    clicks: torch.Tensor
-    last: torch.Tensor
-    versions: torch.Tensor
-    free: torch.Tensor
 
     def __init__(self, capacity: int, device: torch.device) -> None:
         self._device = device
-        self.capacity = 0
+        self.records = torch.empty((0, RECORD), dtype=torch.int64, device=device)
+        self.free = torch.empty(0, dtype=torch.int64, device=device)
         self.grow(capacity)
+
+    @property
+    def capacity(self) -> int:
+        return self.records.shape[0]
+
+    @property
+    def ids(self) -> torch.Tensor:
+        return self.records[:, ID]
+
+    @property
+    def shows(self) -> torch.Tensor:
+        return self.records.view(torch.float32)[:, 2 * SHOWS]
+
+    @property
+    def clicks(self) -> torch.Tensor:
+        return self.records.view(torch.float32)[:, 2 * SHOWS + 1]
+
+    @property
+    def last(self) -> torch.Tensor:
+        return self.records[:, LAST]
+
+    @property
+    def versions(self) -> torch.Tensor:
+        return self.records[:, VERSION]
 
     def grow(self, capacity: int) -> None:
         """Every new tensor is made before an old one is given up."""
-        grown = {}
-        for name, dtype in _TYPES.items():
-            fresh = FREE_STEP if name == "last" else 0
-            grown[name] = torch.full((capacity,), fresh, dtype=dtype, device=self._device)
-            if self.capacity:
-                grown[name][: self.capacity] = getattr(self, name)
-        for name, tensor in grown.items():
-            setattr(self, name, tensor)
-        self.capacity = capacity
-
-    def tensors(self) -> list[torch.Tensor]:
-        return [self.ids, self.shows, self.clicks, self.last, self.versions, self.free]
+        records = torch.zeros((capacity, RECORD), dtype=torch.int64, device=self._device)
+        records[:, LAST] = FREE_STEP
+        records[: self.capacity] = self.records
+        free = torch.zeros(capacity, dtype=torch.int64, device=self._device)
+        free[: self.capacity] = self.free
+        self.records, self.free = records, free
 
     def bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.tensors())
+        return self.records.nbytes + self.free.nbytes

@@ -8,7 +8,7 @@ Sums have the same order in every run of the program. Formulas: hybrid_torchrec/
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.cuda.words import FIRST_MOMENT, SECOND_MOMENT, VERSIONS, longs, moments, rows
+from hybrid_torchrec.cuda.words import FIRST_MOMENT, SECOND_MOMENT, VERSION, moments, records, rows
 
 SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB = (tl.constexpr(i) for i in range(6))
 
@@ -28,7 +28,7 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
     table = key >> bits
     active = active & (slot != 0)
     if VERSIONED:
-        tl.store(longs(parts, table, VERSIONS) + slot, tl.zeros_like(slot) + version, mask=active)
+        tl.store(records(parts, table, slot, VERSION), tl.zeros_like(slot) + version, mask=active)
     inside = active[:, None] & (column < D)[None, :]
     place = slot[:, None] * D + column[None, :]
     weights = rows(parts, table, DTYPE)[:, None] + place

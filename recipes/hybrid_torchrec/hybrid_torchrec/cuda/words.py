@@ -4,9 +4,13 @@ import triton
 import triton.language as tl
 
 # A row of the tensor `parts` (T, PARTS) int64 for each table: addresses of device memory, and sizes.
-CELLS, MASK, IDS, SHOWS, CLICKS, LAST, VERSIONS, FREE, COUNTERS = (tl.constexpr(i) for i in range(9))
-WEIGHTS, FIRST_MOMENT, SECOND_MOMENT, SEED = (tl.constexpr(i) for i in range(9, 13))
-PARTS = tl.constexpr(13)
+CELLS, MASK, RECORDS, FREE, COUNTERS = (tl.constexpr(i) for i in range(5))
+WEIGHTS, FIRST_MOMENT, SECOND_MOMENT, SEED = (tl.constexpr(i) for i in range(5, 9))
+PARTS = tl.constexpr(9)
+
+# What is known of a slot: RECORD words of 8 bytes, which a GPU's memory moves at once. Shows and clicks share one.
+RECORD = tl.constexpr(4)
+ID, SHOWS, LAST, VERSION = (tl.constexpr(i) for i in range(4))
 
 # A table's counters, int64.
 LIVE = tl.constexpr(0)  # rows
@@ -16,6 +20,7 @@ KEYS = tl.constexpr(3)  # cells of the map that have a key, with or without a sl
 NEW = tl.constexpr(4)  # rows of the last insertion
 INSERTED = tl.constexpr(5)  # rows of all insertions
 HITS = tl.constexpr(6)  # ids that had a row when they were assigned
+AGAIN = tl.constexpr(7)  # of the last insertion's rows, the first AGAIN have slots that were freed
 COUNTER_WORDS = 8
 
 # The key of an empty cell; the id of this value has a cell of its own, behind the others.
@@ -58,9 +63,9 @@ def longs(parts, table, which: tl.constexpr):
 
 
 @triton.jit
-def floats(parts, table, which: tl.constexpr):
-    """A table's part as a pointer to float32."""
-    return tl.load(parts + table * PARTS + which).to(tl.pointer_type(tl.float32))
+def records(parts, table, slots, word: tl.constexpr):
+    """Pointers to a word of slots' records."""
+    return longs(parts, table, RECORDS) + slots * RECORD + word
 
 
 @triton.jit

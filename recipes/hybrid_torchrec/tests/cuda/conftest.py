@@ -11,6 +11,11 @@ if not Path("/dev/nvidiactl").exists():
 import torch  # noqa: E402 (a device's backend, that torch loads, may import Triton)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def libraries() -> None:
+    """None of an NPU's, which the other suites load: a machine with a GPU need not have them."""
+
+
 @pytest.fixture(autouse=True)
 def small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of few elements, so that runs of equal rows and searches go over their ends in small batches. The
