@@ -154,13 +154,13 @@ def parts(rows: int, steps: int) -> dict[str, float]:
     turn = itertools.count()
     calls: dict[str, tuple[Callable[[int], torch.Tensor], Callable[[torch.Tensor], object]]] = {
         "find": (ids, lambda given: group.assign(given, work.lengths, train=False)),
-        "assign": (ids, lambda given: group.assign(given, work.lengths, train=True)),
+        "assign, until slots are there": (ids, lambda given: group.assign(given, work.lengths, train=True)),
         "lookup": (slots, lambda given: group.lookup(given, work.lengths)),
         "index_select": (slots, lambda given: hashed[0].weights.index_select(0, given)),
         "sort": (slots, lambda given: keys.sort(stable=True)),
         "update": (slots, lambda given: group.update(given, work.lengths, grads)),
         "copy of 2 GiB": (slots, lambda given: target.copy_(source)),
-        "insertion of 1,048,570 new ids": (
+        "insertion of 1,048,570 new ids, until slots are there": (
             lambda i: new[next(turn)], lambda given: group.assign(given, work.lengths, train=True)
         ),
     }  # fmt: skip

@@ -10,6 +10,7 @@ import torch
 
 from hybrid_torchrec.cuda import backend, launch
 from hybrid_torchrec.cuda.backend import CudaBackend
+from hybrid_torchrec.cuda.beside import Beside
 from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.ids import DeviceIdTable
 from hybrid_torchrec.cuda.order import Order, sort, sort_keys
@@ -31,9 +32,9 @@ class TableGroup:
         if first is None or any(not alike(table, first) for table in tables):
             raise ValueError("TableGroup: tables must be on one CUDA device and alike but for name, seed and sizes")
         self.tables = list(tables)
-        census = Census(len(tables), first.device)
+        census, self._beside = Census(len(tables), first.device), Beside(first.device)
         for row, table in enumerate(tables):
-            table._ids.index.share(census, row)
+            table._ids.index.share(census, row, self._beside)
         census.wait()
         self._numbers = torch.stack([cast(torch.Tensor, _backend(table).numbers) for table in tables])
         self._ids, self._rows = Stacked(), Stacked()
@@ -101,7 +102,11 @@ class TableGroup:
             factors = weights
             if offsets is not None and bag_of_each is not None:
                 factors = generic.scales(offsets, bag_of_each, mean, weights)
-            order = self._order if self._order is not None and self._order.is_of(slots) else self._sort(slots, shares)
+            order = self._order
+            if order is not None and order.is_of(slots):
+                self._beside.join(order.keys, order.sources)
+            else:
+                order = self._sort(slots, shares)
             backend.update(first.config, self._row_parts(), order, grads, bag_of_each, factors, first.learning_rate,
                            first.updates, first._ids.index.version())  # fmt: skip
 
@@ -124,8 +129,9 @@ class TableGroup:
         placed = launch.place(
             ids, slots, firsts, parts, first.step, indices[0].version(), bits, shares.starts, shares.longest
         )
-        self._order = sort_keys(slots, placed.keys, bits)
-        launch.count(self._order, parts, first.step)
+        with self._beside.work(placed.keys, parts):  # the lookup needs neither
+            self._order = sort_keys(slots, placed.keys, bits)
+            launch.count(self._order, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):
             index.look_ahead(length)
         backend.start(first.config, self._numbers, parts, placed.ids, placed.slots, shares.starts,

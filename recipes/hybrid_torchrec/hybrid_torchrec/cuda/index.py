@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from hybrid_torchrec.cuda import launch, victims
+from hybrid_torchrec.cuda.beside import Beside
 from hybrid_torchrec.cuda.census import Census
 from hybrid_torchrec.cuda.map_kernels import BLOCK
 from hybrid_torchrec.cuda.order import Order, sort
@@ -62,7 +63,8 @@ class DeviceIndex:
     def __init__(self, capacity: int, max_rows: int | None, device: torch.device) -> None:
         self.device = device
         self._most = None if max_rows is None else max_rows + 1
-        self._slots = Slots(capacity + 1, device)
+        self._known = Slots(capacity + 1, device)
+        self._beside: Beside | None = None
         self._census = Census(1, device)
         self._counters, self._bounds = self._census.counters[0], self._census.bounds[0]
         self._cells, self._mask = self._empty_cells(ROOMY * capacity)
@@ -85,10 +87,10 @@ class DeviceIndex:
     @property
     def capacity(self) -> int:
         """Slots that ids can have without growth, with slot 0."""
-        return self._slots.capacity
+        return self._known.capacity
 
     def bytes(self) -> int:
-        return self._cells.nbytes + self._slots.bytes() + int(self._host.bytes())
+        return self._cells.nbytes + self._known.bytes() + int(self._host.bytes())
 
     def hits(self) -> int:
         return int(self._counters[HITS])
@@ -150,8 +152,9 @@ class DeviceIndex:
         if not self._fits(3 * new) or self._crowded(3 * new):
             self._census.observe()
 
-    def share(self, census: Census, row: int) -> None:
-        """The counters are with those of other tables from now on."""
+    def share(self, census: Census, row: int, beside: Beside) -> None:
+        """The counters are with those of other tables from now on; sightings may be counted beside."""
+        self._beside = beside
         self._census.wait()
         census.counters[row] = self._counters
         self._census, self._counters, self._bounds = census, census.counters[row], census.bounds[row]
@@ -302,6 +305,13 @@ class DeviceIndex:
 
     # Internals.
 
+    @property
+    def _slots(self) -> Slots:
+        """When sightings that are still being counted have been."""
+        if self._beside is not None:
+            self._beside.join()
+        return self._known
+
     def _on(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to(self.device).contiguous()
 
@@ -335,7 +345,7 @@ class DeviceIndex:
         self._parts = self._addresses()
 
     def _addresses(self) -> torch.Tensor:
-        known = self._slots
+        known = self._known
         words = [self._cells.data_ptr(), self._mask, known.records.data_ptr(), known.free.data_ptr(),
                  self._counters.data_ptr()]  # fmt: skip
         return launch.parts_tensor(words, self.device)

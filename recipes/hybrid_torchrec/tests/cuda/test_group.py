@@ -46,6 +46,24 @@ def test_equal_to_its_tables(optimizer: str) -> None:
         same(table, other)
 
 
+@pytest.mark.parametrize("optimizer", ["rowwise_adagrad", "adam"])
+def test_freed_slots_are_used_again(optimizer: str) -> None:
+    """Four of eight new rows get slots that have had rows, whose sightings, weights and state are gone."""
+    mine, expected = tables(DeviceTable, optimizer), tables(HashTable, optimizer)
+    group = TableGroup(mine)
+    for ids in (torch.arange(10), torch.arange(6, 18)):
+        lengths = [len(ids)] * len(mine)
+        slots = group.assign(ids.repeat(len(mine)), lengths, train=True)
+        group.update(slots, lengths, torch.ones(len(slots), 5, device=slots.device))
+        wanted = [table.assign(ids, train=True) for table in expected]
+        assert slots.tolist() == torch.cat(wanted).tolist()
+        for own, table, part in zip(mine, expected, wanted, strict=True):
+            table.update(part, torch.ones(len(ids), 5))
+            assert own.erase(torch.arange(2, 6)) == table.erase(torch.arange(2, 6))
+    for table, other in zip(mine, expected, strict=True):
+        same(table, other)
+
+
 def test_limits_and_policies_of_each() -> None:
     """What needs a look at each table is left to it."""
     mine, expected = (tables(kind, max_rows=20, eviction=LFU()) for kind in (DeviceTable, HashTable))

@@ -1,0 +1,44 @@
+"""Work beside what comes next: a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+class Beside:
+    """A CUDA stream whose kernels go first where both it and the caller's have some: those of the caller, which move
+    rows, fill the GPU for long. On a device without streams, work is done at once.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device, priority=-1)
+            self._ready, self._done = torch.cuda.Event(), torch.cuda.Event()
+
+    @contextmanager
+    def work(self, *inputs: torch.Tensor) -> Iterator[None]:
+        """Launches within begin when all earlier ones of the caller's stream have ended."""
+        if self._stream is None:
+            yield
+            return
+        self._ready.record(torch.cuda.current_stream(self._device))
+        self._stream.wait_event(self._ready)
+        with torch.cuda.stream(self._stream):
+            yield
+            self._done.record(self._stream)
+        for tensor in inputs:
+            tensor.record_stream(self._stream)
+
+    def join(self, *results: torch.Tensor) -> None:
+        """Later launches of the caller's stream begin when the work has ended; results: of it, which they take."""
+        if self._stream is None:
+            return
+        stream = torch.cuda.current_stream(self._device)
+        stream.wait_event(self._done)  # at once where there was no work
+        for tensor in results:
+            tensor.record_stream(stream)
