@@ -220,6 +220,31 @@ def collections(rows: int, steps: int) -> dict[str, float]:
     return measured
 
 
+NAMES = ("what", "ours ms", "static ms", "torch ms", "ours / best static", "quartiles", "host ms")
+HEADER = f"| {' | '.join(NAMES)} |\n{'|---' * len(NAMES)}|"
+
+
+def line(row: Row) -> str:
+    return (f"| {row.name} | {row.ours:.3f} | {row.static:.3f} | {row.torch:.3f} | {row.ratio:.2f} | "
+            f"{row.low:.2f} to {row.high:.2f} | {row.host:.3f} |")  # fmt: skip
+
+
+def page(data: dict, rows: int) -> str:
+    """What main wrote to the JSON file, of tables of so many rows, as Markdown."""
+    described = ", ".join(f"{name} {value}" for name, value in data["machine"].items())
+    measured = "\n".join(f"| {name} | {value:.3f} |" for name, value in data["parts"].items())
+    table = "\n".join([HEADER, *(line(Row(**row)) for row in data["rows"])])
+    return (
+        f"# Hash tables on a GPU\n\n{described}.\n\n{TABLES} tables of {rows:,} x {DIM} fp32, {TABLES * LENGTH:,} ids "
+        f"a batch by a power law of exponent {EXPONENT}, medians of {data['steps']} batches by device events. A step is "
+        "ids to slots, lookup and update; the static peers have row numbers, new ids included, so that they move as "
+        "many rows: `static` is our kernels on them, `torch` PyTorch's operators. Tables share launches but where they "
+        "go one by one, which waits for the host. `host` is how long it takes to launch a step; a group sorts the "
+        f"batch and counts its sightings beside the lookup. Published by NVIDIA for dynamicemb on an H100: {PUBLISHED}."
+        f"\n\n{table}\n\n| part of it | ms |\n|---|---|\n{measured}\n"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.embeddings_cuda", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of each table")
@@ -237,15 +262,11 @@ def main() -> None:
                 measured = parts(arguments.rows // 4, 12)
                 print(updated, warps, {k: round(v, 3) for k, v in measured.items() if k in ("lookup", "update")})
         return
-    names = ("what", "ours ms", "static ms", "torch ms", "ours / best static", "quartiles", "host ms")
-    header = f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
-    print(header)
-    lines, results = [], []
+    print(HEADER)
+    results = []
     for result in cases(arguments.rows, arguments.steps, arguments.kinds):
         results.append(result)
-        lines.append(f"| {result.name} | {result.ours:.3f} | {result.static:.3f} | {result.torch:.3f} | "
-                     f"{result.ratio:.2f} | {result.low:.2f} to {result.high:.2f} | {result.host:.3f} |")  # fmt: skip
-        print(lines[-1], flush=True)
+        print(line(result), flush=True)
     steps = parts(arguments.rows, arguments.steps)
     if arguments.collections:
         steps |= collections(arguments.rows, arguments.steps)
@@ -254,18 +275,7 @@ def main() -> None:
     data = {"machine": facts, "steps": arguments.steps, "rows": [asdict(r) for r in results], "parts": steps}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
-    described = ", ".join(f"{name} {value}" for name, value in facts.items())
-    measured = "\n".join(f"| {name} | {value:.3f} |" for name, value in steps.items())
-    text = (
-        f"# Hash tables on a GPU\n\n{described}.\n\n{TABLES} tables of {arguments.rows:,} x {DIM} fp32, "
-        f"{TABLES * LENGTH:,} ids a batch by a power law of exponent {EXPONENT}, medians of {arguments.steps} batches "
-        "by device events. A step is ids to slots, lookup and update; the static peers have row numbers, new ids "
-        "included, so that they move as many rows: `static` is our kernels on them, `torch` PyTorch's operators. "
-        "Published by NVIDIA for dynamicemb on an H100: "
-        f"{PUBLISHED}.\n\n"
-    )
-    table = "\n".join([header, *lines])
-    arguments.output.with_suffix(".md").write_text(f"{text}{table}\n\n| part of it | ms |\n|---|---|\n{measured}\n")
+    arguments.output.with_suffix(".md").write_text(page(data, arguments.rows))
     print(json.dumps(steps, indent=0))
 
 

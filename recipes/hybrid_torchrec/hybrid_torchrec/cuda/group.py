@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import cast
 
 import torch
@@ -17,6 +17,8 @@ from hybrid_torchrec.cuda.order import Order, sort, sort_keys
 from hybrid_torchrec.cuda.shares import Shares, Stacked
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.hash_table import HashTable
+
+BESIDE = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams
 
 
 class TableGroup:
@@ -129,7 +131,7 @@ class TableGroup:
         placed = launch.place(
             ids, slots, firsts, parts, first.step, indices[0].version(), bits, shares.starts, shares.longest
         )
-        with self._beside.work(placed.keys, parts):  # the lookup needs neither
+        with self._beside.work(placed.keys, parts) if len(ids) >= BESIDE else nullcontext():  # no lookup needs it
             self._order = sort_keys(slots, placed.keys, bits)
             launch.count(self._order, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):

@@ -18,11 +18,12 @@ def libraries() -> None:
 
 @pytest.fixture(autouse=True)
 def small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of few elements, so that runs of equal rows and searches go over their ends in small batches. The
-    interpreter's time goes by elements."""
-    from hybrid_torchrec.cuda import backend, launch
+    """Programs of few elements, so that runs of equal rows and searches go over their ends in small batches, which are
+    sorted beside the lookup as large ones are. The interpreter's time goes by elements."""
+    from hybrid_torchrec.cuda import backend, group, launch
 
     monkeypatch.setattr(backend, "UPDATED", 32)
+    monkeypatch.setattr(group, "BESIDE", 1)
     if not torch.cuda.is_available():
         monkeypatch.setattr(launch, "BLOCK", 32)
         monkeypatch.setattr(launch, "PLACED", 16)
