@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 
 from hybrid_torchrec.cuda.backend import CudaBackend
 from hybrid_torchrec.cuda.ids import DeviceIdTable
-
-if TYPE_CHECKING:
-    from hybrid_torchrec.table.hash_table import HashTable
+from hybrid_torchrec.table.ids import IdTable
 
 
-def assign(table: HashTable, ids: torch.Tensor) -> torch.Tensor:
-    """Slots of ids (L,) on the device, under the table's lock; rows are made for new ones."""
-    known, backend = table._ids, table._backend
+def assign(
+    ids: torch.Tensor, known: IdTable, backend: object, step: int,
+    make_room: Callable[[int, torch.Tensor], None], insertions: Callable[[], int],
+) -> torch.Tensor:  # fmt: skip
+    """Slots of ids (L,) on the device, under the table's lock; rows are made for new ones. make_room(n, slots): of n
+    rows; insertions(): rows that were made until now."""
     assert isinstance(known, DeviceIdTable)
     assert isinstance(backend, CudaBackend)
-    order, rows = known.assign(ids, table.step, table._make_room)
-    table._storage.grow(known.index.capacity)
-    backend.start_new(rows, order, lambda: table.insertions)
+    order, rows = known.assign(ids, step, make_room)
+    backend.storage.grow(known.index.capacity)
+    backend.start_new(rows, order, insertions)
     return order.slots

@@ -11,9 +11,10 @@ import triton
 import triton.language as tl
 
 from hybrid_torchrec.cuda import launch, row_kernels, update_kernels
-from hybrid_torchrec.cuda.index import DeviceIndex, NewRows
+from hybrid_torchrec.cuda.index import DeviceIndex
 from hybrid_torchrec.cuda.normal import POLYNOMIALS, THRESHOLDS
 from hybrid_torchrec.cuda.order import Order, sort
+from hybrid_torchrec.cuda.sighting import NewRows
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.table import generic

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from hybrid_torchrec.cuda import launch, victims
 from hybrid_torchrec.cuda.beside import Beside
+from hybrid_torchrec.cuda.cells import Cells
 from hybrid_torchrec.cuda.census import Census
-from hybrid_torchrec.cuda.map_kernels import BLOCK
+from hybrid_torchrec.cuda.changes import Changes
 from hybrid_torchrec.cuda.order import Order, sort
+from hybrid_torchrec.cuda.sighting import NewRows, Sighting
 from hybrid_torchrec.cuda.slots import Slots
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.table.ids import victim_order
 
-EMPTY, FREE_STEP, LIVE, FREED, KEYS, NEW, INSERTED, HITS = words(
-    "EMPTY", "FREE_STEP", "LIVE", "FREED", "KEYS", "NEW", "INSERTED", "HITS"
-)
-# A map is built anew when more than a half of its cells have keys, and then has three cells a row at least.
-FULLEST, ROOMY = 2, 3
-SMALLEST = 64
-PADDING = BLOCK  # words behind an array that lanes without work may swap
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """A batch of ids between ``see`` and ``place``."""
-
-    ids: torch.Tensor  # (L,)
-    slots: torch.Tensor  # (L,): the slot, or -2 - cell where there is none yet
-    firsts: launch.Firsts
-
-    def count(self) -> int:
-        """Distinct ids without a row; waits for the device."""
-        return int(self.firsts.sums.sum())
-
-
-@dataclass(frozen=True)
-class NewRows:
-    """Rows that `place` made: the first counters[NEW] of slots (L,) and ids (L,). keys (L,): those of the batch, of
-    slots < 2^bits."""
-
-    ids: torch.Tensor
-    slots: torch.Tensor
-    counters: torch.Tensor
-    keys: torch.Tensor
-    bits: int
-
-    def count(self) -> int:
-        """Waits for the device."""
-        return int(self.counters[NEW])
+FREE_STEP, LIVE, FREED, KEYS, INSERTED, HITS = words("FREE_STEP", "LIVE", "FREED", "KEYS", "INSERTED", "HITS")
 
 
 class DeviceIndex:
@@ -67,12 +32,10 @@ class DeviceIndex:
         self._beside: Beside | None = None
         self._census = Census(1, device)
         self._counters, self._bounds = self._census.counters[0], self._census.bounds[0]
-        self._cells, self._mask = self._empty_cells(ROOMY * capacity)
+        self._cells = Cells(capacity, device)
         self._parts = self._addresses()
         self._host = torch.classes.hybrid_torchrec.HashIndex(0)  # for admission: sightings of ids without a row
-        self._version = 1
-        self._recorded_from = 0
-        self._erased: list[tuple[int, torch.Tensor]] = []
+        self._changes = Changes(device)
 
     # Sizes.
 
@@ -90,7 +53,7 @@ class DeviceIndex:
         return self._known.capacity
 
     def bytes(self) -> int:
-        return self._cells.nbytes + self._known.bytes() + int(self._host.bytes())
+        return self._cells.tensor.nbytes + self._known.bytes() + int(self._host.bytes())
 
     def hits(self) -> int:
         return int(self._counters[HITS])
@@ -121,7 +84,7 @@ class DeviceIndex:
     def place(self, sighting: Sighting, step: int) -> NewRows:
         """Gives slots to the ids that have none; `sighting.slots` are complete then. Room must have been reserved."""
         bits = self.capacity.bit_length()
-        placed = launch.place(sighting.ids, sighting.slots, sighting.firsts, self._parts, step, self._version, bits)
+        placed = launch.place(sighting.ids, sighting.slots, sighting.firsts, self._parts, step, self.version(), bits)
         return NewRows(placed.ids, placed.slots, self._counters, placed.keys, bits)
 
     def withdraw(self, sighting: Sighting) -> None:
@@ -172,7 +135,7 @@ class DeviceIndex:
 
     def count_sorted(self, order: Order, step: int, decay: float) -> Order:
         if decay != 1.0:
-            self._decay(order.slots, step, decay)
+            self._slots.decay(order.slots[order.slots > 0].unique(), step, decay)
         launch.count(order, self._parts, step)
         return order
 
@@ -218,8 +181,7 @@ class DeviceIndex:
             self._slots.free[top + torch.arange(len(freed), device=self.device)] = freed
             self._counters[FREED] += len(freed)
             self._counters[LIVE] -= len(freed)
-            if self._recorded_from > 0:
-                self._erased.append((self._version, erased))
+            self._changes.record_erased(erased)
         return torch.where(gone, slots, -1)
 
     # Rows.
@@ -242,8 +204,7 @@ class DeviceIndex:
         return (self._slots.last != FREE_STEP).nonzero()[:, 0]
 
     def infos(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        slots, known = self._on(slots), self._slots
-        return known.ids[slots], known.shows[slots], known.clicks[slots], known.last[slots]
+        return self._slots.infos(self._on(slots))
 
     def set_infos(self, slots: torch.Tensor, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor) -> None:
         slots, known = self._on(slots), self._slots
@@ -258,36 +219,30 @@ class DeviceIndex:
     # Changes.
 
     def mark_changed(self, slots: torch.Tensor) -> None:
-        self._slots.versions[self._on(slots)] = self._version
+        self._slots.versions[self._on(slots)] = self.version()
 
     def versions(self) -> torch.Tensor:
         return self._slots.versions
 
     def version(self) -> int:
-        return self._version
+        return self._changes.version
 
     def next_version(self) -> int:
-        self._version += 1
-        if self._recorded_from == 0:
-            self._recorded_from = self._version
-        return self._version
+        return self._changes.next_version()
 
     def recorded_from(self) -> int:
-        return self._recorded_from
+        return self._changes.recorded_from
 
     def changed_slots(self, since: int) -> torch.Tensor:
         used = self._slots.last != FREE_STEP
         return (used & (self._slots.versions >= since)).nonzero()[:, 0]
 
     def erased_ids(self, since: int) -> torch.Tensor:
-        parts = [ids for version, ids in self._erased if version >= since]
-        gone = torch.cat([torch.empty(0, dtype=torch.int64, device=self.device), *parts]).unique()
+        gone = self._changes.erased(since)
         return gone[self.find(gone) < 0]
 
     def forget_erased(self, before: int) -> None:
-        if self._recorded_from > 0:
-            self._recorded_from = max(self._recorded_from, min(before, self._version))
-        self._erased = [(version, ids) for version, ids in self._erased if version >= before]
+        self._changes.forget(before)
 
     # Admission, which is the CPU's.
 
@@ -320,13 +275,7 @@ class DeviceIndex:
         return bounds.slots_with(new) <= self.capacity and (self._most is None or bounds.live + new < self._most)
 
     def _crowded(self, new: int) -> bool:
-        return FULLEST * (self._bounds.keys + new) > self._mask + 1
-
-    def _empty_cells(self, cells: int) -> tuple[torch.Tensor, int]:
-        count = max(SMALLEST, 1 << max(cells - 1, 1).bit_length())
-        made = torch.full((count + 1 + PADDING, 2), -1, dtype=torch.int64, device=self.device)
-        made[:, 0] = EMPTY
-        return made, count - 1
+        return self._cells.crowded(self._bounds.keys + new)
 
     def reserve_keys(self, new: int) -> None:
         """Cells for `new` more keys."""
@@ -337,25 +286,13 @@ class DeviceIndex:
         self._bounds.add_keys(new)
 
     def _rebuild(self, rows: int) -> None:
-        cells, mask = self._empty_cells(ROOMY * rows)
         self._counters[KEYS] = 0
-        launch.copy_cells(self._cells, self._mask + 2, cells, mask, self._counters[KEYS:])
+        self._cells = self._cells.copied(rows, self._counters[KEYS:])
         self._bounds.keys = rows
-        self._cells, self._mask = cells, mask
         self._parts = self._addresses()
 
     def _addresses(self) -> torch.Tensor:
         known = self._known
-        words = [self._cells.data_ptr(), self._mask, known.records.data_ptr(), known.free.data_ptr(),
+        words = [self._cells.tensor.data_ptr(), self._cells.mask, known.records.data_ptr(), known.free.data_ptr(),
                  self._counters.data_ptr()]  # fmt: skip
         return launch.parts_tensor(words, self.device)
-
-    def _decay(self, slots: torch.Tensor, step: int, decay: float) -> None:
-        """Shows and clicks of the rows of slots (L,), as of now."""
-        rows = slots[slots > 0].unique()
-        ids, shows, clicks, last = self.infos(rows)
-        old = last < step
-        factor = torch.pow(decay, (step - last).clamp(min=0).double())
-        self._slots.shows[rows] = torch.where(old, (shows.double() * factor).float(), shows)
-        self._slots.clicks[rows] = torch.where(old, (clicks.double() * factor).float(), clicks)
-        self._slots.last[rows] = torch.where(old, step, last)

@@ -54,3 +54,16 @@ class Slots:
 
     def bytes(self) -> int:
         return self.records.nbytes + self.free.nbytes
+
+    def infos(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """ids, shows, clicks, last of slots (R,)."""
+        return self.ids[slots], self.shows[slots], self.clicks[slots], self.last[slots]
+
+    def decay(self, slots: torch.Tensor, step: int, decay: float) -> None:
+        """Shows and clicks of distinct slots (R,) as of `step`."""
+        _, shows, clicks, last = self.infos(slots)
+        old = last < step
+        factor = torch.pow(decay, (step - last).clamp(min=0).double())
+        self.shows[slots] = torch.where(old, (shows.double() * factor).float(), shows)
+        self.clicks[slots] = torch.where(old, (clicks.double() * factor).float(), clicks)
+        self.last[slots] = torch.where(old, step, last)

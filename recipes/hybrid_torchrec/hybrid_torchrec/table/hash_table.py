@@ -245,7 +245,7 @@ class HashTable(TrainedRows):
         if self._ids.admits_all:
             from hybrid_torchrec.cuda.assign import assign
 
-            return assign(self, ids)
+            return assign(ids, self._ids, self._backend, self.step, self._make_room, lambda: self.insertions)
         slots, new, shows = self._ids.see(ids, self.step)
         if len(new):
             self._make_room(len(new), slots)
