@@ -22,7 +22,8 @@ class Beside:
 
     @contextmanager
     def work(self, *inputs: torch.Tensor) -> Iterator[None]:
-        """Launches within begin when all earlier ones of the caller's stream have ended."""
+        """Launches within begin when all earlier ones of the caller's stream have ended. inputs: made for this work;
+        for others, `takes` once will do."""
         if self._stream is None:
             yield
             return
@@ -31,8 +32,13 @@ class Beside:
         with torch.cuda.stream(self._stream):
             yield
             self._done.record(self._stream)
-        for tensor in inputs:
-            tensor.record_stream(self._stream)
+        self.takes(*inputs)
+
+    def takes(self, *tensors: torch.Tensor) -> None:
+        """Memory that work uses; given up, it is not used for something else before the work has ended."""
+        if self._stream is not None:
+            for tensor in tensors:
+                tensor.record_stream(self._stream)
 
     def join(self, *results: torch.Tensor) -> None:
         """Later launches of the caller's stream begin when the work has ended; results: of it, which they take."""

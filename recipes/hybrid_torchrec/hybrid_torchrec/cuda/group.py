@@ -42,6 +42,7 @@ class TableGroup:
         self._ids, self._rows = Stacked(), Stacked()
         self._elements, self._bags = Shares(first.device), Shares(first.device)
         self._order: Order | None = None
+        self._taken: torch.Tensor | None = None  # the addresses of the tables, of which `_beside` has been told
 
     def assign(self, ids: torch.Tensor, lengths: Sequence[int], *, train: bool) -> torch.Tensor:
         """HashTable.assign of each; (L,) int64, every table's own slots."""
@@ -131,7 +132,10 @@ class TableGroup:
         placed = launch.place(
             ids, slots, firsts, parts, first.step, indices[0].version(), bits, shares.starts, shares.longest
         )
-        with self._beside.work(placed.keys, parts) if len(ids) >= BESIDE else nullcontext():  # no lookup needs it
+        if parts is not self._taken:
+            self._beside.takes(parts, *(index.records for index in indices))
+            self._taken = parts
+        with self._beside.work(placed.keys) if len(ids) >= BESIDE else nullcontext():  # no lookup needs it
             self._order = sort_keys(slots, placed.keys, bits)
             launch.count(self._order, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):

@@ -66,6 +66,11 @@ class DeviceIndex:
         """(1, PARTS) int64: the addresses that the kernels take."""
         return self._parts
 
+    @property
+    def records(self) -> torch.Tensor:
+        """(C, RECORD) int64 as they are now; sightings may still be counted in them."""
+        return self._known.records
+
     # Ids to slots.
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
@@ -190,12 +195,7 @@ class DeviceIndex:
         self, count: int, kind: int, show_weight: float, click_weight: float, decay: float, time_to_live: int,
         step: int, keep: torch.Tensor,
     ) -> torch.Tensor:  # fmt: skip
-        used = self._slots.last != FREE_STEP
-        keep = self._on(keep)
-        used[keep[(keep > 0) & (keep < self.capacity)]] = False
-        if kind == victims.EXPIRED:
-            used &= step - self._slots.last > time_to_live
-        slots = used.nonzero()[:, 0]
+        slots = victims.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
         ids, shows, clicks, last = self.infos(slots)
         key = victims.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
         return slots[victim_order(key, last, ids)[: max(count, 0)]]

@@ -2,6 +2,9 @@
 
 import torch
 
+from hybrid_torchrec.cuda.words import words
+
+(FREE_STEP,) = words("FREE_STEP")
 SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
 
 
@@ -16,3 +19,12 @@ def keys(
         return torch.zeros_like(last, dtype=torch.float64)
     score = show_weight * shows.double() + click_weight * clicks.double()
     return score * torch.pow(decay, (step - last).clamp(min=0).double())
+
+
+def candidates(kind: int, last: torch.Tensor, step: int, time_to_live: int, keep: torch.Tensor) -> torch.Tensor:
+    """Slots (R,) with rows, by the last steps (C,) of all slots; none of keep (K,)."""
+    used = last != FREE_STEP
+    used[keep[(keep > 0) & (keep < len(last))]] = False
+    if kind == EXPIRED:
+        used &= step - last > time_to_live
+    return used.nonzero()[:, 0]

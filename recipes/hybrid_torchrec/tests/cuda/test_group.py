@@ -5,6 +5,7 @@ import weakref
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
+from hybrid_torchrec.cuda.beside import Beside
 from hybrid_torchrec.cuda.group import TableGroup
 from hybrid_torchrec.cuda.shares import Stacked
 from interpreted import DeviceTable
@@ -62,6 +63,31 @@ def test_freed_slots_are_used_again(optimizer: str) -> None:
             assert own.erase(torch.arange(2, 6)) == table.erase(torch.arange(2, 6))
     for table, other in zip(mine, expected, strict=True):
         same(table, other)
+
+
+class Told(Beside):
+    """What it takes."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self.taken: list[torch.Tensor] = []
+
+    def takes(self, *tensors: torch.Tensor) -> None:
+        super().takes(*tensors)
+        self.taken += tensors
+
+
+def test_memory_is_not_given_up_while_sightings_are_counted() -> None:
+    """Growth gives every table other records; a table may be deleted before its last batch has been counted."""
+    mine = tables(DeviceTable)
+    group = TableGroup(mine)
+    group._beside = told = Told(mine[0].device)
+    for size in (100, 400):
+        before = len(told.taken)
+        for ids in (torch.arange(size), torch.arange(size, size + 9), torch.arange(5)):  # the last grows no table
+            group.assign(ids.repeat(len(mine)), [len(ids)] * len(mine), train=True)
+        new = told.taken[before:]
+        assert all(any(table._ids.index.records is tensor for tensor in new) for table in mine)
 
 
 def test_limits_and_policies_of_each() -> None:
