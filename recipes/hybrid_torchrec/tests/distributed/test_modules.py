@@ -166,7 +166,6 @@ def test_fused_params() -> None:
     "fields, message",
     [
         ({"data_type": DataType.INT8}, "data_type"),
-        ({"init_fn": nn.init.zeros_}, "initializer="),
         ({"num_embeddings_post_pruning": 5}, "max_rows"),
         ({"embedding_dim": 0}, "embedding_dim"),
     ],
