@@ -80,7 +80,9 @@ def main() -> None:
         "turn with the peer; speeds are medians, the ratio is ours over the peer's (above 1: ours is faster), with the "
         "quartiles of the rounds' ratios. Ids follow a power law of exponent 1.05.\n\n"
     )
-    arguments.output.with_suffix(".md").write_text(text + "\n".join([HEADER, *map(line, results)]) + "\n\n" + asked(results))
+    arguments.output.with_suffix(".md").write_text(
+        text + "\n".join([HEADER, *map(line, results)]) + "\n\n" + asked(results)
+    )
 
 
 if __name__ == "__main__":
