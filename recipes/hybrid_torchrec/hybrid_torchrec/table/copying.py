@@ -20,9 +20,7 @@ def copy_of(table: HashTable) -> HashTable:
     if not table.resident:
         raise RuntimeError(f"table {name!r} has rows on disk and in other tiers, which one copy only can own; save it")
     if len(table._pending.slots()):
-        raise RuntimeError(
-            f"table {name!r}: gradients wait for their optimizer step; call apply_gradients(), then copy"
-        )
+        raise RuntimeError(f"table {name!r}: gradients wait for their step; call apply_gradients(), then copy")
     with table.exclusive():
         copied = type(table)(table.config, table.device)
         rows, _ = table.read(table.ids())
