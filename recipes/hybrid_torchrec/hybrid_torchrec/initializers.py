@@ -116,7 +116,7 @@ class Filled(Initializer):
     """A caller's function, as torchrec's ``init_fn``: it writes into a (1, D) float32 parameter, one for each new row.
 
     Before each call torch's CPU generator is seeded by the row's key (and afterwards is as it was), so that drawn rows
-    are the same on any shard count too. A row takes some 30 us, ten times as long as by the initialisers above and more.
+    are the same on any shard count too. A row takes some 30 us, ten times what the initialisers above take and more.
     """
 
     fill: Callable[[torch.Tensor], object]
