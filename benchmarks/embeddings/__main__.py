@@ -39,6 +39,24 @@ def line(result: Result) -> str:
     )
 
 
+def asked(results: list[Result]) -> str:
+    """What is asked of ids to slots, and what of it this machine cannot do."""
+    by_peer = {result.peer: result for result in results}
+    collisions, transformer, lines = (by_peer[peer] for peer in (ids.COLLISIONS, ids.TRANSFORMER, ids.LINES))
+    needed = 20 * transformer.theirs
+    text = (
+        f"Asked of present ids: 40 M a second (here {collisions.ours / 1e6:.0f} M), 5 times torchrec's managed "
+        f"collisions (here {collisions.ratio:.0f}), 20 times the ID transformer (here {transformer.ratio:.1f}).\n"
+    )
+    if lines.theirs < needed:
+        text += (
+            f"The last cannot be reached beside a transformer in C++: {needed / 1e6:.0f} M ids/s would be needed, and\n"
+            "fetching the cache lines that an exact lookup with counts must touch, two an id, without any search,\n"
+            f"does {lines.theirs / 1e6:.0f} M on this machine.\n"
+        )
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.embeddings", description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
@@ -61,7 +79,9 @@ def main() -> None:
         "turn with the peer; speeds are medians, the ratio is ours over the peer's (above 1: ours is faster), with the "
         "quartiles of the rounds' ratios. Ids follow a power law of exponent 1.05.\n\n"
     )
-    arguments.output.with_suffix(".md").write_text(text + "\n".join([HEADER, *map(line, results)]) + "\n")
+    arguments.output.with_suffix(".md").write_text(
+        text + "\n".join([HEADER, *map(line, results)]) + "\n\n" + asked(results)
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from .stream import Duel, PowerLaw
 
 SOURCE = Path(__file__).resolve().parent / "id_transformer.cpp"
 TRANSFORMER = "ID transformer (C++, flat hash map)"
+COLLISIONS = "torchrec MCHManagedCollisionModule (eval)"
+LINES = "the cache lines alone (no lookup)"
 AHEAD = 24  # lines on their way
 
 
@@ -85,7 +87,7 @@ def beside_torchrec(stream: PowerLaw, index: torch.ScriptObject, batches: list[t
     assert torch.equal(stream.ids.sort().values[remapped], batches[0]), "the peer's slots are wrong"
     return Duel(
         name=f"present ids, {len(stream.ids):,} rows",
-        peer="torchrec MCHManagedCollisionModule (eval)",
+        peer=COLLISIONS,
         unit="ids/s",
         amount=len(lengths),
         ours=lambda i: index.find(batches[i % 4]),
@@ -133,6 +135,6 @@ def roofline(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Te
                 ctypes.c_int64(AHEAD),
             )  # fmt: skip
 
-    return Duel(name=f"present ids with counts, {rows:,} rows", peer="the cache lines alone (no lookup)", unit="ids/s",
+    return Duel(name=f"present ids with counts, {rows:,} rows", peer=LINES, unit="ids/s",
                 amount=len(batches[0]), ours=lambda i: index.touch(index.find(batches[i % 4]), i + 100, 1.0),
                 theirs=fetch)  # fmt: skip

@@ -29,6 +29,7 @@ EARLIEST_ZIP_TIME = 315532800  # 1980-01-01, the first second that a zip entry c
 class NativeWheel:
     """A package in root: pyproject.toml, CMakeLists.txt if it has libraries, and its Python files in root/package.
 
+    beside: place in the wheel, outside of the package -> a library's place in the build folder.
     directories: CMake variable -> the installed package of which it is the directory.
     trees: place in the package -> a file or folder that is packed there as it is.
     scripts: name of a command -> the function that it calls, as module:function.
@@ -37,6 +38,7 @@ class NativeWheel:
     root: Path
     package: str
     libraries: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
     trees: Mapping[str, Path] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +82,8 @@ class NativeWheel:
             subprocess.run(run, check=True)
             jobs = os.environ.get("GRSTACK_JOBS") or str(os.cpu_count() or 1)
             subprocess.run(["cmake", "--build", build, "--parallel", jobs], check=True)
-            return {f"{self.package}/{library}": (Path(build) / library).read_bytes() for library in self.libraries}
+            places = {f"{self.package}/{library}": library for library in self.libraries} | dict(self.beside)
+            return {place: (Path(build) / library).read_bytes() for place, library in places.items()}
 
     def _metadata(self, version: str) -> str:
         fields = {

@@ -13,6 +13,7 @@ WHEEL = NativeWheel(
     root=ROOT,
     package="gr_ops",
     libraries=("libgr_ops.so", "libfbgemm_npu_api.so"),
+    beside={"libfbgemm_npu_api.so": "beside/libfbgemm_npu_api.so"},
     directories={"TORCH_DIR": "torch", "TORCH_NPU_DIR": "torch_npu"},
 )
 

@@ -318,6 +318,12 @@ def test_a_wrong_total_on_the_device(total: int, monkeypatch: pytest.MonkeyPatch
         torch.ops.mxrec.permute_2D_sparse_data(*arguments, None, total)
 
 
+def test_lengths_on_the_device_that_add_up_to_less_than_nothing() -> None:
+    """The one sum that the host reads anyway: a name for it in place of the allocator's negative dimension."""
+    with pytest.raises(RuntimeError, match="permute_1D_sparse_data: lengths .* got the sum -3"):
+        torch.ops.mxrec.permute_1D_sparse_data(*on_npu(torch.tensor([1]), torch.tensor([2, -3, 5]), torch.ones(4)))
+
+
 def test_unchecked_device_data_stays_inside_memory() -> None:
     values = torch.arange(1.0, 13.0)
     for permute, lengths in (

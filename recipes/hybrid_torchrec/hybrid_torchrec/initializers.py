@@ -9,6 +9,7 @@ shard count and whenever it comes. ``per_id=False``: on the row's place in the o
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -108,6 +109,37 @@ class TruncatedNormal(Distribution):
 
     def parameters(self) -> tuple[float, float, float, float]:
         return self.mean, self.std, _below(self.low), _below(self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Initializer):
+    """A caller's function, as torchrec's ``init_fn``: it writes into a (1, D) float32 parameter, one for each new row.
+
+    Before each call torch's CPU generator is seeded by the row's key (and afterwards is as it was), so that drawn rows
+    are the same on any shard count too. A row takes some 30 us, ten times what the initialisers above take and more.
+    """
+
+    fill: Callable[[torch.Tensor], object]
+
+    def rows(self, keys: torch.Tensor, dim: int, seed: int) -> torch.Tensor:
+        rows = torch.empty(len(keys), dim)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            for row, key in zip(rows, keys.tolist()):
+                torch.default_generator.manual_seed(_mixed(_mixed(seed) ^ key))
+                parameter = torch.nn.Parameter(row.unsqueeze(0), requires_grad=False)
+                parameter.data.zero_()
+                self.fill(parameter)
+                row.copy_(parameter.reshape(dim))
+        return rows
+
+
+def _mixed(x: int) -> int:
+    """SplitMix64's finaliser, of any int; unsigned."""
+    mask = 2**64 - 1
+    x &= mask
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & mask
+    return x ^ x >> 31
 
 
 def _below(x: float) -> float:

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from hybrid_torchrec import Constant, HashTable, Initializer, Normal, TableConfig, TruncatedNormal, Uniform, hashing
+from hybrid_torchrec import (
+    Constant,
+    Filled,
+    HashTable,
+    Initializer,
+    Normal,
+    TableConfig,
+    TruncatedNormal,
+    Uniform,
+    hashing,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -106,3 +116,21 @@ def test_wrong_initialisers_are_refused() -> None:
     ):
         with pytest.raises(ValueError):
             wrong()
+
+
+def test_a_function_of_the_caller_fills_rows_by_id() -> None:
+    """torch's own functions draw from torch's generator: an id has its row whichever ids come with it."""
+    normal = Filled(fill=torch.nn.init.normal_)
+    before = torch.random.get_rng_state()
+    ids = torch.tensor([7, -1, 2**62, 0])
+    rows = normal.rows(ids, 33, seed=5)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.equal(normal.rows(ids[2:3], 33, seed=5)[0], rows[2]) and rows.unique().numel() > 4 * 32
+    assert not torch.equal(normal.rows(ids, 33, seed=6), rows)
+    many = normal.rows(torch.arange(500), 40, seed=1).double().numpy()
+    assert stats.kstest(many.ravel(), stats.norm(0, 1).cdf).pvalue > 1e-3
+    assert abs(np.corrcoef(many[1:].ravel(), many[:-1].ravel())[0, 1]) < 5 / np.sqrt(many.size)
+    half = Filled(fill=lambda parameter: parameter.data.copy_(torch.linspace(0, 1, parameter.shape[1])[None]))
+    table = HashTable(TableConfig(name="t", dim=5, initializer=half))
+    slots = table.assign(ids, train=True)
+    torch.testing.assert_close(table.lookup(slots), torch.linspace(0, 1, 5).repeat(4, 1))

@@ -80,6 +80,8 @@ Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& per
   const at::Tensor rows = lengths.contiguous();
   const DeviceOffsets offsets = device_offsets(entries, rows);
   const int64_t total = permuted_sum ? *permuted_sum : offsets.out.select(0, -1).item().toLong();
+  TORCH_CHECK(total >= 0, op, ": lengths of the permuted features add up to less than nothing; expected lengths >= 0, ",
+              "got the sum ", total);
 
   at::Tensor out_lengths = with_rows(lengths, entries.size(0));
   at::Tensor out_values = with_rows(values, total);

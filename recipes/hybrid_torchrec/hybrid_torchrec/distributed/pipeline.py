@@ -33,6 +33,7 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
         device: of the model.
         pipe_n_batch: batches in flight, with the one that trains; 1 overlaps nothing.
         execute_all_batches: train what is in flight when the loader ends.
+        return_loss: progress returns (output, loss (summed, without a graph)) in place of the output alone.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
         pipe_n_batch: int = 3,
         execute_all_batches: bool = True,
         custom_model_fwd: Callable[[In | None], tuple[Tensor, Out]] | None = None,
+        return_loss: bool = False,
         **kwargs: Any,
     ) -> None:
         if pipe_n_batch < 1:
@@ -56,11 +58,15 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
             **kwargs,
         )
         self._depth = pipe_n_batch
+        self._return_loss = return_loss
         self._started: set[int | None] = set()  # indices of contexts whose ids are on their way
         self._waited: set[int | None] = set()
 
-    def progress(self, dataloader_iter: Iterator[In]) -> Out:
-        """One step. Raises StopIteration when all batches have been trained."""
+    def progress(self, dataloader_iter: Iterator[In]) -> Out | tuple[Out, Tensor]:
+        """One step; returns the model's output, with return_loss (output, loss).
+
+        Raises StopIteration when all batches have been trained.
+        """
         if not self._model_attached:
             self.attach(self._model)
         self.fill_pipeline(dataloader_iter)
@@ -76,15 +82,16 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
             self._start(batch, context)
         with record_function("## forward ##"):
             losses, output = self._model_fwd(self.batches[0])
+            loss = torch.sum(losses, dim=0)
         for context in self.contexts:
             self._send_ids(context)
         if self._model.training:
             with record_function("## backward ##"):
-                torch.sum(losses, dim=0).backward()
+                loss.backward()
             with record_function("## optimizer ##"):
                 self._optimizer.step()
         self.dequeue_batch()
-        return output
+        return (output, loss.detach()) if self._return_loss else output
 
     def fill_pipeline(self, dataloader_iter: Iterator[In]) -> None:
         while len(self.batches) < self._depth and self.enqueue_batch(dataloader_iter):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import zlib
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,7 +18,7 @@ from torchrec.modules.embedding_configs import (
     data_type_to_dtype,
 )
 
-from hybrid_torchrec.initializers import Initializer, Uniform
+from hybrid_torchrec.initializers import Filled, Initializer, Uniform
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import AdmissionPolicy, AdmitAll, EvictionPolicy
 
@@ -32,7 +34,8 @@ class HashTableFields:
     Args:
         optimizer: its fused optimizer. One given by apply_optimizer_in_backward goes before it, the sharder's
             fused_params after it; SGD where there is none.
-        initializer: of new rows. Default: uniform between torchrec's weight_init_min and weight_init_max, by id.
+        initializer: of new rows. Default: torchrec's init_fn, called with one row (1, D) at a time (see Filled), or
+            where there is none uniform between torchrec's weight_init_min and weight_init_max; by id.
         admission: which ids get a row.
         eviction: which rows go when the table is at max_rows; None: TableFull is raised.
         initial_capacity: rows for which memory is made at first, over all ranks.
@@ -53,11 +56,6 @@ def _check(config: BaseEmbeddingConfig) -> None:
     if config.data_type not in STORAGE_TYPES:
         names = ", ".join(kind.name for kind in STORAGE_TYPES)
         raise ValueError(f"table {config.name}: data_type {config.data_type} cannot be trained; one of {names}")
-    if config.init_fn is not None and not _is_torchrec_default(config.init_fn):
-        raise ValueError(
-            f"table {config.name}: init_fn fills a whole static table, but rows of a hash table come one by one; "
-            "use initializer=, e.g. hybrid_torchrec.Normal(std=0.01)"
-        )
     if config.num_embeddings_post_pruning is not None:
         raise ValueError(
             f"table {config.name}: num_embeddings_post_pruning renumbers the rows of a static table; "
@@ -108,9 +106,27 @@ class ColumnsOf(Initializer):
         return self.whole.default_row(self.columns, seed)[self.first : self.first + dim].contiguous()
 
 
+C = TypeVar("C", HashEmbeddingBagConfig, HashEmbeddingConfig)
+
+
+def hash_config(config: BaseEmbeddingConfig, kind: type[C]) -> C:
+    """`config` if it is of `kind`; one of torchrec's with the defaults of a hash table."""
+    if isinstance(config, kind):
+        return config
+    names = {f.name for f in dataclasses.fields(kind)}
+    fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    if unknown := sorted(fields.keys() - names):
+        raise TypeError(
+            f"table {config.name}: a {type(config).__name__} has {', '.join(unknown)}, which a {kind.__name__} has not"
+        )
+    return kind(**fields)
+
+
 def initializer_of(config: HashConfig) -> Initializer:
     if config.initializer is not None:
         return config.initializer
+    if config.init_fn is not None and not _is_torchrec_default(config.init_fn):
+        return Filled(fill=config.init_fn)
     return Uniform(low=config.get_weight_init_min(), high=config.get_weight_init_max())
 
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torchrec.modules.embedding_configs import EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingCollectionInterface, get_embedding_names_by_table
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
-from hybrid_torchrec.modules.config import HashEmbeddingConfig
+from hybrid_torchrec.modules.config import HashEmbeddingConfig, hash_config
 from hybrid_torchrec.modules.rows import single_rows
 from hybrid_torchrec.modules.table import TableModule
 from hybrid_torchrec.modules.together import Together
@@ -22,23 +23,25 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
     Tables may have different embedding_dim.
 
     Args:
-        tables: configs; several features may share a table, and several tables a feature.
+        tables: configs, also torchrec's EmbeddingConfig; several features may share a table, and several tables a
+            feature.
         device: of the rows; "meta" for a model that is to be sharded.
         need_indices: whether the output's weights are the ids.
     """
 
     def __init__(
         self,
-        tables: Sequence[HashEmbeddingConfig],
-        device: torch.device | None = None,
+        tables: Sequence[HashEmbeddingConfig | EmbeddingConfig],
+        device: torch.device | str | None = None,
         need_indices: bool = False,
     ) -> None:
         super().__init__()
-        check_names(tables)
-        self._configs = list(tables)
+        configs = [hash_config(config, HashEmbeddingConfig) for config in tables]
+        check_names(configs)
+        self._configs = configs
         self._need_indices = need_indices
         self._device = torch.device(device) if device is not None else torch.device("cpu")
-        self.embeddings = TableDict({config.name: self.table_type(config, device) for config in tables})
+        self.embeddings = TableDict({config.name: self.table_type(config, device) for config in configs})
         self.output = SequenceOutput(self._configs, need_indices)
         self._together = Together()
 

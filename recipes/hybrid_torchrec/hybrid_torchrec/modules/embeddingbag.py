@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torchrec.modules.embedding_configs import PoolingType
+from torchrec.modules.embedding_configs import EmbeddingBagConfig, PoolingType
 from torchrec.modules.embedding_modules import (
     EmbeddingBagCollectionInterface,
     get_embedding_names_by_table,
@@ -16,7 +16,7 @@ from torchrec.modules.embedding_modules import (
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
-from hybrid_torchrec.modules.config import HashEmbeddingBagConfig
+from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, hash_config
 from hybrid_torchrec.modules.pooling import join_offsets
 from hybrid_torchrec.modules.rows import pooled_rows
 from hybrid_torchrec.modules.table import TableModule
@@ -32,26 +32,28 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
     In training mode ids are inserted, counted and evicted; in eval mode absent ids read the table's default row.
 
     Args:
-        tables: configs; several features may share a table, and several tables a feature.
+        tables: configs, also torchrec's EmbeddingBagConfig; several features may share a table, and several tables a
+            feature.
         is_weighted: whether the input's weights are factors of the rows.
         device: of the rows; "meta" for a model that is to be sharded.
     """
 
     def __init__(
         self,
-        tables: Sequence[HashEmbeddingBagConfig],
+        tables: Sequence[HashEmbeddingBagConfig | EmbeddingBagConfig],
         is_weighted: bool = False,
-        device: torch.device | None = None,
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        check_names(tables)
-        for config in tables:
+        configs = [hash_config(config, HashEmbeddingBagConfig) for config in tables]
+        check_names(configs)
+        for config in configs:
             if config.pooling not in POOLINGS:
                 raise ValueError(f"table {config.name}: pooling {config.pooling}, not one of {list(POOLINGS)}")
-        self._configs = list(tables)
+        self._configs = configs
         self._is_weighted = is_weighted
         self._device = torch.device(device) if device is not None else torch.device("cpu")
-        self.embedding_bags = TableDict({config.name: self.table_type(config, device) for config in tables})
+        self.embedding_bags = TableDict({config.name: self.table_type(config, device) for config in configs})
         self.output = BagOutput(self._configs)
         self._together = Together()
 

@@ -82,7 +82,7 @@ class TableModule(nn.Module):
     shards of which this rank has ids.
     """
 
-    def __init__(self, config: HashConfig, device: torch.device | None = None) -> None:
+    def __init__(self, config: HashConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.config = config
         self.dtype = dtype_of(config)

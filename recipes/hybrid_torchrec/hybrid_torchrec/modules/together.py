@@ -150,6 +150,9 @@ class Together:
         self._keys: list[Hashable] = []
         self._groups: list[tuple[PartGroup, list[int]]] = []
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Together:
+        return Together()  # the copies of the parts have tables of their own
+
     def groups(
         self, parts: Sequence[TablePart], keys: Sequence[Hashable] | None = None
     ) -> list[tuple[PartGroup, list[int]]]:

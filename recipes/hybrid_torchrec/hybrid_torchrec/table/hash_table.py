@@ -10,6 +10,7 @@ import torch
 from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table.backends import CpuBackend, GenericBackend, choose
 from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.copying import copy_of
 from hybrid_torchrec.table.ids import NONE, IdTable
 from hybrid_torchrec.table.pending import PendingGradients
 from hybrid_torchrec.table.rows import RowBatch
@@ -49,6 +50,9 @@ class HashTable(TrainedRows):
         default = config.initializer.default_row(config.dim, config.seed)
         self._storage.set_new(torch.zeros(1, dtype=torch.int64), default.unsqueeze(0))
         self._backend = self._make_backend()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> HashTable:
+        return copy_of(self)
 
     def __len__(self) -> int:
         """Rows, without the default row."""

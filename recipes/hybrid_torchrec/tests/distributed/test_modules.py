@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torchrec.optim
@@ -166,7 +168,6 @@ def test_fused_params() -> None:
     "fields, message",
     [
         ({"data_type": DataType.INT8}, "data_type"),
-        ({"init_fn": nn.init.zeros_}, "initializer="),
         ({"num_embeddings_post_pruning": 5}, "max_rows"),
         ({"embedding_dim": 0}, "embedding_dim"),
     ],
@@ -174,6 +175,18 @@ def test_fused_params() -> None:
 def test_configs_that_cannot_be(fields: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         bag_config(**fields)
+
+
+def test_a_copied_collection_has_tables_of_its_own() -> None:
+    collection = HashEmbeddingBagCollection([EmbeddingBagConfig(name="t", embedding_dim=3, num_embeddings=9)])
+    features = KeyedJaggedTensor(["t"], torch.tensor([4, -4]), lengths=torch.tensor([1, 1]))
+    collection(features).values().sum().backward()
+    copied = copy.deepcopy(collection)
+    before = copied(features).values().detach().clone()
+    collection(features).values().sum().backward()
+    assert torch.equal(copied(features).values(), before)
+    assert not torch.equal(collection(features).values(), before)
+    assert copied.fused_optimizer.param_groups[0]["params"][0] is copied.embedding_bags["t"].weight
 
 
 def test_default_rows_are_distributed_as_torchrecs() -> None:
