@@ -95,7 +95,7 @@ def beside(body: Callable[[], None]) -> Iterator[None]:
         except BaseException as error:
             failures.append(error)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
         yield
@@ -152,23 +152,6 @@ def test_nothing_stays_pinned_of_batches_that_are_cancelled_while_they_are_fetch
     table.cancel_prefetch()
     assert len(table._ahead._pinned) == 0
     table.assign(torch.arange(100, 200), train=True)  # all of the cache
-    table.close()
-
-
-def test_rows_that_are_written_wait_for_one_fetch_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the thread has many batches to go on with."""
-    table, below = trained()
-    below.open.clear()
-    below.reading.clear()
-    for first in range(0, 80, 10):
-        table.prefetch(torch.arange(first, first + 10))
-    assert below.reading.wait(PATIENCE)
-    monkeypatch.setattr(table._ahead._changed, "wait", waking_late(table._ahead))
-    threading.Timer(0.05, below.open.set).start()
-    table.write(rows_of(CONFIG, [5], 3))
-    for first in range(0, 80, 10):
-        train(table, [torch.arange(first, first + 10)])
-    assert len(table) == 400
     table.close()
 
 
@@ -264,7 +247,7 @@ def test_a_store_is_closed_behind_its_readers(folder: Path) -> None:
             except StoreIOError as error:
                 assert "closed" in str(error)
 
-        readers = [threading.Thread(target=read) for _ in range(3)]
+        readers = [threading.Thread(target=read, daemon=True) for _ in range(3)]
         for reader in readers:
             reader.start()
         time.sleep(0.02)
@@ -280,7 +263,7 @@ def test_sizes_wait_for_a_change_that_is_under_way() -> None:
     measured: list[int] = []
     for size in (table.bytes, lambda: len(table), lambda: len(table.ids())):
         with table.exclusive():
-            reader = threading.Thread(target=lambda size=size: measured.append(size()))  # type: ignore[misc]
+            reader = threading.Thread(target=lambda size=size: measured.append(size()), daemon=True)  # type: ignore[misc]
             reader.start()
             reader.join(0.05)
             assert reader.is_alive()
@@ -289,17 +272,33 @@ def test_sizes_wait_for_a_change_that_is_under_way() -> None:
     table.close()
 
 
-def test_snapshots_end_while_others_begin() -> None:
+class SlowList(list[object]):
+    """Whoever walks over it on another thread than the test's is overtaken by who does not wait for it."""
+
+    def __iter__(self) -> Iterator[object]:
+        if threading.current_thread() is not threading.main_thread():
+            self.walking.set()
+            self.overtaken.wait(0.2)
+        return super().__iter__()
+
+    def __init__(self, *of: object) -> None:
+        super().__init__(of)
+        self.walking = threading.Event()
+        self.overtaken = threading.Event()
+
+
+def test_a_snapshot_that_ends_leaves_one_that_begins() -> None:
+    """Saving threads end theirs while training goes on."""
     table, _ = trained()
-    kept = []
-
-    def begin_and_end() -> None:
-        table.snapshot_below().release()
-
-    with switching_often(), beside(begin_and_end), beside(begin_and_end):
-        for _ in range(150):
-            kept.append(table._below.snapshot(torch.arange(3)))
-    assert [one for one in table._below.snapshots if one in kept] == kept
+    ended = table.snapshot_below()
+    table._below.snapshots = slow = SlowList(ended)  # type: ignore[assignment]
+    saving = threading.Thread(target=ended.release, daemon=True)
+    saving.start()
+    assert slow.walking.wait(PATIENCE)
+    begun = table.snapshot_below()
+    slow.overtaken.set()
+    saving.join(PATIENCE)
+    assert table._below.snapshots == [begun]
     table.close()
 
 
