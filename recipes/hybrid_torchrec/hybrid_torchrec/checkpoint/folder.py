@@ -46,7 +46,9 @@ class CheckpointFolder:
     def entries(self, kinds: tuple[str, ...] = ("full", "delta")) -> list[Entry]:
         """Complete checkpoints, by step, a delta before a full one of the same step."""
         matches = [_COMPLETE.fullmatch(name) for name in names_in(self.root)]
-        found = [Entry(self.root / match[0], match[1], int(match[2])) for match in matches if match and match[1] in kinds]
+        found = [
+            Entry(self.root / match[0], match[1], int(match[2])) for match in matches if match and match[1] in kinds
+        ]
         found = [entry for entry in found if (entry.path / NAME).exists()]
         return sorted(found, key=lambda entry: (entry.step, entry.kind))
 

@@ -49,7 +49,9 @@ class WriteBehind:
         with self._changed:
             # Rows that leave the device must be somewhere, so they wait also after a failure.
             self._changed.wait_for(
-                lambda: self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit or self._stop
+                lambda: (
+                    self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit or self._stop
+                )
             )
             self._check_open()
             self._waiting.append(_Waiting(rows))
