@@ -175,13 +175,12 @@ def test_a_closed_table_says_so(folder: Path) -> None:
         table, _ = trained(folder=where)
         table.close()
         table.close()
-        for use in (
-            lambda: table.prefetch(torch.arange(3)),
-            lambda: table.assign(torch.arange(3), train=True),
-            lambda: table.write(rows_of(CONFIG, [1000], 1)),
-        ):
-            with pytest.raises(StoreIOError, match="closed"):
-                use()
+        with pytest.raises(StoreIOError, match="'item' is closed"):
+            table.prefetch(torch.arange(3))
+        with pytest.raises(StoreIOError, match="'item' is closed"):
+            table.assign(torch.arange(3), train=True)
+        with pytest.raises(StoreIOError, match="closed"):
+            table.write(rows_of(CONFIG, [1000], 1))
     again = CachedTable(CONFIG, CacheConfig(cache_rows=10, folder=folder))
     assert len(again) == 400
     again.close()

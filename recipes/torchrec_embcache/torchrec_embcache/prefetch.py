@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from hybrid_torchrec.table import RowBatch
 from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall, StoreIOError
 from torchrec_embcache.native import IdCounts, distinct
+from torchrec_embcache.notice import ShortenedNotice
 from torchrec_embcache.plan import Plan
 from torchrec_embcache.store.base import RowStore
 
@@ -67,8 +67,7 @@ class LookAhead:
         self._stop = False
         self._holders: set[object] = set()  # that want nothing to be fetched
         self._waiting = 0  # for the fetch under way to end; no other begins
-        self._notice: str | None = None  # a warning, to be given on the training thread
-        self._warned = False
+        self._notice = ShortenedNotice(name, rows)
         self._crash: Exception | None = None
         self._busy: Plan | None = None  # being fetched
         self._thread: threading.Thread | None = None
@@ -108,7 +107,7 @@ class LookAhead:
         if plan.failure is not None:
             self.release(plan)
             raise plan.failure
-        self._warn()
+        self._notice.give(stacklevel=3)
         return plan
 
     def finish(self) -> None:
@@ -165,11 +164,6 @@ class LookAhead:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
-
-    @property
-    def depth(self) -> int:
-        """Batches that are admitted and not taken."""
-        return sum(plan.admitted for plan in self._queue)
 
     # With the gate held.
 
@@ -302,20 +296,8 @@ class LookAhead:
         plan.staged = self._place(rows, lambda: self._restarts == restarts)
 
     def _tell_shortened(self, plan: Plan) -> None:
-        ahead = self.depth
         if plan.waited_for_room or len(plan.ids) > self._rows:
             return
         plan.waited_for_room = True
         self._metrics.add(shortened=1)
-        if not self._warned:
-            self._warned = True
-            self._notice = (
-                f"table '{self._name}': the look-ahead is shortened to {ahead} batches: a further batch of "
-                f"{len(plan.ids)} distinct ids does not fit beside the {len(self._pinned)} ids of the batches before "
-                f"it in cache_rows={self._rows}; raise cache_rows, or look ahead less"
-            )
-
-    def _warn(self) -> None:
-        notice, self._notice = self._notice, None
-        if notice is not None:
-            warnings.warn(notice, RuntimeWarning, stacklevel=4)
+        self._notice.note(ahead=sum(plan.admitted for plan in self._queue), ids=len(plan.ids), pinned=len(self._pinned))
