@@ -164,7 +164,31 @@ def test_a_reader_in_a_reader_does_not_let_rows_move(folder: Path) -> None:
     table.prefetch(torch.arange(30))
     time.sleep(0.05)
     assert not table._ahead._queue[0].ready
-    outer.close()  # type: ignore[attr-defined]
+    assert sum(len(rows) for rows in outer) == 400 - 64
+    wait_for(lambda: table._ahead._queue[0].ready)
+    table.close()
+
+
+def test_a_reader_that_is_given_up_waits_for_nobody() -> None:
+    """The collector may end it on any thread, with any lock held: a save that failed leaves one in its traceback."""
+    table, _ = trained()
+    reader = table.scan(64)
+    next(reader)
+    ended, held, in_time = threading.Event(), threading.Event(), []
+
+    def fetch() -> None:
+        with table._ahead.gate:
+            held.set()
+            in_time.append(ended.wait(2.0))
+
+    fetching = threading.Thread(target=fetch, daemon=True)
+    fetching.start()
+    assert held.wait(PATIENCE)
+    del reader
+    ended.set()
+    fetching.join(PATIENCE)
+    assert in_time == [True]
+    table.prefetch(torch.arange(30))
     wait_for(lambda: table._ahead._queue[0].ready)
     table.close()
 

@@ -195,12 +195,13 @@ class CachedTable(HashTable):
 
         For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
         """
-        with self._ahead.held():
-            near = self.device_ids().sort().values
-            for rows in self._below.scan(chunk):
-                yield without(rows, near)
-            for ids in near.split(chunk):
-                yield self.read(ids)[0].to("cpu")
+        holder = self._ahead.hold()
+        near = self.device_ids().sort().values
+        for rows in self._below.scan(chunk):
+            yield without(rows, near)
+        for ids in near.split(chunk):
+            yield self.read(ids)[0].to("cpu")
+        self._ahead.go_on(holder)
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""

@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import torch
 from hybrid_torchrec.table import RowBatch
@@ -29,6 +30,10 @@ from torchrec_embcache.native import IdCounts, distinct
 from torchrec_embcache.notice import ShortenedNotice
 from torchrec_embcache.plan import Plan
 from torchrec_embcache.store.base import RowStore
+
+
+class Holder:
+    """Who wants nothing to be fetched."""
 
 
 class LookAhead:
@@ -65,7 +70,7 @@ class LookAhead:
         self._taken: list[Plan] = []  # not released
         self._pinned = IdCounts()
         self._stop = False
-        self._holders: set[object] = set()  # that want nothing to be fetched
+        self._holders: WeakSet[Holder] = WeakSet()
         self._waiting = 0  # for the fetch under way to end; no other begins
         self._notice = ShortenedNotice(name, rows)
         self._crash: Exception | None = None
@@ -137,18 +142,19 @@ class LookAhead:
                 while self._revoke_last():
                     pass
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Nothing is fetched within it, unless a batch is taken. The table's lock must be free."""
-        holder = object()
+    def hold(self) -> Holder:
+        """Nothing is fetched until go_on gets the holder, or nobody has it any more: a reader that is given up needs no
+        lock to end. Or until a batch is taken. The table's lock must be free.
+        """
+        holder = Holder()
         with self._changed, self._idle():
             self._holders.add(holder)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._holders.discard(holder)
-                self._changed.notify_all()
+        return holder
+
+    def go_on(self, holder: Holder) -> None:
+        with self._changed:
+            self._holders.discard(holder)
+            self._changed.notify_all()
 
     def drop(self) -> None:
         """Forgets all batches that were not taken."""

@@ -15,9 +15,11 @@ from hybrid_torchrec.checkpoint import changes as changes_of
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import StorageFailure
 from hybrid_torchrec.checkpoint.manifest import Manifest
+from hybrid_torchrec.checkpoint.storage import ManifestWriter
 from hybrid_torchrec.serving import Consumer, Publisher
 from hybrid_torchrec.serving.layout import StreamShard
 from small_tables import all_rows, make_table, train
+from torch.distributed.checkpoint import FileSystemWriter
 
 PATIENCE = 30.0  # seconds; only a test that fails waits as long
 
@@ -35,6 +37,36 @@ def test_a_save_that_cannot_begin_leaves_no_table_copying(tmp_path: Path) -> Non
     second.apply_gradients()
     checkpointer.save_async(1).wait(PATIENCE)
     assert checkpointer.steps() == [1] and first.before_change == []
+
+
+def test_savers_side_by_side_leave_torchs_checksums_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one to begin is the first one to end."""
+    tables = [make_table(), make_table()]
+    for table in tables:
+        train(table, 0)
+    checkpointers = [Checkpointer(tmp_path / str(k), {"user": table}) for k, table in enumerate(tables)]
+    begun = [threading.Event(), threading.Event()]
+    write_data = FileSystemWriter.write_data
+
+    def in_turn(self: ManifestWriter, plan: object, planner: object) -> object:
+        saver = int(self.folder.root.name)
+        begun[saver].set()
+        assert begun[1].wait(PATIENCE)
+        if saver == 1:
+            pending.wait(PATIENCE)
+        return write_data(self, plan, planner)
+
+    monkeypatch.setattr(FileSystemWriter, "write_data", in_turn)
+    before = torch.serialization.get_crc32_options()
+    try:
+        pending = checkpointers[0].save_async(1)
+        assert begun[0].wait(PATIENCE)
+        checkpointers[1].save(1)
+        assert torch.serialization.get_crc32_options() == before
+    finally:
+        torch.serialization.set_crc32_options(before)
 
 
 class SlowSet(weakref.WeakSet[ChangeReader]):
