@@ -54,11 +54,13 @@ class Gated:
             raise StoreIOError("the disk is on fire")
 
 
-def trained(rows: int = 400, cache_rows: int = 100, folder: Path | None = None) -> tuple[CachedTable, Gated]:
-    """A table of ids [0, rows), and the tier below it."""
-    cache = CacheConfig(cache_rows=cache_rows, evict_share=0.0, folder=folder, host_rows=0 if folder else None)
+def trained(folder: Path | None = None, host_rows: int = 0) -> tuple[CachedTable, Gated]:
+    """A table of ids [0, 400), 100 of them on the device, and the tier below it."""
+    cache = CacheConfig(
+        cache_rows=100, evict_share=0.0, folder=folder, host_rows=host_rows if folder else None, slab_bytes=4096
+    )
     table = CachedTable(CONFIG, cache)
-    train(table, list(torch.arange(rows).split(50)))
+    train(table, list(torch.arange(400).split(50)))
     table._below.store.drain()
     below = Gated(table._below.store._store)
     table._below.store._store = below  # type: ignore[assignment]
@@ -155,7 +157,7 @@ def test_nothing_stays_pinned_of_batches_that_are_cancelled_while_they_are_fetch
     table.close()
 
 
-def test_a_reader_in_a_reader_does_not_let_rows_move(folder: Path) -> None:
+def test_a_reader_in_a_reader_does_not_let_rows_move() -> None:
     """The inner one ends first."""
     table, _ = trained()
     outer = table.scan(64)
@@ -325,10 +327,10 @@ def test_a_snapshot_that_ends_leaves_one_that_begins() -> None:
     table.close()
 
 
-def test_others_look_while_the_table_trains() -> None:
+def test_others_look_while_the_table_trains(folder: Path) -> None:
     """Every row is there at any moment, once, and as some batch has left it."""
     ids = torch.arange(400)
-    table, _ = trained()
+    table, _ = trained(folder, host_rows=100)
 
     def look() -> None:
         assert len(table) == 400 and torch.equal(table.ids().sort().values, ids)
@@ -339,7 +341,7 @@ def test_others_look_while_the_table_trains() -> None:
         assert table.bytes() > 0 and 0 < table.occupancy <= 1 and table.waiting_rows >= 0
         table.flush()
 
-    batches = [ids[torch.randperm(400, generator=torch.Generator().manual_seed(k))[:30]] for k in range(120)]
+    batches = [ids[torch.randperm(400, generator=torch.Generator().manual_seed(k))[:30]] for k in range(80)]
     with switching_often(), beside(look), beside(look):
         train(table, batches, ahead=2)
         trained_rows = whole(table)

@@ -205,10 +205,10 @@ class CachedTable(HashTable):
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
-        for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
-            with self.exclusive():  # or a row could be written behind a newer state of it
+        with self.exclusive():  # or a row could be written behind a newer state of it, or move before who reads all
+            for ids in self.device_ids().split(65536):
                 self._below.receive(super().read(ids)[0].to("cpu"))
-        self._below.store.flush()
+            self._below.store.flush()
 
     def close(self) -> None:
         """Flushes if there is a disk, and stops the threads. The table cannot be used any more; again does nothing."""
