@@ -159,16 +159,17 @@ class RowStore {
   Commit commit_;
   int64_t since_snapshot_ = 0;  // bytes
   int64_t rows_ = 0;
-  int64_t records_ = 0;
   int64_t erasures_ = 0;
 
   bool compacting_ = false;
   uint32_t victim_ = 0;
   uint32_t victim_record_ = 0;
 
+  // Counted without index_lock_.
+  std::atomic<int64_t> records_{0};
   std::atomic<int64_t> bytes_read_{0};
-  int64_t bytes_written_ = 0;
-  int64_t bytes_compacted_ = 0;
+  std::atomic<int64_t> bytes_written_{0};
+  std::atomic<int64_t> bytes_compacted_{0};
   int64_t dropped_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -19,14 +20,15 @@ from torchrec_embcache.store.write_behind import WriteBehind
 class RowsBelow:
     """The tiers below a device, with what snapshots and readers of changes must know of them.
 
-    A row that was fetched stays in the tiers, where its older state is nobody's. All but read and scan, and
-    receive when it serves a flush, are called under the table's locks.
+    A row that was fetched stays in the tiers, where its older state is nobody's. All but read and scan are called under
+    the table's locks.
     """
 
     def __init__(self, config: TableConfig, cache: CacheConfig) -> None:
         self.store = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
         self.count = len(self.store)  # rows that are not on the device
-        self.snapshots: list[SnapshotBelow] = []
+        self.snapshots: list[SnapshotBelow] = []  # replaced, never changed: they end on other threads
+        self._ending = threading.Lock()
         self._changed: list[tuple[int, torch.Tensor]] = []  # version, and ids that were written or erased here
 
     def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
@@ -75,11 +77,13 @@ class RowsBelow:
     def snapshot(self, device_ids: torch.Tensor) -> SnapshotBelow:
         """The rows that are not on the device, as they are now; device_ids (N,) are there."""
         made = SnapshotBelow(self.count, device_ids, self.scan, self._end)
-        self.snapshots = [*self.snapshots, made]
+        with self._ending:
+            self.snapshots = [*self.snapshots, made]
         return made
 
     def _end(self, ended: SnapshotBelow) -> None:
-        self.snapshots = [one for one in self.snapshots if one is not ended]
+        with self._ending:
+            self.snapshots = [one for one in self.snapshots if one is not ended]
 
 
 def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:

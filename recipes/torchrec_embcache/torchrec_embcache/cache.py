@@ -62,7 +62,8 @@ class CachedTable(HashTable):
 
     def bytes(self) -> int:
         """Memory of the rows on the device and of their ids on the CPU, in use."""
-        return (self.device_rows + 1) * self.row_bytes + int(self._ids.index.bytes())
+        with self._lock:
+            return (self.device_rows + 1) * self.row_bytes + int(self._ids.index.bytes())
 
     def device_ids(self) -> torch.Tensor:
         """Ids of the rows on the device, (N,) int64 on the CPU."""
@@ -70,9 +71,10 @@ class CachedTable(HashTable):
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU; reads the tiers below."""
-        with self._ahead.held():
+        with self.exclusive():
             near = self.device_ids()
-            return torch.cat([near, *(without(rows, near.sort().values).ids for rows in self._below.scan(65536))])
+            ascending = near.sort().values
+            return torch.cat([near, *(without(rows, ascending).ids for rows in self._below.scan(65536))])
 
     # Training.
 
@@ -193,26 +195,28 @@ class CachedTable(HashTable):
 
         For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
         """
-        with self._ahead.held():
-            near = self.device_ids().sort().values
-            for rows in self._below.scan(chunk):
-                yield without(rows, near)
-            for ids in near.split(chunk):
-                yield self.read(ids)[0].to("cpu")
+        holder = self._ahead.hold()
+        near = self.device_ids().sort().values
+        for rows in self._below.scan(chunk):
+            yield without(rows, near)
+        for ids in near.split(chunk):
+            yield self.read(ids)[0].to("cpu")
+        self._ahead.go_on(holder)
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
-        for ids in self.device_ids().split(65536):  # one that leaves the device meanwhile is written back, too
-            self._below.receive(super().read(ids)[0].to("cpu"))
-        self._below.store.flush()
+        with self.exclusive():  # or a row could be written behind a newer state of it, or move before who reads all
+            for ids in self.device_ids().split(65536):
+                self._below.receive(super().read(ids)[0].to("cpu"))
+            self._below.store.flush()
 
     def close(self) -> None:
-        """Flushes if there is a disk, and stops the threads. The table cannot be used any more."""
+        """Flushes if there is a disk, and stops the threads. The table cannot be used any more; again does nothing."""
+        self._ahead.close()
         try:
-            if self.cache.folder is not None:
+            if self.cache.folder is not None and not self._below.store.closed:
                 self.flush()
         finally:
-            self._ahead.close()
             self._below.store.close()
 
     @contextmanager

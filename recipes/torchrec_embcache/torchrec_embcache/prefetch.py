@@ -16,19 +16,24 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import torch
 from hybrid_torchrec.table import RowBatch
 
 from torchrec_embcache.counters import Tally
-from torchrec_embcache.errors import CacheTooSmall
+from torchrec_embcache.errors import CacheTooSmall, StoreIOError
 from torchrec_embcache.native import IdCounts, distinct
+from torchrec_embcache.notice import ShortenedNotice
 from torchrec_embcache.plan import Plan
 from torchrec_embcache.store.base import RowStore
+
+
+class Holder:
+    """Who wants nothing to be fetched."""
 
 
 class LookAhead:
@@ -65,9 +70,9 @@ class LookAhead:
         self._taken: list[Plan] = []  # not released
         self._pinned = IdCounts()
         self._stop = False
-        self._held = False
-        self._notice: str | None = None  # a warning, to be given on the training thread
-        self._warned = False
+        self._holders: WeakSet[Holder] = WeakSet()
+        self._waiting = 0  # for the fetch under way to end; no other begins
+        self._notice = ShortenedNotice(name, rows)
         self._crash: Exception | None = None
         self._busy: Plan | None = None  # being fetched
         self._thread: threading.Thread | None = None
@@ -75,6 +80,7 @@ class LookAhead:
     def submit(self, ids: torch.Tensor) -> None:
         """The next batch: ids (L,) int64 on the CPU, in the order in which assign will get them."""
         with self._changed:
+            self._check_open()
             self._queue.append(Plan(ids))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"prefetch of {self._name}", daemon=True)
@@ -84,9 +90,11 @@ class LookAhead:
     def take(self, ids: torch.Tensor) -> Plan:
         """The plan of the batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
         with self._changed:
+            self._check_open()
             for read in [plan for plan in self._taken if plan.only_read]:
                 self._forget(read)
-            self._go_on()
+            self._holders.clear()
+            self._changed.notify_all()
             plan = self._queue[0] if self._queue else None
             if plan is None or not plan.is_of(ids):
                 return self._take_now(ids)
@@ -95,6 +103,7 @@ class LookAhead:
             while not plan.ready:
                 self._check_room(plan)
                 self._changed.wait()
+                self._check_open()
                 if self._crash is not None:
                     raise self._crash
             self._queue.popleft()
@@ -103,7 +112,7 @@ class LookAhead:
         if plan.failure is not None:
             self.release(plan)
             raise plan.failure
-        self._warn()
+        self._notice.give(stacklevel=3)
         return plan
 
     def finish(self) -> None:
@@ -115,9 +124,10 @@ class LookAhead:
             self._changed.notify_all()
 
     def release(self, plan: Plan) -> None:
-        """A batch that has failed."""
+        """A batch that has failed: those behind it, which counted on its rows, are fetched again; see restart()."""
         with self._changed:
             self._forget(plan)
+            self.restart()
 
     def pinned_ids(self) -> torch.Tensor:
         """Ids that must stay, with repetitions; hold `gate`."""
@@ -128,53 +138,63 @@ class LookAhead:
         """The store was changed from outside: batches that wait are fetched again. The table's lock must be free."""
         with self._changed:
             self._restarts += 1
-            while self._revoke_last():
-                pass
-            self._changed.notify_all()
+            with self._idle():
+                while self._revoke_last():
+                    pass
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Nothing is fetched within it, unless a batch is taken. The table's lock must be free."""
-        with self._changed:
-            self._held = True
-            self._changed.wait_for(lambda: self._busy is None)
-        try:
-            yield
-        finally:
-            self._go_on()
+    def hold(self) -> Holder:
+        """Nothing is fetched until go_on gets the holder, or nobody has it any more: a reader that is given up needs no
+        lock to end. Or until a batch is taken. The table's lock must be free.
+        """
+        holder = Holder()
+        with self._changed, self._idle():
+            self._holders.add(holder)
+        return holder
 
-    def _go_on(self) -> None:
+    def go_on(self, holder: Holder) -> None:
         with self._changed:
-            self._held = False
+            self._holders.discard(holder)
             self._changed.notify_all()
 
     def drop(self) -> None:
         """Forgets all batches that were not taken."""
-        with self._changed:
-            while self._queue:
-                self._revoke_last()
-                self._queue.pop()
-            self._changed.notify_all()
+        with self._changed, self._idle():
+            while self._revoke_last():
+                pass
+            self._queue.clear()
 
     def close(self) -> None:
+        """Whoever waits for a batch, or comes with another one, is told by an error."""
         with self._changed:
             self._stop = True
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
 
-    @property
-    def depth(self) -> int:
-        """Batches that are admitted and not taken."""
-        return sum(plan.admitted for plan in self._queue)
-
     # With the gate held.
+
+    def _check_open(self) -> None:
+        if self._stop:
+            raise StoreIOError(f"table '{self._name}' is closed; make it again to go on")
+
+    @contextmanager
+    def _idle(self) -> Iterator[None]:
+        """Nothing is being fetched within it; lets go of the gate until that is so. The table's lock must be free."""
+        self._waiting += 1
+        try:
+            self._changed.wait_for(lambda: self._busy is None)
+            yield
+        finally:
+            self._waiting -= 1
+            self._changed.notify_all()
 
     def _take_now(self, ids: torch.Tensor) -> Plan:
         plan = Plan(ids, ids=distinct(ids))
         start = time.perf_counter()
-        while not self._fits(plan) and self._revoke_last():
-            pass
+        if not self._fits(plan):
+            with self._idle():
+                while not self._fits(plan) and self._revoke_last():
+                    pass
         if not self._fits(plan):
             raise self._too_small(plan)
         missing = self._admit(plan, known=False)
@@ -209,11 +229,9 @@ class LookAhead:
         self._changed.notify_all()
 
     def _revoke_last(self) -> bool:
-        """Makes the last admitted batch wait again; False if there is none."""
+        """Makes the last admitted batch wait again, which is not being fetched; False if there is none."""
         for plan in reversed(self._queue):
             if plan.admitted:
-                while self._busy is plan:
-                    self._changed.wait()
                 plan.admitted, plan.staged, plan.failure = False, None, None
                 self._pinned.remove(plan.ids)
                 return True
@@ -235,7 +253,7 @@ class LookAhead:
             self._fetch_all()
         except Exception as error:  # whoever waits is told
             with self._changed:
-                self._crash = error
+                self._crash, self._busy = error, None
                 self._changed.notify_all()
 
     def _fetch_all(self) -> None:
@@ -257,7 +275,7 @@ class LookAhead:
 
     def _next(self) -> Plan | None:
         """The first batch that is not admitted, if it fits."""
-        if self._held:
+        if self._holders or self._waiting:
             return None
         for plan in self._queue:
             if plan.admitted:
@@ -284,20 +302,8 @@ class LookAhead:
         plan.staged = self._place(rows, lambda: self._restarts == restarts)
 
     def _tell_shortened(self, plan: Plan) -> None:
-        ahead = self.depth
         if plan.waited_for_room or len(plan.ids) > self._rows:
             return
         plan.waited_for_room = True
         self._metrics.add(shortened=1)
-        if not self._warned:
-            self._warned = True
-            self._notice = (
-                f"table '{self._name}': the look-ahead is shortened to {ahead} batches: a further batch of "
-                f"{len(plan.ids)} distinct ids does not fit beside the {len(self._pinned)} ids of the batches before "
-                f"it in cache_rows={self._rows}; raise cache_rows, or look ahead less"
-            )
-
-    def _warn(self) -> None:
-        notice, self._notice = self._notice, None
-        if notice is not None:
-            warnings.warn(notice, RuntimeWarning, stacklevel=4)
+        self._notice.note(ahead=sum(plan.admitted for plan in self._queue), ids=len(plan.ids), pinned=len(self._pinned))

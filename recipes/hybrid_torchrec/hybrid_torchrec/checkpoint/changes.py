@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 from torch import Tensor
@@ -10,6 +11,7 @@ from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
 
 _readers: weakref.WeakKeyDictionary[HashTable, weakref.WeakSet[ChangeReader]] = weakref.WeakKeyDictionary()
+_readers_lock = threading.Lock()  # a save in the background commits while others begin to read
 
 
 class ChangeReader:
@@ -22,7 +24,8 @@ class ChangeReader:
         self.table = table
         self._version = 0
         self._step = 0
-        _readers.setdefault(table, weakref.WeakSet()).add(self)
+        with _readers_lock:
+            _readers.setdefault(table, weakref.WeakSet()).add(self)
 
     def mark(self) -> tuple[int, int]:
         """Where the table is now; pass it to commit() once everything up to here is saved."""
@@ -41,6 +44,7 @@ class ChangeReader:
 
     def commit(self, mark: tuple[int, int]) -> None:
         self._version, self._step = mark
-        versions = [reader._version for reader in _readers[self.table]]
+        with _readers_lock:
+            versions = [reader._version for reader in _readers[self.table]]
         if min(versions) > 0:
             self.table.forget_changes(min(versions))

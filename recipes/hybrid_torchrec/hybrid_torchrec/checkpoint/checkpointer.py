@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,15 +112,17 @@ class Checkpointer:
         start = time.perf_counter()
         marks = self._mark()
         staged = staged_copy(dict(state or {}))
-        snapshots = {name: Snapshot(shard) for name, shard in self.tables.shards.items()}
+        snapshots = {}
+        with ExitStack() as begun:  # if one fails, the tables must not go on with those before it
+            for name, shard in self.tables.shards.items():
+                snapshots[name] = Snapshot(shard)
+                begun.callback(snapshots[name].release)
+            taken = begun.pop_all()
 
         def write() -> Path:
-            try:
+            with taken:
                 rows = {name: snapshot.rows for name, snapshot in snapshots.items()}
                 return self._write(Manifest("full", step, self._world, {}), staged, rows, marks)
-            finally:
-                for snapshot in snapshots.values():
-                    snapshot.release()
 
         self._pending = PendingSave(self._worker.submit(write))
         self._pending.stall = time.perf_counter() - start

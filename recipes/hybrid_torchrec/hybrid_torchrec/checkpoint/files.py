@@ -74,6 +74,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
+def names_in(path: Path) -> list[str]:
+    """None if there is no such folder; others may remove it at any moment."""
+    try:
+        return os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def write_whole(path: Path, data: bytes) -> None:
     with replacing(path) as file:
         file.write(data)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hybrid_torchrec.checkpoint.errors import BrokenChain, CheckpointError, NoCheckpoint, explained
-from hybrid_torchrec.checkpoint.files import remove_folder, sync_folder
+from hybrid_torchrec.checkpoint.files import names_in, remove_folder, sync_folder
 from hybrid_torchrec.checkpoint.manifest import NAME, Manifest, folder_name
 
 _log = logging.getLogger(__name__)
@@ -45,20 +45,18 @@ class CheckpointFolder:
 
     def entries(self, kinds: tuple[str, ...] = ("full", "delta")) -> list[Entry]:
         """Complete checkpoints, by step, a delta before a full one of the same step."""
-        if not self.root.is_dir():
-            return []
-        matches = [(path, _COMPLETE.fullmatch(path.name)) for path in self.root.iterdir()]
-        found = [Entry(path, match[1], int(match[2])) for path, match in matches if match and match[1] in kinds]
+        matches = [_COMPLETE.fullmatch(name) for name in names_in(self.root)]
+        found = [
+            Entry(self.root / match[0], match[1], int(match[2])) for match in matches if match and match[1] in kinds
+        ]
         found = [entry for entry in found if (entry.path / NAME).exists()]
         return sorted(found, key=lambda entry: (entry.step, entry.kind))
 
     def torn(self) -> list[Path]:
         """What unfinished saves and removals left behind."""
-        if not self.root.is_dir():
-            return []
         return sorted(
             path
-            for path in self.root.iterdir()
+            for path in (self.root / name for name in names_in(self.root))
             if path.name.startswith((_SAVING, _REMOVED))
             or (_COMPLETE.fullmatch(path.name) and not (path / NAME).exists())
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -61,15 +62,32 @@ def _close_quietly(file: SummedFile) -> None:
         return
 
 
-@contextmanager
-def _without_crc32() -> Iterator[None]:
-    """The files have checksums of their own, which are verified; those of the zip archives inside are not."""
-    before = torch.serialization.get_crc32_options()
-    torch.serialization.set_crc32_options(False)
-    try:
-        yield
-    finally:
-        torch.serialization.set_crc32_options(before)
+class _WithoutCrc32:
+    """The files have checksums of their own, which are verified; those of the zip archives inside are not.
+
+    torch's switch is the process's: of savers side by side the first turns it off, and the last puts it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._savers = 0
+        self._before = True
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._savers == 0:
+                self._before = torch.serialization.get_crc32_options()
+                torch.serialization.set_crc32_options(False)
+            self._savers += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._savers -= 1
+            if self._savers == 0:
+                torch.serialization.set_crc32_options(self._before)
+
+
+_without_crc32 = _WithoutCrc32()
 
 
 class ManifestWriter(FileSystemWriter):
@@ -108,7 +126,7 @@ class ManifestWriter(FileSystemWriter):
             raise
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        with _without_crc32():
+        with _without_crc32:
             results: list[WriteResult] = super().write_data(plan, planner).wait()
         results.append(WriteResult(MetadataIndex(f"{_SUMS} {plan.storage_data.prefix}"), 0, dict(self.fs.sums)))
         future: Future[list[WriteResult]] = Future()

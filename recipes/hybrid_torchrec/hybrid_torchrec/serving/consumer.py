@@ -94,6 +94,8 @@ class _Follower:
             try:
                 self.served = ServedShard.load(base)
             except CorruptCheckpoint as error:
+                if not base.path.exists():  # removed while it was read, as below
+                    continue
                 self.corrupt_bases.add(base.path)
                 self._request(str(error))
                 _log.warning("%s", error)
@@ -209,4 +211,7 @@ class Consumer:
             except CheckpointError as error:  # of the stream, not of ours: serve what there is and look again
                 self.metrics.add("poll_errors")
                 _log.warning("%s", error)
+            except Exception:  # whatever it is, a server that follows no more must not look like one that does
+                self.metrics.add("poll_errors")
+                _log.exception("%s: not followed this time", self.root)
             self._stop.wait(self.interval)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained
-from hybrid_torchrec.checkpoint.files import write_whole
+from hybrid_torchrec.checkpoint.files import names_in, write_whole
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder, Entry
 from hybrid_torchrec.serving.record import SUFFIX, file_name
 
@@ -57,7 +57,7 @@ class StreamShard:
 
     def sequences(self) -> list[int]:
         """Of the records that are there, ascending."""
-        names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
+        names = names_in(self.path)
         return sorted(int(name.removesuffix(SUFFIX)) for name in names if name.endswith(SUFFIX) and name[0] != ".")
 
     def record(self, sequence: int) -> Path:

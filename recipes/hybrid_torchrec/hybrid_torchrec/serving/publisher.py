@@ -62,6 +62,7 @@ class Publisher:
         self._row_dtype = None if dtype is None else DTYPES[dtype]
         self._readers = {name: ChangeReader(shard.table) for name, shard in self.tables.items()}
         self._sequence = 0
+        self._base_wanted = False
         ranks = Together(group)
         self.run = ranks.all_reduce("name the run", lambda: None, lambda _: uuid.uuid4().hex[:16])
         self.shard = StreamShard.of(self.root, self.run, ranks.rank, ranks.world)
@@ -88,10 +89,11 @@ class Publisher:
     def publish(self, step: int) -> Record:
         """Writes one record of all that changed, also if nothing did, so that consumers know how fresh they are."""
         record = self._publish_changes(step)
-        if requests := self.shard.requests():
-            for request in requests:
-                _log.info("%s: a consumer asks for a base: %s", request, request.read_text(errors="replace"))
-                request.unlink(missing_ok=True)
+        for request in self.shard.requests():
+            _log.info("%s: a consumer asks for a base: %s", request, request.read_text(errors="replace"))
+            self._base_wanted = True  # until it is written: consumers ask once
+            request.unlink(missing_ok=True)
+        if self._base_wanted:
             self.publish_base(step)
         return record
 
@@ -102,6 +104,7 @@ class Publisher:
         rows = {name: (freeze(shard), shard.shard, shard.shards) for name, shard in self.tables.items()}
         # What changed since the last record is in this base and in the next record, which does no harm.
         path = write_alone(self.shard.path, self._sequence, rows, dtype=self.dtype)
+        self._base_wanted = False
         self.metrics.add("published_bases")
         self._forget()
         return path

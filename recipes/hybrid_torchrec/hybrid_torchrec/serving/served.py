@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint
+from hybrid_torchrec.checkpoint.errors import CorruptCheckpoint, explained
 from hybrid_torchrec.checkpoint.export import ServingTable
 from hybrid_torchrec.checkpoint.folder import Entry
 from hybrid_torchrec.checkpoint.manifest import Manifest
@@ -29,9 +29,10 @@ class ServedShard:
 
     @classmethod
     def load(cls, base: Entry) -> ServedShard:
-        """From a base; raises CorruptCheckpoint."""
+        """From a base; raises CorruptCheckpoint, and StorageFailure if it is removed meanwhile."""
         manifest = Manifest.read(base.path)
-        manifest.verify(base.path)
+        with explained(base.path, "loading"):
+            manifest.verify(base.path)
         tables, defaults = {}, {}
         for name, info in manifest.tables.items():
             source = ServingTable(base.path, name, verify=False)

@@ -100,7 +100,8 @@ class HashTable(TrainedRows):
 
     def bytes(self) -> int:
         """Memory of the rows and of the ids, in use."""
-        return (len(self) + 1) * self.row_bytes + self._ids.index.bytes()
+        with self._lock:  # the map of ids is not to be measured while it grows
+            return (len(self) + 1) * self.row_bytes + int(self._ids.index.bytes())
 
     @property
     def kind(self) -> TableConfig | None:

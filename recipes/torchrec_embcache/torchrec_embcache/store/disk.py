@@ -97,10 +97,12 @@ class DiskStore:
         return self._raw.stats()
 
     def close(self) -> None:
-        """Flushes, saves the index so that the next opening is fast, and closes the files."""
-        if not self._read_only and self._raw.is_open:
-            self._raw.flush(snapshot=True)
-        self._raw.close()
+        """Flushes, saves the index so that the next opening is fast, and closes the files, also if that fails."""
+        try:
+            if not self._read_only and self._raw.is_open:
+                self._raw.flush(snapshot=True)
+        finally:
+            self._raw.close()
 
 
 def _check_schema(folder: Path, config: TableConfig, read_only: bool) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,24 +54,26 @@ class RawStore:
     ) -> None:
         self._library = load()
         self._handle = ctypes.c_void_p()
+        self._calls = 0  # under way: close() waits for them
+        self._ended = threading.Condition()
         self._call(
             "embcache_open", os.fsencode(folder), row_bytes, slab_bytes, index_rows, io_threads, read_only,
             repair, ctypes.byref(self._handle),
         )  # fmt: skip
 
     def write(self, ids: torch.Tensor, columns: Sequence[torch.Tensor]) -> None:
-        self._call("embcache_write", self._open(), ids.data_ptr(), ids.numel(), *_columns(columns, ids.numel()))
+        self._use("embcache_write", ids.data_ptr(), ids.numel(), *_columns(columns, ids.numel()))
 
     def read(self, ids: torch.Tensor, columns: Sequence[torch.Tensor]) -> torch.Tensor:
         """Fills the columns' rows of the ids that are there; returns which, (R,) bool."""
         found = torch.empty(ids.numel(), dtype=torch.bool)
         arguments = _columns(columns, ids.numel())
-        self._call("embcache_read", self._open(), ids.data_ptr(), ids.numel(), *arguments, found.data_ptr())
+        self._use("embcache_read", ids.data_ptr(), ids.numel(), *arguments, found.data_ptr())
         return found
 
     def erase(self, ids: torch.Tensor) -> int:
         erased = ctypes.c_int64()
-        self._call("embcache_erase", self._open(), ids.data_ptr(), ids.numel(), ctypes.byref(erased))
+        self._use("embcache_erase", ids.data_ptr(), ids.numel(), ctypes.byref(erased))
         return erased.value
 
     def scan(
@@ -78,18 +82,19 @@ class RawStore:
         """Fills up to R rows from the cursor, first (0, 0); returns how many, 0 at the end, and the next cursor."""
         sequence, record = ctypes.c_uint64(cursor[0]), ctypes.c_uint32(cursor[1])
         filled = ctypes.c_int64()
-        self._call(
-            "embcache_scan", self._open(), ctypes.byref(sequence), ctypes.byref(record), ids.numel(), ids.data_ptr(),
+        self._use(
+            "embcache_scan", ctypes.byref(sequence), ctypes.byref(record), ids.numel(), ids.data_ptr(),
             *_columns(columns, ids.numel()), ctypes.byref(filled),
         )  # fmt: skip
         return filled.value, (sequence.value, record.value)
 
     def flush(self, *, snapshot: bool = False) -> None:
-        self._call("embcache_flush", self._open(), snapshot)
+        self._use("embcache_flush", snapshot)
 
     def stats(self) -> StoreStats:
         values = (ctypes.c_int64 * 9)()
-        self._library.embcache_stats(self._open(), values)
+        with self._opened() as handle:
+            self._library.embcache_stats(handle, values)
         return StoreStats(**dict(zip(StoreStats.__dataclass_fields__, values)))
 
     @property
@@ -97,15 +102,30 @@ class RawStore:
         return bool(self._handle)
 
     def close(self) -> None:
-        """Closes the files; what was not flushed is still safe from the end of the process."""
-        if self._handle:
-            self._library.embcache_close(self._handle)
-            self._handle = ctypes.c_void_p()
+        """Closes the files once no thread uses them; what was not flushed is still safe from the end of the process."""
+        with self._ended:
+            handle, self._handle = self._handle, ctypes.c_void_p()
+            self._ended.wait_for(lambda: self._calls == 0)
+        if handle:
+            self._library.embcache_close(handle)
 
-    def _open(self) -> ctypes.c_void_p:
-        if not self._handle:
-            raise StoreIOError("the store is closed; open it again")
-        return self._handle
+    @contextmanager
+    def _opened(self) -> Iterator[ctypes.c_void_p]:
+        with self._ended:
+            if not self._handle:
+                raise StoreIOError("the store is closed; open it again")
+            handle = self._handle
+            self._calls += 1
+        try:
+            yield handle
+        finally:
+            with self._ended:
+                self._calls -= 1
+                self._ended.notify_all()
+
+    def _use(self, name: str, *arguments: object) -> None:
+        with self._opened() as handle:
+            self._call(name, handle, *arguments)
 
     def _call(self, name: str, *arguments: object) -> None:
         message = ctypes.create_string_buffer(MESSAGE_BYTES)

@@ -87,10 +87,12 @@ class TieredStore:
             self._disk.flush()
 
     def close(self) -> None:
-        """Flushes, then closes."""
+        """Flushes, then closes, also if that fails."""
         with self._lock:
-            self.flush()
-            self._disk.close()
+            try:
+                self.flush()
+            finally:
+                self._disk.close()
 
 
 def _among(ids: torch.Tensor, ascending: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from functools import cached_property
 import torch
 from hybrid_torchrec.table import RowBatch
 
+from torchrec_embcache.errors import StoreIOError
 from torchrec_embcache.store.base import RowStore
 
 
@@ -32,6 +33,7 @@ class WriteBehind:
 
     def __init__(self, store: RowStore, *, limit: int, name: str) -> None:
         self._store = store
+        self._name = name
         self._limit = limit
         self._waiting: deque[_Waiting] = deque()  # the first may be on its way
         self._rows = 0
@@ -47,8 +49,11 @@ class WriteBehind:
         with self._changed:
             # Rows that leave the device must be somewhere, so they wait also after a failure.
             self._changed.wait_for(
-                lambda: self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit
+                lambda: (
+                    self._failure is not None or not self._rows or self._rows + len(rows) <= self._limit or self._stop
+                )
             )
+            self._check_open()
             self._waiting.append(_Waiting(rows))
             self._rows += len(rows)
             self._changed.notify_all()
@@ -101,15 +106,19 @@ class WriteBehind:
         """Waits until nothing waits."""
         with self._changed:
             self._raise_failure()
-            self._changed.wait_for(lambda: self._failure is not None or not self._waiting)
+            self._changed.wait_for(lambda: self._failure is not None or not self._waiting or self._stop)
             self._raise_failure()
+            if self._waiting:
+                self._check_open()
 
     def flush(self) -> None:
         self.drain()
         self._store.flush()
 
     def close(self) -> None:
-        """Writes what waits, and closes the store, also if that fails."""
+        """Writes what waits, and closes the store, also if that fails; again does nothing."""
+        if self._stop:
+            return
         try:
             self.drain()
         finally:
@@ -123,6 +132,15 @@ class WriteBehind:
     def waiting(self) -> int:
         """Rows that wait."""
         return self._rows
+
+    @property
+    def closed(self) -> bool:
+        return self._stop
+
+    def _check_open(self) -> None:
+        if self._stop:
+            lost = f"; {self._rows} rows could not be written" if self._rows else ""
+            raise StoreIOError(f"table '{self._name}' is closed; make it again to go on{lost}")
 
     def _raise_failure(self) -> None:
         """Raises a failure once; the thread then tries again."""
