@@ -35,9 +35,9 @@ ON_HOST = ("tests/unit", "tests/golden")
 IN_IMAGE = (
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
     "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "twin/tests/package", "kernels/packaging/tests",
-    "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests", "recipes/hybrid_torchrec/tests",
-    "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests", "gr_model/tests", "gr_model/tests/cuda",
-    "smoke_tests/tests",
+    "kernels/operators", "kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda", "recipes/torchrec/tests",
+    "recipes/hybrid_torchrec/tests", "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests",
+    "gr_model/tests", "gr_model/tests/cuda", "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
