@@ -2,7 +2,7 @@
 
 One process has them under torchrec's DistributedModelParallel too, so that there is one way through the code.
 Ids without a row (never trained, not admitted, or evicted) read the table's default row.
-Shape suffixes: as in tables.py.
+Shape suffixes: as in lookup.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import nn
 
 from gr_model import world
 from gr_model.config import ConfigError, EmbeddingConfig
-from gr_model.tables import FEATURE, CollectionTable
+from gr_model.lookup import FEATURE, CollectionTable
 
 PACKAGES = {"hash": "hybrid_torchrec", "embcache": "torchrec_embcache"}
 

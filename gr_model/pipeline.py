@@ -11,16 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-from gr_model import phases, tables
-
-if TYPE_CHECKING:
-    from gr_model.data.loader import Work
-    from gr_model.trainer import StepResult, Trainer
+from gr_model import lookup, phases
+from gr_model.data.loader import Work
+from gr_model.steps import Going, StepResult, Steps
 
 AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come
 
@@ -29,7 +27,7 @@ AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to c
 class Flight:
     """A batch under way, on the device already; what torchrec calls Pipelineable."""
 
-    going: Any
+    going: Going
     ids: Any  # KeyedJaggedTensor of the distinct ids
     places: tuple[torch.Tensor, ...]
     random: tuple[torch.Tensor, ...]  # where the generators stood after the batch was made
@@ -46,12 +44,12 @@ class Flight:
 class Pipeline:
     """`trainer`'s steps by the pipeline that goes with its tables."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Steps) -> None:
         from torchrec.streamable import Pipelineable
 
         Pipelineable.register(Flight)
         self.trainer = trainer
-        (self.table,) = (m for m in trainer.task.model.modules() if isinstance(m, tables.CollectionTable))
+        (self.table,) = (m for m in trainer.task.model.modules() if isinstance(m, lookup.CollectionTable))
         self.clock = phases.Clock(trainer.device)
         self.result: StepResult | None = None
         self.model = _Step(self.table.collection, self._rest)
@@ -115,8 +113,8 @@ class Pipeline:
             if work is None:
                 return
             going = self.trainer.begin(work)
-            ids_U, places = tables.distinct(*self.trainer.task.looked_up(going.batch))
-            flight = Flight(going, tables.features(ids_U), places, self._random())
+            ids_U, places = lookup.distinct(*self.trainer.task.looked_up(going.batch))
+            flight = Flight(going, lookup.features(ids_U), places, self._random())
             self.clock.lap("batch")
             yield flight
 
@@ -125,7 +123,7 @@ class Pipeline:
         self.clock.lap("distribution")
         self._random(flight.random)
         self.flight = flight
-        self.table.give(looked_up[tables.FEATURE].values(), flight.places)
+        self.table.give(looked_up[lookup.FEATURE].values(), flight.places)
         loss = self.trainer.forward(flight.going)
         self.clock.lap("forward")
         loss.register_hook(self._backward_begins)

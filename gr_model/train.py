@@ -32,8 +32,9 @@ from gr_model.jagged import OperatorsMissing
 from gr_model.memory import peak_memory
 from gr_model.progress import Progress
 from gr_model.runlog import Log
+from gr_model.steps import StepResult
 from gr_model.tensorboard import Board, BoardMissing
-from gr_model.trainer import StepResult, Trainer
+from gr_model.trainer import Trainer
 from gr_model.world import World, WorldError
 
 EXPECTED = (

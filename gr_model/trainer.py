@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,33 +26,10 @@ from gr_model.parallel import Parallel
 from gr_model.pipeline import Pipeline
 from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval
+from gr_model.steps import Going, StepResult
 from gr_model.world import World
 
 TASKS = {"retrieval": Retrieval, "ranking": Ranking}
-
-
-@dataclass(frozen=True)
-class StepResult:
-    step: int  # from 1
-    loss: float  # mean over all processes
-    tokens: int  # of all processes
-    rate: float = 0.0  # learning rate of the dense part
-    flops: float = 0.0  # of all processes
-    gradient_norm: float = float("nan")  # of the dense part; nan where it is looked at later
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase
-
-
-@dataclass
-class Going:
-    """A step on its way."""
-
-    work: Work
-    batch: Any
-    part: float = 1.0  # this process's share of the numbers that the loss is the mean of
-    loss: float = float("nan")  # mean over all processes
-    tokens: int = 0
-    flops: float = 0.0
-    rate: float = 0.0
 
 
 class Trainer:

@@ -21,6 +21,14 @@ def arch() -> str:
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(platform.machine(), platform.machine())
 
 
+def memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or its control group's limit."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    file = Path("/sys/fs/cgroup/memory.max")
+    limit = file.read_text().strip() if file.is_file() else ""
+    return min(total, int(limit)) if limit.isdigit() else total
+
+
 def is_root() -> bool:
     return os.geteuid() == 0
 

@@ -26,6 +26,8 @@ from grstack.network import Settings
 TAIL = 40
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+# found before it is needed: between fork and exec other threads' locks are never released
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class CommandFailed(StepError):
@@ -44,7 +46,7 @@ class Runner:
 
     def __init__(self, console: Console, settings: Settings | None = None) -> None:
         self.console = console
-        self._captured: set[subprocess.Popen[str]] = set()
+        self._running: set[subprocess.Popen[str]] = set()
         self.settings = settings or Settings()
         self._private: dict[str, str] = {}
 
@@ -62,7 +64,7 @@ class Runner:
             )
         except FileNotFoundError as error:
             raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], None) from error
-        self._captured.add(process)
+        self._running.add(process)
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
@@ -72,14 +74,14 @@ class Runner:
             _end(process)
             raise
         finally:
-            self._captured.discard(process)
+            self._running.discard(process)
         if process.returncode:
             raise CommandFailed(argv, process.returncode, (output + errors).splitlines()[-TAIL:], None)
         return output
 
-    def end_captured(self) -> None:
-        """Ends what other threads wait for in `capture`: their calls fail, so that the threads end too."""
-        for process in tuple(self._captured):
+    def end_all(self) -> None:
+        """Ends what other threads wait for: their calls fail, so that the threads end too."""
+        for process in tuple(self._running):
             _end(process)
 
     def keep_private(self, name: str, hosts: Iterable[str]) -> None:
@@ -100,7 +102,10 @@ class Runner:
         cwd: Path | None = None,
         show: bool = False,
     ) -> None:
-        """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it."""
+        """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it.
+
+        Several threads may do so at once, into logs of their own and with `show`.
+        """
         redact, conceal = self.settings.redact, self._conceal
         self.console.print(Text(redact(f"+ {shlex.join(argv)}"), style="dim"), soft_wrap=True)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +129,7 @@ class Runner:
             except FileNotFoundError as error:
                 raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], log) from error
             assert process.stdout is not None
+            self._running.add(process)
             try:
                 with self._progress(show) as live:
                     for line in process.stdout:
@@ -138,6 +144,8 @@ class Runner:
             except BaseException:
                 _end(process)
                 raise
+            finally:
+                self._running.discard(process)
             sink.write(f"[exit {code}, {time.monotonic() - started:.1f} s]\n")
         if code and not show and any(_DISK_FULL.search(line) for line in tail):
             raise DiskFull(
@@ -161,8 +169,8 @@ class Runner:
 
 def _end_with_parent() -> None:
     """Where this process is killed, its command ends too: it would go on with files that the next run removes."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str] | None:

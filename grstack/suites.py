@@ -6,16 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from grstack import failures, host, network
+from grstack import failures, host, needs, network
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
 from grstack.run import Runner
 from grstack.session import Choices, Session
+from grstack.side_by_side import SideBySide
 
 BIN = Path(sys.executable).parent
 LINTED = (
@@ -31,13 +33,15 @@ LINTED = (
     "conftest.py",
 )
 ON_HOST = ("tests/unit", "tests/golden")
-# Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process.
+# Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process. Several
+# run at once, begun in this order: the longest first, so that none is left alone at the end.
 IN_IMAGE = (
+    "gr_model/tests",
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
     "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "twin/tests/package", "kernels/packaging/tests",
-    "kernels/operators", "kernels/gr_ops/tests", "recipes/torchrec/tests", "recipes/hybrid_torchrec/tests",
-    "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests", "gr_model/tests", "gr_model/tests/cuda",
-    "smoke_tests/tests",
+    "kernels/operators", "kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda", "recipes/torchrec/tests",
+    "recipes/hybrid_torchrec/tests", "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests",
+    "gr_model/tests/cuda", "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
@@ -73,8 +77,8 @@ def run_all(*, unit: bool, engine: str) -> int:
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)
         _stage_wheels(s)
-        for suite in _there(IN_IMAGE):
-            check(f"{suite} in the image", _in_image(console, s, suite))
+        suites = {f"{suite} in the image": partial(_in_image, s, suite) for suite in _there(IN_IMAGE)}
+        failed += SideBySide(suites, at_once=_at_once(s), runner=s.runner).run()
         check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE), results / "engine.xml")))
     if failed:
         failures.show(results, console)
@@ -105,14 +109,21 @@ def _stage_wheels(s: Session) -> None:
         shutil.copy2(inputs.wheels_all[name], folder / name)
 
 
-def _in_image(console: Console, s: Session, suite: str) -> int:
+def _at_once(s: Session) -> int:
+    """How many suites this machine takes at once."""
+    fitting = min(os.cpu_count() or 1, host.memory() // needs.MEMORY_OF_A_SUITE)
+    return max(1, fitting) if s.engine.isolates else 1
+
+
+def _in_image(s: Session, suite: str) -> int:
     source = Mount(source=ROOT, name="source")
     data = Mount(source=s.paths.data, name="data")
     wheels = Mount(source=s.paths.build / TEST_WHEELS, name="wheels")
     results = Mount(source=s.paths.build / RESULTS, name="results", writable=True)
     root = s.engine.path_of(source)
     argv = ["python", "-m", "pytest", *OPTIONS, "-p", "no:cacheprovider", "--rootdir", root]
-    argv += [f"--junit-xml={s.engine.path_of(results)}/{suite.replace('/', '-')}.xml"]
+    name = suite.replace("/", "-")
+    argv += [f"--junit-xml={s.engine.path_of(results)}/{name}.xml"]
     inner = [other for other in IN_IMAGE if other.startswith(f"{suite}/")]  # a suite of its own
     argv += [*(f"--ignore={root}/{other}" for other in inner), f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
     env = {
@@ -121,4 +132,4 @@ def _in_image(console: Console, s: Session, suite: str) -> int:
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }  # fmt: skip
-    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, results], env=env)
+    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, results], env=env, apart=name)

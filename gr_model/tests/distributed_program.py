@@ -1,10 +1,10 @@
 """One of several processes that train the same small model and save what every step gave (run as a program).
 
-    RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python distributed_program.py npu FOLDER case,case ...
+    RANK=0 MASTER_ADDR=... python distributed_program.py FOLDER npu:2:PORT:case,case cpu:1:PORT:case ...
 
 A case trains STEPS steps, saves a checkpoint and evaluates after SAVED_AT and writes FOLDER/<processes>-<case>.json.
-`static@2` goes on from the checkpoint that 2 processes saved of `static`. One start serves many cases: the imports take
-longest.
+`static@2` goes on from the checkpoint that 2 processes saved of `static`. One start serves many cases, on several
+numbers of processes one after the other: the imports take longest.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,8 +127,24 @@ def placed(trainer: Trainer) -> dict[str, object]:
     return {"columns": everyone.tolist(), "pieces": in_pieces / len(trainer.dense)}
 
 
-def main(kind: str, folder: Path, cases: list[str]) -> None:
+def main(folder: Path, parts: list[str]) -> None:
+    """The parts of which this process is one. The first process, which is one of all, says when a part begins: who
+    waits for that by asking for a connection asks ever more seldom."""
     torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    for kind, size, port, cases in (part.split(":") for part in parts):
+        if rank >= int(size):
+            continue
+        begun = folder / f"begun-{port}"
+        if rank == 0:
+            begun.touch()
+        while not begun.exists():
+            time.sleep(0.05)
+        os.environ |= {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
+        train(kind, folder, cases.split(","))
+
+
+def train(kind: str, folder: Path, cases: list[str]) -> None:
     device = open_device(world.local_device(kind))
     here = world.join(device)
     try:
@@ -141,6 +158,4 @@ def main(kind: str, folder: Path, cases: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
-    os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3].split(","))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-TIME_LIMIT = 600.0
+TIME_LIMIT, PATIENCE = 600.0, 20.0
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that the kernel hands to nobody meanwhile: it takes those from 32768 on."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def launch(processes: int, argv: list[str], folder: Path) -> str:
-    """Runs `python argv` as `processes` ranks; returns what they said. Fails if one fails or does not come back."""
+    """Runs `python argv` as `processes` ranks; returns what they said. Fails if one fails or does not come back.
+
+    The others of one that failed have PATIENCE to say what they saw of it.
+    """
     here = Path(__file__).resolve().parents[2]
     path = os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])])
     common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TWIN_NPU_COUNT": str(processes)}
@@ -30,13 +38,14 @@ def launch(processes: int, argv: list[str], folder: Path) -> str:
         with log.open("w") as file:
             env = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(processes)}
             running.append(subprocess.Popen([sys.executable, *argv], env=env, stdout=file, stderr=subprocess.STDOUT))
-    deadline, codes = time.monotonic() + TIME_LIMIT, []
+    deadline = time.monotonic() + TIME_LIMIT
+    while (codes := [process.poll() for process in running]).count(None) and time.monotonic() < deadline:
+        if any(codes):
+            deadline = min(deadline, time.monotonic() + PATIENCE)
+        time.sleep(0.05)
     for process in running:
-        try:
-            codes.append(process.wait(max(0.1, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            codes.append(process.wait())
+        process.kill()
+    codes = [process.wait() for process in running]
     said = "\n".join(log.read_text(errors="replace")[-4000:] for log in logs)
     assert codes == [0] * processes, f"the processes ended with {codes}\n{said}"
     return said

@@ -109,9 +109,7 @@ class HostFacts:
 
     @property
     def memory(self) -> int:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        limit = _text(Path("/sys/fs/cgroup/memory.max"))
-        return min(total, int(limit)) if limit and limit.isdigit() else total
+        return host.memory()
 
     @property
     def places(self) -> tuple[Path, ...]:

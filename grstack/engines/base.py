@@ -34,6 +34,7 @@ class Inputs:
 
 class Engine(Protocol):
     name: str
+    isolates: bool  # whether runs cannot see each other's processes, shared memory and ports
 
     def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
         """What the base will be: a digest reference if it can be had, else `bootstrap:<distribution>/<suite>`.
@@ -68,8 +69,13 @@ class Engine(Protocol):
         mounts: Sequence[Mount] = (),
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
+        apart: str = "",
     ) -> int:
-        """Runs a command in the finished image; returns its exit code."""
+        """Runs a command in the finished image; returns its exit code.
+
+        `apart` names one of several that run at once: it has a log of its own and, where `isolates`, a network of its
+        own, in which it sees itself only.
+        """
         ...
 
     def path_of(self, mount: Mount) -> str:

@@ -34,6 +34,7 @@ CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 
 class DockerEngine:
     name = "docker"
+    isolates = True
 
     def __init__(self, paths: Paths, runner: Runner, settings: Settings) -> None:
         self.paths = paths
@@ -272,8 +273,9 @@ class DockerEngine:
         mounts: Sequence[Mount] = (),
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
+        apart: str = "",
     ) -> int:
-        name = f"grstack-run-{os.getpid()}"
+        name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
         image = self.image_id(plan)
         if not image:
             raise EngineError(
@@ -286,15 +288,17 @@ class DockerEngine:
             argv=argv,
             volumes=[(m.source, self.path_of(m), m.writable) for m in mounts],
             env=env or {},
-            network="host",
+            network="none" if apart else "host",
             name=name,
             interactive=interactive,
         )
         if interactive:
             return self.runner.replace(command)
         try:
-            self.runner.stream(command, log=self.paths.logs / "run.log", show=True)
+            self.runner.stream(command, log=self.paths.logs / f"{apart or 'run'}.log", show=True)
         except CommandFailed as error:
+            if error.code < 0:  # the client was ended, before the command
+                self._remove_container(name)
             return error.code
         except BaseException:
             self._remove_container(name)

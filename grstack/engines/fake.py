@@ -13,6 +13,7 @@ from grstack.spec import Base
 
 class FakeEngine:
     name = "fake"
+    isolates = True
 
     def __init__(self, *, fail: Callable[[Step], BaseException | None] = lambda step: None, exit_code: int = 0) -> None:
         self.fail = fail
@@ -60,6 +61,7 @@ class FakeEngine:
         mounts: Sequence[Mount] = (),
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
+        apart: str = "",
     ) -> int:
         self.runs.append(tuple(argv))
         return self.exit_code

@@ -38,6 +38,7 @@ HOST_COMMANDS = {
 
 class LocalEngine:
     name = "none"
+    isolates = False
 
     def __init__(self, paths: Paths, runner: Runner, settings: Settings) -> None:
         self.paths = paths
@@ -208,12 +209,13 @@ class LocalEngine:
         mounts: Sequence[Mount] = (),
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
+        apart: str = "",
     ) -> int:
         variables = {**self.environment(plan), **(env or {})}
         if interactive:
             return subprocess.call(list(argv), env={**os.environ, **variables})
         try:
-            self.runner.stream(argv, log=self.paths.logs / "run.log", env=variables, show=True)
+            self.runner.stream(argv, log=self.paths.logs / f"{apart or 'run'}.log", env=variables, show=True)
         except CommandFailed as error:
             return error.code
         return 0

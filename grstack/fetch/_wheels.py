@@ -131,7 +131,7 @@ def _download_all(
                 progress.update(bar, advance=1, description=waiting[future].name)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            runner.end_captured()
+            runner.end_all()
             raise
         finally:
             pool.shutdown(cancel_futures=True)

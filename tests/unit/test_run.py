@@ -32,19 +32,23 @@ def test_a_timeout_ends_the_whole_group(runner: Runner, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_end_captured_ends_what_other_threads_wait_for(runner: Runner) -> None:
+@pytest.mark.parametrize("way", ["capture", "stream"])
+def test_end_all_ends_what_other_threads_wait_for(runner: Runner, tmp_path: Path, way: str) -> None:
     failures: list[BaseException] = []
 
     def wait() -> None:
         try:
-            runner.capture(["sleep", "60"])
+            if way == "capture":
+                runner.capture(["sleep", "60"])
+            else:
+                runner.stream(["sleep", "60"], log=tmp_path / "log", show=True)
         except CommandFailed as error:
             failures.append(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
     time.sleep(0.5)
-    runner.end_captured()
+    runner.end_all()
     thread.join(5)
     assert not thread.is_alive() and len(failures) == 1
 

@@ -18,10 +18,10 @@ RESUMED = tuple(f"{case}@2" for case in CASES)
 def runs(tmp_path_factory):
     """Two processes first: the others go on from their checkpoints."""
     folder = tmp_path_factory.mktemp(KIND)
-    return {processes: trained(folder, KIND, processes, (*CASES, *RESUMED)) for processes in (2, 1)}
+    return trained(folder, *((KIND, processes, (*CASES, *RESUMED)) for processes in (2, 1)))
 
 
-@pytest.mark.slow  # starts seven processes
+@pytest.mark.slow  # starts three processes
 def test_two_processes_equal_one(runs):
     for case in CASES:
         assert_equal(runs[2][case], runs[1][case])
@@ -44,7 +44,7 @@ def test_a_checkpoint_of_two_processes_goes_on(runs, processes):
 @pytest.mark.slow
 def test_a_gpu_gives_what_the_cpu_gives(runs, tmp_path):
     """Float32 from the same numbers: equal to the order of the sums, at first; 50 steps let it grow."""
-    on_cpu = trained(tmp_path, "cpu", 1, ("static", "ranking"))
+    on_cpu = trained(tmp_path, ("cpu", 1, ("static", "ranking")))[1]
     for case, record in on_cpu.items():
         assert runs[1][case]["losses"][:5] == pytest.approx(record["losses"][:5], rel=1e-5)
         assert runs[1][case]["losses"] == pytest.approx(record["losses"], rel=1e-3)

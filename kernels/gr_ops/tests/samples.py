@@ -199,5 +199,5 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
        for n in OPTIMIZERS},
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in LAYER.items()},
 }  # fmt: skip
-ON_CUDA_ALONE = {"hstu_relative", "hstu_relative_gradients"}  # sampled by gr_model/tests/cuda/test_cuda_operators.py
+ON_CUDA_ALONE = {"hstu_relative", "hstu_relative_gradients"}  # sampled by cuda/test_cuda_operators.py
 ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *LAYER)

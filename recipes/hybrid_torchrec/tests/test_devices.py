@@ -4,7 +4,7 @@ import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
 from hybrid_torchrec.optimizers import KINDS
-from hybrid_torchrec.table.backends import GenericBackend
+from hybrid_torchrec.table.backend import GenericBackend
 from hybrid_torchrec.table.npu import NpuBackend, available
 
 STEPS = 6

@@ -2,7 +2,6 @@
 
 #include <cxxabi.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <exception>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "log.h"
 #include "process.h"
 #include "stream_order.h"
+#include "twin/block_signals.h"
 
 namespace twin {
 namespace {
@@ -19,23 +19,6 @@ namespace {
 // The hardware's task queues are bounded too; this bounds the memory that queued host copies hold.
 constexpr std::size_t kQueueLimit = 4096;
 constexpr auto kStopLimit = std::chrono::seconds(10);
-
-// Signals belong to the program's own threads: Python must see Ctrl-C, not a worker.
-class BlockSignals {
-public:
-    BlockSignals()
-    {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    BlockSignals(const BlockSignals &) = delete;
-    BlockSignals &operator=(const BlockSignals &) = delete;
-
-private:
-    sigset_t before_{};
-};
 
 aclError RunGuarded(Task &task)
 {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "block_signals.h"
 #include "failure.h"
+#include "twin/block_signals.h"
 
 namespace twin::hccl {
 namespace {

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "block_signals.h"
 #include "link.h"
+#include "twin/block_signals.h"
 
 namespace twin::hccl {
 namespace {

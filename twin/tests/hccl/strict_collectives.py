@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -14,42 +15,40 @@ import torch_npu  # noqa: F401
 SIZE = 1 << 12
 
 
-def reduced(waits: bool) -> str:
-    """What using an asynchronous sum raises; "" when it is right."""
-    x = torch.ones(SIZE, device="npu")
-    torch.npu.synchronize()
-    work = dist.all_reduce(x, async_op=True)
+def said(work: dist.Work, use: Callable[[], object], waits: bool) -> str:
+    """What a use of tensors that are under way raises, with and without a wait before it; "" when it is right."""
     try:
         if waits:
             work.wait()
+        use()
+        torch.npu.synchronize()
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        work.wait()
+        torch.npu.synchronize()
+    return ""
+
+
+def reduced(waits: bool) -> str:
+    """The result of an asynchronous sum is read."""
+    x = torch.ones(SIZE, device="npu")
+    torch.npu.synchronize()
+
+    def double() -> None:
         doubled = x.mul(2)
         torch.npu.synchronize()
         assert doubled.sum().item() == 2 * SIZE * dist.get_world_size()
-    except RuntimeError as error:
-        return str(error)
-    finally:
-        work.wait()
-        torch.npu.synchronize()
-    return ""
+
+    return said(dist.all_reduce(x, async_op=True), double, waits)
 
 
 def overwritten(waits: bool) -> str:
-    """What overwriting the input of an asynchronous gather raises; "" when it is right."""
+    """The input of an asynchronous gather is overwritten."""
     x = torch.ones(SIZE, device="npu")
     parts = torch.empty(dist.get_world_size() * SIZE, device="npu")
     torch.npu.synchronize()
-    work = dist.all_gather_into_tensor(parts, x, async_op=True)
-    try:
-        if waits:
-            work.wait()
-        x.zero_()
-        torch.npu.synchronize()
-    except RuntimeError as error:
-        return str(error)
-    finally:
-        work.wait()
-        torch.npu.synchronize()
-    return ""
+    return said(dist.all_gather_into_tensor(parts, x, async_op=True), x.zero_, waits)
 
 
 def trained() -> list[float]:

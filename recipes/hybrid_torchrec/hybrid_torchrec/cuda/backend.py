@@ -18,7 +18,7 @@ from hybrid_torchrec.cuda.sighting import NewRows
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.table import generic
-from hybrid_torchrec.table.backends import GenericBackend, Gradient
+from hybrid_torchrec.table.backend import GenericBackend, Gradient
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 

@@ -1,121 +1,22 @@
-"""Lookup and fused update of one table by the means of its device."""
+"""Which back end a table has."""
 
-from dataclasses import dataclass, field
-
-import torch
-
-from hybrid_torchrec.initializers import Distribution
-from hybrid_torchrec.table import generic
+from hybrid_torchrec.table import npu
+from hybrid_torchrec.table.backend import GenericBackend
 from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table.cpu import CpuBackend
 from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.storage import RowStorage
 
-
-@dataclass(frozen=True, kw_only=True)
-class Gradient:
-    """slots (L,) int64 and values (L, D), or with offsets (B + 1,) values (B, D) of pooled bags.
-
-    mean: bags were averaged. samples: (L,), the factors of the slots.
-    """
-
-    slots: torch.Tensor
-    values: torch.Tensor
-    offsets: torch.Tensor | None = None
-    mean: bool = False
-    samples: torch.Tensor | None = None
+Backend = GenericBackend | CpuBackend
 
 
-@dataclass
-class GenericBackend:
-    """PyTorch's operators."""
-
-    config: TableConfig
-    storage: RowStorage
-
-    @property
-    def kind(self) -> TableConfig | None:
-        """Equal for tables of a device that can share launches (cuda/group.py); None: this one cannot."""
-        return None
-
-    def gather(self, slots: torch.Tensor) -> torch.Tensor:
-        return generic.gather(self.storage.weights, slots)
-
-    def pool(
-        self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
-    ) -> torch.Tensor:
-        return generic.pool(self.storage.weights, slots, offsets, mean, samples)
-
-    def sample_weight_gradients(
-        self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
-    ) -> torch.Tensor:
-        return generic.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
-
-    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
-        slots, sums = generic.aggregate(
-            gradient.slots, gradient.values, gradient.offsets, gradient.mean, gradient.samples
-        )
-        spec = self.config.optimizer
-        rounding = self.config.seed if self.config.stochastic_rounding else None
-        generic.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration, rounding)
-        ids.index.mark_changed(slots.cpu())
-
-    def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
-        """First values of new rows of slots (R,), keys (R,), both int64 on the CPU; their state becomes zero."""
-        self.storage.set_new(slots, self.config.initializer.rows(keys, self.config.dim, self.config.seed))
-
-
-@dataclass
-class CpuBackend:
-    """The kernels of csrc/rows."""
-
-    config: TableConfig
-    storage: RowStorage
-    ops: torch._ops._OpNamespace = field(default_factory=lambda: torch.ops.hybrid_torchrec)
-    kind = None
-
-    def gather(self, slots: torch.Tensor) -> torch.Tensor:
-        return self.ops.gather_rows(self.storage.weights, slots)
-
-    def pool(
-        self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
-    ) -> torch.Tensor:
-        return self.ops.pool_rows(self.storage.weights, slots, offsets, mean, samples)
-
-    def sample_weight_gradients(
-        self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
-    ) -> torch.Tensor:
-        return self.ops.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
-
-    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
-        spec = self.config.optimizer
-        state = self.storage.state
-        rounding = self.config.seed if self.config.stochastic_rounding else None
-        self.ops.update_rows(
-            self.storage.weights, state.get("momentum1"), state.get("momentum2"), gradient.slots, gradient.values,
-            gradient.offsets, gradient.mean, gradient.samples, spec.number, lr, spec.epsilon, *spec.betas,
-            spec.weight_decay, iteration, rounding, ids.index.versions(), ids.index.version(),
-        )  # fmt: skip
-
-    def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
-        initializer = self.config.initializer
-        if not isinstance(initializer, Distribution):
-            self.storage.set_new(slots, initializer.rows(keys, self.config.dim, self.config.seed))
-            return
-        state = list(self.storage.state.values())
-        self.ops.start_rows(
-            self.storage.weights, state, slots, keys, initializer.kind, *initializer.parameters(), self.config.seed
-        )
-
-
-def choose(config: TableConfig, storage: RowStorage, ids: IdTable) -> GenericBackend | CpuBackend:
+def choose(config: TableConfig, storage: RowStorage, ids: IdTable) -> Backend:
     """The fastest back end of the storage's device."""
-    from hybrid_torchrec.table import npu
-
     device = storage.weights.device
     if device.type == "cpu":
         return CpuBackend(config, storage)
     if device.type == "cuda":
-        from hybrid_torchrec.cuda.backend import CudaBackend
+        from hybrid_torchrec.cuda.backend import CudaBackend  # with Triton, which only this device has for sure
         from hybrid_torchrec.cuda.ids import DeviceIdTable
 
         return CudaBackend(config, storage, ids.index if isinstance(ids, DeviceIdTable) else None)

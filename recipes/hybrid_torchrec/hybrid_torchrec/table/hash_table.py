@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from hybrid_torchrec.policies import TTL
-from hybrid_torchrec.table.backends import CpuBackend, GenericBackend, choose
+from hybrid_torchrec.table.backends import Backend, choose
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.copying import copy_of
 from hybrid_torchrec.table.ids import NONE, IdTable
@@ -243,7 +243,7 @@ class HashTable(TrainedRows):
 
         return DeviceIdTable(self.config, self.device)
 
-    def _make_backend(self) -> GenericBackend | CpuBackend:
+    def _make_backend(self) -> Backend:
         return choose(self.config, self._storage, self._ids)
 
     def _assign(self, ids: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table.backends import GenericBackend, Gradient
+from hybrid_torchrec.table.backend import GenericBackend, Gradient
 from hybrid_torchrec.table.ids import IdTable
 
 SUM, MEAN, NONE = 0, 1, 2

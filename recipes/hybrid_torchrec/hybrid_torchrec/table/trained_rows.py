@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.table import autograd
-from hybrid_torchrec.table.backends import CpuBackend, GenericBackend, Gradient
+from hybrid_torchrec.table.backend import Gradient
+from hybrid_torchrec.table.backends import Backend
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.pending import PendingGradients
@@ -27,7 +28,7 @@ class TrainedRows:
     before_change: list[Callable[[torch.Tensor], None]]
     _lock: threading.RLock
     _ids: IdTable
-    _backend: GenericBackend | CpuBackend
+    _backend: Backend
     _pending: PendingGradients
 
     def lookup(self, slots: torch.Tensor) -> torch.Tensor:

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-namespace twin::hccl {
-// Signals belong to the program's own threads.
+namespace twin {
+// Signals belong to the program's own threads: Python must see Ctrl-C, not a worker.
 class BlockSignals {
 public:
     BlockSignals()
