@@ -3,6 +3,9 @@
 Peers: "padded" is q, k, v padded to S tokens a row, S x S scores, SiLU, mask, as HSTU is commonly written; "by row"
 is the same row by row without padding. Their inputs are prepared beforehand; what is timed is the attention alone.
 Lengths are uniform in 1 to S, or all S. Uniform ones are spread evenly, so that a few rows are as uniform as many.
+
+What is asked for (targets, section 4): 5 times "padded" at S = 1024 with uniform lengths; elsewhere, and beside "by
+row", never slower. Padding wastes less on short rows, whose scores fit the caches too.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +17,7 @@ import torch.nn.functional as F
 from .cases import Call, Case
 
 TITLE = "HSTU attention on the CPU"
-OF_PADDED = 5.0  # asked for beside padding, with lengths uniform in 1 to S
+OF_PADDED, AT_LENGTH = 5.0, 1024  # asked for beside padding, with lengths uniform in 1 to S = AT_LENGTH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +132,8 @@ def _of(shape: Shape) -> Iterator[Case]:
     attention = Attention(shape)
     peers = [("padded", attention.by_padding, attention.padded), ("by row", attention.by_row, sum(attention.rows, []))]
     for peer, call, inputs in peers:
-        target = OF_PADDED if shape.uniform and peer == "padded" else 1.0
+        padded_target = OF_PADDED if shape.uniform and shape.length == AT_LENGTH else 1.0
+        target = padded_target if peer == "padded" else 1.0
         forward = torch.no_grad()(attention.ours), torch.no_grad()(call)
         both = _forward_backward(attention.ours, attention.jagged), _forward_backward(call, inputs)
         for operator, (ours, theirs), factor in (("forward", forward, 1.0), ("forward + backward", both, 3.5)):
