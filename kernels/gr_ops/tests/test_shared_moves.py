@@ -33,25 +33,34 @@ def at_the_end_of_memory(values: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(placed)
 
 
-def lengths_of(rng: np.random.Generator, longest: int) -> np.ndarray:
+def lengths_of(rng: np.random.Generator, longest: int, batch: int = BATCH) -> np.ndarray:
     """All lengths up to the longest, empty ones in stretches, and a full one at each end."""
-    lengths = rng.integers(0, longest + 1, BATCH)
+    lengths = rng.integers(0, longest + 1, batch)
     lengths[100:200] = 0
     lengths[[0, -1]] = longest
     return lengths
 
 
+# Rows of a few bytes, of up to two blocks, of many; the last ones are 17 KB in the mean, above what memcpy is left to.
 @pytest.mark.parametrize(
-    "longest, width, dtype", [(3, 1, "i8"), (40, 1, "i8"), (17, 3, "i2"), (9, 5, "u1"), (60, 64, "f4")]
+    "batch, longest, width, dtype",
+    [
+        (BATCH, 3, 1, "i8"),
+        (BATCH, 40, 1, "i8"),
+        (BATCH, 17, 3, "i2"),
+        (BATCH, 9, 5, "u1"),
+        (BATCH, 60, 64, "f4"),
+        (300, 70, 64, "f8"),
+    ],
 )
 @pytest.mark.parametrize("padding", [0, 7])
-def test_padded_and_back(threads: int, longest: int, width: int, dtype: str, padding: int) -> None:
+def test_padded_and_back(threads: int, batch: int, longest: int, width: int, dtype: str, padding: int) -> None:
     rng = np.random.default_rng(longest)
-    lengths = lengths_of(rng, longest)
+    lengths = lengths_of(rng, longest, batch)
     starts = np.concatenate([[0], lengths.cumsum()])
     values = rng.integers(0, 100, (starts[-1], width)).astype(dtype)
-    expected = np.full((BATCH, longest, width), padding, dtype)
-    for b in range(BATCH):
+    expected = np.full((batch, longest, width), padding, dtype)
+    for b in range(batch):
         expected[b, : lengths[b]] = values[starts[b] : starts[b + 1]]
     offsets = [torch.from_numpy(starts)]
     padded = torch.ops.mxrec.jagged_to_padded_dense(at_the_end_of_memory(values), offsets, [longest], padding)

@@ -31,18 +31,20 @@ void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t b
 void copy_spilling(char* to, const char* from, int64_t bytes);
 
 // Stretches of rows that stand one after the other in a result: stretch p is rows [starts[p], starts[p + 1]) of `to`
-// and comes from row sources[p] on of `from`.
+// and comes from row sources[p] on of `from`; with no sources from row p * source_step.
 struct Stretches {
   const char* from;
   int64_t from_bytes;
   char* to;
-  const int64_t* sources;  // [count]
-  const int64_t* starts;   // [count + 1], ascending
+  const int64_t* sources;  // [count], or null
+  int64_t source_step;
+  const int64_t* starts;  // [count + 1], ascending
   int64_t count;
   int64_t row_bytes;
 
   // Rows [first, end) of the result, of those that stretches have; others may move other rows at the same time.
   void move(int64_t first, int64_t end) const;
+  int64_t source(int64_t stretch) const { return sources != nullptr ? sources[stretch] : stretch * source_step; }
 
  private:
   int64_t holding(int64_t row) const;

@@ -28,12 +28,14 @@ at::Tensor forward(const Arguments& a) {
     for (int block = 0; block < query_blocks(head.queries); ++block) schedule.add(task, block, block_cost(head, block));
   }
   const Kernels& kernels = heads.kernels();
-  schedule.run(
-      kernels.forward_scratch(static_cast<int>(p.dim), static_cast<int>(p.value_dim)),
-      [&](const Span& span, void* scratch) { kernels.forward(heads.at(span.task), span.first, span.last, scratch); },
-      [&](const Span& span) {
-        if (span.first == 0) fetch_ahead(heads.at(span.task), p.q.element_size());
-      });
+  schedule.run(kernels.forward_scratch(static_cast<int>(p.dim), static_cast<int>(p.value_dim)),
+               [&](const Span& span, const Span* next, void* scratch) {
+                 Head head = heads.at(span.task);
+                 const bool starts = next != nullptr && next->first == 0;
+                 const Head upcoming = starts ? heads.at(next->task) : Head();
+                 if (starts) head.next = &upcoming;
+                 kernels.forward(head, span.first, span.last, scratch);
+               });
   return output;
 }
 
@@ -78,8 +80,11 @@ void gradients_of_heads(const Heads& heads, const Problem& p) {
   const Kernels& kernels = heads.kernels();
   const size_t scratch_bytes =
       kernels.backward_scratch(static_cast<int>(p.dim), static_cast<int>(p.value_dim), static_cast<int>(longest_whole));
-  const auto work = [&](const Span& span, void* scratch) {
-    const Head head = heads.at(span.task % count);
+  schedule.run(scratch_bytes, [&](const Span& span, const Span* next, void* scratch) {
+    Head head = heads.at(span.task % count);
+    const bool starts = next != nullptr && next->task < count;
+    const Head upcoming = starts ? heads.at(next->task) : Head();
+    if (starts) head.next = &upcoming;
     if (span.task < count) {
       kernels.backward(head, scratch);
     } else if (span.task < 2 * count) {
@@ -87,9 +92,6 @@ void gradients_of_heads(const Heads& heads, const Problem& p) {
     } else {
       kernels.backward_queries(head, span.first, span.last, scratch);
     }
-  };
-  schedule.run(scratch_bytes, work, [&](const Span& span) {
-    if (span.task < count) fetch_ahead(heads.at(span.task), p.q.element_size());
   });
 }
 
@@ -106,7 +108,7 @@ void gradient_of_shared_bias(const Heads& heads, const Problem& p) {
     for (int block = 0; block < blocks; ++block) {
       for (int tile = 0; tile < tiles; ++tile) schedule.add(block, tile, 1);
     }
-    schedule.run(scratch_bytes, [&](const Span& span, void* scratch) {
+    schedule.run(scratch_bytes, [&](const Span& span, const Span*, void* scratch) {
       for (int tile = span.first; tile < span.last; ++tile) {
         kernels.bias_gradient(sharing.data(), sharing.size(), static_cast<int>(span.task), tile, scratch);
       }

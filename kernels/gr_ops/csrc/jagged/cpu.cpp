@@ -42,8 +42,9 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   parallel_rows(dense.numel() * static_cast<int64_t>(dense.itemsize()) / line_bytes, line_bytes,
                 [&](int64_t first, int64_t end) {
                   const char* const to_end = to + end * line_bytes;
+                  OffsetTree::NodeWalk walk(tree, first);
                   for (int64_t line = first; line < end; ++line) {
-                    const int64_t node = tree.node_of(line);
+                    const int64_t node = walk.next();
                     char* target = to + line * line_bytes;
                     int64_t stored = 0;
                     const char* stretch = from;
@@ -65,17 +66,13 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
 }
 
 // One level of offsets from 0 to total, and no row that dense [B, S, ...] does not hold: every row of the result is
-// moved. Returns where in dense the rows of each batch start, or nothing.
-std::vector<int64_t> plain_lines(const OffsetTree& tree, size_t levels, int64_t total) {
+// moved. The sign bit tells of a longer row, so that the loop is vectorised.
+bool moves_all(const OffsetTree& tree, size_t levels, int64_t total) {
   const int64_t* starts = tree.rows();
-  if (levels != 1 || starts[0] != 0 || starts[tree.nodes()] != total) return {};
-  std::vector<int64_t> lines(static_cast<size_t>(tree.nodes()));
-  int64_t longest = 0;
-  for (int64_t b = 0; b < tree.nodes(); ++b) {
-    longest = std::max(longest, starts[b + 1] - starts[b]);
-    lines[static_cast<size_t>(b)] = b * tree.max_length();
-  }
-  return longest <= tree.max_length() ? lines : std::vector<int64_t>();
+  if (levels != 1 || starts[0] != 0 || starts[tree.nodes()] != total) return false;
+  int64_t signs = 0;
+  for (int64_t b = 0; b < tree.nodes(); ++b) signs |= tree.max_length() - (starts[b + 1] - starts[b]);
+  return signs >= 0;
 }
 
 // dense [B, S1..SK, trailing...] -> [total_length, trailing...]; what dense does not hold is 0.
@@ -95,8 +92,8 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
   auto* to = static_cast<char*>(values.mutable_data_ptr());
   const int64_t* starts = tree.rows();
   const int64_t nodes = tree.nodes();
-  if (const auto lines = plain_lines(tree, offsets.size(), total); !lines.empty()) {
-    const Stretches stretches{from, from_bytes, to, lines.data(), starts, nodes, bytes};
+  if (moves_all(tree, offsets.size(), total)) {
+    const Stretches stretches{from, from_bytes, to, nullptr, tree.max_length(), starts, nodes, bytes};
     parallel_rows(total, bytes, [&](int64_t first, int64_t end) { stretches.move(first, end); });
     return values;
   }

@@ -26,21 +26,36 @@ class OffsetTree {
   const int64_t* rows() const { return levels_[dims_ - 1]; }  // where they start
   int64_t max_length() const { return lengths_[dims_ - 1]; }  // S_K: rows of a line of the dense tensor
 
-  // The node behind line (b, s1..s_{K-1}) of the dense tensor, -1 for padding.
-  int64_t node_of(int64_t line) const {
-    int64_t step[kMaxJaggedDims];
-    for (size_t k = dims_ - 1; k > 0; --k) {
-      step[k - 1] = line % lengths_[k - 1];
-      line /= lengths_[k - 1];
+  // Nodes of ascending lines (b, s1..s_{K-1}) of the dense tensor, one after the other. It counts the steps up: a
+  // division for each line takes as long as moving half a kilobyte.
+  class NodeWalk {
+   public:
+    NodeWalk(const OffsetTree& tree, int64_t line) : tree_(tree) {
+      for (size_t k = tree_.dims_ - 1; k > 0; --k) {
+        steps_[k - 1] = line % tree_.lengths_[k - 1];
+        line /= tree_.lengths_[k - 1];
+      }
+      batch_ = line;
     }
-    int64_t node = line;
-    for (size_t k = 0; k + 1 < dims_; ++k) {
-      const int64_t first = levels_[k][node];
-      if (step[k] >= levels_[k][node + 1] - first) return -1;
-      node = first + step[k];
+
+    // The node behind the line at hand, -1 for padding; the next line is at hand then.
+    int64_t next() {
+      int64_t node = batch_;
+      for (size_t k = 0; node >= 0 && k + 1 < tree_.dims_; ++k) {
+        const int64_t first = tree_.levels_[k][node];
+        node = steps_[k] < tree_.levels_[k][node + 1] - first ? first + steps_[k] : -1;
+      }
+      size_t k = tree_.dims_ - 1;
+      for (; k > 0 && ++steps_[k - 1] == tree_.lengths_[k - 1]; --k) steps_[k - 1] = 0;
+      if (k == 0) ++batch_;
+      return node;
     }
-    return node;
-  }
+
+   private:
+    const OffsetTree& tree_;
+    int64_t batch_;
+    int64_t steps_[kMaxJaggedDims];
+  };
 
   // Lines of ascending nodes, one after the other. A node has no line if a level is longer than its padded length.
   class LineWalk {

@@ -50,6 +50,7 @@ class PermutedRows {
                    rows.numel() * static_cast<int64_t>(rows.itemsize()),
                    static_cast<char*>(result_.mutable_data_ptr()),
                    offsets.source.data(),
+                   0,
                    offsets.out.data(),
                    static_cast<int64_t>(offsets.source.size()),
                    row_bytes(rows)} {}

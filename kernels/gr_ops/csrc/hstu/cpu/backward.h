@@ -1,6 +1,7 @@
 #pragma once
 
 #include "hstu/cpu/scores.h"
+#include "hstu/cpu/upcoming.h"
 
 // Gradients by blocks of queries x tiles of keys; the scores are computed again. With [key][query] as in forward.h:
 //   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = dL/dS (spec/operators.md 5.6)
@@ -18,6 +19,7 @@ class Backward {
   Backward(const Head& head, int keys, void* block)
       : head_(head),
         arena_(block),
+        upcoming_(block == nullptr ? nullptr : head.next),
         depth_(groups<P>(head.dim)),
         value_depth_(groups<P>(head.value_dim)),
         width_(round_up(head.dim, P::kLanes)),
@@ -57,7 +59,9 @@ class Backward {
     for (int block = 0; block < query_blocks(head_.queries); ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
       pack_query_columns();
+      upcoming_.step();
       pack_query_depth();
+      upcoming_.step();
       clear_columns(query_sums_, head_.dim, sights_.lanes);
       for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
@@ -182,8 +186,10 @@ class Backward {
       const ptrdiff_t at = static_cast<ptrdiff_t>(strip.key) * kQueryBlock + lane;
       gemm<P, false>(strip.keys, strip.to - strip.from, depth_, k_.data + strip.key * k_.ld, k_.ld,
                      query_columns_ + lane, kQueryBlock, scores_ + at, kQueryBlock, false);
+      upcoming_.step();
       gemm<P, false>(strip.keys, strip.to - strip.from, value_depth_, v_.data + strip.key * v_.ld, v_.ld,
                      grad_columns_ + lane, kQueryBlock, products_ + at, kQueryBlock, false);
+      upcoming_.step();
       differentiate(strip);
     }
   }
@@ -241,9 +247,11 @@ class Backward {
       gemm<P, false>(strip.keys, value_width_ / P::kLanes, deep, weight_rows_ + strip.key * row + from, row,
                      grad_depth_.data + from * grad_depth_.ld, grad_depth_.ld,
                      value_sums + static_cast<ptrdiff_t>(strip.key) * value_width_, value_width_, true);
+      upcoming_.step();
       gemm<P, false>(strip.keys, width_ / P::kLanes, deep, gradient_rows_ + strip.key * row + from, row,
                      q_depth_.data + from * q_depth_.ld, q_depth_.ld,
                      key_sums + static_cast<ptrdiff_t>(strip.key) * width_, width_, true);
+      upcoming_.step();
     }
   }
 
@@ -255,6 +263,7 @@ class Backward {
       gemm<P, true>(head_.dim, strip.to - strip.from, groups<P>(strip.keys), k_depth_.data + group * k_depth_.ld,
                     k_depth_.ld, gradient_depth_ + group * kQueryBlock + lane, kQueryBlock, query_sums_ + lane,
                     kQueryBlock, true);
+      upcoming_.step();
     }
   }
 
@@ -287,6 +296,7 @@ class Backward {
 
   const Head& head_;
   Arena arena_;
+  Upcoming<P> upcoming_;
   const int depth_, value_depth_, width_, value_width_;
   Operand *query_columns_, *grad_columns_, *query_depth_, *grad_copy_;
   Operand *key_copy_, *value_copy_, *key_depth_;

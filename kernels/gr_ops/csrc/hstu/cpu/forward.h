@@ -1,6 +1,7 @@
 #pragma once
 
 #include "hstu/cpu/scores.h"
+#include "hstu/cpu/upcoming.h"
 
 // O = (SiLU((Q K^T + bias) * alpha) * scale * mask) V by blocks of queries x tiles of keys. Scores stand as
 // [key][query], so that keys and values are used as they lie in memory and each product is 64 queries wide.
@@ -44,11 +45,13 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
   const int depth = groups<P>(head.dim);
   BlockSight<typename P::Sum> sights;
   Strip strip_list[kKeyTile / kStrip];
+  Upcoming<P> upcoming(head.next);
   for (int block = first_block; block < last_block; ++block) {
     const int query = block * kQueryBlock;
     const int queries = smaller(kQueryBlock, head.queries - query);
     sights.set(head, query, queries);
     pack_columns<P>(head.q, query, queries, head.dim, scratch.queries);
+    upcoming.step();
     clear_columns(scratch.out, head.value_dim, sights.lanes);
     for (int key = sights.first / kKeyTile * kKeyTile; key < sights.last; key += kKeyTile) {
       const int keys = smaller(kKeyTile, head.keys - key);
@@ -63,10 +66,13 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
         gemm<P, false>(strip.keys, strip.to - strip.from, depth, k.data + strip.key * k.ld, k.ld,
                        scratch.queries + lane, kQueryBlock, scratch.scores + strip.key * kQueryBlock + lane,
                        kQueryBlock, false);
+        upcoming.step();
         activate<P>(scratch.activation, sights, strip, key, scratch.scores, scratch.weights);
+        upcoming.step();
         const ptrdiff_t group = strip.key / P::kGroup;
         gemm<P, true>(head.value_dim, strip.to - strip.from, groups<P>(strip.keys), v.data + group * v.ld, v.ld,
                       scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock, true);
+        upcoming.step();
       }
     }
     auto* out = static_cast<typename P::Stored*>(head.out) + query * head.out_stride;

@@ -46,7 +46,8 @@ struct Head {
   void* out = nullptr;
   ptrdiff_t out_stride = 0;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  void* dbias = nullptr;  // shaped as bias
+  void* dbias = nullptr;       // shaped as bias
+  const Head* next = nullptr;  // the head that this thread is likely to take next, or null
 };
 
 // Blocks of queries and tiles of keys; every instruction set has the same, so that work is divided in the same way.

@@ -46,35 +46,7 @@ MaskRule rule_of(const Problem& p, const Row& row) {
   return rule;
 }
 
-// Of the first tokens, `width` elements each; Write: they are results.
-template <bool Write>
-void fetch_tokens(const void* data, ptrdiff_t stride, int count, int width, size_t element_size) {
-  if (data == nullptr) return;
-  const auto* token = static_cast<const char*>(data);
-  const size_t bytes = width * element_size;
-  for (int i = 0; i < std::min(count, kQueryBlock); ++i, token += stride * static_cast<ptrdiff_t>(element_size)) {
-    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(token + at, Write ? 1 : 0, 3);
-  }
-}
-
 }  // namespace
-
-void fetch_ahead(const Head& head, size_t element_size) {
-  const auto read = [&](const Tokens& tokens, int count, int width) {
-    if (tokens.cached == 0) fetch_tokens<false>(tokens.data, tokens.stride, count, width, element_size);
-  };
-  const auto write = [&](const void* data, ptrdiff_t stride, int count, int width) {
-    fetch_tokens<true>(data, stride, count, width, element_size);
-  };
-  read(head.q, head.queries, head.dim);
-  read(head.k, head.keys, head.dim);
-  read(head.v, head.keys, head.value_dim);
-  read(head.grad, head.queries, head.value_dim);
-  write(head.out, head.out_stride, head.queries, head.value_dim);
-  write(head.dq, head.q.stride, head.queries, head.dim);
-  write(head.dk, head.k.stride, head.keys, head.dim);
-  write(head.dv, head.v.stride, head.keys, head.value_dim);
-}
 
 double block_cost(const Head& head, int block) {
   const int first = block * kQueryBlock + head.shift;

@@ -54,10 +54,6 @@ class Heads {
   Head same_;                  // what all heads have in common
 };
 
-// Asks for the memory of the first tokens of a head that is about to be worked on. A short row takes less time to
-// compute than to arrive, and its tokens lie too far apart for the processor to foresee them.
-void fetch_ahead(const Head& head, size_t element_size);
-
 // Keys that some query of the block may see.
 double block_cost(const Head& head, int block);
 

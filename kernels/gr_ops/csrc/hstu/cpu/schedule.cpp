@@ -30,8 +30,7 @@ void Schedule::add(int64_t task, int item, double cost) {
   }
 }
 
-void Schedule::run(size_t scratch_bytes, const std::function<void(const Span&, void*)>& work,
-                   const std::function<void(const Span&)>& upcoming) const {
+void Schedule::run(size_t scratch_bytes, const std::function<void(const Span&, const Span*, void*)>& work) const {
   if (spans_.empty()) return;
   const auto workers = static_cast<int64_t>(std::min<size_t>(schedule_threads(), spans_.size()));
   std::atomic<size_t> next{0};
@@ -40,8 +39,7 @@ void Schedule::run(size_t scratch_bytes, const std::function<void(const Span&, v
     for (int64_t worker = begin; worker < end; ++worker) {
       for (size_t i = next++; i < spans_.size(); i = next++) {
         const size_t after = i + static_cast<size_t>(workers);
-        if (upcoming != nullptr && after < spans_.size()) upcoming(spans_[after]);
-        work(spans_[i], scratch.get());
+        work(spans_[i], after < spans_.size() ? &spans_[after] : nullptr, scratch.get());
       }
     }
   });

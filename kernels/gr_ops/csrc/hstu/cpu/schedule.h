@@ -23,11 +23,9 @@ class Schedule {
   // total: the cost of everything that will be added.
   explicit Schedule(double total);
   void add(int64_t task, int item, double cost);
-  // Calls work(span, scratch) for every span, spans taken in order by whichever thread is free. Each thread has
-  // scratch_bytes of its own, aligned to 64 bytes. Before each it calls upcoming, if given, with the span that it is
-  // likely to take next.
-  void run(size_t scratch_bytes, const std::function<void(const Span&, void*)>& work,
-           const std::function<void(const Span&)>& upcoming = nullptr) const;
+  // Calls work(span, next, scratch) for every span, spans taken in order by whichever thread is free. Each thread has
+  // scratch_bytes of its own, aligned to 64 bytes. next: the span that the thread is likely to take then, or null.
+  void run(size_t scratch_bytes, const std::function<void(const Span&, const Span*, void*)>& work) const;
 
  private:
   double limit_;
