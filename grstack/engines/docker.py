@@ -290,6 +290,7 @@ class DockerEngine:
             env=env or {},
             network="none" if apart else "host",
             name=name,
+            hostname="localhost" if apart else None,  # torchrun asks for the address of the host's name
             interactive=interactive,
         )
         if interactive:
