@@ -7,8 +7,8 @@ namespace gr_ops::hstu {
 namespace {
 
 // Asks for the memory of the head that comes next, part by part between the steps of the present one. A short row takes
-// less time to compute than to arrive, and its tokens lie too far apart for the processor to foresee them; of requests
-// made all at once it drops those beyond the hundred or so that it can keep open.
+// less time to compute than to arrive, and its tokens lie too far apart for the processor to foresee them; requests
+// made all at once help less.
 template <class P>
 class Upcoming {
  public:
