@@ -191,7 +191,7 @@ class CachedTable(HashTable):
             self._below.forget_changes(before)
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
-        """All rows, on the CPU, at most ``chunk`` at a time; training must not go on meanwhile, and prefetching waits.
+        """All rows, on the CPU, at most ``chunk`` at a time; prefetching waits, training and flush must not go on.
 
         For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
         """
