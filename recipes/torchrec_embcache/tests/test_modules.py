@@ -12,7 +12,7 @@ from hybrid_torchrec import OptimizerSpec
 from hybrid_torchrec.modules import accumulate_gradients, use_hash_tables
 from models import make_batch, make_model
 from torchrec import EmbeddingBagCollection, KeyedJaggedTensor
-from torchrec.modules.embedding_configs import DataType, data_type_to_dtype
+from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, data_type_to_dtype
 from torchrec_embcache.modules import EmbCacheEmbeddingBagCollection, EmbCacheEmbeddingBagConfig
 
 
@@ -131,3 +131,9 @@ def test_models_with_torchrecs_collections_are_not_uncached_silently(folder: Pat
     model = torch.nn.ModuleDict({"sparse": EmbeddingBagCollection([config], device=torch.device("meta"))})
     with pytest.raises(ValueError, match="item.*EmbCacheEmbeddingBagCollection"):
         use_hash_tables(model)
+
+
+def test_a_config_without_a_cache_is_refused_at_once() -> None:
+    config = EmbeddingBagConfig(name="items", embedding_dim=4, num_embeddings=100, feature_names=["f"])
+    with pytest.raises(TypeError, match="items.*EmbCacheEmbeddingBagConfig.*cache_rows"):
+        EmbCacheEmbeddingBagCollection([config])

@@ -73,6 +73,14 @@ class CachedTableModule(TableModule):
 
     config: EmbCacheConfig
 
+    def __init__(self, config: EmbCacheConfig, device: torch.device | str | None = None) -> None:
+        if not isinstance(config, CacheFields):
+            raise TypeError(
+                f"table {config.name}: its config does not say how many rows to cache; use EmbCacheEmbeddingBagConfig "
+                "or EmbCacheEmbeddingConfig with cache_rows="
+            )
+        super().__init__(config, device)
+
     def add_part(self, config: TableConfig, column: int, device: torch.device) -> None:
         self._parts.append(TablePart(cached_table(self.config, config, device, shard="whole", shares=1), column, self))
 
