@@ -34,7 +34,7 @@ LINTED = (
 )
 ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process. Several
-# run at once, begun in this order: the longest first, so that none is left alone at the end.
+# run at once, begun in this order; the longest is the first, so that it is not left alone at the end.
 IN_IMAGE = (
     "gr_model/tests",
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
