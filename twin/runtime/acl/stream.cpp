@@ -20,6 +20,9 @@ namespace {
 constexpr std::size_t kQueueLimit = 4096;
 constexpr auto kStopLimit = std::chrono::seconds(10);
 
+// The stream whose worker this thread is.
+thread_local const Stream *ownedBy = nullptr;
+
 aclError RunGuarded(Task &task)
 {
     try {
@@ -41,7 +44,7 @@ void Stream::SetStopOnFailure(bool stop)
     stopOnFailure_ = stop;
 }
 
-bool Stream::OnOwnWorker() const { return std::this_thread::get_id() == workerId_; }
+bool Stream::OnOwnWorker() const { return ownedBy == this; }
 
 aclError Stream::Submit(const char *function, std::unique_ptr<Task> task)
 {
@@ -136,7 +139,6 @@ void Stream::StartWorker()
     const BlockSignals blocked;
     ended_ = false;
     worker_ = std::thread([self = shared_from_this()] { self->Work(); });
-    workerId_ = worker_.get_id();
     const std::string name = "npu" + std::to_string(device_) + "-s" + std::to_string(id_);
     pthread_setname_np(worker_.native_handle(), name.substr(0, 15).c_str());
 }
@@ -144,6 +146,7 @@ void Stream::StartWorker()
 void Stream::Work()
 {
     BindThread(device_);
+    ownedBy = this;
     // Also when a task ended the thread.
     const std::shared_ptr<Stream> atEnd(this, [](Stream *stream) {
         const std::lock_guard lock(stream->mutex_);

@@ -76,7 +76,6 @@ private:
     std::condition_variable progressed_;
     std::deque<std::unique_ptr<Task>> queue_;
     std::thread worker_;
-    std::thread::id workerId_;
     uint64_t submitted_ = 0;
     uint64_t completed_ = 0;
     bool stopOnFailure_ = false;
