@@ -297,16 +297,21 @@ static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t 
   const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
   const float share = 1.0f / static_cast<float>(width);
   float rates[together];
+  float squares = 0.0f;
   for (int64_t first = 0; first < count; first += together) {
     const int64_t now = count - first < together ? count - first : together;
     for (int64_t r = 0; r < now; ++r) {
       const float* w = rows[first + r].weights;
       const float* g = rows[first + r].gradient;
-      const float squares = decay == 0.0f ? dot(g, g, width) : sum_of(width, [=](auto as, int64_t at) {
-        using V = typename decltype(as)::type;
-        const V value = load<V>(g + at) + decay * load<V>(w + at);
-        return value * value;
-      });
+      if (decay != 0.0f) {
+        squares = sum_of(width, [=](auto as, int64_t at) {
+          using V = typename decltype(as)::type;
+          const V value = load<V>(g + at) + decay * load<V>(w + at);
+          return value * value;
+        });
+      } else if (r == 0 || g != rows[first + r - 1].gradient) {  // the rows of a bag share its gradient
+        squares = dot(g, g, width);
+      }
       rates[r] = rows[first + r].momentum1[0] + squares * share;
       rows[first + r].momentum1[0] = rates[r];
     }
