@@ -54,7 +54,7 @@ class Marks {
     }
   }
 
-  // Brings the parts together; after it, repeated() tells.
+  // Brings the parts together; after it, a view tells.
   void merge() {
     if (parts_ == 1) return;
     at::parallel_for(0, static_cast<int64_t>(stride_), kMergeGrain, [&](int64_t first, int64_t end) {
@@ -66,11 +66,19 @@ class Marks {
     });
   }
 
-  // 1 for a row that occurs more than once, else 0.
-  uint32_t repeated(int64_t key) const {
-    const uint64_t slot = slot_of(static_cast<uint64_t>(key));
-    return words_[slot / kSlotsOfWord] >> (slot % kSlotsOfWord * 2 + 1) & 1u;
-  }
+  // The marks of all parts; valid until the next call of prepare.
+  struct View {
+    const uint32_t* words;
+    uint64_t multiplier;
+    unsigned shift;
+
+    // 1 for a row that occurs more than once, else 0.
+    uint32_t repeated(int64_t key) const {
+      const uint64_t slot = static_cast<uint64_t>(key) * multiplier >> shift;
+      return words[slot / kSlotsOfWord] >> (slot % kSlotsOfWord * 2 + 1) & 1u;
+    }
+  };
+  View view() const { return {words_.data(), multiplier_, shift_}; }
 
  private:
   static constexpr int64_t kSlotsOfWord = 16;
@@ -81,7 +89,6 @@ class Marks {
   static constexpr int64_t kMinPart = 4 * 1024;
   static constexpr int64_t kMergeGrain = 8 * 1024;
 
-  uint64_t slot_of(uint64_t key) const { return key * multiplier_ >> shift_; }
   uint32_t* part_data(int64_t part) { return words_.data() + static_cast<size_t>(part) * stride_; }
 
   uint64_t multiplier_ = 1;

@@ -46,13 +46,25 @@ class RepeatedRows : RowSteps<Row, Grad> {
   void begin_batch(const Feature& table) {
     count_ = 0;
     sums_ = 0;
+    weighted_ = this->scaled_;
     starts_[0] = 0;
+    table_ = this->rows_of(table);
     const size_t size = kBatch * static_cast<size_t>(table.width);
     if (gradient_.size() < size) gradient_.resize(size);
   }
 
+  // How often the contribution at `first` stands there.
+  size_t same_from(size_t first) const {
+    const Record* records = records_.data();
+    const Record record = records[first];
+    const size_t size = records_.size();
+    size_t stop = first + 1;
+    while (stop < size && records[stop].key == record.key && records[stop].source == record.source) ++stop;
+    return stop - first;
+  }
+
   // The gradient of the row whose contributions start at `first`, which is moved to where they end. A single one stays
-  // where it is.
+  // where it is; a bag that has the row several times is read once.
   const float* gradient_of(size_t& first, int64_t width) {
     const Record& record = records_[first];
     if constexpr (std::is_same_v<Grad, float>) {
@@ -62,16 +74,19 @@ class RepeatedRows : RowSteps<Row, Grad> {
         return this->gradients_ + this->position_of(record.source, bag, feature_of(bag));
       }
     }
-    size_t at = static_cast<size_t>(starts_[sums_]);
-    for (const Key key = record.key; first < records_.size() && records_[first].key == key; ++first, ++at) {
+    auto at = static_cast<size_t>(starts_[sums_]);
+    for (const Key key = record.key; first < records_.size() && records_[first].key == key; ++at) {
+      const uint32_t source = records_[first].source;
+      const size_t times = same_from(first);
+      first += times;
       if (at == positions_.size()) {
         positions_.resize(2 * at);
-        if (this->scaled_) scales_.resize(2 * at);
+        scales_.resize(2 * at);
       }
-      const uint32_t source = records_[first].source;
       const size_t bag = this->bag_of(source);
       positions_[at] = this->position_of(source, bag, feature_of(bag));
-      if (this->scaled_) scales_[at] = this->scale_of(source, bag);
+      scales_[at] = static_cast<float>(times) * (this->scaled_ ? this->scale_of(source, bag) : 1.0f);
+      weighted_ |= times > 1;
     }
     const float* gradient = gradient_.data() + static_cast<int64_t>(sums_) * width;
     starts_[++sums_] = static_cast<int64_t>(at);
@@ -81,22 +96,24 @@ class RepeatedRows : RowSteps<Row, Grad> {
   // The row whose contributions start at `first`; returns where they end.
   size_t add_row(size_t first, const Feature& table) {
     const int64_t row = static_cast<int64_t>(records_[first].key) - table.key;
-    this->place(table, row, rows_[count_], stored_[count_]);
+    table_.point_at(row, rows_[count_], stored_[count_]);
     rows_[count_++].gradient = gradient_of(first, table.width);
     return first;
   }
 
   void finish_batch(const Feature& table) {
-    this->add_up(positions_.data(), this->scaled_ ? scales_.data() : nullptr, starts_, sums_, table.width,
+    this->add_up(positions_.data(), weighted_ ? scales_.data() : nullptr, starts_, sums_, table.width,
                  gradient_.data());
     this->apply(rows_, stored_, count_, table.width);
   }
 
   const std::vector<Record>& records_;
   size_t feature_ = 0;
+  TableRows<Row> table_{};
   // A batch of rows of one table, and what contributes to them.
   size_t count_ = 0;
-  size_t sums_ = 0;  // rows whose gradient is a sum
+  size_t sums_ = 0;       // rows whose gradient is a sum
+  bool weighted_ = false;  // some of the scales are not 1
   rows::RowState rows_[kBatch] = {};
   Row* stored_[kBatch];
   int64_t starts_[kBatch + 1];

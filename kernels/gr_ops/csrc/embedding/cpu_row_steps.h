@@ -54,6 +54,38 @@ struct Buffers {
   std::vector<Contribution<Key>> scratch;
 };
 
+// Where a table's rows and their states are; states that the optimizer does not have are nullptr.
+template <typename Row>
+struct TableRows {
+  Row* weights;
+  float* momentum1;
+  float* momentum2;
+  int64_t width;
+  int64_t momentum1_width;
+
+  // Points at a row and its states, and asks for them.
+  void point_at(int64_t row, rows::RowState& state, Row*& stored) const {
+    stored = weights + row * width;
+    fetch(stored, width);
+    if (momentum1 != nullptr) {
+      state.momentum1 = momentum1 + row * momentum1_width;
+      fetch(state.momentum1, momentum1_width);
+    }
+    if (momentum2 != nullptr) {
+      state.momentum2 = momentum2 + row * width;
+      fetch(state.momentum2, width);
+    }
+    if constexpr (std::is_same_v<Row, float>) state.weights = stored;
+  }
+
+ private:
+  template <typename T>
+  static void fetch(const T* data, int64_t count) {
+    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
+  }
+};
+
 // Where gradients come from, and one optimizer step for some rows at a time.
 template <typename Row, typename Grad>
 class RowSteps {
@@ -97,20 +129,9 @@ class RowSteps {
         .pool64(gradients_, positions, starts, static_cast<int64_t>(sums), 1, width, scales, false, out, width);
   }
 
-  // Points at a row and its states, and asks for them.
-  void place(const Feature& table, int64_t row, rows::RowState& state, Row*& stored) const {
-    stored = weights_ + table.weights + row * table.width;
-    fetch(stored, table.width);
-    if (momentum1_ != nullptr) {
-      const int64_t width = rowwise_ ? 1 : table.width;
-      state.momentum1 = momentum1_ + table.momentum1 + row * width;
-      fetch(state.momentum1, width);
-    }
-    if (momentum2_ != nullptr) {
-      state.momentum2 = momentum2_ + table.momentum2 + row * table.width;
-      fetch(state.momentum2, table.width);
-    }
-    if constexpr (std::is_same_v<Row, float>) state.weights = stored;
+  TableRows<Row> rows_of(const Feature& table) const {
+    return {weights_ + table.weights, momentum1_ == nullptr ? nullptr : momentum1_ + table.momentum1,
+            momentum2_ == nullptr ? nullptr : momentum2_ + table.momentum2, table.width, rowwise_ ? 1 : table.width};
   }
 
   void apply(rows::RowState* states, Row* const* stored, size_t rows, int64_t width) {
@@ -141,12 +162,6 @@ class RowSteps {
  private:
   static float* state(const std::optional<at::Tensor>& tensor) {
     return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
-  }
-
-  template <typename T>
-  static void fetch(const T* data, int64_t count) {
-    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
   }
 
   const rows::Step step_;

@@ -12,10 +12,10 @@ class SingleRows : RowSteps<Row, Grad> {
   using Record = Contribution<Key>;
 
   SingleRows(const Pass& pass, const uint32_t* bags, const Marks& marks)
-      : RowSteps<Row, Grad>(pass, bags), marks_(marks), indices_(pass.lookup.indices.const_data_ptr<Index>()) {}
+      : RowSteps<Row, Grad>(pass, bags), marks_(marks.view()), indices_(pass.lookup.indices.const_data_ptr<Index>()) {}
 
-  // Of indices [first, end). What contributes to repeated rows goes to `found`, which has room for end - first records;
-  // returns how many.
+  // Of indices [first, end). What contributes to repeated rows goes to `found`, which has room for end - first
+  // records; returns how many.
   int64_t run(int64_t first, int64_t end, Record* found) {
     const Record* start = found;
     while (first < end) {
@@ -23,87 +23,117 @@ class SingleRows : RowSteps<Row, Grad> {
       const int64_t table_end = this->pass_.bag_offsets()[static_cast<int64_t>(t + 1) * this->pass_.batch];
       begin_table(t);
       for (const int64_t stop = std::min(end, table_end); first < stop; first += kBlock) {
-        found = add_block(first, std::min(first + kBlock, stop), found);
-        if (count_ >= kBatch + kBlock) finish_batch(kBatch);
+        uint32_t singles[kBlock];
+        const int64_t block_end = std::min(first + kBlock, stop);
+        const size_t count = this->pass_.by_index() ? part<true>(first, block_end, singles, found)
+                                                    : part<false>(first, block_end, singles, found);
+        add(singles, count);
+        if (added_ - done_ >= 2 * kBatch) finish_batch(kBatch);
       }
       first = std::min(end, table_end);
     }
-    while (count_ > 0) finish_batch(std::min(count_, kBatch));
+    finish_all();
     return found - start;
   }
 
  private:
   static constexpr size_t kBatch = 32;
   static constexpr int64_t kBlock = 32;
-  static constexpr size_t kMost = kBatch + 2 * static_cast<size_t>(kBlock);  // rows that wait for their memory
+  static constexpr size_t kPlaces = 4 * kBatch;  // for rows that wait for their memory, in a ring of batches
   static constexpr uint32_t kNone32 = 0xffffffffu;
 
   void begin_table(size_t t) {
-    const Feature& table = this->pass_.features[t];
-    if (table.width != width_) {
-      while (count_ > 0) finish_batch(std::min(count_, kBatch));
-      width_ = table.width;
-      gradient_.resize(kMost * static_cast<size_t>(width_));
+    const Feature& feature = this->pass_.features[t];
+    if (feature.width != table_.width) {
+      finish_all();
+      gradient_.resize(kPlaces * static_cast<size_t>(feature.width));
       last_ = kNone32;
     }
     feature_ = t;
+    table_ = this->rows_of(feature);
+    key_ = feature.key;
   }
 
-  // No branch depends on whether a row is repeated: often that cannot be foreseen.
-  Record* add_block(int64_t first, int64_t end, Record* found) {
-    const Feature& table = this->pass_.features[feature_];
-    const bool by_index = this->pass_.by_index();
-    uint32_t singles[kBlock];
+  // Parts the single rows of a block from the repeated ones. No branch depends on which they are: often that cannot be
+  // foreseen.
+  template <bool by_index>
+  size_t part(int64_t first, int64_t end, uint32_t* singles, Record*& found) const {
+    const Marks::View marks = marks_;
+    const Index* indices = indices_;
+    const uint32_t* bags = this->bags_;
+    const int64_t table_key = key_;
+    Record* next = found;
     size_t count = 0;
     for (int64_t k = first; k < end; ++k) {
-      const int64_t key = table.key + static_cast<int64_t>(indices_[k]);
-      const uint32_t repeated = marks_.repeated(key);
-      *found = {static_cast<Key>(key), by_index ? static_cast<uint32_t>(k) : this->bags_[k]};
-      found += repeated;
+      const int64_t key = table_key + static_cast<int64_t>(indices[k]);
+      const uint32_t repeated = marks.repeated(key);
+      *next = {static_cast<Key>(key), by_index ? static_cast<uint32_t>(k) : bags[k]};
+      next += repeated;
       singles[count] = static_cast<uint32_t>(k);
       count += 1 - repeated;
     }
-    for (size_t i = 0; i < count; ++i, ++count_) {
-      const uint32_t k = singles[i];
-      this->place(table, static_cast<int64_t>(indices_[k]), rows_[count_], stored_[count_]);
-      rows_[count_].gradient = gradient_of(k);
-    }
-    return found;
+    found = next;
+    return count;
   }
 
-  const float* gradient_of(uint32_t k) {
-    const uint32_t bag = this->bags_[k];
-    if constexpr (std::is_same_v<Grad, float>) {
-      if (!this->scaled_) return this->gradients_ + this->position_of(k, bag, feature_);
+  void add(const uint32_t* singles, size_t count) {
+    const TableRows<Row> table = table_;
+    const Index* indices = indices_;
+    const size_t start = added_;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t place = (start + i) % kPlaces;
+      table.point_at(static_cast<int64_t>(indices[singles[i]]), rows_[place], stored_[place]);
     }
+    for (size_t i = 0; i < count; ++i) rows_[(start + i) % kPlaces].gradient = gradient_of(singles[i]);
+    added_ += count;
+  }
+
+  // Where it is, if it needs no scale and no other type.
+  const float* gradient_of(uint32_t k) {
+    if constexpr (std::is_same_v<Grad, float>) {
+      if (!this->scaled_) return this->gradients_ + this->position_of(k, this->bags_[k], feature_);
+    }
+    return own_gradient(k);
+  }
+
+  // A copy of the gradient of index k, scaled; the rows of a bag share it where they can.
+  const float* own_gradient(uint32_t k) {
+    const uint32_t bag = this->bags_[k];
     const uint32_t source = this->pass_.by_index() ? k : bag;
-    float* gradient = gradient_.data() + slot_ * static_cast<size_t>(width_);
+    const auto width = static_cast<size_t>(table_.width);
     if (source != last_) {
       last_ = source;
-      slot_ = slot_ + 1 == kMost ? 0 : slot_ + 1;
-      gradient = gradient_.data() + slot_ * static_cast<size_t>(width_);
+      slot_ = (slot_ + 1) % kPlaces;
       const int64_t starts[] = {0, 1};
       const int64_t position = this->position_of(k, bag, feature_);
       const float scale = this->scaled_ ? this->scale_of(k, bag) : 1.0f;
-      this->add_up(&position, this->scaled_ ? &scale : nullptr, starts, 1, width_, gradient);
+      this->add_up(&position, this->scaled_ ? &scale : nullptr, starts, 1, table_.width,
+                   gradient_.data() + slot_ * width);
     }
-    return gradient;
+    return gradient_.data() + slot_ * width;
   }
 
   void finish_batch(size_t rows) {
-    this->apply(rows_, stored_, rows, width_);
-    count_ -= rows;
-    std::copy_n(rows_ + rows, count_, rows_);
-    std::copy_n(stored_ + rows, count_, stored_);
+    const size_t place = done_ % kPlaces;
+    this->apply(rows_ + place, stored_ + place, rows, table_.width);
+    done_ += rows;
   }
 
-  const Marks& marks_;
+  void finish_all() {
+    while (added_ > done_) finish_batch(std::min(added_ - done_, kBatch));
+    added_ = done_ = 0;
+  }
+
+  const Marks::View marks_;
   const Index* indices_;
   size_t feature_ = 0;
-  int64_t width_ = 0;
-  size_t count_ = 0;
-  rows::RowState rows_[kMost] = {};
-  Row* stored_[kMost];
+  int64_t key_ = 0;
+  TableRows<Row> table_{};
+  // Rows [done_, added_) wait, each at its number % kPlaces.
+  size_t added_ = 0;
+  size_t done_ = 0;
+  rows::RowState rows_[kPlaces] = {};
+  Row* stored_[kPlaces];
   // Gradients that are not in grad_output as they are, each for as long as a row waits.
   std::vector<float> gradient_;
   size_t slot_ = 0;
