@@ -116,8 +116,7 @@ int64_t threads_for(const Pass& pass, int64_t contributions) {
 template <typename Key, typename Row, typename Grad, typename Index>
 void update_single_rows(const Pass& pass, Buffers<Key>& buffers) {
   const int64_t size = pass.lookup.indices.numel();
-  const int64_t threads = threads_for(pass, size);
-  const int64_t shares = threads == 1 ? 1 : threads * 4;
+  const int64_t shares = threads_for(pass, size);
   const auto start_of = [&](int64_t share) { return size * share / shares; };
   if (buffers.found.size() < static_cast<size_t>(size)) buffers.found.resize(static_cast<size_t>(size));
   std::vector<int64_t> counts(static_cast<size_t>(shares));
@@ -139,8 +138,7 @@ template <typename Key, typename Row, typename Grad>
 void update_repeated_rows(const Pass& pass, int64_t bits, Buffers<Key>& buffers) {
   const auto& sorted = RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
   const auto size = static_cast<int64_t>(sorted.size());
-  const int64_t threads = threads_for(pass, size);
-  const int64_t shares = threads == 1 ? 1 : threads * 4;
+  const int64_t shares = threads_for(pass, size);
   at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
     RepeatedRows<Row, Grad, Key> rows(pass, buffers.bags.data(), sorted);
     for (int64_t share = from; share < to; ++share) {
