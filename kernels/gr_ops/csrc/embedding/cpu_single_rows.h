@@ -84,7 +84,11 @@ class SingleRows : RowSteps<Row, Grad> {
       const size_t place = (start + i) % kPlaces;
       table.point_at(static_cast<int64_t>(indices[singles[i]]), rows_[place], stored_[place]);
     }
-    for (size_t i = 0; i < count; ++i) rows_[(start + i) % kPlaces].gradient = gradient_of(singles[i]);
+    for (size_t i = 0; i < count; ++i) {
+      const float* gradient = gradient_of(singles[i]);
+      __builtin_prefetch(gradient);
+      rows_[(start + i) % kPlaces].gradient = gradient;
+    }
     added_ += count;
   }
 
