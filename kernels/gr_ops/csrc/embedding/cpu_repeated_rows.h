@@ -46,14 +46,20 @@ class RepeatedRows : RowSteps<Row, Grad> {
   void begin_batch(const Feature& table) {
     count_ = 0;
     sums_ = 0;
-    weighted_ = this->scaled_;
     starts_[0] = 0;
     table_ = this->rows_of(table);
     const size_t size = kBatch * static_cast<size_t>(table.width);
     if (gradient_.size() < size) gradient_.resize(size);
   }
 
-  // How often the contribution at `first` stands there.
+  // Room for `size` contributions.
+  void reserve(size_t size) {
+    if (size <= positions_.size()) return;
+    positions_.resize(std::max(size, 2 * positions_.size()));
+    if (this->scaled_) scales_.resize(positions_.size());
+  }
+
+  // How often the contribution at `first` stands there: a bag may have a row many times.
   size_t same_from(size_t first) const {
     const Record* records = records_.data();
     const Record record = records[first];
@@ -64,7 +70,7 @@ class RepeatedRows : RowSteps<Row, Grad> {
   }
 
   // The gradient of the row whose contributions start at `first`, which is moved to where they end. A single one stays
-  // where it is; a bag that has the row several times is read once.
+  // where it is.
   const float* gradient_of(size_t& first, int64_t width) {
     const Record& record = records_[first];
     if constexpr (std::is_same_v<Grad, float>) {
@@ -75,18 +81,15 @@ class RepeatedRows : RowSteps<Row, Grad> {
       }
     }
     auto at = static_cast<size_t>(starts_[sums_]);
-    for (const Key key = record.key; first < records_.size() && records_[first].key == key; ++at) {
+    for (const Key key = record.key; first < records_.size() && records_[first].key == key;) {
       const uint32_t source = records_[first].source;
       const size_t times = same_from(first);
-      first += times;
-      if (at == positions_.size()) {
-        positions_.resize(2 * at);
-        scales_.resize(2 * at);
-      }
+      reserve(at + times);
       const size_t bag = this->bag_of(source);
-      positions_[at] = this->position_of(source, bag, feature_of(bag));
-      scales_[at] = static_cast<float>(times) * (this->scaled_ ? this->scale_of(source, bag) : 1.0f);
-      weighted_ |= times > 1;
+      std::fill_n(positions_.data() + at, times, this->position_of(source, bag, feature_of(bag)));
+      if (this->scaled_) std::fill_n(scales_.data() + at, times, this->scale_of(source, bag));
+      at += times;
+      first += times;
     }
     const float* gradient = gradient_.data() + static_cast<int64_t>(sums_) * width;
     starts_[++sums_] = static_cast<int64_t>(at);
@@ -102,7 +105,7 @@ class RepeatedRows : RowSteps<Row, Grad> {
   }
 
   void finish_batch(const Feature& table) {
-    this->add_up(positions_.data(), weighted_ ? scales_.data() : nullptr, starts_, sums_, table.width,
+    this->add_up(positions_.data(), this->scaled_ ? scales_.data() : nullptr, starts_, sums_, table.width,
                  gradient_.data());
     this->apply(rows_, stored_, count_, table.width);
   }
@@ -112,8 +115,7 @@ class RepeatedRows : RowSteps<Row, Grad> {
   TableRows<Row> table_{};
   // A batch of rows of one table, and what contributes to them.
   size_t count_ = 0;
-  size_t sums_ = 0;       // rows whose gradient is a sum
-  bool weighted_ = false;  // some of the scales are not 1
+  size_t sums_ = 0;  // rows whose gradient is a sum
   rows::RowState rows_[kBatch] = {};
   Row* stored_[kBatch];
   int64_t starts_[kBatch + 1];
