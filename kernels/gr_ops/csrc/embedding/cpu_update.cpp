@@ -17,22 +17,19 @@ namespace {
 
 constexpr const char* kOp = "split_embedding_backward_codegen";
 
-// The bags of indices [first, end). Short stretches are written whole, beyond their end: what follows comes over it.
+// The bags of indices [first, end), of which `bag` holds the first. Stretches are written whole, beyond the end of a
+// bag: the next one comes over it.
 void fill_bags(const int64_t* offsets, int64_t bag, int64_t first, int64_t end, uint32_t* out) {
   constexpr int64_t stretch = 8;
-  for (; first < end; ++bag) {
-    const int64_t stop = std::min(offsets[bag + 1], end);
+  int64_t k = first;
+  for (; k + stretch <= end; k = offsets[++bag]) {
     const auto value = static_cast<uint32_t>(bag);
-    if (stop + stretch > end) {
-      std::fill(out + first, out + stop, value);
-    } else {
-      int64_t k = first;
-      do {
-        std::fill_n(out + k, stretch, value);
-        k += stretch;
-      } while (k < stop);
-    }
-    first = stop;
+    std::fill_n(out + k, stretch, value);
+    const int64_t stop = std::min(offsets[bag + 1], end);
+    for (int64_t at = k + stretch; at < stop; at += stretch) std::fill_n(out + std::min(at, end - stretch), stretch, value);
+  }
+  for (; k < end; k = offsets[++bag]) {
+    std::fill(out + k, out + std::min(offsets[bag + 1], end), static_cast<uint32_t>(bag));
   }
 }
 
