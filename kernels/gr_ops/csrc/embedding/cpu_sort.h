@@ -43,8 +43,8 @@ class RadixSort {
   static constexpr size_t kFewRecords = 8192;
   static constexpr int64_t kMinPart = 8 * 1024;
 
-  // body(bucket, first, end) for stretches of [first, end) that go to one bucket: of a row that is half of a batch there
-  // are long ones, and one by one each record would wait for the counter that the one before has left.
+  // body(bucket, first, end) for stretches of [first, end) that go to one bucket: of a row that is half of a batch
+  // there are long ones, and one by one each record would wait for the counter that the one before has left.
   template <typename Body>
   static void in_runs(const std::vector<Record>& from, int64_t first, int64_t end, int64_t shift, Key mask, Body body) {
     while (first < end) {
@@ -66,8 +66,9 @@ class RadixSort {
     at::parallel_for(0, parts, 1, [&](int64_t first, int64_t end) {
       for (int64_t part = first; part < end; ++part) {
         uint32_t* counts = starts.data() + static_cast<size_t>(part) * buckets;
-        in_runs(from, part_of(part), part_of(part + 1), shift, mask,
-                [&](size_t bucket, int64_t first, int64_t end) { counts[bucket] += static_cast<uint32_t>(end - first); });
+        in_runs(from, part_of(part), part_of(part + 1), shift, mask, [&](size_t bucket, int64_t first, int64_t end) {
+          counts[bucket] += static_cast<uint32_t>(end - first);
+        });
       }
     });
     uint32_t total = 0;

@@ -26,7 +26,9 @@ void fill_bags(const int64_t* offsets, int64_t bag, int64_t first, int64_t end, 
     const auto value = static_cast<uint32_t>(bag);
     std::fill_n(out + k, stretch, value);
     const int64_t stop = std::min(offsets[bag + 1], end);
-    for (int64_t at = k + stretch; at < stop; at += stretch) std::fill_n(out + std::min(at, end - stretch), stretch, value);
+    for (int64_t at = k + stretch; at < stop; at += stretch) {
+      std::fill_n(out + std::min(at, end - stretch), stretch, value);
+    }
   }
   for (; k < end; k = offsets[++bag]) {
     std::fill(out + k, out + std::min(offsets[bag + 1], end), static_cast<uint32_t>(bag));
