@@ -177,6 +177,43 @@ def test_threads_do_not_change_bits() -> None:
     assert all(a.equal(b) for a, b in zip(*results))
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("pooling", [SUM, MEAN])
+def test_few_indices_of_many_rows(name: str, pooling: int) -> None:
+    """So many rows that several share the marks that tell which ones occur more than once."""
+    tables = Tables([300_000, 70, 90_000], [3, 4, 17], [0, 1, 2, 2])
+    check(tables, Optimizer(name, eps=1e-3), "cpu", pooling, batch=4, longest=40, steps=2)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_row_in_the_parts_of_several_threads(name: str) -> None:
+    """Repeated only across the border of two parts, or half of all: aggregated once, the same bits on any number."""
+    threads = torch.get_num_threads()
+    tables = Tables([40_000], [16])
+    bags = np.random.default_rng(5).permutation(40_000)[:24_000]
+    bags[[3, 11_000, 23_990]] = bags[[23_999, 12_500, 7]]
+    results = []
+    for hot in (False, True):
+        if hot:
+            bags[::2] = 17
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            weights = np.random.default_rng(6).uniform(-1, 1, tables.elements).astype(np.float32)
+            expected = weights.astype(np.float64)
+            module = Module(tables, Optimizer(name, eps=1e-3), torch.from_numpy(weights))
+            borders = np.arange(0, 24_001, 30)
+            out = module.lookup(module.tensor(bags), module.tensor(borders), SUM)
+            grad = np.random.default_rng(7).uniform(-1, 1, out.shape).astype(np.float32)
+            out.backward(module.tensor(grad))
+            states = module.optimizer.states(tables)
+            gradients = aggregate(tables, grad.astype(np.float64), bags, borders, SUM)
+            module.optimizer.apply(tables, expected, *states, gradients, 1)
+            compare(module.weights, expected, fp32=1e-4)
+            results.append(module.weights.clone())
+        torch.set_num_threads(threads)
+        assert results[-1].equal(results[-2]) and results[-1].equal(results[-3])
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_hints_do_not_change_results(device: str) -> None:
     tables, optimizer = Tables([20], [8]), Optimizer("adagrad")

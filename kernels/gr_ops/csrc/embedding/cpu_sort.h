@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,6 +43,19 @@ class RadixSort {
   static constexpr size_t kFewRecords = 8192;
   static constexpr int64_t kMinPart = 8 * 1024;
 
+  // body(bucket, first, end) for stretches of [first, end) that go to one bucket: of a row that is half of a batch
+  // there are long ones, and one by one each record would wait for the counter that the one before has left.
+  template <typename Body>
+  static void in_runs(const std::vector<Record>& from, int64_t first, int64_t end, int64_t shift, Key mask, Body body) {
+    while (first < end) {
+      const Key bucket = from[static_cast<size_t>(first)].key >> shift & mask;
+      int64_t stop = first + 1;
+      while (stop < end && (from[static_cast<size_t>(stop)].key >> shift & mask) == bucket) ++stop;
+      body(static_cast<size_t>(bucket), first, stop);
+      first = stop;
+    }
+  }
+
   static void move(const std::vector<Record>& from, std::vector<Record>& to, int64_t shift, int64_t digit) {
     const auto size = static_cast<int64_t>(from.size());
     const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), size / kMinPart));
@@ -53,9 +66,9 @@ class RadixSort {
     at::parallel_for(0, parts, 1, [&](int64_t first, int64_t end) {
       for (int64_t part = first; part < end; ++part) {
         uint32_t* counts = starts.data() + static_cast<size_t>(part) * buckets;
-        for (int64_t i = part_of(part); i < part_of(part + 1); ++i) {
-          ++counts[(from[static_cast<size_t>(i)].key >> shift) & mask];
-        }
+        in_runs(from, part_of(part), part_of(part + 1), shift, mask, [&](size_t bucket, int64_t first, int64_t end) {
+          counts[bucket] += static_cast<uint32_t>(end - first);
+        });
       }
     });
     uint32_t total = 0;
@@ -69,10 +82,11 @@ class RadixSort {
     at::parallel_for(0, parts, 1, [&](int64_t first, int64_t end) {
       for (int64_t part = first; part < end; ++part) {
         uint32_t* next = starts.data() + static_cast<size_t>(part) * buckets;
-        for (int64_t i = part_of(part); i < part_of(part + 1); ++i) {
-          const Record record = from[static_cast<size_t>(i)];
-          to[next[(record.key >> shift) & mask]++] = record;
-        }
+        in_runs(from, part_of(part), part_of(part + 1), shift, mask, [&](size_t bucket, int64_t first, int64_t end) {
+          uint32_t at = next[bucket];
+          for (int64_t i = first; i < end; ++i) to[at++] = from[static_cast<size_t>(i)];
+          next[bucket] = at;
+        });
       }
     });
   }

@@ -2,273 +2,79 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include <cmath>
+#include <numeric>
 
-#include "embedding/cpu_rows.h"
-#include "embedding/cpu_sort.h"
+#include "embedding/cpu_repeated_rows.h"
+#include "embedding/cpu_single_rows.h"
 #include "embedding/operators.h"
 
-// Backward pass on the CPU (spec/operators.md 6.5): contributions are sorted by row, every row is aggregated in the
-// order of the indices and updated once, by one thread. Results do not depend on the number of threads.
+// Backward pass on the CPU (spec/operators.md 6.5). Rows that occur once among the indices, as most of a large table
+// do, are updated in the order of the indices; only what contributes to the others is sorted by row. Every row is
+// aggregated in the order of the indices and updated once, by one thread: results do not depend on the number of
+// threads.
 namespace gr_ops::embedding {
 namespace {
 
 constexpr const char* kOp = "split_embedding_backward_codegen";
 
-rows::Step step_of(const Optimizer& optimizer) {
-  rows::Step step{};
-  step.learning_rate = static_cast<float>(optimizer.learning_rate);
-  step.eps = static_cast<float>(optimizer.eps);
-  step.beta1 = static_cast<float>(optimizer.beta1);
-  step.beta2 = static_cast<float>(optimizer.beta2);
-  step.weight_decay = static_cast<float>(optimizer.weight_decay);
-  step.weight_decay_mode = optimizer.weight_decay_mode;
-  step.max_norm = static_cast<float>(optimizer.max_norm);
-  if (optimizer.kind == rows::kAdam) {
-    const auto iter = static_cast<double>(optimizer.iter);
-    step.rest1 = static_cast<float>(1.0 - optimizer.beta1);
-    step.rest2 = static_cast<float>(1.0 - optimizer.beta2);
-    step.correction1 = static_cast<float>(1.0 / (1.0 - std::pow(optimizer.beta1, iter)));
-    step.correction2 = static_cast<float>(1.0 / (1.0 - std::pow(optimizer.beta2, iter)));
+// The bags of indices [first, end), of which `bag` holds the first. Stretches are written whole, beyond the end of a
+// bag: the next one comes over it.
+void fill_bags(const int64_t* offsets, int64_t bag, int64_t first, int64_t end, uint32_t* out) {
+  constexpr int64_t stretch = 8;
+  int64_t k = first;
+  for (; k + stretch <= end; k = offsets[++bag]) {
+    const auto value = static_cast<uint32_t>(bag);
+    std::fill_n(out + k, stretch, value);
+    const int64_t stop = std::min(offsets[bag + 1], end);
+    for (int64_t at = k + stretch; at < stop; at += stretch) {
+      std::fill_n(out + std::min(at, end - stretch), stretch, value);
+    }
   }
-  return step;
+  for (; k < end; k = offsets[++bag]) {
+    std::fill(out + k, out + std::min(offsets[bag + 1], end), static_cast<uint32_t>(bag));
+  }
 }
 
-// The backward pass of one lookup with CPU tensors, all contiguous and checked.
-struct Pass {
-  const Lookup& lookup;
-  const Optimizer& optimizer;
-  const std::vector<Feature>& features;
-  at::Tensor offsets;      // int64
-  at::Tensor grad_output;  // clipped
-  int64_t batch;
-
-  const int64_t* bag_offsets() const { return offsets.const_data_ptr<int64_t>(); }
-  int64_t bags() const { return batch * static_cast<int64_t>(features.size()); }
-  bool by_index() const { return lookup.pooling == kNone || lookup.indice_weights.has_value(); }
-};
-
-// Memory of a backward pass, kept for the next one of the thread: fresh pages cost as much as the sort.
-template <typename Key>
-struct Buffers {
-  std::vector<Contribution<Key>> records;
-  std::vector<Contribution<Key>> scratch;
-  std::vector<uint32_t> bag_of_index;
-};
-
-// One record per index, in the order of the indices. Its source is the index where that matters, else the bag.
+// Checks the indices, and finds their bags and which rows they repeat.
 template <typename Key, typename Index>
-void fill_contributions(const Pass& pass, Buffers<Key>& buffers) {
+void mark(const Pass& pass, int64_t rows, int64_t threads, Buffers<Key>& buffers) {
   const Index* indices = pass.lookup.indices.const_data_ptr<Index>();
   const int64_t* offsets = pass.bag_offsets();
-  const bool by_index = pass.by_index();
-  auto& records = buffers.records;
-  auto& bag_of_index = buffers.bag_of_index;
-  records.resize(static_cast<size_t>(pass.lookup.indices.numel()));
-  if (by_index) bag_of_index.resize(records.size());
+  const int64_t size = pass.lookup.indices.numel();
+  Marks& marks = buffers.marks;
+  marks.prepare(rows, size, threads);
+  buffers.bags.resize(static_cast<size_t>(size));
   FirstFault fault;
-  for_bags(offsets, pass.bags(), 16, [&](int64_t first, int64_t end) {
-    for (int64_t bag = first; bag < end;) {
-      const int64_t t = bag / pass.batch;
-      const Feature& feature = pass.features[static_cast<size_t>(t)];
-      for (const int64_t stop = std::min(end, (t + 1) * pass.batch); bag < stop; ++bag) {
-        for (int64_t k = offsets[bag]; k < offsets[bag + 1]; ++k) {
-          const auto row = static_cast<int64_t>(indices[k]);
-          if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(feature.rows)) return fault.report(k);
-          if (by_index) bag_of_index[static_cast<size_t>(k)] = static_cast<uint32_t>(bag);
-          records[static_cast<size_t>(k)] = {static_cast<Key>(feature.key + row),
-                                             static_cast<uint32_t>(by_index ? k : bag)};
-        }
+  const auto fault_in = [&](const Feature& feature, int64_t first, int64_t end) {
+    if (rows::row_kernels().valid(indices + first, end - first, feature.rows)) return false;
+    const auto bad = [&](Index row) { return row < 0 || static_cast<int64_t>(row) >= feature.rows; };
+    fault.report(std::find_if(indices + first, indices + end, bad) - indices);
+    return true;
+  };
+  at::parallel_for(0, marks.parts(), 1, [&](int64_t from, int64_t to) {
+    for (int64_t part = from; part < to; ++part) {
+      const int64_t end = size * (part + 1) / marks.parts();
+      int64_t first = size * part / marks.parts();
+      const int64_t bag = pass.bag_at(first);
+      int64_t t = bag / pass.batch;
+      fill_bags(offsets, bag, first, end, buffers.bags.data());
+      marks.clear(part);
+      for (; first < end; ++t) {
+        const Feature& feature = pass.features[static_cast<size_t>(t)];
+        const int64_t stop = std::min(offsets[(t + 1) * pass.batch], end);
+        if (fault_in(feature, first, stop)) return;
+        marks.add(part, feature.key, indices + first, stop - first);
+        first = stop;
       }
     }
   });
   if (fault.found()) {
     const int64_t k = fault.position();
-    const int64_t bag = std::upper_bound(offsets, offsets + pass.bags() + 1, k) - offsets - 1;
-    fail_index(kOp, k, static_cast<int64_t>(indices[k]), pass.features[static_cast<size_t>(bag / pass.batch)].rows);
+    const Feature& feature = pass.features[static_cast<size_t>(pass.bag_at(k) / pass.batch)];
+    fail_index(kOp, k, static_cast<int64_t>(indices[k]), feature.rows);
   }
+  marks.merge();
 }
-
-// Aggregates and updates the rows of sorted contributions.
-template <typename Row, typename Grad, typename Key>
-class RowUpdates {
- public:
-  using Record = Contribution<Key>;
-
-  RowUpdates(const Pass& pass, const std::vector<Record>& records, const std::vector<uint32_t>& bag_of_index)
-      : pass_(pass),
-        records_(records),
-        bag_of_index_(bag_of_index),
-        kernels_(rows::row_kernels()),
-        step_(step_of(pass.optimizer)),
-        gradients_(row_data<const Grad>(pass.grad_output)),
-        columns_(pass.grad_output.size(1)),
-        weights_(row_data<Row>(pass.lookup.weights)),
-        momentum1_(state(pass.optimizer.momentum1)),
-        momentum2_(state(pass.optimizer.momentum2)),
-        indice_weights_(pass.lookup.indice_weights ? pass.lookup.indice_weights->const_data_ptr<float>() : nullptr),
-        scaled_(pass.lookup.pooling == kMean || indice_weights_ != nullptr),
-        rowwise_(pass.optimizer.kind == rows::kRowwiseAdagrad) {}
-
-  // Rows whose contributions start in [first, end).
-  void run(size_t first, size_t end) {
-    const size_t size = records_.size();
-    while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
-    while (first < end && first < size) {
-      const Feature& table = pass_.features[feature_of(bag_of(records_[first]))];
-      begin_batch(table);
-      while (first < end && first < size && count_ < kBatch && belongs(records_[first], table)) {
-        first = add_row(first, table);
-      }
-      finish_batch(table);
-    }
-  }
-
- private:
-  static constexpr size_t kBatch = 32;
-  static constexpr size_t kStretch = 256;  // room for contributions, at first
-
-  static float* state(const std::optional<at::Tensor>& tensor) {
-    return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
-  }
-
-  static bool belongs(const Record& record, const Feature& table) {
-    const auto key = static_cast<int64_t>(record.key);
-    return key >= table.key && key < table.key + table.rows;
-  }
-
-  size_t bag_of(const Record& record) const { return pass_.by_index() ? bag_of_index_[record.source] : record.source; }
-
-  // The feature of a bag; neighbours mostly share it.
-  size_t feature_of(size_t bag) {
-    const auto batch = static_cast<size_t>(pass_.batch);
-    if (bag < feature_ * batch || bag >= (feature_ + 1) * batch) feature_ = bag / batch;
-    return feature_;
-  }
-
-  // Position of a contribution in grad_output.
-  int64_t position_of(const Record& record, size_t bag) {
-    if (pass_.lookup.pooling == kNone) return static_cast<int64_t>(record.source) * columns_;
-    const size_t t = feature_of(bag);
-    return static_cast<int64_t>(bag - t * static_cast<size_t>(pass_.batch)) * columns_ + pass_.features[t].column;
-  }
-
-  float scale_of(const Record& record, size_t bag) const {
-    float scale = indice_weights_ == nullptr ? 1.0f : indice_weights_[record.source];
-    if (pass_.lookup.pooling == kMean) {
-      scale *= 1.0f / static_cast<float>(pass_.bag_offsets()[bag + 1] - pass_.bag_offsets()[bag]);
-    }
-    return scale;
-  }
-
-  void begin_batch(const Feature& table) {
-    count_ = 0;
-    sums_ = 0;
-    starts_[0] = 0;
-    const size_t size = kBatch * static_cast<size_t>(table.width);
-    if (gradient_.size() < size) gradient_.resize(size);
-  }
-
-  // The gradient of the row whose contributions start at `first`, which is moved to where they end. A single one stays
-  // where it is: most rows of a large table have no duplicate.
-  const float* gradient_of(size_t& first, int64_t width) {
-    const Record& record = records_[first];
-    if constexpr (std::is_same_v<Grad, float>) {
-      if (!scaled_ && (first + 1 == records_.size() || records_[first + 1].key != record.key)) {
-        ++first;
-        return gradients_ + position_of(record, bag_of(record));
-      }
-    }
-    size_t at = static_cast<size_t>(starts_[sums_]);
-    for (const Key key = record.key; first < records_.size() && records_[first].key == key; ++first, ++at) {
-      if (at == positions_.size()) {
-        positions_.resize(2 * at);
-        if (scaled_) scales_.resize(2 * at);
-      }
-      const size_t bag = bag_of(records_[first]);
-      positions_[at] = position_of(records_[first], bag);
-      if (scaled_) scales_[at] = scale_of(records_[first], bag);
-    }
-    const float* gradient = gradient_.data() + static_cast<int64_t>(sums_) * width;
-    starts_[++sums_] = static_cast<int64_t>(at);
-    return gradient;
-  }
-
-  // The row whose contributions start at `first`; returns where they end.
-  size_t add_row(size_t first, const Feature& table) {
-    const int64_t row = static_cast<int64_t>(records_[first].key) - table.key;
-    Row* weights = weights_ + table.weights + row * table.width;
-    fetch(weights, table.width);
-    rows::RowState& state = rows_[count_];
-    state.gradient = gradient_of(first, table.width);
-    if (momentum1_ != nullptr) {
-      const int64_t width = rowwise_ ? 1 : table.width;
-      state.momentum1 = momentum1_ + table.momentum1 + row * width;
-      fetch(state.momentum1, width);
-    }
-    if (momentum2_ != nullptr) {
-      state.momentum2 = momentum2_ + table.momentum2 + row * table.width;
-      fetch(state.momentum2, table.width);
-    }
-    if constexpr (std::is_same_v<Row, float>) state.weights = weights;
-    stored_[count_++] = weights;
-    return first;
-  }
-
-  template <typename T>
-  static void fetch(const T* data, int64_t count) {
-    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
-  }
-
-  void finish_batch(const Feature& table) {
-    const auto count = static_cast<int64_t>(count_);
-    const int64_t width = table.width;
-    kernels_.of(static_cast<const Grad*>(nullptr))
-        .pool64(gradients_, positions_.data(), starts_, static_cast<int64_t>(sums_), 1, width,
-                scaled_ ? scales_.data() : nullptr, false, gradient_.data(), width);
-    const auto apply = kernels_.update[pass_.optimizer.kind];
-    if constexpr (std::is_same_v<Row, float>) {
-      apply(rows_, count, width, step_);
-    } else {
-      const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
-      wide_.resize(static_cast<size_t>(count * width));
-      for (int64_t i = 0; i < count; ++i) {
-        rows_[static_cast<size_t>(i)].weights = wide_.data() + i * width;
-        functions.widen(stored_[static_cast<size_t>(i)], wide_.data() + i * width, width);
-      }
-      apply(rows_, count, width, step_);
-      for (int64_t i = 0; i < count; ++i) {
-        functions.narrow(wide_.data() + i * width, stored_[static_cast<size_t>(i)], width);
-      }
-    }
-  }
-
-  const Pass& pass_;
-  const std::vector<Record>& records_;
-  const std::vector<uint32_t>& bag_of_index_;
-  const rows::RowKernels& kernels_;
-  const rows::Step step_;
-  const Grad* gradients_;
-  int64_t columns_;
-  Row* weights_;
-  float* momentum1_;
-  float* momentum2_;
-  const float* indice_weights_;
-  bool scaled_;
-  bool rowwise_;
-  size_t feature_ = 0;
-  // A batch of rows of one table, and what contributes to them.
-  size_t count_ = 0;
-  size_t sums_ = 0;  // rows whose gradient is a sum
-  rows::RowState rows_[kBatch] = {};
-  Row* stored_[kBatch];
-  int64_t starts_[kBatch + 1];
-  std::vector<int64_t> positions_ = std::vector<int64_t>(kStretch);
-  std::vector<float> scales_ = std::vector<float>(kStretch);
-  std::vector<float> gradient_;
-  std::vector<float> wide_;
-};
 
 // grad[k] = dot(gradient of k's bag, weights of k's row), with the weights as they were in the forward pass.
 template <typename Row, typename Grad, typename Index>
@@ -302,22 +108,53 @@ void weight_gradients(const Pass& pass, const UpdateOptions& options, const at::
   });
 }
 
+int64_t threads_for(const Pass& pass, int64_t contributions) {
+  return contributions * pass.lookup.max_d.expect_int() < kSerialElements ? 1 : at::get_num_threads();
+}
+
 template <typename Key, typename Row, typename Grad, typename Index>
-void run(const Pass& pass, const UpdateOptions& options, int64_t bits, const at::Tensor& weights_gradient) {
-  static thread_local Buffers<Key> own;
-  Buffers<Key>& buffers = own;
-  fill_contributions<Key, Index>(pass, buffers);
-  if (options.weights_gradient) weight_gradients<Row, Grad, Index>(pass, options, weights_gradient);
-  const auto& sorted = RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
-  const auto size = static_cast<int64_t>(sorted.size());
-  const int64_t threads = size * pass.lookup.max_d.expect_int() < kSerialElements ? 1 : at::get_num_threads();
-  const int64_t shares = threads == 1 ? 1 : threads * 4;
+void update_single_rows(const Pass& pass, Buffers<Key>& buffers) {
+  const int64_t size = pass.lookup.indices.numel();
+  const int64_t shares = threads_for(pass, size);
+  const auto start_of = [&](int64_t share) { return size * share / shares; };
+  if (buffers.found.size() < static_cast<size_t>(size)) buffers.found.resize(static_cast<size_t>(size));
+  std::vector<int64_t> counts(static_cast<size_t>(shares));
   at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
-    RowUpdates<Row, Grad, Key> updates(pass, sorted, buffers.bag_of_index);
+    SingleRows<Row, Grad, Key, Index> rows(pass, buffers.bags.data(), buffers.marks);
     for (int64_t share = from; share < to; ++share) {
-      updates.run(static_cast<size_t>(size * share / shares), static_cast<size_t>(size * (share + 1) / shares));
+      const int64_t first = start_of(share);
+      counts[static_cast<size_t>(share)] = rows.run(first, start_of(share + 1), buffers.found.data() + first);
     }
   });
+  buffers.records.resize(static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0})));
+  auto next = buffers.records.begin();
+  for (int64_t share = 0; share < shares; ++share) {
+    next = std::copy_n(buffers.found.begin() + start_of(share), counts[static_cast<size_t>(share)], next);
+  }
+}
+
+template <typename Key, typename Row, typename Grad>
+void update_repeated_rows(const Pass& pass, int64_t bits, Buffers<Key>& buffers) {
+  const auto& sorted = RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
+  const auto size = static_cast<int64_t>(sorted.size());
+  const int64_t shares = threads_for(pass, size);
+  at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
+    RepeatedRows<Row, Grad, Key> rows(pass, buffers.bags.data(), sorted);
+    for (int64_t share = from; share < to; ++share) {
+      rows.run(static_cast<size_t>(size * share / shares), static_cast<size_t>(size * (share + 1) / shares));
+    }
+  });
+}
+
+template <typename Key, typename Row, typename Grad, typename Index>
+void run(const Pass& pass, const UpdateOptions& options, int64_t rows, int64_t bits,
+         const at::Tensor& weights_gradient) {
+  static thread_local Buffers<Key> own;
+  Buffers<Key>& buffers = own;
+  mark<Key, Index>(pass, rows, at::get_num_threads(), buffers);
+  if (options.weights_gradient) weight_gradients<Row, Grad, Index>(pass, options, weights_gradient);
+  update_single_rows<Key, Row, Grad, Index>(pass, buffers);
+  if (!buffers.records.empty()) update_repeated_rows<Key, Row, Grad>(pass, bits, buffers);
 }
 
 at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Optimizer& optimizer,
@@ -355,9 +192,9 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
         using Grad = std::remove_const_t<std::remove_pointer_t<decltype(grad)>>;
         using Index = std::remove_const_t<std::remove_pointer_t<decltype(index)>>;
         if (bits <= 32) {
-          run<uint32_t, Row, Grad, Index>(pass, options, bits, weights_gradient);
+          run<uint32_t, Row, Grad, Index>(pass, options, rows, bits, weights_gradient);
         } else {
-          run<uint64_t, Row, Grad, Index>(pass, options, bits, weights_gradient);
+          run<uint64_t, Row, Grad, Index>(pass, options, rows, bits, weights_gradient);
         }
       });
     });

@@ -215,6 +215,43 @@ static inline float sum_of(int64_t width, Term term) {
   return sum;
 }
 
+// The same for four rows at a time, of term(As<V>(), row, column): their last steps are done together.
+template <typename Term>
+static inline V4 sums_of_four(int64_t width, Term term) {
+  V16 wide[4] = {};
+  int64_t column = 0;
+  for (; column + 16 <= width; column += 16) {
+    for (int r = 0; r < 4; ++r) wide[r] += term(As<V16>(), r, column);
+  }
+  V8 eight[4];
+  for (int r = 0; r < 4; ++r) eight[r] = sum_of_halves<V8>(wide[r]);
+  if (column + 8 <= width) {
+    for (int r = 0; r < 4; ++r) eight[r] += term(As<V8>(), r, column);
+    column += 8;
+  }
+  V4 four[4];
+  for (int r = 0; r < 4; ++r) four[r] = sum_of_halves<V4>(eight[r]);
+  if (column + 4 <= width) {
+    for (int r = 0; r < 4; ++r) four[r] += term(As<V4>(), r, column);
+    column += 4;
+  }
+  typedef int Lane __attribute__((vector_size(16)));
+  constexpr Lane low{0, 4, 1, 5};
+  constexpr Lane high{2, 6, 3, 7};
+  constexpr Lane first{0, 1, 4, 5};
+  constexpr Lane second{2, 3, 6, 7};
+  const V4 a = __builtin_shuffle(four[0], four[1], low);
+  const V4 b = __builtin_shuffle(four[2], four[3], low);
+  const V4 c = __builtin_shuffle(four[0], four[1], high);
+  const V4 d = __builtin_shuffle(four[2], four[3], high);
+  V4 sums = (__builtin_shuffle(a, b, first) + __builtin_shuffle(a, b, second)) +
+            (__builtin_shuffle(c, d, first) + __builtin_shuffle(c, d, second));
+  for (; column < width; ++column) {
+    for (int r = 0; r < 4; ++r) sums[r] += term(As<float>(), r, column);
+  }
+  return sums;
+}
+
 template <typename Index>
 static bool valid(const Index* indices, int64_t count, int64_t rows) {
   Index low = 0;
@@ -294,26 +331,36 @@ static inline void move_row(float* w, const float* g, float rate, int64_t width,
 // Three passes over some rows at a time: a row's sum, root and step wait for each other, those of other rows do not.
 static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   constexpr int64_t together = 32;
-  const float decay = step.weight_decay_mode == 1 ? step.weight_decay : 0.0f;
+  const Step s = step;
+  const float decay = s.weight_decay_mode == 1 ? s.weight_decay : 0.0f;
   const float share = 1.0f / static_cast<float>(width);
   float rates[together];
   for (int64_t first = 0; first < count; first += together) {
-    const int64_t now = count - first < together ? count - first : together;
-    for (int64_t r = 0; r < now; ++r) {
-      const float* w = rows[first + r].weights;
-      const float* g = rows[first + r].gradient;
-      const float squares = decay == 0.0f ? dot(g, g, width) : sum_of(width, [=](auto as, int64_t at) {
-        using V = typename decltype(as)::type;
-        const V value = load<V>(g + at) + decay * load<V>(w + at);
-        return value * value;
-      });
-      rates[r] = rows[first + r].momentum1[0] + squares * share;
-      rows[first + r].momentum1[0] = rates[r];
+    const RowState* now = rows + first;
+    const int64_t rest = count - first < together ? count - first : together;
+    const auto square = [=](auto as, int64_t r, int64_t at) {
+      using V = typename decltype(as)::type;
+      const V g = load<V>(now[r].gradient + at);
+      if (decay == 0.0f) return g * g;
+      const V value = g + decay * load<V>(now[r].weights + at);
+      return value * value;
+    };
+    int64_t r = 0;
+    for (; r + 4 <= rest; r += 4) {
+      store(rates + r, sums_of_four(width, [=](auto as, int64_t i, int64_t at) { return square(as, r + i, at); }));
     }
-    for (int64_t r = 0; r < now; ++r) rates[r] = step.learning_rate / (__builtin_sqrtf(rates[r]) + step.eps);
-    for (int64_t r = 0; r < now; ++r) {
-      move_row(rows[first + r].weights, rows[first + r].gradient, rates[r], width, step);
+    for (; r < rest; ++r) {
+      rates[r] = sum_of(width, [=](auto as, int64_t at) { return square(as, r, at); });
     }
+    for (r = 0; r < rest; ++r) {
+      rates[r] = now[r].momentum1[0] + rates[r] * share;
+      now[r].momentum1[0] = rates[r];
+    }
+    for_columns(rest, [&](auto as, int64_t at) {
+      using V = typename decltype(as)::type;
+      store(rates + at, s.learning_rate / (square_root(load<V>(rates + at)) + s.eps));
+    });
+    for (r = 0; r < rest; ++r) move_row(now[r].weights, now[r].gradient, rates[r], width, s);
   }
 }
 
