@@ -18,14 +18,16 @@ import torch  # noqa: E402
 from . import ids, tables  # noqa: E402
 from .stream import Duel, Result, machine, run  # noqa: E402
 
+BATCH = 1 << 17  # ids, or distinct rows
+LEAST_ROWS = 10 * BATCH
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 HEADER = "| what | peer | ours | peer's | ratio | quartiles |\n|---|---|---|---|---|---|"
 
 
 def cases(rows: int) -> Iterator[Duel]:
     yield from ids.duels(rows, 1 << 20)
-    yield from tables.duels(rows // 10, 128, 1 << 17)
-    yield from tables.bandwidth(rows // 10, 128, 1 << 17)
+    yield from tables.duels(rows // 10, 128, BATCH)
+    yield from tables.bandwidth(rows // 10, 128, BATCH)
 
 
 def speed(value: float, unit: str) -> str:
@@ -63,6 +65,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the id map; tables have a tenth")
     parser.add_argument("--output", type=Path, default=RESULTS / "embeddings-cpu")
     arguments = parser.parse_args()
+    if arguments.rows < LEAST_ROWS:
+        parser.error(f"--rows must be at least {LEAST_ROWS}: of a tenth of them a batch takes {BATCH} distinct ones")
     torch.set_num_threads(1)
     print(HEADER)
     results = []
