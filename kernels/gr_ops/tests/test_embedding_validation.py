@@ -163,6 +163,8 @@ def test_backward(device: str, grad: tuple[int, ...], changes: Changes, message:
         ((2, 5), {"indices": integers(0, 1, 2, 4)}, "Index 3 is out of bounds: 4, range 0 to 4"),
         ((2, 5), {"offsets": integers(0, 3, 2, 3, 4)}, "offsets must not decrease"),
         ((2, 5), {"momentum1": lambda d: torch.zeros(22, device=d)}, "momentum1 is too small; expected at least 23"),
+        ((2, 5), {"hash_size_cumsum": integers(0, 0, 0)}, "Index 0 is out of bounds: 0, range 0 to 0"),
+        ((2, 5), {"hash_size_cumsum": integers(0, 0, 4)}, "features 0 and 1 the same rows; expected the width 3"),
     ],
 )
 def test_values_in_backward(monkeypatch, device: str, grad: tuple[int, ...], changes: Changes, message: str) -> None:

@@ -1,6 +1,7 @@
 """Lookups and steps on generated tables against float64, on the CPU and on the NPU."""
 
 import textwrap
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -166,14 +167,19 @@ def test_zipf_indices_of_a_large_table(device: str) -> None:
     np.testing.assert_allclose(module.momentum1.cpu().numpy(), momentum, rtol=1e-4, atol=1e-4)
 
 
-def test_threads_do_not_change_bits() -> None:
-    threads = torch.get_num_threads()
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_do_not_change_bits(threads: Callable[[int], None]) -> None:
     results = []
     for count in (1, 3):
-        torch.set_num_threads(count)
+        threads(count)
         module = check(Tables([5000], [16]), Optimizer("adam"), "cpu", MEAN, batch=3000, longest=20, fp32=1e-3)
         results.append([module.weights.clone(), module.momentum1.clone(), module.momentum2.clone()])
-    torch.set_num_threads(threads)
     assert all(a.equal(b) for a, b in zip(*results))
 
 
@@ -186,32 +192,50 @@ def test_few_indices_of_many_rows(name: str, pooling: int) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_row_in_the_parts_of_several_threads(name: str) -> None:
+def test_numbers_of_rows_beyond_32_bits(name: str) -> None:
+    tables = Tables([3000, 70], [5, 8], [0, 1, 1])
+    keys = torch.tensor([2**40, 2**40 + 3000, 2**40 + 3000, 2**40 + 3070])
+    check(tables, Optimizer(name, eps=1e-3), "cpu", SUM, batch=9, longest=40, steps=2, hash_size_cumsum=keys)
+
+
+@pytest.mark.parametrize("out_dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("pooling", "weighted"), [(SUM, False), (SUM, True), (MEAN, False), (NONE, False)])
+def test_many_rows_with_gradients_of_their_own(out_dtype: torch.dtype, pooling: int, weighted: bool) -> None:
+    """Hundreds of rows that occur once, with gradients that are scaled or converted before their turn comes."""
+    tables, optimizer = Tables([4000, 3000], [20, 20]), Optimizer("adagrad", eps=1e-3)
+    check(tables, optimizer, "cpu", pooling, batch=60, longest=20, hot=0.02, out_dtype=out_dtype, weighted=weighted)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("width", [3, 29])  # with every step of a sum over columns
+@pytest.mark.parametrize("hot", [False, True])
+def test_a_row_in_the_parts_of_several_threads(
+    threads: Callable[[int], None], name: str, width: int, hot: bool
+) -> None:
     """Repeated only across the border of two parts, or half of all: aggregated once, the same bits on any number."""
-    threads = torch.get_num_threads()
-    tables = Tables([40_000], [16])
-    bags = np.random.default_rng(5).permutation(40_000)[:24_000]
-    bags[[3, 11_000, 23_990]] = bags[[23_999, 12_500, 7]]
+    tables = Tables([40_000], [width])
+    optimizer = Optimizer(name, eps=1e-3, weight_decay=0.05 if name == "rowwise_adagrad" else 0.0, weight_decay_mode=1)
+    count = 24_000 if width > 8 else 36_000  # of less work there would be one part
+    bags = np.random.default_rng(5).permutation(40_000)[:count]
+    bags[[3, 11_000, count - 10]] = bags[[count - 1, 12_500, 7]]
+    if hot:
+        bags[::2] = 17
+    borders = np.arange(0, count + 1, 30)
+    weights = np.random.default_rng(6).uniform(-1, 1, tables.elements).astype(np.float32)
     results = []
-    for hot in (False, True):
-        if hot:
-            bags[::2] = 17
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            weights = np.random.default_rng(6).uniform(-1, 1, tables.elements).astype(np.float32)
-            expected = weights.astype(np.float64)
-            module = Module(tables, Optimizer(name, eps=1e-3), torch.from_numpy(weights))
-            borders = np.arange(0, 24_001, 30)
-            out = module.lookup(module.tensor(bags), module.tensor(borders), SUM)
-            grad = np.random.default_rng(7).uniform(-1, 1, out.shape).astype(np.float32)
-            out.backward(module.tensor(grad))
-            states = module.optimizer.states(tables)
-            gradients = aggregate(tables, grad.astype(np.float64), bags, borders, SUM)
-            module.optimizer.apply(tables, expected, *states, gradients, 1)
-            compare(module.weights, expected, fp32=1e-4)
-            results.append(module.weights.clone())
-        torch.set_num_threads(threads)
-        assert results[-1].equal(results[-2]) and results[-1].equal(results[-3])
+    for number in (1, 2, 3):
+        threads(number)
+        module = Module(tables, optimizer, torch.from_numpy(weights.copy()))
+        out = module.lookup(module.tensor(bags), module.tensor(borders), SUM)
+        grad = np.random.default_rng(7).uniform(-1, 1, out.shape).astype(np.float32)
+        out.backward(module.tensor(grad))
+        results.append([module.weights.clone(), module.momentum1.clone(), module.momentum2.clone()])
+    expected, states = weights.astype(np.float64), optimizer.states(tables)
+    gradients = aggregate(tables, grad.astype(np.float64), bags, borders, SUM)
+    optimizer.apply(tables, expected, *states, gradients, 1)
+    compare(module.weights, expected, fp32=1e-4)
+    compare(module.momentum1, states[0], fp32=1e-3)
+    assert all(a.equal(b) and a.equal(c) for a, b, c in zip(*results))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -219,6 +219,28 @@ void check_offset_values(const char* op, const Lookup& lookup) {
   });
 }
 
+void check_shared_rows(const char* op, const Lookup& lookup, const std::vector<Feature>& features) {
+  const at::Tensor ends = lookup.offsets.to(at::kLong);
+  const int64_t* offsets = ends.const_data_ptr<int64_t>();
+  const int64_t batch = (lookup.offsets.numel() - 1) / static_cast<int64_t>(features.size());
+  const auto used = [&](size_t t) {
+    return offsets[static_cast<int64_t>(t) * batch] < offsets[static_cast<int64_t>(t + 1) * batch];
+  };
+  int64_t highest = -1;
+  for (size_t t = 0; t < features.size(); ++t) {
+    const Feature& feature = features[t];
+    for (size_t s = 0; feature.key <= highest && s < t; ++s) {
+      // A table without rows has the key of the next one.
+      if (features[s].key != feature.key || feature.rows == 0 || !used(s) || !used(t)) continue;
+      TORCH_CHECK(features[s].width == feature.width && features[s].weights == feature.weights, op,
+                  ": hash_size_cumsum gives features ", s, " and ", t, " the same rows; expected the width ",
+                  features[s].width, " and the position ", features[s].weights, " in weights, got ", feature.width,
+                  " and ", feature.weights);
+    }
+    highest = std::max(highest, feature.key);
+  }
+}
+
 void fail_index(const char* op, int64_t position, int64_t value, int64_t rows) {
   TORCH_CHECK(false, op, ": Index ", position, " is out of bounds: ", value, ", range 0 to ", rows);
 }

@@ -35,6 +35,8 @@ void describe_state(const char* op, const Optimizer& optimizer, std::vector<Feat
 
 // offsets on the CPU: 0 = first <= ... <= last = L.
 void check_offset_values(const char* op, const Lookup& lookup);
+// Features with the same rows must find them at the same place; offsets on the CPU, checked.
+void check_shared_rows(const char* op, const Lookup& lookup, const std::vector<Feature>& features);
 
 [[noreturn]] void fail_index(const char* op, int64_t position, int64_t value, int64_t rows);
 

@@ -16,7 +16,7 @@ class Marks {
  public:
   // For keys in [0, rows) of `count` indices.
   void prepare(int64_t rows, int64_t count, int64_t threads) {
-    int64_t slots = rows;
+    int64_t slots = std::max<int64_t>(rows, 1);  // tables may be without rows: no index is valid then
     multiplier_ = 1;
     shift_ = 0;
     if (rows / kMostSlots > count) {

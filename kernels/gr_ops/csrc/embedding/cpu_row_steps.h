@@ -49,10 +49,24 @@ template <typename Key>
 struct Buffers {
   Marks marks;
   std::vector<uint32_t> bags;              // of the indices
-  std::vector<Contribution<Key>> found;    // to repeated rows, where the index is: with gaps
+  std::vector<Contribution<Key>> found;    // to repeated rows, each thread's at the start of its indices
   std::vector<Contribution<Key>> records;  // the same without gaps
   std::vector<Contribution<Key>> scratch;
+
+  // All that `size` indices can need: no memory may be missing once rows have moved.
+  void prepare(size_t size) {
+    bags.resize(size);
+    if (found.size() < size) found.resize(size);
+    records.reserve(size);
+    scratch.reserve(size);
+  }
 };
+
+template <typename Key>
+Buffers<Key>& own_buffers() {
+  static thread_local Buffers<Key> buffers;
+  return buffers;
+}
 
 // Where a table's rows and their states are; states that the optimizer does not have are nullptr.
 template <typename Row>

@@ -43,7 +43,6 @@ void mark(const Pass& pass, int64_t rows, int64_t threads, Buffers<Key>& buffers
   const int64_t size = pass.lookup.indices.numel();
   Marks& marks = buffers.marks;
   marks.prepare(rows, size, threads);
-  buffers.bags.resize(static_cast<size_t>(size));
   FirstFault fault;
   const auto fault_in = [&](const Feature& feature, int64_t first, int64_t end) {
     if (rows::row_kernels().valid(indices + first, end - first, feature.rows)) return false;
@@ -117,7 +116,6 @@ void update_single_rows(const Pass& pass, Buffers<Key>& buffers) {
   const int64_t size = pass.lookup.indices.numel();
   const int64_t shares = threads_for(pass, size);
   const auto start_of = [&](int64_t share) { return size * share / shares; };
-  if (buffers.found.size() < static_cast<size_t>(size)) buffers.found.resize(static_cast<size_t>(size));
   std::vector<int64_t> counts(static_cast<size_t>(shares));
   at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
     SingleRows<Row, Grad, Key, Index> rows(pass, buffers.bags.data(), buffers.marks);
@@ -149,8 +147,8 @@ void update_repeated_rows(const Pass& pass, int64_t bits, Buffers<Key>& buffers)
 template <typename Key, typename Row, typename Grad, typename Index>
 void run(const Pass& pass, const UpdateOptions& options, int64_t rows, int64_t bits,
          const at::Tensor& weights_gradient) {
-  static thread_local Buffers<Key> own;
-  Buffers<Key>& buffers = own;
+  Buffers<Key>& buffers = own_buffers<Key>();
+  buffers.prepare(static_cast<size_t>(pass.lookup.indices.numel()));
   mark<Key, Index>(pass, rows, at::get_num_threads(), buffers);
   if (options.weights_gradient) weight_gradients<Row, Grad, Index>(pass, options, weights_gradient);
   update_single_rows<Key, Row, Grad, Index>(pass, buffers);
@@ -169,6 +167,7 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
               ": grad_output has the wrong shape; expected ", features[0].width, " columns, got ", grad_output.size(1));
   describe_state(kOp, optimizer, features);
   check_offset_values(kOp, lookup);
+  check_shared_rows(kOp, lookup, features);
   const int64_t count = lookup.indices.numel();
   const at::Tensor weights_gradient =
       at::zeros({options.weights_gradient ? count : 0}, lookup.weights.options().dtype(at::kFloat));

@@ -51,6 +51,7 @@ void check_values_if_enabled(const char* op, const Lookup& lookup, int64_t outpu
     describe_state(op, copy, features);
   }
   check_offset_values(op, host);
+  if (optimizer != nullptr) check_shared_rows(op, host, features);
   check_index_values(op, host, features);
 }
 

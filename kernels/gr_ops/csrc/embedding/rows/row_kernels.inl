@@ -215,43 +215,6 @@ static inline float sum_of(int64_t width, Term term) {
   return sum;
 }
 
-// The same for four rows at a time, of term(As<V>(), row, column): their last steps are done together.
-template <typename Term>
-static inline V4 sums_of_four(int64_t width, Term term) {
-  V16 wide[4] = {};
-  int64_t column = 0;
-  for (; column + 16 <= width; column += 16) {
-    for (int r = 0; r < 4; ++r) wide[r] += term(As<V16>(), r, column);
-  }
-  V8 eight[4];
-  for (int r = 0; r < 4; ++r) eight[r] = sum_of_halves<V8>(wide[r]);
-  if (column + 8 <= width) {
-    for (int r = 0; r < 4; ++r) eight[r] += term(As<V8>(), r, column);
-    column += 8;
-  }
-  V4 four[4];
-  for (int r = 0; r < 4; ++r) four[r] = sum_of_halves<V4>(eight[r]);
-  if (column + 4 <= width) {
-    for (int r = 0; r < 4; ++r) four[r] += term(As<V4>(), r, column);
-    column += 4;
-  }
-  typedef int Lane __attribute__((vector_size(16)));
-  constexpr Lane low{0, 4, 1, 5};
-  constexpr Lane high{2, 6, 3, 7};
-  constexpr Lane first{0, 1, 4, 5};
-  constexpr Lane second{2, 3, 6, 7};
-  const V4 a = __builtin_shuffle(four[0], four[1], low);
-  const V4 b = __builtin_shuffle(four[2], four[3], low);
-  const V4 c = __builtin_shuffle(four[0], four[1], high);
-  const V4 d = __builtin_shuffle(four[2], four[3], high);
-  V4 sums = (__builtin_shuffle(a, b, first) + __builtin_shuffle(a, b, second)) +
-            (__builtin_shuffle(c, d, first) + __builtin_shuffle(c, d, second));
-  for (; column < width; ++column) {
-    for (int r = 0; r < 4; ++r) sums[r] += term(As<float>(), r, column);
-  }
-  return sums;
-}
-
 template <typename Index>
 static bool valid(const Index* indices, int64_t count, int64_t rows) {
   Index low = 0;
@@ -328,6 +291,65 @@ static inline void move_row(float* w, const float* g, float rate, int64_t width,
   }
 }
 
+// sums[r] = (v0 + v1) + (v2 + v3) of the lanes of four[r].
+static inline V4 sums_of_lanes(const V4 (&four)[4]) {
+  typedef int Lane __attribute__((vector_size(16)));
+  constexpr Lane low{0, 4, 1, 5};
+  constexpr Lane high{2, 6, 3, 7};
+  constexpr Lane first{0, 1, 4, 5};
+  constexpr Lane second{2, 3, 6, 7};
+  const V4 a = __builtin_shuffle(four[0], four[1], low);
+  const V4 b = __builtin_shuffle(four[2], four[3], low);
+  const V4 c = __builtin_shuffle(four[0], four[1], high);
+  const V4 d = __builtin_shuffle(four[2], four[3], high);
+  return (__builtin_shuffle(a, b, first) + __builtin_shuffle(a, b, second)) +
+         (__builtin_shuffle(c, d, first) + __builtin_shuffle(c, d, second));
+}
+
+// The sums of squares of four rows' gradients, with what the L2 decay adds to them. Where a row stands among the four
+// must not change its bits, so all of them pass through the same instructions: the compiler, which decides where a
+// product and a sum become one, would choose for each copy of a loop's body.
+template <bool decayed>
+static inline V4 squares_of_four(const RowState* const (&rows)[4], int64_t width, float decay) {
+  V4 four[4];
+  int64_t column = 0;
+#pragma GCC unroll 1
+  for (int r = 0; r < 4; ++r) {
+    const float* g = rows[r]->gradient;
+    const float* w = rows[r]->weights;
+    const auto square = [=](auto as, int64_t at) {
+      using V = typename decltype(as)::type;
+      V value = load<V>(g + at);
+      if constexpr (decayed) value += decay * load<V>(w + at);
+      return value * value;
+    };
+    V16 wide{};
+    for (column = 0; column + 16 <= width; column += 16) wide += square(As<V16>(), column);
+    V8 eight = sum_of_halves<V8>(wide);
+    if (column + 8 <= width) {
+      eight += square(As<V8>(), column);
+      column += 8;
+    }
+    four[r] = sum_of_halves<V4>(eight);
+    if (column + 4 <= width) {
+      four[r] += square(As<V4>(), column);
+      column += 4;
+    }
+  }
+  V4 sums = sums_of_lanes(four);
+  for (; column < width; ++column) {
+    V4 value{};
+    V4 weight{};
+    for (int r = 0; r < 4; ++r) value[r] = rows[r]->gradient[column];
+    if constexpr (decayed) {
+      for (int r = 0; r < 4; ++r) weight[r] = rows[r]->weights[column];
+      value += decay * weight;
+    }
+    sums += value * value;
+  }
+  return sums;
+}
+
 // Three passes over some rows at a time: a row's sum, root and step wait for each other, those of other rows do not.
 static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   constexpr int64_t together = 32;
@@ -338,29 +360,22 @@ static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t 
   for (int64_t first = 0; first < count; first += together) {
     const RowState* now = rows + first;
     const int64_t rest = count - first < together ? count - first : together;
-    const auto square = [=](auto as, int64_t r, int64_t at) {
-      using V = typename decltype(as)::type;
-      const V g = load<V>(now[r].gradient + at);
-      if (decay == 0.0f) return g * g;
-      const V value = g + decay * load<V>(now[r].weights + at);
-      return value * value;
-    };
-    int64_t r = 0;
-    for (; r + 4 <= rest; r += 4) {
-      store(rates + r, sums_of_four(width, [=](auto as, int64_t i, int64_t at) { return square(as, r + i, at); }));
-    }
-    for (; r < rest; ++r) {
-      rates[r] = sum_of(width, [=](auto as, int64_t at) { return square(as, r, at); });
-    }
-    for (r = 0; r < rest; ++r) {
-      rates[r] = now[r].momentum1[0] + rates[r] * share;
-      now[r].momentum1[0] = rates[r];
+    for (int64_t r = 0; r < rest; r += 4) {
+      const int64_t last = rest - 1;  // stands for those that are missing
+      const RowState* const four[4] = {now + r, now + (r + 1 < last ? r + 1 : last),
+                                       now + (r + 2 < last ? r + 2 : last), now + (r + 3 < last ? r + 3 : last)};
+      const V4 squares =
+          decay == 0.0f ? squares_of_four<false>(four, width, 0.0f) : squares_of_four<true>(four, width, decay);
+      V4 state{four[0]->momentum1[0], four[1]->momentum1[0], four[2]->momentum1[0], four[3]->momentum1[0]};
+      state += squares * share;
+      for (int i = 0; i < 4; ++i) four[i]->momentum1[0] = state[i];
+      store(rates + r, state);
     }
     for_columns(rest, [&](auto as, int64_t at) {
       using V = typename decltype(as)::type;
       store(rates + at, s.learning_rate / (square_root(load<V>(rates + at)) + s.eps));
     });
-    for (r = 0; r < rest; ++r) move_row(now[r].weights, now[r].gradient, rates[r], width, s);
+    for (int64_t r = 0; r < rest; ++r) move_row(now[r].weights, now[r].gradient, rates[r], width, s);
   }
 }
 
