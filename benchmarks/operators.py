@@ -7,6 +7,7 @@ prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}.
 
 import argparse
 import importlib
+import json
 import os
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.6, help="of each row, at least")
     parser.add_argument("--match", default="", help="only cases whose operator or shape has this text")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder")
+    parser.add_argument("--peer-shares", type=Path, help=argparse.SUPPRESS)  # only measures them, into a file
     arguments = parser.parse_args()
     unknown = set(arguments.modules) - set(MODULES)
     if unknown:
@@ -36,16 +38,20 @@ def main() -> None:
     os.environ["MXREC_NO_FBGEMM_OVERRIDE"] = "1"
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     importlib.import_module("gr_ops")
-    from operator_cases import report, timing
+    from operator_cases import report, shares, timing
 
     threads = sorted({int(count) for count in arguments.threads.split(",")})
     for name in arguments.modules or MODULES:
         module = importlib.import_module(f"{CASES}.{name}")
+        chosen = (case for case in module.cases() if arguments.match in f"{case.operator} {case.shape}")
+        if arguments.peer_shares:
+            arguments.peer_shares.write_text(json.dumps(shares.measure(chosen, threads)))
+            return
+        peer_shares = shares.in_another_process(__file__, name, threads, arguments.match)
         started = time.perf_counter()
         print(f"\n{report.HEADER}")
         rows = []
-        chosen = (case for case in module.cases() if arguments.match in f"{case.operator} {case.shape}")
-        for row in timing.run(chosen, threads, arguments.seconds):
+        for row in timing.run(chosen, threads, arguments.seconds, peer_shares):
             print(report.line(row), flush=True)
             rows.append(row)
         if not arguments.match:

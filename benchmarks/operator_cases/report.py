@@ -24,16 +24,18 @@ COLUMNS = (
     "quartiles",
     "first calls",
     "asked",
-    "peer's gain",
+    "peer's other threads",
     "rate",
 )
 HEADER = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
 EXPLANATION = """\
 Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. One thread: processor time;
-several: wall time, which wants an idle machine. Peer's gain: its time on one thread over its time on several; where
-that is below 1.18 and it runs long enough for a second thread to pay (50 us), it counts as single-threaded, and twice
-its speed is asked for. Rate: bytes that have to be read and written, or floating-point operations of the products that
-have to be done, over our time.
+several: wall time, which wants an idle machine. Peer's other threads: their share of its processor time, measured in a
+process whose waiting threads sleep. Where it is below a third of an even share, and the peer runs long enough for a
+second thread to pay (50 us), it counts as single-threaded, and twice its speed is asked for. (Tables before the evening
+of November 22, 2026, judged by the peer's speed on one thread and on several, which changes with what else the host
+runs.) Rate: bytes that have to be read and written, or floating-point operations of the products that have to be done,
+over our time.
 
 A sample is calls in a row after a first one that does not count: each side finds the caches as its own calls leave
 them, and a peer `clone`, which copies as many bytes in all, has the working set that ours has. `First calls` is the
@@ -74,13 +76,13 @@ def line(row: Row) -> str:
         rate = f"{row.gb_per_s:.1f} GB/s"
     elif row.gflop_per_s is not None:
         rate = f"{row.gflop_per_s:.0f} GFLOP/s"
-    gain = "" if row.peer_gain is None else f"{row.peer_gain:.2f}"
+    share = "" if row.peer_share is None else f"{row.peer_share:.0%}"
     first = "" if row.first == row.ratio else f"{row.first:.2f}"
     return (
         f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
         f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | {first} | "
         f"{'missed ' if row.missed else ''}{f'{row.target:g}' if row.target else 'a bound'} | "
-        f"{gain}{', single-threaded' if row.alone else ''} | {rate} |"
+        f"{share}{', single-threaded' if row.alone else ''} | {rate} |"
     )
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import torch
 
 from .cases import Call, Case, Prepared
+from .shares import key
 
 SAMPLE_SECONDS = 0.0005  # short, so that most samples are not interrupted by other work on the machine
 FEWEST_PAIRS, MOST_PAIRS = 7, 80
-SINGLE_THREADED = 0.85  # of its own time on one thread: a peer that does not come below it has no use for more
-TWICE = 2.0  # what is asked for beside such a peer, given a second thread, for calls that are worth one
+TWICE = 2.0  # what is asked for beside a single-threaded peer, given a second thread, for calls that are worth one
 WORTH_A_THREAD = 50e-6  # seconds
 
 
@@ -39,9 +39,9 @@ class Row:
     high: float
     first: float  # the ratio of the first calls, each after the other side's
     pairs: int
-    peer_gain: float | None  # the peer's time on one thread over that on `threads`, where it matters
+    peer_share: float | None  # of the peer's processor time, spent by other threads than the caller's, where it matters
     target: float
-    alone: bool  # the peer has no use for further threads
+    alone: bool  # the peer is single-threaded: the others do less than a third of their even share
     gb_per_s: float | None
     gflop_per_s: float | None
 
@@ -100,22 +100,7 @@ def check(case: Case) -> None:
     torch.testing.assert_close(ours, theirs, rtol=case.tolerance, atol=case.tolerance)
 
 
-def _gain(side: Call | Prepared, calls: int, seconds: float) -> float:
-    """Wall time on one thread over that on as many as are set; whether a peer uses them is only seen in its speed."""
-    threads = torch.get_num_threads()
-    ratios: list[float] = []
-    started = time.perf_counter()
-    while len(ratios) < FEWEST_PAIRS or (len(ratios) < MOST_PAIRS and time.perf_counter() - started < seconds):
-        found: dict[int, float] = {}
-        for count in (1, threads) if len(ratios) % 2 == 0 else (threads, 1):
-            torch.set_num_threads(count)
-            found[count] = _sample(side, calls, time.perf_counter).seconds
-        ratios.append(found[1] / found[threads])
-    torch.set_num_threads(threads)
-    return statistics.median(ratios)
-
-
-def measure(case: Case, seconds: float) -> Row:
+def measure(case: Case, seconds: float, peer_share: float | None) -> Row:
     """As many pairs as fit into `seconds`, FEWEST_PAIRS at least."""
     threads = torch.get_num_threads()
     clock = time.thread_time if threads == 1 else time.perf_counter
@@ -131,8 +116,7 @@ def measure(case: Case, seconds: float) -> Row:
             pairs.append((_sample(case.ours, calls[0], clock), theirs))
     low, middle, high = statistics.quantiles([b.seconds / a.seconds for a, b in pairs], n=4)
     ours_seconds, peer_seconds = (statistics.median(pair[i].seconds for pair in pairs) for i in (0, 1))
-    gain = _gain(case.theirs, calls[1], seconds / 2) if threads > 1 and case.target == 1.0 else None
-    alone = gain is not None and 1 / gain > SINGLE_THREADED
+    alone = peer_share is not None and peer_share < (1 - 1 / threads) / 3
     twice = alone and peer_seconds > WORTH_A_THREAD
     return Row(
         operator=case.operator,
@@ -146,7 +130,7 @@ def measure(case: Case, seconds: float) -> Row:
         high=high,
         first=statistics.median(b.first / a.first for a, b in pairs),
         pairs=len(pairs),
-        peer_gain=gain,
+        peer_share=peer_share,
         target=TWICE if twice else case.target,
         alone=alone,
         gb_per_s=case.moved_bytes / ours_seconds / 1e9 if case.moved_bytes else None,
@@ -154,7 +138,7 @@ def measure(case: Case, seconds: float) -> Row:
     )
 
 
-def run(cases: Iterator[Case], threads: Sequence[int], seconds: float) -> Iterator[Row]:
+def run(cases: Iterator[Case], threads: Sequence[int], seconds: float, peer_shares: dict[str, float]) -> Iterator[Row]:
     """Every case with each number of threads; the setting of the process is as before at the end."""
     before = torch.get_num_threads()
     try:
@@ -162,7 +146,7 @@ def run(cases: Iterator[Case], threads: Sequence[int], seconds: float) -> Iterat
             check(case)
             for count in threads:
                 torch.set_num_threads(count)
-                yield measure(case, seconds)
+                yield measure(case, seconds, peer_shares.get(key(case, count)))
             torch.set_num_threads(before)
     finally:
         torch.set_num_threads(before)
