@@ -29,6 +29,7 @@ class Case:
     group: int = 0
     window: int = 0
     min_full: int = 0
+    distance: int = -1
     index_dtype: torch.dtype = torch.int64
     seed: int = 0
 
@@ -73,7 +74,7 @@ class Problem:
         return reference.batch(
             q, k, v, case.offsets, scale=case.scale, alpha=case.alpha, mask_type=case.mask_type, mask=mask, bias=bias,
             context=case.context, target=case.target, group=case.group or 1, window=case.window,
-            min_full=case.min_full,
+            min_full=case.min_full, distance=case.distance,
         )  # fmt: skip
 
     def expected(self) -> list[np.ndarray]:
@@ -92,7 +93,7 @@ class Problem:
         settings = (
             move(self.mask), move(self.bias), case.mask_type, 0, case.scale, move(case.offsets, case.index_dtype),
             move(case.context, case.index_dtype), move(case.target, case.index_dtype), case.group, case.alpha,
-            case.window, case.min_full,
+            case.window, case.min_full, False, case.distance,
         )  # fmt: skip
         inputs = (move(self.q), move(self.k), move(self.v))
         output = torch.ops.mxrec.hstu_jagged(*inputs, *settings)

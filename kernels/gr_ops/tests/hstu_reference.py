@@ -9,15 +9,16 @@ Array = NDArray[np.float64]
 
 
 def visible(
-    n: int, context: int = 0, target: int = 0, group: int = 1, window: int = 0, min_full: int = 0
+    n: int, context: int = 0, target: int = 0, group: int = 1, window: int = 0, min_full: int = 0, distance: int = -1
 ) -> NDArray[np.bool_]:
-    """[n, n]: query i sees key j; mask type 0 with contexts, targets and a local window."""
+    """[n, n]: query i sees key j; contexts, targets, a window of max_attn_len or of window_size (distance)."""
     i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     history_end = n - target
     if window == 0:
         both_targets = (i >= history_end) & (j >= history_end)
         same_group = (i - history_end) // group == (j - history_end) // group
-        return ((j <= i) & ~(both_targets & ~same_group)) | ((i < context) & (j < history_end))
+        near = np.ones((n, n), bool) if distance < 0 else i - j <= distance
+        return ((j <= i) & near & ~(both_targets & ~same_group)) | ((i < context) & (j < history_end))
     last = history_end if context == 0 else n - context + 1 - target
 
     def folded(position: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -50,12 +51,15 @@ class Row:
     group: int = 1
     window: int = 0
     min_full: int = 0
+    distance: int = -1
     weight: Array = field(init=False)
 
     def __post_init__(self) -> None:
         m, n, heads = len(self.q), len(self.k), self.q.shape[1]
         if self.mask_type == 0:
-            square = visible(n, self.context, self.target, self.group, self.window, self.min_full).astype(np.float64)
+            square = visible(
+                n, self.context, self.target, self.group, self.window, self.min_full, self.distance
+            ).astype(np.float64)
         elif self.mask_type == 1:
             square = np.triu(np.ones((n, n)))
         else:

@@ -85,7 +85,7 @@ def targets(device: str, backward: bool = False) -> Sample:
 
 def gradients(device: str) -> Sample:
     inputs = attention(device, None, backward=True).args
-    settings = ("jagged", 0, 0, 0, 0.5, 0.7, None, integers(device, *LIST), None, None, None, 0, 0, 0, False, True)
+    settings = ("jagged", 0, 0, 0, 0.5, 0.7, None, integers(device, *LIST), None, None, None, 0, 0, 0, False, -1, True)
     return Sample((*inputs[:6], *settings))
 
 

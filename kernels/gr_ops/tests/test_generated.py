@@ -149,11 +149,13 @@ def attention(rng: Rng, device: str) -> None:
     mask_type, counts = int(rng.integers(4)), bool(rng.integers(2))
     context = target = None
     group = window = min_full = 0
+    distance = -1
     if mask_type == 0 and counts:
         context = tuple(int(rng.integers(0, n + 1)) for n in lengths)
         target = tuple(int(rng.integers(0, n - c + 1)) for n, c in zip(lengths, context))
         group, window = (int(rng.integers(0, 4)), 0) if rng.integers(2) else (0, int(rng.integers(1, 5)))
         min_full = int(rng.integers(0, 4)) if window else 0
+        distance = int(rng.integers(-1, 6)) if not window else -1
     flags = [None, (True, True), (False, True), (True, False), (False, False)]
     hstu_cases.check(
         hstu_cases.Case(
@@ -162,8 +164,8 @@ def attention(rng: Rng, device: str) -> None:
             mask_type=mask_type, mask_dtype=pick(rng, [None, torch.bool, torch.uint8]),
             mask_shape=pick(rng, flags[1:]), bias=pick(rng, flags), spare=int(rng.integers(0, 3)),
             scale=float(pick(rng, [0.0, 1.0, -0.5])), alpha=float(pick(rng, [1.0, 0.25])), context=context,
-            target=target, group=group, window=window, min_full=min_full, index_dtype=pick(rng, INDICES),
-            seed=int(rng.integers(1 << 30)),
+            target=target, group=group, window=window, min_full=min_full, distance=distance,
+            index_dtype=pick(rng, INDICES), seed=int(rng.integers(1 << 30)),
         ),
         device,
     )  # fmt: skip

@@ -62,6 +62,9 @@ FUNCTIONS = {
     "window": lambda q, k, v, b: ops.hstu_jagged(
         q, k, v, None, b, 0, 0, 0.3, index(OFFSETS), index([1, 2, 0, 0]), None, 0, -0.7, 2, 1
     ),
+    "window by distance": lambda q, k, v, b: ops.hstu_jagged(
+        q, k, v, None, b, 0, 0, 0.3, index(OFFSETS), index([1, 2, 0, 0]), index([2, 1, 0, 3]), 2, -0.7, window_size=2
+    ),
     "varlen": lambda q, k, v, b: ops.hstu_varlen(
         q[:9], k, v, None, b, 0, 0, 0, 0.0, index(QUERIES), index(OFFSETS)
     ),

@@ -174,8 +174,12 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "negative min_full": (lambda: jagged(min_full_attn_seq_len=-1), "min_full_attn_seq_len is negative"),
     "window with groups": (
         lambda: jagged(max_attn_len=3, target_group_size=2),
-        "target_group_size does not combine with a window; .*got 2",
+        r"target_group_size does not combine with max_attn_len.* \(window_size takes groups\), got 2",
     ),
+    "negative distance": (lambda: jagged(window_size=-2), r"window_size is negative; expected >= 0, or -1 .*got -2"),
+    "distance with another mask": (lambda: jagged(window_size=0, mask_type=2), "window_size is given for another mask"),
+    "two windows": (lambda: jagged(window_size=3, max_attn_len=2), "another window than max_attn_len; .*got 2 and 0"),
+    "full rows of another window": (lambda: jagged(window_size=3, min_full_attn_seq_len=2), "got 0 and 2"),
     "more queries than keys": (
         lambda: varlen([0, 3], [0, 2]),
         "hstu_varlen: row 0 has more queries than keys; expected at most 2 queries, got 3",

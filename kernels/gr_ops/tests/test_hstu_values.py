@@ -42,6 +42,8 @@ def cases(draw: st.DrawFn, device: str) -> Case:
         if counts["group"] in (0, 1):
             counts["window"] = draw(st.sampled_from([0, 1, 7, 64, 1000]))
             counts["min_full"] = draw(st.sampled_from([0, 1, 50]))
+        if not counts.get("window") and not counts.get("min_full"):
+            counts["distance"] = draw(st.sampled_from([-1, 0, 1, 7, 64, 1000]))
     dims = st.sampled_from([1, 2, 3, 7, 8, 16, 17, 32, 50, 64] + ([] if small else [100, 128]))
     flags = st.tuples(st.booleans(), st.booleans())
     return Case(
@@ -110,6 +112,8 @@ def test_every_context_and_target_of_short_rows(device: str) -> None:
         check(Case(**common, target=target, group=group), device)
     for window, min_full in ((1, 0), (2, 1), (4, 3)):
         check(Case(**common, target=target, window=window, min_full=min_full), device)
+    for distance, group in ((0, 1), (1, 1), (3, 2), (5, 3), (n, 2)):
+        check(Case(**common, target=target, distance=distance, group=group), device)
 
 
 def test_contexts_and_targets_across_tiles(device: str) -> None:
@@ -119,6 +123,8 @@ def test_contexts_and_targets_across_tiles(device: str) -> None:
     for group in (1, 3, 100):
         check(Case(lengths, 1, 16, 16, context=context, target=target, group=group, seed=group), device)
     check(Case(lengths, 1, 16, 16, context=context, target=target, window=100, min_full=20), device)
+    for distance in (0, 31, 200):
+        check(Case(lengths, 1, 16, 16, context=context, target=target, distance=distance, group=40), device)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -64,7 +64,7 @@ struct InputIndex {
 // Attributes in the order that every HSTU operator declares them.
 enum Attribute : std::size_t {
     MASK_TYPE, MAX_SEQ_LEN, SILU_SCALE, LAYOUT, TARGET_GROUP_SIZE, ALPHA, MAX_ATTN_LEN, MIN_FULL_ATTN_SEQ_LEN,
-    ATTRIBUTES
+    WINDOW_SIZE, ATTRIBUTES
 };
 
 class Describer {
@@ -92,6 +92,8 @@ public:
         tiling_.groupSize = static_cast<int32_t>(*attributes->GetInt(TARGET_GROUP_SIZE));
         tiling_.maxAttnLen = static_cast<int32_t>(*attributes->GetInt(MAX_ATTN_LEN));
         tiling_.minFullAttnSeqLen = static_cast<int32_t>(*attributes->GetInt(MIN_FULL_ATTN_SEQ_LEN));
+        const int64_t window = *attributes->GetInt(WINDOW_SIZE);
+        tiling_.windowSize = static_cast<int32_t>(std::min<int64_t>(window, INT32_MAX));
         tiling_.alpha = *attributes->GetFloat(ALPHA);
         maxSeqLen_ = *attributes->GetInt(MAX_SEQ_LEN);
         if (normal && maxSeqLen_ != 0 && maxSeqLen_ != tiling_.fixedLength) {
@@ -101,7 +103,8 @@ public:
         const float scale = *attributes->GetFloat(SILU_SCALE);
         tiling_.scale = scale != 0.0f ? scale : maxSeqLen_ > 0 ? 1.0f / static_cast<float>(maxSeqLen_) : 0.0f;
         return tiling_.maskType <= HSTU_CUSTOM && tiling_.groupSize >= 0 && tiling_.maxAttnLen >= 0 &&
-               tiling_.minFullAttnSeqLen >= 0 && !(tiling_.maxAttnLen > 0 && tiling_.groupSize > 1) && maxSeqLen_ >= 0 &&
+               tiling_.minFullAttnSeqLen >= 0 && !(tiling_.maxAttnLen > 0 && tiling_.groupSize > 1) && window >= -1 &&
+               !(window >= 0 && (tiling_.maxAttnLen > 0 || tiling_.minFullAttnSeqLen > 0)) && maxSeqLen_ >= 0 &&
                DescribePages() && DescribeSquares();
     }
     // Bound of a sequence's length.

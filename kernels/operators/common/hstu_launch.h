@@ -27,6 +27,7 @@ void DeclareAttributes(Definition &op)
     op.Attr("alpha").AttrType(ops::OPTIONAL).Float(1.0f);
     op.Attr("max_attn_len").AttrType(ops::OPTIONAL).Int(0);
     op.Attr("min_full_attn_seq_len").AttrType(ops::OPTIONAL).Int(0);
+    op.Attr("window_size").AttrType(ops::OPTIONAL).Int(-1);
 }
 
 // Sizes of tiles, no larger than the longest sequence can be.

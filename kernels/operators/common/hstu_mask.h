@@ -43,6 +43,7 @@ public:
         group_ = tiling.groupSize > 0 ? tiling.groupSize : 1;
         window_ = tiling.maxAttnLen;
         fullTail_ = tiling.minFullAttnSeqLen;
+        reach_ = tiling.windowSize;
     }
 
     // [context | history | targets] of `length` keys.
@@ -51,7 +52,7 @@ public:
         length_ = length;
         history_ = length - Within(targets, 0, length);
         context_ = Within(context, 0, history_);
-        // Positions count the context as one step where there is a window.
+        // Positions count the context as one step where there is a window over the history.
         shift_ = context_ > 0 ? context_ - 1 : 0;
     }
 
@@ -66,13 +67,13 @@ public:
         if (row < context_) {
             return One(0, history_);
         }
-        const int64_t first = FirstInWindow(row);
+        const int64_t first = Most(FirstInWindow(row), FirstInReach(row));
         if (row < history_) {
             return One(first, row + 1);
         }
         const int64_t groupStart = history_ + (row - history_) / group_ * group_;
         RowView view = One(first, history_);
-        view.b0 = groupStart;
+        view.b0 = Most(groupStart, FirstInReach(row));
         view.b1 = row + 1;
         return view;
     }
@@ -118,6 +119,7 @@ private:
         const int64_t first = step - window_;
         return first <= 0 ? 0 : first + shift_;
     }
+    __aicore__ inline int64_t FirstInReach(int64_t row) const { return reach_ < 0 ? 0 : Most(0, row - reach_); }
     __aicore__ inline void Extend(BlockView &block, int64_t from, int64_t to) const
     {
         if (from >= to) {
@@ -144,6 +146,7 @@ private:
     int64_t group_;
     int64_t window_;
     int64_t fullTail_;
+    int64_t reach_;
     int64_t length_;
     int64_t context_;
     int64_t history_;

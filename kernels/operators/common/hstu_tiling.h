@@ -37,8 +37,9 @@ struct HstuTilingData {
     uint32_t hasContexts;
     uint32_t hasTargets;
     int32_t groupSize;
-    int32_t maxAttnLen;
+    int32_t maxAttnLen;                    // window over the tokens of the history; 0: none
     int32_t minFullAttnSeqLen;
+    int32_t windowSize;                    // window by distance in the row; -1: none
     float scale;                           // 0: one over the longest sequence
     float alpha;
     int64_t pages;                         // of the key-value cache; 0: no cache

@@ -42,12 +42,18 @@ ATTENTION_CASES = [
     attention_case("upper", lengths=[50, 50], layout="normal", options=Options(mask_type=UPPER)),
     attention_case("weights", lengths=[30, 66], mask=(True, False), options=Options(mask_type=CUSTOM)),
     attention_case("more keys", lengths=[5, 20], key_lengths=[70, 20], options=Options(mask_type=FULL)),
+    attention_case(
+        "window by distance", lengths=[40, 21], contexts=[3, 0], targets=[9, 4], options=Options(group=4, distance=2)
+    ),
     attention_case("long", lengths=[530], heads=1),
 ]
 GRADIENTS_CASES = [
     gradients_case("blocks", **BLOCKS, bias=(True, True)),
     gradients_case("shared bias", lengths=[40, 21], bias=(False, True), slack=3),
     gradients_case("targets", lengths=[40, 21], contexts=[3, 0], targets=[9, 4], options=Options(group=2, alpha=0.5)),
+    gradients_case(
+        "window by distance", lengths=[40, 21], contexts=[3, 0], targets=[9, 4], options=Options(group=4, distance=2)
+    ),
     gradients_case("weights", lengths=[30, 66], mask=(True, False), options=Options(mask_type=CUSTOM)),
 ]
 CASES = {ATTENTION: ATTENTION_CASES, GRADIENTS: GRADIENTS_CASES}

@@ -109,6 +109,20 @@ ATTENTIONS = [
         (MASK, "RowView view = One(first, history_);", "RowView view = One(first, history_ + 1);"),
     ),
     attention(
+        "window_one_too_wide",
+        "wrong mask: a window by distance has one key too many",
+        COMPARISON,
+        WRONG,
+        (MASK, "Most(0, row - reach_)", "Most(0, row - reach_ - 1)"),
+    ),
+    attention(
+        "window_not_of_history",
+        "wrong mask: a window by distance narrows what targets see of their group, and nothing else",
+        COMPARISON,
+        WRONG,
+        (MASK, "Most(FirstInWindow(row), FirstInReach(row));", "FirstInWindow(row);"),
+    ),
+    attention(
         "ranges_overlap",
         "overlapping cores: ranges of tasks end a task late",
         "E-20",

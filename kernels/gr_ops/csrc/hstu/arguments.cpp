@@ -34,7 +34,7 @@ Arguments jagged_arguments(const char* op, const at::Tensor& q, const at::Tensor
                            const OptionalTensor& mask, const OptionalTensor& bias, int64_t mask_type, int64_t max_len,
                            double scale, const OptionalTensor& offsets, const OptionalTensor& num_context,
                            const OptionalTensor& num_target, std::optional<int64_t> group, std::optional<double> alpha,
-                           int64_t max_attn_len, int64_t min_full_attn_len, bool deterministic) {
+                           int64_t max_attn_len, int64_t min_full_attn_len, bool deterministic, int64_t window_size) {
   Arguments a = attention(op, kSnakeNames, q, k, v, mask, bias, mask_type, max_len, scale);
   a.offsets = offsets.value_or(at::Tensor());
   a.num_context = num_context.value_or(at::Tensor());
@@ -44,6 +44,7 @@ Arguments jagged_arguments(const char* op, const at::Tensor& q, const at::Tensor
   a.max_attn_len = max_attn_len;
   a.min_full_attn_len = min_full_attn_len;
   a.deterministic = deterministic;
+  a.window_size = window_size;
   return a;
 }
 

@@ -47,8 +47,9 @@ struct Arguments {
   std::optional<std::vector<int64_t>> offset_list;  // instead of offsets
   at::Tensor num_context, num_target;               // [B]
   int64_t group = 0;                                // targets per group; 0 means 1
-  int64_t max_attn_len = 0;                         // local window; 0: none
+  int64_t max_attn_len = 0;                         // local window over the tokens of the history; 0: none
   int64_t min_full_attn_len = 0;
+  int64_t window_size = -1;  // local window by distance in the row; -1: none
   bool deterministic = false;
   bool needs_bias_grad = true;
   bool varlen = false;  // q may have fewer rows than k, v
@@ -71,7 +72,7 @@ Arguments jagged_arguments(const char* op, const at::Tensor& q, const at::Tensor
                            const OptionalTensor& mask, const OptionalTensor& bias, int64_t mask_type, int64_t max_len,
                            double scale, const OptionalTensor& offsets, const OptionalTensor& num_context,
                            const OptionalTensor& num_target, std::optional<int64_t> group, std::optional<double> alpha,
-                           int64_t max_attn_len, int64_t min_full_attn_len, bool deterministic);
+                           int64_t max_attn_len, int64_t min_full_attn_len, bool deterministic, int64_t window_size);
 
 Arguments varlen_arguments(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const OptionalTensor& mask, const OptionalTensor& bias, int64_t mask_type, int64_t max_len,

@@ -29,7 +29,7 @@ at::Tensor call_forward(const Arguments& a) {
     static const auto op = find_operator<decltype(Calls::jagged)>("mxrec::hstu_jagged", "equal");
     return op.call(a.q, a.k, a.v, mask, bias, a.mask_type, a.max_len, a.scale, optional(a.offsets),
                    optional(a.num_context), optional(a.num_target), a.group, a.alpha, a.max_attn_len,
-                   a.min_full_attn_len, a.deterministic);
+                   a.min_full_attn_len, a.deterministic, a.window_size);
   }
   if (is(a, "hstu_varlen")) {
     static const auto op = find_operator<decltype(Calls::varlen)>("mxrec::hstu_varlen");
@@ -58,14 +58,14 @@ Gradients call_backward(const Arguments& a) {
     static const auto op = find_operator<decltype(Calls::gradients)>("mxrec::hstu_gradients");
     return op.call(a.grad, a.q, a.k, a.v, mask, bias, a.layout, a.mask_type, a.max_len, a.max_len_k, a.scale, a.alpha,
                    offset_list(a), optional(a.offsets), optional(a.offsets_k), optional(a.num_context),
-                   optional(a.num_target), a.group, a.max_attn_len, a.min_full_attn_len, a.deterministic,
+                   optional(a.num_target), a.group, a.max_attn_len, a.min_full_attn_len, a.deterministic, a.window_size,
                    a.needs_bias_grad);
   }
   if (is(a, "hstu_jagged_backward")) {
     static const auto op = find_operator<decltype(Calls::jagged_backward)>("mxrec::hstu_jagged_backward", "equal");
     return op.call(a.grad, a.q, a.k, a.v, mask, bias, a.mask_type, a.max_len, a.scale, optional(a.offsets),
                    optional(a.num_context), optional(a.num_target), a.group, a.alpha, a.max_attn_len,
-                   a.min_full_attn_len, a.deterministic);
+                   a.min_full_attn_len, a.deterministic, a.window_size);
   }
   TORCH_INTERNAL_ASSERT(is(a, "hstu_dense_backward"), a.op);
   if (a.offsets.defined()) {

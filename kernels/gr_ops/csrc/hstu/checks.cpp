@@ -194,16 +194,26 @@ void check_counts(const Arguments& a) {
               a.max_attn_len);
   TORCH_CHECK(a.min_full_attn_len >= 0, a.op, ": min_full_attn_seq_len is negative; expected >= 0, got ",
               a.min_full_attn_len);
+  TORCH_CHECK(a.window_size >= -1, a.op, ": window_size is negative; expected >= 0, or -1 (no window), got ",
+              a.window_size);
   const char* offending = a.num_context.defined()      ? "num_context"
                           : a.num_target.defined()     ? "num_target"
                           : a.target_offsets.defined() ? "seq_offset_t"
                           : a.max_attn_len > 0         ? "max_attn_len"
+                          : a.window_size >= 0         ? "window_size"
                                                        : nullptr;
   TORCH_CHECK(offending == nullptr || a.mask_type == static_cast<int64_t>(Mask::Lower), a.op, ": ", offending,
               " is given for another mask; expected ", a.names.mask_type, "=0, got ", a.mask_type);
-  TORCH_CHECK(a.max_attn_len == 0 || a.group <= 1, a.op,
-              ": target_group_size does not combine with a window; expected 0 or 1 with max_attn_len=", a.max_attn_len,
-              ", got ", a.group);
+  TORCH_CHECK(
+      a.max_attn_len == 0 || a.group <= 1, a.op,
+      ": target_group_size does not combine with max_attn_len, in whose window all targets are one token; expected 0 "
+      "or 1 with max_attn_len=",
+      a.max_attn_len, " (window_size takes groups), got ", a.group);
+  TORCH_CHECK(
+      a.window_size < 0 || (a.max_attn_len == 0 && a.min_full_attn_len == 0), a.op,
+      ": window_size is another window than max_attn_len; expected max_attn_len=0 and min_full_attn_seq_len=0 with "
+      "window_size=",
+      a.window_size, ", got ", a.max_attn_len, " and ", a.min_full_attn_len);
 }
 
 void check_pages(const Arguments& a) {

@@ -40,9 +40,10 @@ struct Entries {
                            const OptionalTensor& bias, int64_t mask_type, int64_t max_len, double scale,
                            const OptionalTensor& offsets, const OptionalTensor& num_context,
                            const OptionalTensor& num_target, std::optional<int64_t> group, std::optional<double> alpha,
-                           int64_t max_attn_len, int64_t min_full_attn_len, bool deterministic) {
+                           int64_t max_attn_len, int64_t min_full_attn_len, bool deterministic, int64_t window_size) {
     return Forward(jagged_arguments("hstu_jagged", q, k, v, mask, bias, mask_type, max_len, scale, offsets, num_context,
-                                    num_target, group, alpha, max_attn_len, min_full_attn_len, deterministic));
+                                    num_target, group, alpha, max_attn_len, min_full_attn_len, deterministic,
+                                    window_size));
   }
 
   static Gradients jagged_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
@@ -50,10 +51,10 @@ struct Entries {
                                    int64_t mask_type, int64_t max_len, double scale, const OptionalTensor& offsets,
                                    const OptionalTensor& num_context, const OptionalTensor& num_target,
                                    std::optional<int64_t> group, std::optional<double> alpha, int64_t max_attn_len,
-                                   int64_t min_full_attn_len, bool deterministic) {
+                                   int64_t min_full_attn_len, bool deterministic, int64_t window_size) {
     Arguments a =
         jagged_arguments("hstu_jagged_backward", q, k, v, mask, bias, mask_type, max_len, scale, offsets, num_context,
-                         num_target, group, alpha, max_attn_len, min_full_attn_len, deterministic);
+                         num_target, group, alpha, max_attn_len, min_full_attn_len, deterministic, window_size);
     a.grad = grad;
     return Backward(a);
   }
@@ -93,10 +94,10 @@ struct Entries {
                              at::OptionalIntArrayRef offset_list, const OptionalTensor& offsets,
                              const OptionalTensor& offsets_k, const OptionalTensor& num_context,
                              const OptionalTensor& num_target, int64_t group, int64_t max_attn_len,
-                             int64_t min_full_attn_len, bool deterministic, bool bias_grad) {
+                             int64_t min_full_attn_len, bool deterministic, int64_t window_size, bool bias_grad) {
     Arguments a =
         jagged_arguments("hstu_gradients", q, k, v, mask, bias, mask_type, max_len, scale, offsets, num_context,
-                         num_target, group, alpha, max_attn_len, min_full_attn_len, deterministic);
+                         num_target, group, alpha, max_attn_len, min_full_attn_len, deterministic, window_size);
     take_offsets(a, offset_list);
     a.layout = std::string(layout.data(), layout.size());
     a.offsets_k = offsets_k.value_or(at::Tensor());

@@ -22,11 +22,11 @@ using TensorHandle = const aclTensor*;
 using ForwardOperator =
     aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
                     TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, int64_t,
-                    int64_t, double, char*, int64_t, double, int64_t, int64_t, TensorHandle>;
+                    int64_t, double, char*, int64_t, double, int64_t, int64_t, int64_t, TensorHandle>;
 using BackwardOperator =
     aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
                     TensorHandle, TensorHandle, TensorHandle, int64_t, int64_t, double, char*, int64_t, double, int64_t,
-                    int64_t, TensorHandle, TensorHandle, TensorHandle, TensorHandle>;
+                    int64_t, int64_t, TensorHandle, TensorHandle, TensorHandle, TensorHandle>;
 
 char kNormal[] = "normal";
 char kJagged[] = "jagged";
@@ -94,7 +94,7 @@ at::Tensor forward(const Arguments& a) {
      separate_keys ? handle(convert, p.k_offsets) : nullptr, handle(convert, p.num_context),
      handle(convert, p.num_target), handle(convert, p.kv_cache), handle(convert, p.page_offsets),
      handle(convert, p.page_ids), handle(convert, p.last_page_len), static_cast<int64_t>(p.mask_type), p.max_k, p.scale,
-     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len,
+     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len, p.window_size,
      handle(convert, output));
   return output;
 }
@@ -116,7 +116,7 @@ Gradients backward(const Arguments& a) {
      handle(convert, in_layout(p, p.k)), handle(convert, in_layout(p, p.v)), handle(convert, p.mask),
      handle(convert, p.bias), handle(convert, p.q_offsets), separate_keys ? handle(convert, p.k_offsets) : nullptr,
      handle(convert, p.num_context), handle(convert, p.num_target), static_cast<int64_t>(p.mask_type), p.max_k, p.scale,
-     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len,
+     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len, p.window_size,
      handle(convert, q_grad), handle(convert, k_grad), handle(convert, v_grad),
      p.needs_bias_grad ? handle(convert, bias_grad) : nullptr);
   return gradients;

@@ -54,6 +54,7 @@ Problem make_problem(const Arguments& a) {
   p.group = a.group == 0 ? 1 : a.group;
   p.max_attn_len = a.max_attn_len;
   p.min_full_attn_len = a.min_full_attn_len;
+  p.window_size = a.window_size;
   p.scale = a.scale;
   p.alpha = a.alpha;
   p.deterministic = a.deterministic;

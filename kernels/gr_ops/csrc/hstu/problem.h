@@ -22,8 +22,9 @@ struct Problem {
   at::Tensor num_context, num_target;  // contiguous [B], int32 or int64, on q's device; undefined: 0
   Mask mask_type;
   int64_t group;              // >= 1
-  int64_t max_attn_len;       // local window; 0: none
+  int64_t max_attn_len;       // local window over the tokens of the history; 0: none
   int64_t min_full_attn_len;  // the last rows of the history that a window does not narrow
+  int64_t window_size;        // local window by distance in the row; -1: none
   int64_t max_q, max_k;       // >= the longest row; 0 where only the offsets tell (jagged, none given)
   double scale;               // 0 where only the offsets tell
   double alpha;

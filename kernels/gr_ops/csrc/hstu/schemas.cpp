@@ -20,11 +20,12 @@ constexpr const char* kSchemas[] = {
     "hstu_jagged.equal(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? attn_bias=None, int mask_type=0, "
     "int max_seq_len=0, float silu_scale=0.0, Tensor? seq_offset=None, Tensor? num_context=None, "
     "Tensor? num_target=None, int? target_group_size=0, float? alpha=1.0, int max_attn_len=0, "
-    "int min_full_attn_seq_len=0, bool deterministic=False) -> Tensor",
+    "int min_full_attn_seq_len=0, bool deterministic=False, int window_size=-1) -> Tensor",
     "hstu_jagged_backward.equal(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor? mask=None, "
     "Tensor? attn_bias=None, int mask_type=0, int max_seq_len=0, float silu_scale=0.0, Tensor? seq_offset=None, "
     "Tensor? num_context=None, Tensor? num_target=None, int? target_group_size=0, float? alpha=1.0, "
-    "int max_attn_len=0, int min_full_attn_seq_len=0, bool deterministic=False) -> (Tensor, Tensor, Tensor, Tensor)",
+    "int max_attn_len=0, int min_full_attn_seq_len=0, bool deterministic=False, int window_size=-1) "
+    "-> (Tensor, Tensor, Tensor, Tensor)",
     "hstu_varlen(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? attnBias=None, int maskType=0, "
     "int maxSeqLen=0, int maxSeqLenK=0, float siluScale=0.0, Tensor? seqOffset=None, Tensor? seqOffsetK=None) "
     "-> Tensor",
@@ -37,7 +38,7 @@ constexpr const char* kSchemas[] = {
     "hstu_gradients(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? attn_bias, str layout, "
     "int mask_type, int max_seq_len, int max_seq_len_k, float silu_scale, float alpha, int[]? offset_list, "
     "Tensor? seq_offset, Tensor? seq_offset_k, Tensor? num_context, Tensor? num_target, int target_group_size, "
-    "int max_attn_len, int min_full_attn_seq_len, bool deterministic, bool bias_grad) "
+    "int max_attn_len, int min_full_attn_seq_len, bool deterministic, int window_size, bool bias_grad) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
 };
 

@@ -14,7 +14,7 @@ import torch
 import triton
 
 from gr_ops.cuda import backward, bias_gradients, forward, relative_bias
-from gr_ops.cuda.sight import LOWER, USER
+from gr_ops.cuda.sight import DISTANCE, HISTORY, LOWER, USER
 from gr_ops.cuda.tiles import NO_BIAS, RELATIVE, SQUARE
 
 NARROWEST = 16  # columns of an operand of a product on tensor cores
@@ -45,8 +45,9 @@ class Problem:
     contexts: torch.Tensor | None = None
     targets: torch.Tensor | None = None
     group: int = 1
-    window: int = 0  # tokens; 0: none
+    window: int = 0  # max_attn_len: tokens of the history; 0: none
     whole: int = 0  # the last tokens of the history that a window does not narrow
+    distance: int = -1  # window_size: tokens of the row; -1: none
     mask: torch.Tensor | None = None  # [B or 1, N or 1, M, M]
     square: torch.Tensor | None = None  # the same; a bias
     relative: Relative | None = None
@@ -58,7 +59,11 @@ class Problem:
 
     @property
     def counts(self) -> bool:
-        return self.contexts is not None or self.targets is not None or self.window > 0
+        return self.contexts is not None or self.targets is not None or self.windowed != 0
+
+    @property
+    def windowed(self) -> int:
+        return DISTANCE if self.distance >= 0 else HISTORY if self.window > 0 else 0
 
     @property
     def sequences(self) -> int:
@@ -166,7 +171,7 @@ def _kind(p: Problem) -> dict[str, Any]:
     bias = SQUARE if p.square is not None else RELATIVE if p.relative is not None else NO_BIAS
     return {
         "N": heads, "A": dim, "V": value_dim, "AP": _padded(dim), "VP": _padded(value_dim), "BIAS": bias,
-        "MASK": p.mask_type, "COUNTS": p.counts, "WINDOW": p.window > 0, "SCALED": p.alpha != 1.0,
+        "MASK": p.mask_type, "COUNTS": p.counts, "WINDOW": p.windowed, "SCALED": p.alpha != 1.0,
         "FAST": p.q.dtype == torch.bfloat16 and p.q.is_cuda,
         # Three products in TF32 for one in float32: of its precision, on tensor cores. Others ignore it.
         "DOT": "tf32x3",
@@ -199,7 +204,8 @@ def _counts(p: Problem) -> tuple[torch.Tensor, ...]:
 
 
 def _numbers(p: Problem) -> tuple[float, float, int, int, int]:
-    return p.scale, p.alpha, p.group, p.window, p.whole
+    window = p.distance if p.windowed == DISTANCE else p.window
+    return p.scale, p.alpha, p.group, min(window, p.longest), p.whole
 
 
 def _squares(p: Problem) -> tuple[int, ...]:

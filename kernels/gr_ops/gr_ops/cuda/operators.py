@@ -54,14 +54,16 @@ def jagged(
     bias: torch.Tensor | None = None, mask_type: int = 0, longest: int = 0, scale: float = 0.0,
     offsets: torch.Tensor | None = None, contexts: torch.Tensor | None = None, targets: torch.Tensor | None = None,
     group: int | None = 0, alpha: float | None = 1.0, window: int = 0, whole: int = 0, deterministic: bool = False,
+    distance: int = -1,
 ) -> torch.Tensor:  # fmt: skip
     op = torch.ops.mxrec.hstu_jagged.equal
     common = (mask, bias, mask_type, longest, scale, offsets, contexts, targets, group, alpha, window, whole)
-    out = op.redispatch(META, q, k, v, *common, deterministic)
-    _look_inside(op, (q, k, v, *common, deterministic), offsets, longest)
+    arguments = (q, k, v, *common, deterministic, distance)
+    out = op.redispatch(META, *arguments)
+    _look_inside(op, arguments, offsets, longest)
     p = _problem(
         q, k, v, mask, bias, mask_type, longest, scale, "jagged", offsets, contexts, targets, group or 0, alpha, window,
-        whole, deterministic,
+        whole, deterministic, distance,
     )  # fmt: skip
     attention().attend(p, out)
     return out
@@ -72,14 +74,16 @@ def jagged_backward(
     bias: torch.Tensor | None = None, mask_type: int = 0, longest: int = 0, scale: float = 0.0,
     offsets: torch.Tensor | None = None, contexts: torch.Tensor | None = None, targets: torch.Tensor | None = None,
     group: int | None = 0, alpha: float | None = 1.0, window: int = 0, whole: int = 0, deterministic: bool = False,
+    distance: int = -1,
 ) -> Tensors:  # fmt: skip
     op = torch.ops.mxrec.hstu_jagged_backward.equal
     common = (mask, bias, mask_type, longest, scale, offsets, contexts, targets, group, alpha, window, whole)
-    results = op.redispatch(META, grad, q, k, v, *common, deterministic)
-    _look_inside(op, (grad, q, k, v, *common, deterministic), offsets, longest)
+    arguments = (grad, q, k, v, *common, deterministic, distance)
+    results = op.redispatch(META, *arguments)
+    _look_inside(op, arguments, offsets, longest)
     p = _problem(
         q, k, v, mask, bias, mask_type, longest, scale, "jagged", offsets, contexts, targets, group or 0, alpha, window,
-        whole, deterministic,
+        whole, deterministic, distance,
     )  # fmt: skip
     return _backward(p, grad, results)
 
@@ -89,7 +93,7 @@ def gradients(
     bias: torch.Tensor | None, layout: str, mask_type: int, longest: int, longest_key: int, scale: float, alpha: float,
     offset_list: Sequence[int] | None, offsets: torch.Tensor | None, key_offsets: torch.Tensor | None,
     contexts: torch.Tensor | None, targets: torch.Tensor | None, group: int, window: int, whole: int,
-    deterministic: bool, bias_grad: bool,
+    deterministic: bool, distance: int, bias_grad: bool,
 ) -> Tensors:  # fmt: skip
     """What autograd calls for the others."""
     if key_offsets is not None:
@@ -97,14 +101,14 @@ def gradients(
     op = torch.ops.mxrec.hstu_gradients.default
     arguments = (
         grad, q, k, v, mask, bias, layout, mask_type, longest, longest_key, scale, alpha, offset_list, offsets,
-        key_offsets, contexts, targets, group, window, whole, deterministic, bias_grad,
+        key_offsets, contexts, targets, group, window, whole, deterministic, distance, bias_grad,
     )  # fmt: skip
     results = op.redispatch(META, *arguments)
     given = offset_list if offsets is None else offsets
     _look_inside(op, arguments, given, longest, layout)
     p = _problem(
         q, k, v, mask, bias, mask_type, longest, scale, layout, given, contexts, targets, group, alpha, window, whole,
-        deterministic,
+        deterministic, distance,
     )  # fmt: skip
     return _backward(p, grad, results, bias_grad)
 
@@ -122,6 +126,7 @@ def _problem(
     mask_type: int, longest: int, scale: float, layout: str, offsets: Offsets,
     contexts: torch.Tensor | None = None, targets: torch.Tensor | None = None, group: int = 0,
     alpha: float | None = 1.0, window: int = 0, whole: int = 0, deterministic: bool = False,
+    distance: int = -1,
 ) -> Any:  # fmt: skip
     if layout == "normal":
         rows, longest = q.shape[:2]
@@ -133,7 +138,7 @@ def _problem(
     return attention().Problem(
         q=_rows(q), k=_rows(k), v=_rows(v), offsets=offsets, longest=longest, scale=scale or 1 / max(longest, 1),
         alpha=1.0 if alpha is None else alpha, mask_type=mask_type, contexts=contexts, targets=targets,
-        group=max(group, 1), window=window, whole=whole,
+        group=max(group, 1), window=window, whole=whole, distance=distance,
         mask=mask.contiguous() if mask is not None and mask_type == 3 else None,
         square=None if bias is None else bias.contiguous(), fixed=deterministic,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Which keys a query sees (mask types, contextual tokens, targets, local window), and the tiles that hold any of them.
 
 A row is [contextual | history | targets]; `history` is where its targets begin. COUNTS: some rows have contextual
-tokens or targets, or there is a window.
+tokens or targets, or there is a window. WINDOW: 0, HISTORY (max_attn_len) or DISTANCE (window_size).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 LOWER, UPPER, NONE, USER = 0, 1, 2, 3  # mask types
+HISTORY, DISTANCE = 1, 2  # windows
 
 
 @triton.jit
@@ -22,7 +23,7 @@ def seen(
         found = key >= query
     elif MASK != 0:
         found = (query >= 0) & (key >= 0)
-    elif WINDOW:
+    elif WINDOW == 1:
         shift = tl.maximum(contexts - 1, 0)  # contextual tokens count as one, all targets as one
         most = history - shift
         of_query = tl.minimum(tl.maximum(query - shift, 0), most)
@@ -36,6 +37,8 @@ def seen(
         if COUNTS:
             together = (query - history) // group == (key - history) // group
             found = found & ((query < history) | (key < history) | together)
+            if WINDOW == 2:
+                found = found & (query - key <= window)
             found = found | ((query < contexts) & (key < history))
     return found
 
@@ -56,7 +59,10 @@ def keys_seen(
             earliest = tl.maximum(first, history)
             start_2 = history + (earliest - history) // group * group
             stop_2 = tl.where(last >= history, last + 1, start_2)
-        if WINDOW:
+        if WINDOW == 2:
+            start = tl.where(first < contexts, 0, tl.minimum(tl.maximum(first - window, 0), stop))
+            start_2 = tl.maximum(start_2, tl.minimum(earliest - window, stop_2))
+        elif WINDOW == 1:
             shift = tl.maximum(contexts - 1, 0)
             most = history - shift
             farthest = tl.minimum(tl.maximum(first - shift, 0), most) - window
@@ -80,7 +86,9 @@ def queries_that_see(
             stop = tl.where(first < history, tl.minimum(contexts, start_2), 0)
             of_group = history + ((last - history) // group + 1) * group
             stop_2 = tl.where(first < history, length, tl.minimum(of_group, length))
-        if WINDOW:
+        if WINDOW == 2:
+            stop_2 = tl.minimum(stop_2, last + window + 1)
+        elif WINDOW == 1:
             shift = tl.maximum(contexts - 1, 0)
             most = history - shift
             farthest = tl.minimum(tl.maximum(last - shift, 0), most) + window

@@ -22,6 +22,7 @@ class Case:
     group: int = 0
     window: int = 0
     whole: int = 0
+    distance: int = -1
     alpha: float = 1.0
     mask_type: int = 0
     square: tuple[int, int] | None = None  # rows and heads of a bias
@@ -70,7 +71,8 @@ class Case:
                 near = apart <= self.window or (self.whole > 0 and place(i) >= most - self.whole)
                 return ((i == j or apart > 0) and near) or (c > 0 and place(i) == 0 and place(j) < most)
             hidden = i >= h and j >= h and (i - h) // g != (j - h) // g
-            return (j <= i and not hidden) or (i < c and j < h)
+            near = self.distance < 0 or i - j <= self.distance
+            return (j <= i and near and not hidden) or (i < c and j < h)
 
         return [[cell(i, j) for j in range(n)] for i in range(n)]
 
@@ -135,7 +137,7 @@ class Case:
             )  # fmt: skip
         return torch.ops.mxrec.hstu_jagged(
             t["q"], t["k"], t["v"], t.get("mask"), t.get("bias"), self.mask_type, 0, self.scale, offsets, contexts,
-            targets, self.group, self.alpha, self.window, self.whole, deterministic,
+            targets, self.group, self.alpha, self.window, self.whole, deterministic, self.distance,
         )  # fmt: skip
 
 
@@ -163,6 +165,15 @@ CASES = {
     "window": {"window": 6},
     "window with contexts and targets": {"window": 9, "contexts": CONTEXTS, "targets": (5, 2, 4, 0, 0), "whole": 4},
     "window with targets": {"window": 2, "targets": (5, 2, 4, 0, 0)},
+    "window by distance": {"distance": 6},
+    "window by distance, itself alone": {"distance": 0, "targets": TARGETS},
+    "window by distance with contexts and groups": {
+        "distance": 9,
+        "contexts": CONTEXTS,
+        "targets": (20, 5, 3, 0, 0),
+        "group": 3,
+    },
+    "window by distance beyond all": {"distance": 2**40, "contexts": CONTEXTS, "targets": TARGETS},
     "a bias for each": {"square": (5, 2), "heads": 2, "alpha": 0.5},
     "a bias for all": {"square": (1, 1), "contexts": CONTEXTS, "targets": TARGETS},
     "a bias for heads": {"square": (1, 2), "heads": 2},

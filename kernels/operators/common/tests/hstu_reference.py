@@ -28,6 +28,7 @@ class Options:
     alpha: float = 1.0
     window: int = 0
     full_tail: int = 0
+    distance: int = -1
     scale: float = 0.0
     longest: int = 0
 
@@ -43,7 +44,8 @@ def visible(n: int, options: Options, context: int = 0, targets: int = 0) -> np.
     if options.window == 0:
         group = max(options.group, 1)
         other_group = (i >= h) & (j >= h) & ((i - h) // group != (j - h) // group)
-        return ((j <= i) & ~other_group) | ((i < context) & (j < h))
+        near = (i - j <= options.distance) if options.distance >= 0 else np.ones((n, n), bool)
+        return ((j <= i) & near & ~other_group) | ((i < context) & (j < h))
     steps = h if context == 0 else h - context + 1
     step = np.arange(n) if context == 0 else np.maximum(np.arange(n) - context + 1, 0)
     step = np.minimum(step, steps)

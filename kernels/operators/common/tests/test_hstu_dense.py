@@ -121,6 +121,19 @@ def test_local_windows(call, operator, window, full_tail):
     check(call, operator, Problem(lengths=lengths, targets=[3, 10, 0, 0, 1, 45], options=options))
 
 
+@pytest.mark.parametrize("distance", [0, 1, 3, 64, 200, 2**40])
+@pytest.mark.parametrize("group", [1, 3])
+def test_windows_by_distance(call, operator, distance, group):
+    options = Options(distance=distance, group=group)
+    lengths = [10, 10, 10, 10, 1, 420]
+    check(
+        call,
+        operator,
+        Problem(lengths=lengths, contexts=[0, 1, 3, 10, 1, 60], targets=[0, 2, 7, 0, 0, 145], options=options),
+    )
+    check(call, operator, Problem(lengths=lengths, targets=[3, 10, 0, 0, 1, 245], options=options, dtype="float16"))
+
+
 # Queries stand at the end of their keys.
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("mask_type", [CAUSAL, UPPER, FULL, CUSTOM])

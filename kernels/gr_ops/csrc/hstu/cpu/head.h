@@ -20,6 +20,8 @@ struct Tokens {
   int page_size = 1, cached = 0;
 };
 
+constexpr int kUnlimited = 0x7fffffff;
+
 // Which keys a query sees (spec/operators.md 5.4).
 struct MaskRule {
   enum Kind : int { Lower, Upper, All } kind = Lower;
@@ -28,6 +30,7 @@ struct MaskRule {
   int group = 1;
   int window = 0;
   int min_full = 0;
+  int reach = kUnlimited;  // keys further back in the row are not seen
 };
 
 struct Head {

@@ -43,6 +43,7 @@ MaskRule rule_of(const Problem& p, const Row& row) {
   rule.group = static_cast<int>(std::min<int64_t>(p.group, std::numeric_limits<int>::max()));
   rule.window = static_cast<int>(std::min<int64_t>(p.max_attn_len, std::numeric_limits<int>::max()));
   rule.min_full = static_cast<int>(std::min<int64_t>(p.min_full_attn_len, std::numeric_limits<int>::max()));
+  if (p.window_size >= 0) rule.reach = static_cast<int>(std::min<int64_t>(p.window_size, kUnlimited));
   return rule;
 }
 

@@ -24,7 +24,7 @@ struct BlockSight {
     lanes = (count + kLanes - 1) / kLanes * kLanes;
     const int position = query + head.shift;
     const MaskRule& rule = head.rule;
-    if (rule.kind == MaskRule::Lower && rule.context == 0 && rule.window == 0 &&
+    if (rule.kind == MaskRule::Lower && rule.context == 0 && rule.window == 0 && rule.reach == kUnlimited &&
         position + count <= rule.targets_from) {
       for (int i = 0; i < lanes; ++i) {
         low[0][i] = 0;

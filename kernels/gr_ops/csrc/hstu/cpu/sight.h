@@ -31,7 +31,7 @@ inline Sight sight(const MaskRule& rule, int keys, int position) {
     s.high[0] = target;
     return s;
   }
-  // A window counts distances between tokens of the history; the context is one token, and so are the targets.
+  // max_attn_len counts distances between tokens of the history; the context is one token, and so are the targets.
   const int folded = rule.context > 0 ? rule.context - 1 : 0;
   const int history = target - folded;
   int low = 0;
@@ -41,12 +41,13 @@ inline Sight sight(const MaskRule& rule, int keys, int position) {
     const int first = full ? 0 : larger(0, distance_from - rule.window);
     low = first == 0 ? 0 : first + folded;
   }
-  s.low[0] = low;
+  const int reached = larger(0, position - rule.reach);
+  s.low[0] = larger(low, reached);
   if (position < target) {
     s.high[0] = position + 1;
   } else {
-    s.high[0] = larger(low, target);
-    s.low[1] = target + (position - target) / rule.group * rule.group;
+    s.high[0] = larger(s.low[0], target);
+    s.low[1] = larger(target + (position - target) / rule.group * rule.group, reached);
     s.high[1] = position + 1;
   }
   return s;
