@@ -216,6 +216,39 @@ def test_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.match(r"hstu_(dense|jagged|varlen|paged)(_backward)?: ", str(raised.value)), raised.value
 
 
+# On the host whatever the device, so they are checked everywhere and without being asked.
+LISTS = {
+    "row beyond maxSeqLen": ({"maxSeqLen": 3}, r"maxSeqLen=3 is smaller than the longest row \(4\); expected 0 or at"),
+    "decreasing": ({"seqOffset": [0, 5, 2, 6]}, r"seqOffset\[2\]=2 < seqOffset\[1\]=5"),
+    "first": ({"seqOffset": [1, 2, 6]}, "seqOffset must start at 0"),
+    "last": ({"seqOffset": [0, 2, 7]}, r"seqOffset\[2\]=7 but q has 6 rows"),
+    "bias below the longest row": ({"attnBias": 3}, r"attnBias must be at least as large as the longest row \(4\)"),
+    "mask below the longest row": ({"maskType": 3, "mask": 3}, r"mask must be at least as large as the longest row"),
+}
+
+
+@pytest.mark.usefixtures("each_device")
+@pytest.mark.parametrize("name", LISTS)
+def test_list_of_offsets_is_always_checked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MXREC_CHECK", raising=False)
+    settings, message = LISTS[name]
+    settings = {key: side(value) if key in ("attnBias", "mask") else value for key, value in settings.items()}
+    with pytest.raises(RuntimeError, match=f"hstu_dense: .*{message}"):
+        dense(**settings)
+    q, k, v = tokens()
+    full = {"mask": None, "attnBias": None, "layout": "jagged", "maskType": 0, "maxSeqLen": 0, "seqOffset": OFFSETS}
+    with pytest.raises(RuntimeError, match=f"hstu_dense_backward: .*{message}"):
+        ops.hstu_dense_backward(v, q, k, v, **{**full, **settings})
+
+
+@pytest.mark.usefixtures("each_device")
+def test_list_of_offsets_tells_the_longest_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """siluScale 0 is one over the longest row, which a list tells on every device."""
+    monkeypatch.delenv("MXREC_CHECK", raising=False)
+    inputs = [torch.randn(6, 2, 4).to(DEVICE) for _ in range(3)]
+    torch.testing.assert_close(dense(*inputs), dense(*inputs, siluScale=1 / 4))
+
+
 def test_device_is_named() -> None:
     q, k, v = tokens()
     with pytest.raises(RuntimeError, match="hstu_dense: expected v on cpu, got meta"):

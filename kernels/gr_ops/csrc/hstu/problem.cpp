@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include "hstu/checks.h"
+#include "hstu/rows.h"
 
 namespace gr_ops::hstu {
 namespace {
@@ -18,20 +19,6 @@ at::Tensor tokens(const at::Tensor& tensor) {
 }
 
 at::Tensor contiguous(const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
-
-// The list's own values are on the host, so they are checked on every device.
-at::Tensor offsets_of_list(const Arguments& a) {
-  const std::vector<int64_t>& list = *a.offset_list;
-  TORCH_CHECK(list.front() == 0, a.op, ": ", a.names.offsets, " must start at 0; expected ", a.names.offsets,
-              "[0]=0, got ", list.front());
-  for (size_t i = 1; i < list.size(); ++i) {
-    TORCH_CHECK(list[i] >= list[i - 1], a.op, ": ", a.names.offsets, " must be non-decreasing: ", a.names.offsets, "[",
-                i, "]=", list[i], " < ", a.names.offsets, "[", i - 1, "]=", list[i - 1]);
-  }
-  TORCH_CHECK(list.back() == a.q.size(0), a.op, ": ", a.names.offsets, "[", list.size() - 1, "]=", list.back(),
-              " but q has ", a.q.size(0), " rows; expected ", a.q.size(0), ", got ", list.back());
-  return at::tensor(list, at::kLong).to(a.q.device());
-}
 
 }  // namespace
 
@@ -67,11 +54,12 @@ Problem make_problem(const Arguments& a) {
     p.batch = a.q.size(0);
     p.max_q = p.max_k = a.q.size(1);
   } else {
-    p.q_offsets = a.offsets.defined() ? a.offsets.contiguous() : offsets_of_list(a);
+    p.q_offsets = a.offsets.defined() ? a.offsets.contiguous() : at::tensor(*a.offset_list, at::kLong).to(p.q.device());
     p.k_offsets = a.offsets_k.defined() ? a.offsets_k.contiguous() : p.q_offsets;
     p.batch = p.q_offsets.size(0) - 1;
     p.max_q = a.max_len;
     p.max_k = a.varlen ? a.max_len_k : a.max_len;
+    if (!a.offsets.defined()) check_list(p, a);
   }
   if (p.scale == 0.0 && p.max_k > 0) p.scale = 1.0 / static_cast<double>(p.max_k);
   return p;

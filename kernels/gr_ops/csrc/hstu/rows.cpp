@@ -14,9 +14,7 @@ std::vector<int64_t> values_of(const at::Tensor& tensor) {
   return {data, data + host.numel()};
 }
 
-std::vector<int64_t> read_offsets(const char* op, const char* name, const at::Tensor& tensor, const char* of,
-                                  int64_t rows) {
-  std::vector<int64_t> offsets = values_of(tensor);
+void check_offsets(const char* op, const char* name, at::IntArrayRef offsets, const char* of, int64_t rows) {
   TORCH_CHECK(offsets[0] == 0, op, ": ", name, " must start at 0; expected ", name, "[0]=0, got ", offsets[0]);
   for (size_t i = 1; i < offsets.size(); ++i) {
     TORCH_CHECK(offsets[i] >= offsets[i - 1], op, ": ", name, " must be non-decreasing: ", name, "[", i,
@@ -27,6 +25,12 @@ std::vector<int64_t> read_offsets(const char* op, const char* name, const at::Te
   }
   TORCH_CHECK(offsets.back() == rows, op, ": ", name, "[", offsets.size() - 1, "]=", offsets.back(), " but ", of,
               " has ", rows, " rows; expected ", rows, ", got ", offsets.back());
+}
+
+std::vector<int64_t> read_offsets(const char* op, const char* name, const at::Tensor& tensor, const char* of,
+                                  int64_t rows) {
+  std::vector<int64_t> offsets = values_of(tensor);
+  check_offsets(op, name, offsets, of, rows);
   return offsets;
 }
 
@@ -105,6 +109,15 @@ void check_side(const Problem& p, const char* name, const at::Tensor& tensor, in
               longest, "); expected [B,N,M,M] with M >= ", longest, ", got ", tensor.sizes());
 }
 
+void check_lengths(const Problem& p, const Arguments& a, int64_t longest_q, int64_t longest_k) {
+  if (p.q_offsets.defined()) {
+    check_longest(p, a.names.max_len, a.max_len, longest_q);
+    if (a.varlen) check_longest(p, a.names.max_len_k, a.max_len_k, longest_k);
+  }
+  check_side(p, a.names.bias, p.bias, longest_k);
+  check_side(p, "mask", p.mask, longest_k);
+}
+
 }  // namespace
 
 std::vector<Row> read_rows(Problem& p, const Arguments& a) {
@@ -120,15 +133,19 @@ std::vector<Row> read_rows(Problem& p, const Arguments& a) {
     longest_q = std::max(longest_q, row.q_len);
     longest_k = std::max(longest_k, row.keys());
   }
-  if (p.q_offsets.defined()) {
-    check_longest(p, a.names.max_len, a.max_len, longest_q);
-    if (a.varlen) check_longest(p, a.names.max_len_k, a.max_len_k, longest_k);
-  }
-  check_side(p, a.names.bias, p.bias, longest_k);
-  check_side(p, "mask", p.mask, longest_k);
+  check_lengths(p, a, longest_q, longest_k);
   read_counts(rows, p, a);
   resolve_lengths(p, longest_q, longest_k);
   return rows;
+}
+
+void check_list(Problem& p, const Arguments& a) {
+  const std::vector<int64_t>& list = *a.offset_list;
+  check_offsets(p.op, a.names.offsets, list, "q", p.q.size(0));
+  int64_t longest = 0;
+  for (size_t i = 1; i < list.size(); ++i) longest = std::max(longest, list[i] - list[i - 1]);
+  check_lengths(p, a, longest, longest);
+  resolve_lengths(p, longest, longest);
 }
 
 }  // namespace gr_ops::hstu

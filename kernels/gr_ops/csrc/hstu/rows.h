@@ -19,4 +19,8 @@ struct Row {
 // One entry per batch row; raises where the contents are inconsistent. Resolves the lengths of the problem.
 std::vector<Row> read_rows(Problem& problem, const Arguments& arguments);
 
+// A list of offsets is on the host whatever the device: raises what read_rows would raise of it, and resolves the
+// lengths of the problem.
+void check_list(Problem& problem, const Arguments& arguments);
+
 }  // namespace gr_ops::hstu
