@@ -50,6 +50,7 @@ class Build:
     version: str
     work: Path
     sanitize: str = ""
+    werror: bool = False
     log: list[str] = field(default_factory=list)
 
     @property
@@ -81,6 +82,17 @@ class Build:
         return target
 
 
+def check_host_language(build: Build, source: Path) -> None:
+    """The toolkit compiles op_host as C++11: what needs more builds here and not there."""
+    flags = ["-std=c++11", "-Wall", "-Wextra", *(["-Werror"] if build.werror else [])]
+    try:
+        build.run(["g++", *flags, "-fsyntax-only", *build.api_includes, str(source)])
+    except BuildError as error:
+        raise BuildError(
+            f"{source}: op_host is compiled as C++11 by the toolkit, and does not compile as that\n{error}"
+        ) from None
+
+
 def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict]]:
     """Compile op_host, run the dump program on it. Returns objects, operators, tiling classes."""
     sources = sorted((build.op / "op_host").glob("*.cpp"))
@@ -89,6 +101,8 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict]]:
     dump_source = HERE / "templates" / "dump_definitions.cpp"
 
     def compile_host(source: Path) -> Path:
+        if source != dump_source:
+            check_host_language(build, source)
         return build.compile(source, build.work / "host" / f"{source.stem}.o", build.api_includes)
 
     with ThreadPoolExecutor(build.jobs) as pool:
@@ -265,6 +279,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ascend-home", type=Path, required=True)
     parser.add_argument("--include", type=Path, action="append", default=[], help="more include directories")
+    parser.add_argument("--werror", action="store_true", help="warnings of op_host as C++11 are errors")
     parser.add_argument("--sanitize", default="", help="for tests: address,undefined")
     return parser.parse_args(argv)
 
@@ -295,6 +310,7 @@ def main(argv: list[str] | None = None) -> int:
             version=toolkit_version(home),
             work=Path(scratch),
             sanitize=args.sanitize,
+            werror=args.werror,
         )
         (build.work / "generated").mkdir()
         try:

@@ -7,6 +7,8 @@
 #include "register/op_def_registry.h"
 #include "tiling/platform/platform_ascendc.h"
 
+#include "host_math.h"
+
 namespace embedding {
 
 constexpr int64_t ROW_LANES = 16;          // LANES of the device side
@@ -39,7 +41,7 @@ inline std::vector<ge::DataType> OffsetColumns() { return IntegerColumns(1); }
 inline std::vector<ge::DataType> Same(ge::DataType type) { return std::vector<ge::DataType>(COLUMNS, type); }
 inline std::vector<ge::Format> Formats() { return std::vector<ge::Format>(COLUMNS, ge::FORMAT_ND); }
 
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using host::CeilDiv;
 inline int64_t CeilTo(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // ElementType of the device side.

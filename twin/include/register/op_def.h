@@ -134,7 +134,7 @@ private:
                 return *def;
             }
         }
-        defs.push_back(std::make_unique<Def>(name));
+        defs.push_back(std::unique_ptr<Def>(new Def(name)));
         return *defs.back();
     }
 };
@@ -149,7 +149,7 @@ inline std::vector<std::unique_ptr<OpDef>> &Definitions()
 template <typename Definition>
 bool Register(const char *type)
 {
-    Definitions().push_back(std::make_unique<Definition>(type));
+    Definitions().push_back(std::unique_ptr<OpDef>(new Definition(type)));
     return true;
 }
 

@@ -145,6 +145,8 @@ protected:
     static constexpr int64_t kL1Bytes = 524288 - 128;
 
     struct Sizes {
+        Sizes() = default;
+        Sizes(int32_t mIn, int32_t nIn, int32_t kIn) : m(mIn), n(nIn), k(kIn) {}
         int32_t m = -1;
         int32_t n = -1;
         int32_t k = -1;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,37 @@ def test_a_soc_that_the_definition_does_not_declare_is_refused(tmp_path):
     assert done.returncode == 1
     assert "ScaleRows is to be built for ascend310p, but its definition declares ascend910b" in done.stderr
     assert not (tmp_path / "out/packages").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("#include <algorithm>\nint x() { return std::clamp(3, 1, 2); }\n", "clamp"),  # C++17
+        ("#include <numeric>\nint x() { return std::gcd(4, 6); }\n", "gcd"),
+        ("int x() { auto twice = [](auto n) { return 2 * n; }; return twice(2); }\n", "auto"),  # C++14
+    ],
+)
+def test_op_host_that_the_toolkit_could_not_compile_is_refused(tmp_path, text, word):
+    shutil.copytree(HERE / "scale_rows", tmp_path / "scale_rows")
+    with (tmp_path / "scale_rows/op_host/scale_rows.cpp").open("a") as source:
+        source.write(text)
+    command = opbuild(tmp_path / "out", tmp_path, "ascend910b")
+    command[command.index("--op") + 1] = str(tmp_path / "scale_rows")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "op_host is compiled as C++11 by the toolkit" in done.stderr and word in done.stderr
+    assert not (tmp_path / "out/packages").exists()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_warnings_of_op_host_are_errors_on_request(tmp_path, strict):
+    shutil.copytree(HERE / "scale_rows", tmp_path / "scale_rows")
+    with (tmp_path / "scale_rows/op_host/scale_rows.cpp").open("a") as source:
+        source.write("int unused(int parameter) { return 1; }\n")
+    command = opbuild(tmp_path / "out", tmp_path, "ascend910b,ascend310p")  # stops behind op_host: an undeclared SoC
+    command[command.index("--op") + 1] = str(tmp_path / "scale_rows")
+    done = subprocess.run([*command, *(["--werror"] if strict else [])], capture_output=True, text=True)
+    assert ("unused parameter" in done.stderr) and ("op_host is compiled as C++11" in done.stderr) == strict
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../op_kernel/asynchronous_complete_cumsum_tiling.h"
+#include "host_math.h"
 
 namespace {
 
@@ -16,7 +17,7 @@ constexpr uint64_t KEY_SHARED_ROW = 2;
 constexpr std::size_t SLOT_BYTES = 32;
 constexpr uint32_t BATCH_MODE = 1;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using host::CeilDiv;
 
 }
 

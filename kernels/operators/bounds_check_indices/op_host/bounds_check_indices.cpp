@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../op_kernel/bounds_check_indices_tiling.h"
+#include "host_math.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ constexpr int64_t RECORD_WORDS = 8;
 constexpr std::size_t MEETINGS = 3;
 constexpr uint32_t BATCH_MODE = 1;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using host::CeilDiv;
 
 int64_t Share(int64_t elements, int64_t blocks)
 {
@@ -77,7 +78,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
     const int64_t cores = std::max<int64_t>(1, platform.GetCoreNumAiv());
     const int64_t wanted =
         std::max(CeilDiv(tiling->bags, MIN_CORE_BAGS), CeilDiv(tiling->count, MIN_CORE_INDICES));
-    const int64_t blocks = std::clamp<int64_t>(wanted, 1, cores);
+    const int64_t blocks = host::Clamp(wanted, 1, cores);
     tiling->bagsPerCore = Share(tiling->bags, blocks);
     tiling->indicesPerCore = Share(tiling->count, blocks);
     context->SetTilingKey(0);

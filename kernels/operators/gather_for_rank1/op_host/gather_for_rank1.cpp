@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../op_kernel/gather_for_rank1_tiling.h"
+#include "host_math.h"
 
 namespace {
 
@@ -17,7 +18,7 @@ constexpr int64_t MIN_CORE_ELEMENTS = 1024;
 constexpr int64_t SHARE_ALIGNMENT = 256;       // elements, so that every share starts on a 512-byte border of y
 constexpr uint64_t DISTANT = 10;               // added to the key
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using host::CeilDiv;
 
 }
 
@@ -44,7 +45,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
     const int64_t bytes = tiling->length * width;
     platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
     const int64_t cores = std::max<int64_t>(1, platform.GetCoreNumAiv());
-    int64_t wanted = std::clamp<int64_t>(CeilDiv(tiling->count, MIN_CORE_ELEMENTS), 1, cores);
+    int64_t wanted = host::Clamp(CeilDiv(tiling->count, MIN_CORE_ELEMENTS), 1, cores);
     const bool resident = bytes <= MAX_TABLE_BYTES && bytes * wanted <= tiling->count * UB_BLOCK + UB_BLOCK;
     tiling->tileElements = resident && width < 8 ? RESIDENT_TILE : SHORT_TILE;
     tiling->tableBytes = static_cast<uint32_t>(resident ? (CeilDiv(bytes, UB_BLOCK) + 3) * UB_BLOCK : 0);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../op_kernel/index_select_for_rank1_backward_tiling.h"
+#include "host_math.h"
 
 namespace {
 
@@ -21,7 +22,7 @@ constexpr uint64_t KEY_IMAGES = 1;
 constexpr uint64_t KEY_SLICES = 2;
 constexpr uint32_t BATCH_MODE = 1;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using host::CeilDiv;
 
 int64_t Share(int64_t elements, int64_t blocks)
 {
@@ -67,7 +68,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext *context)
         context->SetTilingKey(KEY_IMAGES);
         context->SetScheduleMode(BATCH_MODE);
     } else {
-        blocks = std::clamp<int64_t>(
+        blocks = host::Clamp(
             CeilDiv(tiling->length + (tiling->sorted != 0 ? tiling->count : 0), MIN_CORE_ELEMENTS), 1, cores);
         tiling->sumElements = static_cast<uint32_t>(SLICE);
         context->SetTilingKey(KEY_SLICES);

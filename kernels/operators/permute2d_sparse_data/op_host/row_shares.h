@@ -2,17 +2,18 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 
 #include "register/op_def_registry.h"
 #include "tiling/platform/platform_ascendc.h"
+
+#include "host_math.h"
 
 namespace permute {
 
 constexpr int64_t MIN_CORE_BYTES = 16 * 1024;  // the smallest share that is worth a core's start
 constexpr int64_t GM_ALIGNMENT = 512;
 
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using host::CeilDiv;
 
 inline int64_t Cores(gert::TilingContext *context)
 {
@@ -34,8 +35,8 @@ inline int64_t RowElements(const gert::Shape &shape)
 inline int64_t Share(int64_t rows, int64_t rowBytes, int64_t cores)
 {
     const int64_t bytes = std::max<int64_t>(1, rowBytes);
-    const int64_t wanted = std::clamp<int64_t>(CeilDiv(rows * bytes, MIN_CORE_BYTES), 1, cores);
-    const int64_t unit = GM_ALIGNMENT / std::gcd(GM_ALIGNMENT, bytes);
+    const int64_t wanted = host::Clamp(CeilDiv(rows * bytes, MIN_CORE_BYTES), 1, cores);
+    const int64_t unit = GM_ALIGNMENT / host::GreatestCommonDivisor(GM_ALIGNMENT, bytes);
     return std::max<int64_t>(1, CeilDiv(CeilDiv(rows, wanted), unit) * unit);
 }
 
