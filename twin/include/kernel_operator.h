@@ -3,7 +3,6 @@
 #include "ascendc/atomic.h"
 #include "ascendc/copy.h"
 #include "ascendc/gather.h"
-#include "ascendc/list.h"
 #include "ascendc/pipe.h"
 #include "ascendc/select.h"
 #include "ascendc/sync.h"

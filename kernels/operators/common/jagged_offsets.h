@@ -1,6 +1,7 @@
 // Reads the offsets of K nested jagged levels. Any content is safe: what is read is clamped to the rows that exist.
 #pragma once
 #include "kernel_operator.h"
+#include "kernel_operator_list_tensor_intf.h"
 
 #include "jagged_tiling.h"
 
