@@ -33,8 +33,9 @@ public:
             static_cast<uint32_t>((pitch * static_cast<int64_t>(sizeof(T)) - image) / 32), 0);
         const int64_t from =
             batch * square_.batchStride + head * square_.headStride + row * square_.size + column;
+        const auto padding = static_cast<uint8_t>((image - bytes) / static_cast<int64_t>(sizeof(T)));
         AscendC::DataCopyPad(strip, source_[static_cast<uint64_t>(from)], bursts,
-                             AscendC::DataCopyPadExtParams<T>(true, 0, 0, T()));
+                             AscendC::DataCopyPadExtParams<T>(true, 0, padding, T()));
         queue_.EnQue(strip);
         return queue_.template DeQue<T>();
     }

@@ -174,8 +174,10 @@ void PadIn(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Bursts &
         uint8_t *to = core.UbWrite(dst.Range(), at, image);
         const uint64_t body = left * sizeof(T);
         if (isPad) {
+            // Without padding, what fills the block up is the burst's first element and not the value.
+            const void *filler = left + right == 0 ? static_cast<const void *>(data) : &value;
             for (uint64_t b = 0; b + sizeof(T) <= image; b += sizeof(T)) {
-                std::memcpy(to + b, &value, sizeof(T));
+                std::memcpy(to + b, filler, sizeof(T));
             }
             core.Define(dst.Range(), at, image);
         } else {

@@ -260,6 +260,37 @@ inline void AddOneInChains(const Arguments &a)
     }
 }
 
+// What stands behind a burst of one element: the element again where nothing is padded, whatever the value to pad with;
+// the value where the rest of the block is padded.
+inline void AddOneByFiller(const Arguments &a)
+{
+    const Share s = ShareOf(a);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, (TILE + 16) * sizeof(float));
+    LocalTensor<float> t = buffer.Get<float>();
+    LocalTensor<float> filled = t[TILE];
+    LocalTensor<float> padded = t[TILE + 8];
+    const DataCopyExtParams one(1, sizeof(float), 0, 0, 0);
+    DataCopyPad(filled, s.x, one, DataCopyPadExtParams<float>(true, 0, 0, -7.0f));
+    DataCopyPad(padded, s.x, one, DataCopyPadExtParams<float>(true, 0, 7, 1.0f));
+    PipeBarrier<PIPE_ALL>();
+    float added = padded.GetValue(7);
+    for (uint32_t lane = 1; lane < 8; ++lane) {
+        added += filled.GetValue(lane) - filled.GetValue(0);
+    }
+    for (uint32_t at = 0; at < s.elements; at += TILE) {
+        const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+        const DataCopyExtParams burst(1, n * sizeof(float), 0, 0, 0);
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(t, s.x[at], burst, DataCopyPadExtParams<float>(false, 0, 0, 0));
+        PipeBarrier<PIPE_ALL>();
+        Adds(t, t, added, static_cast<int32_t>(n));
+        PipeBarrier<PIPE_ALL>();
+        DataCopyPad(s.y[at], t, burst);
+    }
+}
+
 // A token goes round the cores by flags between them: twice, so that the second store waits for the first reads.
 inline void AddTokensByFlags(const Arguments &a)
 {

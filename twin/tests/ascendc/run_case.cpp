@@ -34,7 +34,8 @@ struct Case {
 const std::map<std::string, Case> kCases = {
     CORRECT(AddOneQueued), CORRECT(AddOneFlags), CORRECT(AddOneScalar), CORRECT(AddNeighboursToken),
     CORRECT(AddOneAtomically), CORRECT(AddTokensByFlags), CORRECT(AddOneInChains), CORRECT(AddOneThroughCopy),
-    CORRECT(AddOneBehindLoadAhead), CORRECT(AddOneGathered), BROKEN(GatherBetweenElements), BROKEN(GatherPastTensor),
+    CORRECT(AddOneBehindLoadAhead), CORRECT(AddOneGathered), CORRECT(AddOneByFiller),
+    BROKEN(GatherBetweenElements), BROKEN(GatherPastTensor),
     BROKEN(GatherInPlace), BROKEN(GatherByUndefinedOffsets),
     BROKEN(MisalignedUb), BROKEN(TailLostByDataCopy), BROKEN(TooMuchUb), BROKEN(TooManyBuffers), BROKEN(TooManyLive),
     BROKEN(AllocWithoutFree), BROKEN(EnQueBeyondDepth), BROKEN(DeQueEmpty), BROKEN(FreeTwice), BROKEN(FreeInOtherQueue),

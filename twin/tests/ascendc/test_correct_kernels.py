@@ -13,6 +13,7 @@ KERNELS = [
     "AddOneThroughCopy",
     "AddOneBehindLoadAhead",
     "AddOneGathered",
+    "AddOneByFiller",
 ]
 SEEDS = ",".join(map(str, range(1, 25)))
 

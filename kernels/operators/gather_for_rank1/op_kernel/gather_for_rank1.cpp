@@ -129,9 +129,11 @@ private:
                                  static_cast<int32_t>(2 * perBlock));
         Fence<AscendC::HardEvent::V_MTE2>();
         if (words > 0) {
+            // Padded to a whole block: what fills up an unpadded one is its first element, and an index beyond x reads it.
+            const uint8_t padding = static_cast<uint8_t>((perBlock - words % perBlock) % perBlock);
             AscendC::DataCopyPad(table[perBlock], source,
                                  AscendC::DataCopyExtParams(1, words * static_cast<uint32_t>(sizeof(Word)), 0, 0, 0),
-                                 AscendC::DataCopyPadExtParams<Word>(true, 0, 0, Word(0)));
+                                 AscendC::DataCopyPadExtParams<Word>(true, 0, padding, Word(0)));
         }
         Fence<AscendC::HardEvent::MTE2_V>();
     }
