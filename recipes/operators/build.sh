@@ -31,7 +31,17 @@ build_twin() {
     torch_npu=$("$GRSTACK_PYTHON" -c 'import importlib.util as u; print(*u.find_spec("torch_npu").submodule_search_locations)')
     run "$GRSTACK_PYTHON" "$builder" --op "$operators/$1" --out "$3" --vendor "$2" --soc "$socs" \
         --arch "$GRSTACK_ARCH" --jobs "${GRSTACK_JOBS:-2}" --ascend-home "$home" \
-        --include "$torch_npu/include/third_party/acl/inc"
+        --include "$torch_npu/include/third_party/acl/inc" --werror
+}
+
+# The tiling data of the HSTU operators holds AscendC::tiling::TCubeTiling, which is declared from CANN 8.2 on.
+check_toolkit() {
+    local version
+    version=$(sed -n 's/^[Vv]ersion=//p' "$1/compiler/version.info" 2> /dev/null || true)
+    [[ -n $version ]] || fail \
+        "$1/compiler/version.info names no version; type: source /usr/local/Ascend/ascend-toolkit/set_env.sh"
+    [[ $(printf '%s\n' 8.2 "$version" | sort -V | head -n 1) == 8.2 ]] || fail \
+        "CANN $version lacks AscendC::tiling::TCubeTiling, which the HSTU operators need; install CANN 8.2 or newer"
 }
 
 # build_cann OPERATOR VENDOR TREE
@@ -39,6 +49,7 @@ build_cann() {
     local home=${ASCEND_HOME_PATH:-} package
     [[ -n $home ]] || fail \
         "ASCEND_HOME_PATH is not set; install CANN's toolkit and type: source /usr/local/Ascend/ascend-toolkit/set_env.sh"
+    check_toolkit "$home"
     run cmake -S "$recipe/cann" -B "$scratch/cann/$1" -DCMAKE_BUILD_TYPE=Release "-DOPERATOR_DIR=$operators/$1" \
         "-DCOMMON_DIR=$operators/common" "-DASCEND_CANN_PACKAGE_PATH=$home" "-DASCEND_COMPUTE_UNIT=${socs//,/;}" \
         "-Dvendor_name=$2" "-DPython3_EXECUTABLE=$GRSTACK_PYTHON"

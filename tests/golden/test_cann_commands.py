@@ -84,6 +84,32 @@ def test_a_toolkit_with_neither_form_is_named(tmp_path: Path) -> None:
     assert "ASCEND_HOME_PATH is not set" in build(tmp_path, {}).stderr
 
 
+def test_the_source_package_holds_what_the_kernels_include(tmp_path: Path) -> None:
+    """It is compiled again where it is installed: by itself, and without a folder of the machine that built it."""
+    variables = make_toolkit(tmp_path / "cann", "functions")
+    assert build(tmp_path, variables).returncode == 0
+    told = (tmp_path / "cann/log").read_text().splitlines()
+    assert {line.split()[1] for line in told if line.startswith("    ships")} == {
+        "jagged.h", "scale_rows.cpp", "scale_rows_tiling.h",
+    }  # fmt: skip
+    assert not [line for line in told if line.startswith("npu_op_kernel_options")]
+    (tmp_path / "source/kernels/operators/common/scale_rows_tiling.h").write_text("// another\n")
+    done = build(tmp_path, variables)
+    assert done.returncode != 0 and "scale_rows_tiling.h stands in" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("version", "word"), [("8.1.RC1", "TCubeTiling"), ("8.0.0", "install CANN 8.2"), ("", "no version")]
+)
+def test_a_toolkit_that_is_too_old_is_refused_with_the_reason(tmp_path: Path, version: str, word: str) -> None:
+    variables = make_toolkit(tmp_path / "cann", "functions")
+    (tmp_path / "cann/compiler/version.info").write_text(f"Version={version}\n")
+    done = build(tmp_path, variables)
+    assert done.returncode != 0 and word in done.stderr and not (tmp_path / "cann/log").exists()
+    (tmp_path / "cann/compiler/version.info").write_text("Version=8.10.0\n")
+    assert build(tmp_path, variables).returncode == 0
+
+
 def test_a_soc_that_cann_leaves_out_is_an_error(tmp_path: Path) -> None:
     variables = make_toolkit(tmp_path / "cann", "functions")
     packer = tmp_path / "cann/pack"
