@@ -60,6 +60,14 @@ def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, sett
     return folder
 
 
+def not_verified(dataset: object, folder: Path) -> str:
+    """What the user must know of a data set that came without a published hash; empty for the others."""
+    if not isinstance(dataset, FileData) or not dataset.unverified:
+        return ""
+    sha256 = json.loads((folder / SOURCE).read_text(encoding="utf-8"))["sha256"]
+    return f"{dataset.unverified}: {dataset.file} came with sha256 {sha256}"
+
+
 def check(folder: Path, name: str) -> None:
     """Every file that was unpacked is still what it was. Raises HashMismatch with the file."""
     next_command = f"rm -r {folder} && inv fetch-data {name}"
@@ -121,6 +129,14 @@ def _members(dataset: FileData, source: Path) -> Iterator[tuple[str, IO[bytes]]]
                         wanted.discard(name)
                         yield name, stream
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{source.name} cannot be unpacked: {error}", where=str(source)) from None
+        raise DataError(
+            f"{source.name} cannot be unpacked: {error}",
+            where=str(source),
+            next_command=f"rm {source}, and fetch it again",
+        ) from None
     if wanted:
-        raise DataError(f"{dataset.file} has no {', '.join(sorted(wanted))}", where="versions.yaml")
+        raise DataError(
+            f"{dataset.file} has no {', '.join(sorted(wanted))}",
+            where="versions.yaml, datasets",
+            next_command=f"{'unzip -l' if zipfile.is_zipfile(source) else 'tar -tf'} {source}",
+        )
