@@ -255,15 +255,14 @@ class HashTable(TrainedRows):
         if len(new):
             self._make_room(len(new), slots)
             self._insert(new, shows)
-        if len(new) or self.config.admission is not None:
-            slots = self._ids.index.resolve(ids, slots)
-        return slots
+        return self._ids.index.resolve(ids, slots)
 
     def _insert(self, new: torch.Tensor, shows: torch.Tensor) -> None:
         slots = self._ids.index.insert(new, shows, self.step)
         self._storage.grow(self._ids.index.slots())
         initializer = self.config.initializer
-        keys = new if initializer.per_id else torch.arange(self.insertions, self.insertions + len(new))
+        first = self.config.first_key + self.insertions
+        keys = new if initializer.per_id else torch.arange(first, first + len(new))
         self._backend.start(slots, keys)
         self._insertions += len(new)
 
