@@ -60,7 +60,7 @@ def kind_of(name: object) -> OptimizerKind:
     """Raises ValueError, with those that are known, for a name that is not in KINDS."""
     known = KINDS.get(name) if isinstance(name, str) else None
     if known is None:
-        raise ValueError(f"unknown optimizer {name!r}; known: {', '.join(KINDS)}")
+        raise ValueError(f"unknown optimizer {name!r}; valid: {', '.join(KINDS)}")
     return known
 
 

@@ -78,7 +78,7 @@ def test_a_kind_means_the_same_to_a_table(number: int, device: str) -> None:
 @pytest.mark.parametrize("number", [6, -1, 2**40])
 def test_an_unknown_number_is_refused_by_the_cpu(number: int) -> None:
     weights = first_rows()
-    with pytest.raises(RuntimeError, match=rf"unknown optimizer {number}; known: 0 \(sgd\).*5 \(lamb\)"):
+    with pytest.raises(RuntimeError, match=rf"unknown optimizer {number}; valid: 0 \(sgd\).*5 \(lamb\)"):
         step_by_number(number, weights, [torch.zeros(ROWS, DIM)] * 2, gradients()[0], 1)
     assert torch.equal(weights, first_rows())
 
@@ -86,7 +86,7 @@ def test_an_unknown_number_is_refused_by_the_cpu(number: int) -> None:
 def test_an_unknown_kind_is_refused_by_pytorchs_operators() -> None:
     weights, spec = first_rows(), pretending("lion")
     state = {name: torch.zeros(ROWS, DIM) for name in ("momentum1", "momentum2")}
-    with pytest.raises(ValueError, match=f"unknown optimizer 'lion'; known: {KNOWN}"):
+    with pytest.raises(ValueError, match=f"unknown optimizer 'lion'; valid: {KNOWN}"):
         generic.update(weights, state, torch.arange(1, ROWS), gradients()[0], spec, 0.1, 1)
     assert torch.equal(weights, first_rows()) and not state["momentum1"].any()
 
@@ -100,14 +100,14 @@ def test_an_unknown_kind_is_refused_by_a_table(device: str) -> None:
     if isinstance(table._backend, npu.NpuBackend):
         assert not npu.supports(table.config.optimizer, DIM)
         table._backend._fused = False
-    with pytest.raises(ValueError, match=f"unknown optimizer 'lion'; known: {KNOWN}"):
+    with pytest.raises(ValueError, match=f"unknown optimizer 'lion'; valid: {KNOWN}"):
         table.update(slots, gradients()[0].to(table.device))
     assert torch.equal(table.lookup(slots), before)
 
 
 @pytest.mark.parametrize("fields", [{"kind": "lion"}, {"kind": 3}, {"kind": None}])
 def test_an_unknown_kind_is_refused_where_it_is_given(fields: dict) -> None:
-    with pytest.raises(ValueError, match=f"unknown optimizer .*; known: {KNOWN}"):
+    with pytest.raises(ValueError, match=f"unknown optimizer .*; valid: {KNOWN}"):
         OptimizerSpec(**fields)
 
 
@@ -139,7 +139,7 @@ def test_a_number_means_the_same_initialiser(number: int) -> None:
 
 @pytest.mark.parametrize("number", [4, -1, 99])
 def test_an_unknown_initialiser_is_refused(number: int) -> None:
-    message = f"unknown initializer {number}; known: 0 \\(constant\\).*3 \\(truncated normal\\)"
+    message = f"unknown initializer {number}; valid: 0 \\(constant\\).*3 \\(truncated normal\\)"
     with pytest.raises((RuntimeError, ValueError), match=message):
         torch.ops.hybrid_torchrec.initial_rows(torch.arange(3), 2, number, 0.0, 1.0, 0.0, 1.0, 0)
     weights = torch.zeros(4, 2)
@@ -154,7 +154,7 @@ def test_an_unknown_initialiser_is_refused(number: int) -> None:
 def test_an_unknown_ranking_is_refused(number: int) -> None:
     index = torch.classes.hybrid_torchrec.HashIndex(4)
     index.insert(torch.arange(3), torch.ones(3, dtype=torch.int64), 1)
-    known = r"known: 0 \(LFU\), 1 \(LRU\), 2 \(Score\), 3 \(TTL\)"
+    known = r"valid: 0 \(LFU\), 1 \(LRU\), 2 \(Score\), 3 \(TTL\)"
     with pytest.raises((RuntimeError, ValueError), match=f"unknown eviction policy {number}; {known}"):
         index.victims(2, number, 1.0, 0.0, 1.0, 0, 2, torch.empty(0, dtype=torch.int64))
 

@@ -48,7 +48,7 @@ Ranking::Kind Ranking::known(int64_t kind) {
       return static_cast<Kind>(kind);
     default:
       throw std::invalid_argument("unknown eviction policy " + std::to_string(kind) +
-                                  "; known: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)");
+                                  "; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)");
   }
 }
 

@@ -57,7 +57,7 @@ Initializer::Kind Initializer::known(int64_t kind) {
       return static_cast<Kind>(kind);
     default:
       throw std::invalid_argument("unknown initializer " + std::to_string(kind) +
-                                  "; known: 0 (constant), 1 (uniform), 2 (normal), 3 (truncated normal)");
+                                  "; valid: 0 (constant), 1 (uniform), 2 (normal), 3 (truncated normal)");
   }
 }
 

@@ -49,7 +49,7 @@ inline const OptimizerTraits& optimizer_traits(const char* op, int64_t kind) {
     if (number == kind) return traits;
     known += (known.empty() ? "" : ", ") + std::to_string(number) + " (" + traits.name + ")";
   }
-  TORCH_CHECK(false, op, ": unknown optimizer ", kind, "; known: ", known);
+  TORCH_CHECK(false, op, ": unknown optimizer ", kind, "; valid: ", known);
 }
 
 struct Optimizer {

@@ -204,7 +204,7 @@ def start(
         return
     kind = cast(Distribution, config.initializer).kind
     if kind not in row_kernels.KINDS:
-        raise ValueError(f"{config.initializer}: unknown kind {kind}; known: {list(row_kernels.KINDS)}")
+        raise ValueError(f"{config.initializer}: unknown kind {kind}; valid: {list(row_kernels.KINDS)}")
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
     width = max(2, min(columns(config.dim), 128))
     rows, tables = max(1, STARTED // width), parts.shape[0]
@@ -231,7 +231,7 @@ def update(
     """One step of the rows of a batch. Raises ValueError, before any launch, for a kind that has no kernel."""
     if config.optimizer.kind not in update_kernels.KERNEL_KINDS:
         known = ", ".join(update_kernels.KERNEL_KINDS)
-        raise ValueError(f"unknown optimizer {config.optimizer.kind!r}; known: {known}")
+        raise ValueError(f"unknown optimizer {config.optimizer.kind!r}; valid: {known}")
     keys, sources = order.keys, order.sources
     dim, count, spec = config.dim, len(keys), config.optimizer
     width = columns(dim)

@@ -24,7 +24,7 @@ def keys(
 def check(kind: int) -> None:
     """Raises ValueError for a kind that is none of these."""
     if kind not in (SHOWS, LAST_STEP, SCORE, EXPIRED):
-        raise ValueError(f"unknown eviction policy {kind}; known: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)")
+        raise ValueError(f"unknown eviction policy {kind}; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)")
 
 
 def candidates(kind: int, last: torch.Tensor, step: int, time_to_live: int, keep: torch.Tensor) -> torch.Tensor:

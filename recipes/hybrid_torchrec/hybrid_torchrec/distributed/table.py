@@ -13,8 +13,9 @@ from torch.distributed._shard.sharded_tensor import ShardedTensor
 from hybrid_torchrec.distributed.placement import ColumnShard
 from hybrid_torchrec.distributed.state import own_rows, row_counts, send_to_owners, sharded
 from hybrid_torchrec.modules import state
-from hybrid_torchrec.modules.table import TableModule, TablePart, columns_of, copy_clocks
+from hybrid_torchrec.modules.table import TableModule, TablePart
 from hybrid_torchrec.table import RowBatch
+from hybrid_torchrec.table.copying import copy_into
 
 
 class ShardedTableModule(TableModule):
@@ -60,11 +61,10 @@ class ShardedTableModule(TableModule):
 
     def _take_over(self, source: TableModule, shard: ColumnShard, part: TablePart) -> None:
         """Every rank has the whole source and keeps what it owns."""
-        old = source.whole.table
-        ids = old.ids()
-        rows, _ = old.read(ids[shard.owner(ids) == self.rank])
-        part.table.write(columns_of(rows, shard.column, shard.width))
-        copy_clocks(old, part.table)
+        copy_into(
+            source.whole.table, part.table, owned=lambda ids: shard.owner(ids) == self.rank,
+            columns=(shard.column, shard.width),
+        )  # fmt: skip
 
     # State: collective where there are several ranks, in the same order on all of them.
 
@@ -100,7 +100,7 @@ class ShardedTableModule(TableModule):
                 continue
             tensors = {key: state_dict[name + key] for key in keys}
             rows = state.rows_from_state({key: own_rows(tensor) for key, tensor in tensors.items()})
-            rows = columns_of(rows, shard.column if rows.dim > shard.width else 0, shard.width)
+            rows = rows.columns(shard.column if rows.dim > shard.width else 0, shard.width)
             if isinstance(tensors["ids"], ShardedTensor) and self.process_group is not None:
                 rows = send_to_owners(rows, shard, self.process_group, self.weight.device)
             else:

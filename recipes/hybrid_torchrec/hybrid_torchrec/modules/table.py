@@ -16,7 +16,8 @@ from hybrid_torchrec.modules.config import ColumnsOf, HashConfig, dtype_of, init
 from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import LRU, TTL
-from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from hybrid_torchrec.table import HashTable, TableConfig
+from hybrid_torchrec.table.copying import copy_of
 
 
 @dataclass(frozen=True)
@@ -118,16 +119,13 @@ class TableModule(nn.Module):
         """Of a part: columns [column, column + width) and about one in `shares` of the ids."""
         config = self.config
         initializer = initializer_of(config)
-        seed = seed_of(config)
-        if not initializer.per_id:
-            seed += share << 56  # rows by order of insertion, but not the same on every rank
         if width != config.embedding_dim:
             initializer = ColumnsOf(
                 whole=initializer, columns=config.embedding_dim, first=column, per_id=initializer.per_id
             )
         made = TableConfig(
             name=config.name, dim=width, dtype=self.dtype, optimizer=spec, initializer=initializer,
-            admission=config.admission, eviction=config.eviction, seed=seed,
+            admission=config.admission, eviction=config.eviction, seed=seed_of(config), first_key=share << 40,
             max_rows=None if config.max_rows is None else -(-config.max_rows // shares),
         )  # fmt: skip
         if config.initial_capacity is not None:
@@ -165,8 +163,7 @@ class TableModule(nn.Module):
         for part in self._parts:
             old = part.table
             if old.device != self.weight.device and self.weight.device.type != "meta":
-                part.table = HashTable(old.config, self.weight.device)
-                copy_table(old, part.table)
+                part.table = copy_of(old, self.weight.device)
         return self
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -196,30 +193,3 @@ class TableModule(nn.Module):
     def extra_repr(self) -> str:
         rows = sum(len(part.table) for part in self._parts)
         return f"{self.config.name}, dim={self.config.embedding_dim}, {self.dtype}, rows={rows}"
-
-
-def copy_table(source: HashTable, target: HashTable) -> None:
-    rows, _ = source.read(source.ids())
-    target.write(rows)
-    copy_clocks(source, target)
-
-
-def copy_clocks(source: HashTable, target: HashTable) -> None:
-    target.step, target.updates = source.step, source.updates
-    target.insertions, target.evictions = source.insertions, source.evictions
-    target.learning_rate, target.accumulate = source.learning_rate, source.accumulate
-
-
-def columns_of(rows: RowBatch, first: int, width: int) -> RowBatch:
-    """Columns [first, first + width) of rows; row-wise state stays whole."""
-    if width == rows.dim:
-        return rows
-    columns = slice(first, first + width)
-    return RowBatch(
-        ids=rows.ids,
-        weights=rows.weights[:, columns],
-        state={name: tensor[:, columns] if tensor.dim() > 1 else tensor for name, tensor in rows.state.items()},
-        shows=rows.shows,
-        clicks=rows.clicks,
-        last_step=rows.last_step,
-    )

@@ -92,7 +92,7 @@ def update(
     """
     step = _STEPS.get(spec.kind)
     if step is None:
-        raise ValueError(f"unknown optimizer {spec.kind!r}; known: {', '.join(_STEPS)}")
+        raise ValueError(f"unknown optimizer {spec.kind!r}; valid: {', '.join(_STEPS)}")
     w = weights.index_select(0, slots).float()
     if spec.weight_decay and spec.traits.decay_is_gradient:
         g = g + spec.weight_decay * w

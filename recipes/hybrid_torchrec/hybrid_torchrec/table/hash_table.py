@@ -51,6 +51,16 @@ class HashTable(TrainedRows):
         self._storage.set_new(torch.zeros(1, dtype=torch.int64), default.unsqueeze(0))
         self._backend = self._make_backend()
 
+    def __repr__(self) -> str:
+        config, eviction = self.config, self.config.eviction
+        most = "" if config.max_rows is None else f" of at most {config.max_rows}"
+        dtype = str(config.dtype).removeprefix("torch.")
+        evicts = "" if eviction is None else f", {eviction}"
+        return (
+            f"{type(self).__name__}({config.name!r}: {len(self)} rows{most}, {config.dim} x {dtype} on {self.device}, "
+            f"{config.optimizer.kind} lr={self.learning_rate:g}, {config.initializer}, {config.admission}{evicts})"
+        )
+
     def __deepcopy__(self, memo: dict[int, object]) -> HashTable:
         return copy_of(self)
 
@@ -76,6 +86,10 @@ class HashTable(TrainedRows):
     def hits(self) -> int:
         """Of the ids given to assign, those that had a row."""
         return self._ids.counted()[1]
+
+    @hits.setter
+    def hits(self, value: int) -> None:
+        self._ids.count_hits(value - self.hits)
 
     @property
     def weights(self) -> torch.Tensor:

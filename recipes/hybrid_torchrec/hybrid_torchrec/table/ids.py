@@ -50,6 +50,9 @@ class IdTable:
         """Rows made that the index has counted by itself, and ids that had a row when they were assigned."""
         return 0, self._hits
 
+    def count_hits(self, more: int) -> None:
+        self._hits += more
+
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), 0 where absent."""
         slots = self.index.find(ids)

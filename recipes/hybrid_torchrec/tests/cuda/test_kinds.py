@@ -50,7 +50,7 @@ def test_an_unknown_kind_is_refused_before_any_launch(monkeypatch: pytest.Monkey
     kinds = {**optimizers.KINDS, "lion": optimizers.OptimizerKind(number=6, eps=0.0, moments=2)}
     monkeypatch.setattr(optimizers, "KINDS", kinds)
     object.__setattr__(table.config.optimizer, "kind", pretending("lion").kind)
-    with pytest.raises(ValueError, match="unknown optimizer 'lion'; known: sgd.*lamb"):
+    with pytest.raises(ValueError, match="unknown optimizer 'lion'; valid: sgd.*lamb"):
         table.update(slots, gradients()[0].to(table.device))
     assert torch.equal(table.lookup(slots), before)
 
@@ -61,14 +61,14 @@ def test_an_unknown_initialiser_is_refused_before_any_launch() -> None:
 
     table = DeviceTable(TableConfig(name="t", dim=DIM, initializer=Normal()))
     object.__setattr__(table.config, "initializer", Cauchy())
-    with pytest.raises(ValueError, match=r"unknown kind 4; known: \[0, 1, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"unknown kind 4; valid: \[0, 1, 2, 3\]"):
         table.assign(torch.arange(3), train=True)
 
 
 @pytest.mark.parametrize("number", [4, -1])
 def test_an_unknown_ranking_is_refused(number: int) -> None:
     table, _ = made(OptimizerSpec())
-    with pytest.raises(ValueError, match=f"unknown eviction policy {number}; known: 0 .LFU.*3 .TTL."):
+    with pytest.raises(ValueError, match=f"unknown eviction policy {number}; valid: 0 .LFU.*3 .TTL."):
         table._ids.index.victims(2, number, 1.0, 0.0, 1.0, 0, 2, torch.empty(0, dtype=torch.int64))
 
 
