@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from hybrid_torchrec.initializers import Initializer, Uniform
-from hybrid_torchrec.optimizers import OptimizerSpec
+from hybrid_torchrec.optimizers import KINDS, OptimizerSpec
 from hybrid_torchrec.policies import TTL, AdmissionPolicy, AdmitAll, EvictionPolicy, rank_of_policy
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -57,22 +57,26 @@ class TableConfig:
 
     def _check_kinds(self, where: str) -> None:
         kinds = (
-            ("optimizer", OptimizerSpec, "an OptimizerSpec, as OptimizerSpec(kind='adam', lr=0.01)"),
+            (
+                "optimizer",
+                OptimizerSpec,
+                f"an OptimizerSpec, as OptimizerSpec(kind='adam', lr=0.01), of {tuple(KINDS)}",
+            ),
             ("initializer", Initializer, "one of Constant, Uniform, Normal, TruncatedNormal, Filled"),
             ("admission", AdmissionPolicy, "one of AdmitAll, AdmitAfter, AdmitWithProbability"),
         )
         for name, kind, known in kinds:
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise TypeError(f"{where}: {name} must be {known}; got {_shown(value)}")
+                raise TypeError(f"{where}: {name} must be {known}; got {_shown(value, kind)}")
         if self.eviction is not None:
             try:
                 rank_of_policy(self.eviction)
             except TypeError as error:
-                raise TypeError(f"{where}: {error}; got {_shown(self.eviction)}") from None
+                raise TypeError(f"{where}: {error}; got {_shown(self.eviction, EvictionPolicy)}") from None
 
 
-def _shown(value: object) -> str:
-    if inspect.isclass(value):
+def _shown(value: object, kind: type) -> str:
+    if inspect.isclass(value) and issubclass(value, kind):
         return f"{value.__name__}: an object, not the class: {value.__name__}()"
     return repr(value)
