@@ -166,10 +166,16 @@ class HashIndex : public torch::CustomClassHolder {
   at::Tensor victims(int64_t count, int64_t kind, double show_weight, double click_weight, double decay,
                      int64_t time_to_live, int64_t step, const at::Tensor& keep) {
     const at::Tensor kept = checked_ids(keep, "keep");
-    const Ranking ranking{static_cast<Ranking::Kind>(kind), show_weight, click_weight, decay, time_to_live};
+    const Ranking ranking{Ranking::known(kind), show_weight, click_weight, decay, time_to_live};
     const std::lock_guard<std::mutex> lock(writing_);
     return long_tensor(index_.victims(static_cast<size_t>(std::max<int64_t>(count, 0)), ranking, step,
                                       kept.const_data_ptr<int64_t>(), static_cast<size_t>(kept.numel())));
+  }
+
+  // Slots whose rows went, in the order in which they went: the last is the first to be used again.
+  at::Tensor free_slots() {
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor({index_.free_slots().begin(), index_.free_slots().end()});
   }
 
   at::Tensor used_slots() {
@@ -270,7 +276,7 @@ class HashIndex : public torch::CustomClassHolder {
 at::Tensor initial_rows(const at::Tensor& given, int64_t width, int64_t kind, double a, double b, double low,
                         double high, int64_t seed) {
   const at::Tensor keys = checked_ids(given, "keys");
-  const Initializer initializer{static_cast<Initializer::Kind>(kind), a, b, low, high, static_cast<uint64_t>(seed)};
+  const Initializer initializer{Initializer::known(kind), a, b, low, high, static_cast<uint64_t>(seed)};
   const at::Tensor out = at::empty({keys.numel(), width}, at::kFloat);
   at::parallel_for(0, keys.numel(), 64, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
@@ -292,7 +298,7 @@ void start_rows(const at::Tensor& weights, at::TensorList state, const at::Tenso
   if (!kernels.valid(to, slots.numel(), weights.size(0))) {
     fail_slot("start_rows", to, slots.numel(), weights.size(0));
   }
-  const Initializer initializer{static_cast<Initializer::Kind>(kind), a, b, low, high, static_cast<uint64_t>(seed)};
+  const Initializer initializer{Initializer::known(kind), a, b, low, high, static_cast<uint64_t>(seed)};
   const int64_t width = weights.size(1);
   with_row_type(weights.scalar_type(), [&](auto* row) {
     using Row = std::remove_const_t<std::remove_pointer_t<decltype(row)>>;
@@ -356,6 +362,7 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       .def("erase", &HashIndex::erase)
       .def("victims", &HashIndex::victims)
       .def("used_slots", &HashIndex::used_slots)
+      .def("free_slots", &HashIndex::free_slots)
       .def("infos", &HashIndex::infos)
       .def("set_infos", &HashIndex::set_infos)
       .def("add_clicks", &HashIndex::add_clicks)

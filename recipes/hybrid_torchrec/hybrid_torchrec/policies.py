@@ -22,8 +22,8 @@ class AdmissionPolicy:
     probability: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.sightings < 1:
-            raise ValueError(f"sightings must be at least 1, got {self.sightings}")
+        if not isinstance(self.sightings, int) or self.sightings < 1:
+            raise ValueError(f"sightings must be an integer of at least 1, got {self.sightings!r}")
         if not 0.0 < self.probability <= 1.0:
             raise ValueError(f"probability must be in (0, 1], got {self.probability}")
 
@@ -48,7 +48,11 @@ class AdmitAfter(AdmissionPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sketch is not None and (min(self.sketch) < 1 or self.sightings > 65535):
+        if self.sketch is None:
+            return
+        if len(self.sketch) != 2 or not all(isinstance(size, int) for size in self.sketch):
+            raise ValueError(f"sketch must be (width, depth), two integers; got {self.sketch!r}")
+        if min(self.sketch) < 1 or self.sightings > 65535:
             raise ValueError(f"a sketch needs width, depth >= 1 and counts to 65535 at most, got {self}")
 
 
@@ -97,8 +101,9 @@ class TTL(EvictionPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.steps < 1 or (self.interval is not None and self.interval < 1):
-            raise ValueError(f"TTL: steps and interval must be at least 1, got {self}")
+        for value in (self.steps, 1 if self.interval is None else self.interval):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"TTL: steps and interval must be integers of at least 1, got {self}")
 
     @property
     def every(self) -> int:
@@ -138,3 +143,23 @@ class CustomScore(EvictionPolicy):
     """The lowest ``score(stats)`` go first; score returns (R,) floating point."""
 
     score: Callable[[RowStats], torch.Tensor]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.score):
+            raise TypeError(f"CustomScore: score must be a function of RowStats, got {self.score!r}")
+
+
+# The numbers that the indices (csrc/ids/index.h, cuda/victims.py) have for their rankings.
+_RANKS: dict[type[EvictionPolicy], int] = {LFU: 0, LRU: 1, Score: 2, TTL: 3}
+
+
+def rank_of_policy(policy: object) -> int | None:
+    """The index's number of a policy, which may be derived from a known one; None for a CustomScore, which ranks rows
+    itself. Raises TypeError for anything else."""
+    if isinstance(policy, CustomScore):
+        return None
+    for kind, rank in _RANKS.items():
+        if isinstance(policy, kind):
+            return rank
+    raise TypeError("eviction must be None or one of LFU, LRU, TTL, Score, CustomScore")

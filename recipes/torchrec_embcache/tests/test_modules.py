@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from hybrid_torchrec import OptimizerSpec
+from hybrid_torchrec import LRU, OptimizerSpec
 from hybrid_torchrec.modules import accumulate_gradients, use_hash_tables
 from models import make_batch, make_model
 from torchrec import EmbeddingBagCollection, KeyedJaggedTensor
@@ -102,8 +103,8 @@ def test_weights_rates_accumulation_and_small_types(kind: str, data_type: DataTy
 
 def bags(**fields: object) -> EmbCacheEmbeddingBagCollection:
     config = EmbCacheEmbeddingBagConfig(
-        name="items", embedding_dim=4, num_embeddings=100, feature_names=["f"], cache_rows=20,
-        optimizer=OptimizerSpec(kind="sgd", lr=0.1), **fields,
+        name="items", embedding_dim=4, num_embeddings=100, feature_names=["f"],
+        optimizer=OptimizerSpec(kind="sgd", lr=0.1), **{"cache_rows": 20, **fields},
     )  # fmt: skip
     return EmbCacheEmbeddingBagCollection([config])
 
@@ -131,6 +132,68 @@ def test_models_with_torchrecs_collections_are_not_uncached_silently(folder: Pat
     model = torch.nn.ModuleDict({"sparse": EmbeddingBagCollection([config], device=torch.device("meta"))})
     with pytest.raises(ValueError, match="item.*EmbCacheEmbeddingBagCollection"):
         use_hash_tables(model)
+
+
+WRONG = [
+    ({"cache_rows": None}, "cache_rows must be an integer of at least 1, got None"),
+    ({"cache_rows": 0}, "cache_rows must be an integer of at least 1, got 0"),
+    ({"cache_rows": 1e4}, "cache_rows must be an integer"),
+    ({"host_rows": 10}, "host_rows=10 needs a folder"),
+    ({"host_rows": -1}, "host_rows must be None or an integer that is not negative"),
+    ({"folder": 7}, "folder must be a path or None, got 7"),
+    ({"evict_share": 2.0}, "evict_share must be in"),
+    ({"io_threads": 0}, "io_threads must be an integer of at least 1"),
+    ({"slab_bytes": 0}, "slab_bytes must be an integer of at least 1"),
+    ({"max_rows": 50}, "max_rows and eviction forget rows"),
+    ({"eviction": LRU(), "max_rows": 50}, "max_rows and eviction forget rows"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), WRONG, ids=[repr(fields) for fields, _ in WRONG])
+def test_settings_that_cannot_work_are_reported_at_once(fields: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=f"table 'items': {message}"):
+        bags(**{"cache_rows": 20, **fields})
+    config = bags().embedding_bag_configs()[0]
+    for name, value in fields.items():  # torchrec's configs can be changed after they were made
+        setattr(config, name, value)
+    with pytest.raises(ValueError, match=f"table 'items': {message}"):
+        EmbCacheEmbeddingBagCollection([config])
+
+
+def test_a_folder_that_cannot_be_is_reported_when_the_collection_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for folder in (file, file / "below", str(file)):
+        with pytest.raises(ValueError, match=f"table items: folder .*cannot be made: {file} is a file"):
+            bags(folder=folder)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(ValueError, match=f"folder {tmp_path}/new cannot be written: no permission in {tmp_path};"):
+        bags(folder=tmp_path / "new")
+    monkeypatch.undo()
+    bags(folder=tmp_path / "new" / "deep")
+    assert sorted(tmp_path.iterdir()) == [file]  # nothing is made until there are rows
+
+
+def test_ids_that_are_no_integers_are_refused_before_they_are_fetched() -> None:
+    collection = bags()
+    wrong = KeyedJaggedTensor(["f"], torch.tensor([1.5, 2.0]), lengths=torch.ones(2, dtype=torch.int64))
+    for call in (collection.prefetch, collection):
+        with pytest.raises(TypeError, match="table items: ids must be integers .*torch.float32"):
+            call(wrong)
+    collection(features(0)).values().sum().backward()
+    collection.close()
+
+
+def test_a_cached_table_says_what_it_is(folder: Path) -> None:
+    collection = bags(folder=folder, host_rows=5)
+    for step in range(4):
+        collection(features(step)).values().sum().backward()
+    text = repr(collection.cached_tables()["items"][0])
+    collection.close()
+    assert text.startswith("CachedTable('items': 40 rows, 20 of at most 20 on cpu, at most 5 in host memory, disk ")
+    assert str(folder) in text and "4 x float32, sgd lr=0.1" in text and "0x" not in text
 
 
 def test_a_config_without_a_cache_is_refused_at_once() -> None:

@@ -52,6 +52,17 @@ class CachedTable(HashTable):
         with self._lock:  # or rows on their way would be counted twice, or not at all
             return self.device_rows + self._below.count
 
+    def __repr__(self) -> str:
+        config, cache = self.config, self.cache
+        dtype = str(config.dtype).removeprefix("torch.")
+        host = "the others" if cache.host_rows is None else f"at most {cache.host_rows}"
+        disk = "no disk" if cache.folder is None else f"disk {cache.folder}"
+        return (
+            f"CachedTable({config.name!r}: {self.device_rows + self._below.count} rows, {self.device_rows} of at most "
+            f"{cache.cache_rows} on {self.device}, {host} in host memory, {disk}; {config.dim} x {dtype}, "
+            f"{config.optimizer.kind} lr={self.learning_rate:g}, {config.initializer}, {config.admission})"
+        )
+
     @property
     def device_rows(self) -> int:
         return len(self._ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 from hybrid_torchrec.table import TableConfig
@@ -23,7 +24,7 @@ class CacheConfig:
 
     cache_rows: int
     host_rows: int | None = None
-    folder: Path | None = None
+    folder: str | Path | None = None
     evict_share: float = 1 / 16
     write_back_rows: int = 1 << 20
     slab_bytes: int = 256 << 20
@@ -32,10 +33,16 @@ class CacheConfig:
 
     def check(self, table: TableConfig) -> None:
         where = f"table '{table.name}'"
-        if self.cache_rows < 1:
-            raise ValueError(f"{where}: cache_rows must be at least 1, got {self.cache_rows}")
-        if self.host_rows is not None and self.host_rows < 0:
-            raise ValueError(f"{where}: host_rows must not be negative, got {self.host_rows}")
+        for name in ("cache_rows", "write_back_rows", "slab_bytes", "io_threads", "index_rows"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{where}: {name} must be an integer of at least 1, got {value!r}")
+        if self.host_rows is not None and (not isinstance(self.host_rows, int) or self.host_rows < 0):
+            raise ValueError(
+                f"{where}: host_rows must be None or an integer that is not negative, got {self.host_rows!r}"
+            )
+        if self.folder is not None and not isinstance(self.folder, str | PathLike):
+            raise ValueError(f"{where}: folder must be a path or None, got {self.folder!r}")
         if self.host_rows is not None and self.folder is None:
             raise ValueError(f"{where}: host_rows={self.host_rows} needs a folder for the other rows")
         if not 0.0 <= self.evict_share <= 1.0:

@@ -15,7 +15,7 @@ from hybrid_torchrec.distributed import (
 from hybrid_torchrec.distributed.context import OwnedIds, unwrap
 from hybrid_torchrec.distributed.sharded import ShardedHashModule
 from hybrid_torchrec.distributed.sharder import HashSharder
-from hybrid_torchrec.modules.table import copy_table
+from hybrid_torchrec.table.copying import copy_into
 from torch import nn
 from torchrec.distributed.embedding_types import KJTList
 from torchrec.distributed.model_parallel import get_default_sharders
@@ -47,7 +47,7 @@ class ShardedCached(ShardedHashModule[Any]):
                     continue
                 share = f"columns-{shard.column}-ids-{shard.ranks.index(table.rank)}-of-{len(shard.ranks)}"
                 made = cached_table(table.config, part.table.config, self._device, shard=share, shares=len(shard.ranks))
-                copy_table(part.table, made)
+                copy_into(part.table, made)
                 part.table = made
 
     def cached_tables(self) -> dict[str, list[CachedTable]]:

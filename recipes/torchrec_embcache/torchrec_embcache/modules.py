@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import abc
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, HashEmbeddingConfig
+from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, HashEmbeddingConfig, table_config
 from hybrid_torchrec.modules.embedding import HashEmbeddingCollection
 from hybrid_torchrec.modules.embeddingbag import HashEmbeddingBagCollection
+from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.table import TableModule, TablePart
+from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table import TableConfig
 from torch import Tensor, nn
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
@@ -38,6 +41,19 @@ class CacheFields:
     slab_bytes: int = 256 << 20
     io_threads: int = 8
     evict_share: float = 1 / 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        self.check()
+
+    def check(self) -> None:
+        """Raises ValueError for settings of which no cached table can be made."""
+        config: Any = self
+        given = CacheConfig(
+            cache_rows=self.cache_rows, host_rows=self.host_rows, folder=self.folder, evict_share=self.evict_share,
+            slab_bytes=self.slab_bytes, io_threads=self.io_threads,
+        )  # fmt: skip
+        given.check(table_config(config, OptimizerSpec()))
 
     def cache_of(self, table: str, shard: str, shares: int) -> CacheConfig:
         """The tiers of one of ``shares`` shards."""
@@ -79,6 +95,9 @@ class CachedTableModule(TableModule):
                 f"table {config.name}: its config does not say how many rows to cache; use EmbCacheEmbeddingBagConfig "
                 "or EmbCacheEmbeddingConfig with cache_rows="
             )
+        config.check()
+        if config.folder is not None:
+            check_folder(Path(config.folder), config.name)
         super().__init__(config, device)
 
     def add_part(self, config: TableConfig, column: int, device: torch.device) -> None:
@@ -93,6 +112,18 @@ class CachedTableModule(TableModule):
                     f"{self.weight.device} before its first use, or pass device="
                 )
         return self
+
+
+def check_folder(folder: Path, table: str) -> None:
+    """Raises ValueError where no folder can be made for a table's rows. Nothing is made yet."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"table {table}: folder {folder} cannot be made: {there} is a file; choose another path")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"table {table}: folder {folder} cannot be written: no permission in {there}; choose another path or "
+            "change its owner"
+        )
 
 
 class CachedCollection(abc.ABC):
@@ -150,4 +181,4 @@ def prefetch_local(features: KeyedJaggedTensor, modules: Mapping[str, TableModul
     for module in modules.values():
         ids = [per_feature[feature].values() for feature in module.config.feature_names]
         table: Any = module.whole.table
-        table.prefetch(torch.cat(ids).long())
+        table.prefetch(joined_ids(ids, module.config.name))

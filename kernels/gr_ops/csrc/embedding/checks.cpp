@@ -122,7 +122,7 @@ void check_gradient(const char* op, const at::Tensor& grad_output, const Lookup&
                     const UpdateOptions& options) {
   check_lookup(op, lookup);
   check_optimizer(op, lookup, optimizer);
-  TORCH_CHECK(optimizer.kind != rows::kAdam || optimizer.iter >= 1, op,
+  TORCH_CHECK(!optimizer.traits().counts_steps || optimizer.iter >= 1, op,
               ": iter must be positive for Adam; expected the number of this step, from 1, got ", optimizer.iter);
   TORCH_CHECK(is_stored(grad_output.scalar_type()), op,
               ": grad_output has an unsupported dtype; expected float32, float16 or bfloat16, got ",
@@ -186,7 +186,7 @@ std::vector<Feature> describe_features(const char* op, const Lookup& lookup, std
 }
 
 void describe_state(const char* op, const Optimizer& optimizer, std::vector<Feature>& features) {
-  const bool rowwise = optimizer.kind == rows::kRowwiseAdagrad;
+  const bool rowwise = optimizer.traits().rowwise;
   if (optimizer.has_momentum1()) {
     const auto starts = values_of(*optimizer.momentum1_offsets);
     for (size_t t = 0; t < features.size(); ++t) {

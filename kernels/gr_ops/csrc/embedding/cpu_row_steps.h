@@ -17,7 +17,7 @@ inline rows::Step step_of(const Optimizer& optimizer) {
   step.weight_decay = static_cast<float>(optimizer.weight_decay);
   step.weight_decay_mode = optimizer.weight_decay_mode;
   step.max_norm = static_cast<float>(optimizer.max_norm);
-  if (optimizer.kind == rows::kAdam) {
+  if (optimizer.traits().counts_steps) {
     const auto iter = static_cast<double>(optimizer.iter);
     step.rest1 = static_cast<float>(1.0 - optimizer.beta1);
     step.rest2 = static_cast<float>(1.0 - optimizer.beta2);
@@ -116,7 +116,7 @@ class RowSteps {
         weights_(row_data<Row>(pass.lookup.weights)),
         momentum1_(state(pass.optimizer.momentum1)),
         momentum2_(state(pass.optimizer.momentum2)),
-        rowwise_(pass.optimizer.kind == rows::kRowwiseAdagrad) {}
+        rowwise_(pass.optimizer.traits().rowwise) {}
 
  protected:
   // The source of a contribution is its index where that matters, else its bag.
@@ -150,7 +150,7 @@ class RowSteps {
 
   void apply(rows::RowState* states, Row* const* stored, size_t rows, int64_t width) {
     const auto count = static_cast<int64_t>(rows);
-    const auto update = kernels_.update[pass_.optimizer.kind];
+    const auto update = kernels_.updates.of(pass_.optimizer.kind);
     if constexpr (std::is_same_v<Row, float>) {
       update(states, count, width, step_);
     } else {

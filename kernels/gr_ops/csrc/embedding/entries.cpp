@@ -105,7 +105,7 @@ void implement(torch::Library& m, const std::string& name, c10::DispatchKey key)
 
 template <rows::OptimizerKind kind>
 void implement_optimizer(torch::Library& m) {
-  const std::string name = kOptimizerNames[kind];
+  const std::string name = optimizer_traits("embedding", kind).name;
   for (const std::string& entry : {lookup_name(name), host_lookup_name(name)}) {
     implement<&lookup<kind>>(m, entry, c10::DispatchKey::CompositeExplicitAutograd);
     implement<&lookup_autograd<kind>>(m, entry, c10::DispatchKey::Autograd);
@@ -116,7 +116,7 @@ void implement_optimizer(torch::Library& m) {
 // Beside kernels of fbgemm_gpu: each key by itself, and on the CPU what it lacks or, unless switched off, does wrongly.
 template <rows::OptimizerKind kind>
 void join_optimizer(torch::Library& m, bool override_cpu) {
-  const std::string name = kOptimizerNames[kind];
+  const std::string name = optimizer_traits("embedding", kind).name;
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1, c10::DispatchKey::Meta}) {
     implement<&lookup<kind>>(m, lookup_name(name), key);
     // learning_rate_tensor stays on the CPU: the fake kernel in gr_ops/fake.py knows, and comes in place of a Meta one.

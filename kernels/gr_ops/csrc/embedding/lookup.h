@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "embedding/optimizers.h"
 #include "embedding/rows/row_kernels.h"
 
 namespace gr_ops::embedding {
@@ -40,8 +41,9 @@ struct Optimizer {
   double max_norm = 0;
   int64_t iter = 0;
 
-  bool has_momentum1() const { return kind != rows::kSgd; }
-  bool has_momentum2() const { return kind == rows::kAdam; }
+  const OptimizerTraits& traits() const { return optimizer_traits("Optimizer", kind); }
+  bool has_momentum1() const { return traits().has_momentum1; }
+  bool has_momentum2() const { return traits().has_momentum2; }
 };
 
 struct UpdateOptions {

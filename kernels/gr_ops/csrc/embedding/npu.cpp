@@ -14,20 +14,6 @@ namespace {
 constexpr const char* kLookup = "split_embedding_codegen_lookup";
 constexpr const char* kBackward = "split_embedding_backward_codegen";
 
-// The operator's own numbers (spec/operators.md 6.8).
-int64_t optimizer_type(rows::OptimizerKind kind) {
-  switch (kind) {
-    case rows::kAdagrad:
-      return 1;
-    case rows::kAdam:
-      return 2;
-    case rows::kSgd:
-      return 3;
-    default:
-      return 4;
-  }
-}
-
 Lookup prepared(const Lookup& given) {
   Lookup lookup = given;
   lookup.weights_offsets = given.weights_offsets.to(at::kLong).contiguous();
@@ -119,7 +105,7 @@ void run_backward(const at::Tensor& gradient, const Lookup& lookup, const Optimi
       a.tensor(lookup.indices), a.tensor(lookup.offsets), nullptr, handle(a, momentum1), nullptr, nullptr,
       handle(a, momentum1_offsets), handle(a, momentum2), nullptr, nullptr, handle(a, momentum2_offsets), nullptr,
       nullptr, nullptr, nullptr, handle(a, lookup.indice_weights), handle(a, mask), lookup.max_d.expect_int(),
-      lookup.total_hash_size_bits, lookup.pooling, 0, 0, 0, 0, 0, 0, 0, optimizer_type(optimizer.kind), optimizer.iter,
+      lookup.total_hash_size_bits, lookup.pooling, 0, 0, 0, 0, 0, 0, 0, optimizer.traits().npu_type, optimizer.iter,
       optimizer.eps, optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.weight_decay,
       optimizer.max_norm, options.max_gradient, optimizer.weight_decay_mode, false, options.weights_gradient,
       1.0 - optimizer.beta1, 1.0 - optimizer.beta2, a.tensor(weights_gradient), handle(a, momentum1),

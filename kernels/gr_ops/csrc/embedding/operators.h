@@ -45,8 +45,6 @@ at::Tensor update_kernel(const at::Tensor& grad_output, const at::Tensor& weight
                          const std::optional<at::Tensor>& momentum2_offsets, double learning_rate, double eps,
                          double beta1, double beta2, double weight_decay, int64_t weight_decay_mode, double max_norm,
                          int64_t iter) {
-  TORCH_CHECK(kind >= 0 && kind < rows::kOptimizers, "embedding_update: optimizer is unknown; expected 0 to 3, got ",
-              kind);
   Lookup lookup;
   lookup.weights = weights;
   lookup.weights_offsets = weights_offsets;
@@ -59,7 +57,7 @@ at::Tensor update_kernel(const at::Tensor& grad_output, const at::Tensor& weight
   lookup.pooling = pooling_mode;
   lookup.indice_weights = indice_weights;
   Optimizer optimizer;
-  optimizer.kind = static_cast<rows::OptimizerKind>(kind);
+  optimizer.kind = optimizer_traits("embedding_update", kind).kind;
   optimizer.momentum1 = momentum1;
   optimizer.momentum1_offsets = momentum1_offsets;
   optimizer.momentum2 = momentum2;

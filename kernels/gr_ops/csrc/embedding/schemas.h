@@ -4,8 +4,6 @@
 
 namespace gr_ops::embedding {
 
-constexpr const char* kOptimizerNames[] = {"sgd", "adagrad", "rowwise_adagrad", "adam"};
-
 std::string lookup_name(const std::string& optimizer);
 std::string host_lookup_name(const std::string& optimizer);
 std::string backward_name(const std::string& optimizer);

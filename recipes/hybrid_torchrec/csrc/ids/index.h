@@ -31,6 +31,9 @@ struct Admission {
 // By what victims are chosen: the lowest key first, then the oldest row, then the lowest id.
 struct Ranking {
   enum Kind : int64_t { kShows = 0, kLastStep = 1, kScore = 2, kExpired = 3 };
+  // The kind of a number; throws std::invalid_argument if it has none.
+  static Kind known(int64_t kind);
+
   Kind kind = kShows;
   double show_weight = 1.0;
   double click_weight = 0.0;
@@ -81,6 +84,8 @@ class Index {
   std::vector<int64_t> victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
                                size_t kept) const;
   std::vector<int64_t> used_slots() const;
+  // Slots whose rows went; the last is the first to be used again.
+  const std::vector<uint32_t>& free_slots() const { return free_; }
 
   void mark_changed(int64_t slot) { versions()[slot] = version_; }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "ids/index.h"
 
@@ -21,14 +23,34 @@ struct Victim {
 };
 
 double key_of(const Seen& row, const Ranking& ranking, int64_t step) {
-  if (ranking.kind == Ranking::kShows) return row.shows;
-  if (ranking.kind != Ranking::kScore) return 0.0;  // by age alone
+  switch (ranking.kind) {
+    case Ranking::kShows:
+      return row.shows;
+    case Ranking::kLastStep:
+    case Ranking::kExpired:
+      return 0.0;  // by age alone
+    case Ranking::kScore:
+      break;
+  }
   const double score = ranking.show_weight * row.shows + ranking.click_weight * row.clicks;
   if (ranking.decay == 1.0 || step <= row.last_step) return score;
   return score * std::pow(ranking.decay, static_cast<double>(step - row.last_step));
 }
 
 }  // namespace
+
+Ranking::Kind Ranking::known(int64_t kind) {
+  switch (kind) {
+    case kShows:
+    case kLastStep:
+    case kScore:
+    case kExpired:
+      return static_cast<Kind>(kind);
+    default:
+      throw std::invalid_argument("unknown eviction policy " + std::to_string(kind) +
+                                  "; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)");
+  }
+}
 
 // Keeps the best `count` seen so far among at most twice as many, so that a table of any size takes little memory.
 std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "common/mix.h"
 
@@ -46,6 +48,33 @@ double normal_quantile(double p) {
   return q < 0 ? -value : value;
 }
 
+Initializer::Kind Initializer::known(int64_t kind) {
+  switch (kind) {
+    case kConstant:
+    case kUniform:
+    case kNormal:
+    case kTruncatedNormal:
+      return static_cast<Kind>(kind);
+    default:
+      throw std::invalid_argument("unknown initializer " + std::to_string(kind) +
+                                  "; valid: 0 (constant), 1 (uniform), 2 (normal), 3 (truncated normal)");
+  }
+}
+
+double Initializer::drawn(double u) const {
+  switch (kind) {
+    case kConstant:
+      return a;
+    case kUniform:
+      return a + (b - a) * u;
+    case kNormal:
+      return a + b * normal_quantile(u);
+    case kTruncatedNormal:
+      return a + b * normal_quantile(low + (high - low) * u);
+  }
+  throw std::logic_error("an initializer without a formula");
+}
+
 void Initializer::fill(int64_t key, float* row, int64_t width) const {
   if (kind == kConstant) {
     std::fill_n(row, width, static_cast<float>(a));
@@ -56,15 +85,7 @@ void Initializer::fill(int64_t key, float* row, int64_t width) const {
     const uint64_t bits = mix64(start + kGoldenGamma * static_cast<uint64_t>(column / 2 + 1));
     for (int64_t i = 0; i < 2 && column + i < width; ++i) {
       const double u = unit(static_cast<uint32_t>(i == 0 ? bits >> 32 : bits));
-      double value;
-      if (kind == kUniform) {
-        value = a + (b - a) * u;
-      } else if (kind == kNormal) {
-        value = a + b * normal_quantile(u);
-      } else {
-        value = a + b * normal_quantile(low + (high - low) * u);
-      }
-      row[column + i] = static_cast<float>(value);
+      row[column + i] = static_cast<float>(drawn(u));
     }
   }
 }

@@ -14,8 +14,14 @@ struct Initializer {
   double high = 1.0;
   uint64_t seed = 0;
 
+  // The kind of a number; throws std::invalid_argument if it has none.
+  static Kind known(int64_t kind);
   // row[0:width] of the row of `key`.
   void fill(int64_t key, float* row, int64_t width) const;
+
+ private:
+  // The value of u, which is uniform on (0, 1).
+  double drawn(double u) const;
 };
 
 // The number below which a standard normal variable is with probability p, 0 < p < 1; relative error 1e-16.

@@ -8,7 +8,6 @@ namespace hybrid_torchrec::rows {
 
 using gr_ops::rows::Bfloat16;
 using gr_ops::rows::Half;
-using gr_ops::rows::kOptimizers;
 using gr_ops::rows::RowFunctions;
 using gr_ops::rows::RowKernels;
 using gr_ops::rows::RowState;

@@ -17,8 +17,10 @@ void with_row_type(at::ScalarType dtype, Body body) {
     body(static_cast<const float*>(nullptr));
   } else if (dtype == at::kHalf) {
     body(static_cast<const rows::Half*>(nullptr));
-  } else {
+  } else if (dtype == at::kBFloat16) {
     body(static_cast<const rows::Bfloat16*>(nullptr));
+  } else {
+    TORCH_CHECK(false, "rows must be float32, float16 or bfloat16, got ", dtype);
   }
 }
 

@@ -293,15 +293,13 @@ void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& mom
                  int64_t kind, double learning_rate, double eps, double beta1, double beta2, double weight_decay,
                  int64_t iteration, std::optional<int64_t> rounding, const std::optional<at::Tensor>& versions,
                  int64_t version) {
-  TORCH_CHECK(kind >= 0 && kind <= static_cast<int64_t>(OptimizerKind::kLamb), kOp, ": optimizer is 0 to 5, got ",
-              kind);
   const Optimizer optimizer{
-      static_cast<OptimizerKind>(kind), learning_rate, eps, beta1, beta2, weight_decay, iteration};
+      optimizer_traits(kOp, kind), learning_rate, eps, beta1, beta2, weight_decay, iteration};
   TORCH_CHECK(iteration >= 1, kOp, ": iteration starts at 1, got ", iteration);
   const Gradients given = checked(weights, slots, gradients, offsets, mean, samples);
   State state;
-  state.momentum1 = momentum(momentum1, weights, optimizer.momenta() > 0, optimizer.rowwise(), "momentum1");
-  state.momentum2 = momentum(momentum2, weights, optimizer.momenta() > 1, false, "momentum2");
+  state.momentum1 = momentum(momentum1, weights, optimizer.traits.momenta > 0, optimizer.rowwise(), "momentum1");
+  state.momentum2 = momentum(momentum2, weights, optimizer.traits.momenta > 1, false, "momentum2");
   if (versions) {
     const int64_t* data = given.slots.const_data_ptr<int64_t>();
     if (!rows::kernels().shared->valid(data, slots.numel(), versions->numel())) {

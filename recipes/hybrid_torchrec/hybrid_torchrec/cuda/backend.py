@@ -17,6 +17,7 @@ from hybrid_torchrec.cuda.order import Order, sort
 from hybrid_torchrec.cuda.sighting import NewRows
 from hybrid_torchrec.cuda.words import words
 from hybrid_torchrec.initializers import Distribution
+from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table import generic
 from hybrid_torchrec.table.backend import GenericBackend, Gradient
 from hybrid_torchrec.table.config import TableConfig
@@ -29,7 +30,6 @@ UPDATED, UPDATE_WARPS = 2048, 4
 STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
 STARTED = 1024  # elements of such a program at a time
 WIDEST = 1024  # columns of a program; kinds that look at whole rows leave wider ones to PyTorch's operators
-WHOLE_ROWS = ("rowwise_adagrad", "lamb")
 SPAN = 64
 
 
@@ -58,7 +58,7 @@ class CudaBackend(GenericBackend):
         self._known: torch.Tensor | None = None  # the index's addresses and those of the rows, of which `_parts` is
         self._rows_at: list[int] = []
         rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
-        whole = self.config.optimizer.kind in WHOLE_ROWS and self.config.dim > WIDEST
+        whole = self.config.optimizer.traits.whole_rows and self.config.dim > WIDEST
         self._fused = not rounds and not whole
 
     @property
@@ -67,7 +67,7 @@ class CudaBackend(GenericBackend):
         if self.index is None or self.numbers is None or not initializer.per_id or not self._fused:
             return None
         return replace(
-            self.config, name="", seed=0, initial_capacity=0, max_rows=None, eviction=None,
+            self.config, name="", seed=0, first_key=0, initial_capacity=0, max_rows=None, eviction=None,
             initializer=type(initializer)(),
         )  # fmt: skip
 
@@ -133,7 +133,8 @@ class CudaBackend(GenericBackend):
             self._start(rows.ids, rows.slots, self.parts(), counted=True)
             return
         new, until = rows.count(), insertions()
-        keys = rows.ids[:new] if initializer.per_id else torch.arange(until - new, until)
+        first = self.config.first_key + until - new
+        keys = rows.ids[:new] if initializer.per_id else torch.arange(first, first + new)
         self.start(rows.slots[:new], keys)
 
     def _start(self, keys: torch.Tensor, slots: torch.Tensor, parts: torch.Tensor, counted: bool) -> None:
@@ -201,41 +202,54 @@ def start(
     count = len(slots)
     if not count:
         return
+    kind = cast(Distribution, config.initializer).kind
+    if kind not in row_kernels.KINDS:
+        raise ValueError(f"{config.initializer}: unknown kind {kind}; valid: {list(row_kernels.KINDS)}")
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
     width = max(2, min(columns(config.dim), 128))
     rows, tables = max(1, STARTED // width), parts.shape[0]
     programs = min(triton.cdiv(count if longest is None else longest, rows), STARTERS // tables + 1)
     row_kernels.start[(programs, tables)](
         keys, slots, numbers, parts, slots if starts is None else starts, count,
-        KIND=cast(Distribution, config.initializer).kind, DTYPE=TYPES[config.dtype], D=config.dim,
+        KIND=kind, DTYPE=TYPES[config.dtype], D=config.dim,
         FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1], COLUMNS=width, GROUPED=starts is not None, COUNTED=counted,
         ROWS=rows, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
+
+
+def _decay_of(spec: OptimizerSpec) -> int:
+    """How the kernels take the weight decay."""
+    if spec.weight_decay == 0.0:
+        return update_kernels.NO_DECAY.value
+    return (update_kernels.DECAY_IN_GRADIENT if spec.traits.decay_is_gradient else update_kernels.DECAY_IN_STEP).value
 
 
 def update(
     config: TableConfig, parts: torch.Tensor, order: Order, values: torch.Tensor, bags: torch.Tensor | None,
     factors: torch.Tensor | None, lr: float, iteration: int, version: int | None,
 ) -> None:  # fmt: skip
-    """One step of the rows of a batch."""
+    """One step of the rows of a batch. Raises ValueError, before any launch, for a kind that has no kernel."""
+    if config.optimizer.kind not in update_kernels.KERNEL_KINDS:
+        known = ", ".join(update_kernels.KERNEL_KINDS)
+        raise ValueError(f"unknown optimizer {config.optimizer.kind!r}; valid: {known}")
     keys, sources = order.keys, order.sources
     dim, count, spec = config.dim, len(keys), config.optimizer
     width = columns(dim)
     chunk = max(1, UPDATED // width)
-    if spec.kind not in WHOLE_ROWS:
+    if not spec.traits.whole_rows:
         width = min(width, 128)
         chunk = max(1, UPDATED // width)
     chunks = triton.cdiv(count, chunk)
     heads, tails = torch.empty((2, chunks, dim), device=keys.device)
-    adaptive = spec.number >= 3
+    corrects = spec.traits.corrects_moments
     beta1, beta2 = spec.betas
     step = (
         order.bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
-        1.0 / (1.0 - beta1**iteration) if adaptive else 1.0, 1.0 / (1.0 - beta2**iteration) if adaptive else 1.0,
+        1.0 / (1.0 - beta1**iteration) if corrects else 1.0, 1.0 / (1.0 - beta2**iteration) if corrects else 1.0,
         spec.weight_decay,
     )  # fmt: skip
     shape = {"KIND": spec.number, "DTYPE": TYPES[config.dtype], "VERSIONED": version is not None,
-             "DECAYS": spec.weight_decay != 0.0, "D": dim,
+             "DECAYS": _decay_of(spec), "D": dim,
              "COLUMNS": width, "CHUNK": chunk}  # fmt: skip
     grid = (chunks, triton.cdiv(dim, width))
     update_kernels.update_runs[grid](

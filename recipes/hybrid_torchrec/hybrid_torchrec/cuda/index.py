@@ -195,10 +195,15 @@ class DeviceIndex:
         self, count: int, kind: int, show_weight: float, click_weight: float, decay: float, time_to_live: int,
         step: int, keep: torch.Tensor,
     ) -> torch.Tensor:  # fmt: skip
+        victims.check(kind)
         slots = victims.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
         ids, shows, clicks, last = self.infos(slots)
         key = victims.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
         return slots[victim_order(key, last, ids)[: max(count, 0)]]
+
+    def free_slots(self) -> torch.Tensor:
+        """Slots whose rows went; the last is the first to be used again."""
+        return self._slots.free[: int(self._counters[FREED])].clone()
 
     def used_slots(self) -> torch.Tensor:
         return (self._slots.last != FREE_STEP).nonzero()[:, 0]

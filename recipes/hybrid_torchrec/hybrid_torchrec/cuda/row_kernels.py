@@ -18,8 +18,10 @@ from hybrid_torchrec.cuda.words import (
     rows,
     share,
 )
+from hybrid_torchrec.initializers import Constant, Normal, TruncatedNormal, Uniform
 
-CONSTANT, UNIFORM, NORMAL = (tl.constexpr(i) for i in range(3))
+KINDS = tuple(kind.kind for kind in (Constant, Uniform, Normal, TruncatedNormal))
+CONSTANT, UNIFORM, NORMAL, TRUNCATED_NORMAL = (tl.constexpr(kind) for kind in KINDS)
 # Where `numbers` has the initialiser's parameters, the limits of the normal quantile's parts, and their polynomials.
 A, B, LOW, HIGH, MIDDLE, SQUARE, SHIFT, FAR = (tl.constexpr(i) for i in range(8))
 POLYNOMIALS = tl.constexpr(8)
@@ -155,7 +157,8 @@ def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE:
                     low = tl.load(numbers + A)
                     value = low + (tl.load(numbers + B) - low) * u
                 else:
-                    if KIND != NORMAL:
+                    tl.static_assert(KIND == NORMAL or KIND == TRUNCATED_NORMAL)  # noqa: SIM109
+                    if KIND == TRUNCATED_NORMAL:
                         low = tl.load(numbers + LOW)
                         u = low + (tl.load(numbers + HIGH) - low) * u
                     value = tl.load(numbers + A) + tl.load(numbers + B) * _normal_quantile(numbers, u)

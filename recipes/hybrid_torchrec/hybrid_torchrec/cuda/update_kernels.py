@@ -9,8 +9,11 @@ import triton
 import triton.language as tl
 
 from hybrid_torchrec.cuda.words import FIRST_MOMENT, SECOND_MOMENT, VERSION, moments, records, rows
+from hybrid_torchrec.optimizers import KINDS
 
-SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB = (tl.constexpr(i) for i in range(6))
+KERNEL_KINDS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "lamb")  # that have a step here
+SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB = (tl.constexpr(KINDS[name].number) for name in KERNEL_KINDS)
+NO_DECAY, DECAY_IN_GRADIENT, DECAY_IN_STEP = (tl.constexpr(i) for i in range(3))
 
 
 @triton.jit
@@ -33,7 +36,7 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
     place = slot[:, None] * D + column[None, :]
     weights = rows(parts, table, DTYPE)[:, None] + place
     w = tl.load(weights, mask=inside, other=0).to(tl.float32)
-    if DECAYS and KIND < ADAMW:
+    if DECAYS == DECAY_IN_GRADIENT:
         g = g + decay * w
     g = tl.where(inside, g, 0.0)
     if KIND == SGD:
@@ -48,7 +51,7 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
         m = tl.load(first, mask=active, other=0) + tl.sum(g * g, 1) / D
         tl.store(first, m, mask=active)
         w = w - tl.div_rn(tl.zeros_like(m) + lr, tl.sqrt_rn(m) + eps)[:, None] * g
-    else:
+    elif (KIND == ADAM or KIND == ADAMW) or KIND == LAMB:  # noqa: SIM109 (what the compiler takes)
         first = moments(parts, table, FIRST_MOMENT)[:, None] + place
         second = moments(parts, table, SECOND_MOMENT)[:, None] + place
         m1 = beta1 * tl.load(first, mask=inside, other=0) + rest1 * g
@@ -56,7 +59,7 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
         tl.store(first, m1, mask=inside)
         tl.store(second, m2, mask=inside)
         u = tl.where(inside, tl.div_rn(m1 * correction1, tl.sqrt_rn(m2 * correction2) + eps), 0.0)
-        if DECAYS and KIND > ADAM:
+        if DECAYS == DECAY_IN_STEP:
             u = u + decay * w
         if KIND == LAMB:
             norm = tl.sqrt_rn(tl.sum(w * w, 1))
@@ -66,6 +69,8 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
             w = w - (lr * trust)[:, None] * u
         else:
             w = w - lr * u
+    else:
+        tl.static_assert(False, "this kind of optimizer has no step here")
     tl.store(weights, w.to(DTYPE), mask=inside)
 
 

@@ -15,10 +15,16 @@ def keys(
     """(R,) float64: the lowest go first."""
     if kind == SHOWS:
         return shows.double()
-    if kind != SCORE:
+    if kind in (LAST_STEP, EXPIRED):  # by age alone
         return torch.zeros_like(last, dtype=torch.float64)
     score = show_weight * shows.double() + click_weight * clicks.double()
     return score * torch.pow(decay, (step - last).clamp(min=0).double())
+
+
+def check(kind: int) -> None:
+    """Raises ValueError for a kind that is none of these."""
+    if kind not in (SHOWS, LAST_STEP, SCORE, EXPIRED):
+        raise ValueError(f"unknown eviction policy {kind}; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)")
 
 
 def candidates(kind: int, last: torch.Tensor, step: int, time_to_live: int, keep: torch.Tensor) -> torch.Tensor:

@@ -43,6 +43,7 @@ from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict
+from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.optimizer import HashOptimizer
 from hybrid_torchrec.modules.table import TablePart
 from hybrid_torchrec.modules.together import GroupLookup, PartGroup, Together
@@ -159,7 +160,7 @@ class ShardedHashModule(
             per_feature = features.to_dict()
             distinct = {
                 config.name: Distinct.of(
-                    torch.cat([per_feature[feature].values() for feature in config.feature_names]).long()
+                    joined_ids([per_feature[feature].values() for feature in config.feature_names], config.name)
                 )
                 for config in self._configs
             }

@@ -13,8 +13,10 @@ from torch.distributed._shard.sharded_tensor import ShardedTensor
 from hybrid_torchrec.distributed.placement import ColumnShard
 from hybrid_torchrec.distributed.state import own_rows, row_counts, send_to_owners, sharded
 from hybrid_torchrec.modules import state
-from hybrid_torchrec.modules.table import TableModule, TablePart, columns_of, copy_clocks
+from hybrid_torchrec.modules.config import table_config
+from hybrid_torchrec.modules.table import TableModule, TablePart
 from hybrid_torchrec.table import RowBatch
+from hybrid_torchrec.table.copying import copy_into
 
 
 class ShardedTableModule(TableModule):
@@ -46,7 +48,9 @@ class ShardedTableModule(TableModule):
         for shard in shards:
             if rank in shard.ranks:
                 index = shard.ranks.index(rank)
-                config = self.table_config(spec, shard.column, shard.width, index, len(shard.ranks))
+                config = table_config(
+                    self.config, spec, column=shard.column, width=shard.width, share=index, shares=len(shard.ranks)
+                )
                 self.add_part(config, shard.column, device)
                 if source.made:
                     self._take_over(source, shard, self._parts[-1])
@@ -60,11 +64,10 @@ class ShardedTableModule(TableModule):
 
     def _take_over(self, source: TableModule, shard: ColumnShard, part: TablePart) -> None:
         """Every rank has the whole source and keeps what it owns."""
-        old = source.whole.table
-        ids = old.ids()
-        rows, _ = old.read(ids[shard.owner(ids) == self.rank])
-        part.table.write(columns_of(rows, shard.column, shard.width))
-        copy_clocks(old, part.table)
+        copy_into(
+            source.whole.table, part.table, owned=lambda ids: shard.owner(ids) == self.rank,
+            columns=(shard.column, shard.width),
+        )  # fmt: skip
 
     # State: collective where there are several ranks, in the same order on all of them.
 
@@ -88,26 +91,37 @@ class ShardedTableModule(TableModule):
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         """Takes shards of as many ranks as there are now, or whole tensors, of which each rank keeps what it owns."""
+        names = {}
+        known = {prefix + state.CLOCK}
         for shard in self.shards:
             name = prefix + self._name(shard)
             if f"{name}ids" not in state_dict:
                 name = prefix  # of an unsharded table: its columns are cut here
-            keys = list(self._no_rows(shard))
-            missing = [name + key for key in keys if name + key not in state_dict]
-            missing += [key for key in [prefix + state.CLOCK] if key not in state_dict]
-            if missing:
-                missing_keys.extend(missing)
-                continue
-            tensors = {key: state_dict[name + key] for key in keys}
+            names[shard] = {key: name + key for key in self._no_rows(shard)}
+            known.update(names[shard].values())
+        missing = sorted(key for key in known if key not in state_dict)
+        unexpected = state.unexpected(state_dict, prefix, known)
+        missing_keys.extend(missing)
+        unexpected_keys.extend(unexpected)
+        # Alike on all ranks, which exchange rows from here on.
+        refused = state.of_another_optimizer(unexpected, prefix, table_config(self.config, self.optimizer))
+        error_msgs.extend(refused)
+        if missing or refused:
+            return
+        for shard in self.shards:
+            tensors = {key: state_dict[name] for key, name in names[shard].items()}
             rows = state.rows_from_state({key: own_rows(tensor) for key, tensor in tensors.items()})
-            rows = columns_of(rows, shard.column if rows.dim > shard.width else 0, shard.width)
+            rows = rows.columns(shard.column if rows.dim > shard.width else 0, shard.width)
             if isinstance(tensors["ids"], ShardedTensor) and self.process_group is not None:
                 rows = send_to_owners(rows, shard, self.process_group, self.weight.device)
             else:
                 rows = rows.select(shard.owner(rows.ids) == self.rank)
             part = self.part_at(shard.column)
             if part is not None:
-                state.replace_rows(part.table, rows, state_dict[prefix + state.CLOCK])
+                try:
+                    state.replace_rows(part.table, rows, state_dict[prefix + state.CLOCK])
+                except ValueError as error:  # the table has its rows still
+                    error_msgs.append(f"{prefix}: {error}")
 
     def _name(self, shard: ColumnShard) -> str:
         return "" if len(self.shards) == 1 else f"columns_{shard.column}."

@@ -21,6 +21,7 @@ from torchrec.modules.embedding_configs import (
 from hybrid_torchrec.initializers import Filled, Initializer, Uniform
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import AdmissionPolicy, AdmitAll, EvictionPolicy
+from hybrid_torchrec.table import TableConfig
 
 STORAGE_TYPES = (DataType.FP32, DataType.FP16, DataType.BF16)
 
@@ -63,6 +64,16 @@ def _check(config: BaseEmbeddingConfig) -> None:
         )
     if config.embedding_dim < 1 or config.num_embeddings < 1:
         raise ValueError(f"table {config.name}: embedding_dim and num_embeddings must be at least 1, got {config}")
+    for name in ("max_rows", "initial_capacity"):
+        value = getattr(config, name)
+        if value is not None and not isinstance(value, int):
+            raise ValueError(f"table {config.name}: {name} must be an integer or None, got {value!r}")
+
+
+def check(config: HashConfig) -> None:
+    """Raises ValueError or TypeError for settings of which no table can be made; configs may be changed until then."""
+    _check(config)
+    table_config(config, OptimizerSpec() if config.optimizer is None else config.optimizer)
 
 
 def _is_torchrec_default(init_fn: object) -> bool:
@@ -77,6 +88,7 @@ class HashEmbeddingBagConfig(HashTableFields, EmbeddingBagConfig):
     def __post_init__(self) -> None:
         _check(self)
         super().__post_init__()
+        check(self)
 
 
 @dataclass
@@ -86,6 +98,7 @@ class HashEmbeddingConfig(HashTableFields, EmbeddingConfig):
     def __post_init__(self) -> None:
         _check(self)
         super().__post_init__()
+        check(self)
 
 
 HashConfig = HashEmbeddingBagConfig | HashEmbeddingConfig
@@ -126,6 +139,8 @@ def initializer_of(config: HashConfig) -> Initializer:
     if config.initializer is not None:
         return config.initializer
     if config.init_fn is not None and not _is_torchrec_default(config.init_fn):
+        if not callable(config.init_fn):
+            raise TypeError(f"table {config.name}: init_fn must be a function of a row, got {config.init_fn!r}")
         return Filled(fill=config.init_fn)
     return Uniform(low=config.get_weight_init_min(), high=config.get_weight_init_max())
 
@@ -138,3 +153,27 @@ def seed_of(config: HashConfig) -> int:
 def dtype_of(config: HashConfig) -> torch.dtype:
     dtype: torch.dtype = data_type_to_dtype(config.data_type)
     return dtype
+
+
+def table_config(
+    config: HashConfig, spec: OptimizerSpec, *, column: int = 0, width: int | None = None, share: int = 0,
+    shares: int = 1,
+) -> TableConfig:  # fmt: skip
+    """Of a part: columns [column, column + width) and about one in `shares` of the ids."""
+    initializer = initializer_of(config)
+    if width is None:
+        width = config.embedding_dim
+    elif width != config.embedding_dim:
+        initializer = ColumnsOf(
+            whole=initializer, columns=config.embedding_dim, first=column, per_id=initializer.per_id
+        )
+    made = TableConfig(
+        name=config.name, dim=width, dtype=dtype_of(config), optimizer=spec, initializer=initializer,
+        admission=config.admission, eviction=config.eviction, seed=seed_of(config),
+        # Rows by order of insertion are not the same on every rank; 2^40 of them are a rank's.
+        first_key=share << 40,
+        max_rows=None if config.max_rows is None else -(-config.max_rows // shares),
+    )  # fmt: skip
+    if config.initial_capacity is not None:
+        made = dataclasses.replace(made, initial_capacity=-(-config.initial_capacity // shares))
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
+from hybrid_torchrec.modules.collection import FusedCollection
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, HashEmbeddingConfig
 from hybrid_torchrec.modules.embedding import HashEmbeddingCollection
 from hybrid_torchrec.modules.embeddingbag import HashEmbeddingBagCollection
@@ -15,9 +16,11 @@ def use_hash_tables(model: nn.Module) -> nn.Module:
 
     Call it before sharding, on a model made on the meta device (elsewhere torchrec has allocated static tables first).
     Optimizers that were applied in backward are kept. Returns the model, or its replacement if it is a collection.
+    Collections of static tables stay as they are beside those of hash tables.
 
-    Raises ValueError for a collection with static and hash configs, which need collections of their own, and for
-    configs of cached tables, which are made by torchrec_embcache's collections.
+    Raises ValueError for a model without a hash table, which would train on as it is, for a collection with static and
+    hash configs, which need collections of their own, and for configs of cached tables, which are made by
+    torchrec_embcache's collections.
     """
     converted = _converted(model)
     if converted is not None:
@@ -27,7 +30,25 @@ def use_hash_tables(model: nn.Module) -> nn.Module:
             converted = _converted(child)
             if converted is not None:
                 setattr(parent, name, converted)
+    if not any(isinstance(module, FusedCollection) for module in model.modules()):
+        raise ValueError(_without_hash_tables(model))
     return model
+
+
+def _without_hash_tables(model: nn.Module) -> str:
+    static: list[str] = []
+    for module in model.modules():
+        if isinstance(module, EmbeddingBagCollection):
+            static += [config.name for config in module.embedding_bag_configs()]
+        elif isinstance(module, EmbeddingCollection):
+            static += [config.name for config in module.embedding_configs()]
+    if not static:
+        return f"use_hash_tables: {type(model).__name__} has no EmbeddingBagCollection or EmbeddingCollection"
+    return (
+        f"use_hash_tables: {type(model).__name__} has only static tables ({', '.join(static)}), whose configs are "
+        "torchrec's; give those that are to take any id a HashEmbeddingBagConfig (HashEmbeddingConfig), or make a "
+        "HashEmbeddingBagCollection (HashEmbeddingCollection) of them, which takes torchrec's configs too"
+    )
 
 
 def _converted(module: nn.Module) -> nn.Module | None:

@@ -12,6 +12,7 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig, hash_config
+from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.rows import single_rows
 from hybrid_torchrec.modules.table import TableModule
 from hybrid_torchrec.modules.together import Together
@@ -110,7 +111,7 @@ def local_sequences(
     values = [[per_feature[feature].values() for feature in config.feature_names] for config in configs]
     rows: list[Tensor] = [torch.empty(0)] * len(configs)
     for group, numbers in together.groups([tables[config.name].whole for config in configs]):
-        ids = [torch.cat(values[number]).long() for number in numbers]
+        ids = [joined_ids(values[number], configs[number].name) for number in numbers]
         modules = [tables[configs[number].name] for number in numbers]
         for number, found in zip(numbers, single_rows(group, modules, ids, train)):
             rows[number] = found

@@ -17,6 +17,7 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, Keyed
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, hash_config
+from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.pooling import join_offsets
 from hybrid_torchrec.modules.rows import pooled_rows
 from hybrid_torchrec.modules.table import TableModule
@@ -116,7 +117,7 @@ def local_bags(
             pooling=poolings[numbers[0]],
         )
         weights = torch.cat([part.weights() for own in parts for part in own]).float() if is_weighted else None
-        ids = [torch.cat([part.values() for part in own]).long() for own in parts]
+        ids = [joined_ids([part.values() for part in own], configs[number].name) for number, own in zip(numbers, parts)]
         modules = [tables[configs[number].name] for number in numbers]
         for number, rows in zip(numbers, pooled_rows(group, modules, ids, bags, weights, train)):
             pooled[number] = rows

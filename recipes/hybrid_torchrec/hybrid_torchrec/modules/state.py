@@ -6,12 +6,12 @@ Keys, after the table's name: `weight` (R, D), `ids` (R,), `state.<name>` (R,) o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.table import HashTable, RowBatch
+from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 
 CLOCK = "clock"
 _WEIGHT = "weight"  # RowBatch calls them weights; in a module's state_dict a table's rows are its weight
@@ -40,8 +40,28 @@ def clock_of(table: HashTable) -> Tensor:
     return torch.tensor([table.step, table.updates, table.insertions, table.evictions])
 
 
+def unexpected(state_dict: Mapping[str, object], prefix: str, known: Iterable[str]) -> list[str]:
+    """Keys under a table's prefix that are not known."""
+    expected = set(known)
+    return [key for key in state_dict if key.startswith(prefix) and key not in expected]
+
+
+def of_another_optimizer(unexpected_keys: Iterable[str], prefix: str, config: TableConfig) -> list[str]:
+    """Why rows with more state than the table's optimizer has are not loaded; nothing where they have none."""
+    more = [key for key in unexpected_keys if "state" in key.removeprefix(prefix).split(".")]
+    if not more:
+        return []
+    return [
+        f"table {config.name}: the state_dict has {', '.join(more)}, which {config.optimizer.kind} has not; give the "
+        "table the optimizer that it was saved with. Its rows are as they were"
+    ]
+
+
 def replace_rows(table: HashTable, rows: RowBatch, clock: Tensor) -> None:
-    """The table has these rows, and no others."""
+    """The table has these rows, and no others. Raises ValueError, with nothing changed, for rows that do not fit."""
+    table._storage.check(rows)
+    if clock.shape != (4,):
+        raise ValueError(f"table '{table.config.name}': clock must have 4 counters, got shape {tuple(clock.shape)}")
     table.erase(table.ids())
     table.write(rows)
     table.step, table.updates, table.insertions, table.evictions = (int(count) for count in clock)

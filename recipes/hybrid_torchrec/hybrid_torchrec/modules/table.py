@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,11 +12,12 @@ from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torch.distributed.optim.apply_optimizer_in_backward import param_to_optim_hook_handle_map
 
 from hybrid_torchrec.modules import state
-from hybrid_torchrec.modules.config import ColumnsOf, HashConfig, dtype_of, initializer_of, seed_of
+from hybrid_torchrec.modules.config import HashConfig, check, dtype_of, table_config
 from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import LRU, TTL
-from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from hybrid_torchrec.table import HashTable, TableConfig
+from hybrid_torchrec.table.copying import copy_of
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class TableModule(nn.Module):
 
     def __init__(self, config: HashConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
+        check(config)
         self.config = config
         self.dtype = dtype_of(config)
         self.weight = nn.Parameter(torch.empty(0, config.embedding_dim, dtype=self.dtype, device=device))
@@ -93,7 +95,10 @@ class TableModule(nn.Module):
     @property
     def parts(self) -> list[TablePart]:
         if not self._parts:
-            self._make_whole()
+            try:
+                self._make_whole()
+            except AttributeError as error:  # of a property it would say that the module has no such attribute
+                raise RuntimeError(f"table {self.config.name} cannot be made: {error}") from error
         return self._parts
 
     @property
@@ -113,26 +118,6 @@ class TableModule(nn.Module):
 
     def spec(self, fused_params: Mapping[str, Any] | None = None) -> OptimizerSpec:
         return choose_spec(self.weight, fused_params, self.config.optimizer, self.config.name)
-
-    def table_config(self, spec: OptimizerSpec, column: int, width: int, share: int, shares: int) -> TableConfig:
-        """Of a part: columns [column, column + width) and about one in `shares` of the ids."""
-        config = self.config
-        initializer = initializer_of(config)
-        seed = seed_of(config)
-        if not initializer.per_id:
-            seed += share << 56  # rows by order of insertion, but not the same on every rank
-        if width != config.embedding_dim:
-            initializer = ColumnsOf(
-                whole=initializer, columns=config.embedding_dim, first=column, per_id=initializer.per_id
-            )
-        made = TableConfig(
-            name=config.name, dim=width, dtype=self.dtype, optimizer=spec, initializer=initializer,
-            admission=config.admission, eviction=config.eviction, seed=seed,
-            max_rows=None if config.max_rows is None else -(-config.max_rows // shares),
-        )  # fmt: skip
-        if config.initial_capacity is not None:
-            made = replace(made, initial_capacity=-(-config.initial_capacity // shares))
-        return made
 
     def add_part(self, config: TableConfig, column: int, device: torch.device) -> None:
         self._parts.append(TablePart(HashTable(config, device), column, self))
@@ -157,7 +142,7 @@ class TableModule(nn.Module):
         # The step is fused; torch's hooks would step over an empty parameter.
         for handle in param_to_optim_hook_handle_map.pop(self.weight, []):
             handle.remove()
-        self.add_part(self.table_config(spec, 0, self.config.embedding_dim, 0, 1), 0, device)
+        self.add_part(table_config(self.config, spec), 0, device)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> TableModule:
         """`to(device)` takes the rows along; they keep the config's type."""
@@ -165,8 +150,7 @@ class TableModule(nn.Module):
         for part in self._parts:
             old = part.table
             if old.device != self.weight.device and self.weight.device.type != "meta":
-                part.table = HashTable(old.config, self.weight.device)
-                copy_table(old, part.table)
+                part.table = copy_of(old, self.weight.device)
         return self
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -181,8 +165,12 @@ class TableModule(nn.Module):
         table = self.whole.table
         keys = [*state.keys_of(table), state.CLOCK]
         missing = [prefix + key for key in keys if prefix + key not in state_dict]
-        if missing:
-            missing_keys.extend(missing)
+        unexpected = state.unexpected(state_dict, prefix, (prefix + key for key in keys))
+        missing_keys.extend(missing)
+        unexpected_keys.extend(unexpected)
+        refused = state.of_another_optimizer(unexpected, prefix, table.config)
+        error_msgs.extend(refused)
+        if missing or refused:
             return
         if isinstance(state_dict[prefix + "ids"], ShardedTensor):
             error_msgs.append(
@@ -191,35 +179,11 @@ class TableModule(nn.Module):
             )
             return
         rows = state.rows_from_state({key: state_dict[prefix + key] for key in keys if key != state.CLOCK})
-        state.replace_rows(table, rows, state_dict[prefix + state.CLOCK])
+        try:
+            state.replace_rows(table, rows, state_dict[prefix + state.CLOCK])
+        except ValueError as error:  # the table has its rows still
+            error_msgs.append(f"{prefix}: {error}")
 
     def extra_repr(self) -> str:
         rows = sum(len(part.table) for part in self._parts)
         return f"{self.config.name}, dim={self.config.embedding_dim}, {self.dtype}, rows={rows}"
-
-
-def copy_table(source: HashTable, target: HashTable) -> None:
-    rows, _ = source.read(source.ids())
-    target.write(rows)
-    copy_clocks(source, target)
-
-
-def copy_clocks(source: HashTable, target: HashTable) -> None:
-    target.step, target.updates = source.step, source.updates
-    target.insertions, target.evictions = source.insertions, source.evictions
-    target.learning_rate, target.accumulate = source.learning_rate, source.accumulate
-
-
-def columns_of(rows: RowBatch, first: int, width: int) -> RowBatch:
-    """Columns [first, first + width) of rows; row-wise state stays whole."""
-    if width == rows.dim:
-        return rows
-    columns = slice(first, first + width)
-    return RowBatch(
-        ids=rows.ids,
-        weights=rows.weights[:, columns],
-        state={name: tensor[:, columns] if tensor.dim() > 1 else tensor for name, tensor in rows.state.items()},
-        shows=rows.shows,
-        clicks=rows.clicks,
-        last_step=rows.last_step,
-    )

@@ -51,6 +51,16 @@ class HashTable(TrainedRows):
         self._storage.set_new(torch.zeros(1, dtype=torch.int64), default.unsqueeze(0))
         self._backend = self._make_backend()
 
+    def __repr__(self) -> str:
+        config, eviction = self.config, self.config.eviction
+        most = "" if config.max_rows is None else f" of at most {config.max_rows}"
+        dtype = str(config.dtype).removeprefix("torch.")
+        evicts = "" if eviction is None else f", {eviction}"
+        return (
+            f"{type(self).__name__}({config.name!r}: {len(self)} rows{most}, {config.dim} x {dtype} on {self.device}, "
+            f"{config.optimizer.kind} lr={self.learning_rate:g}, {config.initializer}, {config.admission}{evicts})"
+        )
+
     def __deepcopy__(self, memo: dict[int, object]) -> HashTable:
         return copy_of(self)
 
@@ -76,6 +86,10 @@ class HashTable(TrainedRows):
     def hits(self) -> int:
         """Of the ids given to assign, those that had a row."""
         return self._ids.counted()[1]
+
+    @hits.setter
+    def hits(self, value: int) -> None:
+        self._ids.count_hits(value - self.hits)
 
     @property
     def weights(self) -> torch.Tensor:
@@ -255,15 +269,14 @@ class HashTable(TrainedRows):
         if len(new):
             self._make_room(len(new), slots)
             self._insert(new, shows)
-        if len(new) or self.config.admission is not None:
-            slots = self._ids.index.resolve(ids, slots)
-        return slots
+        return self._ids.index.resolve(ids, slots)
 
     def _insert(self, new: torch.Tensor, shows: torch.Tensor) -> None:
         slots = self._ids.index.insert(new, shows, self.step)
         self._storage.grow(self._ids.index.slots())
         initializer = self.config.initializer
-        keys = new if initializer.per_id else torch.arange(self.insertions, self.insertions + len(new))
+        first = self.config.first_key + self.insertions
+        keys = new if initializer.per_id else torch.arange(first, first + len(new))
         self._backend.start(slots, keys)
         self._insertions += len(new)
 

@@ -3,12 +3,11 @@
 import torch
 
 from hybrid_torchrec.errors import TableFull, VersionTooOld
-from hybrid_torchrec.policies import LFU, LRU, TTL, AdmitAfter, AdmitAll, CustomScore, EvictionPolicy, RowStats, Score
+from hybrid_torchrec.policies import LRU, TTL, AdmitAfter, CustomScore, RowStats, Score, rank_of_policy
 from hybrid_torchrec.table.config import TableConfig
 
 Infos = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 NONE = torch.empty(0, dtype=torch.int64)
-_RANKS = {LFU: 0, LRU: 1, Score: 2, TTL: 3}
 
 
 def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -31,7 +30,7 @@ class IdTable:
 
     def __init__(self, config: TableConfig) -> None:
         self._config = config
-        self._admission = config.admission or AdmitAll()
+        self._admission = config.admission
         capacity = config.initial_capacity if config.max_rows is None else min(config.initial_capacity, config.max_rows)
         self._hits = 0
         self.index = self._make_index(capacity)
@@ -50,6 +49,9 @@ class IdTable:
     def counted(self) -> tuple[int, int]:
         """Rows made that the index has counted by itself, and ids that had a row when they were assigned."""
         return 0, self._hits
+
+    def count_hits(self, more: int) -> None:
+        self._hits += more
 
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), 0 where absent."""
@@ -84,15 +86,8 @@ class IdTable:
             show_weight, click_weight = policy.show_weight, policy.click_weight
         if isinstance(policy, TTL):
             ttl = policy.steps
-        rank = self._rank(policy)
+        rank = rank_of_policy(policy)
         return self.index.victims(count, rank, show_weight, click_weight, self._decay, ttl, step, keep)
-
-    def _rank(self, policy: EvictionPolicy) -> int:
-        for kind, rank in _RANKS.items():
-            if isinstance(policy, kind):
-                return rank
-        raise TypeError(f"table '{self._config.name}': unknown eviction policy {policy}; valid: LFU, LRU, TTL, Score, "
-                        "CustomScore")  # fmt: skip
 
     def _custom_victims(self, policy: CustomScore, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
         used = self.index.used_slots()

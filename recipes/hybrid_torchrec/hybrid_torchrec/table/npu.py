@@ -27,9 +27,9 @@ def available(device: torch.device) -> bool:
 
 def supports(spec: OptimizerSpec, dim: int) -> bool:
     """Whether the update operator does what the optimizer says; what it does not is left to PyTorch's operators."""
-    if spec.kind not in KINDS or (spec.weight_decay and spec.kind != "adamw"):
+    if spec.kind not in KINDS or (spec.weight_decay and spec.traits.decay_is_gradient):
         return False
-    return spec.kind != "rowwise_adagrad" or dim <= WHOLE_ROW
+    return not spec.traits.whole_rows or dim <= WHOLE_ROW
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -80,6 +80,14 @@ class RowBatch:
     def select(self, index: torch.Tensor | slice) -> RowBatch:
         """Rows at index: (K,) int64 positions, a mask (R,) bool, or a slice, which copies nothing."""
         return self._map(lambda tensor: tensor[index])
+
+    def columns(self, first: int, width: int) -> RowBatch:
+        """Columns [first, first + width) of the rows; state of one number a row stays whole."""
+        if width == self.dim:
+            return self
+        columns = slice(first, first + width)
+        state = {name: tensor[:, columns] if tensor.dim() > 1 else tensor for name, tensor in self.state.items()}
+        return replace(self, weights=self.weights[:, columns], state=state)
 
     def to(self, device: torch.device | str) -> RowBatch:
         return self._map(lambda tensor: tensor.to(device))

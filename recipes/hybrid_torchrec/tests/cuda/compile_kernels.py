@@ -19,11 +19,11 @@ TYPES = {
 }  # fmt: skip
 CHOICES = {
     "GROUPED": (True,), "COUNT_HITS": (True,), "CLAMP": (True,), "COUNTED": (True,), "MEAN": (True,),
-    "WEIGHTED": (True,), "POOLED": (True,), "VERSIONED": (True,), "DECAYS": (True,), "DTYPE": (tl.bfloat16,),
+    "WEIGHTED": (True,), "POOLED": (True,), "VERSIONED": (True,), "DECAYS": (1, 2), "DTYPE": (tl.bfloat16,),
     "D": (120,), "COLUMNS": (128,), "ROWS": (8,), "CHUNK": (8,), "SPAN": (16,), "BLOCK": (128,), "FIRST_WIDTH": (120,),
     "SECOND_WIDTH": (1,),
 }  # fmt: skip
-KINDS = {"start": (1, 3), "update_runs": (1, 2, 3, 5), "update_long_runs": (2, 5)}
+KINDS = {"start": (1, 2, 3), "update_runs": (1, 2, 3, 4, 5), "update_long_runs": (2, 5)}
 
 
 def kernels(module: ModuleType) -> list[triton.JITFunction]:

@@ -14,7 +14,7 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
-enum OptimizerKind { kSgd = 0, kAdagrad = 1, kRowwiseAdagrad = 2, kAdam = 3, kOptimizers = 4 };
+enum OptimizerKind : int64_t { kSgd = 0, kAdagrad = 1, kRowwiseAdagrad = 2, kAdam = 3 };
 
 struct Step {
   float learning_rate;
@@ -61,11 +61,33 @@ struct RowState {
 // One step for each of `count` rows of `width` columns.
 using Update = void (*)(const RowState* rows, int64_t count, int64_t width, const Step& step);
 
+struct Updates {
+  Update sgd;
+  Update adagrad;
+  Update rowwise_adagrad;
+  Update adam;
+
+  // nullptr for a kind that is none of them.
+  Update of(OptimizerKind kind) const {
+    switch (kind) {
+      case kSgd:
+        return sgd;
+      case kAdagrad:
+        return adagrad;
+      case kRowwiseAdagrad:
+        return rowwise_adagrad;
+      case kAdam:
+        return adam;
+    }
+    return nullptr;
+  }
+};
+
 struct RowKernels {
   RowFunctions<float> f32;
   RowFunctions<Half> f16;
   RowFunctions<Bfloat16> bf16;
-  Update update[kOptimizers];
+  Updates updates;
   float (*dot)(const float* a, const float* b, int64_t width);
   // Whether all indices are in [0, rows).
   bool (*valid32)(const int32_t* indices, int64_t count, int64_t rows);
