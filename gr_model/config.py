@@ -135,7 +135,7 @@ def override(config: Config, assignments: list[str]) -> Config:
     """Apply `model.dim=64`-like assignments; all faults are reported at once."""
     valid = keys(config)
     faults: list[str] = []
-    unknown = False
+    unknown: list[str] = []
     after = dict(valid)
     changes: dict[str, dict[str, Any]] = {}
     for assignment in assignments:
@@ -143,8 +143,8 @@ def override(config: Config, assignments: list[str]) -> Config:
         if not equals:
             faults.append(f"{assignment!r} is not of the form key=value")
         elif name not in valid:
-            unknown = True
-            faults.append(f"unknown key {name!r}{config_advice.hint(name, valid)}")
+            unknown.append(config_advice.hint(name, valid))
+            faults.append(f"unknown key {name!r}{unknown[-1]}")
         else:
             section, _, key = name.rpartition(".")
             owner = getattr(config, section) if section else config
@@ -155,8 +155,8 @@ def override(config: Config, assignments: list[str]) -> Config:
                 faults.append(f"{name}: {error}")
     assigned = dict.fromkeys(assignment.partition("=")[0] for assignment in assignments)
     faults += config_advice.without_effect((name for name in assigned if name in valid), after)
-    if unknown:
-        faults.append("all keys: python -m gr_model.train --help")
+    if not all(unknown):
+        faults.append(f"valid keys: {', '.join(valid)}")
     if faults:
         raise ConfigError("; ".join(faults))
     sections = {name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items() if name}

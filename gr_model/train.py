@@ -61,7 +61,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = _parser()
-    options, unknown = parser.parse_known_args(arguments)
+    options, unknown = parser.parse_known_intermixed_args(arguments)  # settings may stand anywhere
     if unknown:
         valid = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
         near = difflib.get_close_matches(unknown[0].partition("=")[0], valid, n=1)
