@@ -214,6 +214,7 @@ def test_resume_keeps_what_shapes_the_model(atomic_folder, tmp_path, capsys):
     out = ["--data-dir", str(atomic_folder.parent), "--out", str(tmp_path)]
     assert train.main(["--config", "ml-100k-retrieval", *SMALL, "train.steps=1", *out]) == 0
     log = (tmp_path / "log.jsonl").read_text()
+    capsys.readouterr()
     resume = ["--resume", str(tmp_path), *out]
     assert train.main([*resume, "model.dim=64", "model.blocks=3", "train.steps=2"]) == 1
     told = capsys.readouterr().err
@@ -228,6 +229,7 @@ def test_resume_with_other_data(atomic_folder, tmp_path, capsys):
     assert train.main(["--config", "ml-100k-retrieval", *SMALL, "train.steps=1", *out]) == 0
     with (atomic_folder / "ml-100k.item").open("a") as items:
         items.write("w\tTitle\t1995\tDrama\n")
+    capsys.readouterr()
     assert train.main(["--resume", str(tmp_path), *out]) == 1
     told = capsys.readouterr().err
     assert told.startswith("error: the checkpoint does not fit this model and data") and "size mismatch" in told.lower()
