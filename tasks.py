@@ -134,7 +134,7 @@ def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
 def run(
     c: Context, command: str, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"
 ) -> None:
-    """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --data-dir /data"."""
+    """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --out /out/a"."""
     from grstack import commands
 
     choices = _choices(target=target, platform=platform, python=python, engine=engine)

@@ -1,7 +1,7 @@
 """Checkpoints.
 
 A run writes folders of torch.distributed.checkpoint: every process writes its own part, and any number of processes can
-read them. `save` and `load` are for one process and one file.
+read them. `save` and `load` are for one process and one file. Which checkpoints there are is known without torch.
 """
 
 from __future__ import annotations
@@ -13,34 +13,37 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.api import CheckpointException
-
-from gr_model import files
+from gr_model import files, run_id
+from gr_model.errors import GrModelError
 from gr_model.files import replacing
-from gr_model.world import World
+
+if TYPE_CHECKING:
+    from gr_model.world import World
 
 FORMAT = 1
 FOLDER = "checkpoints"
 RUN = "run.json"  # what is not a tensor; written last, so that a folder that has it is whole
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(GrModelError, RuntimeError):
     pass
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
     if "rows" in state:
         raise CheckpointError(f"{path}: one file cannot hold tables that grow (hash, embcache); use save_run")
+    import torch
+
     with replacing(path) as file:
         torch.save({"format": FORMAT, **_to_cpu(state)}, file)
 
 
 def load(path: Path) -> dict[str, Any]:
     """Tensors on the CPU; only plain data is read, never code."""
+    import torch
+
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -52,26 +55,37 @@ def load(path: Path) -> dict[str, Any]:
     return state
 
 
-def save_run(out: Path, state: dict[str, Any], world: World, keep: int = 2) -> Path:
-    """Writes out/checkpoints/step-N, of all processes, and removes all but the newest `keep`; returns the folder.
+def save_run(out: Path, state: dict[str, Any], world: World, *, run: str, keep: int = 2) -> Path:
+    """Writes out/checkpoints/step-N, of all processes, and removes all but the newest `keep` of `run`.
 
-    `state`: config and step as plain data, the rest tensors by name. The folder gets its name when it is whole.
+    Returns the folder, which gets its name when it is whole. `state`: config and step as plain data, the rest tensors.
+    CheckpointError where it cannot be written; what was whole before stays.
     """
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
+
     final = out / FOLDER / f"step-{state['step']:08d}"
     staging = final.with_name(f".{final.name}")
     if world.first:
+        if final.exists() and run_of(final) != run:
+            raise CheckpointError(f"{final}: is there and not of run {run}; move it away, or take another --out")
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True, exist_ok=True)
     world.barrier()
-    with _alone_is_fine():
-        dcp.save(_tensors(state), checkpoint_id=staging, planner=_planner(state, "HashSavePlanner"))
+    try:
+        with _alone_is_fine():
+            dcp.save(_tensors(state), checkpoint_id=staging, planner=_planner(state, "HashSavePlanner"))
+    except CheckpointException as error:
+        reasons = {str(failure) for failure, _ in error.failures.values()}
+        raise CheckpointError(f"{final}: cannot be written: {'; '.join(sorted(reasons))}") from error
     world.barrier()
     if world.first:
-        note = {"format": FORMAT, "step": state["step"], "config": state["config"], "processes": world.size}
+        note = {"format": FORMAT, "run": run, "step": state["step"], "config": state["config"],
+                "processes": world.size}  # fmt: skip
         files.write_text(staging / RUN, json.dumps(note, indent=1) + "\n")
         shutil.rmtree(final, ignore_errors=True)
         staging.rename(final)
-        for old in _whole(out)[:-keep]:
+        for old in of_run(out, run)[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
     world.barrier()
     return final
@@ -88,9 +102,35 @@ def find(path: Path) -> Path:
 
 
 def newest(out: Path) -> Path | None:
-    """The newest whole checkpoint of a run."""
-    whole = _whole(out)
+    """The newest whole checkpoint of the run that `out` holds."""
+    mark = run_id.read(out)
+    if mark is not None:
+        own = of_run(out, mark.run) or (of_run(out, "") if mark.adopted else [])
+        return own[-1] if own else None
+    whole = every(out)
+    runs = {run_of(folder) for folder in whole}
+    if len(runs) > 1:
+        told = ", ".join(f"{folder.name} of {run_of(folder) or 'an older version'}" for folder in whole)
+        raise CheckpointError(f"{out / FOLDER}: checkpoints of several runs ({told}); name one: --resume {whole[-1]}")
     return whole[-1] if whole else None
+
+
+def every(out: Path) -> list[Path]:
+    """All whole checkpoints in a run's folder, whichever run wrote them, by step."""
+    return sorted(path.parent for path in (out / FOLDER).glob(f"step-*/{RUN}"))
+
+
+def of_run(out: Path, run: str) -> list[Path]:
+    """Those of one run; "": those of versions that wrote no ids."""
+    return [folder for folder in every(out) if run_of(folder) == run]
+
+
+def run_of(folder: Path) -> str:
+    """The id of the run that wrote a checkpoint; "" of one without."""
+    try:
+        return str(json.loads((folder / RUN).read_text(encoding="utf-8")).get("run", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -109,6 +149,9 @@ def load_run(folder: Path, state: dict[str, Any]) -> dict[str, Any]:
 
     Rows of tables that grow (hash, embcache) come into the tables themselves, which `state` names.
     """
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
+
     tensors = _tensors(state)
     try:
         with _alone_is_fine():
@@ -137,16 +180,14 @@ def _alone_is_fine() -> Iterator[None]:
         yield
 
 
-def _whole(out: Path) -> list[Path]:
-    return sorted(path.parent for path in (out / FOLDER).glob(f"step-*/{RUN}"))
-
-
 def _tensors(state: dict[str, Any]) -> dict[str, Any]:
     """Without what is empty: a process without rows of a table has no state of its optimizer, and asks for none."""
     return {key: value for key, value in state.items() if key not in ("config", "step") and value != {}}
 
 
 def _to_cpu(value: Any) -> Any:
+    import torch
+
     if isinstance(value, torch.Tensor):
         return value.detach().cpu()
     if isinstance(value, dict):

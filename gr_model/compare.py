@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gr_model import files, report, runlog
+from gr_model import errors, files, report, runlog
+from gr_model.errors import GrModelError
 from gr_model.report import Series
 
 
-class RunError(RuntimeError):
+class RunError(GrModelError, RuntimeError):
     pass
 
 
@@ -52,9 +53,34 @@ def read(path: Path) -> RunRecord:
     starts = [event for event in events if event["event"] == "start"]
     if not starts:
         raise RunError(f"{log}: has no start; was the run made by this version of gr_model.train?")
+    _of_one_run(log, events)
     name = path.name if path.is_dir() else path.parent.name
     steps, evaluations = ([e for e in events if e["event"] == kind] for kind in ("step", "evaluation"))
     return RunRecord(name, starts[-1], steps, evaluations)
+
+
+def _of_one_run(log: Path, events: list[dict[str, Any]]) -> None:
+    """RunError where lines of several runs stand in one log, as versions before ids could leave it."""
+    runs = list(dict.fromkeys(event["run"] for event in events if "run" in event))
+    if len(runs) > 1:
+        raise RunError(f"{log}: has lines of several runs: {', '.join(runs)}; its curve would be of none of them")
+    last = None
+    for event in events:
+        if event["event"] == "start" and last is not None and event.get("step", last) != last:
+            raise RunError(
+                f"{log}: goes on after step {event['step']}, but the step before in it is {last}: lines of two runs"
+            )
+        last = event["step"] if event["event"] == "step" else last
+
+
+def check_kinds(a: RunRecord, b: RunRecord) -> None:
+    """RunError for two runs of which no figure can be compared."""
+    tasks = [run.start["config"]["task"] for run in (a, b)]
+    if tasks[0] != tasks[1]:
+        raise RunError(
+            f"{a.name} is a run of {tasks[0]}, {b.name} of {tasks[1]}: their losses and metrics cannot be compared\n"
+            "  next: name two runs of one task"
+        )
 
 
 def figures(a: RunRecord, b: RunRecord) -> list[tuple[str, float | None, float | None]]:
@@ -136,11 +162,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         a, b = read(options.run_a), read(options.run_b)
-    except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
+        check_kinds(a, b)
+        print(text(a, b))
+        files.write_text(options.out, page(a, b))
+    except (RunError, OSError) as error:
+        said = errors.told(error)
+        if said is None:
+            raise
+        print(f"error: {said}", file=sys.stderr)
         return 1
-    print(text(a, b))
-    files.write_text(options.out, page(a, b))
     print(f"wrote {options.out}")
     return 0
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any
 
+from gr_model import config_advice
 from gr_model.embedding_config import EmbeddingConfig
 from gr_model.embedding_config import faults as embedding_faults
+from gr_model.errors import GrModelError
 from gr_model.synthetic_config import SyntheticConfig
 from gr_model.synthetic_config import faults as synthetic_faults
 
 
-class ConfigError(ValueError):
+class ConfigError(GrModelError, ValueError):
     """A preset, a key or a value that does not exist or does not fit."""
 
 
@@ -134,23 +135,27 @@ def override(config: Config, assignments: list[str]) -> Config:
     """Apply `model.dim=64`-like assignments; all faults are reported at once."""
     valid = keys(config)
     faults: list[str] = []
+    unknown: list[str] = []
+    after = dict(valid)
     changes: dict[str, dict[str, Any]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             faults.append(f"{assignment!r} is not of the form key=value")
         elif name not in valid:
-            near = difflib.get_close_matches(name, valid, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            faults.append(f"unknown key {name!r}{hint}")
+            unknown.append(config_advice.hint(name, valid))
+            faults.append(f"unknown key {name!r}{unknown[-1]}")
         else:
             section, _, key = name.rpartition(".")
             owner = getattr(config, section) if section else config
             try:
-                changes.setdefault(section, {})[key] = _parse(typing.get_type_hints(type(owner))[key], text)
+                value = _parse(typing.get_type_hints(type(owner))[key], text)
+                changes.setdefault(section, {})[key] = after[name] = value
             except ValueError as error:
                 faults.append(f"{name}: {error}")
-    if any(fault.startswith("unknown key") for fault in faults):
+    assigned = dict.fromkeys(assignment.partition("=")[0] for assignment in assignments)
+    faults += config_advice.without_effect((name for name in assigned if name in valid), after)
+    if not all(unknown):
         faults.append(f"valid keys: {', '.join(valid)}")
     if faults:
         raise ConfigError("; ".join(faults))

@@ -1,4 +1,4 @@
-"""The device of a run: npu, cuda or cpu."""
+"""The device of a run: npu, cuda or cpu. torch is imported with the device, so that a wrong name is told at once."""
 
 from __future__ import annotations
 
@@ -9,21 +9,34 @@ import os
 import random
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+from gr_model import config_advice, in_image
+from gr_model.config_checks import KINDS
+from gr_model.errors import GrModelError
 
-KINDS = ("npu", "cuda", "cpu")
+if TYPE_CHECKING:
+    import torch
 
 
-class DeviceError(RuntimeError):
+class DeviceError(GrModelError, RuntimeError):
     pass
+
+
+def split(name: str) -> tuple[str, str]:
+    """Kind and index ("" for none) of a device's name; DeviceError for one that there cannot be."""
+    kind, _, index = name.partition(":")
+    if kind not in KINDS or (index and not index.isdigit()):
+        hint = config_advice.hint(kind, KINDS) if kind not in KINDS else ""
+        raise DeviceError(f"unknown device {name!r}{hint}; valid: {', '.join(KINDS)}, or with an index such as npu:0")
+    return kind, index
 
 
 def open_device(name: str) -> torch.device:
     """`npu`, `npu:1`, `cuda`, `cpu`, ... ; raises DeviceError with what to do when it is not there."""
-    kind, _, index = name.partition(":")
-    if kind not in KINDS or (index and not index.isdigit()):
-        raise DeviceError(f"unknown device {name!r}; valid: {', '.join(KINDS)}, or with an index such as npu:0")
+    kind, index = split(name)
+    import torch
+
     if kind == "npu":
         if not importlib.util.find_spec("torch_npu"):
             raise DeviceError("device npu needs torch_npu, which is not installed; use the npu image")
@@ -34,7 +47,9 @@ def open_device(name: str) -> torch.device:
     if kind != "cpu":
         count = getattr(torch, kind).device_count()
         if int(index or 0) >= count:
-            raise DeviceError(f"device {name} is not there: {count} {kind} devices; try `inv doctor`, or --device cpu")
+            raise DeviceError(
+                f"device {name} is not there: {count} {kind} devices; try {in_image.command('doctor')}, or --device cpu"
+            )
     device = torch.device(kind, int(index or 0)) if kind != "cpu" else torch.device("cpu")
     if kind != "cpu":
         getattr(torch, kind).set_device(device)
@@ -44,6 +59,8 @@ def open_device(name: str) -> torch.device:
 
 def describe(device: torch.device) -> str:
     """For logs and reports; says so when the NPU is emulated."""
+    import torch
+
     if device.type == "npu":
         return f"{device} (emulated)" if emulated() else f"{device} ({torch.npu.get_device_name(device)})"
     return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else "cpu"
@@ -57,6 +74,8 @@ def emulated() -> bool:
 
 
 def seed_everything(seed: int) -> None:
+    import torch
+
     random.seed(seed)
     torch.manual_seed(seed)
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch  # when it draws: data sets that are made need none
 
 GOLDEN = 0x9E3779B97F4A7C15
 NEGATIVES, IN_BATCH, WINDOW, LENGTH = ((1 << 20) + i for i in range(4))  # streams; dropout modules count from 0
@@ -45,11 +48,15 @@ def _bits(keys_L: np.ndarray, stream: int, columns: int) -> np.ndarray:
 
 def uniform(keys_L: np.ndarray, stream: int, columns: int) -> torch.Tensor:
     """[L, columns] float32 in [0, 1)."""
+    import torch
+
     return torch.from_numpy((_bits(keys_L, stream, columns) >> np.uint64(40)).astype(np.float32) * np.float32(2**-24))
 
 
 def integers(keys_L: np.ndarray, stream: int, columns: int, high: int) -> torch.Tensor:
     """[L, columns] int64 in [0, high); high at most 2**32."""
+    import torch
+
     scaled = (_bits(keys_L, stream, columns) >> np.uint64(32)) * np.uint64(high)
     return torch.from_numpy((scaled >> np.uint64(32)).astype(np.int64))
 
@@ -79,5 +86,7 @@ def for_rows(keys_L: np.ndarray | None) -> Iterator[None]:
 def for_tensor(shape: torch.Size, stream: int) -> torch.Tensor:
     """Uniform numbers on the host: by key where the rows are those of the step, else by torch's generator."""
     if _rows is None or len(shape) != 2 or shape[0] != len(_rows):
+        import torch
+
         return torch.rand(shape)
     return uniform(_rows, stream, shape[1])

@@ -14,6 +14,19 @@ CHOICES = {
     "eviction": ("none", "lru", "lfu", "ttl"),
 }
 POSITIVE = ("lr", "admit_after", "ttl")
+# Kinds of table that look at a setting; at those that are not here all do.
+MANY = ("sharded", "hash", "embcache")
+GROWING = ("hash", "embcache")
+KINDS_OF = {
+    **dict.fromkeys(("sharding", "optimizer", "lr", "eps", "look_ahead"), MANY),
+    **dict.fromkeys(("initializer", "init_std", "admission", "admit_after", "admit_probability"), GROWING),
+    **dict.fromkeys(("capacity", "max_rows", "eviction", "ttl"), ("hash",)),
+    **dict.fromkeys(("cache_rows", "host_rows", "folder"), ("embcache",)),
+}
+NEEDS_LAUNCHER = (
+    "embedding.kind=sharded needs a launcher: torchrun --nproc-per-node=2 -m gr_model.train ...; one process may be "
+    "launched too"
+)
 NOT_NEGATIVE = ("init_std", "look_ahead", "capacity", "max_rows", "cache_rows", "host_rows")
 
 
@@ -48,7 +61,7 @@ class EmbeddingConfig:
     @property
     def dynamic(self) -> bool:
         """Whether the table has only rows of ids that were seen."""
-        return self.kind in ("hash", "embcache")
+        return self.kind in GROWING
 
 
 def faults(table: EmbeddingConfig) -> Iterator[str]:
@@ -79,3 +92,13 @@ def faults(table: EmbeddingConfig) -> Iterator[str]:
             yield "embedding.host_rows: the other rows need an embedding.folder on disk"
     if table.kind == "hash" and table.eviction in ("lru", "lfu") and not table.max_rows:
         yield f"embedding.max_rows: eviction={table.eviction} needs a limit"
+
+
+def device_faults(table: EmbeddingConfig, device: str) -> Iterator[str]:
+    """What the table cannot be on a kind of device. Fused Adam of sharded tables is in fbgemm's CUDA build alone."""
+    if table.kind == "sharded" and table.optimizer == "adam" and device != "cuda":
+        where = {"cpu": "the CPU", "npu": "the NPU"}.get(device, device)
+        yield (
+            f"embedding.optimizer: there is no fused adam for sharded tables on {where}; valid there: adagrad, "
+            "rowwise_adagrad, sgd, or adam with embedding.kind=hash"
+        )

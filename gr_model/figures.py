@@ -38,7 +38,7 @@ def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
         figure.suptitle(title, fontsize=11)
         path = folder / f"{name}.png"
         with replacing(path) as file:
-            figure.savefig(file, format="png", dpi=110)
+            figure.savefig(file, format="png", dpi=110, metadata={"Run": start.get("run", "")})
         return path
 
     written = [save("loss", [("Training loss", [report.Series("loss", [(e["step"], e["loss"]) for e in steps])])])]

@@ -14,8 +14,11 @@ import importlib.util
 import torch
 import torch.nn.functional as F
 
+from gr_model import in_image
+from gr_model.errors import GrModelError
 
-class OperatorsMissing(RuntimeError):
+
+class OperatorsMissing(GrModelError, RuntimeError):
     pass
 
 
@@ -29,7 +32,8 @@ def load_operators(device: torch.device) -> str:
     # fbgemm_gpu_cpu would answer NPU tensors through torch_npu's CPU fallback: right, but not what is to be proved.
     if device.type == "npu":
         raise OperatorsMissing(
-            "device npu needs the gr_ops plugin, which the npu image has: inv build-image --target npu"
+            "device npu needs the gr_ops plugin, which the npu image has: "
+            + in_image.command("build-image --target npu")
         )
     return "fbgemm_gpu" if registered(device) else "torch"
 

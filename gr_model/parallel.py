@@ -9,6 +9,7 @@ from torch import nn
 
 from gr_model import dynamic_tables, tables
 from gr_model.config import Config, ConfigError
+from gr_model.config_checks import FSDP_NEEDS
 from gr_model.world import World
 
 
@@ -111,7 +112,7 @@ class Parallel:
 
     def _pieces(self, config: Config) -> nn.Module:
         if self.world.device.type == "cpu":
-            raise ConfigError("train.parallel=fsdp needs npu or cuda (PyTorch's has no streams on the CPU); valid: ddp")
+            raise ConfigError(FSDP_NEEDS)
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+from gr_model import config_advice
 from gr_model.config import Config, ConfigError, DataConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.kuairand import FEATURES, SIGNALS
 
 
 def get(name: str) -> Config:
     if name not in PRESETS:
-        raise ConfigError(f"unknown config {name!r}; valid: {', '.join(PRESETS)}")
+        raise ConfigError(f"unknown config {name!r}{config_advice.hint(name, PRESETS)}; valid: {', '.join(PRESETS)}")
     return PRESETS[name]
 
 

@@ -128,7 +128,8 @@ def lead(start: dict[str, Any]) -> str:
     """HTML: what ran on what."""
     processes = f", {start['processes']} processes" if start.get("processes", 1) > 1 else ""
     text = f"{html.escape(start['config']['dataset'])} on {html.escape(start['device'])}{processes}, "
-    text += f"torch {html.escape(start['torch'])}."
+    text += f"torch {html.escape(start['torch'])}"
+    text += f", run {html.escape(start['run'])}." if "run" in start else "."
     if "emulated" in start["device"]:
         text += ' <span class="badge twin">emulated NPU: figures of speed say nothing about hardware</span>'
     return text

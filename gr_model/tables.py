@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import dynamic_tables
+from gr_model import dynamic_tables, embedding_config
 from gr_model.config import ConfigError, EmbeddingConfig
 from gr_model.lookup import FEATURE, CollectionTable, StaticTable
 
@@ -59,10 +59,7 @@ def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed:
 
     launched = dist.is_initialized()
     if not launched and not config.dynamic:
-        raise ConfigError(
-            "embedding.kind=sharded needs a launcher: torchrun --nproc-per-node=2 -m gr_model.train ...; one process "
-            "may be launched too"
-        )
+        raise ConfigError(embedding_config.NEEDS_LAUNCHER)
     if config.dynamic:
         for table in _collections(model):
             table.build(seed)
@@ -118,9 +115,9 @@ def _sharder(config: EmbeddingConfig, device: torch.device) -> Any:
 
     kinds = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD, "adam": EmbOptimType.ADAM,
              "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
-    if device.type == "cpu" and config.optimizer == "adam":
-        raise ConfigError("embedding.optimizer: fbgemm has no fused adam on the CPU; valid there: adagrad, "
-                          "rowwise_adagrad, sgd, or adam with embedding.kind=hash")  # fmt: skip
+    faults = list(embedding_config.device_faults(config, device.type))
+    if faults:
+        raise ConfigError("; ".join(faults))
     return EmbeddingCollectionSharder(
         fused_params={"optimizer": kinds[config.optimizer], "learning_rate": config.lr, "eps": config.eps}
     )

@@ -6,15 +6,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gr_model.errors import GrModelError
 
-class BoardMissing(RuntimeError):
+
+class BoardMissing(GrModelError, RuntimeError):
     pass
 
 
 class Board:
-    """Without a path nothing is written. `purge`: the step at which a run goes on; what stands after it goes."""
+    """Without a path nothing is written. `purge`: the step at which a run goes on; what stands after it goes.
 
-    def __init__(self, path: Path | None, purge: int = 0) -> None:
+    The file's name ends in `suffix`.
+    """
+
+    def __init__(self, path: Path | None, purge: int = 0, suffix: str = "") -> None:
         self._writer: Any = None
         if path:
             try:
@@ -23,7 +28,7 @@ class Board:
                 raise BoardMissing(
                     f"--tensorboard needs the package tensorboard ({error}); the images have it"
                 ) from None
-            self._writer = SummaryWriter(str(path), purge_step=purge + 1 if purge else None)
+            self._writer = SummaryWriter(str(path), purge_step=purge + 1 if purge else None, filename_suffix=suffix)
 
     def __enter__(self) -> Board:
         return self

@@ -13,12 +13,14 @@ import torch
 import torch.distributed as dist
 
 from gr_model.data.interactions import History
+from gr_model.errors import GrModelError
+from gr_model.launched import launched
 
 BACKENDS = {"cpu": "gloo", "npu": "hccl", "cuda": "nccl"}
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
-class WorldError(RuntimeError):
+class WorldError(GrModelError, RuntimeError):
     pass
 
 
@@ -45,6 +47,11 @@ class World:
         """Returns when all processes have come here. The value is read: a device's sum alone does not wait for them."""
         if self.size > 1:
             self.sum(torch.zeros(1, device=self.device)).item()
+
+    def tell(self, text: str) -> str:
+        """The first process's text, on every one."""
+        mine = np.frombuffer(text.encode() if self.first else b"", np.uint8)
+        return self.gather(mine).tobytes().decode()
 
     def shares(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
         """This process's batches of `users`, and whether each counts; one after the other, as users lie on disk.
@@ -86,11 +93,6 @@ _current = World()
 
 def current() -> World:
     return _current
-
-
-def launched() -> bool:
-    """Whether torchrun (or a launcher with its variables) started this process."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def local_device(kind: str) -> str:

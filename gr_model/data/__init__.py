@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from gr_model import config_advice
 from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, planted, synthetic
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
+from gr_model.data.place import check_place
 from gr_model.data.source import Source
 from gr_model.synthetic_config import SyntheticConfig
 
@@ -27,7 +29,13 @@ DATASETS: dict[str, Source | type[synthetic.Rule] | Callable[[Path, BadRows], In
     "planted-actions": synthetic.Signals,
 }
 
-__all__ = ["DATASETS", "DataError", "History", "Interactions", "lengths_of", "load", "select"]
+__all__ = ["DATASETS", "DataError", "History", "Interactions", "check_name", "lengths_of", "load", "select"]
+
+
+def check_name(name: str) -> None:
+    """DataError for a data set that there is not."""
+    if name not in DATASETS:
+        raise DataError(f"unknown data set {name!r}{config_advice.hint(name, DATASETS)}; valid: {', '.join(DATASETS)}")
 
 
 def load(
@@ -42,8 +50,7 @@ def load(
     A large one is read from its shards, `folder/name/shards` (or $GRSTACK_SHARDS/name), which the first call makes.
     `bad_rows` is the share of rows that do not fit and may be left out. `made` is the size of one that is made.
     """
-    if name not in DATASETS:
-        raise DataError(f"unknown data set {name!r}; valid: {', '.join(DATASETS)}")
+    check_name(name)
     source = DATASETS[name]
     if isinstance(source, Source):
         return _load_shards(source, folder / name, bad_rows, say)
@@ -70,6 +77,8 @@ def _load_shards(source: Source, folder: Path, bad_rows: float, say: Callable[[s
     manifest = shards.read_manifest(place)
     there = all((folder / file).exists() for file in source.files)
     # Shards serve without the files that they were made from; with other files they are made anew.
+    if manifest is None:
+        check_place(place)
     if manifest is None or (there and manifest["files"] != build.fingerprint(source, folder)):
         try:
             build.build(source, folder, place, BadRows(bad_rows), say)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gr_model import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.column import Column
 from gr_model.data.columns import read_blocks
@@ -64,7 +65,7 @@ def _reviews(path: Path, bad: BadRows) -> Iterator[tuple[str, str, int, int]]:
                 except ValueError as error:
                     bad.add(path, number, str(error))
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; fetch it: inv fetch-data {path.parent.name}") from None
+        raise DataError(f"{path}: no such file; {in_image.fetch_data(path.parent)}") from None
     except (EOFError, OSError) as error:
         raise DataError(f"{path}: not readable after line {number}: {error}") from None
 

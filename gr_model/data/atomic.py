@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gr_model import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
 
@@ -23,7 +24,7 @@ class AtomicFile:
         try:
             first, *lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
         except FileNotFoundError:
-            raise DataError(f"{path}: no such file; fetch it: inv fetch-data {path.parent.name}") from None
+            raise DataError(f"{path}: no such file; {in_image.fetch_data(path.parent)}") from None
         header = [column.partition(":")[0] for column in first.decode("utf-8", "replace").split("\t")]
         missing = [column for column in columns if column not in header]
         if missing:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from gr_model import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
 from gr_model.data.shards import ShardWriter
@@ -87,7 +88,7 @@ def fingerprint(source: Source, folder: Path) -> dict[str, list[int]]:
         try:
             status = (folder / name).stat()
         except FileNotFoundError:
-            raise DataError(f"{folder / name}: no such file; fetch it: inv fetch-data {folder.name}") from None
+            raise DataError(f"{folder / name}: no such file; {in_image.fetch_data(folder)}") from None
         found[name] = [status.st_size, status.st_mtime_ns]
     return found
 

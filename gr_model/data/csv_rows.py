@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from gr_model import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.column import Column
 from gr_model.data.interactions import DataError
@@ -102,7 +103,7 @@ def _names(path: Path, header: Sequence[str] | None, delimiter: str) -> list[str
         with opened(path, "rb") as file:
             first = file.readline()
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; fetch it: inv fetch-data {path.parent.name}") from None
+        raise DataError(f"{path}: no such file; {in_image.fetch_data(path.parent)}") from None
     except OSError as error:
         raise DataError(f"{path}: {error}") from None
     if header is not None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gr_model.errors import GrModelError
 
-class DataError(ValueError):
+
+class DataError(GrModelError, ValueError):
     pass
 
 

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gr_model.data.interactions import DataError, History, Interactions
+from gr_model.data.place import MANIFEST
 
 FORMAT = 1
 GROUP_ROWS = 1 << 19  # interactions of a row group: about 7 MB in memory
 SHARD_ROWS = 1 << 25
 GROUP_USERS = 4096
 CACHED_GROUPS = 24
-MANIFEST, LENGTHS, COUNTS = "manifest.json", "lengths.npy", "item_counts.npy"
+LENGTHS, COUNTS = "lengths.npy", "item_counts.npy"
 COLUMNS = ("items", "actions", "times", "features")
 SCHEMA = pa.schema(
     [

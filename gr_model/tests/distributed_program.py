@@ -109,7 +109,7 @@ def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
     for result in trainer.train_steps(works()):
         losses.append(result.loss)
         if trainer.step == SAVED_AT:  # with a pipeline, in the middle of its flight
-            checkpoint.save_run(folder / f"saved-{here.size}" / name, trainer.state(), here)
+            checkpoint.save_run(folder / f"saved-{here.size}" / name, trainer.state(), here, run="a")
             midway = trainer.evaluate()
     counts = here.gather(np.array(shares)).reshape(here.size, -1)
     record = {"first": first, "losses": losses, "midway": midway, "metrics": trainer.evaluate(),

@@ -131,7 +131,7 @@ def test_a_checkpoint_goes_on_with_the_same_losses(tmp_path: Path, name: str, pi
     works = first.loader().works(0, 20)
     steps = first.train_steps(works)
     assert [next(steps).loss for _ in range(10)] == expected[:10]
-    folder = checkpoint.save_run(tmp_path, first.state(), World())
+    folder = checkpoint.save_run(tmp_path, first.state(), World(), run="a")
     second = trainer(KINDS[name], pipeline=pipeline)
     losses(second, 2)  # rows that the checkpoint must replace
     second.load_state(checkpoint.load_run(folder, second.state()))

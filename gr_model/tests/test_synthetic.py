@@ -177,4 +177,4 @@ def test_shards_where_nothing_can_be_written(tmp_path, monkeypatch):
 )
 def test_settings_that_do_not_fit(setting, said):
     with pytest.raises(ConfigError, match=said):
-        config.override(presets.get("smoke"), [setting])
+        config.override(presets.get("smoke"), ["dataset=planted-sequences", setting])

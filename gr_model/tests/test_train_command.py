@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 
-from gr_model import compare, figures, report, runlog, train
+from gr_model import checkpoint, compare, figures, report, run_id, runlog, train
 from gr_model.tests import data_files
 from gr_model.tests.launch import free_port
 
@@ -89,22 +91,14 @@ def test_a_signal_ends_the_run_with_a_checkpoint(folder, whole, tmp_path, number
     command.process.send_signal(number)
     exit_code, said = command.finish()
     assert exit_code == code, said
-    assert "Traceback" not in said and f"--resume {tmp_path}" in said
+    assert "Traceback" not in said
     stopped_at = steps(tmp_path)[-1][0]
     assert (tmp_path / f"checkpoints/step-{stopped_at:08d}/run.json").exists()
     assert (tmp_path / "report.html").exists()
-    more = [
-        "--resume",
-        str(tmp_path),
-        "--device",
-        DEVICE,
-        "--data-dir",
-        str(folder),
-        "--out",
-        str(tmp_path),
-        f"train.steps={stopped_at + 3}",
-    ]
-    assert train.main(more) == 0
+    (told,) = (line.partition("to go on: ")[2] for line in said.splitlines() if "to go on: " in line)
+    python, _, module, *more = shlex.split(told)
+    assert (python, module) == ("python", "gr_model.train") and "--device" in more and "--data-dir" in more
+    assert train.main([*more, f"train.steps={stopped_at + 3}"]) == 0  # as it is printed
     got = steps(tmp_path)
     assert [step for step, _ in got] == list(range(1, stopped_at + 4))
     assert all(whole[step] == loss for step, loss in got if step in whole)
@@ -160,7 +154,7 @@ def test_a_signal_ends_all_processes_with_a_checkpoint(folder, tmp_path, to: str
     os.kill(command.process.pid if to == "torchrun" else ranks["1"], signal.SIGTERM)
     _, said = command.finish()
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values() if pid)
-    assert "gr_model/train.py" not in said and "SIGKILL" not in said, said  # no stack of ours
+    assert not re.search(r'File ".*gr_model/', said) and "SIGKILL" not in said, said  # no stack of ours
     stopped_at = steps(tmp_path)[-1][0]
     assert (tmp_path / f"checkpoints/step-{stopped_at:08d}/run.json").exists(), said
     assert "stopped; to go on" in said
@@ -184,6 +178,7 @@ def test_tables_that_grow_stop_and_go_on(folder, tmp_path, pipeline) -> None:
         assert train.main([*arguments(folder, tmp_path / "parts", *table, f"train.steps={stop}"), "--go-on"]) == 0
     assert steps(tmp_path / "parts") == steps(tmp_path / "whole") and len(steps(tmp_path / "whole")) == 6
     metrics = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("parts", "whole")]
+    assert all([one.pop("run") == run_id.read(tmp_path / name).run for one, name in zip(metrics, ("parts", "whole"))])
     assert metrics[0] == metrics[1]
 
 
@@ -191,10 +186,11 @@ def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) ->
     assert train.main(arguments(folder, tmp_path, "train.steps=20", "train.lr=1e30")) == 2
     told = capsys.readouterr().err
     last = steps(tmp_path)[-1][0]
-    path = tmp_path / f"diverged/step-{last + 1:08d}-process-0.pt"
+    run = run_id.read(tmp_path).run
+    path = tmp_path / f"diverged/step-{last + 1:08d}-process-0.{run}.pt"
     assert f"at step {last + 1}" in told and str(path) in told
     kept = torch.load(path, weights_only=True)
-    assert kept["step"] == last + 1 and len(kept["users"]) == 4
+    assert kept["run"] == run and kept["step"] == last + 1 and len(kept["users"]) == 4
     assert kept["batch"]["tokens"]["items_I"].dtype == torch.int64
     assert not (tmp_path / "checkpoints").exists()
 
@@ -286,3 +282,58 @@ def test_a_process_alone_trains_on_an_emulated_npu(folder, tmp_path) -> None:
         assert code == 0, said
     losses = [[loss for _, loss in steps(tmp_path / device)] for device in ("cpu", "npu")]
     assert len(losses[0]) == 3 and losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_a_folder_that_is_written_at_this_moment_is_refused(folder, tmp_path, capsys) -> None:
+    command = Command(arguments(folder, tmp_path, "train.steps=1000000", "train.checkpoint_every=1"))
+    try:
+        command.wait_for_step(tmp_path, 3)
+        second = ["--resume", str(tmp_path), "--device", DEVICE, "--data-dir", str(folder)]
+        assert train.main(second) == 1
+        assert "another process writes this run at this moment" in capsys.readouterr().err
+    finally:
+        command.process.send_signal(signal.SIGTERM)
+        code, said = command.finish()
+    assert code == 143, said
+    run = run_id.read(tmp_path).run
+    assert {event["run"] for event in runlog.read(tmp_path / "log.jsonl")} == {run}
+
+
+def test_two_processes_agree_where_the_run_goes(folder, tmp_path, monkeypatch) -> None:
+    """By their own clocks and ids they would differ; the first one's refusal is told once, and ends both."""
+    monkeypatch.setenv("GRSTACK_RUNS", str(tmp_path))
+    options = arguments(folder, tmp_path, "train.steps=2")
+    at = options.index("--out")
+    code, said = Command([*options[:at], *options[at + 2 :]], processes=2).finish()
+    assert code == 0, said
+    out = (tmp_path / "latest").resolve()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([out.name, "latest"])
+    run = run_id.read(out).run
+    assert checkpoint.read_run(checkpoint.newest(out)) | {"config": None} == {
+        "format": 1, "run": run, "step": 2, "config": None, "processes": 2}  # fmt: skip
+    before = sorted(path.name for path in out.rglob("*"))
+    code, said = Command(arguments(folder, out, "train.steps=2"), processes=2).finish()
+    assert code == 1 and said.count(f"holds run {run}") == 1 and "process 0: " in said, said
+    assert sorted(path.name for path in out.rglob("*")) == before
+
+
+def test_compare_refuses_what_cannot_be_compared(folder, tmp_path, capsys) -> None:
+    ranking = ["task=ranking", "model.interleave=true", "model.max_items=8", "ranking.held_out=2"]
+    for name, more in (("a", []), ("b", ranking)):
+        assert train.main(arguments(folder, tmp_path / name, "train.steps=2", *more)) == 0
+    page = tmp_path / "page.html"
+    capsys.readouterr()
+    assert compare.main([str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(page)]) == 1
+    assert "a is a run of retrieval, b of ranking" in capsys.readouterr().err and not page.exists()
+    # As versions before could leave it: a run over another one, which then went on.
+    lines = (tmp_path / "a/log.jsonl").read_text().splitlines()
+    joined = [json.loads(line) for line in lines]
+    for number, later in enumerate(({"run": "another"}, {"event": "start", "step": 7})):
+        mixed = tmp_path / f"mixed-{number}.jsonl"
+        events = [*joined, {**joined[0], **later}]
+        if number:
+            events = [{key: value for key, value in event.items() if key != "run"} for event in events]
+        mixed.write_text("".join(json.dumps(event) + "\n" for event in events))
+        assert compare.main([str(tmp_path / "a"), str(mixed), "--out", str(page)]) == 1
+        assert "several runs" in (told := capsys.readouterr().err) or "lines of two runs" in told
+    assert not page.exists()
