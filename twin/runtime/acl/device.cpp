@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "default_device.h"
+#include "device_failure.h"
 #include "failure.h"
 #include "process.h"
 #include "settings.h"
@@ -115,6 +116,7 @@ aclError aclrtResetDevice(int32_t deviceId)
         return ACL_SUCCESS;
     }
     StopDeviceStreams(deviceId);
+    ForgiveDevice(deviceId);
     if (currentDevice == deviceId) {
         BindThread(-1);
     }
