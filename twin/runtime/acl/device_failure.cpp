@@ -19,6 +19,7 @@ namespace {
 struct Entry {
     Failure failure;
     bool queueEnded;
+    bool seen;
 };
 
 struct Table {
@@ -51,7 +52,7 @@ void FailDevice(int32_t device, Failure failure, bool queueEnded)
     auto &table = Failed();
     const std::lock_guard lock(table.mutex);
     table.any = true;
-    const auto [entry, first] = table.failed.try_emplace(device, Entry{std::move(failure), queueEnded});
+    const auto [entry, first] = table.failed.try_emplace(device, Entry{std::move(failure), queueEnded, false});
     entry->second.queueEnded = entry->second.queueEnded || queueEnded;
     if (first) {
         Log(ACL_ERROR, "device %d failed; every use of it fails from here on, until it is reset or the process ends",
@@ -81,7 +82,20 @@ bool TaskQueueEnded(int32_t device)
 aclError RefuseFailedDevice(int32_t device)
 {
     const auto failure = FailureOfDevice(device);
-    return failure && !OnTaskQueue() ? Report(failure->code, failure->text) : ACL_SUCCESS;
+    if (!failure || OnTaskQueue()) {
+        return ACL_SUCCESS;
+    }
+    MarkFailureSeen(device);
+    return Report(failure->code, failure->text);
+}
+
+void MarkFailureSeen(int32_t device)
+{
+    auto &table = Failed();
+    const std::lock_guard lock(table.mutex);
+    if (const auto found = table.failed.find(device); found != table.failed.end()) {
+        found->second.seen = true;
+    }
 }
 
 void ForgiveDevice(int32_t device)
@@ -121,6 +135,15 @@ __attribute__((visibility("default"))) int32_t twinRefuseFailedDevice()
 {
     int32_t device = CurrentDevice();
     return device < 0 ? ACL_SUCCESS : RefuseFailedDevice(device);
+}
+
+// For the test plugin: whether a call has returned the device's failure to the program.
+__attribute__((visibility("default"))) int32_t twinDeviceFailureSeen(int32_t device)
+{
+    auto &table = Failed();
+    const std::lock_guard lock(table.mutex);
+    const auto found = table.failed.find(device);
+    return found != table.failed.end() && found->second.seen ? 1 : 0;
 }
 
 // For the test plugin: the first failure of the device, or null. The text lives until this thread asks again.

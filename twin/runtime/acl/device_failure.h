@@ -21,6 +21,9 @@ bool TaskQueueEnded(int32_t device);
 // is let through: its work is skipped by the stream, where an error would end the queue.
 aclError RefuseFailedDevice(int32_t device);
 
+// The program was given the failure.
+void MarkFailureSeen(int32_t device);
+
 // The device was reset.
 void ForgiveDevice(int32_t device);
 

@@ -105,6 +105,7 @@ aclError Stream::Synchronize(const char *function, std::optional<Milliseconds> t
         failure_ = {};
     }
     lock.unlock();
+    MarkFailureSeen(device_);
     return Report(found.code, found.text);
 }
 
