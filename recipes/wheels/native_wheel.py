@@ -33,6 +33,7 @@ class NativeWheel:
     directories: CMake variable -> the installed package of which it is the directory.
     trees: place in the package -> a file or folder that is packed there as it is.
     scripts: name of a command -> the function that it calls, as module:function.
+    entry_points: group -> name -> module or module:function, beside the scripts.
     """
 
     root: Path
@@ -42,6 +43,7 @@ class NativeWheel:
     directories: Mapping[str, str] = field(default_factory=dict)
     trees: Mapping[str, Path] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    entry_points: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def build(self, wheel_directory: str) -> str:
         """Build the wheel into wheel_directory and return its file name."""
@@ -59,9 +61,9 @@ class NativeWheel:
         wheel = f"Wheel-Version: 1.0\nGenerator: {self.package}\nRoot-Is-Purelib: {pure}\nTag: {tag}\n"
         entries[f"{info}/METADATA"] = self._metadata(version).encode()
         entries[f"{info}/WHEEL"] = wheel.encode()
-        if self.scripts:
-            lines = [f"{name} = {function}\n" for name, function in sorted(self.scripts.items())]
-            entries[f"{info}/entry_points.txt"] = "".join(["[console_scripts]\n", *lines]).encode()
+        groups = {**({"console_scripts": self.scripts} if self.scripts else {}), **self.entry_points}
+        if groups:
+            entries[f"{info}/entry_points.txt"] = entry_points(groups).encode()
         entries[f"{info}/RECORD"] = record(entries, f"{info}/RECORD")
         name = f"{self.package}-{version}-{tag}.whl"
         write_zip(Path(wheel_directory) / name, entries)
@@ -95,6 +97,14 @@ class NativeWheel:
             "Requires-Python": self.project_field("requires-python"),
         }
         return "".join(f"{key}: {value}\n" for key, value in fields.items())
+
+
+def entry_points(groups: Mapping[str, Mapping[str, str]]) -> str:
+    parts = [
+        "".join([f"[{group}]\n", *(f"{name} = {target}\n" for name, target in sorted(members.items()))])
+        for group, members in groups.items()
+    ]
+    return "\n".join(parts)
 
 
 def package_directory(package: str) -> Path:

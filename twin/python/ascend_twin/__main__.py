@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ascend_twin.conformance import command as conformance
 from ascend_twin.home import NoHome, find_home, variables
-from ascend_twin.info import RuntimeFault, gather, text
+from ascend_twin.info import RuntimeFault, check_settings, gather, text
 
 NOT_FOUND = 127  # as a shell says that there is no such command
 USAGE = 2
@@ -99,7 +99,10 @@ def _selftest(arguments: argparse.Namespace) -> int:
 
 def _become(command: Sequence[str], settings: dict[str, str]) -> int:
     """Replaces this process, so that signals and the exit code are the command's own."""
-    environment = {**os.environ, **variables(find_home(os.environ), os.environ), **settings}
+    home = find_home(os.environ)
+    os.environ.update(settings)
+    check_settings(home)  # a chip that does not exist is told now, not when the program first uses a device
+    environment = {**os.environ, **variables(home, os.environ)}
     program = shutil.which(command[0], path=environment["PATH"])
     if program is not None:
         sys.stdout.flush()

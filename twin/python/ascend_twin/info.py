@@ -6,6 +6,7 @@ import ctypes
 import importlib.metadata
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,13 @@ def gather(home: Path) -> Info:
     )
 
 
+def check_settings(home: Path) -> None:
+    """Raises RuntimeFault when a TWIN_* or ASCEND_* setting of this process is malformed."""
+    library, call = _runtime(home)
+    call("aclInit", None)
+    call("aclFinalize")
+
+
 def text(info: Info) -> str:
     lines = [
         "emulated Ascend platform: correctness, not speed",
@@ -108,7 +116,7 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _devices(home: Path) -> list[Device]:
+def _runtime(home: Path) -> tuple[ctypes.CDLL, Callable[..., None]]:
     library = ctypes.CDLL(str(home / "lib64/libascendcl.so"))
     library.aclGetRecentErrMsg.restype = ctypes.c_char_p
     library.aclrtGetSocName.restype = ctypes.c_char_p
@@ -119,6 +127,11 @@ def _devices(home: Path) -> list[Device]:
             reason = (library.aclGetRecentErrMsg() or b"").decode()
             raise RuntimeFault(reason or f"{name} failed with {code}")
 
+    return library, call
+
+
+def _devices(home: Path) -> list[Device]:
+    library, call = _runtime(home)
     call("aclInit", None)
     count = ctypes.c_uint32()
     call("aclrtGetDeviceCount", ctypes.byref(count))

@@ -38,4 +38,9 @@ def build_wheel(
 def _pack(home: Path, wheel_directory: str) -> str:
     trees = {f"home/{part}": home / part for part in PARTS}
     scripts = {"ascend-twin": "ascend_twin.__main__:main"}
-    return NativeWheel(root=ROOT, package="ascend_twin", trees=trees, scripts=scripts).build(wheel_directory)
+    points = {
+        "pytest11": {"ascend_twin": "ascend_twin.pytest_plugin"},
+        "torch.backends": {"ascend_twin": "ascend_twin.compile_guard:register"},
+    }
+    wheel = NativeWheel(root=ROOT, package="ascend_twin", trees=trees, scripts=scripts, entry_points=points)
+    return wheel.build(wheel_directory)

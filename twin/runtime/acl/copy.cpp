@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device.h"
+#include "device_failure.h"
 #include "device_memory.h"
 #include "failure.h"
 #include "pinned_guard.h"
@@ -52,6 +53,9 @@ aclError Check(const char *function, const Copy &copy)
     static const char *const source[2] = {"src is not inside one device allocation",
                                           "src is device memory, the kind says host"};
     if (const aclError error = RefuseForkedChild(function); error != ACL_SUCCESS) {
+        return error;
+    }
+    if (const aclError error = RefuseFailedDevice(CurrentDevice()); error != ACL_SUCCESS) {
         return error;
     }
     if (copy.kind < ACL_MEMCPY_HOST_TO_HOST || copy.kind > ACL_MEMCPY_DEVICE_TO_DEVICE) {
@@ -172,6 +176,9 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
     if (const aclError error = RefuseForkedChild(__func__); error != ACL_SUCCESS) {
+        return error;
+    }
+    if (const aclError error = RefuseFailedDevice(CurrentDevice()); error != ACL_SUCCESS) {
         return error;
     }
     const bool known = DeviceMemory::Get().Find(devPtr, count) || PinnedMemory::Get().Holds(devPtr, count);

@@ -1,8 +1,10 @@
 #include "device.h"
 
+#include <cstdlib>
 #include <vector>
 
 #include "default_device.h"
+#include "device_failure.h"
 #include "failure.h"
 #include "process.h"
 #include "settings.h"
@@ -56,8 +58,10 @@ aclError CheckDeviceId(const char *function, int32_t device)
     if (device >= 0 && device < DeviceCount()) {
         return ACL_SUCCESS;
     }
-    return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, "(deviceId=%d): there are %d visible devices", device,
-                DeviceCount());
+    const bool chosen = std::getenv("ASCEND_RT_VISIBLE_DEVICES") != nullptr;
+    return Fail(ACL_ERROR_RT_INVALID_DEVICEID, function, "(deviceId=%d): there are %d visible devices; %s%d", device,
+                DeviceCount(), chosen ? "see ASCEND_RT_VISIBLE_DEVICES, and set TWIN_NPU_COUNT=" : "set TWIN_NPU_COUNT=",
+                device + 1);
 }
 
 }  // namespace twin
@@ -115,6 +119,7 @@ aclError aclrtResetDevice(int32_t deviceId)
         return ACL_SUCCESS;
     }
     StopDeviceStreams(deviceId);
+    ForgiveDevice(deviceId);
     if (currentDevice == deviceId) {
         BindThread(-1);
     }

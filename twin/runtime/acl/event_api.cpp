@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "device.h"
+#include "device_failure.h"
 #include "event.h"
 #include "failure.h"
 #include "process.h"
@@ -142,6 +143,9 @@ aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
     std::shared_ptr<Event> found;
     if (const aclError error = FindEvent(__func__, event, &found); error != ACL_SUCCESS) {
+        return error;
+    }
+    if (const aclError error = RefuseFailedDevice(CurrentDevice()); error != ACL_SUCCESS) {
         return error;
     }
     const auto reached = found->LatestReached();

@@ -3,6 +3,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "device.h"
+#include "device_failure.h"
 #include "log.h"
 #include "settings.h"
 #include "twin/stream.h"
@@ -25,6 +27,9 @@ aclError Fail(aclError code, const char *function, const char *format, ...)
     std::snprintf(recent, sizeof recent, "[twin, emulated %s] %s%s (error %d)", GetSettings().soc.c_str(), function,
                   reason, code);
     Log(ACL_ERROR, "%s", recent);
+    if (OnTaskQueue()) {
+        FailDevice(CurrentDevice(), {code, recent}, /*queueEnded=*/true);
+    }
     return code;
 }
 
@@ -45,4 +50,7 @@ const char *aclGetRecentErrMsg() { return twin::recent; }
 extern "C" __attribute__((visibility("default"))) void twinSetErrorMessage(const char *message)
 {
     std::snprintf(twin::recent, sizeof twin::recent, "%s", message == nullptr ? "" : message);
+    if (twin::recent[0] != '\0' && twin::OnTaskQueue()) {
+        twin::FailDevice(twin::CurrentDevice(), {ACL_ERROR_INTERNAL_ERROR, twin::recent}, /*queueEnded=*/true);
+    }
 }

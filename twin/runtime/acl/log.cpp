@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "device.h"
+#include "device_failure.h"
+#include "failure.h"
 #include "settings.h"
 
 namespace twin {
@@ -44,10 +47,17 @@ void Log(int level, const char *format, ...)
 
 void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
 {
+    const char *path = file == nullptr ? "?" : file;
+    if (logLevel == ACL_ERROR && twin::OnTaskQueue() && std::strstr(path, "NPUQueue.cpp") != nullptr) {
+        // The consumer tells of its end: an error that none of our functions called a failure, such as memory.
+        const std::string reason = twin::RecentFailure();
+        twin::FailDevice(twin::CurrentDevice(),
+                         {ACL_ERROR_INTERNAL_ERROR, reason.empty() ? "torch_npu's task queue ended" : reason},
+                         /*queueEnded=*/true);
+    }
     if (!twin::LogEnabled(logLevel) || fmt == nullptr) {
         return;
     }
-    const char *path = file == nullptr ? "?" : file;
     const char *slash = std::strrchr(path, '/');
     char origin[256];
     std::snprintf(origin, sizeof origin, "app %s:%u %s: ", slash == nullptr ? path : slash + 1, line,

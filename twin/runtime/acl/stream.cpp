@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device.h"
+#include "device_failure.h"
 #include "failure.h"
 #include "log.h"
 #include "process.h"
@@ -90,6 +91,9 @@ aclError Stream::Synchronize(const char *function, std::optional<Milliseconds> t
     }
     if (failure_.code == ACL_SUCCESS) {
         lock.unlock();
+        if (const aclError error = RefuseFailedDevice(device_); error != ACL_SUCCESS) {
+            return error;
+        }
         if (snapshot != nullptr) {
             StreamOrder::Get().HostWaited(snapshot);
             return StreamOrder::Get().PendingFault(function);
@@ -101,6 +105,7 @@ aclError Stream::Synchronize(const char *function, std::optional<Milliseconds> t
         failure_ = {};
     }
     lock.unlock();
+    MarkFailureSeen(device_);
     return Report(found.code, found.text);
 }
 
@@ -108,6 +113,25 @@ bool Stream::Idle()
 {
     const std::lock_guard lock(mutex_);
     return completed_ == submitted_;
+}
+
+void Stream::BeginAbort()
+{
+    const std::lock_guard lock(mutex_);
+    aborted_ = submitted_;
+}
+
+bool Stream::EndAbort(Milliseconds timeout)
+{
+    std::unique_lock lock(mutex_);
+    const auto reached = [this] { return completed_ >= aborted_; };
+    if (timeout.count() == 0) {
+        progressed_.wait(lock, reached);
+    } else if (!progressed_.wait_for(lock, timeout, reached)) {
+        return false;
+    }
+    failure_ = {};
+    return true;
 }
 
 void Stream::RequestStop()
@@ -182,8 +206,11 @@ void Stream::Execute(Task &task)
         if (stopping_) {
             earlier = {ACL_ERROR_RT_STREAM_CONTEXT, "stream " + std::to_string(id_) + " was destroyed before '" +
                                                         task.Name() + "' ran"};
+        } else if (completed_ < aborted_) {
+            earlier = {ACL_ERROR_RT_STREAM_CONTEXT, "'" + std::string(task.Name()) + "' was aborted on device " +
+                                                        std::to_string(device_)};
         } else if (stopOnFailure_) {
-            earlier = failure_;
+            earlier = failure_.code != ACL_SUCCESS ? failure_ : FailureOfDevice(device_).value_or(Failure{});
         }
     }
     if (earlier.code != ACL_SUCCESS) {
@@ -198,6 +225,9 @@ void Stream::Execute(Task &task)
     Failure failure = FailureOf(task, code);
     Log(ACL_ERROR, "%s", failure.text.c_str());
     const std::lock_guard lock(mutex_);
+    if (stopOnFailure_) {
+        FailDevice(device_, failure, /*queueEnded=*/false);
+    }
     if (failure_.code == ACL_SUCCESS) {
         failure_ = std::move(failure);
     }

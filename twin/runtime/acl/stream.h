@@ -58,6 +58,11 @@ public:
     bool Idle();
     bool OnOwnWorker() const;
 
+    // Skips what is queued now, once for each of BeginAbort; the stream goes on with what comes after it.
+    void BeginAbort();
+    // After BeginAbort: waits for the running task (no limit when `timeout` is 0) and forgets the failure.
+    bool EndAbort(Milliseconds timeout);
+
     // Drops what is queued and lets the running task end.
     void RequestStop();
     // After RequestStop. A worker that does not end in time is left alone: it holds a reference to its stream.
@@ -78,6 +83,7 @@ private:
     std::thread worker_;
     uint64_t submitted_ = 0;
     uint64_t completed_ = 0;
+    uint64_t aborted_ = 0;  // tasks up to this one are skipped
     bool stopOnFailure_ = false;
     bool stopping_ = false;
     bool ended_ = true;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "device.h"
+#include "device_failure.h"
 #include "failure.h"
 #include "process.h"
 #include "stream_order.h"
@@ -84,6 +85,9 @@ aclError SubmitForeign(const char *function, aclrtStream stream, std::unique_ptr
 {
     std::shared_ptr<Stream> found;
     if (const aclError error = FindStream(function, stream, &found); error != ACL_SUCCESS) {
+        return error;
+    }
+    if (const aclError error = RefuseFailedDevice(found->Device()); error != ACL_SUCCESS) {
         return error;
     }
     if (Strict()) {

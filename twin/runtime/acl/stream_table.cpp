@@ -145,6 +145,20 @@ void StopDeviceStreams(int32_t device)
     }
 }
 
+bool AbortDeviceStreams(int32_t device, Milliseconds timeout)
+{
+    const auto streams = StreamsOf(device);
+    // All are told first: a worker may wait for an event that another of them drops.
+    for (const auto &stream : streams) {
+        stream->BeginAbort();
+    }
+    bool done = true;
+    for (const auto &stream : streams) {
+        done = stream->EndAbort(timeout) && done;
+    }
+    return done;
+}
+
 void StopAllStreams()
 {
     for (int32_t device = 0; device < DeviceCount(); ++device) {

@@ -20,4 +20,8 @@ std::vector<std::shared_ptr<Stream>> StreamsOf(int32_t device);
 void StopDeviceStreams(int32_t device);
 void StopAllStreams();
 
+// Skips what the device's streams have queued and makes them sound again; false when a task is still running at the end
+// of the time (0: no limit).
+bool AbortDeviceStreams(int32_t device, Milliseconds timeout);
+
 }  // namespace twin

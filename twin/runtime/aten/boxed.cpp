@@ -10,6 +10,7 @@
 
 #include "alias.h"
 #include "random.h"
+#include "same_device.h"
 #include "strict_call.h"
 
 namespace twin {
@@ -109,6 +110,7 @@ void RunOnCpu(const c10::OperatorHandle &op, torch::jit::Stack *stack)
 {
     const auto &schema = op.schema();
     auto *arguments = stack->data() + stack->size() - schema.arguments().size();
+    RequireSameDevice(op, arguments);
     Call call;
     std::optional<StrictCall> strict;
     if (twinStrictStreams()) {
@@ -147,7 +149,9 @@ void RunOnCpu(const c10::OperatorHandle &op, torch::jit::Stack *stack)
     }
     auto *results = stack->data() + stack->size() - schema.returns().size();
     for (size_t i = 0; i < schema.returns().size(); ++i) {
-        ConvertResult(call, device, results[i]);
+        if (!StaysOnHost(op, i)) {
+            ConvertResult(call, device, results[i]);
+        }
     }
     if (strict) {
         strict->End(results);

@@ -4,12 +4,9 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "twin/stream.h"
-
 namespace twin::opapi {
 namespace {
 
-constexpr aclnnStatus RUNTIME_FAILURE = 361001;
 constexpr aclnnStatus NULL_EXECUTOR = 561103;
 constexpr int32_t KERNEL_EXCEPTION = 507015;  // what a device reports when a kernel fails
 

@@ -17,8 +17,11 @@
 #include "arguments.h"
 #include "signature.h"
 #include "twin/access.h"
+#include "twin/stream.h"
 
 namespace twin::opapi {
+
+constexpr aclnnStatus RUNTIME_FAILURE = 361001;
 
 aclnnStatus Refuse(const char *operatorName, aclnnStatus status, const char *reason);
 
@@ -61,6 +64,9 @@ struct Operator {
             RequireMemory(executor, "executor");
             std::apply(check, held);
             signature.Count();
+            if (twinRefuseFailedDevice() != 0) {
+                return RUNTIME_FAILURE;
+            }
             *workspaceSize = 0;
             *executor = new aclOpExecutor{
                 operatorName, [=](void *, uint64_t, aclrtStream stream) {

@@ -16,6 +16,10 @@ aclError twinStreamSubmit(aclrtStream stream, const char *name, int32_t (*task)(
 // Text behind aclGetRecentErrMsg. Kept per thread; a stream's worker hands its text to whoever synchronises.
 void twinSetErrorMessage(const char *message);
 
+// 0, or the first failure of this thread's device, which stays failed until it is reset; its text is kept as above.
+// The consumer thread of torch_npu's task queue is let through.
+int32_t twinRefuseFailedDevice(void);
+
 // The device allocation that holds [address, address + bytes): writes its start and size, or returns false.
 bool twinDeviceAllocation(const void *address, std::size_t bytes, const void **start, std::size_t *size);
 
