@@ -161,18 +161,7 @@ class Consumer:
         """
         if ids.dtype != torch.int64 or ids.dim() != 1:
             raise ValueError(f"ids must be int64 of shape (L,), got {ids.dtype} of shape {tuple(ids.shape)}")
-        followers = self._followers
-        served = [follower.served for follower in followers]
-        if not self._ready.is_set() or not served:
-            why = self._refused[1] or "no base yet; start the trainers' publisher, or wait_ready()"
-            raise CheckpointError(f"{self.root}: {why}")
-        # The ids of a table are spread over those who hold it, in the order of their shares, not over all publishers.
-        holders = sorted(
-            (shard for shard in served if shard is not None and table in shard), key=lambda shard: shard.shares[table]
-        )
-        if not holders:
-            names = sorted({name for shard in served if shard is not None for name in shard.tables})
-            raise KeyError(f"no table {table!r}; there are: {', '.join(names)}")
+        holders = self._holders(table)
         self.metrics.add("lookups", len(ids), table=table)
         if len(holders) == 1:
             rows, found = holders[0].lookup(table, ids)
@@ -185,6 +174,22 @@ class Consumer:
             found = torch.cat([found for _, found in answers])[order]
         self.metrics.add("hits", int(found.sum()), table=table)
         return rows, found
+
+    def width(self, table: str) -> int:
+        """D of a table; raises as lookup() does."""
+        return self._holders(table)[0].width(table)
+
+    def _holders(self, table: str) -> list[ServedShard]:
+        """In the order of their shares: over them, not over all publishers, are the ids of the table spread."""
+        served = [follower.served for follower in self._followers]
+        if not self._ready.is_set() or not served:
+            why = self._refused[1] or "no base yet; start the trainers' publisher, or wait_ready()"
+            raise CheckpointError(f"{self.root}: {why}")
+        holders = [shard for shard in served if shard is not None and table in shard]
+        if not holders:
+            names = sorted({name for shard in served if shard is not None for name in shard.tables})
+            raise KeyError(f"no table {table!r}; there are: {', '.join(names)}")
+        return sorted(holders, key=lambda shard: shard.shares[table])
 
     def poll(self) -> int:
         """One look at the stream; returns the number of bases and records applied. The thread's own work.

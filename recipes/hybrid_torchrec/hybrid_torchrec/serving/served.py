@@ -61,6 +61,10 @@ class ServedShard:
         """{table: rows}"""
         return {name: len(table) for name, table in self._tables.items()}
 
+    def width(self, table: str) -> int:
+        """Columns."""
+        return self._defaults[table].numel()
+
     def apply(self, record: Record) -> None:
         """Raises CorruptCheckpoint if the record does not follow, or is of tables that the base does not have."""
         unknown = sorted(record.tables.keys() - self._tables.keys())

@@ -167,6 +167,8 @@ def test_names_that_begin_alike(tmp_path: Path) -> None:
     follow(consumer)
     for name, table in tables.items():
         assert_serves(consumer, name, table.rows)
+        others = torch.tensor(sorted({*range(20)} - table.rows.keys()))
+        assert not consumer.lookup(name, others)[1].any(), name
 
 
 WRONG = {
