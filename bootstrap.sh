@@ -22,7 +22,18 @@ fi
     die "$("$python" --version) is too old; 3.10 or later is needed" "GRSTACK_TOOLS_PYTHON=/path/to/python3 make"
 
 echo "making .venv for the toolchain"
-rm -rf .venv
+mark=.venv/.grstack-tools
+if [ -e .venv ] || [ -L .venv ]; then
+    if [ -e "$mark" ] && [ ! -L .venv ]; then
+        rm -rf .venv
+    else
+        aside=.venv.$(date +%Y%m%d-%H%M%S)
+        mv .venv "$aside"
+        echo "what stood in .venv was not made here, or before it was marked: it is in $aside now"
+    fi
+fi
+mkdir .venv
+touch "$mark"
 "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
     -r locks/tools-dev.txt || {

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from grstack.engines.docker import KEY
 from grstack.paths import Paths
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,15 +43,16 @@ def seconds(argv: list[str]) -> float:
 
 
 def forget_what_is_built(cache: Path) -> None:
-    """A private cache with the downloaded wheels only, no build/, and no image of ours. Layer caches go by label."""
+    """A private cache with the downloaded wheels alone, nothing built, no image of ours. Layer caches go by label."""
     wheels = Paths.of(ROOT).wheels
     cache.mkdir(parents=True)
     (cache / "wheels").symlink_to(wheels)
     os.environ["GRSTACK_CACHE"] = str(cache)
-    shutil.rmtree(ROOT / "build", ignore_errors=True)
-    images = subprocess.run(
-        ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}"], capture_output=True, text=True, check=True
-    ).stdout.split()
+    paths = Paths.of(ROOT)
+    for folder in (paths.scratch, paths.local, paths.logs):  # build/out is the user's
+        shutil.rmtree(folder, ignore_errors=True)
+    list_images = ["docker", "images", "--filter", f"label={KEY}", "--format", "{{.Repository}}:{{.Tag}}"]
+    images = subprocess.run(list_images, capture_output=True, text=True, check=True).stdout.split()
     ours = [name for name in images if name.startswith("grstack/")]
     if ours:
         subprocess.run(["docker", "rmi", "--force", *ours], check=True, stdout=subprocess.DEVNULL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grstack import host
-from grstack.engines import Engine
+from grstack.engines import Engine, local
 from grstack.engines.artefacts import MANIFEST
 from grstack.engines.checkouts import Checkouts
 from grstack.engines.images import Image, Images, outdated
@@ -27,6 +28,9 @@ from grstack.spec import Base
 
 GRACE = 3600  # seconds: another checkout may be at work with what was made or used since
 PATIENCE = 5  # seconds that a running build is waited for
+_HASH = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"[0-9a-f]{12}")
+_ARTEFACT = re.compile(r"[0-9a-f]{12}|\.[0-9a-f]{12}-\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class Item:
     name: str
     bytes: int
     path: Path | None = None
+    parts: tuple[Path, ...] = ()  # what of `path` is removed; all of it if there are none
     image: Image | None = None
 
 
@@ -60,8 +65,7 @@ def collect(paths: Paths, keep: Collection[str], images: Images | None, *, every
     before = time.time() - GRACE
     found = [*_scratch(paths), *_local(paths, keep), *_artefacts(paths, keep, before)]
     if everything:
-        places = [("fetched wheels", paths.wheels), ("uv's cache", paths.cache / "uv")]
-        found += [_directory(what, path) for what, path in places if path.is_dir()]
+        found += [*_wheels(paths), *_uv(paths)]
     if images is not None:
         ours = noted(paths)
         for image in outdated(images.all(), keep=keep, ours=ours, before=before):
@@ -72,6 +76,25 @@ def collect(paths: Paths, keep: Collection[str], images: Images | None, *, every
 def noted(paths: Paths) -> set[str]:
     """The keys of the images that builds of this user have noted."""
     return {file.name for file in paths.images.glob("*")}
+
+
+def _wheels(paths: Paths) -> Iterator[Item]:
+    """GRSTACK_CACHE may be a folder of the user's, with wheels of theirs in `wheels`: ours lie below their hash."""
+    parts = tuple(sorted(path for path in paths.wheels.glob("*") if _HASH.fullmatch(path.name) and _is_folder(path)))
+    if parts:
+        size = sum(size_of(part) for part in parts)
+        yield Item(what="fetched wheels", name=str(paths.wheels), bytes=size, path=paths.wheels, parts=parts)
+
+
+def _uv(paths: Paths) -> Iterator[Item]:
+    """uv marks a folder that it made as a cache."""
+    path = paths.cache / "uv"
+    if _is_folder(path) and (path / "CACHEDIR.TAG").is_file():
+        yield _directory("uv's cache", path)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _directory(what: str, path: Path) -> Item:
@@ -94,10 +117,11 @@ def _scratch(paths: Paths) -> Iterator[Item]:
 
 
 def _local(paths: Paths, keep: Collection[str]) -> Iterator[Item]:
-    """Environments and prefixes of `--engine none`: <name>-<the key's first twelve digits>."""
+    """Environments and prefixes of `--engine none`: <name>-<the key's first twelve digits>, with the engine's mark."""
     short = {key[:12] for key in keep}
     for path in sorted(paths.local.glob("*-*")):
-        if path.is_dir() and path.name.rpartition("-")[2] not in short:
+        key = path.name.rpartition("-")[2]
+        if _is_folder(path) and _KEY.fullmatch(key) and key not in short and local.is_ours(path):
             yield _directory("local prefix", path)
 
 
@@ -106,6 +130,8 @@ def _artefacts(paths: Paths, keep: Collection[str], before: float) -> Iterator[I
     short = {key[:12] for key in keep}
     for manifest in sorted(paths.artefacts.rglob(MANIFEST)):
         path = manifest.parent
+        if not _ARTEFACT.fullmatch(path.name) or path.is_symlink():
+            continue
         if path.name not in short and path.stat().st_mtime < before:
             yield _directory("artefact", path)
 
@@ -149,8 +175,10 @@ def remove(items: list[Item], paths: Paths, images: Images | None, console: Cons
     with build_lock(paths, console, patience=PATIENCE):
         for item in items:
             if item.path is not None:
-                shutil.rmtree(item.path, ignore_errors=True)
-                why = f"{item.path} cannot be removed" if item.path.exists() else ""
+                parts = item.parts or (item.path,)
+                for part in parts:
+                    shutil.rmtree(part, ignore_errors=True)
+                why = f"{item.path} cannot be removed" if any(part.exists() for part in parts) else ""
             else:
                 assert item.image is not None and images is not None
                 why = images.remove(item.image)

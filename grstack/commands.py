@@ -154,8 +154,8 @@ def smoke_test(choices: Choices) -> None:
     fetch_data("ml-100k")
     out = s.paths.build / "smoke"
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("smoke-report.*"):
-        old.unlink()
+    for kind in ("json", "html"):
+        (out / f"smoke-report.{kind}").unlink(missing_ok=True)
     mounts = {
         "out": Mount(source=out, name="out", writable=True),
         "data": Mount(source=s.paths.data, name="data"),

@@ -5,7 +5,6 @@ Memory: one block of text, one bucket of rows, and a number per user and per ite
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow as pa
 from gr_model import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
-from gr_model.data.shards import ShardWriter
+from gr_model.data.shards import ShardWriter, put, refuse_foreign
 from gr_model.data.source import Source
 
 BUCKET = 1 << 30  # bytes of text for one bucket, which takes about a third of that in memory
@@ -42,6 +41,7 @@ class Ids:
 
 def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callable[[str], None] = print) -> None:
     """Writes the shards of the data set in `folder` as the folder `shards`, whole or not at all."""
+    refuse_foreign(shards)
     files = fingerprint(source, folder)
     shards.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{shards.name}.", dir=shards.parent) as name:
@@ -77,8 +77,7 @@ def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callabl
                 files=files,
                 bad_rows=bad.as_json(),
             )
-        shutil.rmtree(shards, ignore_errors=True)  # of an older version of the files
-        out.rename(shards)
+        put(out, shards)
 
 
 def fingerprint(source: Source, folder: Path) -> dict[str, list[int]]:

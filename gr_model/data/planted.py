@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +49,7 @@ def _write(rule: Rule, made_by: dict[str, Any], place: Path, say: Callable[[str]
 
     about, settings = rule.about(), rule.settings
     say(f"{rule.name}: writing up to {settings.users * settings.length:,} interactions to {place}")
+    shards.refuse_foreign(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as scratch:
         out = Path(scratch) / "shards"
@@ -67,5 +67,4 @@ def _write(rule: Rule, made_by: dict[str, Any], place: Path, say: Callable[[str]
                 made_by=made_by,
             )
         if shards.read_manifest(place) is None:  # another run may have been faster
-            shutil.rmtree(place, ignore_errors=True)
-            out.rename(place)
+            shards.put(out, place)

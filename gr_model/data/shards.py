@@ -7,6 +7,9 @@ item_counts.npy those of each item.
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +29,7 @@ SHARD_ROWS = 1 << 25
 GROUP_USERS = 4096
 CACHED_GROUPS = 24
 LENGTHS, COUNTS = "lengths.npy", "item_counts.npy"
+_OURS = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(LENGTHS)}|{re.escape(COUNTS)}|shard-\d+\.parquet")
 COLUMNS = ("items", "actions", "times", "features")
 SCHEMA = pa.schema(
     [
@@ -193,7 +197,31 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return manifest if manifest.get("format") == FORMAT else None
+    return manifest if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raises DataError if shards are to be written where something else is: only shards are ever replaced."""
+    if not os.path.lexists(folder):
+        return
+    try:
+        names = [] if folder.is_symlink() else os.listdir(folder)
+        ours = not folder.is_symlink() and all(_OURS.fullmatch(name) for name in names)
+        ours = ours and (not names or "format" in json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        ours = False
+    if not ours:
+        raise DataError(
+            f"{folder} is in the place of shards and is not, or not only, shards; mv {folder} ELSEWHERE, "
+            "or set GRSTACK_SHARDS=FOLDER"
+        )
+
+
+def put(made: Path, folder: Path) -> None:
+    """Moves shards to `folder`, in the place of older ones."""
+    refuse_foreign(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    made.rename(folder)
 
 
 def open_shards(folder: Path, manifest: dict[str, Any]) -> Interactions:

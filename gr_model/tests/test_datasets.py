@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from gr_model import data
-from gr_model.data import DataError, build, kuairand, shards
+from gr_model.data import DataError, build, kuairand, planted, shards
+from gr_model.synthetic_config import SyntheticConfig
 from gr_model.tests import data_files
 
 ROWS = data_files.random_rows()
@@ -223,3 +224,39 @@ def test_a_damaged_shard_is_named(sharded: data.Interactions, tmp_path: Path) ->
 def test_the_counts_of_the_items(sharded: data.Interactions, tmp_path: Path) -> None:
     counts = np.bincount(np.concatenate([user.items for user in sharded.users]), minlength=sharded.items)
     assert np.load(tmp_path / "ml-1m/shards" / shards.COUNTS).tolist() == counts.tolist()
+
+
+FOREIGN = {
+    "no manifest": {"thesis.txt": "mine"},
+    "another manifest": {"manifest.json": '{"mine": 1}'},
+    "shards and more": {"manifest.json": '{"format": 0}', "notes.txt": "mine"},
+    "a list": {"manifest.json": "[]", "lengths.npy": "mine"},
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("made", [False, True])
+def test_shards_take_the_place_of_shards_alone(tmp_path: Path, monkeypatch, kind: str, made: bool) -> None:
+    """$GRSTACK_SHARDS/<name> is a place of the user's."""
+    name = "planted-sequences" if made else "ml-1m"
+    place = tmp_path / "elsewhere" / name
+    monkeypatch.setattr("gr_model.data._place", lambda folder, shards="shards": place)
+    place.mkdir(parents=True)
+    for file, text in FOREIGN[kind].items():
+        (place / file).write_text(text)
+    with pytest.raises(DataError, match="is in the place of shards and is not, or not only, shards; mv"):
+        if made:
+            monkeypatch.setattr(planted, "IN_MEMORY", 0)
+            data.load(name, tmp_path, made=SyntheticConfig(users=3, length=8, items=20))
+        else:
+            data_files.ml_1m(tmp_path / "ml-1m", ROWS)
+            data.load(name, tmp_path)
+    assert {path.name: path.read_text() for path in place.iterdir()} == FOREIGN[kind]
+
+
+def test_shards_of_an_older_format_are_replaced(tmp_path: Path, monkeypatch) -> None:
+    data_files.ml_1m(tmp_path / "ml-1m", ROWS)
+    data.load("ml-1m", tmp_path)
+    manifest = tmp_path / "ml-1m/shards/manifest.json"
+    manifest.write_text(manifest.read_text().replace(f'"format": {shards.FORMAT}', '"format": 0'))
+    assert data.lengths_of(data.load("ml-1m", tmp_path).users).sum() == len(ROWS)

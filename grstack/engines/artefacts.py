@@ -19,6 +19,7 @@ from grstack.paths import Paths
 from grstack.plan import Plan, Step
 
 MANIFEST = "manifest.json"
+PUBLISHED = ".published.json"  # names of what is ours among the packages
 
 
 class Artefacts:
@@ -71,15 +72,22 @@ class Artefacts:
         shutil.rmtree(arrived, ignore_errors=True)
 
     def publish(self, steps: tuple[Step, ...]) -> None:
-        """Copies the packages of these steps to one place with plain names. What is there stays where one is gone."""
+        """Copies the packages of these steps to one place with plain names. What is there stays where one is gone.
+
+        Of what is there already, those go that an earlier build has put there.
+        """
         if not all(self.exists(step) for step in steps):
             return
-        shutil.rmtree(self.paths.packages, ignore_errors=True)
-        self.paths.packages.mkdir(parents=True)
-        for step in steps:
-            for name in self.manifest(step):
-                if name.endswith((".run", ".whl")):
-                    shutil.copy2(self.directory(step) / name, self.paths.packages)
+        place = self.paths.packages
+        place.mkdir(parents=True, exist_ok=True)
+        listing = place / PUBLISHED
+        for name in json.loads(listing.read_text()) if listing.is_file() else []:
+            (place / Path(name).name).unlink(missing_ok=True)
+        packages = [self.directory(step) / name for step in steps for name in self.manifest(step)]
+        packages = [path for path in packages if path.name.endswith((".run", ".whl"))]
+        listing.write_text(json.dumps(sorted(path.name for path in packages)) + "\n")
+        for path in packages:
+            shutil.copy2(path, place)
 
 
 def stage_sources(root: Path, step: Step, into: Path) -> Path:

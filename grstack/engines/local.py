@@ -25,6 +25,7 @@ from grstack.run import CommandFailed, Runner
 from grstack.spec import Base
 
 MARKER = ".complete"
+BEGUN = ".grstack"  # in what this engine makes, from the first moment
 HOST_COMMANDS = {
     "g++": "g++",
     "cmake": "cmake",
@@ -116,9 +117,7 @@ class LocalEngine:
         return found
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
-        place = self._place(plan, step)
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+        place = _fresh(self._place(plan, step))
         (place / "requirements.txt").write_text(inputs.requirements)
         links = place / "wheels"
         links.mkdir()
@@ -157,9 +156,7 @@ class LocalEngine:
     def _prefix(self, plan: Plan, step: Step, log: Path) -> None:
         import json
 
-        prefix = self._place(plan, step)
-        shutil.rmtree(prefix, ignore_errors=True)
-        prefix.mkdir(parents=True)
+        prefix = _fresh(self._place(plan, step))
         env = {
             **self.environment(plan),
             "GRSTACK_ROOT": str(prefix),
@@ -235,3 +232,22 @@ def leave_mark(step: Step, place: Path) -> None:
 def _mark(step: Step, place: Path) -> str:
     """An environment's commands name the place where it was made: in a moved checkout it is made anew."""
     return f"{step.key} {place}"
+
+
+def is_ours(place: Path) -> bool:
+    """Whether this engine has made the environment or prefix."""
+    return (place / BEGUN).is_file() or (place / MARKER).is_file()
+
+
+def _fresh(place: Path) -> Path:
+    """An empty marked folder; an unfinished one of ours goes. Raises EngineError for a folder of somebody else."""
+    if os.path.lexists(place):
+        if place.is_symlink() or not (is_ours(place) or not any(place.iterdir())):
+            raise EngineError(
+                f"{place} stands where this build is to go, and was not made by it",
+                next_command=f"mv {place} ELSEWHERE, and the same again",
+            )
+        shutil.rmtree(place)
+    place.mkdir(parents=True)
+    (place / BEGUN).touch()
+    return place

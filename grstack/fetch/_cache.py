@@ -9,6 +9,8 @@ from grstack.errors import HashMismatch
 from grstack.files import disk_full, sha256_of, write_atomically
 from grstack.locks import Package
 
+STAGED = "fetching-"  # begins the names of folders that downloads go to
+
 
 class WheelCache:
     def __init__(self, root: Path) -> None:
@@ -33,7 +35,8 @@ class WheelCache:
         except FileNotFoundError:
             pass
         if sha256_of(path) != package.sha256:
-            shutil.rmtree(path.parent)  # damaged after it was stored: fetched again
+            for damaged in (path, stamp):  # after it was stored: fetched again
+                damaged.unlink(missing_ok=True)
             return None
         write_atomically(stamp, seen)
         return path
@@ -55,8 +58,9 @@ class WheelCache:
 
     def clean_staging(self) -> None:
         """Removes what an interrupted run left. Only for the holder of `lock_file`."""
-        shutil.rmtree(self.staging, ignore_errors=True)
-        self.staging.mkdir(parents=True)
+        self.staging.mkdir(parents=True, exist_ok=True)
+        for left in self.staging.glob(f"{STAGED}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def mismatch(package: Package, got: str) -> HashMismatch:

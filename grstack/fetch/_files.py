@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,9 +44,8 @@ def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, sett
         if from_file is None:
             part.unlink()
         raise
-    staging = dest / f".{name}.unpacking"
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir()
+    staging = Path(tempfile.mkdtemp(prefix=f".{name}.unpacking.", dir=dest))
+    staging.chmod(0o777 & ~_umask())
     try:
         for member, reader in _members(dataset, source):
             with reader as stream, (staging / member.rpartition("/")[2]).open("wb") as sink:
@@ -140,3 +141,10 @@ def _members(dataset: FileData, source: Path) -> Iterator[tuple[str, IO[bytes]]]
             where="versions.yaml, datasets",
             next_command=f"{'unzip -l' if zipfile.is_zipfile(source) else 'tar -tf'} {source}",
         )
+
+
+def _umask() -> int:
+    """The system tells it only by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

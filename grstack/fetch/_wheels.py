@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grstack.errors import NetworkError
-from grstack.fetch._cache import WheelCache
+from grstack.fetch._cache import STAGED, WheelCache
 from grstack.fetch._pip import download
 from grstack.files import disk_full
 from grstack.locks import Build, Lock, Package
@@ -113,7 +113,7 @@ def _download_all(
                 where="the PyTorch index, or torch_index_url in ~/.config/grstack/network.yaml",
                 next_command="GRSTACK_TORCH_BUILD=plain, then the same command",
             )
-        with tempfile.TemporaryDirectory(dir=cache.staging) as folder:
+        with tempfile.TemporaryDirectory(prefix=STAGED, dir=cache.staging) as folder:
             file = download(package, Path(folder), python=lock.python, runner=runner, settings=settings, url=url)
             return cache.add(package, file)
 

@@ -5,6 +5,7 @@ The resolver is imported on first use only: reading a lock must stay fast.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from pathlib import Path
 
@@ -137,5 +138,14 @@ def _wanted(versions: Versions, only: Collection[str] | None) -> dict[str, tuple
 def _remove_others(root: Path, kept: set[Path]) -> None:
     """A combination that versions.yaml no longer has leaves no lock behind."""
     for path in (root / "locks").glob("*-py*.json"):
-        if path not in kept:
+        if path not in kept and _is_lock(path):
             path.unlink()
+
+
+def _is_lock(path: Path) -> bool:
+    """Whether `inv lock` wrote the file: it bears the name that its content says."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return path.stem == lock_name(content["target"], content["python"], content["arch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

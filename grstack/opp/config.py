@@ -21,17 +21,17 @@ def priority(vendors: Path) -> tuple[str, ...]:
 
 
 def take_out(vendors: Path, vendor: str) -> None:
-    """Removes one vendor from load_priority, and the file with the last of them; other lines stay."""
+    """Removes one vendor from load_priority, and the file if nothing else is in it; other lines stay."""
     file = vendors / FILE
     left = [name for name in priority(vendors) if name != vendor]
     if not file.is_file():
         return
-    if not left:
+    others = [line for line in file.read_text().splitlines() if not line.startswith(KEY)]
+    if not left and not any(line.strip() for line in others):
         file.unlink()
         return
-    others = [line for line in file.read_text().splitlines() if not line.startswith(KEY)]
     new = vendors / f".{FILE}.{os.getpid()}"
-    new.write_text("\n".join([KEY + ",".join(left), *others]) + "\n")
+    new.write_text("\n".join([*([KEY + ",".join(left)] if left else []), *others]) + "\n")
     new.chmod(file.stat().st_mode & 0o777)
     new.replace(file)
 

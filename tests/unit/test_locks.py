@@ -296,3 +296,16 @@ def test_a_lock_refuses_a_file_that_is_not_its_package() -> None:
             Lock.model_validate(
                 {"target": "cpu", "python": "3.11", "arch": "x86_64", "inputs": "", "packages": [good | damage]}
             )
+
+
+def test_only_locks_that_were_written_here_go(tmp_path: Path) -> None:
+    """versions.yaml no longer has a combination; another file only has such a name."""
+    (tmp_path / "locks").mkdir()
+    old = next((ROOT / "locks").glob("npu-py*.json")).read_text(encoding="utf-8")
+    content = json.loads(old)
+    ours = tmp_path / "locks" / f"{locks.lock_name(content['target'], content['python'], content['arch'])}.json"
+    mine = [tmp_path / "locks" / name for name in ("my-pytorch.json", "copy-of-npu-py3.11.json", "a-py.json")]
+    for path, text in zip((ours, *mine), (old, "{}", old, "not JSON"), strict=True):
+        path.write_text(text, encoding="utf-8")
+    locks._remove_others(tmp_path, set())
+    assert not ours.exists() and all(path.exists() for path in mine)

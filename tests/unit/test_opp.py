@@ -231,6 +231,12 @@ def test_a_name_that_only_the_priority_has_is_taken_out(opp: Path) -> None:
     assert not (opp / "vendors/config.ini").exists()
 
 
+def test_lines_of_others_outlive_the_last_vendor(opp: Path) -> None:
+    (opp / "vendors/config.ini").write_text("; mine\nload_priority=gone\n")
+    remove(candidates(env(opp)), "gone", QUIET)
+    assert (opp / "vendors/config.ini").read_text() == "; mine\n"
+
+
 def test_an_unknown_vendor_lists_the_known_ones(opp: Path) -> None:
     with pytest.raises(UsageError, match="unknown vendor 'nobody'; valid: idle, mxrec_one, mxrec_two"):
         remove(candidates(env(opp)), "nobody", QUIET)

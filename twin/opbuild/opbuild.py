@@ -29,6 +29,7 @@ KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
 SUPPORTED_ARCHS = ("x86_64", "aarch64")
 # Line tables, for the place where a kernel was stopped; a frame of 32 KiB is all the stack that a core has.
 KERNEL_FLAGS = ("-g1", "-Wframe-larger-than=32768", "-Wno-unused-parameter")
+_OURS = "custom_opp_compiler_version=twin-"  # begins the version.info of what is built here
 DIVISION_FLAG = "-fsanitize=integer-divide-by-zero"  # reported by engine/arithmetic.cpp
 
 
@@ -233,8 +234,14 @@ def ops_info(op: Operator) -> dict:
 
 def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Path]) -> Path:
     root = build.out / "packages" / "vendors" / build.vendor
-    shutil.rmtree(root, ignore_errors=True)
-    write(root / "version.info", f"custom_opp_compiler_version=twin-{build.version}\n")
+    info = root / "version.info"
+    if root.exists() and any(root.iterdir()):
+        if root.is_symlink() or not info.is_file() or not info.read_text().startswith(_OURS):
+            raise BuildError(
+                f"{root} is there and was not built by this tool; mv {root} ELSEWHERE, or choose another --out"
+            )
+        shutil.rmtree(root)
+    write(info, f"{_OURS}{build.version}\n")
     install(opapi, root / "op_api/lib/libcust_opapi.so")
     proto_lib = link_host(build, host, "libcust_opsproto_rt2.0.so")
     install(proto_lib, root / f"op_proto/lib/linux/{build.arch}/libcust_opsproto_rt2.0.so")

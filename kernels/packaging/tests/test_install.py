@@ -398,3 +398,67 @@ def open_parents(path: Path) -> None:
     for parent in (path, *path.parents):
         if parent.name.startswith("pytest-") or "pytest-" in str(parent.parent):
             parent.chmod(0o755)
+
+
+# What others put into a vendor's tree, or beside it
+
+NOTES = ("notes.txt", "op_impl/ai_core/tbe/config/ascend910b/mine.json", "my operator/kernel.o")
+
+
+def put_notes(tree: Path) -> None:
+    for name in NOTES:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("mine")
+
+
+@pytest.mark.parametrize("action", ["uninstall", "upgrade", "reinstall"])
+def test_files_of_others_stay(make_package: Make, opp: Path, action: str) -> None:
+    package = make_package(version="1")
+    assert run(package, ASCEND_OPP_PATH=opp).code == 0
+    tree = opp / "vendors/mxrec_demo"
+    put_notes(tree)
+    if action == "uninstall":
+        result = run(tree / "scripts/uninstall.sh")
+        assert sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()) == sorted(NOTES)
+        assert not any(path.is_symlink() for path in tree.rglob("*"))
+    else:
+        result = run(package if action == "reinstall" else make_package(version="2"), ASCEND_OPP_PATH=opp)
+        assert (tree / OPAPI).is_file()
+        assert not [path.name for path in tree.parent.iterdir() if ".old" in path.name or ".new" in path.name]
+    assert (result.code, result.last) == (0, "SUCCESS"), result.err
+    assert "keeps files that are not of the package" in result.err
+    assert all((tree / name).read_text() == "mine" for name in NOTES)
+
+
+def test_an_upgrade_leaves_no_file_of_the_older_package(make_package: Make, opp: Path) -> None:
+    assert run(make_package(version="1", changes={"op_api/include/gone.h": b"old"}), ASCEND_OPP_PATH=opp).code == 0
+    assert run(make_package(version="2"), ASCEND_OPP_PATH=opp).code == 0
+    assert not (opp / "vendors/mxrec_demo/op_api/include/gone.h").exists()
+
+
+def test_folders_that_only_look_like_leftovers_stay(make_package: Make, opp: Path) -> None:
+    vendors = opp / "vendors"
+    for name in (".mxrec_demo.old.backup", ".mxrec_demo.new.ideas"):
+        (vendors / name).mkdir(parents=True)
+        (vendors / name / "mine").write_text("mine")
+    for version in ("1", "2"):
+        assert run(make_package(version=version), ASCEND_OPP_PATH=opp).code == 0
+    assert run(vendors / "mxrec_demo/scripts/uninstall.sh").code == 0
+    assert sorted(path.name for path in vendors.iterdir()) == [".mxrec_demo.new.ideas", ".mxrec_demo.old.backup"]
+
+
+def test_lines_of_others_in_config_ini_outlive_the_last_vendor(make_package: Make, opp: Path) -> None:
+    (opp / "vendors").mkdir()
+    (opp / "vendors/config.ini").write_text("; mine\n")
+    assert run(make_package(), ASCEND_OPP_PATH=opp).code == 0
+    assert run(opp / "vendors/mxrec_demo/scripts/uninstall.sh").code == 0
+    assert (opp / "vendors/config.ini").read_text() == "; mine\n"
+
+
+def test_without_its_manifest_a_tree_is_not_removed(make_package: Make, opp: Path) -> None:
+    assert run(make_package(), ASCEND_OPP_PATH=opp).code == 0
+    tree = opp / "vendors/mxrec_demo"
+    (tree / "manifest.sha256").unlink()
+    result = run(tree / "scripts/uninstall.sh")
+    assert result.code == 1 and "has no manifest.sha256" in result.err
+    assert (tree / OPAPI).is_file() and priority(opp) == "load_priority=mxrec_demo"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -62,7 +63,8 @@ class Checkpointer:
 
     `state`: what torch.distributed.checkpoint takes: modules, optimizers, dicts of tensors and plain data. All ranks of
     `group` call with their own shards. A save is complete or not there; a killed one leaves the earlier ones as they
-    were and is removed by the next. The last `keep` full checkpoints stay, with the deltas behind them.
+    were and is removed by the next. The last `keep` full checkpoints stay, with the deltas behind them; what other
+    runs than this one, and the one that it loaded, have saved stays in any case.
 
     Raises CheckpointError (checkpoint/errors.py), the same on all ranks.
     """
@@ -87,6 +89,7 @@ class Checkpointer:
         ranks = dist.get_process_group_ranks(group) if distributed and group is not None else None
         self._group = dist.new_group(ranks, backend="gloo", use_local_synchronization=True) if distributed else None
         self._last: Manifest | None = None
+        self._run = uuid.uuid4().hex
         self._readers = {name: ChangeReader(shard.table) for name, shard in self.tables.shards.items()}
         self._pending: PendingSave | None = None
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -100,7 +103,7 @@ class Checkpointer:
         self._finish_pending()
         marks = self._mark()
         rows = {name: freeze(shard) for name, shard in self.tables.shards.items()}
-        return self._write(Manifest("full", step, self._world, {}), dict(state or {}), rows, marks)
+        return self._write(Manifest("full", step, self._world, {}, run=self._run), dict(state or {}), rows, marks)
 
     def save_async(self, step: int, state: Mapping[str, Any] | None = None) -> PendingSave:
         """As save(), but returns as soon as training may go on; what is saved is the state at this call.
@@ -122,7 +125,7 @@ class Checkpointer:
         def write() -> Path:
             with taken:
                 rows = {name: snapshot.rows for name, snapshot in snapshots.items()}
-                return self._write(Manifest("full", step, self._world, {}), staged, rows, marks)
+                return self._write(Manifest("full", step, self._world, {}, run=self._run), staged, rows, marks)
 
         self._pending = PendingSave(self._worker.submit(write))
         self._pending.stall = time.perf_counter() - start
@@ -142,8 +145,9 @@ class Checkpointer:
             rows[name], marks[name] = changed(reader)
         last = self._last
         manifest = Manifest(
-            "delta", step, self._world, {}, last.base or last.name, last.sequence + 1, last.digest, last.name
-        )
+            "delta", step, self._world, {}, last.base or last.name, last.sequence + 1, last.digest, last.name,
+            run=self._run,
+        )  # fmt: skip
         return self._write(manifest, dict(state or {}), rows, marks)
 
     def load(self, state: dict[str, Any] | None = None, *, step: int | None = None, strict: bool = True) -> int:
@@ -164,12 +168,13 @@ class Checkpointer:
                 state.update({name: value for name, value in whole.items() if name != TABLES})
         marks = self._mark()
         self._last = chain[-1].manifest
+        self._run = self._last.run or self._run
         self._commit(marks)
         return chain[-1].step
 
     def remove_old(self) -> list[str]:
-        """Removes all but the last `keep` full checkpoints, as every save does; returns their names."""
-        return self._ranks.all_reduce("remove", lambda: None, lambda _: self.folder.keep_last(self.keep))
+        """Removes all but the last `keep` full checkpoints of this run, as every save does; returns their names."""
+        return self._ranks.all_reduce("remove", lambda: None, lambda _: self.folder.keep_last(self.keep, self._run))
 
     @property
     def _ranks(self) -> Together:

@@ -42,7 +42,8 @@ def compact(root: str | os.PathLike[str], step: int | None = None) -> Path:
             source = (merged(chain, name, shard, shards), shard, shards)
             tables.setdefault(name.removeprefix(f"{TABLES}."), []).append(source)
     newest = chain[-1].manifest
-    writer = ManifestWriter(root, Manifest("full", newest.step, newest.world, {}, replaces=newest.digest))
+    manifest = Manifest("full", newest.step, newest.world, {}, replaces=newest.digest, run=newest.run)
+    writer = ManifestWriter(root, manifest)
     try:
         state = {**chain[-1].dense(), TABLES: {name: SavedLeaf(sources) for name, sources in tables.items()}}
         with failing_together():

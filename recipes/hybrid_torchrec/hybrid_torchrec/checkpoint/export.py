@@ -10,6 +10,7 @@ Any reader of safetensors reads them. Optimizer state stays behind.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -100,7 +101,8 @@ class ServingTable:
             manifest.verify(self.folder)
         self.info = manifest.tables[table]
         self.default = torch.tensor(self.info["default"], dtype=torch.float32)
-        names = sorted(name for name in manifest.files if name.startswith(f"{_file_name(table)}.shard-"))
+        own = re.compile(rf"{re.escape(_file_name(table))}\.shard-\d+-of-\d+\.part-\d+\.safetensors")
+        names = sorted(name for name in manifest.files if own.fullmatch(name))
         self._parts = [_open(self.folder / name) for name in names]
         ids = [part["ids"].numpy() for part in self._parts]
         every = np.concatenate(ids) if ids else np.empty(0, np.int64)
@@ -151,7 +153,8 @@ def _write(folder: Path, sources: Sources, dtype: str | None) -> Written:
     files: dict[str, FileSum] = {}
     for name, (rows, shard, shards) in sources.items():
         files.update(_write_table(folder, f"{_file_name(name)}.shard-{shard:05d}-of-{shards:05d}", rows, dtype))
-    return files, {name: _about(rows, dtype) for name, (rows, _, _) in sources.items()}
+    about = {name: _about(rows, dtype) | {"shares": [[shard, of]]} for name, (rows, shard, of) in sources.items()}
+    return files, about
 
 
 def _finish(folder: CheckpointFolder, temporary: Path, step: int, parts: list[Written]) -> Path:
@@ -159,7 +162,9 @@ def _finish(folder: CheckpointFolder, temporary: Path, step: int, parts: list[Wr
     tables: dict[str, dict[str, Any]] = {}
     for _, about in parts:
         for name, entry in about.items():
-            tables.setdefault(name, {**entry, "rows": 0})["rows"] += entry["rows"]
+            table = tables.setdefault(name, {**entry, "rows": 0, "shares": []})
+            table["rows"] += entry["rows"]
+            table["shares"] += entry["shares"]
     Manifest("export", step, len(parts), files, tables=tables).write(temporary)
     return folder.commit(temporary)
 

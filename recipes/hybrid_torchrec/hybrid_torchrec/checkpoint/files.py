@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,7 +74,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def names_in(path: Path) -> list[str]:
-    """None if there is no such folder; others may remove it at any moment."""
+    """None of them if there is no such folder; others may remove it at any moment."""
     try:
         return os.listdir(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -85,12 +84,3 @@ def names_in(path: Path) -> list[str]:
 def write_whole(path: Path, data: bytes) -> None:
     with replacing(path) as file:
         file.write(data)
-
-
-def remove_folder(path: Path) -> None:
-    """Removes a complete folder so that no half of it is ever taken for a whole: first its name, then what is in it."""
-    doomed = path.with_name(f".removed-{path.name}-{uuid.uuid4().hex[:8]}")
-    with explained(path, "removing"):
-        path.rename(doomed)
-        sync_folder(path.parent)
-        shutil.rmtree(doomed)

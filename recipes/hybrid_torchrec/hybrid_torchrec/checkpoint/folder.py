@@ -6,7 +6,6 @@ import fcntl
 import logging
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hybrid_torchrec.checkpoint.errors import BrokenChain, CheckpointError, NoCheckpoint, explained
-from hybrid_torchrec.checkpoint.files import names_in, remove_folder, sync_folder
+from hybrid_torchrec.checkpoint.files import names_in, sync_folder
 from hybrid_torchrec.checkpoint.manifest import NAME, Manifest, folder_name
+from hybrid_torchrec.checkpoint.removal import REMOVED, mark_complete, mark_unfinished, remove_folder, remove_torn
 
 _log = logging.getLogger(__name__)
 _SAVING = ".saving-"
-_REMOVED = ".removed-"
 _COMPLETE = re.compile(r"(full|delta|export)-(\d{12})")
 
 
@@ -37,7 +36,8 @@ class Entry:
 class CheckpointFolder:
     """Layout of `root`: `full-<step>/`, `delta-<step>/`, and `.saving-<name>/` while one is written.
 
-    A checkpoint exists once its folder has its name: it is written under `.saving-`, synced, and renamed last.
+    A checkpoint exists once its folder has its name: it is written under `.saving-`, synced, and renamed last. What
+    else is in `root` is not ours, whatever its name: it stays (checkpoint/removal.py).
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -53,18 +53,18 @@ class CheckpointFolder:
         return sorted(found, key=lambda entry: (entry.step, entry.kind))
 
     def torn(self) -> list[Path]:
-        """What unfinished saves and removals left behind."""
+        """What looks like something that an unfinished save or removal left behind."""
         return sorted(
             path
             for path in (self.root / name for name in names_in(self.root))
-            if path.name.startswith((_SAVING, _REMOVED))
+            if path.name.startswith((_SAVING, REMOVED))
             or (_COMPLETE.fullmatch(path.name) and not (path / NAME).exists())
         )
 
     def latest(self) -> Entry:
         """The newest complete checkpoint; torn ones are named in the log. Raises NoCheckpoint."""
         for path in self.torn():
-            _log.warning("%s: an unfinished save or removal, ignored; the next save removes it", path)
+            _log.warning("%s: an unfinished save or removal, ignored; the next save removes it if it is marked", path)
         entries = self.entries()
         if not entries:
             torn = ", ".join(path.name for path in self.torn())
@@ -128,29 +128,38 @@ class CheckpointFolder:
 
     def begin(self, kind: str, step: int) -> Path:
         """An empty temporary folder, after removing what was torn. The caller holds the lock."""
-        final = self.root / folder_name(kind, step)
-        if (final / NAME).exists():
+        final, temporary = self.root / folder_name(kind, step), self.temporary(kind, step)
+        if os.path.lexists(final):
             raise CheckpointError(
                 f"{final}: exists already; move it away, save another step, or save to another folder"
             )
         with explained(self.root, "starting to save"):
             for path in self.torn():
-                shutil.rmtree(path)
-            temporary = self.temporary(kind, step)
+                if not remove_torn(path):
+                    _log.info("%s: nothing says that this library wrote it; it stays", path)
+            if os.path.lexists(temporary):
+                raise CheckpointError(
+                    f"{temporary}: stands where step {step} is to be written, and nothing says that this library wrote "
+                    f"it; look into it, move it away (`mv {temporary} ELSEWHERE`), and save again"
+                )
             temporary.mkdir()
+            mark_unfinished(temporary)
         return temporary
 
     def commit(self, temporary: Path) -> Path:
         final = self.root / temporary.name.removeprefix(_SAVING)
         with explained(final, "committing"):
-            sync_folder(temporary)
+            mark_complete(temporary)
             temporary.rename(final)
             sync_folder(self.root)
         return final
 
-    def keep_last(self, count: int) -> list[str]:
-        """Keeps the last `count` full checkpoints with the deltas behind them; returns the names of those removed."""
-        entries = self.entries()
+    def keep_last(self, count: int, run: str) -> list[str]:
+        """Keeps the last `count` full checkpoints of `run` with the deltas behind them, and all of other runs.
+
+        Returns the names of those removed.
+        """
+        entries = [entry for entry in self.entries() if self._run_of(entry) == run]
         full = [entry for entry in entries if entry.kind == "full"]
         if len(full) <= count:
             return []
@@ -160,6 +169,14 @@ class CheckpointFolder:
         for entry in reversed(doomed):
             remove_folder(entry.path)
         return [entry.path.name for entry in doomed]
+
+    @staticmethod
+    def _run_of(entry: Entry) -> str | None:
+        try:
+            return entry.manifest.run
+        except CheckpointError as error:  # whose it is cannot be told
+            _log.warning("%s; it stays", error)
+            return None
 
     @contextmanager
     def lock(self, patience: float = 600.0) -> Iterator[None]:

@@ -23,7 +23,8 @@ class FileSum:
 @dataclass(frozen=True)
 class Manifest:
     """`sequence` counts the deltas since the full checkpoint `base`. A delta names what it `follows`, whose digest is
-    `previous`; a compacted checkpoint stands in for the delta whose digest is `replaces`.
+    `previous`; a compacted checkpoint stands in for the delta whose digest is `replaces`. `run` is that of the trainer,
+    which goes on in one that loads; only checkpoints of its own run does a trainer remove.
     """
 
     kind: Literal["full", "delta", "export"]
@@ -36,6 +37,7 @@ class Manifest:
     follows: str | None = None
     replaces: str | None = None
     tables: dict[str, dict[str, object]] = field(default_factory=dict)
+    run: str | None = None  # None: of a version that did not write it, or of an export
 
     @property
     def name(self) -> str:
@@ -46,10 +48,16 @@ class Manifest:
         return digest(self._text().encode())
 
     def _text(self) -> str:
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+        return json.dumps(self._content(), sort_keys=True)
+
+    def _content(self) -> dict[str, object]:
+        content = {"format": FORMAT, **asdict(self)}
+        if self.run is None:
+            del content["run"]
+        return content
 
     def write(self, folder: Path) -> None:
-        content = {"format": FORMAT, **asdict(self), "digest": self.digest}
+        content = {**self._content(), "digest": self.digest}
         write_whole(folder / NAME, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
     @classmethod

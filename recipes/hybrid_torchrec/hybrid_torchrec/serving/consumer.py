@@ -18,6 +18,7 @@ from hybrid_torchrec.metrics import Metrics
 from hybrid_torchrec.serving.layout import Current, StreamShard
 from hybrid_torchrec.serving.record import Record
 from hybrid_torchrec.serving.served import ServedShard
+from hybrid_torchrec.serving.shares import faults
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +93,10 @@ class _Follower:
             if base.step <= have or base.path in self.corrupt_bases:
                 continue
             try:
-                self.served = ServedShard.load(base)
+                served = ServedShard.load(base)
+                if self.served is not None and served.shares != self.served.shares:
+                    raise CorruptCheckpoint(f"{base.path}: has other shares of the ids than the base before it")
+                self.served = served
             except CorruptCheckpoint as error:
                 if not base.path.exists():  # removed while it was read, as below
                     continue
@@ -130,6 +134,8 @@ class Consumer:
         self.interval = interval
         self.metrics = metrics if metrics is not None else Metrics()
         self._run = ""
+        self._refused: tuple[str, str] = ("", "")  # a run that is not served, and why
+        self._told = ""
         self._followers: list[_Follower] = []
         self._ready = threading.Event()
         self._stop = threading.Event()
@@ -150,22 +156,18 @@ class Consumer:
     def lookup(self, table: str, ids: Tensor) -> tuple[Tensor, Tensor]:
         """ids int64 (L,) -> float32 (L, D), bool (L,) which are in the table; the others get its default row.
 
-        Raises CheckpointError before the first base is loaded, KeyError for an unknown table.
+        Raises CheckpointError before the first base is loaded, KeyError for an unknown table, ValueError for ids of
+        another type or shape.
         """
-        followers = self._followers
-        served = [follower.served for follower in followers]
-        if not self._ready.is_set() or not served:
-            raise CheckpointError(f"{self.root}: no base yet; start the trainers' publisher, or wait_ready()")
-        holders = [shard for shard in served if shard is not None and table in shard]
-        if not holders:
-            names = sorted({name for shard in served if shard is not None for name in shard.tables})
-            raise KeyError(f"no table {table!r}; there are: {', '.join(names)}")
+        if ids.dtype != torch.int64 or ids.dim() != 1:
+            raise ValueError(f"ids must be int64 of shape (L,), got {ids.dtype} of shape {tuple(ids.shape)}")
+        holders = self._holders(table)
         self.metrics.add("lookups", len(ids), table=table)
         if len(holders) == 1:
             rows, found = holders[0].lookup(table, ids)
         else:
-            owner = rank_of(ids, len(served))
-            parts = [(owner == rank).nonzero()[:, 0] for rank in range(len(holders))]
+            owner = rank_of(ids, len(holders))
+            parts = [(owner == share).nonzero()[:, 0] for share in range(len(holders))]
             answers = [holder.lookup(table, ids[part]) for holder, part in zip(holders, parts, strict=True)]
             order = torch.cat(parts).argsort()
             rows = torch.cat([rows for rows, _ in answers])[order]
@@ -173,25 +175,52 @@ class Consumer:
         self.metrics.add("hits", int(found.sum()), table=table)
         return rows, found
 
+    def width(self, table: str) -> int:
+        """D of a table; raises as lookup() does."""
+        return self._holders(table)[0].width(table)
+
+    def _holders(self, table: str) -> list[ServedShard]:
+        """In the order of their shares: over them, not over all publishers, are the ids of the table spread."""
+        served = [follower.served for follower in self._followers]
+        if not self._ready.is_set() or not served:
+            why = self._refused[1] or "no base yet; start the trainers' publisher, or wait_ready()"
+            raise CheckpointError(f"{self.root}: {why}")
+        holders = [shard for shard in served if shard is not None and table in shard]
+        if not holders:
+            names = sorted({name for shard in served if shard is not None for name in shard.tables})
+            raise KeyError(f"no table {table!r}; there are: {', '.join(names)}")
+        return sorted(holders, key=lambda shard: shard.shares[table])
+
     def poll(self) -> int:
-        """One look at the stream; returns the number of bases and records applied. The thread's own work."""
+        """One look at the stream; returns the number of bases and records applied. The thread's own work.
+
+        Raises CheckpointError if the shards of a new run are not whole tables: the run before it is served on.
+        """
         current = Current.read(self.root)
         if current is None:
             return 0
         applied = 0
         if current.run != self._run:
+            if current.run == self._refused[0]:
+                raise CheckpointError(f"{self.root}: {self._refused[1]}")
             shards = [StreamShard.of(self.root, current.run, i, current.shards) for i in range(current.shards)]
             followers = [_Follower(shard, current.run, self.name, self.metrics) for shard in shards]
             applied += sum(follower.poll() for follower in followers)
-            if all(follower.served is not None for follower in followers):
-                self._followers, self._run = followers, current.run
+            served = [follower.served for follower in followers if follower.served is not None]
+            if len(served) == len(followers):
+                found = faults([shard.shares for shard in served])
+                if found:
+                    self._refused = (current.run, f"run {current.run} is not served: {'; '.join(found)}")
+                    raise CheckpointError(f"{self.root}: {self._refused[1]}")
+                self._followers, self._run, self._refused = followers, current.run, ("", "")
                 self._ready.set()
             return applied
         applied += sum(follower.poll() for follower in self._followers)
         return applied
 
     def status(self) -> dict[str, object]:
-        """What /status answers: run, and per shard the last record, its step, and why it waits, if it does."""
+        """What /status answers: run, and per shard the last record, its step, and why it waits, if it does; and why a
+        newer run is not served, if there is one that is not."""
         served = [(f, f.served) for f in self._followers]
         tables: dict[str, int] = {}
         for _, shard in served:
@@ -202,7 +231,10 @@ class Consumer:
             for f, s in served
             if s is not None
         ]
-        return {"run": self._run, "ready": self._ready.is_set(), "tables": tables, "shards": shards}
+        return {
+            "run": self._run, "ready": self._ready.is_set(), "tables": tables, "shards": shards,
+            "refused": self._refused[1],
+        }  # fmt: skip
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -210,7 +242,9 @@ class Consumer:
                 self.poll()
             except CheckpointError as error:  # of the stream, not of ours: serve what there is and look again
                 self.metrics.add("poll_errors")
-                _log.warning("%s", error)
+                if str(error) != self._told:  # once, not at every look
+                    _log.warning("%s", error)
+                self._told = str(error)
             except Exception:  # whatever it is, a server that follows no more must not look like one that does
                 self.metrics.add("poll_errors")
                 _log.exception("%s: not followed this time", self.root)

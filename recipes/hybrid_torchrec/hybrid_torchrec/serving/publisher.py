@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +11,14 @@ from pathlib import Path
 import torch.distributed as dist
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
-from hybrid_torchrec.checkpoint.errors import explained
+from hybrid_torchrec.checkpoint.errors import CheckpointError, explained
 from hybrid_torchrec.checkpoint.export import DTYPES, write_alone
-from hybrid_torchrec.checkpoint.files import remove_folder
 from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
 from hybrid_torchrec.metrics import Metrics
-from hybrid_torchrec.serving.layout import Current, StreamShard
+from hybrid_torchrec.serving.layout import Current, StreamShard, remove_runs
 from hybrid_torchrec.serving.record import Changes, Record
+from hybrid_torchrec.serving.shares import Share, faults
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _log = logging.getLogger(__name__)
@@ -37,8 +36,12 @@ class Publisher:
     Every start of a publisher is a run of its own and begins with a base, since a trainer that comes back from a
     checkpoint has lost the steps that came after it, and what it published of them. A record that cannot be written
     (StorageFailure) is not lost: its rows are in the next one. Consumers that cannot go on ask for a base, which
-    publish() writes. The last `keep` bases and what follows them stay. `dtype` of the rows: float32, float16, bfloat16,
-    or None for the tables' own.
+    publish() writes. The last `keep` bases and what follows them stay, and so does the run before this one; of earlier
+    runs what publishers wrote is removed, and nothing else in `root` ever is. `dtype` of the rows: float32, float16,
+    bfloat16, or None for the tables' own.
+
+    On many ranks each gives the shards that it holds, or none: `table_shards(model)` of a sharded model. Together they
+    must be whole tables: CheckpointError names shards that are missing, or on two ranks.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class Publisher:
     ) -> None:
         if dtype not in (None, *_DTYPES):
             raise ValueError(f"dtype {dtype!r} is not one of {', '.join(_DTYPES)}")
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, got {keep}")
         self.root = Path(root)
         self.tables = dict(tables)
         self.dtype = dtype
@@ -64,12 +69,14 @@ class Publisher:
         self._sequence = 0
         self._base_wanted = False
         ranks = Together(group)
-        self.run = ranks.all_reduce("name the run", lambda: None, lambda _: uuid.uuid4().hex[:16])
+        shares = {name: (shard.shard, shard.shards) for name, shard in self.tables.items()}
+        self.run = ranks.all_reduce("name the run", lambda: shares, self._name_run)
         self.shard = StreamShard.of(self.root, self.run, ranks.rank, ranks.world)
 
         def begin() -> None:
             with explained(self.shard.path, "starting to publish"):
                 self.shard.path.mkdir(parents=True, exist_ok=True)
+                self.shard.mark(self.run)
             for reader in self._readers.values():
                 reader.commit(reader.mark())
             self.publish_base(step)
@@ -77,9 +84,20 @@ class Publisher:
         def announce(_: list[None]) -> None:
             before = Current.read(self.root)
             Current(self.run, ranks.world).write(self.root)
-            self._remove_runs_but({self.run, before.run if before else self.run})
+            remove_runs(self.root, but={self.run, before.run if before else self.run})
 
         ranks.all_reduce("begin to publish", begin, announce)
+
+    def _name_run(self, shares: list[dict[str, Share]]) -> str:
+        """Before anything is written: the tables are whole, and no CURRENT of somebody else is in the way."""
+        found = faults(shares)
+        if found:
+            raise CheckpointError(
+                f"{self.root}: {'; '.join(found)}. Give each rank the shards that it holds: "
+                "Publisher(root, table_shards(model)), or TableShard(table, shard, shards)"
+            )
+        Current.read(self.root)
+        return uuid.uuid4().hex[:16]
 
     @property
     def sequence(self) -> int:
@@ -127,14 +145,8 @@ class Publisher:
 
     def _forget(self) -> None:
         bases = self.shard.bases()
-        for base in bases[: -self.keep]:
-            remove_folder(base.path)
+        self.shard.remove_bases(bases[: -self.keep])
         oldest = bases[-self.keep :][0].step
         for sequence in self.shard.sequences():
             if sequence <= oldest:
                 self.shard.record(sequence).unlink(missing_ok=True)
-
-    def _remove_runs_but(self, kept: set[str]) -> None:
-        for path in self.root.iterdir():
-            if path.is_dir() and path.name not in kept:
-                shutil.rmtree(path, ignore_errors=True)

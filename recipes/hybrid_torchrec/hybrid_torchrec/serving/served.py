@@ -11,6 +11,7 @@ from hybrid_torchrec.checkpoint.folder import Entry
 from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.serving.record import Changes, Record
+from hybrid_torchrec.serving.shares import Share
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.hash_table import HashTable
 from hybrid_torchrec.table.rows import RowBatch
@@ -19,13 +20,22 @@ _BLOCK = 16384  # rows applied between two lookups
 
 
 class ServedShard:
-    """Tables of one shard as of record `sequence`. One thread applies; any number look up."""
+    """Tables of one shard as of record `sequence`, and its share of the ids of each. One thread applies; any number
+    look up."""
 
-    def __init__(self, sequence: int, step: int, tables: dict[str, HashTable], defaults: dict[str, Tensor]) -> None:
+    def __init__(
+        self,
+        sequence: int,
+        step: int,
+        tables: dict[str, HashTable],
+        defaults: dict[str, Tensor],
+        shares: dict[str, Share],
+    ) -> None:
         self.sequence = sequence
         self.step = step
         self._tables = tables
         self._defaults = defaults
+        self.shares = shares
 
     @classmethod
     def load(cls, base: Entry) -> ServedShard:
@@ -33,15 +43,15 @@ class ServedShard:
         manifest = Manifest.read(base.path)
         with explained(base.path, "loading"):
             manifest.verify(base.path)
-        tables, defaults = {}, {}
+        tables, defaults, shares = {}, {}, {}
         for name, info in manifest.tables.items():
             source = ServingTable(base.path, name, verify=False)
             table = HashTable(_config(name, info), torch.device("cpu"))
             ids = source.ids()
             for block in ids.split(_BLOCK):
                 table.write(_rows(block, source.lookup(block)[0].to(table.config.dtype)))
-            tables[name], defaults[name] = table, source.default
-        return cls(base.step, -1, tables, defaults)
+            tables[name], defaults[name], shares[name] = table, source.default, _share(base, name, info)
+        return cls(base.step, -1, tables, defaults, shares)
 
     def __contains__(self, table: str) -> bool:
         return table in self._tables
@@ -50,6 +60,10 @@ class ServedShard:
     def tables(self) -> dict[str, int]:
         """{table: rows}"""
         return {name: len(table) for name, table in self._tables.items()}
+
+    def width(self, table: str) -> int:
+        """Columns."""
+        return self._defaults[table].numel()
 
     def apply(self, record: Record) -> None:
         """Raises CorruptCheckpoint if the record does not follow, or is of tables that the base does not have."""
@@ -74,6 +88,16 @@ class ServedShard:
             table.erase(gone)
         for ids, weights in zip(changes.ids.split(_BLOCK), changes.weights.split(_BLOCK), strict=True):
             table.write(_rows(ids, weights.to(table.config.dtype)))
+
+
+def _share(base: Entry, name: str, info: dict[str, object]) -> Share:
+    shares = info.get("shares")
+    if not isinstance(shares, list) or len(shares) != 1:
+        raise CorruptCheckpoint(
+            f"{base.path}: does not say which ids of table {name!r} it has; publish with the version that serves"
+        )
+    shard, of = shares[0]
+    return int(shard), int(of)
 
 
 def _config(name: str, info: dict[str, object]) -> TableConfig:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from hybrid_torchrec.checkpoint import Checkpointer, TableShard, compact
+from hybrid_torchrec.checkpoint.removal import UNFINISHED
 from hybrid_torchrec.initializers import Uniform
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.policies import LFU
@@ -203,6 +204,7 @@ class Training(RuleBasedStateMachine):
             half = self.folder / "saved" / f".saving-full-{self.clock + 1:012d}"
             shutil.copytree(newest, half, dirs_exist_ok=True)
             (half / "MANIFEST.json").unlink()
+            (half / UNFINISHED).touch()
         self.restart()
         self.model, self.follows = self.new_model(), False
         if self.committed:

@@ -19,8 +19,8 @@ from hybrid_torchrec.checkpoint import (
     TableShard,
     folder,
 )
-from hybrid_torchrec.checkpoint.files import remove_folder
 from hybrid_torchrec.checkpoint.parts import Key, Shape
+from hybrid_torchrec.checkpoint.removal import UNFINISHED, remove_folder
 from hybrid_torchrec.checkpoint.tables import TableLeaf
 from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.policies import TTL, AdmitAfter, AdmitWithProbability, Score
@@ -192,13 +192,15 @@ def test_the_torn_one_is_ignored_named_and_removed(tmp_path: Path, caplog: pytes
     torn = tmp_path / ".saving-full-000000000002"
     torn.mkdir()
     (torn / "__0_0.distcp").write_bytes(b"half")
+    (torn / UNFINISHED).touch()
     headless = tmp_path / "full-000000000003"  # a name without a manifest is no checkpoint
     headless.mkdir()
     with caplog.at_level(logging.WARNING):
         assert Checkpointer(tmp_path, {"user": make_table()}).load() == 1
     assert f"{torn}: an unfinished save" in caplog.text and str(headless) in caplog.text
     checkpointer.save(2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "full-000000000001", "full-000000000002"]
+    left = [".lock", "full-000000000001", "full-000000000002", headless.name]  # nothing says that it is ours
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 def test_nothing_to_load_is_said(tmp_path: Path):
@@ -243,7 +245,7 @@ def test_old_ones_cut_off_in_the_middle_of_their_removal_are_whole(
 
     monkeypatch.setattr(folder, "remove_folder", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        checkpointer.folder.keep_last(1)
+        checkpointer.folder.keep_last(1, checkpointer.folder.latest().manifest.run)
     left = sorted(int(path.name[-12:]) for path in tmp_path.iterdir() if path.is_dir())
     assert len(left) == 4 - removed
     for step in left:

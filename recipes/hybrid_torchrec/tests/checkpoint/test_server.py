@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -41,8 +42,8 @@ def until(met: Callable[[], bool], seconds: float = 300.0) -> None:
 
 
 @contextmanager
-def served(consumer: Consumer) -> Iterator[int]:
-    server = make_server(consumer, "127.0.0.1", 0)
+def served(consumer: Consumer, **options: object) -> Iterator[int]:
+    server = make_server(consumer, "127.0.0.1", 0, **options)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -80,7 +81,7 @@ def test_answers_and_refusals(tmp_path: Path):
         assert call(port, "/lookup", {"table": "user", "ids": ["x"]})[0] == 400
         assert call(port, "/lookup", {"table": "user", "ids": [2**64]})[0] == 400
         assert call(port, "/elsewhere")[0] == 404
-        assert call(port, "/lookup", {"table": "user", "ids": []})[1] == {"weights": [], "found": []}
+        assert call(port, "/lookup", {"table": "user", "ids": []})[1] == {"weights": [], "found": [], "dim": 6}
         status = call(port, "/status")[1]
         assert status["tables"] == {"user": len(table)} and status["shards"][0]["step"] == 1
         families = {family.name for family in text_string_to_metric_families(call(port, "/metrics")[1])}
@@ -112,9 +113,9 @@ def test_lookups_while_records_are_applied(tmp_path: Path):
     assert torch.allclose(before, torch.full((500,), 29.0), atol=1e-3)
 
 
-def start(stream: Path) -> tuple[subprocess.Popen[str], int]:
-    argv = [sys.executable, "-m", "hybrid_torchrec.serving.server", "--stream", str(stream), "--port", "0"]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+def start(stream: Path, *options: str, **env: str) -> tuple[subprocess.Popen[str], int]:
+    argv = [sys.executable, "-m", "hybrid_torchrec.serving.server", "--stream", str(stream), "--port", "0", *options]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("serving on port "), line
