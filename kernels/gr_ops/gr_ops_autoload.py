@@ -43,10 +43,8 @@ def load() -> None:
     except Exception as error:  # whatever it is, the program did not ask for gr_ops
         _failed = True
         reason = " ".join(str(error).split())
-        warnings.warn(
-            f"gr_ops cannot be loaded, fbgemm's operators run on the host: {type(error).__name__}: {reason}",
-            stacklevel=2,
-        )
+        text = f"gr_ops cannot be loaded, fbgemm's operators run on the host: {type(error).__name__}: {reason}"
+        warnings.warn_explicit(text, UserWarning, "gr_ops_autoload", 0)  # a line, without one of source
 
 
 _failed = False

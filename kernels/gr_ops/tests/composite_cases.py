@@ -102,7 +102,7 @@ def pooled() -> Iterator[Call]:
     inputs = [floats(3, 5), floats(3, 1), floats(3, 6)]
     keys, sizes = [["a", "b"], ["c"], ["d", "e", "f"]], [[2, 3], [1], [3, 1, 2]]
     for groups in (
-        [["a", "c", "f"], ["b", "d"]],
+        [["a", "c", "f"], ["b", "d", "e"]],
         [["f", "a"], ["a", "b", "a"], ["e", "c", "d"]],
     ):  # fbgemm_gpu: no gradient of what is left out
         yield "kt_regroup_arguments", (inputs[0], keys, sizes, groups)
@@ -207,21 +207,77 @@ def structure() -> Iterator[Call]:
         yield "stacked_jagged_2d_to_dense", (floats(split[-1], 3), keyed, split, [2, 6], 0)
 
 
+def others() -> Iterator[Call]:
+    """What fbgemm_gpu has no kernels for on the CPU; REFERENCES answers."""
+    for dtype in (torch.int32, torch.int64):
+        for T, B in ((1, 4), (3, 5)):
+            lengths = lengths_of(T * B, dtype)
+            offsets, rows = offsets_of(lengths), int(lengths.sum())
+            bags = torch.tensor([B - 1, 0, B - 1, 1]).to(dtype)
+            total = int(lengths.view(T, B)[:, bags.long()].sum())
+            name = "keyed_jagged_index_select_dim1"
+            yield name, (floats(rows), lengths, offsets, bags, B, floats(rows), total)
+            yield name, (torch.arange(rows), lengths, offsets, bags, B)
+            none = bags[:0]
+            yield name, (floats(rows), lengths, offsets, none, B, floats(rows))
+    yield (
+        "keyed_jagged_index_select_dim1",
+        (floats(0), torch.zeros(4).long(), torch.zeros(5).long(), torch.zeros(2).long(), 2),
+    )
+    # features f0 and f1 share a table of 9 rows, f2 and f3 have one each, of 4 and 7
+    hash_sizes, first = torch.tensor([0, 0, 9, 13, 20]), torch.tensor([0, 2, 2, 3, 4])
+    for B in (1, 5):
+        lengths = lengths_of(4 * B)
+        limits = torch.repeat_interleave(torch.tensor([9, 9, 4, 7]), B).repeat_interleave(lengths)
+        ids = (torch.rand(limits.numel()) * limits).long()
+        yield "jagged_unique_indices", (hash_sizes, first, offsets_of(lengths), ids)
+    yield "jagged_unique_indices", (hash_sizes, first, torch.zeros(5).long(), torch.zeros(0).long())
+
+
+def keyed_select(
+    values: Tensor, lengths: Tensor, offsets: Tensor, indices: Tensor, batch: int, weights: Tensor | None = None,
+    total: int | None = None,
+) -> list[Tensor]:  # fmt: skip
+    bags = [first + int(i) for first in range(0, lengths.numel(), batch) for i in indices]
+    rows = [row for bag in bags for row in range(int(offsets[bag]), int(offsets[bag + 1]))]
+    picked = [values[rows], lengths[bags]]
+    return picked if weights is None else [*picked, weights[rows]]
+
+
+def unique_ids(hash_sizes: Tensor, first: Tensor, offsets: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
+    """A set for each table, and its size divided among the bags of the table's features, the first ones taking more."""
+    T = hash_sizes.numel() - 1
+    B = (offsets.numel() - 1) // T
+    unique, lengths, places = [], [], torch.zeros_like(ids)
+    for t in range(T):
+        bags = range(int(first[t]) * B, int(first[t + 1]) * B)
+        if not bags:
+            continue
+        here = slice(int(offsets[bags[0]]), int(offsets[bags[-1] + 1]))
+        table = sorted(set(ids[here].tolist()))
+        places[here] = torch.tensor([len(unique) + table.index(i) for i in ids[here].tolist()], dtype=ids.dtype)
+        unique += table
+        lengths += [len(table) // len(bags) + (bag < len(table) % len(bags)) for bag in range(len(bags))]
+    counted = torch.tensor(lengths)
+    return counted, offsets_of(counted), torch.tensor(unique, dtype=ids.dtype), places
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "keyed_jagged_index_select_dim1": keyed_select, "jagged_unique_indices": unique_ids,
+}  # fmt: skip
 FAMILIES: dict[str, Callable[[], Iterator[Call]]] = {
     "bucketize": bucketize, "ranges": ranges, "pooled": pooled, "products": products, "selection": selection,
-    "structure": structure,
+    "structure": structure, "others": others,
 }  # fmt: skip
-# fbgemm_gpu has no kernels for the CPU, or kernels that move between devices: in tests of their own
-OTHERS = {
-    "jagged_unique_indices", "keyed_jagged_index_select_dim1", "all_to_one_device", "merge_pooled_embeddings",
-    "sum_reduce_to_one",
-}  # fmt: skip
+# Takes a device as its argument: in a test of its own.
+WITH_A_TARGET = {"all_to_one_device", "merge_pooled_embeddings", "sum_reduce_to_one"}
 _DIFFERENTIABLE = {
     "permute_pooled_embs_auto_grad", "permute_pooled_embs_auto_grad_split",
     "permute_multi_embedding", "regroup_keyed_tensor", "jagged_dense_bmm", "jagged_jagged_bmm", "jagged_softmax",
     "jagged_dense_elementwise_add", "jagged_dense_elementwise_add_jagged_output", "jagged_dense_elementwise_mul",
     "jagged_dense_dense_elementwise_add_jagged_output", "batched_dense_vec_jagged_2d_mul", "jagged_index_select",
-    "batch_index_select_dim0", "group_index_select_dim0", "jagged_2d_to_dense", "stacked_jagged_2d_to_dense",
+    "batch_index_select_dim0", "group_index_select_dim0", "keyed_jagged_index_select_dim1",
+    "jagged_2d_to_dense", "stacked_jagged_2d_to_dense",
     "pack_segments", "pack_segments_v2",
 }  # fmt: skip
 

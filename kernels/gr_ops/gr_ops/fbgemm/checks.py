@@ -67,9 +67,8 @@ def pick(values: Tensor, index: Tensor, dim: int = 0) -> Tensor:
     """index_select with indices outside taken for the nearest one inside; zeros where there is nothing to take."""
     size = values.size(dim)
     if size == 0:
-        shape = list(values.shape)
-        shape[dim] = index.numel()
-        return values.new_zeros(shape)
+        behind = [0, 0] * (values.dim() - 1 - dim)
+        return torch.nn.functional.pad(values, [*behind, 0, index.numel()])  # a gradient goes through
     return values.index_select(dim, index.clamp(0, size - 1))
 
 
