@@ -8,8 +8,10 @@ A package's own PEP 517 backend (build_backend/wheel_backend.py) says what it co
 import base64
 import csv
 import hashlib
+import importlib.metadata
 import importlib.util
 import io
+import json
 import os
 import platform
 import re
@@ -29,21 +31,25 @@ EARLIEST_ZIP_TIME = 315532800  # 1980-01-01, the first second that a zip entry c
 class NativeWheel:
     """A package in root: pyproject.toml, CMakeLists.txt if it has libraries, and its Python files in root/package.
 
+    modules: files of root that are modules of their own, beside the package.
     beside: place in the wheel, outside of the package -> a library's place in the build folder.
     directories: CMake variable -> the installed package of which it is the directory.
     trees: place in the package -> a file or folder that is packed there as it is.
     scripts: name of a command -> the function that it calls, as module:function.
-    entry_points: group -> name -> module or module:function, beside the scripts.
+    entry_points: a group of entry points -> its names, each with what it loads, as module:object.
+    built_with: packages whose versions the wheel remembers, in package/built_with.json.
     """
 
     root: Path
     package: str
+    modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     beside: Mapping[str, str] = field(default_factory=dict)
     directories: Mapping[str, str] = field(default_factory=dict)
     trees: Mapping[str, Path] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
     entry_points: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    built_with: tuple[str, ...] = ()
 
     def build(self, wheel_directory: str) -> str:
         """Build the wheel into wheel_directory and return its file name."""
@@ -51,12 +57,15 @@ class NativeWheel:
         native = bool(self.libraries or self.trees)
         tag = f"py3-none-linux_{platform.machine()}" if native else "py3-none-any"
         info = f"{self.package}-{version}.dist-info"
-        files = sorted((self.root / self.package).rglob("*.py"))
+        files = sorted([*(self.root / self.package).rglob("*.py"), *(self.root / name for name in self.modules)])
         entries = {path.relative_to(self.root).as_posix(): path.read_bytes() for path in files}
         if self.libraries:
             entries.update(self._libraries())
         for place, tree in self.trees.items():
             entries.update(tree_entries(f"{self.package}/{place}", tree))
+        if self.built_with:
+            versions = {name: importlib.metadata.version(name) for name in self.built_with}
+            entries[f"{self.package}/built_with.json"] = f"{json.dumps(versions, sort_keys=True)}\n".encode()
         pure = str(not native).lower()
         wheel = f"Wheel-Version: 1.0\nGenerator: {self.package}\nRoot-Is-Purelib: {pure}\nTag: {tag}\n"
         entries[f"{info}/METADATA"] = self._metadata(version).encode()

@@ -12,9 +12,12 @@ from native_wheel import NativeWheel  # noqa: E402
 WHEEL = NativeWheel(
     root=ROOT,
     package="gr_ops",
+    modules=("gr_ops_autoload.py",),
     libraries=("libgr_ops.so", "libfbgemm_npu_api.so"),
     beside={"libfbgemm_npu_api.so": "beside/libfbgemm_npu_api.so"},
     directories={"TORCH_DIR": "torch", "TORCH_NPU_DIR": "torch_npu"},
+    entry_points={"torch.backends": {"gr_ops": "gr_ops_autoload:register"}},
+    built_with=("torch", "torch_npu"),
 )
 
 

@@ -1,7 +1,9 @@
 """Finds and loads the two shared libraries of the package."""
 
 import importlib
+import importlib.metadata
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -38,16 +40,29 @@ def load() -> None:
     # fbgemm_gpu refuses to load when its schemas exist already; ours are defined only where absent. So it goes first.
     if importlib.util.find_spec("fbgemm_gpu") is not None:
         importlib.import_module("fbgemm_gpu")
-    _load(COMMON_LIBRARY)
+    _load(COMMON_LIBRARY, "torch")
     importlib.import_module("gr_ops.fake")
     importlib.import_module("gr_ops.cuda.operators")
     if npu_wanted():
         importlib.import_module("torch_npu")
-        _load(NPU_LIBRARY)
+        _load(NPU_LIBRARY, "torch_npu")
+        importlib.import_module("gr_ops.fbgemm").register()
 
 
-def _load(name: str) -> None:
+def _load(name: str, needs: str) -> None:
     path = library_directory() / name
     if not path.is_file():
         raise ImportError(f"{path} is missing; build it with: {BUILD_COMMAND}")
+    _check_built_for(path, needs)
     torch.ops.load_library(str(path))
+
+
+def _check_built_for(library: Path, package: str) -> None:
+    """Of another release of its package a library may end the process while it is loaded."""
+    record = library.with_name("built_with.json")
+    if not record.is_file():  # a CMake build folder
+        return
+    built = json.loads(record.read_text(encoding="utf-8"))[package]
+    here = importlib.metadata.version(package)
+    if here.split(".")[:2] != built.split(".")[:2]:
+        raise ImportError(f"{library} was built for {package} {built}, here is {here}; build it with: {BUILD_COMMAND}")

@@ -54,7 +54,9 @@ def reference(optimizer: str) -> dict[str, object]:
     return {"losses": losses, "over": over.weight.detach(), **{n: t.detach() for n, t in tables.items()}}
 
 
-def start(kind: str, cases: list[Case], pythonpath: str, folder: Path) -> dict[Case, dict[str, object] | str]:
+def start(
+    kind: str, cases: list[Case], pythonpath: str, folder: Path, file: str = program.__file__
+) -> dict[Case, dict[str, object] | str]:
     """Trains all cases in one start of the two processes; a case that has no result gets what the processes said."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -65,13 +67,13 @@ def start(kind: str, cases: list[Case], pythonpath: str, folder: Path) -> dict[C
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
         if "TWIN_LIB64" in os.environ:
             env["LD_LIBRARY_PATH"] = f"{os.environ['TWIN_LIB64']}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    argv = [sys.executable, str(program.__file__), kind, str(folder), *(case.name for case in cases)]
+    argv = [sys.executable, file, kind, str(folder), *(case.name for case in cases)]
     logs = [folder / f"rank{rank}.log" for rank in range(program.RANKS)]
     processes = []
     for rank, log in enumerate(logs):
-        with log.open("w") as file:
+        with log.open("w") as output:
             ranked = {**env, "RANK": str(rank)}
-            processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
+            processes.append(subprocess.Popen(argv, env=ranked, stdout=output, stderr=subprocess.STDOUT))
     deadline = time.monotonic() + TIME_LIMIT
     codes = []
     for process in processes:
@@ -83,8 +85,8 @@ def start(kind: str, cases: list[Case], pythonpath: str, folder: Path) -> dict[C
     said = f"the processes ended with {codes}\n" + "\n".join(log.read_text()[-4000:] for log in logs)
     results: dict[Case, dict[str, object] | str] = {}
     for case in cases:
-        file = folder / f"{case.name}.pt"
-        results[case] = torch.load(file, weights_only=True) if file.exists() and codes == [0, 0] else said
+        result = folder / f"{case.name}.pt"
+        results[case] = torch.load(result, weights_only=True) if result.exists() and codes == [0, 0] else said
     return results
 
 
@@ -133,6 +135,23 @@ def test_npu_equals_unsharded_cpu(case: Case, on_npu: dict[Case, dict[str, objec
 def test_npu_hccl_equals_cpu_gloo(on_npu: dict[Case, dict[str, object] | str], on_cpu: dict[str, object] | str) -> None:
     assert not isinstance(on_cpu, str), on_cpu
     assert_equal(on_npu[BOTH], on_cpu)
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("aten", ["override", "aclnn"])
+def test_a_program_that_never_imports_gr_ops_has_its_operators(
+    patched: str, tmp_path: Path, aten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWIN_ATEN", aten)
+    cases = [Case("bags", "row_wise", "adagrad"), Case("sequences", "row_wise", "sgd")]
+    results = start("npu", cases, patched, tmp_path, str(Path(program.__file__).with_name("loaded_operators.py")))
+    for case in cases:
+        assert_equal(results[case], reference(case.optimizer))
+    for rank in range(program.RANKS):
+        said = (tmp_path / f"rank{rank}.log").read_text()
+        assert "CAUTION" not in said and "fall back" not in said, said
+        (packages,) = [line for line in said.splitlines() if line.startswith("operator packages:")]
+        assert "mxrec_asynchronous_complete_cumsum" in packages.split(), said
 
 
 def test_cpu_gloo_equals_unsharded(on_cpu: dict[str, object] | str) -> None:
