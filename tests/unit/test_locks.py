@@ -277,7 +277,7 @@ def test_all_locks_and_no_others(traps: PackageIndex, settings: Settings, tmp_pa
     versions: Versions = spec.loads(SMALL)
     old = locks.lock_path(tmp_path, "npu", "3.9", "x86_64")
     old.parent.mkdir()
-    old.write_text("{}", encoding="utf-8")
+    old.write_text('{"target": "npu", "python": "3.9", "arch": "x86_64"}', encoding="utf-8")
     locks.lock_all(tmp_path, versions, settings=settings)
     assert {path.name for path in (tmp_path / "locks").iterdir()} == {
         "npu-py3.11-x86_64.json", "npu-py3.11-aarch64.json", "tools.txt", "tools-dev.txt",

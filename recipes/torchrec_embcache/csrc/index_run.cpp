@@ -34,7 +34,10 @@ std::vector<uint64_t> IndexRun::list(const std::string& folder) {
   if (open == nullptr) throw_system_error("list", folder, errno);
   while (const dirent* entry = ::readdir(open.get())) {
     uint64_t number;
-    if (std::sscanf(entry->d_name, "index-%" SCNu64 ".run", &number) == 1) numbers.push_back(number);
+    if (std::sscanf(entry->d_name, "index-%" SCNu64 ".run", &number) == 1 &&
+        path("", number) == std::string("/") + entry->d_name) {
+      numbers.push_back(number);
+    }
   }
   return numbers;
 }

@@ -58,11 +58,14 @@ Slab Slab::open(const std::string& folder, const Format& format, uint64_t sequen
   Slab slab(File(path(folder, sequence), read_only ? O_RDONLY : O_RDWR), format, sequence);
   Header header{};
   const bool whole = slab.file_.read_at(&header, sizeof header, 0) == sizeof header;
-  if (!whole || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 ||
-      header.checksum != crc32c(0, &header, offsetof(Header, checksum)) || header.store != format.store ||
-      header.sequence != sequence || header.row_bytes != format.row_bytes ||
+  const bool sound = whole && std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
+                     header.checksum == crc32c(0, &header, offsetof(Header, checksum));
+  if (sound && header.store != format.store) {
+    throw ForeignSlab(Fault::kCorrupt, slab.file_.path() + ": is of another store; move it out of this folder");
+  }
+  if (!sound || header.sequence != sequence || header.row_bytes != format.row_bytes ||
       header.slab_records != format.slab_records) {
-    throw StoreError(Fault::kCorrupt, slab.file_.path() + ": the header is damaged or of another store");
+    throw StoreError(Fault::kCorrupt, slab.file_.path() + ": the header is damaged");
   }
   const int64_t records = (slab.file_.size() - kHeaderBytes) / format.record_bytes();
   slab.count = static_cast<uint32_t>(std::min<int64_t>(records, format.slab_records));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "error.h"
 #include "file.h"
 
 namespace embcache {
@@ -28,6 +29,12 @@ struct Format {
   uint32_t slab_records;
 
   int64_t record_bytes() const { return static_cast<int64_t>(sizeof(RecordHead)) + (row_bytes + 7) / 8 * 8; }
+};
+
+// A whole slab of another store: what is damaged may be dropped, the rows of others not.
+class ForeignSlab : public StoreError {
+ public:
+  using StoreError::StoreError;
 };
 
 class Slab {

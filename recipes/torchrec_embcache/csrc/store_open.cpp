@@ -124,7 +124,11 @@ std::vector<uint64_t> RowStore::list_slabs() const {
   if (folder == nullptr) throw_system_error("list", options_.folder, errno);
   while (const dirent* entry = ::readdir(folder.get())) {
     uint64_t sequence;
-    if (std::sscanf(entry->d_name, "slab-%" SCNu64 ".rows", &sequence) == 1) sequences.push_back(sequence);
+    // sscanf takes slab-3.rows.bak, too, for number 3: only the name that the number makes is a slab's.
+    if (std::sscanf(entry->d_name, "slab-%" SCNu64 ".rows", &sequence) == 1 &&
+        Slab::path("", sequence) == std::string("/") + entry->d_name) {
+      sequences.push_back(sequence);
+    }
   }
   std::sort(sequences.begin(), sequences.end());
   return sequences;
@@ -137,6 +141,8 @@ void RowStore::open_slabs(const std::vector<uint64_t>& sequences, const Snapshot
     std::shared_ptr<Slab> slab;
     try {
       slab = std::make_shared<Slab>(Slab::open(options_.folder, format_, sequence, options_.read_only));
+    } catch (const ForeignSlab&) {
+      throw;
     } catch (const StoreError& error) {
       // Not committed: the process or the machine went down while it made the file.
       const bool torn = error.fault() == Fault::kCorrupt && sequence > commit_.sequence && sequence == sequences.back();

@@ -166,6 +166,31 @@ def test_slab_of_another_store(folder: Path) -> None:
         open_store(folder)
 
 
+def test_a_later_slab_of_another_store_is_not_taken_for_a_torn_one(folder: Path) -> None:
+    other = folder.with_name("other")
+    filled(folder)
+    filled(other)
+    data = sorted(other.glob("slab-*"))[0].read_bytes()
+    mine = folder / "slab-000000000999.rows"
+    mine.write_bytes(data)
+    with pytest.raises(StoreCorrupt, match=f"{mine.name}: is of another store; move it out"):
+        open_store(folder)
+    assert mine.read_bytes() == data
+
+
+def test_copies_beside_the_files_of_a_store_are_left_alone(folder: Path) -> None:
+    filled(folder)
+    copies = {}
+    for path in [*folder.glob("slab-*"), *folder.glob("index-*")]:
+        copies[path.with_name(f"{path.name}.bak")] = path.read_bytes()
+    copies[folder / "slab-7.rows"] = copies[folder / "index-00000077.run.old"] = b"mine"
+    for path, data in copies.items():
+        path.write_bytes(data)
+    for _ in range(2):
+        open_store(folder).close()
+    assert all(path.read_bytes() == data for path, data in copies.items())
+
+
 def test_committed_records_that_cannot_be_read_stop_the_opening(folder: Path) -> None:
     filled(folder)
     (folder / "store.index").unlink()

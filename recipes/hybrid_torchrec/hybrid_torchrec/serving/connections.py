@@ -43,6 +43,12 @@ class HeadTooLarge(Exception):
     pass
 
 
+class _Refused(Exception):
+    def __init__(self, code: int, error: str) -> None:
+        super().__init__(error)
+        self.code, self.error = code, error
+
+
 class _TimedInput(io.RawIOBase):
     """What a client sends, until a moment and up to a number of bytes: a byte now and then does not prolong it."""
 
@@ -99,21 +105,28 @@ class BoundedHandler(BaseHTTPRequestHandler):
 
     def body(self) -> bytes | None:
         """Of Content-Length bytes; None if that is refused, and the answer is sent."""
-        most = self.server.limits.body_bytes
+        try:
+            return self._read_body()
+        except _Refused as refusal:
+            self.refuse(refusal.code, refusal.error)
+            return None
+
+    def _read_body(self) -> bytes:
+        limits = self.server.limits
         length = self.headers.get("Content-Length", "0")
         if self.headers.get("Transfer-Encoding") or self.headers.get_all("Content-Length", [])[1:]:
-            return self.refuse(411, "send the body with one Content-Length and without Transfer-Encoding")
+            raise _Refused(411, "send the body with one Content-Length and without Transfer-Encoding")
         if not (length.isascii() and length.isdigit()):
-            return self.refuse(400, f"Content-Length {length[:40]!r} is no number of bytes")
-        if len(length) > 18 or int(length) > most:
-            return self.refuse(413, f"a body of {length[:40]} bytes; at most {most}: {self.server.limits.ids} ids")
+            raise _Refused(400, f"Content-Length {length[:40]!r} is no number of bytes")
+        if len(length) > 18 or int(length) > limits.body_bytes:
+            raise _Refused(413, f"a body of {length[:40]} bytes; at most {limits.body_bytes}: {limits.ids} ids")
         self._input.allow(int(length))
         try:
             data = self.rfile.read(int(length))
         except TimeoutError:
-            return self.refuse(408, f"the request did not come whole within {self.server.limits.seconds:g} s")
+            raise _Refused(408, f"the request did not come whole within {limits.seconds:g} s") from None
         if len(data) < int(length):
-            return self.refuse(400, f"the body ended after {len(data)} of {length} bytes")
+            raise _Refused(400, f"the body ended after {len(data)} of {length} bytes")
         return data
 
     def refuse(self, code: int, error: str) -> None:

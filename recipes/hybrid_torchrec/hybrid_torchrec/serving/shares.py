@@ -29,7 +29,7 @@ def _fault(holders: list[tuple[int, Share]]) -> str:
     by_shard: dict[int, list[int]] = {}
     for rank, (shard, _) in holders:
         by_shard.setdefault(shard, []).append(rank)
-    told = [f"shard {shard} is on ranks {ranks}" for shard, ranks in sorted(by_shard.items()) if len(ranks) > 1]
-    told += [f"no rank has shard {shard} of {counts[0]}" for shard in range(counts[0]) if shard not in by_shard]
-    told += [f"shard {shard} is not one of {counts[0]}" for shard in by_shard if not 0 <= shard < counts[0]]
-    return "; ".join(told)
+    wrong = [f"shard {shard} is on ranks {ranks}" for shard, ranks in sorted(by_shard.items()) if len(ranks) > 1]
+    wrong += [f"no rank has shard {shard} of {counts[0]}" for shard in range(counts[0]) if shard not in by_shard]
+    wrong += [f"shard {shard} is not one of {counts[0]}" for shard in by_shard if not 0 <= shard < counts[0]]
+    return "; ".join(wrong)
