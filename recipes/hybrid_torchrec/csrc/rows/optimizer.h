@@ -18,11 +18,11 @@ enum class OptimizerKind : int64_t { kSgd = 0, kAdagrad = 1, kRowwiseAdagrad = 2
 struct OptimizerTraits {
   OptimizerKind kind;
   const char* name;
-  int64_t momenta;             // tensors of state
-  bool rowwise;                // the first of them has one number a row
-  bool corrects_moments;       // by the number of the table's step
-  bool decay_is_gradient;      // weight_decay is part of the gradient (L2), not of the step
-  bool overwrites_gradient;    // the step writes where it reads the gradient
+  int64_t momenta;           // tensors of state
+  bool rowwise;              // the first of them has one number a row
+  bool corrects_moments;     // by the number of the table's step
+  bool decay_is_gradient;    // weight_decay is part of the gradient (L2), not of the step
+  bool overwrites_gradient;  // the step writes where it reads the gradient
   rows::Update (*update)(const rows::Kernels& kernels);
 };
 
