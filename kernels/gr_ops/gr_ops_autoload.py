@@ -62,14 +62,24 @@ def _watch_names() -> None:
         """``torch.ops.NAME`` until gr_ops is loaded; then it is PyTorch's own class."""
 
         def __getattr__(self, name: str) -> Any:
-            if not name.startswith("__") and not _in_progress("fbgemm_gpu"):
+            if not name.startswith("__") and _fbgemm_is_whole():
                 load()
-                self.__class__ = torch._ops._OpNamespace
+                if not _in_progress("gr_ops"):  # it looks names up itself
+                    self.__class__ = torch._ops._OpNamespace
             return torch._ops._OpNamespace.__getattr__(self, name)
 
     for name in NAMESPACES:
         if name not in vars(torch.ops):
             setattr(torch.ops, name, Namespace(name))
+
+
+def _fbgemm_is_whole() -> bool:
+    """False where a part of fbgemm_gpu's own import asks; where another thread imports it, waits for that."""
+    import importlib
+
+    if _in_progress("fbgemm_gpu"):
+        importlib.import_module("fbgemm_gpu")
+    return not _in_progress("fbgemm_gpu")
 
 
 def _in_progress(name: str) -> bool:
