@@ -1,40 +1,48 @@
-"""PyTorch's entry point of gr_ops (group ``torch.backends``): programs that never import it get its operators too.
+"""Brings gr_ops into programs that use an NPU and never import it.
 
-``import torch`` calls `register`, which loads nothing: gr_ops is imported when fbgemm_gpu has been (torchrec imports
-it), or when an operator of ``torch.ops.fbgemm`` or ``torch.ops.mxrec`` is looked up that PyTorch has not seen yet.
+``import torch`` calls `register` (entry point, group ``torch.backends``), which loads nothing: gr_ops is imported when
+fbgemm_gpu has been (torchrec imports it), or when an operator of ``torch.ops.fbgemm`` or ``torch.ops.mxrec`` is looked
+up that PyTorch has not seen yet. A program that imports torch_npu before torch calls no entry points, since torch_npu
+switches them off; so ``gr_ops_autoload.pth`` imports this module when Python starts, and it waits for torch_npu.
+
 Where gr_ops cannot be loaded, a warning says why and the program goes on without it: fbgemm's operators then run on
 the host. Nothing happens where torch_npu is not installed, or with ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``.
 """
 
-import importlib
-import importlib.util
+import os
 import sys
-import warnings
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
-
-import torch
 
 NAMESPACES = ("fbgemm", "mxrec")
 # The last thing that `import fbgemm_gpu` does, with its libraries loaded; seen in time also where fbgemm_gpu is what
 # imports torch.
 END_OF_FBGEMM = "fbgemm_gpu.sparse_ops"
 
+_registered = False
+_failed = False
+
 
 def register() -> None:
-    """Arrange for gr_ops to be imported when it is first needed; called once, by ``import torch``."""
-    if "torch_npu" not in sys.modules and importlib.util.find_spec("torch_npu") is None:
+    """Arrange for gr_ops to be imported when it is first needed."""
+    import importlib.util
+
+    global _registered
+    if _registered or ("torch_npu" not in sys.modules and importlib.util.find_spec("torch_npu") is None):
         return
-    sys.meta_path.insert(0, _AfterFbgemm())
-    for name in NAMESPACES:
-        if name not in vars(torch.ops):
-            setattr(torch.ops, name, _Namespace(name))
+    _registered = True
+    if END_OF_FBGEMM in sys.modules:
+        load()
+    else:
+        _after(END_OF_FBGEMM, load)
+    _watch_names()
 
 
 def load() -> None:
     """Import gr_ops; never raises, and warns once."""
+    import importlib
+    import warnings
+
     global _failed
     if _failed:
         return
@@ -47,40 +55,74 @@ def load() -> None:
         warnings.warn_explicit(text, UserWarning, "gr_ops_autoload", 0)  # a line, without one of source
 
 
-_failed = False
+def _watch_names() -> None:
+    import torch
+
+    class Namespace(torch._ops._OpNamespace):
+        """``torch.ops.NAME`` until gr_ops is loaded; then it is PyTorch's own class."""
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("__") and _fbgemm_is_whole():
+                load()
+                if not _in_progress("gr_ops"):  # it looks names up itself
+                    self.__class__ = torch._ops._OpNamespace
+            return torch._ops._OpNamespace.__getattr__(self, name)
+
+    for name in NAMESPACES:
+        if name not in vars(torch.ops):
+            setattr(torch.ops, name, Namespace(name))
 
 
-class _AfterFbgemm:
-    """A finder that finds nothing but lets `load` run after the module END_OF_FBGEMM."""
+def _fbgemm_is_whole() -> bool:
+    """False where a part of fbgemm_gpu's own import asks; where another thread imports it, waits for that."""
+    import importlib
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != END_OF_FBGEMM:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            sys.meta_path.remove(self)
-            setattr(spec.loader, "exec_module", _then_load(spec.loader.exec_module))  # noqa: B010
-        return spec
-
-
-def _then_load(execute: Callable[[ModuleType], Any]) -> Callable[[ModuleType], None]:
-    def execute_and_load(module: ModuleType) -> None:
-        execute(module)
-        load()
-
-    return execute_and_load
-
-
-class _Namespace(torch._ops._OpNamespace):
-    """``torch.ops.NAME`` until gr_ops is loaded; then it is PyTorch's own class."""
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__") and not _in_progress("fbgemm_gpu"):
-            load()
-            self.__class__ = torch._ops._OpNamespace
-        return torch._ops._OpNamespace.__getattr__(self, name)
+    if _in_progress("fbgemm_gpu"):
+        importlib.import_module("fbgemm_gpu")
+    return not _in_progress("fbgemm_gpu")
 
 
 def _in_progress(name: str) -> bool:
     spec = getattr(sys.modules.get(name), "__spec__", None)
     return getattr(spec, "_initializing", False)
+
+
+class _After:
+    """A finder that finds one module, as Python would, and lets an action follow its execution."""
+
+    def __init__(self, module: str, action: Callable[[], None]) -> None:
+        self.module, self.action = module, action
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != self.module:
+            return None
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_act(module: Any) -> None:
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            self.action()
+
+        setattr(spec.loader, "exec_module", execute_and_act)  # noqa: B010
+        return spec
+
+
+def _after(module: str, action: Callable[[], None]) -> None:
+    sys.meta_path.insert(0, _After(module, action))
+
+
+def _register_if_autoload_is_on() -> None:
+    """torch_npu, imported first, sets the variable to 0 and keeps what it was."""
+    now = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1")
+    if getattr(sys.modules.get("torch_npu"), "ORG_AUTOLOAD", now) == "1":
+        register()
+
+
+if "torch_npu" not in sys.modules:
+    _after("torch_npu", _register_if_autoload_is_on)

@@ -31,7 +31,7 @@ EARLIEST_ZIP_TIME = 315532800  # 1980-01-01, the first second that a zip entry c
 class NativeWheel:
     """A package in root: pyproject.toml, CMakeLists.txt if it has libraries, and its Python files in root/package.
 
-    modules: files of root that are modules of their own, beside the package.
+    modules: files of root that stand beside the package: modules of their own, and .pth.
     beside: place in the wheel, outside of the package -> a library's place in the build folder.
     directories: CMake variable -> the installed package of which it is the directory.
     trees: place in the package -> a file or folder that is packed there as it is.

@@ -12,7 +12,7 @@ from native_wheel import NativeWheel  # noqa: E402
 WHEEL = NativeWheel(
     root=ROOT,
     package="gr_ops",
-    modules=("gr_ops_autoload.py",),
+    modules=("gr_ops_autoload.py", "gr_ops_autoload.pth"),
     libraries=("libgr_ops.so", "libfbgemm_npu_api.so"),
     beside={"libfbgemm_npu_api.so": "beside/libfbgemm_npu_api.so"},
     directories={"TORCH_DIR": "torch", "TORCH_NPU_DIR": "torch_npu"},

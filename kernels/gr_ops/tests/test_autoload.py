@@ -21,7 +21,7 @@ ANSWER = "[0, 2, 5, 6] [1, 2, 0]\n"
 
 
 @pytest.mark.parametrize(
-    "imports",
+    "imports",  # find_spec: what libraries ask before they import
     [
         "torch, fbgemm_gpu", "torch, torch_npu, fbgemm_gpu", "torch_npu, fbgemm_gpu, torch", "fbgemm_gpu, torch",
         "torchrec, torch", "torch, torchrec", "torch", "torch_npu, torch", "gr_ops, torch", "fbgemm_gpu, gr_ops, torch",
@@ -59,6 +59,18 @@ def test_with_autoload_off_nothing_is_loaded(fresh_process: Run) -> None:
     assert ran.stdout == "False 1\n" and ran.stderr == "", ran.stdout + ran.stderr
 
 
+def test_with_autoload_off_torch_npu_may_be_imported(fresh_process: Run) -> None:
+    script = "import torch_npu, fbgemm_gpu, sys; print('gr_ops' in sys.modules)"
+    ran = fresh_process(script, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert ran.stdout == "False\n", ran.stdout + ran.stderr
+
+
+def test_starting_python_imports_next_to_nothing(fresh_process: Run) -> None:
+    """The .pth is read by every Python of the environment."""
+    ran = fresh_process("import sys; print([m for m in ('torch', 'importlib.metadata', 'gr_ops') if m in sys.modules])")
+    assert ran.stdout == "[]\n" and ran.stderr == "", ran.stdout + ran.stderr
+
+
 def test_without_torch_npu_nothing_is_installed(fresh_process: Run) -> None:
     script = """
         import importlib.util, sys
@@ -93,7 +105,7 @@ def broken_libraries(folder: Path, kind: str) -> str:
         (folder / "built_with.json").write_text(json.dumps({"torch": "2.5.1+cpu", "torch_npu": "2.5.1"}))
         return "was built for torch 2.5.1+cpu, here is 2.6.0"
     if kind == "not a library":
-        (folder / "libgr_ops.so").write_text("no ELF")
+        (folder / "libgr_ops.so").write_text("no ELF" * 1000)
         return "invalid ELF header"
     return "libgr_ops.so is missing; build it with"
 
