@@ -31,8 +31,8 @@ INV = str(Path(sys.executable).parent / "inv")
 RESULT = ROOT / "benchmarks/results/toolchain.json"
 KERNEL = ROOT / "kernels/operators/asynchronous_complete_cumsum/op_kernel/asynchronous_complete_cumsum.cpp"
 TRAIN = (
-    "python -m gr_model.train --config ml-100k-retrieval --device npu --data-dir /data --out /out/benchmark --overwrite "
-    "train.steps=50 train.eval_every=0 train.batch=128 model.max_items=200 model.dim=50 model.blocks=2"
+    "python -m gr_model.train --config ml-100k-retrieval --device npu --data-dir /data --out /out/benchmark "
+    "--overwrite train.steps=50 train.eval_every=0 train.batch=128 model.max_items=200 model.dim=50 model.blocks=2"
 )
 
 

@@ -178,7 +178,8 @@ def test_tables_that_grow_stop_and_go_on(folder, tmp_path, pipeline) -> None:
         assert train.main([*arguments(folder, tmp_path / "parts", *table, f"train.steps={stop}"), "--go-on"]) == 0
     assert steps(tmp_path / "parts") == steps(tmp_path / "whole") and len(steps(tmp_path / "whole")) == 6
     metrics = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("parts", "whole")]
-    assert all([one.pop("run") == run_id.read(tmp_path / name).run for one, name in zip(metrics, ("parts", "whole"))])
+    for metric, name in zip(metrics, ("parts", "whole")):
+        assert metric.pop("run") == run_id.read(tmp_path / name).run
     assert metrics[0] == metrics[1]
 
 
