@@ -1,8 +1,9 @@
-"""Run torchrec on the CPU and save everything it computes (run as a program: cpu_behaviour.py FILE)."""
+"""Run torchrec on the CPU and save everything it computes (run as a program: cpu_behaviour.py FOLDER)."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import torch
 from torchrec import (
@@ -99,7 +100,7 @@ def main() -> None:
     jagged = JaggedTensor(values=torch.arange(6.0), lengths=torch.tensor([2, 0, 4]))
     result["kjt"] = [*pieces, jagged.to_padded_dense(3), kjt.to(torch.device("cpu")).values()]
     result["plans"] = plans()
-    torch.save(result, sys.argv[1])
+    torch.save(result, Path(sys.argv[1]) / "results.pt")
 
 
 if __name__ == "__main__":
