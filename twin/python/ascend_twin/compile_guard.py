@@ -1,8 +1,8 @@
 """torch.compile's default back end on the emulated NPU: a clear refusal in place of Triton's `0 active drivers ([])`.
 
 Inductor generates Triton kernels, which need a compiler for the device; the emulation has none. torch calls `register`
-when it is imported (the entry point group `torch.backends`); not for a program that imports torch_npu before torch, nor with
-`TORCH_DEVICE_BACKEND_AUTOLOAD=0`: Triton's error stays there.
+when it is imported (the entry point group `torch.backends`). Not for a program that imports torch_npu before torch,
+nor with `TORCH_DEVICE_BACKEND_AUTOLOAD=0`: Triton's error stays there.
 """
 
 from __future__ import annotations
