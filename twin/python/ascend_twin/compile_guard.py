@@ -1,7 +1,8 @@
 """torch.compile's default back end on the emulated NPU: a clear refusal in place of Triton's `0 active drivers ([])`.
 
 Inductor generates Triton kernels, which need a compiler for the device; the emulation has none. torch calls `register`
-when it is imported (the entry point group `torch.backends`).
+when it is imported (the entry point group `torch.backends`). Not for a program that imports torch_npu before torch,
+nor with `TORCH_DEVICE_BACKEND_AUTOLOAD=0`: Triton's error stays there.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ def register() -> None:
         return
     import torch
 
+    try:
+        import torch_npu  # noqa: F401  # it wraps the same call, and looks for Triton's driver there: it must be inside
+    except Exception:  # torch loads torch_npu by itself too, and tells what is wrong with it
+        return
     wrapper = torch._TorchCompileInductorWrapper
-    wrapper.__call__ = _guarded(wrapper.__call__)  # type: ignore[method-assign]
+    if not getattr(wrapper.__call__, "guarded_by_ascend_twin", False):
+        wrapper.__call__ = _guarded(wrapper.__call__)  # type: ignore[method-assign]
 
 
 def _guarded(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,6 +47,7 @@ def _guarded(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
             raise NotEmulated(REFUSAL)
         return compile_graph(self, model_, inputs_)
 
+    guarded.guarded_by_ascend_twin = True  # type: ignore[attr-defined]
     return guarded
 
 

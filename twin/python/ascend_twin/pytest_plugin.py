@@ -11,6 +11,7 @@ anything but the emulation it does nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_twin import compile_guard
 from ascend_twin.home import is_twin
 
 QUEUE = "TASK_QUEUE_ENABLE"
@@ -35,6 +37,12 @@ def pytest_load_initial_conftests() -> None:
     """Before any conftest imports torch: torch_npu reads the variable once."""
     if on_twin():
         os.environ.setdefault(QUEUE, "0")
+
+
+def pytest_collection_finish() -> None:
+    """For tests that import torch_npu before torch, which then does not call the guard itself."""
+    if "torch_npu" in sys.modules:
+        compile_guard.register()
 
 
 def pytest_report_header() -> str | None:
@@ -98,10 +106,8 @@ def _synchronize(runtime: ctypes.CDLL, count: int) -> None:
     torch = sys.modules.get("torch")
     npu = getattr(torch, "npu", None)
     if npu is not None and npu.is_initialized():
-        try:
+        with contextlib.suppress(RuntimeError):  # the runtime is asked below
             npu.synchronize()  # torch_npu's task queue too
-        except RuntimeError:
-            pass  # the runtime is asked below
     current = ctypes.c_int32()
     if runtime.aclrtGetDevice(ctypes.byref(current)) != 0:
         return  # this thread has used no device
