@@ -20,7 +20,17 @@ from triton._C.libtriton import ir
 from triton.language.core import _aggregate as aggregate
 
 from gr_ops.cuda.hopper.ranges import query_tile, query_tiles
-from gr_ops.cuda.hopper.rows import NUMBERS, POINTERS, Batch, Draw, clear_behind, draw_from, make_barriers, make_draw, tanh
+from gr_ops.cuda.hopper.rows import (
+    NUMBERS,
+    POINTERS,
+    Batch,
+    Draw,
+    clear_behind,
+    draw_from,
+    make_barriers,
+    make_draw,
+    tanh,
+)
 
 HALF = gl.constexpr(64)  # keys of a warpgroup
 KEYS = 128
@@ -93,20 +103,14 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, draw: Draw, batch: Batch
     turn = 0
     bytes: gl.constexpr = m.Q * m.P * 2
     while number < items:
-        following = draw_from(batch.counter, items)
         head, tile, begin, length, context, history = batch.item(number)
+        draw.publish(turn, tile, head, begin, length, context, history)
         first = tile * (2 * HALF)
         last = gl.minimum(first + 2 * HALF, length) - 1
         start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
             first, last, length, context, history, batch.group, batch.window, batch.whole, batch.COUNTS, batch.WINDOW,
             m.Q,
         )  # fmt: skip
-        mbarrier.wait(m.kv_empty.index(0), (turn & 1) ^ 1)
-        mbarrier.expect(m.kv_full.index(0), 4 * HALF * m.P * 2)
-        for half in gl.static_range(2):
-            at = begin + first + half * HALF
-            tma.async_copy_global_to_shared(k_desc, [at, head, 0], m.kv_full.index(0), m.k.index(half))
-            tma.async_copy_global_to_shared(v_desc, [at, head, 0], m.kv_full.index(0), m.v.index(half))
         for j in range(masked + wholes):
             at, end = query_tile(j, start, stop, start_2, stop_2, inner, behind, masked, batch.COUNTS, m.Q)
             stage = used % m.STAGES
@@ -114,15 +118,22 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, draw: Draw, batch: Batch
             mbarrier.wait(m.q_empty.index(stage), phase)
             mbarrier.expect(m.q_full.index(stage), bytes)
             tma.async_copy_global_to_shared(q_desc, [begin + at, head, 0], m.q_full.index(stage), m.q.index(stage))
+            if j == 0:  # queries can come while the last item still needs its keys
+                mbarrier.wait(m.kv_empty.index(0), (turn & 1) ^ 1)
+                mbarrier.expect(m.kv_full.index(0), 4 * HALF * m.P * 2)
+                for half in gl.static_range(2):
+                    row = begin + first + half * HALF
+                    tma.async_copy_global_to_shared(k_desc, [row, head, 0], m.kv_full.index(0), m.k.index(half))
+                    tma.async_copy_global_to_shared(v_desc, [row, head, 0], m.kv_full.index(0), m.v.index(half))
             mbarrier.wait(m.grad_empty.index(stage), phase)
             mbarrier.expect(m.grad_full.index(stage), bytes)
             tma.async_copy_global_to_shared(
                 grad_desc, [begin + at, head, 0], m.grad_full.index(stage), m.grad.index(stage)
             )
             used += 1
-        draw.publish(turn, following)
-        number = following
+        number = draw_from(batch.counter, items)
         turn += 1
+    draw.publish(turn, -1, 0, 0, 0, 0, 0)
 
 
 @gluon.jit
@@ -160,9 +171,7 @@ def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, length, context, h
     if MASKED:
         if at + m.Q > length:
             clear_behind(grad, length - at, m.Q, m.P)
-    p_token = warpgroup_mma(
-        m.matrix(m.v.index(PART), HALF), grad.permute((1, 0)), zero, use_acc=False, is_async=True
-    )
+    p_token = warpgroup_mma(m.matrix(m.v.index(PART), HALF), grad.permute((1, 0)), zero, use_acc=False, is_async=True)
     dv_token = warpgroup_mma(p, grad, dv, is_async=True)
     of_weight = warpgroup_mma_wait(1, deps=(p_token,))
     of_score = of_weight * slope.to(gl.float32)
@@ -190,12 +199,11 @@ def _of_keys(
     dtype: gl.constexpr = m.q.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
-    items = batch.how_many()
-    number = gl.program_id(0)
+    out_layout: gl.constexpr = gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0])
     used = 0
     turn = 0
-    while number < items:
-        head, tile, begin, length, context, history = batch.item(number)
+    tile, head, begin, length, context, history = draw.read(turn)
+    while tile >= 0:
         first = tile * (2 * HALF)
         last = gl.minimum(first + 2 * HALF, length) - 1
         start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
@@ -215,17 +223,19 @@ def _of_keys(
             dk, dv = _add(dk, dv, m, batch, used, 0, 0, key, length, context, history, half, PART, False)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
-        token = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, g_layout))
-        column = gl.arange(0, m.P, gl.SliceLayout(0, g_layout))
+        token = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, out_layout))
+        column = gl.arange(0, m.P, gl.SliceLayout(0, out_layout))
         inside = (token < length)[:, None]
         if D != m.P:
             inside = inside & (column < D)[None, :]
         row = (begin + token).to(gl.int64)[:, None]
         place = head * D + column[None, :]
-        gl.store(dv_out + row * dv_stride + place, (dv * scale).to(dtype), mask=inside)
-        gl.store(dk_out + row * dk_stride + place, (dk * key_scale).to(dtype), mask=inside)
-        number = draw.read(turn)
+        of_values = gl.convert_layout((dv * scale).to(dtype), out_layout)
+        gl.store(dv_out + row * dv_stride + place, of_values, mask=inside)
+        of_keys = gl.convert_layout((dk * key_scale).to(dtype), out_layout)
+        gl.store(dk_out + row * dk_stride + place, of_keys, mask=inside)
         turn += 1
+        tile, head, begin, length, context, history = draw.read(turn)
 
 
 @gluon.jit
@@ -236,12 +246,10 @@ def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     dq_shared: gl.constexpr = gl.NVMMASharedLayout.get_default_for([m.Q, WIDTH], gl.float32)
     zero = gl.zeros([m.Q, WIDTH], gl.float32, layout)
-    items = batch.how_many()
-    number = gl.program_id(0)
     used = 0
     turn = 0
-    while number < items:
-        head, tile, begin, length, context, history = batch.item(number)
+    tile, head, begin, length, context, history = draw.read(turn)
+    while tile >= 0:
         first = tile * (2 * HALF)
         last = gl.minimum(first + 2 * HALF, length) - 1
         start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
@@ -262,7 +270,10 @@ def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
             mbarrier.wait(m.ds_full.index(slot * 2 + 1), phase)
             for part in gl.static_range(PARTS):
                 dq = warpgroup_mma(
-                    m.ds.index(slot * 2).permute((1, 0)), k_0.slice(part * WIDTH, WIDTH, 1), zero, use_acc=False,
+                    m.ds.index(slot * 2).permute((1, 0)),
+                    k_0.slice(part * WIDTH, WIDTH, 1),
+                    zero,
+                    use_acc=False,
                     is_async=True,
                 )
                 dq = warpgroup_mma(
@@ -282,8 +293,8 @@ def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
                 tma_add(dq_desc, [begin + at, head, part * WIDTH], dq_s)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
-        number = draw.read(turn)
         turn += 1
+        tile, head, begin, length, context, history = draw.read(turn)
     tma.store_wait(0)
 
 

@@ -9,7 +9,17 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warp
 from triton.language.core import _aggregate as aggregate
 
 from gr_ops.cuda.hopper.ranges import key_tile, key_tiles
-from gr_ops.cuda.hopper.rows import NUMBERS, POINTERS, Batch, Draw, clear_behind, draw_from, make_barriers, make_draw, tanh
+from gr_ops.cuda.hopper.rows import (
+    NUMBERS,
+    POINTERS,
+    Batch,
+    Draw,
+    clear_behind,
+    draw_from,
+    make_barriers,
+    make_draw,
+    tanh,
+)
 
 HALF = gl.constexpr(64)  # queries of a warpgroup
 QUERIES = 128
@@ -60,8 +70,8 @@ def _load(q_desc, k_desc, v_desc, m: Shared, draw: Draw, batch: Batch):
     turn = 0
     bytes: gl.constexpr = m.K * m.P * 2
     while number < items:
-        following = draw_from(batch.counter, items)
         head, tile, begin, length, context, history = batch.item(number)
+        draw.publish(turn, tile, head, begin, length, context, history)
         first = tile * (2 * HALF)
         last = gl.minimum(first + 2 * HALF, length) - 1
         edge, stop, start_2, stop_2, start, inner, masked, wholes = key_tiles(
@@ -83,9 +93,9 @@ def _load(q_desc, k_desc, v_desc, m: Shared, draw: Draw, batch: Batch):
             mbarrier.expect(m.v_full.index(stage), bytes)
             tma.async_copy_global_to_shared(v_desc, [begin + at, head, 0], m.v_full.index(stage), m.v.index(stage))
             used += 1
-        draw.publish(turn, following)
-        number = following
+        number = draw_from(batch.counter, items)
         turn += 1
+    draw.publish(turn, -1, 0, 0, 0, 0, 0)
 
 
 @gluon.jit
@@ -105,7 +115,7 @@ def _weights(score, row, at, end, length, context, history, half, batch: Batch, 
 @gluon.jit
 def _consume(
     m: Shared, draw: Draw, batch: Batch, out, out_stride, half, scale, D: gl.constexpr, PART: gl.constexpr,
-    QREG: gl.constexpr, DIRECT: gl.constexpr,
+    IN_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = m.q.dtype
     K: gl.constexpr = m.K
@@ -114,12 +124,10 @@ def _consume(
     p_layout: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=o_layout, k_width=2)
     q_layout: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=s_layout, k_width=2)
     zero = gl.zeros([HALF, K], gl.float32, s_layout)
-    items = batch.how_many()
-    number = gl.program_id(0)
     used = 0
     turn = 0
-    while number < items:
-        head, tile, begin, length, context, history = batch.item(number)
+    tile, head, begin, length, context, history = draw.read(turn)
+    while tile >= 0:
         first = tile * (2 * HALF)
         last = gl.minimum(first + 2 * HALF, length) - 1
         edge, stop, start_2, stop_2, start, inner, masked, wholes = key_tiles(
@@ -130,7 +138,7 @@ def _consume(
         q_s = m.matrix(m.q.index(PART), HALF)
         acc = gl.zeros([HALF, m.P], gl.float32, o_layout)
         mbarrier.wait(m.q_full.index(0), turn & 1)
-        if QREG:
+        if IN_REGISTERS:
             q = q_s.load(q_layout)
         else:
             q = q_s
@@ -192,12 +200,8 @@ def _consume(
         acc = warpgroup_mma(p, v, acc)
         mbarrier.arrive(m.v_empty.index(stage), count=1)
         used += 1
-        result = (acc * scale).to(dtype)
-        if DIRECT:
-            layout: gl.constexpr = o_layout
-        else:
-            layout: gl.constexpr = gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0])
-            result = gl.convert_layout(result, layout)
+        layout: gl.constexpr = gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0])
+        result = gl.convert_layout((acc * scale).to(dtype), layout)
         token = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, layout))
         column = gl.arange(0, m.P, gl.SliceLayout(0, layout))
         inside = (token < length)[:, None]
@@ -205,8 +209,8 @@ def _consume(
             inside = inside & (column < D)[None, :]
         where = (begin + token).to(gl.int64)[:, None] * out_stride + head * D + column[None, :]
         gl.store(out + where, result, mask=inside)
-        number = draw.read(turn)
         turn += 1
+        tile, head, begin, length, context, history = draw.read(turn)
 
 
 @gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
@@ -214,7 +218,7 @@ def forward(
     q_desc, k_desc, v_desc, out, offsets, contexts, targets, items, counter, sequences, tiles, together, total, longest,
     group, window, whole, half, scale, out_stride, HEADS: gl.constexpr, D: gl.constexpr, P: gl.constexpr,
     K: gl.constexpr, STAGES: gl.constexpr, LISTED: gl.constexpr, COUNTS: gl.constexpr, WINDOW: gl.constexpr,
-    QREG: gl.constexpr, DIRECT: gl.constexpr,
+    IN_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_desc.dtype
     batch = Batch(
@@ -231,8 +235,8 @@ def forward(
     )  # fmt: skip
     gl.warp_specialize(
         [
-            (_consume, (m, draw, batch, out, out_stride, half, scale, D, 0, QREG, DIRECT)),
-            (_consume, (m, draw, batch, out, out_stride, half, scale, D, 1, QREG, DIRECT)),
+            (_consume, (m, draw, batch, out, out_stride, half, scale, D, 0, IN_REGISTERS)),
+            (_consume, (m, draw, batch, out, out_stride, half, scale, D, 1, IN_REGISTERS)),
             (_load, (q_desc, k_desc, v_desc, m, draw, batch)),
         ],
         [4, 1],

@@ -63,7 +63,9 @@ def key_tile(number, edge, stop, start_2, stop_2, start, inner, masked, COUNTS: 
     if COUNTS:
         ones = (stop - edge + K - 1) // K
         twos = ones + (tl.maximum(stop_2 - start_2, 0) + K - 1) // K
-        at = tl.where(number < ones, at, tl.where(number < twos, start_2 + (number - ones) * K, start + (number - twos) * K))
+        at = tl.where(
+            number < ones, at, tl.where(number < twos, start_2 + (number - ones) * K, start + (number - twos) * K)
+        )
         end = tl.where(number < ones, stop, tl.where(number < twos, stop_2, inner))
     return tl.where(number < masked, at, inner + (number - masked) * K), tl.where(number < masked, end, edge)
 

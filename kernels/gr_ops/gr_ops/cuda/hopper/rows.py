@@ -85,40 +85,52 @@ class Batch:
 
 @aggregate
 class Draw:
-    """The next item of a program: the loader draws it, every other partition reads it."""
+    """The next item of a program: the loader draws it and says what it is, all other partitions read that."""
 
-    number: gl.shared_memory_descriptor
+    facts: gl.shared_memory_descriptor  # [8, 1]
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
 
     @gluon.constexpr_function
-    def __init__(self, number, full, empty):
-        self.number = number
+    def __init__(self, facts, full, empty):
+        self.facts = facts
         self.full = full
         self.empty = empty
 
     @gluon.jit
-    def publish(self, turn, number):
-        """Of the loader, one warp; `turn` counts its items."""
+    def publish(self, turn, tile, head, begin, length, context, history):
+        """Of the loader, one warp; `turn` counts its items, and a tile of -1 is the end."""
         layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+        place = gl.arange(0, 8, layout)
+        facts = gl.where(place == 0, tile, gl.where(place == 1, head, gl.where(place == 2, begin, length)))
+        facts = gl.where(place == 4, context, gl.where(place == 5, history, facts))
         mbarrier.wait(self.empty, (turn & 1) ^ 1)
-        self.number.store(gl.full([1], number, gl.int32, layout))
+        self.facts._reinterpret(gl.int32, [8], gl.SwizzledSharedLayout(1, 1, 1, [0])).store(facts)
         mbarrier.arrive(self.full, count=1)
+
+    @gluon.jit
+    def _read(self, place: gl.constexpr):
+        layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+        return gl.sum(self.facts.index(place).load(layout), 0)
 
     @gluon.jit
     def read(self, turn):
         """Of four warps."""
-        layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
         mbarrier.wait(self.full, turn & 1)
-        number = gl.sum(self.number.load(layout), 0)
+        tile = self._read(0)
+        head = self._read(1)
+        begin = self._read(2)
+        length = self._read(3)
+        context = self._read(4)
+        history = self._read(5)
         mbarrier.arrive(self.empty, count=1)
-        return number
+        return tile, head, begin, length, context, history
 
 
 @gluon.jit
 def make_draw(READERS: gl.constexpr):
     draw = Draw(
-        gl.allocate_shared_memory(gl.int32, [1], gl.SwizzledSharedLayout(1, 1, 1, [0])),
+        gl.allocate_shared_memory(gl.int32, [8, 1], gl.SwizzledSharedLayout(1, 1, 1, [0])),
         gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout()),
         gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout()),
     )
