@@ -73,7 +73,12 @@ def attend(p: Problem, out: torch.Tensor) -> None:
     hopper = paths.hopper(p, gradients=False)
     if hopper is not None:
         hopper.attend(p, out)
-        return
+    else:
+        attend_in_triton(p, out)
+
+
+def attend_in_triton(p: Problem, out: torch.Tensor) -> None:
+    """`attend` by the kernels that take every problem; p is not empty."""
     q, k, v = _inputs(p)
     launch = forward.forward.at(_grid("Q", p), p.fixed, p.longest)
     strides = (x.stride(0) for x in (q, k, v, out))
@@ -89,7 +94,12 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
     hopper = paths.hopper(p, gradients=True)
     if hopper is not None:
         hopper.gradients(p, grad, dq, dk, dv)
-        return
+    else:
+        gradients_in_triton(p, grad, dq, dk, dv)
+
+
+def gradients_in_triton(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
+    """`gradients` by the kernels that take every problem; p is not empty."""
     q, k, v = _inputs(p)
     grad = _side_by_side(grad)
     strides = [x.stride(0) for x in (q, k, v, grad)]

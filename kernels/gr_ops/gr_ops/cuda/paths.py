@@ -83,8 +83,8 @@ def machine(device: int) -> Machine:
     )  # fmt: skip
     if found.capability == HOPPER and not found.tested:
         log.warning(
-            "HSTU attention on this Hopper GPU runs in Triton, at about 0.7 times the speed: the kernels for Hopper were "
-            "tested with %s, here are torch %s and triton %s",
+            "HSTU attention on this Hopper GPU runs in Triton, at about 0.7 times the speed: the kernels for Hopper "
+            "were tested with %s, here are torch %s and triton %s",
             " or ".join(f"torch {t} and triton {r}" for t, r in sorted(TESTED)), found.torch, found.triton,
         )  # fmt: skip
     return found

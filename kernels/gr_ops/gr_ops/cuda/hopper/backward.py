@@ -6,6 +6,7 @@ queries in memory (float32, TMA's reduction): it is the only one that waits for 
 warp loads. Sums over programs come in any order, so bits may differ between runs.
 """
 
+from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
@@ -16,7 +17,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton._C.libtriton import ir
 from triton.language.core import _aggregate as aggregate
 
 from gr_ops.cuda.hopper.ranges import query_tile, query_tiles
@@ -152,8 +152,7 @@ def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, length, context, h
     grad = m.matrix(m.grad.index(stage), m.Q)
     mbarrier.wait(m.q_full.index(stage), phase)
     if MASKED:
-        if at + m.Q > length:
-            clear_behind(q, length - at, m.Q, m.P)
+        clear_behind(q, length - at, m.Q, m.P)
     score = warpgroup_mma(m.matrix(m.k.index(PART), HALF), q.permute((1, 0)), zero, use_acc=False)
     h = score * half
     t = tanh(h)
@@ -169,8 +168,7 @@ def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, length, context, h
     p = gl.convert_layout(silu.to(dtype), a_layout)
     mbarrier.wait(m.grad_full.index(stage), phase)
     if MASKED:
-        if at + m.Q > length:
-            clear_behind(grad, length - at, m.Q, m.P)
+        clear_behind(grad, length - at, m.Q, m.P)
     p_token = warpgroup_mma(m.matrix(m.v.index(PART), HALF), grad.permute((1, 0)), zero, use_acc=False, is_async=True)
     dv_token = warpgroup_mma(p, grad, dv, is_async=True)
     of_weight = warpgroup_mma_wait(1, deps=(p_token,))
@@ -219,7 +217,7 @@ def _of_keys(
             end = gl.minimum(end, length)
             dk, dv = _add(dk, dv, m, batch, used, at, end, key, length, context, history, half, PART, True)
             used += 1
-        for j in range(wholes):
+        for _ in range(wholes):
             dk, dv = _add(dk, dv, m, batch, used, 0, 0, key, length, context, history, half, PART, False)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
@@ -259,9 +257,8 @@ def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
         mbarrier.wait(m.kv_full.index(0), turn & 1)
         k_0 = m.matrix(m.k.index(0), HALF)
         k_1 = m.matrix(m.k.index(1), HALF)
-        if first + 2 * HALF > length:
-            clear_behind(k_0, length - first, HALF, m.P)
-            clear_behind(k_1, length - first - HALF, HALF, m.P)
+        clear_behind(k_0, length - first, HALF, m.P)
+        clear_behind(k_1, length - first - HALF, HALF, m.P)
         for j in range(masked + wholes):
             at, end = query_tile(j, start, stop, start_2, stop_2, inner, behind, masked, batch.COUNTS, m.Q)
             slot = used % m.SLOTS
@@ -306,6 +303,7 @@ def backward(
     REGISTERS: gl.constexpr, LISTED: gl.constexpr, COUNTS: gl.constexpr, WINDOW: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_desc.dtype
+    WIDTH: gl.constexpr = dq_desc.block_type.shape[2]
     ds_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], dtype)
     batch = Batch(
         offsets, contexts, targets, items, counter, sequences, tiles, together, total, longest, group, window, whole,
@@ -318,7 +316,7 @@ def backward(
         gl.allocate_shared_memory(dtype, [STAGES, Q, 1, P], q_desc.layout),
         gl.allocate_shared_memory(dtype, [STAGES, Q, 1, P], grad_desc.layout),
         gl.allocate_shared_memory(dtype, [2 * SLOTS, HALF, Q], ds_layout),
-        gl.allocate_shared_memory(gl.float32, [P // dq_desc.block_type.shape[2], Q, 1, dq_desc.block_type.shape[2]], dq_desc.layout),
+        gl.allocate_shared_memory(gl.float32, [P // WIDTH, Q, 1, WIDTH], dq_desc.layout),
         make_barriers(1, 1), make_barriers(1, 3), make_barriers(STAGES, 1), make_barriers(STAGES, 2),
         make_barriers(STAGES, 1), make_barriers(STAGES, 2), make_barriers(2 * SLOTS, 1), make_barriers(SLOTS, 1),
         P, Q, STAGES, SLOTS,

@@ -153,8 +153,7 @@ def _consume(
         for j in range(1, masked):
             mbarrier.wait(m.v_full.index(stage), phase)
             v = m.matrix(m.v.index(stage), K)
-            if at + K > length:
-                clear_behind(v, length - at, K, m.P)
+            clear_behind(v, length - at, K, m.P)
             last_stage = stage
             used += 1
             at, end = key_tile(j, edge, stop, start_2, stop_2, start, inner, masked, batch.COUNTS, K)

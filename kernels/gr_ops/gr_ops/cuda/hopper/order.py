@@ -1,4 +1,4 @@
-"""The list of work of ragged rows, made on the device: the host knows neither the lengths nor how many tiles they make."""
+"""The list of work of ragged rows, made on the device: the host knows neither their lengths nor their tiles."""
 
 from __future__ import annotations
 

@@ -166,9 +166,10 @@ def tanh(x):
 @gluon.jit
 def clear_behind(tile, count, ROWS: gl.constexpr, WIDTH: gl.constexpr):
     """Rows from `count` on, which are of the next sequence, become 0: a weight of 0 times its infinity would be NaN."""
-    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
-    row = gl.arange(0, ROWS, gl.SliceLayout(1, layout))
-    values = tile.load(layout)
-    tile.store(gl.where((row < count)[:, None], values, gl.zeros([ROWS, WIDTH], tile.dtype, layout)))
-    fence_async_shared()
-    gl.thread_barrier()  # before any warp's product
+    if count < ROWS:
+        layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+        row = gl.arange(0, ROWS, gl.SliceLayout(1, layout))
+        values = tile.load(layout)
+        tile.store(gl.where((row < count)[:, None], values, gl.zeros([ROWS, WIDTH], tile.dtype, layout)))
+        fence_async_shared()
+        gl.thread_barrier()  # before any warp's product
