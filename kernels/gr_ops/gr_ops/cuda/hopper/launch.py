@@ -17,7 +17,9 @@ from gr_ops.cuda.hopper import backward, forward, order
 from gr_ops.cuda.launching import launch
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
-L2_BYTES = 24 << 20  # half of the H100's, for the keys and values that programs read at the same time
+# Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
+TOGETHER = 12  # forward
+L2_BYTES = 24 << 20  # half of the H100's; backward, with five tensors, one of them float32
 
 
 class Forward(NamedTuple):
@@ -141,7 +143,8 @@ def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, 
         items = torch.empty(many + 1, dtype=torch.int64, device=p.q.device)
         arguments = (offsets, items, sequences, total, p.longest, many, size, order.CHUNK, rising)
         launch(order.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
-    together = max(1, min(sequences * heads, L2_BYTES // (p.longest * dim * 4)))
+    together = L2_BYTES // (p.longest * dim * 12) if rising else TOGETHER
+    together = max(1, min(sequences * heads, together))
     batch = (
         offsets, contexts, targets, items, _counter(p.q.device), sequences, tiles, together, total, p.longest, p.group,
         p.window, p.whole,
