@@ -18,7 +18,7 @@ from gr_ops.cuda.launching import launch
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
 # Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
-TOGETHER = 12  # forward
+TOGETHER = 8  # forward
 L2_BYTES = 24 << 20  # half of the H100's; backward, with five tensors, one of them float32
 
 
