@@ -172,7 +172,7 @@ def _consume(
             acc, _ = warpgroup_mma_wait(0, deps=(o_token, p))
             mbarrier.arrive(m.v_empty.index(last_stage), count=1)
             p = following
-        if SKIPS:
+        if SKIPS:  # noqa: SIM102 (the compiler knows this one)
             if masked > 1:
                 used += 1
                 unseen = used % m.STAGES
