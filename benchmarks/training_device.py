@@ -57,7 +57,10 @@ REPORTED = {
 }
 KINDS = (  # of kernels, by what their names hold
     ("products of matrices", r"gemm|cutlass|nvjet|matmul|sm90_xmma|s16816"),
-    ("attention", r"^forward|^keys_and_values|^queries|^diagonals|^off_diagonals|^squares|triton.*sigmoid.*where"),
+    (
+        "attention",
+        r"^forward|^backward|^list_tiles|^keys_and_values|^queries|^diagonals|^off_diagonals|^squares|triton.*sigmoid.*where",
+    ),
     ("optimizer", r"multi_tensor|adam"),
     ("copies and casts", r"copy|Memcpy|Memset|fill|CatArray|direct_copy"),
     ("layer norm", r"layer_norm|LayerNorm|GammaBeta|RowwiseMoments"),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import triton
 
-from gr_ops.cuda import backward, bias_gradients, forward, relative_bias
+from gr_ops.cuda import backward, bias_gradients, forward, paths, relative_bias
 from gr_ops.cuda.sight import DISTANCE, HISTORY, LOWER, USER
 from gr_ops.cuda.tiles import NO_BIAS, RELATIVE, SQUARE
 
@@ -75,8 +75,17 @@ def attend(p: Problem, out: torch.Tensor) -> None:
     if p.empty:
         out.zero_()
         return
+    hopper = paths.hopper(p, gradients=False)
+    if hopper is not None:
+        hopper.attend(p, out)
+    else:
+        attend_in_triton(p, out)
+
+
+def attend_in_triton(p: Problem, out: torch.Tensor) -> None:
+    """`attend` by the kernels that take every problem; p is not empty."""
     q, k, v = _inputs(p)
-    launch = forward.forward.at(_grid("Q", p), p.fixed)
+    launch = forward.forward.at(_grid("Q", p), p.fixed, p.longest)
     strides = (x.stride(0) for x in (q, k, v, out))
     launch(q, k, v, out, *_tables(p), *_masks(p), *_counts(p), *_numbers(p), *_squares(p), *strides, **_kind(p))
 
@@ -87,13 +96,22 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
         for x in (dq, dk, dv):
             x.zero_()
         return
+    hopper = paths.hopper(p, gradients=True)
+    if hopper is not None:
+        hopper.gradients(p, grad, dq, dk, dv)
+    else:
+        gradients_in_triton(p, grad, dq, dk, dv)
+
+
+def gradients_in_triton(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
+    """`gradients` by the kernels that take every problem; p is not empty."""
     q, k, v = _inputs(p)
     grad = _side_by_side(grad)
     strides = [x.stride(0) for x in (q, k, v, grad)]
     common = (*_tables(p), *_masks(p), *_counts(p), *_numbers(p), *_squares(p), *strides)
-    of_keys = backward.keys_and_values.at(_grid("K", p), p.fixed)
+    of_keys = backward.keys_and_values.at(_grid("K", p), p.fixed, p.longest)
     of_keys(q, k, v, grad, dk, dv, *common, dk.stride(0), dv.stride(0), **_kind(p))
-    backward.queries.at(_grid("Q", p), p.fixed)(q, k, v, grad, dq, *common, dq.stride(0), **_kind(p))
+    backward.queries.at(_grid("Q", p), p.fixed, p.longest)(q, k, v, grad, dq, *common, dq.stride(0), **_kind(p))
 
 
 def square_gradient(p: Problem, grad: torch.Tensor, out: torch.Tensor) -> None:
@@ -108,7 +126,7 @@ def square_gradient(p: Problem, grad: torch.Tensor, out: torch.Tensor) -> None:
     tiles = triton.cdiv(side, tile)
     kind = _kind(p)
     del kind["BIAS"]
-    bias_gradients.squares.at((tiles, tiles, rows * heads), p.fixed)(
+    bias_gradients.squares.at((tiles, tiles, rows * heads), p.fixed, p.longest)(
         q, k, v, grad, out, *_masks(p), *_counts(p), p.sequences, *_numbers(p), *_squares(p),
         *(x.stride(0) for x in (q, k, v, grad)), **kind, EACH_ROW=rows > 1, EACH_HEAD=heads > 1, K=tile,
     )  # fmt: skip
@@ -128,7 +146,7 @@ def relative_gradient(p: Problem, grad: torch.Tensor) -> tuple[torch.Tensor, tor
     strides = [x.stride(0) for x in (q, k, v, grad)]
     of_position = q.new_empty(p.sequences, blocks, block, block, dtype=torch.float32)
     of_time = q.new_empty(p.sequences * blocks, buckets, dtype=torch.float32)
-    bias_gradients.diagonals.at((blocks, p.sequences), p.fixed)(
+    bias_gradients.diagonals.at((blocks, p.sequences), p.fixed, p.longest)(
         q, k, v, grad, of_position, of_time, *_tables(p), *_counts(p), p.scale, p.alpha, *strides, **kind
     )
     dposition = relative_bias.position_gradient(of_position, len(position))
@@ -136,7 +154,7 @@ def relative_gradient(p: Problem, grad: torch.Tensor) -> tuple[torch.Tensor, tor
     if p.counts:
         of_key, of_near = (q.new_empty(p.sequences, blocks * block, dtype=torch.float32) for _ in range(2))
         del kind["COUNTS"]
-        bias_gradients.off_diagonals.at((blocks, p.sequences), p.fixed)(
+        bias_gradients.off_diagonals.at((blocks, p.sequences), p.fixed, p.longest)(
             q, k, v, grad, of_key, of_near, of_time, *_tables(p), *_counts(p), p.scale, p.alpha, p.group, *strides,
             **kind,
         )  # fmt: skip
@@ -172,7 +190,7 @@ def _kind(p: Problem) -> dict[str, Any]:
     return {
         "N": heads, "A": dim, "V": value_dim, "AP": _padded(dim), "VP": _padded(value_dim), "BIAS": bias,
         "MASK": p.mask_type, "COUNTS": p.counts, "WINDOW": p.windowed, "SCALED": p.alpha != 1.0,
-        "FAST": p.q.dtype == torch.bfloat16 and p.q.is_cuda,
+        "FAST": p.q.dtype in (torch.bfloat16, torch.float16) and p.q.is_cuda,
         # Three products in TF32 for one in float32: of its precision, on tensor cores. Others ignore it.
         "DOT": "tf32x3",
     }  # fmt: skip

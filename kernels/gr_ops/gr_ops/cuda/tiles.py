@@ -17,7 +17,7 @@ NO_BIAS, RELATIVE, SQUARE = 0, 1, 2  # BIAS of the kernels
 
 @triton.jit
 def sigmoid(x, FAST: tl.constexpr):
-    if FAST:  # one instruction; its error of 2^-11 is below that of the bfloat16 that the result becomes
+    if FAST:  # one instruction; its error of 2^-11 is no more than that of the 16 bits that the result becomes
         half = tl.inline_asm_elementwise(
             "tanh.approx.f32 $0, $1;", "=f,f", [x * 0.5], dtype=tl.float32, is_pure=True, pack=1
         )

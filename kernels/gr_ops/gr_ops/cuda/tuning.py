@@ -11,12 +11,15 @@ import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
 
+from gr_ops.cuda import launching
+
 KEY = ["A", "V", "BIAS", "COUNTS", "WINDOW", "MASK"]
 HOPPER = 227 * 1024  # bytes of shared memory for one program
 
 
 class Tuned:
-    """A kernel with several shapes of its tiles. The time of each decides, once per kind of problem.
+    """A kernel with several shapes of its tiles. The time of each decides, once per kind of problem and length: tiles
+    that win where a row has three of them lose where it has a hundred.
 
     Another shape sums in another order. So with deterministic algorithms, and in Triton's interpreter, which has no
     times to compare, it is the first shape that fits. `held` counts the rows that a program holds in shared memory.
@@ -24,16 +27,30 @@ class Tuned:
 
     def __init__(self, kernel: Any, configs: list[triton.Config], held: Callable[..., int]) -> None:
         self.kernel, self.configs, self.held = kernel, configs, held
-        self._tuner: Autotuner | None = None
+        self._tuners: dict[int, Autotuner] = {}
+        self._best: dict[tuple[Any, ...], triton.Config] = {}
 
-    def at(self, grid: Any, fixed: bool) -> Callable[..., None]:
-        return partial(self._launch, grid, fixed)
+    def at(self, grid: Any, fixed: bool, longest: int) -> Callable[..., None]:
+        """The kernel for rows of up to `longest` tokens."""
+        return partial(self._launch, grid, fixed, longest)
 
-    def _launch(self, grid: Any, fixed: bool, *arguments: Any, **named: Any) -> None:
+    def _launch(self, grid: Any, fixed: bool, longest: int, *arguments: Any, **named: Any) -> None:
         if fixed or torch.are_deterministic_algorithms_enabled() or not isinstance(self.kernel, triton.JITFunction):
             self._launch_first(grid, *arguments, **named)
             return
-        self._tuned()[grid](*arguments, **named)
+        length, device = length_class(longest), arguments[0].device.index
+        key = (length, device, launching.of_values(arguments), *named.items())
+        config = self._best.get(key)
+        if config is None:
+            tuner = self._tuned(length)
+            tuner[grid](*arguments, **named)
+            self._best[key] = tuner.best_config
+            return
+        every = {**named, **config.kwargs}
+        constants = tuple(every[name] for name in self.kernel.arg_names[len(arguments) :])
+        options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+        size = grid(config.kwargs) if callable(grid) else grid
+        launching.launch(self.kernel, size, key, (*arguments, *constants), device, **options)
 
     def _launch_first(self, grid: Any, *arguments: Any, **named: Any) -> None:
         fitting = self._fitting(self.configs, {"q": arguments[0]}, **named)
@@ -46,21 +63,26 @@ class Tuned:
                 if config is fitting[-1]:
                     raise
 
-    def _tuned(self) -> Autotuner:
+    def _tuned(self, length: int) -> Autotuner:
         # At the first launch: an Autotuner looks for a GPU when it is made.
-        if self._tuner is None:
+        if length not in self._tuners:
             key = [name for name in KEY if name in self.kernel.arg_names]
             prune = {"early_config_prune": self._fitting}
-            self._tuner = Autotuner(
+            self._tuners[length] = Autotuner(
                 self.kernel, self.kernel.arg_names, self.configs, key, None, None, prune_configs_by=prune,
                 do_bench=_timed,
             )  # fmt: skip
-        return self._tuner
+        return self._tuners[length]
 
     def _fitting(self, configs: list[triton.Config], arguments: dict[str, Any], **named: Any) -> list[triton.Config]:
         row = (named["AP"] + named["VP"]) // 2 * arguments["q"].element_size()  # of queries and values in the mean
         small = [c for c in configs if row * self.held(c.num_stages, **c.kwargs) <= shared_memory()]
         return small or configs[-1:]
+
+
+def length_class(longest: int) -> int:
+    """Lengths that share their tiles: to the next power of two, from 256 to 16,384."""
+    return min(max(triton.next_power_of_2(longest), 256), 16_384)
 
 
 def tuned(configs: list[triton.Config], held: Callable[..., int]) -> Callable[[Any], Tuned]:

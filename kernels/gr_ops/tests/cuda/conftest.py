@@ -32,7 +32,8 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
             kernel = getattr(importlib.import_module(f"gr_ops.cuda.{module}"), name)
             small = tiles((16, 32, 4, 1) if name == "keys_and_values" else (32, 16, 4, 1))
             monkeypatch.setattr(kernel, "configs", small)
-            monkeypatch.setattr(kernel, "_tuner", None)
+            monkeypatch.setattr(kernel, "_tuners", {})
+            monkeypatch.setattr(kernel, "_best", {})
 
 
 @pytest.fixture

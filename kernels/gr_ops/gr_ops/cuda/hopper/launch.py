@@ -1,0 +1,152 @@
+"""From tensors to the kernels for Hopper; which problems they take is in paths.py.
+
+Few facts decide which compiled kernel it is: numbers and addresses do not (rows.NUMBERS, rows.POINTERS).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from gr_ops.cuda.hopper import backward, forward, order
+from gr_ops.cuda.launching import launch
+
+TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
+# Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
+TOGETHER = 8  # forward
+L2_BYTES = 24 << 20  # half of the H100's; backward, with five tensors, one of them float32
+
+
+class Forward(NamedTuple):
+    keys: int  # of a tile
+    stages: int
+    in_registers: bool  # queries, in place of shared memory
+
+
+class Backward(NamedTuple):
+    queries: int  # of a tile
+    stages: int
+    slots: int  # for the gradient of scores, on its way between warpgroups
+    registers: int  # of each of the two warpgroups with keys
+    columns: int  # of the gradient of queries, added at a time
+
+
+# By padded head dim; the fastest of those measured (benchmarks/hstu_attention.py --search).
+FORWARD = {
+    32: Forward(128, 4, False),
+    64: Forward(128, 4, False),
+    128: Forward(64, 4, True),
+    256: Forward(64, 2, False),
+}
+BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 128: Backward(64, 2, 1, 208, 64)}
+
+
+@cache
+def _layout(rows: int, columns: int, dtype: torch.dtype) -> Any:
+    return gl.NVMMASharedLayout.get_default_for([rows, 1, columns], TYPES[dtype])
+
+
+def _describe(x_LNA: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
+    """One tile of one head. Without the checks of its class, which paths.py has made."""
+    made = object.__new__(TensorDescriptor)
+    made.base, made.shape, made.strides = x_LNA, list(x_LNA.shape), list(x_LNA.stride())
+    made.block_shape, made.layout = [rows, 1, columns], _layout(rows, columns, x_LNA.dtype)
+    made.padding = "zero"
+    return made
+
+
+@cache
+def _multiprocessors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+_counters: dict[tuple[int, int], torch.Tensor] = {}
+
+
+def _counter(device: torch.device) -> torch.Tensor:
+    """At 0 between launches; launches of one stream follow each other."""
+    key = (device.index, torch._C._cuda_getCurrentRawStream(device.index))
+    if key not in _counters:
+        _counters[key] = torch.zeros(1, dtype=torch.int32, device=device)
+    return _counters[key]
+
+
+def attend(p: Any, out: torch.Tensor) -> None:
+    """Writes out [L, N, D]; `p` is attention.Problem."""
+    q, k, v = (_for_tma(x) for x in (p.q, p.k, p.v))
+    dim, padded = q.shape[2], padded_dim(q.shape[2])
+    shape = FORWARD[padded]
+    device, batch, grid, listed = _batch(p, forward.QUERIES, False)
+    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, p.counts, p.window > 0, shape.in_registers)
+    arguments = (
+        _describe(q, 64, padded), _describe(k, shape.keys, padded), _describe(v, shape.keys, padded), out, *batch,
+        0.5 * p.alpha, float(p.scale), out.stride(0), *flags,
+    )  # fmt: skip
+    launch(forward.forward, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+
+
+def gradients(p: Any, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
+    """Writes dq, dk, dv, contiguous."""
+    q, k, v, grad = (_for_tma(x) for x in (p.q, p.k, p.v, grad))
+    dim, padded = q.shape[2], padded_dim(q.shape[2])
+    shape = BACKWARD[padded]
+    device, batch, grid, listed = _batch(p, backward.KEYS, True)
+    flags = (
+        q.shape[1], dim, padded, shape.queries, shape.stages, shape.slots, shape.registers, listed, p.counts,
+        p.window > 0,
+    )  # fmt: skip
+    summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
+    arguments = (
+        _describe(q, shape.queries, padded), _describe(k, 64, padded), _describe(v, 64, padded),
+        _describe(grad, shape.queries, padded), _describe(summed, shape.queries, shape.columns), dk, dv, *batch,
+        0.5 * p.alpha, float(p.scale), float(p.scale * p.alpha), dk.stride(0), dv.stride(0), *flags,
+    )  # fmt: skip
+    launch(backward.backward, (grid,), (*_types(p), flags, shape.columns), arguments, device, num_warps=4)
+    dq.copy_(summed)
+
+
+def padded_dim(dim: int) -> int:
+    return max(32, triton.next_power_of_2(dim))
+
+
+def _for_tma(x_LNA: torch.Tensor) -> torch.Tensor:
+    """Heads side by side, addresses and steps in multiples of 16 bytes; a copy where they are not."""
+    width, aligned = x_LNA.shape[2], x_LNA.data_ptr() % 16 == 0 and x_LNA.stride(0) % 8 == 0
+    if aligned and x_LNA.stride(2) == 1 and x_LNA.stride(1) == width:
+        return x_LNA
+    return x_LNA.clone(memory_format=torch.contiguous_format)
+
+
+def _types(p: Any) -> tuple[Any, ...]:
+    return p.q.dtype, *(None if x is None else x.dtype for x in (p.offsets, p.contexts, p.targets))
+
+
+def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, bool]:
+    """The device; arguments of rows.Batch, programs, and whether there is a list of tiles."""
+    total, heads, dim = p.q.shape
+    device, sequences, tiles = p.q.device.index, p.sequences, triton.cdiv(p.longest, size)
+    offsets = p.offsets.contiguous()
+    contexts, targets = p.contexts, p.targets
+    if p.counts and (contexts is None or targets is None):
+        none = offsets.new_zeros(sequences)
+        contexts, targets = (none if x is None else x for x in (contexts, targets))
+    contexts, targets = (offsets if x is None else x.contiguous() for x in (contexts, targets))
+    listed = total != sequences * p.longest
+    items, many = offsets, sequences * tiles
+    if listed:
+        many = min(many, total // size + sequences)
+        items = torch.empty(many + 1, dtype=torch.int64, device=p.q.device)
+        arguments = (offsets, items, sequences, total, p.longest, many, size, order.CHUNK, rising)
+        launch(order.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
+    together = L2_BYTES // (p.longest * dim * 12) if rising else TOGETHER
+    together = max(1, min(sequences * heads, together))
+    batch = (
+        offsets, contexts, targets, items, _counter(p.q.device), sequences, tiles, together, total, p.longest, p.group,
+        p.window, p.whole,
+    )  # fmt: skip
+    return device, batch, max(1, min(_multiprocessors(device), many * heads)), listed
