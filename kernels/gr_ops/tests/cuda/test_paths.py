@@ -106,7 +106,8 @@ def test_the_log_says_once_that_hopper_has_another_version(version, lines, monke
 def test_sixteen_bits_take_the_fast_sigmoid(dtype, fast):
     """One instruction for both: its error is no more than half of theirs."""
     tensor = SimpleNamespace(dtype=dtype, is_cuda=True, shape=(8, 2, 64))
-    p = SimpleNamespace(q=tensor, v=tensor, square=None, relative=None, mask_type=0, counts=False, windowed=0, alpha=1.0)
+    plain = {"square": None, "relative": None, "mask_type": 0, "counts": False, "windowed": 0, "alpha": 1.0}
+    p = SimpleNamespace(q=tensor, v=tensor, **plain)
     assert attention._kind(p)["FAST"] is fast
 
 
