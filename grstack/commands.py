@@ -182,9 +182,7 @@ def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
 
     s = session(Choices())
     if check:
-        for combination in s.versions.combinations():
-            locks.check(locks.read(ROOT, *combination), s.versions)
-        s.console.print(f"{len(s.versions.combinations())} locks agree with versions.yaml")
+        s.console.print(f"{len(locks.check_all(ROOT, s.versions))} locks agree with versions.yaml")
         return
     for path in locks.lock_all(ROOT, s.versions, only or None, console=s.console):
         s.console.print(os.path.relpath(path, ROOT))

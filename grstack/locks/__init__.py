@@ -21,7 +21,7 @@ from grstack.spec import Versions
 TOOLS = "tools"
 TOOLS_DEV = "tools-dev"
 
-__all__ = ["Build", "Lock", "Package", "check", "lock_all", "lock_name", "lock_path", "read"]
+__all__ = ["Build", "Lock", "Package", "check", "check_all", "lock_all", "lock_name", "lock_path", "read"]
 
 
 def read(root: Path, target: str, python: str, arch: str) -> Lock:
@@ -39,13 +39,41 @@ def check(lock: Lock, versions: Versions) -> None:
 
     reason = versions.refusal(lock.target, lock.python, lock.arch)
     if reason:
-        raise UnsupportedError(f"{lock.name} cannot exist: {reason}", where="versions.yaml, unsupported")
-    if lock.inputs != inputs_hash(versions, lock.target):
-        raise LockError(
-            "versions.yaml has changed since this lock was made",
-            where=f"locks/{lock.name}.json",
-            next_command=f"inv lock --only {lock.name}",
+        raise UnsupportedError(
+            f"{lock.name} cannot exist: {reason}", where="versions.yaml, unsupported", next_command="inv lock"
         )
+    if lock.inputs != inputs_hash(versions, lock.target):
+        raise _stale(Path(f"{lock.name}.json"))
+
+
+def check_all(root: Path, versions: Versions) -> list[str]:
+    """The names of all locks, after each was found current. Raises for the first that is missing, stale or left over."""
+    from grstack.locks import _resolve
+
+    wanted = _wanted(versions, None)
+    for name, combination in wanted.items():
+        if combination is not None:
+            check(read(root, *combination), versions)
+            continue
+        path = root / "locks" / f"{name}.txt"
+        if not path.is_file():
+            raise LockError("there is no lock", where=str(path), next_command=f"inv lock --only {name}")
+        stated = _resolve.INPUTS.search(path.read_text(encoding="utf-8"))
+        if stated is None or stated[1] != _resolve.tools_hash(versions, dev=name == TOOLS_DEV):
+            raise _stale(path)
+    others = {path for path in (root / "locks").iterdir() if path.stem not in wanted}
+    if others:
+        names = ", ".join(sorted(path.name for path in others))
+        raise LockError(f"versions.yaml asks for no such lock: {names}", where="locks/", next_command="inv lock")
+    return list(wanted)
+
+
+def _stale(path: Path) -> LockError:
+    return LockError(
+        "versions.yaml has changed since this lock was made",
+        where=f"locks/{path.name}",
+        next_command=f"inv lock --only {path.stem}",
+    )
 
 
 def lock_all(
@@ -97,7 +125,11 @@ def _wanted(versions: Versions, only: Collection[str] | None) -> dict[str, tuple
                     for arch in versions.architectures:
                         reason = versions.refusal(target, python, arch)
                         if reason and name == lock_name(target, python, arch):
-                            raise UnsupportedError(f"{name} cannot exist: {reason}", where="versions.yaml, unsupported")
+                            raise UnsupportedError(
+                                f"{name} cannot exist: {reason}",
+                                where="versions.yaml, unsupported",
+                                next_command="inv lock",
+                            )
             raise UsageError.unknown("lock", name, known, next_command="inv lock")
     return {name: known[name] for name in known if name in only}
 

@@ -79,4 +79,4 @@ def normalised(name: str) -> str:
 
 
 def _cuda_library(name: str) -> bool:
-    return name.startswith("nvidia-") or name == "triton"
+    return name.startswith("nvidia-")

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from grstack import locks, spec
 from grstack.engines.upstream import Upstream
+from grstack.locks import Build
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import make_plan
@@ -56,3 +57,10 @@ def test_plan_of_this_repository_without_keys(tmp_path: Path, platform: str, sna
     )
     steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
     assert "\n".join([plan.base, *steps]) == snapshot
+
+
+@pytest.mark.parametrize("build", ["cpu", "plain"])
+def test_packages_of_this_repository_s_environment(build: Build, snapshot: SnapshotAssertion) -> None:
+    """triton is in both: the kernels' tests run in its interpreter. The plain torch alone brings CUDA's libraries."""
+    installed = [p.requirement.split(" --")[0] for p in locks.read(ROOT, "npu", "3.11", "x86_64").wheels(build)]
+    assert "\n".join(installed) == snapshot
