@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venv with the toolchain's own packages, by hash. On Debian and Ubuntu as root, installs what Python lacks.
-# Make looks for .venv/bin/inv, which is moved into place last: an interrupted bootstrap starts over.
+# Make looks for .venv/bin/inv, which is moved into place last: an interrupted bootstrap starts over. So does a moved
+# checkout: the environment's commands name the place where it was made, which .venv/made-in notes.
 set -eu
 cd "$(dirname "$0")"
 
@@ -29,4 +30,5 @@ rm -rf .venv
     die "the toolchain's packages cannot be installed" "check the package index: pip config list"
 }
 [ -x .venv/bin/inv ] || { rm -rf .venv; die "the lock of the tools does not bring invoke" "git checkout locks/tools.txt"; }
+(cd .venv && pwd -P) > .venv/made-in
 touch .venv/bin/inv

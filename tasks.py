@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from invoke import Context, task
+from invoke import Collection, Context, Task, task
 from invoke.exceptions import Exit
 from invoke.main import program
 
 OPTIONS = {
-    "target": "what the image is for: npu, cuda, cpu",
+    "target": "what the image is for: npu (cpu and cuda are locked, and have no image yet)",
     "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
-    "python": "3.11 (default) or 3.10",
+    "python": "3.11 (default), the Python of the base images; 3.10 with --engine none only",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
 
@@ -25,15 +26,25 @@ def _help(*options: str, **more: str) -> dict[str, str]:
 
 def _call(function: Callable[[], Any]) -> Any:
     """Shows an expected error as text with its exit code; anything else keeps its traceback."""
-    from grstack.errors import GrstackError
+    from grstack.errors import GrstackError, UsageError
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return function()
     except GrstackError as error:
+        if isinstance(error, UsageError) and not error.next_command:
+            error.next_command = f"inv --help {_typed_task()}"
         raise Exit(f"error: {error}", code=error.exit_code) from None
     except KeyboardInterrupt:
-        raise Exit("interrupted; the same command again continues", code=130) from None
+        parsed = getattr(program, "core", None)
+        again = f"inv {shlex.join(parsed.unparsed)}" if parsed else "inv --list"
+        raise Exit(f"interrupted; the same command again continues\n  next:  {again}", code=130) from None
+
+
+def _typed_task() -> str:
+    """The task that runs: of several on one command line the first that is named, which is the only one of most."""
+    tasks = getattr(program, "tasks", ())
+    return tasks[0].name if tasks else "build-image"
 
 
 def _interrupt(*_: object) -> None:
@@ -143,7 +154,21 @@ def shell(c: Context, target: str = "npu", platform: str = "", python: str = "",
         raise Exit(code=code)
 
 
-@task(help={"only": "one lock, for example npu-py3.11-x86_64 or tools", "check": "only tell whether one is stale"})
+@task(help=_help(*OPTIONS))
+def tag(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
+    """Make the short name (grstack/npu:twin) this checkout's image, where another checkout has taken it."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    _call(lambda: commands.tag(choices))
+
+
+@task(
+    help={
+        "only": "one lock, for example npu-py3.11-x86_64 or tools",
+        "check": "only tell whether one is stale or missing",
+    }
+)
 def lock(c: Context, only: str = "", check: bool = False) -> None:
     """Resolve versions.yaml into locks/: exact wheels with hashes."""
     from grstack import commands
@@ -171,7 +196,7 @@ def doctor(c: Context, json: bool = False) -> None:
 
 @task(positional=["name"], help={"name": "for example ml-100k", "from": "a file that is already here"})
 def fetch_data(c: Context, name: str, from_: str = "") -> None:
-    """Fetch a public data set into data/, verified by hash."""
+    """Fetch a public data set into data/, verified by hash; says so where none is published."""
     from grstack import commands
 
     _call(lambda: commands.fetch_data(name, from_file=from_))
@@ -189,6 +214,14 @@ def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
 
 # This file is loaded between invoke's reading of its own options and of the tasks'.
 if core := getattr(program, "core", None):
-    from grstack.words import spell_out
+    from grstack.words import check, spell_out, unknown_task
 
-    core.unparsed[:] = spell_out(core.unparsed, {"opp": ("action", "name")})
+    typed = core.unparsed
+    typed[:] = spell_out(typed, {"opp": ("action", "name")})
+    every = Collection(*(item for item in list(globals().values()) if isinstance(item, Task)))
+    _call(lambda: check(typed, every, program.initial_context))
+    if program.args.dry.value or {"--dry", "-R"} & set(typed):
+        raise Exit("error: --dry is invoke's own and keeps nothing from being done\n  next:  --dry-run", code=2)
+    asked = program.args.help.value
+    if isinstance(asked, str) and asked not in every.task_names:
+        raise Exit(f"error: {unknown_task(asked, every.task_names)}", code=2)

@@ -16,6 +16,7 @@ from rich.text import Text
 from grstack import host
 from grstack.engines import Engine
 from grstack.engines.artefacts import MANIFEST
+from grstack.engines.checkouts import Checkouts
 from grstack.engines.images import Image, Images, outdated
 from grstack.errors import EngineError
 from grstack.execute import build_lock
@@ -40,7 +41,8 @@ class Item:
 
 
 def current_keys(s: Session, engines: Sequence[Engine]) -> set[str]:
-    """The keys of all that a command of this checkout may build or run, with each of these engines."""
+    """The keys of all that a command of this checkout may build or run, with each of these engines, and of what the
+    user's other checkouts have built last."""
 
     def bases(base: Base, platform: str) -> set[str]:
         found = {base.reference} | ({base.bootstrap.reference} if base.bootstrap else set())
@@ -50,7 +52,7 @@ def current_keys(s: Session, engines: Sequence[Engine]) -> set[str]:
         return found
 
     plans = current_plans(s.paths.root, s.versions, s.operators, host.arch(), bases)
-    return {step.key for plan in plans for step in plan.steps}
+    return {step.key for plan in plans for step in plan.steps} | Checkouts(s.paths).used_by_others()
 
 
 def collect(paths: Paths, keep: Collection[str], images: Images | None, *, everything: bool = False) -> list[Item]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
@@ -44,7 +44,9 @@ def build_image(choices: Choices, *, dry_run: bool = False, explain: bool = Fals
     report = _built(s)
     report.show(s.console)
     s.console.print(
-        f"[green]{s.engine.locate(s.plan, s.plan.image)} is ready[/green]; next: make smoke-test, or inv run"
+        f"[green]{s.engine.short_name(s.plan)} is ready[/green] ({s.engine.locate(s.plan, s.plan.image)});"
+        " next: make smoke-test",
+        soft_wrap=True,
     )
     return report
 
@@ -62,10 +64,30 @@ def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:
     return plan, dict.fromkeys((step.name for step in plan.steps), "to do (no engine answers)")
 
 
-def _built(s: Session, until: str = "image") -> BuildReport:
+def _built(s: Session, until: str = "image", *, take_name: bool = True) -> BuildReport:
+    """`take_name`: the short name of the image becomes this checkout's, whosever it was."""
     report = execute(s.plan, s.engine, s.paths, s.fetch, s.console, until=until)
     Artefacts(s.paths).publish(s.plan.components)
+    if until == "image":
+        _name(s, take=take_name)
     return report
+
+
+def _name(s: Session, *, take: bool) -> None:
+    said = s.engine.name_result(s.plan, take=take)
+    if said:
+        s.console.print(Text(f"note: {said}", style="yellow"), soft_wrap=True)
+
+
+def tag(choices: Choices) -> None:
+    """Makes the short name (grstack/npu:twin) this checkout's again."""
+    s = session(choices)
+    if not s.engine.is_built(s.plan, s.plan.image):
+        raise UsageError(
+            "this checkout has no image to name: it is not built, or was changed since", next_command="inv build-image"
+        )
+    _name(s, take=True)
+    s.console.print(f"{s.engine.short_name(s.plan)} is {s.engine.locate(s.plan, s.plan.image)}")
 
 
 def install_ops(
@@ -80,10 +102,13 @@ def install_ops(
         _install_into(s, operators, Path(into).expanduser().resolve(), soc=soc, force=force)
         return
     if operators or soc or force:
-        raise UsageError("an image holds every operator; --op, --soc and --force go with --into DIR")
+        raise UsageError(
+            "an image holds every operator; --op, --soc and --force go with --into DIR",
+            next_command="inv install-ops --into DIR",
+        )
     _built(s).show(s.console)
     for name in s.versions.operators:
-        s.console.print(f"installed: vendor mxrec_{name} in {s.engine.locate(s.plan, s.plan.image)}")
+        s.console.print(f"installed: vendor mxrec_{name} in {s.engine.short_name(s.plan)}")
 
 
 def _install_into(s: Session, operators: tuple[str, ...], target: Path, *, soc: str, force: bool) -> None:
@@ -95,10 +120,8 @@ def _install_into(s: Session, operators: tuple[str, ...], target: Path, *, soc: 
     until = "packages" if soc else "operators"
     _built(s, until=f"operators/{operators[0]}" if len(operators) == 1 and not soc else until).show(s.console)
     install.install(s, install.packages(s, operators, soc), target, force=force)
-    s.console.print(
-        f"[green]installed under {target}/vendors[/green]; next: export ASCEND_OPP_PATH={shlex.quote(str(target))}",
-        soft_wrap=True,
-    )
+    said = Text(f"installed under {target}/vendors", style="green")
+    s.console.print(said.append(f"; next: {install.use(target) or 'inv opp list'}", style="default"), soft_wrap=True)
 
 
 def opp(
@@ -167,7 +190,7 @@ def run(choices: Choices, argv: list[str], *, interactive: bool = False) -> int:
     out = s.paths.build / "out"
     out.mkdir(parents=True, exist_ok=True)
     s.paths.data.mkdir(parents=True, exist_ok=True)
-    _built(s)
+    _built(s, take_name=False)
     mounts = [
         Mount(source=out, name="out", writable=True),
         Mount(source=s.paths.data, name="data", writable=True),

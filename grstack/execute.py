@@ -27,7 +27,8 @@ def execute(
 ) -> BuildReport:
     """Builds `plan` up to the step (or the components whose name starts with) `until`. `fetch` gets the wheels.
 
-    Leaves build/build-report.json, also of a build that failed.
+    Leaves a report, also of a build that failed: build/build-report.json, or, where only a part was asked for,
+    build/build-report-<part>.json, so that what the image was built from stays on record.
     """
     report = BuildReport.of(plan, engine.name)
     started = time.monotonic()
@@ -46,8 +47,13 @@ def execute(
         finally:
             report.seconds = round(time.monotonic() - started, 2)
             with contextlib.suppress(OSError, DiskFull):  # on a full disk the first error is the one to show
-                report.write(paths.build / "build-report.json")
+                report.write(report_path(paths, until))
     return report
+
+
+def report_path(paths: Paths, until: str = "image") -> Path:
+    part = "" if until == "image" else f"-{until.replace('/', '-')}"
+    return paths.build / f"build-report{part}.json"
 
 
 def _select(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from grstack.engines.artefacts import Artefacts
@@ -21,12 +22,17 @@ def check_soc(s: Session, operators: tuple[str, ...], soc: str) -> None:
 def check_target(target: Path) -> None:
     """Refuses a directory that cannot be written, before anything is built for it."""
     place = next(path for path in (target, *target.parents) if path.exists())
+    if ":" in str(target) and not is_toolkits(target):
+        raise PackageError(
+            f"{target} cannot be an entry of ASCEND_CUSTOM_OPP_PATH, whose entries colons part",
+            next_command="inv install-ops --into another directory",
+        )
     vendors = target / "vendors"
     for path in (place, vendors):
         if path.exists() and not (path.is_dir() and os.access(path, os.W_OK)):
             raise PackageError(
                 f"{path} cannot be written by user {os.geteuid()}",
-                next_command="the same as its owner, or --into another directory",
+                next_command=f"sudo chown -R {os.geteuid()} {shlex.quote(str(path))}, or --into another directory",
             )
 
 
@@ -44,11 +50,25 @@ def packages(s: Session, operators: tuple[str, ...], soc: str) -> list[Path]:
     return found
 
 
+def is_toolkits(target: Path) -> bool:
+    """Whether this is the opp directory of a toolkit, which finds its vendors without another variable."""
+    named = (os.environ.get("ASCEND_OPP_PATH"), f"{os.environ.get('ASCEND_HOME_PATH', '')}/opp")
+    places = [Path(path).resolve() for path in named if path and path != "/opp"]
+    return target.resolve() in places or (target / "built-in").is_dir()
+
+
+def use(target: Path) -> str:
+    """What to type so that programs find what is installed. ASCEND_OPP_PATH=target would hide the toolkit's own."""
+    return "" if is_toolkits(target) else f"source {shlex.quote(str(target / 'vendors/set_env.bash'))}"
+
+
 def install(s: Session, files: list[Path], target: Path, *, force: bool = False) -> None:
     """Runs each package's own installer. What the variables of this shell name is not where it goes."""
     target.mkdir(parents=True, exist_ok=True)
-    # With a toolkit the installer opens the libraries; ASCEND_CUSTOM_OPP_PATH would be another target.
-    env = {"ASCEND_OPP_PATH": str(target), "ASCEND_CUSTOM_OPP_PATH": ""}
+    # An installer takes a custom directory for one that needs a set_env.bash, and the toolkit's for one that does not.
+    toolkits = is_toolkits(target)
+    variables = ("ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH")
+    env = dict(zip(variables, (str(target), "") if toolkits else ("", str(target))))
     for file in files:
         argv = ["bash", str(file), "--quiet", *(["--force"] if force else [])]
         try:

@@ -150,7 +150,11 @@ def load(environ: Mapping[str, str] | None = None, config: Path | None = None) -
             next_command="unset GRSTACK_TORCH_BUILD",
         )
     if ca_bundle and not Path(ca_bundle).exists():
-        raise SpecError(f"the CA bundle {ca_bundle} does not exist", where="PIP_CERT, SSL_CERT_FILE or pip.conf")
+        raise SpecError(
+            f"the CA bundle {ca_bundle} does not exist",
+            where="PIP_CERT, SSL_CERT_FILE or pip.conf",
+            next_command="pip config debug   # who names it",
+        )
     return Settings(
         index_url=one("index_url", ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"), "index-url"),
         extra_index_urls=many(
@@ -184,21 +188,22 @@ def _registry(value: str | None, path: Path) -> str | None:
 
 
 def _own_file(path: Path) -> dict[str, str | list[str]]:
+    edit = f"${{EDITOR:-vi}} {path}"
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except FileNotFoundError:
         return {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"not valid YAML: {error}", where=str(path)) from None
+        raise SpecError(f"not valid YAML: {error}", where=str(path), next_command=edit) from None
     if not isinstance(data, dict):
-        raise SpecError(f"a mapping is expected; keys: {', '.join(_KEYS)}", where=str(path))
+        raise SpecError(f"a mapping is expected; keys: {', '.join(_KEYS)}", where=str(path), next_command=edit)
     faults = [f"unknown key '{key}'" for key in data if key not in _KEYS]
     for key, value in data.items():
         plain = isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
         if key in _KEYS and not plain:
             faults.append(f"'{key}' must be a text or a list of texts")
     if faults:
-        raise SpecError("; ".join(faults) + f"; valid keys: {', '.join(_KEYS)}", where=str(path))
+        raise SpecError("; ".join(faults) + f"; valid keys: {', '.join(_KEYS)}", where=str(path), next_command=edit)
     return data
 
 
@@ -222,7 +227,9 @@ def _pip_files(env: Mapping[str, str]) -> dict[str, str]:
         try:
             parser.read(path, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError) as error:
-            raise SpecError(f"pip's configuration cannot be read: {error}", where=str(path)) from None
+            raise SpecError(
+                f"pip's configuration cannot be read: {error}", where=str(path), next_command="pip config debug"
+            ) from None
         for section in ("global", "download"):
             if parser.has_section(section):
                 options.update({key: value.strip() for key, value in parser.items(section)})

@@ -60,7 +60,11 @@ def load_all(
     known = {file.parent.name: _load(root, file) for file in sorted((root / "recipes").glob("*/recipe.yaml"))}
     for name in (*components, *(need for recipe in known.values() for need in recipe.needs)):
         if name not in known:
-            raise SpecError(f"unknown component '{name}'; valid: {', '.join(known)}", where="versions.yaml, recipes/")
+            raise SpecError(
+                f"unknown component '{name}'; valid: {', '.join(known)}",
+                where="versions.yaml, recipes/",
+                next_command="ls recipes/*/recipe.yaml",
+            )
     recipes: list[Recipe] = []
     for name in components:
         if platform in known[name].platforms:
@@ -77,9 +81,15 @@ def _load(root: Path, file: Path) -> Recipe:
     try:
         recipe = Recipe.model_validate(yaml.safe_load(file.read_text()))
     except (ValidationError, yaml.YAMLError) as error:
-        raise SpecError(f"malformed recipe: {error}", where=str(file.relative_to(root))) from error
+        where = str(file.relative_to(root))
+        raise SpecError(f"malformed recipe: {error}", where=where, next_command=f"${{EDITOR:-vi}} {where}") from error
     if recipe.name != file.parent.name:
-        raise SpecError(f"the recipe is named '{recipe.name}'", where=str(file.relative_to(root)))
+        where = str(file.relative_to(root))
+        raise SpecError(
+            f"the recipe is named '{recipe.name}', its folder {file.parent.name}",
+            where=where,
+            next_command=f"${{EDITOR:-vi}} {where}",
+        )
     return recipe
 
 
@@ -87,7 +97,9 @@ def _check_inputs(root: Path, recipes: list[Recipe]) -> None:
     """An input that is not there would count as nothing: a change of the misspelt file would rebuild nothing."""
     missing = [f"{r.name}: {path}" for r in recipes for path in r.inputs if not (root / path).exists()]
     if missing:
-        raise SpecError(f"recipes name inputs that do not exist: {'; '.join(missing)}", where="recipes/")
+        raise SpecError(
+            f"recipes name inputs that do not exist: {'; '.join(missing)}", where="recipes/", next_command="git status"
+        )
 
 
 def _ordered(recipes: list[Recipe]) -> list[Recipe]:
@@ -98,7 +110,11 @@ def _ordered(recipes: list[Recipe]) -> list[Recipe]:
         built = {recipe.folder for recipe in done} - {recipe.folder for recipe in waiting}
         ready = [r for r in waiting if not (set(r.needs) & available) - built]
         if not ready:
-            raise SpecError(f"recipes need each other in a circle: {', '.join(r.name for r in waiting)}")
+            raise SpecError(
+                f"recipes need each other in a circle: {', '.join(r.name for r in waiting)}",
+                where="recipes/",
+                next_command="grep needs recipes/*/recipe.yaml",
+            )
         done += ready
         waiting = [r for r in waiting if r not in ready]
     return done

@@ -31,11 +31,16 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class CommandFailed(StepError):
-    def __init__(self, argv: Sequence[str], code: int, tail: Sequence[str], log: Path | None) -> None:
+    """`title` stands for a command line that is too long to be read; the log has the line itself."""
+
+    def __init__(
+        self, argv: Sequence[str], code: int, tail: Sequence[str], log: Path | None, *, title: str = ""
+    ) -> None:
         indented = "\n".join(f"    {line}" for line in tail)
         super().__init__(
-            f"command failed with exit code {code}: {shlex.join(argv)}\n{indented}",
+            f"command failed with exit code {code}: {title or shlex.join(argv)}\n{indented}",
             where=f"full log: {log}" if log else "",
+            next_command=f"less {shlex.quote(str(log))}" if log else "inv doctor",
         )
         self.code = code
         self.tail = tuple(tail)
@@ -101,13 +106,16 @@ class Runner:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         show: bool = False,
+        title: str = "",
     ) -> None:
         """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it.
 
-        Several threads may do so at once, into logs of their own and with `show`.
+        The terminal sees `title`, if there is one, in place of the command line. Several threads may do so at once,
+        into logs of their own and with `show`.
         """
         redact, conceal = self.settings.redact, self._conceal
-        self.console.print(Text(redact(f"+ {shlex.join(argv)}"), style="dim"), soft_wrap=True)
+        typed = f"{title}   (log: {os.path.relpath(log)})" if title else shlex.join(argv)
+        self.console.print(Text(redact(f"+ {typed}"), style="dim"), soft_wrap=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         tail: deque[str] = deque(maxlen=TAIL)
         started = time.monotonic()
@@ -127,7 +135,7 @@ class Runner:
                     preexec_fn=_end_with_parent,
                 )
             except FileNotFoundError as error:
-                raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], log) from error
+                raise CommandFailed(argv, 127, [f"{argv[0]}: not found"], log, title=title) from error
             assert process.stdout is not None
             self._running.add(process)
             try:
@@ -154,11 +162,11 @@ class Runner:
                 next_command="inv doctor, or docker system prune",
             )
         if code:
-            raise CommandFailed([redact(word) for word in argv], code, tail, log)
+            raise CommandFailed([redact(word) for word in argv], code, tail, log, title=redact(title))
 
-    def replace(self, argv: Sequence[str]) -> int:
+    def replace(self, argv: Sequence[str], *, title: str = "") -> int:
         """Hands the terminal to an interactive command and returns its exit code."""
-        self.console.print(Text(f"+ {shlex.join(argv)}", style="dim"), soft_wrap=True)
+        self.console.print(Text(f"+ {title or shlex.join(argv)}", style="dim"), soft_wrap=True)
         return subprocess.call(list(argv))
 
     def _progress(self, show: bool) -> AbstractContextManager[Live | None]:

@@ -76,10 +76,15 @@ class Session:
             raise UnsupportedError(
                 f"the base image {self.base.reference} has Python {', '.join(self.base.pythons)}, not {python}",
                 where="versions.yaml, bases",
+                next_command=f"leave --python {python} out, or use this machine's own: --engine none",
             )
         reason = self.versions.refusal(self.choices.target, python, arch)
         if reason:
-            raise UnsupportedError(f"{self.choices.target} on Python {python}, {arch} cannot exist: {reason}")
+            raise UnsupportedError(
+                f"{self.choices.target} on Python {python}, {arch} cannot exist: {reason}",
+                where="versions.yaml, unsupported",
+                next_command="inv build-image --target npu",
+            )
         lock = locks.read(self.paths.root, self.choices.target, python, arch)
         locks.check(lock, self.versions)
         return lock
@@ -124,6 +129,7 @@ class Session:
             raise UnsupportedError(
                 f"target '{self.choices.target}' is locked, but has no image yet; images: {', '.join(images)}",
                 where="docker/",
+                next_command=f"inv build-image --target {images[0]}",
             )
 
     def _plan(self, base: str, build: Build) -> Plan:

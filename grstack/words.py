@@ -1,11 +1,20 @@
-"""Words after a task's name, for options that may also be left out: `inv opp which X`.
+"""What was typed: words for options that may be left out (`inv opp which X`), and what a misspelt one may mean.
 
-Invoke has positional arguments too, but each of them must then be given.
+Invoke has positional arguments too, but each of them must then be given; of an unknown word it says that it is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from invoke.collection import Collection
+from invoke.exceptions import ParseError
+from invoke.parser.context import ParserContext
+from invoke.parser.parser import Parser
+
+from grstack.errors import UsageError
 
 
 def spell_out(tokens: Sequence[str], words: Mapping[str, Sequence[str]]) -> list[str]:
@@ -21,3 +30,36 @@ def spell_out(tokens: Sequence[str], words: Mapping[str, Sequence[str]]) -> list
             done.append(token)
             waiting = list(words.get(token, ())) if not done[:-1] else waiting
     return done
+
+
+def check(tokens: Sequence[str], tasks: Collection, core: ParserContext) -> None:
+    """Raises UsageError, with the nearest task or option, where invoke would not understand `tokens`.
+
+    `core` holds invoke's own options, which may stand after a task too.
+    """
+    contexts = tasks.to_contexts()
+    try:
+        Parser(initial=core, contexts=contexts).parse_argv(list(tokens))
+    except ParseError as error:
+        context = error.context or core
+        task = context.name
+        unknown = re.fullmatch(r"No idea what '(.*)' is!", str(error), re.DOTALL)
+        if unknown is None:
+            raise UsageError(str(error), next_command=f"inv --help {task}" if task else "inv --list") from None
+        word = unknown[1].partition("=")[0]
+        if not word.startswith("-") or task is None:
+            raise unknown_task(word, (other.name or "" for other in contexts)) from None
+        options = [flag for flag in (*context.flags, *core.flags) if flag.startswith("--")]
+        near = _nearest(word, options)
+        raise UsageError(f"inv {task} has no option '{word}'{near}", next_command=f"inv --help {task}") from None
+
+
+def unknown_task(name: str, known: Iterable[str]) -> UsageError:
+    near = _nearest(name, known)
+    meant = near.partition("did you mean ")[2].rstrip("?")
+    return UsageError(f"there is no task '{name}'{near}", next_command=f"inv {meant}" if meant else "inv --list")
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -25,6 +25,7 @@ class EngineState:
     """`version` is None where no daemon answers; `problem` says what the client lacks; `remedy` installs it."""
 
     version: str | None
+    host: str = ""  # what DOCKER_HOST names, without credentials; empty for this machine's own engine
     problem: str = ""
     remedy: str = ""
     can_install: bool = False  # root on Debian or Ubuntu: the first build installs and starts one
@@ -140,15 +141,16 @@ class HostFacts:
         import docker.errors
 
         import docker
-        from grstack.engines import docker_cli
+        from grstack.engines import docker_cli, find
         from grstack.errors import EngineError
 
         can_install = host.can_install()
+        named = network.load().redact(find.named_host())
         try:
             version = str(docker.from_env(timeout=int(PATIENCE)).version()["Version"])
         except (docker.errors.DockerException, OSError, KeyError):
             remedy = docker_cli.install_command()
-            return EngineState(version=None, remedy=remedy, can_install=can_install)
+            return EngineState(version=None, host=named, remedy=remedy, can_install=can_install)
         try:
             docker_cli.find_client()
         except EngineError as error:

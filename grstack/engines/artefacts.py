@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import parse_wheel_filename
+
 from grstack import keys
 from grstack.engines.base import Inputs
 from grstack.errors import StepError
@@ -53,6 +55,7 @@ class Artefacts:
                 raise StepError(
                     f"{step.name} was built, but its recipe promises '{pattern}' and nothing matches",
                     where=f"recipes/{step.recipe.folder}/recipe.yaml",
+                    next_command=f"less {self.paths.logs}/{step.name.replace('/', '-')}.log",
                 )
         files = {f.relative_to(out).as_posix(): sha256_of(f) for f in keys.files_under(out) if f.is_file()}
         (out / MANIFEST).write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
@@ -100,6 +103,7 @@ def stage_sources(root: Path, step: Step, into: Path) -> Path:
             raise StepError(
                 f"{step.name} declares the input '{path}', which does not exist",
                 where=f"recipes/{recipe.folder}/recipe.yaml",
+                next_command=f"git status {path}",
             )
         if keys.of_tree(destination) != planned[path]:
             raise StepError(f"{path} was edited while the build ran", next_command="the same command again")
@@ -155,3 +159,10 @@ def manifest(plan: Plan, artefacts: Artefacts, base_packages: Mapping[str, str] 
         "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
         "files": {step.name: artefacts.manifest(step) for step in plan.components},
     }
+
+
+def constraints(plan: Plan) -> str:
+    """What pip in the image may not change: each locked version, without its local part (2.6.0 is also 2.6.0+cpu)."""
+    wheels = [parse_wheel_filename(name) for name, _ in plan.step("wheels").inputs]
+    lines = sorted(f"{name}=={version.public}" for name, version, _, _ in wheels)
+    return "\n".join(["# The versions that this image was tested with.", *lines]) + "\n"

@@ -61,6 +61,18 @@ class Engine(Protocol):
         """The name under which a user finds the result of a step."""
         ...
 
+    def name_result(self, plan: Plan, *, take: bool) -> str:
+        """Gives the finished result its short name (grstack/npu:twin) and notes that this checkout has built it.
+
+        A short name that stands for another checkout's result is left to it, unless `take`. Returns what the user
+        must know: whose name it was; empty where nothing was taken away.
+        """
+        ...
+
+    def short_name(self, plan: Plan) -> str:
+        """What a user types to run the result; `locate` names exactly this plan's."""
+        ...
+
     def run(
         self,
         plan: Plan,

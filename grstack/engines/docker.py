@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from grstack import keys
-from grstack.engines import bootstrap, docker_cli
-from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
+from grstack.engines import bootstrap, docker_cli, names
+from grstack.engines.artefacts import (
+    Artefacts,
+    build_environment,
+    constraints,
+    manifest,
+    needed_wheels,
+    stage_sources,
+)
 from grstack.engines.base import IMAGE_VENV, Inputs, Mount
 from grstack.engines.bootstrap import host_secrets
+from grstack.engines.checkouts import Checkouts
+from grstack.engines.names import KEY, Names
 from grstack.engines.upstream import Upstream
 from grstack.errors import EngineError
 from grstack.keys import IGNORED
@@ -27,7 +37,6 @@ from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Base
 
-KEY = "grstack.key"
 BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
 CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 
@@ -61,7 +70,7 @@ class DockerEngine:
             case Kind.ENVIRONMENT:
                 return f"grstack/{plan.target}-environment:{step.short_key}"
             case Kind.IMAGE:
-                return f"grstack/{plan.target}:{plan.platform}"
+                return names.exact(plan)
             case Kind.COMPONENT:
                 return str(self.artefacts.directory(step))
             case Kind.WHEELS:
@@ -70,18 +79,30 @@ class DockerEngine:
     def is_built(self, plan: Plan, step: Step) -> bool:
         if step.kind is Kind.COMPONENT:
             return self.artefacts.exists(step)
-        return self._label(self.locate(plan, step)) == step.key
+        if step.kind is Kind.IMAGE:
+            return bool(self.image_id(plan))
+        return self.names.key_of(self.locate(plan, step)) == step.key
+
+    @cached_property
+    def names(self) -> Names:
+        return Names(self.client, Checkouts(self.paths))
 
     def image_id(self, plan: Plan) -> str:
         """The id of the image that this plan made, whatever its tag names by now; empty where it is not built."""
-        import docker.errors
+        return self.names.image_id(plan)
 
-        with contextlib.suppress(docker.errors.ImageNotFound):
-            tagged = self.client.images.get(self.locate(plan, plan.image))
-            if tagged.labels.get(KEY) == plan.image.key:
-                return str(tagged.id)
-        found = self.client.images.list(filters={"label": f"{KEY}={plan.image.key}"})
-        return str(found[0].id) if found else ""
+    def short_name(self, plan: Plan) -> str:
+        return names.short(plan)
+
+    def name_result(self, plan: Plan, *, take: bool) -> str:
+        self._image_that_is_there(plan)
+        return self.names.give(plan, take=take)
+
+    def _image_that_is_there(self, plan: Plan) -> str:
+        identity = self.image_id(plan)
+        if not identity:
+            raise EngineError(f"{names.exact(plan)} is not there (any more)", next_command="inv build-image")
+        return identity
 
     def describe(self, plan: Plan) -> dict[str, str]:
         identity = self.image_id(plan)
@@ -89,15 +110,6 @@ class DockerEngine:
             return {}
         labels = self.client.images.get(identity).labels
         return {"image": identity, "base": plan.base, "base_packages": labels.get(BASE_PACKAGES, "")}
-
-    def _label(self, reference: str) -> str | None:
-        import docker.errors
-
-        try:
-            labels: dict[str, str] = self.client.images.get(reference).labels
-        except docker.errors.ImageNotFound:
-            return None
-        return labels.get(KEY)
 
     def places(self) -> tuple[Path, ...]:
         return store_of(self.client)
@@ -166,6 +178,7 @@ class DockerEngine:
         packages = self._base_packages(plan)
         content = manifest(plan, self.artefacts, packages)
         (context / "manifest.json").write_text(json.dumps(content, indent=1) + "\n")
+        (context / "constraints.txt").write_text(constraints(plan))
         dockerfile = context / "docker/Dockerfile"
         dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
         environment = self.locate(plan, plan.step("environment"))
@@ -209,7 +222,8 @@ class DockerEngine:
             secrets=secrets,
             from_environment=tuple(proxies),
         )
-        self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies})
+        title = f"docker build {self.locate(plan, step)}"
+        self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies}, title=title)
         self._note(step)
         shutil.rmtree(self.paths.scratch / step.name, ignore_errors=True)
 
@@ -250,7 +264,9 @@ class DockerEngine:
             labels={CHECKOUT: str(self.paths.root)},
         )
         try:
-            self.runner.stream(argv, log=log)
+            script = f"recipes/{step.recipe.folder}/build.sh"
+            title = f"docker run {self.locate(plan, plan.step('environment'))} {script} for {step.name}"
+            self.runner.stream(argv, log=log, title=title)
         except BaseException:
             self._remove_container(name)
             raise
@@ -276,15 +292,9 @@ class DockerEngine:
         apart: str = "",
     ) -> int:
         name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
-        image = self.image_id(plan)
-        if not image:
-            raise EngineError(
-                f"{self.locate(plan, plan.image)} is not there any more: another process removed it",
-                next_command="the same command again",
-            )
         command = docker_cli.run_argv(
             self.cli,
-            image=image,
+            image=self._image_that_is_there(plan),
             argv=argv,
             volumes=[(m.source, self.path_of(m), m.writable) for m in mounts],
             env=env or {},
@@ -293,10 +303,11 @@ class DockerEngine:
             hostname="localhost" if apart else None,  # torchrun asks for the address of the host's name
             interactive=interactive,
         )
+        title = f"docker run {self.locate(plan, plan.image)} {shlex.join(argv)}"
         if interactive:
-            return self.runner.replace(command)
+            return self.runner.replace(command, title=title)
         try:
-            self.runner.stream(command, log=self.paths.logs / f"{apart or 'run'}.log", show=True)
+            self.runner.stream(command, log=self.paths.logs / f"{apart or 'run'}.log", show=True, title=title)
         except CommandFailed as error:
             if error.code < 0:  # the client was ended, before the command
                 self._remove_container(name)

@@ -21,6 +21,8 @@ class FakeEngine:
         self.built: dict[str, str] = {}
         self.history: list[str] = []
         self.runs: list[tuple[str, ...]] = []
+        self.named: list[tuple[str, bool]] = []  # short name, whether it was to be taken
+        self.said = ""  # what naming answers
 
     def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
         return base.reference
@@ -46,6 +48,15 @@ class FakeEngine:
         if error is not None:
             raise error
         self.built[step.name] = step.key
+
+    def short_name(self, plan: Plan) -> str:
+        return f"fake/{plan.target}:{plan.platform}"
+
+    def name_result(self, plan: Plan, *, take: bool) -> str:
+        if not self.is_built(plan, plan.image):
+            raise AssertionError("a result is named that is not built")
+        self.named.append((self.short_name(plan), take))
+        return self.said
 
     def manifest_path(self, plan: Plan) -> str:
         return "/manifest.json"

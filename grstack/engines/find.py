@@ -17,6 +17,7 @@ from grstack.paths import Paths
 from grstack.run import Runner
 
 NAMES = ("auto", "docker", "none")
+OWN_SOCKETS = ("", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
 DAEMON_LOG = Path("/var/log/grstack-dockerd.log")
 
 
@@ -30,9 +31,26 @@ def find_engine(name: str, paths: Paths, runner: Runner, settings: Settings) -> 
     from grstack.engines.docker import DockerEngine
 
     if not answers():
+        _refuse_another_host(settings)
         _start(paths, runner, settings)
     _ensure_client(paths, runner, settings)
     return DockerEngine(paths, runner, settings)
+
+
+def named_host() -> str:
+    """What DOCKER_HOST names, if it is not the engine that a build could start here."""
+    host = os.environ.get("DOCKER_HOST", "").strip()
+    return "" if host in OWN_SOCKETS else host
+
+
+def _refuse_another_host(settings: Settings) -> None:
+    """The user has chosen an engine: one that is started here in its place would have none of their images."""
+    if host := named_host():
+        raise EngineError(
+            f"no container engine answers at {settings.redact(host)}",
+            where="DOCKER_HOST",
+            next_command="unset DOCKER_HOST   (to use this machine's own engine)",
+        )
 
 
 def answers() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from grstack.engines.docker import KEY
+from grstack.engines.names import KEY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,8 +87,8 @@ class LocalEngine:
             return self.artefacts.exists(step)
         if step.kind is Kind.BASE:
             return all(shutil.which(command) for command in HOST_COMMANDS)
-        marker = self._place(plan, step) / MARKER
-        return marker.is_file() and marker.read_text() == step.key
+        place = self._place(plan, step)
+        return (place / MARKER).is_file() and (place / MARKER).read_text() == _mark(step, place)
 
     def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
         log = self.paths.logs / f"{step.name.replace('/', '-')}.log"
@@ -129,7 +129,7 @@ class LocalEngine:
         argv = [str(uv), "pip", "install", "--python", str(place / "venv/bin/python"), "--no-index", "--find-links"]
         argv += [str(links), "--no-deps", "--require-hashes", "--link-mode=copy", "-r", str(place / "requirements.txt")]
         self.runner.stream(argv, log=log, env={"UV_CACHE_DIR": str(self.paths.cache / "uv")})
-        (place / MARKER).write_text(step.key)
+        (place / MARKER).write_text(_mark(step, place))
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
@@ -178,7 +178,7 @@ class LocalEngine:
         for source in SOURCES:
             shutil.copytree(self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         (prefix / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
-        (prefix / MARKER).write_text(step.key)
+        (prefix / MARKER).write_text(_mark(step, prefix))
 
     def environment(self, plan: Plan) -> dict[str, str]:
         """The variables that an image sets with ENV."""
@@ -194,6 +194,13 @@ class LocalEngine:
             "PATH": os.pathsep.join((f"{home}/bin", f"{home}/tools/profiler/bin", f"{venv}/bin", os.environ["PATH"])),
             "VIRTUAL_ENV": str(venv),
         }
+
+    def name_result(self, plan: Plan, *, take: bool) -> str:
+        """A prefix is this checkout's own: its path is its name."""
+        return ""
+
+    def short_name(self, plan: Plan) -> str:
+        return self.locate(plan, plan.image)
 
     def manifest_path(self, plan: Plan) -> str:
         return str(self._place(plan, plan.image) / "manifest.json")
@@ -219,3 +226,8 @@ class LocalEngine:
         except CommandFailed as error:
             return error.code
         return 0
+
+
+def _mark(step: Step, place: Path) -> str:
+    """An environment's commands name the place where it was made: in a moved checkout it is made anew."""
+    return f"{step.key} {place}"

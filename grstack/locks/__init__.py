@@ -47,7 +47,7 @@ def check(lock: Lock, versions: Versions) -> None:
 
 
 def check_all(root: Path, versions: Versions) -> list[str]:
-    """The names of all locks, after each was found current. Raises for the first that is missing, stale or left over."""
+    """The names of all locks, each found current. Raises for the first that is missing, stale or left over."""
     from grstack.locks import _resolve
 
     wanted = _wanted(versions, None)

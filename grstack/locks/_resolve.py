@@ -119,7 +119,11 @@ def _packages(
         files = _files(entry)
         filename = best(files, ranks)
         if filename is None:
-            raise LockError(f"{name} {entry['version']} has no wheel for Python {python} on {arch}")
+            raise LockError(
+                f"{name} {entry['version']} has no wheel for Python {python} on {arch}",
+                where="versions.yaml",
+                next_command="take another version, or a row under unsupported, then inv lock",
+            )
         packages.append(
             Package(
                 name=name,
@@ -134,7 +138,11 @@ def _packages(
     for row in variants:
         filename = best(row.wheels, ranks)
         if filename is None:
-            raise LockError(f"no {row.variant} wheel of {row.package} for Python {python} on {arch}")
+            raise LockError(
+                f"no {row.variant} wheel of {row.package} for Python {python} on {arch}",
+                where="versions.yaml, variants",
+                next_command="add its wheel there, then inv lock",
+            )
         packages.append(
             Package(
                 name=canonicalize_name(row.package),

@@ -72,7 +72,11 @@ def _image(s: Session, action: str) -> tuple[str, State]:
     }
     code = s.engine.run(s.plan, argv, mounts=[source, mount], env=env)
     if code or not answer.is_file():
-        raise StepError(f"the vendors of the image could not be read (exit code {code})", where=str(s.paths.logs))
+        raise StepError(
+            f"the vendors of the image could not be read (exit code {code})",
+            where=str(s.paths.logs / "run.log"),
+            next_command="inv smoke-test",
+        )
     return image, State.from_json(answer.read_text())
 
 

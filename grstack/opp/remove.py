@@ -23,7 +23,7 @@ def remove(found: tuple[Candidate, ...], name: str, runner: Runner, *, force: bo
     script = place / "scripts/uninstall.sh"
     if not os.access(place.parent, os.W_OK):
         raise PackageError(
-            f"{place.parent} cannot be written", next_command=f"sudo {script}" if script.exists() else ""
+            f"{place.parent} cannot be written", next_command=f"sudo {script}" if script.exists() else f"ls -ld {place.parent}"
         )
     if not place.exists():  # only load_priority still names it
         with config.locked(place.parent):
@@ -32,7 +32,9 @@ def remove(found: tuple[Candidate, ...], name: str, runner: Runner, *, force: bo
         try:
             runner.capture(["bash", str(script), "--quiet"])
         except CommandFailed as error:
-            raise PackageError(f"{name} was not removed: {' '.join(error.tail)}", where=str(place)) from error
+            raise PackageError(
+                f"{name} was not removed: {' '.join(error.tail)}", where=str(place), next_command=f"bash {script}"
+            ) from error
     elif force:
         with config.locked(place.parent):
             config.take_out(place.parent, name)

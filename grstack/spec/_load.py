@@ -27,7 +27,11 @@ def load(path: Path) -> Versions:
     except FileNotFoundError:
         raise SpecError(f"{path.name} is missing", where=str(path), next_command=f"git checkout {path.name}") from None
     except UnicodeDecodeError as error:
-        raise SpecError(f"not UTF-8 text: {error.reason} at byte {error.start}", where=str(path)) from None
+        raise SpecError(
+            f"not UTF-8 text: {error.reason} at byte {error.start}",
+            where=str(path),
+            next_command=f"git diff {path.name}",
+        ) from None
     return loads(text, name=str(path))
 
 
@@ -54,7 +58,7 @@ def loads(text: str, name: str = "versions.yaml") -> Versions:
 
 
 def _failure(name: str, faults: list[Fault]) -> SpecError:
-    return SpecError(report(faults), where=name, next_command="correct these lines and run the command again")
+    return SpecError(report(faults), where=name, next_command=f"${{EDITOR:-vi}} {name}, then inv lock --check")
 
 
 def _syntax_fault(error: yaml.YAMLError) -> Fault:

@@ -99,6 +99,32 @@ SET_ENV
     } > "$tree/bin/set_env.bash"
 }
 
+# One file for all vendors of the directory, those that come later too: they are looked for when it is sourced.
+write_common_set_env() {
+    local new=$vendors/.set_env.bash.$$
+    {
+        echo "# source this file to use all operators that are installed here, beside the toolkit's own"
+        printf '_vendors=%q\n' "$vendors"
+        cat << 'SET_ENV'
+_named=$(sed -n 's/^load_priority=//p' "$_vendors/config.ini" 2> /dev/null | tr ',' ' ') || true
+_added=
+for _vendor in $_named "$_vendors"/*/; do
+    case $_vendor in /*) _vendor=${_vendor%/} ;; *) _vendor=$_vendors/$_vendor ;; esac
+    if [ ! -d "$_vendor/op_api/lib" ]; then continue; fi
+    case ":$_added:${ASCEND_CUSTOM_OPP_PATH:-}:" in *":$_vendor:"*) continue ;; esac
+    _added=${_added:+$_added:}$_vendor
+    export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$_vendor/op_api/lib"
+done
+if [ -n "$_added" ]; then
+    export ASCEND_CUSTOM_OPP_PATH="$_added${ASCEND_CUSTOM_OPP_PATH:+:$ASCEND_CUSTOM_OPP_PATH}"
+fi
+unset _vendors _named _added _vendor
+SET_ENV
+    } > "$new" || fail "cannot write $new (is the disk full?)"
+    if [[ $for_all == y ]]; then chmod 755 "$new"; else chmod 750 "$new"; fi
+    mv -f -T -- "$new" "$vendors/set_env.bash" || fail "cannot replace $vendors/set_env.bash"
+}
+
 # Two packages with one vendor name would delete each other's operators: only a package replaces itself.
 check_installed() {
     local vendor=$1 installed name version ours version_of_ours
@@ -200,6 +226,7 @@ install_vendors() {
     for vendor in $VENDORS; do swap_vendor "$vendor"; done
     # shellcheck disable=SC2086  # names of vendors hold no space
     [[ -n $install_path ]] || put_first "$vendors" "$for_all" $VENDORS
+    [[ $needs_set_env == n ]] || write_common_set_env
     activated=y
 }
 
@@ -241,6 +268,6 @@ install_vendors
 warn_of_custom_path
 for vendor in $VENDORS; do
     say "installed $(info_value "$payload/$vendor" package) $(info_value "$payload/$vendor" package_version) in $vendors/$vendor"
-    [[ $needs_set_env == n ]] || say "to use it: source '$vendors/$vendor/bin/set_env.bash'"
 done
+[[ $needs_set_env == n ]] || say "to use all that is installed there: source '$vendors/set_env.bash'"
 echo SUCCESS

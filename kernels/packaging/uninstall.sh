@@ -25,5 +25,6 @@ lock_vendors "$vendors"
 # Out of load_priority first: nobody may look for a vendor that is half gone.
 take_out "$vendors" "$vendor"
 remove_tree "$installed" || fail "cannot remove $installed; run as its owner"
+compgen -G "$vendors/*/" > /dev/null || rm -f -- "$vendors/set_env.bash"
 say "removed $installed"
 echo SUCCESS

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from grstack.doctor.facts import Facts
-from grstack.doctor.finding import Finding, note, ok, warning
+from grstack.doctor.finding import Finding, error, note, ok, warning
 
 
 def check(facts: Facts) -> Finding:
     state = facts.engine()
+    if state.version is None and state.host:
+        message = f"no container engine answers at {state.host}, which DOCKER_HOST names"
+        return error(message, "unset DOCKER_HOST, or start that engine, or use --engine none")
     if state.version is None and state.can_install:
         return note("no engine answers; the first build installs and starts one", "or use --engine none")
     if state.version is None:
