@@ -14,12 +14,20 @@ class Image:
     names: list[str]
     digests: list[str] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
+    others: list[Image] = field(default_factory=list, repr=False, compare=False)  # of the same store
 
     @property
     def attrs(self) -> dict[str, Any]:
         return {"RepoDigests": self.digests}
 
+    @property
+    def tags(self) -> list[str]:
+        return self.names
+
     def tag(self, repository: str, tag: str) -> None:
+        """A name stands for one image: it leaves the one that had it."""
+        for image in (self, *self.others):
+            image.names[:] = [name for name in image.names if name != f"{repository}:{tag}"]
         self.names.append(f"{repository}:{tag}")
 
 
@@ -28,6 +36,8 @@ class Store:
 
     def __init__(self, *images: Image) -> None:
         self.stored = list(images)
+        for image in images:
+            image.others = self.stored
 
     @property
     def images(self) -> Store:

@@ -1,0 +1,137 @@
+"""The Docker engine with a client that is a script: what the terminal and the log see, and what goes into the image."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from rich.console import Console
+
+from grstack import locks
+from grstack.engines import Inputs, Mount, names
+from grstack.engines.artefacts import constraints
+from grstack.engines.docker import DockerEngine
+from grstack.engines.names import KEY
+from grstack.errors import EngineError, StepError
+from grstack.network import Settings
+from grstack.paths import Paths
+from grstack.plan import Plan, make_plan
+from grstack.run import Runner
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
+from tests.store import Image, Store
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDEST = 160  # characters of a line that is still read
+
+
+class Engine:
+    """A project whose docker runs `script` in place of every command."""
+
+    def __init__(self, root: Path, script: str) -> None:
+        self.root = make_project(root / "a checkout")
+        client = root / "docker"
+        client.write_text(f"#!/bin/sh\n{script}\n")
+        client.chmod(0o755)
+        self.out = io.StringIO()
+        paths = Paths(root=self.root, cache=root / "cache")
+        self.engine = DockerEngine(paths, Runner(Console(file=self.out, width=2000)), Settings())
+        self.engine.cli = client
+        self.engine.client = self.store = Store()
+        self.engine.leftovers_removed = 0
+
+    @property
+    def plan(self) -> Plan:
+        return make_plan(
+            self.root,
+            lock=make_lock(),
+            platform="twin",
+            base="bootstrap:x",
+            build="plain",
+            components=COMPONENTS,
+            operators=OPERATORS,
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.getvalue().splitlines()
+
+
+def test_a_component_s_command_line_is_in_the_log_and_its_step_on_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Engine(tmp_path, "echo 'one.cpp:7: error: no such thing' >&2; exit 1")
+    monkeypatch.chdir(made.root)
+    plan = made.plan
+    with pytest.raises(StepError) as failed:
+        made.engine.build(plan, plan.step("operators/one"), Inputs())
+    tag = made.engine.locate(plan, plan.step("environment"))
+    log = "build/logs/operators-one.log"
+    assert made.lines == [f"+ docker run {tag} recipes/operators/build.sh for operators/one   (log: {log})"]
+    first, second = str(failed.value).splitlines()[:2]
+    assert first.startswith(f"command failed with exit code 1: docker run {tag} recipes/operators/build.sh")
+    assert len(first) < WIDEST and second.strip() == "one.cpp:7: error: no such thing"
+    assert failed.value.next_command == f"less {shlex.quote(str(made.root / log))}"
+    logged = (made.root / log).read_text().splitlines()[0]
+    assert "--env=GRSTACK_OPERATOR=one" in logged and len(logged) > WIDEST
+
+
+def test_an_image_s_command_line_is_in_the_log_and_its_tag_on_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Engine(tmp_path, "exit 0")
+    monkeypatch.chdir(made.root)
+    plan = made.plan
+    made.engine.build(plan, plan.step("environment"), Inputs(requirements="numpy==1.26.4\n"))
+    tag = made.engine.locate(plan, plan.step("environment"))
+    assert made.lines == [f"+ docker build {tag}   (log: build/logs/environment.log)"]
+    assert (
+        f"--label=grstack.key={plan.step('environment').key}" in (made.root / "build/logs/environment.log").read_text()
+    )
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+def test_a_command_in_the_image_is_shown_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interactive: bool
+) -> None:
+    made = Engine(tmp_path, 'for word; do last=$word; done; echo "got $last"; exit 3')
+    monkeypatch.chdir(made.root)
+    plan = made.plan
+    made.store.stored.append(Image("sha256:1", [], labels={KEY: plan.image.key}))
+    mounts = [Mount(source=made.root, name=f"mount{number}") for number in range(9)]
+    assert made.engine.run(plan, ["bash", "-c", "echo a b"], mounts=mounts, interactive=interactive) == 3
+    assert made.lines[0].startswith(f"+ docker run {names.exact(plan)} bash -c 'echo a b'")
+    assert len(made.lines[0]) < WIDEST
+    if not interactive:
+        assert made.lines[1] == "got echo a b"
+
+
+def test_an_image_that_is_gone_is_an_error_with_the_next_command(tmp_path: Path) -> None:
+    made = Engine(tmp_path, "exit 0")
+    for use in (lambda: made.engine.run(made.plan, ["true"]), lambda: made.engine.name_result(made.plan, take=True)):
+        with pytest.raises(EngineError, match="is not there") as error:
+            use()
+        assert error.value.next_command == "inv build-image"
+
+
+@pytest.mark.parametrize("build", ["cpu", "plain"])
+def test_pip_s_constraints_are_the_locked_versions(build: locks.Build) -> None:
+    """Also where the installed one has a local part: 1.1.0+npu and 2.6.0+cpu are what the lines ask for."""
+    lock = locks.read(ROOT, "npu", "3.11", "x86_64")
+    plan = make_plan(ROOT, lock=lock, platform="twin", base="x", build=build, components=(), operators={})
+    lines = constraints(plan).splitlines()
+    wanted = {r.name: r.specifier for r in map(Requirement, lines[1:])}
+    assert lines[0].startswith("#") and len(wanted) == len(lines) - 1 == len(lock.wheels(build))
+    for package in lock.wheels(build):
+        assert package.version in wanted[package.name]
+    assert "2.2.0" not in wanted["numpy"] and "1.1.0+npu" in wanted["torchrec"]
+
+
+def test_the_image_s_pip_reads_them() -> None:
+    dockerfile = (ROOT / "docker/npu/Dockerfile").read_text(encoding="utf-8")
+    config = (ROOT / "docker/npu/pip.conf").read_text(encoding="utf-8")
+    place = config.partition("constraint = ")[2].split()[0]
+    assert f"COPY constraints.txt {place}" in dockerfile
+    assert "COPY docker/pip.conf /opt/grstack/venv/pip.conf" in dockerfile
