@@ -137,12 +137,14 @@ def opp(
 
 
 def fetch_data(name: str, *, from_file: str = "") -> Path:
-    """Fetches a public data set, verified by hash, into data/<name>."""
+    """Fetches a public data set into data/<name>, verified by the published hash; says so where there is none."""
     from grstack import fetch
 
     s = session(Choices())
     folder: Path = fetch.fetch_data(s.paths.root, name, s.paths.data, from_file=Path(from_file) if from_file else None)
     s.console.print(f"{name}: {os.path.relpath(folder, s.paths.root)}")
+    if said := fetch.not_verified(s.versions.datasets[name], folder):
+        s.console.print(Text(f"not verified: {said}", style="yellow"), soft_wrap=True)
     return folder
 
 

@@ -60,6 +60,14 @@ def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, sett
     return folder
 
 
+def not_verified(dataset: object, folder: Path) -> str:
+    """What the user must know of a data set that came without a published hash; empty for the others."""
+    if not isinstance(dataset, FileData) or not dataset.unverified:
+        return ""
+    sha256 = json.loads((folder / SOURCE).read_text(encoding="utf-8"))["sha256"]
+    return f"{dataset.unverified}: {dataset.file} came with sha256 {sha256}"
+
+
 def check(folder: Path, name: str) -> None:
     """Every file that was unpacked is still what it was. Raises HashMismatch with the file."""
     next_command = f"rm -r {folder} && inv fetch-data {name}"

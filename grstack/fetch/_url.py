@@ -65,10 +65,19 @@ def _one(url: str, part: Path, settings: Settings, console: Console) -> None:
             raise ValueError(f"ended after {part.stat().st_size} of {total} bytes; the same command continues")
 
 
+class NoDowngrade(urllib.request.HTTPRedirectHandler):
+    """A redirection from https to http would undo what https is for; some files have no published hash."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):  # type: ignore[no-untyped-def]
+        if req.type == "https" and not newurl.lower().startswith("https:"):
+            raise urllib.error.URLError(f"redirected from https to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _opener(settings: Settings) -> urllib.request.OpenerDirector:
     proxies = {name: value for name, value in (("http", settings.http_proxy), ("https", settings.https_proxy)) if value}
     context = ssl.create_default_context(cafile=str(settings.ca_bundle) if settings.ca_bundle else None)
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context)]
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context), NoDowngrade()]
     if proxies:
         handlers.append(urllib.request.ProxyHandler(proxies))
     return urllib.request.build_opener(*handlers)

@@ -23,7 +23,8 @@ def remove(found: tuple[Candidate, ...], name: str, runner: Runner, *, force: bo
     script = place / "scripts/uninstall.sh"
     if not os.access(place.parent, os.W_OK):
         raise PackageError(
-            f"{place.parent} cannot be written", next_command=f"sudo {script}" if script.exists() else f"ls -ld {place.parent}"
+            f"{place.parent} cannot be written",
+            next_command=f"sudo {script}" if script.exists() else f"ls -ld {place.parent}",
         )
     if not place.exists():  # only load_priority still names it
         with config.locked(place.parent):

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import grstack.errors as errors
 from grstack.errors import GrstackError, UsageError
+from grstack.run import CommandFailed
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _classes() -> list[type[GrstackError]]:
@@ -32,3 +37,26 @@ def test_message_says_what_where_and_the_next_command() -> None:
 def test_unknown_name_lists_the_valid_ones() -> None:
     error = UsageError.unknown("target", "gpu", ["npu", "cpu"])
     assert error.what == "unknown target 'gpu'; valid: cpu, npu"
+
+
+def test_every_error_names_the_next_command() -> None:
+    """One that is raised without gets it elsewhere: UsageError.unknown from the task, CommandFailed from its log."""
+    classes = {error.__name__ for error in _classes()}
+    without = []
+    for path in sorted((ROOT / "grstack").rglob("*.py")):
+        for call in (
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+        ):
+            if not (isinstance(call.func, ast.Name) and call.func.id in classes):
+                continue
+            given = [keyword.value for keyword in call.keywords if keyword.arg == "next_command"]
+            empty = [
+                part
+                for value in given
+                for part in ast.walk(value)
+                if isinstance(part, ast.Constant) and part.value == ""
+            ]
+            if not given or empty:
+                without.append(f"{path.relative_to(ROOT)}:{call.lineno}")
+    assert without == []
+    assert CommandFailed(["g++"], 1, [], None).next_command and CommandFailed(["g++"], 1, [], Path("a b")).next_command

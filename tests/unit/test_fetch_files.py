@@ -8,6 +8,8 @@ import io
 import json
 import tarfile
 import threading
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +19,9 @@ import pytest
 
 from grstack import spec
 from grstack.errors import DataError, HashMismatch, NetworkError, UsageError
-from grstack.fetch import _files, fetch_data
+from grstack.fetch import _files, fetch_data, not_verified
+from grstack.fetch._url import NoDowngrade
+from grstack.spec import FileData
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -206,3 +210,28 @@ def test_a_data_set_needs_exactly_one_hash() -> None:
 def _written(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
+
+
+def test_makers_are_asked_over_https_only() -> None:
+    """Where no hash is published nothing else tells that a file is the maker's."""
+    datasets = spec.load(ROOT / "versions.yaml").datasets
+    urls = [url for dataset in datasets.values() if isinstance(dataset, FileData) for url in dataset.urls]
+    assert len(urls) > 5 and [url for url in urls if not url.startswith("https://")] == []
+    request = urllib.request.Request("https://maker.example/file")
+    with pytest.raises(urllib.error.URLError, match="from https to http://"):
+        NoDowngrade().redirect_request(request, None, 302, "Found", {}, "http://maker.example/file")
+    followed = NoDowngrade().redirect_request(request, None, 302, "Found", {}, "https://other.example/file")
+    assert followed.full_url == "https://other.example/file"
+
+
+@pytest.mark.parametrize("hashed", ["md5", "none"])
+def test_a_file_without_a_published_hash_is_said_to_be_so(server: FileServer, tmp_path: Path, hashed: str) -> None:
+    data = zipped()
+    server.files["/toy.zip"] = data
+    root = repository(tmp_path, server.url, "toy.zip", data, hashed)
+    dataset = spec.load(root / "versions.yaml").datasets["toy"]
+    for _ in ("fetched", "there already"):
+        said = not_verified(dataset, fetch_data(root, "toy", tmp_path / "data"))
+        assert said == (
+            "" if hashed == "md5" else f"nobody says: toy.zip came with sha256 {hashlib.sha256(data).hexdigest()}"
+        )

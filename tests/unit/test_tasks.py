@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,24 @@ import tasks
 from grstack import commands, suites
 
 ROOT = Path(__file__).resolve().parents[2]
+BY_MAKE = {"smoke", "test"}  # the README's two commands
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-    for name in ("build_image", "install_ops", "smoke_test", "run", "lock", "doctor", "fetch_data", "opp", "clean"):
+    for name in (
+        "build_image",
+        "install_ops",
+        "smoke_test",
+        "run",
+        "lock",
+        "doctor",
+        "fetch_data",
+        "opp",
+        "clean",
+        "tag",
+    ):
         monkeypatch.setattr(commands, name, lambda *a, _name=name, **k: made.append((_name, a, k)))
     monkeypatch.setattr(suites, "run_all", lambda **k: made.append(("test", (), k)))
     return made
@@ -48,6 +61,7 @@ def typed(*words: str) -> int:
         (["shell"], "run"),
         (["fetch-data", "ml-100k", "--from", "x.whl"], "fetch_data"),
         (["lock", "--check"], "lock"),
+        (["tag", "--platform", "cann"], "tag"),
         (["doctor", "--json"], "doctor"),
         (["test", "--unit"], "test"),
     ],
@@ -86,4 +100,30 @@ def test_a_wrong_name_lists_the_valid_ones(
     words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed(*words) == code
-    assert said in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.splitlines()[-1].startswith("  next:  inv "), error
+
+
+@pytest.mark.parametrize(
+    "words", [["build-image", "--target", "cpu"], ["build-image", "--target", "cuda", "--python", "3.10"],
+              ["build-image", "--python", "3.10"], ["shell", "--target", "cpu"]],
+)  # fmt: skip
+def test_what_cannot_be_built_says_what_can(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed(*words) == 5
+    assert "  next:  " in capsys.readouterr().err
+
+
+def test_the_help_offers_no_target_that_is_refused() -> None:
+    """`--target cpu` and `cuda` are locked, but there is no image of them."""
+    images = {path.parent.name for path in (ROOT / "docker").glob("*/environment.Dockerfile")}
+    offered, _, rest = tasks.OPTIONS["target"].partition("(")
+    assert set(re.findall(r"\b(npu|cpu|cuda)\b", offered)) == images
+    assert "no image yet" in rest
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"--target (\w+)", text)) <= images
+
+
+def test_the_readme_s_table_has_every_task() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## The commands")[2].partition("\n## ")[0]
+    assert set(re.findall(r"\binv ([a-z-]+)", table)) == set(Collection.from_module(tasks).task_names) - BY_MAKE

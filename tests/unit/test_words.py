@@ -32,7 +32,46 @@ def test_words_become_options(typed: list[str], expected: list[str]) -> None:
     assert spell_out(typed, WORDS) == expected
 
 
+def inv(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "invoke", *words]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def test_invoke_takes_them() -> None:
-    argv = [sys.executable, "-m", "invoke", "opp", "which", "AddOne", "--into", "/not/there"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = inv("opp", "which", "AddOne", "--into", "/not/there")
     assert done.returncode == 2 and "/not/there is not a directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "next_command"),
+    [
+        (["biuld-image"], "no task 'biuld-image'; did you mean build-image?", "inv build-image"),
+        (["build_image"], "no task 'build_image'; did you mean build-image?", "inv build-image"),
+        (["smoke-tests", "--engine", "none"], "did you mean smoke-test?", "inv smoke-test"),
+        (["xyzzy"], "no task 'xyzzy'", "inv --list"),
+        (["build-image", "cann"], "no task 'cann'", "inv "),
+        (["--help", "biuld-image"], "did you mean build-image?", "inv build-image"),
+        (
+            ["build-image", "--plaform", "cann"],
+            "no option '--plaform'; did you mean --platform?",
+            "inv --help build-image",
+        ),
+        (["build-image", "--engin=none"], "no option '--engin'; did you mean --engine?", "inv --help build-image"),
+        (["lock", "--xyzzy"], "inv lock has no option '--xyzzy'", "inv --help lock"),
+        (["build-image", "--target"], "needed value", "inv --help build-image"),
+        (["fetch-data"], "'name'", "inv --help fetch-data"),
+        (["build-image", "--dry"], "--dry is invoke's own", "--dry-run"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest(typed: list[str], said: str, next_command: str) -> None:
+    done = inv(*typed)
+    assert done.returncode == 2 and done.stdout == "", done.stdout
+    first, last = done.stderr.splitlines()
+    assert first.startswith("error: ") and said in first
+    assert last.startswith(f"  next:  {next_command}")
+
+
+@pytest.mark.parametrize("typed", [["--list"], ["--help", "build-image"], ["build-image", "--help"], ["opp", "-h"]])
+def test_invoke_s_own_options_stay(typed: list[str]) -> None:
+    done = inv(*typed)
+    assert done.returncode == 0 and done.stderr == ""
