@@ -13,9 +13,9 @@ from rich.console import Console
 
 from grstack import clean
 from grstack.engines import docker_cli
-from grstack.engines.docker import KEY
 from grstack.engines.find import answers
 from grstack.engines.images import DockerImages
+from grstack.engines.names import KEY
 from grstack.paths import Paths
 from grstack.session import Choices, Session
 

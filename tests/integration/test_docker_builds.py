@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grstack.engines.docker import KEY, DockerEngine
+from grstack.engines import names
+from grstack.engines.docker import DockerEngine
 from grstack.engines.find import answers
+from grstack.engines.names import KEY
 from grstack.errors import EngineError
 from grstack.network import Settings
 from grstack.paths import Paths
@@ -141,25 +143,58 @@ def test_sigkill_leaves_nothing_that_is_taken_as_built_or_goes_on(root: Path) ->
     assert engine.is_built(plan_of(root), plan_of(root).step("torchrec"))
 
 
-def test_a_run_takes_the_image_of_its_own_plan(root: Path) -> None:
-    """Another checkout may have moved the tag since the lock was released."""
+def image(engine: DockerEngine, plan: Plan, tag: str, key: str, word: str) -> None:
+    environment = engine.locate(plan, plan.step("environment"))
+    script = f"FROM {environment}\nLABEL {KEY}={key}\nENV WHOSE={word}\n"
+    subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
+                   capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})  # fmt: skip
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The short name of the fixture's image: the real one is not the tests' to move."""
+    name = f"grstack/names-test:{uuid.uuid4().hex}"
+    monkeypatch.setattr(names, "short", lambda plan: name)
+    return name
+
+
+def test_a_run_takes_the_image_of_its_own_plan(root: Path, short: str) -> None:
+    """Somebody may have moved every name since the lock was released."""
     engine, plan = engine_of(root), plan_of(root)
     engine.runner = Runner(Console(record=True, width=200))
-    environment = engine.locate(plan, plan.step("environment"))
-    tag = engine.locate(plan, plan.image).replace(":twin", f":{uuid.uuid4()}")
     for key, word in ((plan.image.key, "ours"), ("another", "theirs")):
-        script = f"FROM {environment}\nLABEL {KEY}={key}\nENV WHOSE={word}\n"
-        subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
-                       capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})  # fmt: skip
-    engine.locate = lambda plan, step: tag  # type: ignore[method-assign]
-    assert not engine.is_built(plan, plan.image)
+        image(engine, plan, names.exact(plan), key, word)
     assert engine.run(plan, ["sh", "-c", "echo it is $WHOSE"]) == 0
     assert "it is ours" in engine.runner.console.export_text()
-    assert engine.describe(plan)["image"] == engine.image_id(plan) != engine.client.images.get(tag).id
+    assert engine.describe(plan)["image"] == engine.image_id(plan) != engine.client.images.get(names.exact(plan)).id
     engine.client.images.remove(engine.image_id(plan), force=True)
-    engine.client.images.remove(tag, force=True)
-    with pytest.raises(EngineError, match="not there any more"):
+    engine.client.images.remove(names.exact(plan), force=True)
+    assert not engine.is_built(plan, plan.image)
+    with pytest.raises(EngineError, match="is not there"):
         engine.run(plan, ["true"])
+
+
+def test_two_checkouts_have_an_image_each_and_say_who_takes_the_short_name(
+    root: Path, short: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    engine, plan = engine_of(root), plan_of(root)
+    other = make_project(tmp_path_factory.mktemp("another checkout"))
+    (other / "docker/base/packages.txt").write_text("others\n")
+    theirs, their_plan = engine_of(other), plan_of(other)
+    theirs.paths = Paths(root=other, cache=engine.paths.cache)  # one user
+    image(engine, plan, names.exact(plan), plan.image.key, "ours")
+    image(engine, plan, names.exact(their_plan), their_plan.image.key, "theirs")
+    try:
+        assert engine.name_result(plan, take=True) == ""
+        assert theirs.name_result(their_plan, take=False) == ""
+        assert engine.client.images.get(short).id == engine.image_id(plan)
+        said = theirs.name_result(their_plan, take=True)
+        assert names.exact(plan) in said and str(root) in said
+        assert engine.client.images.get(short).id == theirs.image_id(their_plan)
+        assert engine.client.images.get(names.exact(plan)).id == engine.image_id(plan) != theirs.image_id(their_plan)
+    finally:
+        for tag in (short, names.exact(plan), names.exact(their_plan)):
+            engine.client.images.remove(tag, force=True)
 
 
 def test_a_build_has_no_network_and_reads_only_its_inputs(root: Path) -> None:

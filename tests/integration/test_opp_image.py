@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grstack import commands
+from grstack.engines.docker import DockerEngine
 from grstack.errors import UsageError
 from grstack.execute import execute
 from grstack.session import Choices
@@ -56,7 +57,8 @@ def test_packages_in_the_image(real: Real, output: io.StringIO, repack: Callable
         f"--volume={real.package(CUMSUM)}:/real.run:ro",
         f"--volume={repack(CUMSUM, version='2.0.0')}:/newer.run:ro",
     ]
-    image = s.engine.locate(s.plan, s.plan.image)
+    assert isinstance(s.engine, DockerEngine)
+    image = s.engine.image_id(s.plan)
     done = run(["docker", "run", "--rm", "--network=none", *volumes, image, "bash", "-c", IN_IMAGE])
     assert done.returncode == 0, done.stderr
     *lines, last = done.stdout.splitlines()

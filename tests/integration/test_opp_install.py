@@ -32,6 +32,29 @@ def test_all_operators_are_installed_served_and_loaded(real: Real, output: io.St
     assert f"served by mxrec_{CUMSUM}" in output.getvalue()
 
 
+def test_what_install_ops_says_to_type_adds_all_operators_to_the_toolkit_s_own(
+    real: Real, output: io.StringIO, opp: Path, tmp_path: Path
+) -> None:
+    """With ASCEND_OPP_PATH in its place the toolkit's own vendor would not be asked any more."""
+    toolkit = tmp_path / "toolkit opp"
+    assert run(["bash", real.package(CUMSUM)], ASCEND_OPP_PATH=toolkit).returncode == 0
+    commands.install_ops(Choices(), into=str(opp), soc="ascend910b")
+    typed = output.getvalue().rstrip().rpartition("next: ")[2]
+    assert typed == f"source '{opp}/vendors/set_env.bash'"
+    done = run(
+        ["bash", "-euc", f'{typed}; echo "$ASCEND_OPP_PATH"; echo "$ASCEND_CUSTOM_OPP_PATH"'], ASCEND_OPP_PATH=toolkit
+    )
+    kept, custom = done.stdout.splitlines()
+    assert kept == str(toolkit), done.stderr
+    state = look(toolkit, real.twin, ASCEND_CUSTOM_OPP_PATH=custom)
+    asked = [c.vendor for c in state.found if not c.not_asked]
+    assert {v.name for v in asked if v.path.startswith(str(opp))} == {f"mxrec_{name}" for name in real.operators}
+    assert f"{toolkit}/vendors/mxrec_{CUMSUM}" in {v.path for v in asked}
+    for name in real.operators:
+        commands.opp(Choices(), "remove", f"mxrec_{name}", into=str(opp))
+    assert list((opp / "vendors").iterdir()) == []
+
+
 def test_reinstall_gives_the_same_tree(output: io.StringIO, opp: Path) -> None:
     commands.install_ops(Choices(), into=str(opp), operators=(CUMSUM,))
     first = tree_state(opp)
