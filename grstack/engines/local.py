@@ -129,7 +129,7 @@ class LocalEngine:
         argv = [str(uv), "pip", "install", "--python", str(place / "venv/bin/python"), "--no-index", "--find-links"]
         argv += [str(links), "--no-deps", "--require-hashes", "--link-mode=copy", "-r", str(place / "requirements.txt")]
         self.runner.stream(argv, log=log, env={"UV_CACHE_DIR": str(self.paths.cache / "uv")})
-        (place / MARKER).write_text(_mark(step, place))
+        leave_mark(step, place)
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
@@ -178,7 +178,7 @@ class LocalEngine:
         for source in SOURCES:
             shutil.copytree(self.paths.root / source, prefix / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         (prefix / "manifest.json").write_text(json.dumps(manifest(plan, self.artefacts), indent=1) + "\n")
-        (prefix / MARKER).write_text(_mark(step, prefix))
+        leave_mark(step, prefix)
 
     def environment(self, plan: Plan) -> dict[str, str]:
         """The variables that an image sets with ENV."""
@@ -226,6 +226,10 @@ class LocalEngine:
         except CommandFailed as error:
             return error.code
         return 0
+
+
+def leave_mark(step: Step, place: Path) -> None:
+    (place / MARKER).write_text(_mark(step, place))
 
 
 def _mark(step: Step, place: Path) -> str:

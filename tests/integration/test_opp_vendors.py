@@ -105,7 +105,7 @@ def test_an_operator_runs_where_every_path_has_spaces(real: Real, output: io.Str
     done = run(["bash", package], ASCEND_CUSTOM_OPP_PATH=custom, ASCEND_HOME_PATH=real.twin)
     assert done.returncode == 0 and done.stdout.endswith("SUCCESS\n"), done.stderr
     entry = custom / f"vendors/mxrec_{CUMSUM}"
-    # The same place in the image, where nothing else serves the operator; the packages' common script sets the variable.
+    # The same place in the image, where nothing else serves the operator; the common script sets the variable.
     place = Mount(source=custom, name=str(custom).lstrip("/"))
     (custom / "an empty opp").mkdir()
     script = 'source "$0/vendors/set_env.bash" && echo "FROM $ASCEND_CUSTOM_OPP_PATH" && exec python -c "$1"'

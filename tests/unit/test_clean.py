@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from grstack import clean
+from grstack.engines.checkouts import Checkouts
 from grstack.engines.fake import FakeEngine
 from grstack.engines.images import Image, outdated
 from grstack.errors import Busy
@@ -20,6 +22,7 @@ from grstack.paths import Paths
 from grstack.plan import make_plan
 from grstack.session import Choices, Session
 from grstack.spec import Base
+from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT, OLD, FOREIGN = "a" * 64, "b" * 64, "c" * 64
@@ -93,8 +96,10 @@ def test_local_prefixes_of_older_plans_go(paths: Paths) -> None:
 
 
 def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None:
-    chosen = [image(OLD, "grstack/npu-environment:bbb"), image(OLD)]
+    chosen = [image(OLD, "grstack/npu-environment:bbb"), image(OLD), image(OLD, "grstack/npu:twin-bbbbbbbbbbbb")]
     left = [
+        image(OLD, "grstack/npu:twin", "grstack/npu:twin-bbbbbbbbbbbb"),
+        image(KEPT, "grstack/npu:twin-aaaaaaaaaaaa"),
         image(KEPT, "grstack/base:aaa"),
         image(FOREIGN, "grstack/base:ccc"),
         image(OLD, "grstack/npu:twin"),
@@ -108,6 +113,31 @@ def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None
     clean.remove(items, paths, daemon, Console(quiet=True))
     assert daemon.images == left
     assert {file.name for file in paths.images.iterdir()} == {KEPT}
+
+
+def test_what_another_checkout_has_built_last_is_current_while_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its image has an exact name only, once this checkout has taken the short one."""
+    monkeypatch.setenv("GRSTACK_CACHE", str(tmp_path / "cache"))
+    s = Session(ROOT, Choices(engine="none"), Console(quiet=True))
+    other = make_project(tmp_path / "another checkout")
+    (other / "versions.yaml").touch()
+    plan = make_plan(
+        other,
+        lock=make_lock(),
+        platform="twin",
+        base="bootstrap:x",
+        build="plain",
+        components=COMPONENTS,
+        operators=OPERATORS,
+    )
+    theirs = {step.key for step in plan.steps}
+    assert not theirs & clean.current_keys(s, [PinnedEngine()])
+    Checkouts(Paths(root=other, cache=s.paths.cache)).note("grstack/npu:twin", plan)
+    assert theirs <= clean.current_keys(s, [PinnedEngine()])
+    shutil.rmtree(other)
+    assert not theirs & clean.current_keys(s, [PinnedEngine()])
 
 
 def test_an_image_in_use_stays_and_is_named(paths: Paths) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from grstack import network, session
+from grstack.engines import local
 from grstack.engines.fake import FakeEngine
 from grstack.engines.local import LocalEngine
 from grstack.errors import EngineError, GrstackError, UnsupportedError, UsageError
@@ -102,3 +103,19 @@ def test_operators_for_cann_on_the_host_follow_its_toolkit(tmp_path: Path, monke
 def test_the_local_engine_names_its_result(tmp_path: Path) -> None:
     engine = LocalEngine(Paths(root=tmp_path, cache=tmp_path), Runner(Console(file=io.StringIO())), Settings())
     assert engine.describe(make().plan_to_show(with_engine=False)) == {}
+
+
+def test_what_was_made_for_another_place_is_made_anew(tmp_path: Path) -> None:
+    """The commands of a virtual environment name where it was made: they do not work in a moved checkout."""
+    plan = make().plan_to_show(with_engine=False)
+    step = plan.step("environment")
+
+    def engine(root: str) -> LocalEngine:
+        return LocalEngine(Paths(root=tmp_path / root, cache=tmp_path), Runner(Console(quiet=True)), Settings())
+
+    place = tmp_path / "here" / engine("here").locate(plan, step)
+    place.mkdir(parents=True)
+    local.leave_mark(step, place)
+    assert engine("here").is_built(plan, step)
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert not engine("there").is_built(plan, step)
