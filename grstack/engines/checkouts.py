@@ -44,13 +44,13 @@ class Checkouts:
     def _all(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for file in sorted(self.folder.glob("*.json")):
             content = _read(file)
-            if content:
+            if content.keys() >= {"checkout", "results"}:
                 yield content["checkout"], content["results"]
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return content
+    return content if isinstance(content, dict) else {}

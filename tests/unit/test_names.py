@@ -149,8 +149,9 @@ def test_what_other_checkouts_have_built_last_is_used_until_they_are_gone(one: C
     assert one.checkouts.used_by_others() == set()
 
 
-def test_a_damaged_note_is_none(one: Checkout, two: Checkout) -> None:
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_damaged_note_is_none(one: Checkout, two: Checkout, text: str) -> None:
     two.build()
-    two.checkouts.own.write_text("{")
+    two.checkouts.own.write_text(text)
     assert one.checkouts.used_by_others() == set()
     assert "of no checkout that is known here" in one.build()

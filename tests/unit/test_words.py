@@ -60,7 +60,7 @@ def test_invoke_takes_them() -> None:
         (["lock", "--xyzzy"], "inv lock has no option '--xyzzy'", "inv --help lock"),
         (["build-image", "--target"], "needed value", "inv --help build-image"),
         (["fetch-data"], "'name'", "inv --help fetch-data"),
-        (["build-image", "--dry"], "--dry is invoke's own", "--dry-run"),
+        (["build-image", "--dry"], "--dry is invoke's own", "inv build-image --dry-run"),
     ],
 )
 def test_a_misspelt_word_is_answered_with_the_nearest(typed: list[str], said: str, next_command: str) -> None:
