@@ -190,19 +190,20 @@ def test_one_set_env_for_all_that_is_installed(make_package: Make, tmp_path: Pat
     target = tmp_path / "it's $here"
     file = target / "vendors/set_env.bash"
     script = 'source "$F"; source "$F"; printf "%s\\n%s" "$ASCEND_CUSTOM_OPP_PATH" "$LD_LIBRARY_PATH"'
-    first = run(make_package("mxrec_one"), f"--install-path={target}")
+    packages = {name: make_package(f"mxrec_{name}") for name in ("one", "two")}
+    first = run(packages["one"], f"--install-path={target}")
     assert first.code == 0 and f"source '{file}'" in first.out and "bin/set_env.bash" not in first.out
     kept = file.read_bytes()
-    assert run(make_package("mxrec_two"), ASCEND_CUSTOM_OPP_PATH=target).code == 0
+    assert run(packages["two"], ASCEND_CUSTOM_OPP_PATH=target).code == 0
     assert file.read_bytes() == kept
     two, one = (f"{target}/vendors/mxrec_{name}" for name in ("two", "one"))
     result = run("bash", "-euo", "pipefail", "-c", script, F=file, ASCEND_CUSTOM_OPP_PATH="/x", LD_LIBRARY_PATH="/y")
     assert result.out == f"{two}:{one}:/x\n/y:{two}/op_api/lib:{one}/op_api/lib", result.err
     assert run("bash", "-c", 'source "$F"; compgen -v _', F=file).out.split() == ["_"]
-    assert run(make_package("mxrec_one"), f"--install-path={target}", "--uninstall").code == 0
+    assert run(packages["one"], f"--install-path={target}", "--uninstall").code == 0
     result = run("bash", "-euo", "pipefail", "-c", script, F=file)
     assert result.out == f"{two}\n{two}/op_api/lib", result.err
-    assert run(make_package("mxrec_two"), f"--install-path={target}", "--uninstall").code == 0
+    assert run(packages["two"], f"--install-path={target}", "--uninstall").code == 0
     assert list((target / "vendors").iterdir()) == []
 
 
