@@ -221,7 +221,9 @@ if core := getattr(program, "core", None):
     every = Collection(*(item for item in list(globals().values()) if isinstance(item, Task)))
     _call(lambda: check(typed, every, program.initial_context))
     if program.args.dry.value or {"--dry", "-R"} & set(typed):
-        raise Exit("error: --dry is invoke's own and keeps nothing from being done\n  next:  inv build-image --dry-run", code=2)
+        raise Exit(
+            "error: --dry is invoke's own and keeps nothing from being done\n  next:  inv build-image --dry-run", code=2
+        )
     asked = program.args.help.value
     if isinstance(asked, str) and asked not in every.task_names:
         raise Exit(f"error: {unknown_task(asked, every.task_names)}", code=2)
