@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gr_model import checkpoint, errors, in_image, run_id, run_leftovers
+from gr_model import checkpoint, errors, in_image, run_id, run_leftovers, runlog
 from gr_model.errors import GrModelError
 from gr_model.run_id import RunId
 
@@ -173,7 +173,7 @@ def _free(out: Path, overwrite: bool) -> None:
             f"{out}: has {', '.join(there)}, of no run that is marked as such; nothing was changed\n"
             f"  next: another --out" + (f", or --resume {_q(out)} to go on" if checkpoint.every(out) else "")
         )
-    if not overwrite:
+    if not overwrite and not _no_step(out, there):
         last = checkpoint.newest(out)
         at = f", checkpoint {last.name}" if last else ""
         go_on = f"--resume {_q(out)} to go on with it, " if last else ""
@@ -188,6 +188,14 @@ def _free(out: Path, overwrite: bool) -> None:
             f"{out}: {', '.join(foreign)} is not of run {mark.run}; nothing was changed\n"
             "  next: move it away, or take another --out"
         )
+
+
+def _no_step(out: Path, there: list[str]) -> bool:
+    """Whether the run there ended before its first step: the command that is mended may take its place."""
+    if not set(there) <= {run_id.FILE, run_leftovers.LOG}:
+        return False
+    log = out / run_leftovers.LOG
+    return not log.exists() or not any(event["event"] == "step" for event in runlog.read(log))
 
 
 def _writable(out: Path) -> None:

@@ -64,6 +64,9 @@ def test_tables_that_are_too_small(folder, tmp_path, capsys) -> None:
     told = capsys.readouterr().err
     assert "distinct ids, but cache_rows is 3" in told and "next: the command with embedding.cache_rows=ROWS" in told
     assert "Traceback" not in told
+    # The run had no step, so the mended command takes its place.
+    assert train.main([*base, "--out", str(tmp_path / "a"), *small[:1], "embedding.cache_rows=3000"]) == 0
+    capsys.readouterr()
     assert train.main([*base, "--out", str(tmp_path / "b"), "embedding.kind=hash", "embedding.max_rows=3"]) == 1
     told = capsys.readouterr().err
     assert "is full" in told and "embedding.eviction=lru" in told and "Traceback" not in told

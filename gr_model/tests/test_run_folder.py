@@ -219,8 +219,8 @@ def test_going_on_before_the_first_checkpoint_begins_again_as_the_same_run(base,
 def test_two_claims_of_one_folder(tmp_path) -> None:
     """Both were told that it is free, before they loaded their data."""
     first, second = (run_folder.for_new(tmp_path / "out", "smoke") for _ in range(2))
-    with run_folder.claimed(first, "smoke", {}):
-        pass
+    with run_folder.claimed(first, "smoke", {}) as (place, _):
+        runlog.Log(place.out / "log.jsonl", place.run)("step", step=1)
     with pytest.raises(RunFolderError, match=f"holds run {first.run}"), run_folder.claimed(second, "smoke", {}):
         pass
 
