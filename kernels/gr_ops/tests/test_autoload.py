@@ -81,11 +81,15 @@ def test_without_torch_npu_nothing_is_installed(fresh_process: Run) -> None:
         gr_ops_autoload.register()
         print(before == (list(sys.meta_path), dict(vars(torch.ops))))
         importlib.util.find_spec = find
+        sys.modules['torch_npu'] = None  # blocked
+        gr_ops_autoload.register()
+        print(before == (list(sys.meta_path), dict(vars(torch.ops))))
+        del sys.modules['torch_npu']
         gr_ops_autoload.register()
         print(before == (list(sys.meta_path), dict(vars(torch.ops))))
     """
     ran = fresh_process(script, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert ran.stdout == "True\nFalse\n", ran.stdout + ran.stderr
+    assert ran.stdout == "True\nTrue\nFalse\n", ran.stdout + ran.stderr
 
 
 def test_without_a_device(fresh_process: Run) -> None:
