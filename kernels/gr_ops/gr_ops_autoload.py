@@ -9,10 +9,17 @@ Where gr_ops cannot be loaded, a warning says why and the program goes on withou
 the host. Nothing happens where torch_npu is not installed, or with ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = (
+    False  # typing and others are imported where they are needed: every Python of the environment comes here
+)
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 NAMESPACES = ("fbgemm", "mxrec")
 # The last thing that `import fbgemm_gpu` does, with its libraries loaded; seen in time also where fbgemm_gpu is what
