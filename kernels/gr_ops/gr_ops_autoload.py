@@ -14,9 +14,7 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = (
-    False  # typing and others are imported where they are needed: every Python of the environment comes here
-)
+TYPE_CHECKING = False  # every Python of the environment comes here: nothing is imported before it is needed
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

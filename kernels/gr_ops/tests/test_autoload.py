@@ -69,7 +69,6 @@ def test_starting_python_imports_next_to_nothing(fresh_process: Run) -> None:
     """The .pth is read by every Python of the environment."""
     script = """
         import sys
-        before = {*sys.modules}
         for name in ("gr_ops_autoload", "__future__"):
             sys.modules.pop(name)
         before = {*sys.modules}
