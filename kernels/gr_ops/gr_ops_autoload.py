@@ -9,10 +9,15 @@ Where gr_ops cannot be loaded, a warning says why and the program goes on withou
 the host. Nothing happens where torch_npu is not installed, or with ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # every Python of the environment comes here: nothing is imported before it is needed
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 NAMESPACES = ("fbgemm", "mxrec")
 # The last thing that `import fbgemm_gpu` does, with its libraries loaded; seen in time also where fbgemm_gpu is what
@@ -28,7 +33,7 @@ def register() -> None:
     import importlib.util
 
     global _registered
-    if _registered or ("torch_npu" not in sys.modules and importlib.util.find_spec("torch_npu") is None):
+    if _registered or (sys.modules.get("torch_npu") is None and importlib.util.find_spec("torch_npu") is None):
         return
     _registered = True
     if END_OF_FBGEMM in sys.modules:
@@ -58,15 +63,19 @@ def load() -> None:
 def _watch_names() -> None:
     import torch
 
-    class Namespace(torch._ops._OpNamespace):
+    stock = getattr(torch._ops, "_OpNamespace", None)
+    if stock is None:  # PyTorch's own affair; fbgemm_gpu's import is watched all the same
+        return
+
+    class Namespace(stock):  # type: ignore[misc,valid-type]
         """``torch.ops.NAME`` until gr_ops is loaded; then it is PyTorch's own class."""
 
         def __getattr__(self, name: str) -> Any:
             if not name.startswith("__") and _fbgemm_is_whole():
                 load()
                 if not _in_progress("gr_ops"):  # it looks names up itself
-                    self.__class__ = torch._ops._OpNamespace
-            return torch._ops._OpNamespace.__getattr__(self, name)
+                    self.__class__ = stock
+            return stock.__getattr__(self, name)
 
     for name in NAMESPACES:
         if name not in vars(torch.ops):

@@ -67,8 +67,17 @@ def test_with_autoload_off_torch_npu_may_be_imported(fresh_process: Run) -> None
 
 def test_starting_python_imports_next_to_nothing(fresh_process: Run) -> None:
     """The .pth is read by every Python of the environment."""
-    ran = fresh_process("import sys; print([m for m in ('torch', 'importlib.metadata', 'gr_ops') if m in sys.modules])")
-    assert ran.stdout == "[]\n" and ran.stderr == "", ran.stdout + ran.stderr
+    script = """
+        import sys
+        for name in ("gr_ops_autoload", "__future__"):
+            sys.modules.pop(name)
+        before = {*sys.modules}
+        import gr_ops_autoload
+        print({*sys.modules} - before - {"gr_ops_autoload", "__future__"})
+        print({"torch", "typing", "importlib.util"} & {*sys.modules})
+    """
+    ran = fresh_process(script, PYTHONPATH=None)
+    assert ran.stdout == "set()\nset()\n" and ran.stderr == "", ran.stdout + ran.stderr
 
 
 def test_without_torch_npu_nothing_is_installed(fresh_process: Run) -> None:
@@ -81,11 +90,15 @@ def test_without_torch_npu_nothing_is_installed(fresh_process: Run) -> None:
         gr_ops_autoload.register()
         print(before == (list(sys.meta_path), dict(vars(torch.ops))))
         importlib.util.find_spec = find
+        sys.modules['torch_npu'] = None  # blocked
+        gr_ops_autoload.register()
+        print(before == (list(sys.meta_path), dict(vars(torch.ops))))
+        del sys.modules['torch_npu']
         gr_ops_autoload.register()
         print(before == (list(sys.meta_path), dict(vars(torch.ops))))
     """
     ran = fresh_process(script, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert ran.stdout == "True\nFalse\n", ran.stdout + ran.stderr
+    assert ran.stdout == "True\nTrue\nFalse\n", ran.stdout + ran.stderr
 
 
 def test_without_a_device(fresh_process: Run) -> None:
