@@ -85,14 +85,14 @@ extern "C" __attribute__((visibility("default"))) {run_signature(op)}
 """
 
 
-def kernel_unit(op: Operator, kernel_file: str, number: int) -> str:
+def kernel_unit(op: Operator, kernel_file: str, headers: Sequence[str], number: int) -> str:
     """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro.
 
-    The API's headers come first: inside the namespace they would declare an API of their own.
+    The API's headers come first, those that the kernel includes: inside the namespace they would declare an API of
+    their own, and others would hide that an include is missing.
     """
-    return f"""#include "kernel_operator.h"
-#include "lib/matmul_intf.h"
-#ifdef TWIN_TILING_HEADER
+    includes = "".join(f'#include "{header}"\n' for header in headers)
+    return f"""{includes}#ifdef TWIN_TILING_HEADER
 #include TWIN_TILING_HEADER
 #endif
 namespace kernel_object_{op.snake}_{number} {{

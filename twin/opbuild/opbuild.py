@@ -137,14 +137,15 @@ def kernel_objects(build: Build, op: Operator, tiling: list[dict], first: int) -
     def flags(macros: dict[str, str]) -> list[str]:
         return [*tiling_flags, *(f"-D{k}={v}" for k, v in macros.items()), *build.api_includes]
 
-    used = used_macros(build, kernel, op, flags(columns[0]))
+    text = build.run(["g++", "-std=c++17", "-E", "-dU", *flags(columns[0]), str(kernel)])
+    used, headers = used_macros(text, op), api_headers(text, build.include)
     keys = [tuple(sorted((k, v) for k, v in macros.items() if k in used)) for macros in columns]
     distinct = list(dict.fromkeys(keys))
 
     def compile_kernel(index: int) -> Path:
         number = first + index
         unit = generated / f"{op.snake}_{number}.cpp"
-        unit.write_text(generate.kernel_unit(op, str(kernel), number))
+        unit.write_text(generate.kernel_unit(op, str(kernel), headers, number))
         extra = [f"-DTWIN_OBJECT={number}", f"-D{op.snake}={op.snake}__{number}", *KERNEL_FLAGS]
         extra += [] if build.sanitize else [DIVISION_FLAG]
         macros = columns[keys.index(distinct[index])]
@@ -155,11 +156,20 @@ def kernel_objects(build: Build, op: Operator, tiling: list[dict], first: int) -
     return objects, [first + distinct.index(key) for key in keys]
 
 
-def used_macros(build: Build, kernel: Path, op: Operator, flags: list[str]) -> set[str]:
-    """The dtype and format macros that the kernel's source tests or expands."""
-    text = build.run(["g++", "-std=c++17", "-E", "-dU", *flags, str(kernel)])
+def used_macros(text: str, op: Operator) -> set[str]:
+    """The dtype and format macros that a preprocessed kernel tests or expands."""
     names = set(re.findall(r"^#(?:define|undef) (\w+)", text, re.MULTILINE))
     return names & set(op.column_macros(0))
+
+
+def api_headers(text: str, folders: list[Path]) -> list[str]:
+    """The API's headers that a preprocessed kernel includes, in their order, by their places in its folders."""
+    found: dict[str, None] = {}
+    for name in re.findall(r'^# \d+ "([^"]+)"', text, re.MULTILINE):
+        folder = next((f for f in folders if Path(name).is_relative_to(f)), None)
+        if folder is not None:
+            found[str(Path(name).relative_to(folder))] = None
+    return list(found)
 
 
 def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict]) -> Path:

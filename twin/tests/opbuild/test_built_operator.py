@@ -77,6 +77,21 @@ def test_op_host_that_the_toolkit_could_not_compile_is_refused(tmp_path, text, w
     assert not (tmp_path / "out/packages").exists()
 
 
+def test_a_kernel_has_what_its_own_includes_give_and_no_more(tmp_path):
+    """As on the toolkit, kernel_operator.h alone does not give ListTensorDesc."""
+    shutil.copytree(HERE / "scale_rows", tmp_path / "scale_rows")
+    (tmp_path / "home").mkdir()
+    kernel = tmp_path / "scale_rows/op_kernel/scale_rows.cpp"
+    source = kernel.read_text()
+    for include in ("", '#include "kernel_operator_list_tensor_intf.h"\n'):
+        kernel.write_text(f"{include}{source}inline void Uses(AscendC::ListTensorDesc *) {{}}\n")
+        command = opbuild(tmp_path / "out", tmp_path / "home", "ascend910b")
+        command[command.index("--op") + 1] = str(tmp_path / "scale_rows")
+        done = subprocess.run(command, capture_output=True, text=True)
+        # With the header it goes on to link, for which this home has no libraries.
+        assert ("ListTensorDesc" in done.stderr) == (not include), done.stderr
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_warnings_of_op_host_are_errors_on_request(tmp_path, strict):
     shutil.copytree(HERE / "scale_rows", tmp_path / "scale_rows")
