@@ -1,7 +1,7 @@
 """Launches compiled kernels without Triton's own search for them, which takes the host longer than most kernels run.
 
 Triton reads every argument to find the compiled kernel: 0.1 ms with forty of them. What it looks at is read here in one
-pass, and the kernel that it found the first time is called. The calls inside of Triton are those of TESTED versions;
+pass, and the kernel that it found the first time is called. The calls inside of Triton are those of tested versions;
 with any other, Triton launches.
 """
 
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 import triton
 
-TESTED = {"3.6.0"}  # of Triton; others have other launchers
-FAST = triton.__version__ in TESTED
+from gr_ops.cuda.paths import TESTED
+
+FAST = triton.__version__ in {version for _, version in TESTED}
 _compiled: dict[tuple[Any, ...], Any] = {}
 
 

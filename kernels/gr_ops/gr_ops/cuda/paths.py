@@ -20,7 +20,7 @@ from gr_ops.cuda.sight import LOWER
 
 log = logging.getLogger(__name__)
 HOPPER = (9, 0)
-# Gluon is experimental: other versions may compile to something else, or not at all.
+# Gluon is experimental: other versions may compile to something else, or not at all. Launches know Triton's inside too.
 TESTED = {("2.11", "3.6.0")}  # torch, triton
 
 

@@ -74,6 +74,11 @@ class Batch:
         begin, length, context, history = row_of(
             self.offsets, self.contexts, self.targets, sequence, self.total, self.longest, self.COUNTS
         )
+        if not self.LISTED:  # rows of one length; offsets that lie would leave items without tokens, to be waited for
+            begin = sequence * self.longest
+            length = self.longest
+            if not self.COUNTS:
+                history = length
         return head, tile, begin, length, context, history
 
     @gluon.jit
