@@ -103,7 +103,7 @@ SET_ENV
 write_common_set_env() {
     local new=$vendors/.set_env.bash.$$
     {
-        echo "# source this file to use all operators that are installed here, beside the toolkit's own"
+        printf '%s\n' "$SET_ENV_MARK"
         printf '_vendors=%q\n' "$vendors"
         cat << 'SET_ENV'
 _named=$(sed -n 's/^load_priority=//p' "$_vendors/config.ini" 2> /dev/null | tr ',' ' ') || true
@@ -268,6 +268,10 @@ if [[ $force == y ]]; then
     warn "--force: compatibility is not checked"
 else
     for vendor in $VENDORS; do check_compatible "$payload/$vendor"; done
+fi
+if [[ $needs_set_env == y && (-e $vendors/set_env.bash || -L $vendors/set_env.bash) ]]; then
+    is_own_set_env "$vendors/set_env.bash" || fail \
+        "$vendors/set_env.bash is not of this installer, which writes a file of that name; move it away: mv $vendors/set_env.bash ELSEWHERE"
 fi
 install_vendors
 warn_of_custom_path

@@ -33,5 +33,7 @@ if [[ -e $installed ]]; then
 else
     say "removed $installed"
 fi
-compgen -G "$vendors/*/" > /dev/null || rm -f -- "$vendors/set_env.bash"
+if ! compgen -G "$vendors/*/" > /dev/null && is_own_set_env "$vendors/set_env.bash"; then
+    rm -f -- "$vendors/set_env.bash"
+fi
 echo SUCCESS

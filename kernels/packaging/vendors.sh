@@ -50,6 +50,15 @@ remove_tree() {
     chmod -R u+w -- "$1" && rm -rf -- "$1"
 }
 
+# The first line of <target>/vendors/set_env.bash, by which it is known as the installer's.
+SET_ENV_MARK="# source this file to use all operators that are installed here, beside the toolkit's own"
+
+is_own_set_env() {
+    local first=
+    [[ ! -f $1 || -L $1 ]] || IFS= read -r first < "$1" || true
+    [[ $first == "$SET_ENV_MARK" ]]
+}
+
 # What the installer adds to a package's tree, beside the files of manifest.sha256.
 ADDED="manifest.sha256 version.info scripts/uninstall.sh scripts/vendors.sh bin/set_env.bash"
 

@@ -207,6 +207,21 @@ def test_one_set_env_for_all_that_is_installed(make_package: Make, tmp_path: Pat
     assert list((target / "vendors").iterdir()) == []
 
 
+def test_a_set_env_of_somebody_else_stays(make_package: Make, tmp_path: Path) -> None:
+    target, package = tmp_path / "target", make_package()
+    file = target / "vendors/set_env.bash"
+    file.parent.mkdir(parents=True)
+    file.write_text("export MINE=1\n")
+    result = run(package, f"--install-path={target}")
+    assert result.code != 0 and f"mv {file}" in result.out + result.err
+    assert [entry.name for entry in file.parent.iterdir()] == ["set_env.bash"]
+    file.unlink()
+    assert run(package, f"--install-path={target}").code == 0
+    file.write_text("export MINE=1\n")
+    assert run(package, f"--install-path={target}", "--uninstall").code == 0
+    assert file.read_text() == "export MINE=1\n"
+
+
 # p4
 
 
