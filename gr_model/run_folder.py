@@ -215,12 +215,13 @@ def _made(place: Place) -> Place:
         place.out.mkdir(parents=True, exist_ok=True)
         return place
     place.out.parent.mkdir(parents=True, exist_ok=True)
+    name = place.out.name  # of a config that may have dots
     for number in range(2, 1000):
         try:
             place.out.mkdir()
             return place
         except FileExistsError:  # a run of the same second
-            place = replace(place, out=place.out.with_name(f"{place.out.name.partition('.')[0]}.{number}"))
+            place = replace(place, out=place.out.with_name(f"{name}.{number}"))
     raise RunFolderError(f"{place.out}: a thousand runs of one second\n  next: the same command with --out FOLDER")
 
 

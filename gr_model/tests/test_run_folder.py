@@ -228,3 +228,9 @@ def test_two_claims_of_one_folder(tmp_path) -> None:
 def test_the_report_names_the_run() -> None:
     start = {"config": {"dataset": "d"}, "device": "cpu", "torch": "2"}
     assert "run 2026-x" in report.lead({**start, "run": "2026-x"}) and "run" not in report.lead(start)
+
+
+def test_a_config_s_name_keeps_its_dots(tmp_path: Path) -> None:
+    """In the second run of a second too."""
+    place = run_folder.Place(out=tmp_path / "hstu-1.5", run="x", named=False)
+    assert [run_folder._made(place).out.name for _ in range(3)] == ["hstu-1.5", "hstu-1.5.2", "hstu-1.5.3"]
