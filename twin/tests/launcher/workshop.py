@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ ENGINE = TWIN / "opbuild/engine"
 RUNTIME = TWIN / "runtime"
 IMAGE_LIB64 = "/usr/local/Ascend/ascend-toolkit/latest/lib64"
 WARNINGS = ("-Wall", "-Wextra")
+sys.path.insert(0, str(TWIN / "opbuild"))
+
+import opbuild  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -136,16 +140,16 @@ class Workshop:
         kernel = tree / operator.home / "op_kernel" / f"{operator.snake}.cpp"
         unit = target.with_suffix(".cpp")
         unit.parent.mkdir(parents=True, exist_ok=True)
-        unit.write_text(
-            '#include "kernel_operator.h"\n#include "lib/matmul_intf.h"\n'
-            f'namespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n'
-        )
         macros = [f"-D{k}={v}" for k, v in operator.macros.items()]
+        folders = [f"-I{f}" for f in (kernel.parent, tree / "common", TWIN / "include")]
+        command = ["g++", "-std=c++17", "-E", *macros, *folders, str(kernel)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        includes = "".join(f'#include "{header}"\n' for header in opbuild.api_headers(text, [TWIN / "include"]))
+        unit.write_text(f'{includes}namespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n')
         own = ["-DTWIN_OBJECT=0", f"-D{operator.snake}={operator.snake}__0", "-Wno-unused-parameter"]
         if not any(flag.startswith("-fsanitize") for flag in self.flags):
             own.append("-fsanitize=integer-divide-by-zero")
-        folders = [kernel.parent, tree / "common", TWIN / "include"]
-        return self.compile(unit, target, [*own, *macros, *(f"-I{f}" for f in folders)])
+        return self.compile(unit, target, [*own, *macros, *folders])
 
     def table_object(self, operator: Operator) -> Path:
         unit = self.folder / "tables" / f"{operator.snake}.cpp"
