@@ -10,7 +10,6 @@ from gr_model import config_advice
 from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, planted, synthetic
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
-from gr_model.data.place import check_place
 from gr_model.data.source import Source
 from gr_model.synthetic_config import SyntheticConfig
 
@@ -77,8 +76,6 @@ def _load_shards(source: Source, folder: Path, bad_rows: float, say: Callable[[s
     manifest = shards.read_manifest(place)
     there = all((folder / file).exists() for file in source.files)
     # Shards serve without the files that they were made from; with other files they are made anew.
-    if manifest is None:
-        check_place(place)
     if manifest is None or (there and manifest["files"] != build.fingerprint(source, folder)):
         try:
             build.build(source, folder, place, BadRows(bad_rows), say)

@@ -12,7 +12,6 @@ from typing import Any
 
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, Interactions
-from gr_model.data.place import check_place
 from gr_model.data.synthetic import Rule
 from gr_model.synthetic_config import SyntheticConfig
 
@@ -33,7 +32,6 @@ def load(
     place = shards_of(f"shards-{hashlib.sha256(json.dumps(made_by).encode()).hexdigest()[:12]}")
     manifest = shards.read_manifest(place)
     if manifest is None:
-        check_place(place)
         try:
             _write(rule, made_by, place, say)
         except OSError as error:

@@ -21,14 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gr_model.data.interactions import DataError, History, Interactions
-from gr_model.data.place import MANIFEST
 
 FORMAT = 1
 GROUP_ROWS = 1 << 19  # interactions of a row group: about 7 MB in memory
 SHARD_ROWS = 1 << 25
 GROUP_USERS = 4096
 CACHED_GROUPS = 24
-LENGTHS, COUNTS = "lengths.npy", "item_counts.npy"
+MANIFEST, LENGTHS, COUNTS = "manifest.json", "lengths.npy", "item_counts.npy"
 _OURS = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(LENGTHS)}|{re.escape(COUNTS)}|shard-\d+\.parquet")
 COLUMNS = ("items", "actions", "times", "features")
 SCHEMA = pa.schema(
@@ -212,8 +211,8 @@ def refuse_foreign(folder: Path) -> None:
         ours = False
     if not ours:
         raise DataError(
-            f"{folder} is in the place of shards and is not, or not only, shards; mv {folder} ELSEWHERE, "
-            "or set GRSTACK_SHARDS=FOLDER"
+            f"{folder}: has files that are not shards, so none are made there\n"
+            f"  next: mv {folder} ELSEWHERE, or set GRSTACK_SHARDS to another folder"
         )
 
 

@@ -244,7 +244,7 @@ def test_shards_take_the_place_of_shards_alone(tmp_path: Path, monkeypatch, kind
     place.mkdir(parents=True)
     for file, text in FOREIGN[kind].items():
         (place / file).write_text(text)
-    with pytest.raises(DataError, match="is in the place of shards and is not, or not only, shards; mv"):
+    with pytest.raises(DataError, match="has files that are not shards, so none are made there\n  next: mv"):
         if made:
             monkeypatch.setattr(planted, "IN_MEMORY", 0)
             data.load(name, tmp_path, made=SyntheticConfig(users=3, length=8, items=20))
