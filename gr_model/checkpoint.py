@@ -80,15 +80,49 @@ def save_run(out: Path, state: dict[str, Any], world: World, *, run: str, keep: 
         raise CheckpointError(f"{final}: cannot be written: {'; '.join(sorted(reasons))}") from error
     world.barrier()
     if world.first:
+        written = sorted(str(path.relative_to(staging)) for path in staging.rglob("*") if path.is_file())
         note = {"format": FORMAT, "run": run, "step": state["step"], "config": state["config"],
-                "processes": world.size}  # fmt: skip
+                "processes": world.size, "files": written}  # fmt: skip
         files.write_text(staging / RUN, json.dumps(note, indent=1) + "\n")
-        shutil.rmtree(final, ignore_errors=True)
-        staging.rename(final)
+        _take_name(staging, final)
         for old in of_run(out, run)[:-keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            remove(old)
     world.barrier()
     return final
+
+
+def remove(folder: Path) -> None:
+    """What the run wrote of a checkpoint, its note first; the folder stays if somebody else's files are in it."""
+    written = _written(folder)
+    (folder / RUN).unlink()  # from here on it is no checkpoint
+    for name in written:
+        (folder / name).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def foreign(folder: Path) -> list[Path]:
+    """What stands in a checkpoint's folder and was not written by its run."""
+    own = {folder / name for name in (RUN, *_written(folder))}
+    return [entry for entry in sorted(folder.iterdir()) if entry not in own]
+
+
+def _written(folder: Path) -> list[str]:
+    return [str(name) for name in read_run(folder).get("files", [])]
+
+
+def _take_name(staging: Path, final: Path) -> None:
+    """A step that is saved again takes the place of the one before; a kill in between leaves both, hidden."""
+    if not final.exists():
+        staging.rename(final)
+        return
+    before = final.with_name(f".before-{final.name}")
+    final.rename(before)
+    staging.rename(final)
+    others = foreign(before)
+    for entry in others:
+        entry.rename(final / entry.name)
+    remove(before)
 
 
 def find(path: Path) -> Path:

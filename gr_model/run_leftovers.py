@@ -29,7 +29,9 @@ def foreign(out: Path, run: str) -> list[str]:
     """What stands under those names and is not of `run`."""
     own = set(_own(out, run))
     held = [entry for name in FOLDERS if (out / name).is_dir() for entry in sorted((out / name).iterdir())]
-    return [str(entry.relative_to(out)) for entry in held if entry not in own]
+    strange = [entry for entry in held if entry not in own]
+    strange += [entry for folder in checkpoint.of_run(out, run) for entry in checkpoint.foreign(folder)]
+    return [str(entry.relative_to(out)) for entry in strange]
 
 
 def remove(out: Path) -> None:
@@ -38,7 +40,10 @@ def remove(out: Path) -> None:
     if mark is None:
         return
     for entry in _own(out, mark.run):
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        if entry.is_dir():
+            checkpoint.remove(entry) if (entry / checkpoint.RUN).exists() else shutil.rmtree(entry)
+        else:
+            entry.unlink()
     for name in FOLDERS:
         if (out / name).is_dir():
             (out / name).rmdir()
@@ -60,7 +65,7 @@ def _own(out: Path, run: str) -> Iterator[Path]:
     """In the folders."""
     yield from checkpoint.of_run(out, run)
     # Saves that a kill cut off; without a note yet, they are of the run that has marked the folder.
-    cut_off = (out / checkpoint.FOLDER).glob(".step-*")
+    cut_off = [path for form in (".step-*", ".before-step-*") for path in (out / checkpoint.FOLDER).glob(form)]
     yield from (path for path in cut_off if not (path / checkpoint.RUN).exists() or checkpoint.run_of(path) == run)
     yield from (out / BOARD).glob(f"*{board_suffix(run)}")
     yield from (out / DIVERGED).glob(f"*.{run}.pt")

@@ -170,6 +170,25 @@ def test_checkpoints_of_versions_before_are_read_and_stay(base, atomic_folder, t
     assert names(out) == [f"step-{step:08d}" for step in (2, 4, 8, 9)]
 
 
+def test_pruning_and_saving_again_leave_files_of_somebody_else(tmp_path) -> None:
+    """In a checkpoint's own folder: notes on it, converted weights."""
+    from gr_model.world import World
+
+    state = {"config": {}, "model": {"x": torch.zeros(2)}}
+    first = checkpoint.save_run(tmp_path, {**state, "step": 1}, World(), run="a", keep=1)
+    (first / "converted").mkdir()
+    for name in ("notes.txt", "converted/weights.bin"):
+        (first / name).write_text("mine")
+    checkpoint.save_run(tmp_path, {**state, "step": 1}, World(), run="a", keep=1)
+    assert checkpoint.newest(tmp_path) == first and not list((tmp_path / "checkpoints").glob(".*"))
+    checkpoint.save_run(tmp_path, {**state, "step": 2}, World(), run="a", keep=1)
+    assert names(tmp_path) == ["step-00000001", "step-00000002"]
+    assert sorted(str(p.relative_to(first)) for p in first.rglob("*") if p.is_file()) == [
+        "converted/weights.bin", "notes.txt",
+    ]  # fmt: skip
+    assert [folder.name for folder in checkpoint.every(tmp_path)] == ["step-00000002"]
+
+
 def test_pruning_leaves_checkpoints_of_other_runs(tmp_path) -> None:
     from gr_model.world import World
 
