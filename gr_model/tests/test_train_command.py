@@ -310,8 +310,11 @@ def test_two_processes_agree_where_the_run_goes(folder, tmp_path, monkeypatch) -
     out = (tmp_path / "latest").resolve()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([out.name, "latest"])
     run = run_id.read(out).run
-    assert checkpoint.read_run(checkpoint.newest(out)) | {"config": None} == {
-        "format": 1, "run": run, "step": 2, "config": None, "processes": 2}  # fmt: skip
+    newest = checkpoint.newest(out)
+    written = sorted(path.name for path in newest.iterdir() if path.name != checkpoint.RUN)
+    assert {"__0_0.distcp", "__1_0.distcp"} < set(written)  # of both processes
+    assert checkpoint.read_run(newest) | {"config": None} == {
+        "format": 1, "run": run, "step": 2, "config": None, "processes": 2, "files": written}  # fmt: skip
     before = sorted(path.name for path in out.rglob("*"))
     code, said = Command(arguments(folder, out, "train.steps=2"), processes=2).finish()
     assert code == 1 and said.count(f"holds run {run}") == 1 and "process 0: " in said, said
