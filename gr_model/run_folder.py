@@ -73,6 +73,7 @@ def for_new(out: Path | None, name: str, *, overwrite: bool = False) -> Place:
 
 def for_same(out: Path, name: str) -> Place:
     """For the command that begins a run and goes on with it: after its newest checkpoint, if it got as far as one."""
+    _refuse_busy(out)
     mark = run_id.read(out)
     if mark is None:
         if not run_leftovers.found(out):
@@ -87,6 +88,9 @@ def for_resume(run: Path, out: Path | None, *, overwrite: bool = False) -> Place
 
     In the run's own folder it is the same run; in another one a new run, which begins there.
     """
+    begun = run.parent.parent if run.parent.name == checkpoint.FOLDER else run
+    if out is None or out.resolve() == begun.resolve():
+        _refuse_busy(begun)
     chosen = checkpoint.find(run)
     home = chosen.parent.parent if chosen.parent.name == checkpoint.FOLDER else None
     if out is None and home is None:
@@ -223,6 +227,14 @@ def _made(place: Place) -> Place:
         except FileExistsError:  # a run of the same second
             place = replace(place, out=place.out.with_name(f"{name}.{number}"))
     raise RunFolderError(f"{place.out}: a thousand runs of one second\n  next: the same command with --out FOLDER")
+
+
+def _refuse_busy(out: Path) -> None:
+    """RunFolderError where a process writes the run: its checkpoints come and go while they are looked at."""
+    if (out / LOCK).exists():
+        _writable(out)
+        with _locked(out):
+            pass
 
 
 @contextmanager
