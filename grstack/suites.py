@@ -28,6 +28,7 @@ LINTED = (
     "tests",
     "gr_model",
     "smoke_tests",
+    "embeddings",
     "kernels",
     "twin",
     "recipes",
@@ -42,7 +43,7 @@ IN_IMAGE = (
     "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
     "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "twin/tests/package", "kernels/packaging/tests",
     "kernels/operators", "kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda", "recipes/torchrec/tests",
-    "recipes/hybrid_torchrec/tests", "recipes/hybrid_torchrec/tests/cuda", "recipes/torchrec_embcache/tests",
+    "embeddings/hybrid_torchrec/tests", "embeddings/hybrid_torchrec/tests/cuda", "embeddings/torchrec_embcache/tests",
     "gr_model/tests/cuda", "smoke_tests/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each

@@ -73,14 +73,25 @@ def test_the_readme_s_figures_and_names_are_those_of_versions_yaml() -> None:
 
 def sources() -> list[Path]:
     kinds = ("*.py", "*.md", "*.sh", "*.yaml", "Makefile", "Dockerfile")
-    folders = ("grstack", "gr_model", "smoke_tests", "kernels", "recipes", "twin", "docs", "docker", "benchmarks")
+    folders = (
+        "grstack",
+        "gr_model",
+        "smoke_tests",
+        "embeddings",
+        "kernels",
+        "recipes",
+        "twin",
+        "docs",
+        "docker",
+        "benchmarks",
+    )
     beside = [ROOT / name for name in ("README.md", "Makefile", "versions.yaml", "bootstrap.sh")]
     return beside + [path for folder in folders for kind in kinds for path in (ROOT / folder).rglob(kind)]
 
 
 def test_every_test_file_belongs_to_a_suite() -> None:
     folders = [ROOT / path for path in (*suites.ON_HOST, *suites.IN_IMAGE, *suites.WITH_ENGINE)]
-    places = ("tests", "twin", "kernels", "recipes", "gr_model", "smoke_tests")
+    places = ("tests", "twin", "embeddings", "kernels", "recipes", "gr_model", "smoke_tests")
     files = [file for place in places for file in (ROOT / place).rglob("test_*.py")]
     assert len(files) > 50
     assert [str(f.relative_to(ROOT)) for f in files if not any(folder in f.parents for folder in folders)] == []

@@ -12,7 +12,7 @@ from grstack import locks, spec, suites
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = spec.load(ROOT / "versions.yaml")
-IN_THE_IMAGE = ("gr_model", "smoke_tests", "kernels", "recipes", "twin")
+IN_THE_IMAGE = ("gr_model", "smoke_tests", "embeddings", "kernels", "recipes", "twin")
 DISTRIBUTIONS = {"elftools": "pyelftools", "fbgemm_gpu": "fbgemm-gpu-cpu", "yaml": "pyyaml"}  # the others bear the name
 
 

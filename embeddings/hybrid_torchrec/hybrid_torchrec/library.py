@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 LIBRARY = "libhybrid_torchrec.so"
-BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation recipes/hybrid_torchrec"
+BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation embeddings/hybrid_torchrec"
 
 
 def library_directory() -> Path:

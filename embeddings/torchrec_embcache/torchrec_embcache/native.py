@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 LIBRARY = "libembcache_store.so"
-BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation recipes/torchrec_embcache"
+BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation embeddings/torchrec_embcache"
 
 
 def library_path() -> Path:

@@ -40,7 +40,7 @@ def add_to_report(path: Path, program: str, first: int, kills: list[Kill]) -> No
 def written(report: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Processes killed in the middle of a call", "",
-        "`EMBCACHE_KILLS_REPORT=FILE python -m pytest -m slow recipes/torchrec_embcache/tests/test_kill.py`: every",
+        "`EMBCACHE_KILLS_REPORT=FILE python -m pytest -m slow embeddings/torchrec_embcache/tests/test_kill.py`: every",
         "process is ended as by kill -9, at a seeded call of the system (pwrite, fdatasync, ftruncate, rename, unlink;",
         "of a write a part may be done), or at a seeded call of a function while a phase was under way.",
         f"{platform.machine()}, {os.cpu_count()} cores. After each kill everything opened again, no committed row was",
