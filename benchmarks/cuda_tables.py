@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from hybrid_torchrec import Constant, HashTable, OptimizerSpec, TableConfig, Uniform
-from hybrid_torchrec.cuda.group import TableGroup
+from hybrid_torchrec.backends.cuda.group import TableGroup
 
 TABLES, DIM, EXPONENT = 10, 128, 1.05
 LENGTH = 104_857  # ids of a table in a batch: 1,048,570 in all
@@ -85,10 +85,10 @@ class TorchTables:
         return self.weights.index_select(0, slots + self.base)
 
     def update(self, slots: torch.Tensor, grads: torch.Tensor) -> None:
-        from hybrid_torchrec.table import generic
+        from hybrid_torchrec.backends import torch_rows
 
-        distinct, sums = generic.aggregate(slots + self.base, grads, None, False, None)
-        generic.update(self.weights, self.state, distinct, sums, self.spec, 0.01, 1)
+        distinct, sums = torch_rows.aggregate(slots + self.base, grads, None, False, None)
+        torch_rows.update(self.weights, self.state, distinct, sums, self.spec, 0.01, 1)
 
 
 class StaticTables:

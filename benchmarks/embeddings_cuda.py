@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 import triton
 from hybrid_torchrec import OptimizerSpec
-from hybrid_torchrec.cuda import backend
-from hybrid_torchrec.cuda.group import TableGroup
+from hybrid_torchrec.backends.cuda import backend
+from hybrid_torchrec.backends.cuda.group import TableGroup
 
 from .cuda_tables import (
     BATCHES,

@@ -1,8 +1,8 @@
 """How new rows get their values.
 
 Values come from a counter-based hash (SplitMix64), 32 bits for each element, and are the same on every device: they are
-computed on the CPU, and on CUDA devices by the same operations in float64 (cuda/row_kernels.py), of which only the
-logarithm in a normal's tails may differ in its last bit, which one float32 in some 10^8 shows.
+computed on the CPU, and on CUDA devices by the same operations in float64 (backends/cuda/row_kernels.py), of which only
+the logarithm in a normal's tails may differ in its last bit, which one float32 in some 10^8 shows.
 ``per_id=True``: element (id, column) depends on (seed, id, column) only, so an id has the same first vector on any
 shard count and whenever it comes. ``per_id=False``: on the row's place in the order of insertions instead of the id.
 """

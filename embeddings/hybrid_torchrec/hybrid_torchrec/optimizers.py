@@ -27,8 +27,8 @@ from types import MappingProxyType
 class OptimizerKind:
     """What is known of an optimizer: behaviour is read from here, and never follows from the order of the numbers.
 
-    number: in csrc/rows/optimizer.h and cuda/update_kernels.py. eps: the default. moments: tensors of state, the first
-    of which has one number a row where it is rowwise. corrects_moments: by the number of the table's step.
+    number: in csrc/rows/optimizer.h and backends/cuda/update_kernels.py. eps: the default. moments: tensors of state,
+    the first of which has one number a row where it is rowwise. corrects_moments: by the number of the table's step.
     decay_is_gradient: weight_decay is part of the gradient, not of the step. whole_rows: the step of a row looks at all
     its columns.
     """

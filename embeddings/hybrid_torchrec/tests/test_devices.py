@@ -3,9 +3,9 @@
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
+from hybrid_torchrec.backends.npu import NpuBackend, available
+from hybrid_torchrec.backends.torch import GenericBackend
 from hybrid_torchrec.optimizers import KINDS
-from hybrid_torchrec.table.backend import GenericBackend
-from hybrid_torchrec.table.npu import NpuBackend, available
 
 STEPS = 6
 

@@ -19,8 +19,8 @@ from hybrid_torchrec import (
     TruncatedNormal,
     Uniform,
 )
+from hybrid_torchrec.backends import npu, torch_rows
 from hybrid_torchrec.optimizers import KINDS
-from hybrid_torchrec.table import generic, npu
 from kinds_reference import DIM, MOMENTS, NAMES, ROWS, after_steps, first_rows, gradients, pretending, spec_of
 
 KNOWN = "sgd.*adagrad.*rowwise_adagrad.*adam.*adamw.*lamb"
@@ -59,7 +59,7 @@ def test_a_kind_means_the_same_to_pytorchs_operators(number: int) -> None:
     weights = first_rows()
     state = dict(zip(("momentum1", "momentum2"), moments(number)))
     for t, g in enumerate(gradients(), start=1):
-        generic.update(weights, state, torch.arange(1, ROWS), g, spec_of(number), spec_of(number).lr, t)
+        torch_rows.update(weights, state, torch.arange(1, ROWS), g, spec_of(number), spec_of(number).lr, t)
     torch.testing.assert_close(weights.double(), after_steps(number), rtol=1e-5, atol=1e-6)
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_kind_is_refused_by_pytorchs_operators() -> None:
     weights, spec = first_rows(), pretending("lion")
     state = {name: torch.zeros(ROWS, DIM) for name in ("momentum1", "momentum2")}
     with pytest.raises(ValueError, match=f"unknown optimizer 'lion'; valid: {KNOWN}"):
-        generic.update(weights, state, torch.arange(1, ROWS), gradients()[0], spec, 0.1, 1)
+        torch_rows.update(weights, state, torch.arange(1, ROWS), gradients()[0], spec, 0.1, 1)
     assert torch.equal(weights, first_rows()) and not state["momentum1"].any()
 
 

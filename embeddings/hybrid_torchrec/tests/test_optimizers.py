@@ -12,9 +12,9 @@ from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation, PoolingMode
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
 from hybrid_torchrec import HashTable, Normal, OptimizerSpec, TableConfig
+from hybrid_torchrec.backends.torch import GenericBackend
 from hybrid_torchrec.library import LIBRARY, library_directory
 from hybrid_torchrec.optimizers import KINDS
-from hybrid_torchrec.table.backend import GenericBackend
 from reference import ReferenceTable, pooled
 
 STEPS = 20

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from hybrid_torchrec import Constant, HashTable, OptimizerSpec, TableConfig
-from hybrid_torchrec.table.backend import GenericBackend
+from hybrid_torchrec.backends.torch import GenericBackend
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hybrid_torchrec.table import TableConfig, npu
+from hybrid_torchrec.backends import npu
+from hybrid_torchrec.table import TableConfig
 
 HAS_NPU = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from hybrid_torchrec.backends import npu
 from hybrid_torchrec.distributed import get_default_hybrid_sharders
-from hybrid_torchrec.table import npu
 from models import TABLES, make_batch, make_model
 from torch import nn
 from torchrec.distributed import DistributedModelParallel

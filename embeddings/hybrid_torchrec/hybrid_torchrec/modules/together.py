@@ -13,7 +13,7 @@ from hybrid_torchrec.modules.table import Lookup, TablePart
 from hybrid_torchrec.table import HashTable
 
 if TYPE_CHECKING:
-    from hybrid_torchrec.cuda.group import TableGroup
+    from hybrid_torchrec.backends.cuda.group import TableGroup
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PartGroup:
         self.parts = list(parts)
         self._group: TableGroup | None = None
         if len(parts) > 1:
-            from hybrid_torchrec.cuda.group import TableGroup
+            from hybrid_torchrec.backends.cuda.group import TableGroup
 
             self._group = TableGroup([part.table for part in parts])
 

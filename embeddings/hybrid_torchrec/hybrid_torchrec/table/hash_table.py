@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 
 import torch
 
+from hybrid_torchrec.backends.choice import Backend, choose
 from hybrid_torchrec.policies import TTL
-from hybrid_torchrec.table.backends import Backend, choose
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.copying import copy_of
 from hybrid_torchrec.table.ids import NONE, IdTable
@@ -119,7 +119,7 @@ class HashTable(TrainedRows):
 
     @property
     def kind(self) -> TableConfig | None:
-        """Tables of one device with equal kinds can be of one TableGroup (cuda/group.py); None: this one cannot."""
+        """Tables of one device with equal kinds can share a TableGroup (backends/cuda/group.py); None: it cannot."""
         return self._backend.kind
 
     def exclusive(self) -> AbstractContextManager[object]:
@@ -253,7 +253,7 @@ class HashTable(TrainedRows):
     def _make_ids(self) -> IdTable:
         if self.device.type != "cuda":
             return IdTable(self.config)
-        from hybrid_torchrec.cuda.ids import DeviceIdTable
+        from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
 
         return DeviceIdTable(self.config, self.device)
 
@@ -262,7 +262,7 @@ class HashTable(TrainedRows):
 
     def _assign(self, ids: torch.Tensor) -> torch.Tensor:
         if self._ids.admits_all:
-            from hybrid_torchrec.cuda.assign import assign
+            from hybrid_torchrec.backends.cuda.assign import assign
 
             return assign(ids, self._ids, self._backend, self.step, self._make_room, lambda: self.insertions)
         slots, new, shows = self._ids.see(ids, self.step)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from hybrid_torchrec.table.backend import Gradient
+from hybrid_torchrec.backends.torch import Gradient
 from hybrid_torchrec.table.ids import NONE
 
 

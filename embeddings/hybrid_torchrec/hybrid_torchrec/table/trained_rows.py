@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import torch
 
+from hybrid_torchrec.backends.choice import Backend
+from hybrid_torchrec.backends.torch import Gradient
 from hybrid_torchrec.table import autograd
-from hybrid_torchrec.table.backend import Gradient
-from hybrid_torchrec.table.backends import Backend
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.pending import PendingGradients

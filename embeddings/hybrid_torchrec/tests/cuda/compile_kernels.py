@@ -6,7 +6,7 @@ from types import ModuleType
 
 import triton
 import triton.language as tl
-from hybrid_torchrec.cuda import map_kernels, row_kernels, update_kernels
+from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, update_kernels
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 

@@ -20,7 +20,7 @@ def libraries() -> None:
 def small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of few elements, so that runs of equal rows and searches go over their ends in small batches, which are
     sorted beside the lookup as large ones are. The interpreter's time goes by elements."""
-    from hybrid_torchrec.cuda import backend, group, launch
+    from hybrid_torchrec.backends.cuda import backend, group, launch
 
     monkeypatch.setattr(backend, "UPDATED", 32)
     monkeypatch.setattr(group, "BESIDE", 1)

@@ -2,8 +2,8 @@
 
 import torch
 from hybrid_torchrec import HashTable
-from hybrid_torchrec.cuda.backend import CudaBackend
-from hybrid_torchrec.cuda.ids import DeviceIdTable
+from hybrid_torchrec.backends.cuda.backend import CudaBackend
+from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
 
 ON_GPU = torch.cuda.is_available()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from hybrid_torchrec import Constant, Normal, OptimizerSpec, RowBatch, TableConfig, TruncatedNormal, Uniform
-from hybrid_torchrec.cuda import row_kernels, update_kernels
+from hybrid_torchrec.backends.cuda import row_kernels, update_kernels
 from interpreted import DeviceTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

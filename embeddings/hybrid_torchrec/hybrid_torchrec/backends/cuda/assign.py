@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from hybrid_torchrec.cuda.backend import CudaBackend
-from hybrid_torchrec.cuda.ids import DeviceIdTable
+from hybrid_torchrec.backends.cuda.backend import CudaBackend
+from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
 from hybrid_torchrec.table.ids import IdTable
 
 

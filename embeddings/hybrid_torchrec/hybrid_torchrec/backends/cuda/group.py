@@ -8,14 +8,14 @@ from typing import cast
 
 import torch
 
-from hybrid_torchrec.cuda import backend, launch
-from hybrid_torchrec.cuda.backend import CudaBackend
-from hybrid_torchrec.cuda.beside import Beside
-from hybrid_torchrec.cuda.census import Census
-from hybrid_torchrec.cuda.ids import DeviceIdTable
-from hybrid_torchrec.cuda.order import Order, sort, sort_keys
-from hybrid_torchrec.cuda.shares import Shares, Stacked
-from hybrid_torchrec.table import generic
+from hybrid_torchrec.backends import torch_rows
+from hybrid_torchrec.backends.cuda import backend, launch
+from hybrid_torchrec.backends.cuda.backend import CudaBackend
+from hybrid_torchrec.backends.cuda.beside import Beside
+from hybrid_torchrec.backends.cuda.census import Census
+from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
+from hybrid_torchrec.backends.cuda.order import Order, sort, sort_keys
+from hybrid_torchrec.backends.cuda.shares import Shares, Stacked
 from hybrid_torchrec.table.hash_table import HashTable
 
 BESIDE = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams
@@ -101,10 +101,10 @@ class TableGroup:
                 table.updates += 1
             if not len(slots):
                 return
-            bag_of_each = None if offsets is None else generic.bag_of_each(offsets, len(slots))
+            bag_of_each = None if offsets is None else torch_rows.bag_of_each(offsets, len(slots))
             factors = weights
             if offsets is not None and bag_of_each is not None:
-                factors = generic.scales(offsets, bag_of_each, mean, weights)
+                factors = torch_rows.scales(offsets, bag_of_each, mean, weights)
             order = self._order
             if order is not None and order.is_of(slots):
                 self._beside.join(order.keys, order.sources)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from hybrid_torchrec.backends.torch import GenericBackend, Gradient
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table.backend import GenericBackend, Gradient
 from hybrid_torchrec.table.ids import IdTable
 
 SUM, MEAN, NONE = 0, 1, 2

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hybrid_torchrec.backends.torch import Gradient
 from hybrid_torchrec.initializers import Distribution
-from hybrid_torchrec.table.backend import Gradient
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.storage import RowStorage

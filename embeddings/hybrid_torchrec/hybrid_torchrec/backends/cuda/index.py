@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from hybrid_torchrec.cuda import launch, victims
-from hybrid_torchrec.cuda.beside import Beside
-from hybrid_torchrec.cuda.cells import Cells
-from hybrid_torchrec.cuda.census import Census
-from hybrid_torchrec.cuda.changes import Changes
-from hybrid_torchrec.cuda.order import Order, sort
-from hybrid_torchrec.cuda.sighting import NewRows, Sighting
-from hybrid_torchrec.cuda.slots import Slots
-from hybrid_torchrec.cuda.words import words
+from hybrid_torchrec.backends.cuda import launch, victims
+from hybrid_torchrec.backends.cuda.beside import Beside
+from hybrid_torchrec.backends.cuda.cells import Cells
+from hybrid_torchrec.backends.cuda.census import Census
+from hybrid_torchrec.backends.cuda.changes import Changes
+from hybrid_torchrec.backends.cuda.order import Order, sort
+from hybrid_torchrec.backends.cuda.sighting import NewRows, Sighting
+from hybrid_torchrec.backends.cuda.slots import Slots
+from hybrid_torchrec.backends.cuda.words import words
 from hybrid_torchrec.table.ids import victim_order
 
 FREE_STEP, LIVE, FREED, KEYS, INSERTED, HITS = words("FREE_STEP", "LIVE", "FREED", "KEYS", "INSERTED", "HITS")

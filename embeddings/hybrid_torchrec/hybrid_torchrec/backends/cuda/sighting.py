@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.cuda import launch
-from hybrid_torchrec.cuda.words import words
+from hybrid_torchrec.backends.cuda import launch
+from hybrid_torchrec.backends.cuda.words import words
 
 (NEW,) = words("NEW")
 

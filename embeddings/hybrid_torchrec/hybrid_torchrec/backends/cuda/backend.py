@@ -10,16 +10,16 @@ import torch
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.cuda import launch, row_kernels, update_kernels
-from hybrid_torchrec.cuda.index import DeviceIndex
-from hybrid_torchrec.cuda.normal import POLYNOMIALS, THRESHOLDS
-from hybrid_torchrec.cuda.order import Order, sort
-from hybrid_torchrec.cuda.sighting import NewRows
-from hybrid_torchrec.cuda.words import words
+from hybrid_torchrec.backends import torch_rows
+from hybrid_torchrec.backends.cuda import launch, row_kernels, update_kernels
+from hybrid_torchrec.backends.cuda.index import DeviceIndex
+from hybrid_torchrec.backends.cuda.normal import POLYNOMIALS, THRESHOLDS
+from hybrid_torchrec.backends.cuda.order import Order, sort
+from hybrid_torchrec.backends.cuda.sighting import NewRows
+from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.torch import GenericBackend, Gradient
 from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table import generic
-from hybrid_torchrec.table.backend import GenericBackend, Gradient
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 
@@ -105,10 +105,10 @@ class CudaBackend(GenericBackend):
         slots = gradient.slots
         if len(slots) == 0:
             return
-        bags = None if gradient.offsets is None else generic.bag_of_each(gradient.offsets, slots.shape[0])
+        bags = None if gradient.offsets is None else torch_rows.bag_of_each(gradient.offsets, slots.shape[0])
         factors = gradient.samples
         if bags is not None and gradient.offsets is not None:
-            factors = generic.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
+            factors = torch_rows.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
         order = self._order
         if order is None or not order.is_of(slots):
             order = sort(slots, self.storage.capacity.bit_length())
@@ -184,13 +184,13 @@ def factor_gradients(
     count = len(slots)
     out = torch.empty(count, device=slots.device)
     if count:
-        bags = generic.bag_of_each(offsets, count)
+        bags = torch_rows.bag_of_each(offsets, count)
         row_kernels.factor_gradients[(count if longest is None else longest, parts.shape[0])](
             slots, bags, gradients.contiguous(), out, parts, slots if starts is None else starts, count,
             DTYPE=TYPES[config.dtype], D=config.dim, COLUMNS=min(columns(config.dim), 256),
             GROUPED=starts is not None, num_warps=1,
         )  # fmt: skip
-        factor = generic.scales(offsets, bags, mean, None)
+        factor = torch_rows.scales(offsets, bags, mean, None)
         out = out if factor is None else out * factor
     return out
 

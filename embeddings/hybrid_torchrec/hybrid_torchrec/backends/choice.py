@@ -1,9 +1,9 @@
 """Which back end a table has."""
 
-from hybrid_torchrec.table import npu
-from hybrid_torchrec.table.backend import GenericBackend
+from hybrid_torchrec.backends import npu
+from hybrid_torchrec.backends.cpu import CpuBackend
+from hybrid_torchrec.backends.torch import GenericBackend
 from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.cpu import CpuBackend
 from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.storage import RowStorage
 
@@ -16,8 +16,10 @@ def choose(config: TableConfig, storage: RowStorage, ids: IdTable) -> Backend:
     if device.type == "cpu":
         return CpuBackend(config, storage)
     if device.type == "cuda":
-        from hybrid_torchrec.cuda.backend import CudaBackend  # with Triton, which only this device has for sure
-        from hybrid_torchrec.cuda.ids import DeviceIdTable
+        from hybrid_torchrec.backends.cuda.backend import (
+            CudaBackend,  # with Triton, which only this device has for sure
+        )
+        from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
 
         return CudaBackend(config, storage, ids.index if isinstance(ids, DeviceIdTable) else None)
     if npu.available(device):

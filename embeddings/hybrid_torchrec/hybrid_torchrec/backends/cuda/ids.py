@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from hybrid_torchrec.cuda.index import DeviceIndex
-from hybrid_torchrec.cuda.order import Order, sort_keys
-from hybrid_torchrec.cuda.sighting import NewRows
+from hybrid_torchrec.backends.cuda.index import DeviceIndex
+from hybrid_torchrec.backends.cuda.order import Order, sort_keys
+from hybrid_torchrec.backends.cuda.sighting import NewRows
 from hybrid_torchrec.errors import TableFull
 from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table.config import TableConfig

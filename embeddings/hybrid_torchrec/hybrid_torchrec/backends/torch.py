@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.table import generic
+from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.storage import RowStorage
@@ -33,29 +33,29 @@ class GenericBackend:
 
     @property
     def kind(self) -> TableConfig | None:
-        """Equal for tables of a device that can share launches (cuda/group.py); None: this one cannot."""
+        """Equal for tables of a device that can share launches (backends/cuda/group.py); None: this one cannot."""
         return None
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
-        return generic.gather(self.storage.weights, slots)
+        return torch_rows.gather(self.storage.weights, slots)
 
     def pool(
         self, slots: torch.Tensor, offsets: torch.Tensor, mean: bool, samples: torch.Tensor | None
     ) -> torch.Tensor:
-        return generic.pool(self.storage.weights, slots, offsets, mean, samples)
+        return torch_rows.pool(self.storage.weights, slots, offsets, mean, samples)
 
     def sample_weight_gradients(
         self, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor, mean: bool
     ) -> torch.Tensor:
-        return generic.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
+        return torch_rows.sample_weight_gradients(self.storage.weights, slots, offsets, gradients, mean)
 
     def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
-        slots, sums = generic.aggregate(
+        slots, sums = torch_rows.aggregate(
             gradient.slots, gradient.values, gradient.offsets, gradient.mean, gradient.samples
         )
         spec = self.config.optimizer
         rounding = self.config.seed if self.config.stochastic_rounding else None
-        generic.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration, rounding)
+        torch_rows.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration, rounding)
         ids.index.mark_changed(slots.cpu())
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
