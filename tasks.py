@@ -202,6 +202,15 @@ def fetch_data(c: Context, name: str, from_: str = "") -> None:
     _call(lambda: commands.fetch_data(name, from_file=from_))
 
 
+@task(help={"fix": "let the linters that can repair do so"})
+def lint(c: Context, fix: bool = False) -> None:
+    """All linters: Python, C++, shell scripts and Dockerfiles."""
+    from grstack import commands
+
+    if _call(lambda: commands.lint(fix=fix)):
+        raise Exit(code=1)
+
+
 @task(help=_help("engine", unit="only the tests that need neither engine nor image"))
 def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""

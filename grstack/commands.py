@@ -15,6 +15,7 @@ from grstack.errors import StepError, UsageError
 from grstack.execute import execute
 from grstack.plan import Kind, Plan
 from grstack.report import BuildReport
+from grstack.run import Runner
 from grstack.session import Choices, Session
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,6 +147,16 @@ def fetch_data(name: str, *, from_file: str = "") -> Path:
     if said := fetch.not_verified(s.versions.datasets[name], folder):
         s.console.print(Text(f"not verified: {said}", style="yellow"), soft_wrap=True)
     return folder
+
+
+def lint(*, fix: bool = False) -> list[str]:
+    """Runs every linter; returns the names of those that found something."""
+    from grstack import lint as linters
+
+    console = _console()
+    failed = linters.run(ROOT, Runner(console), fix=fix)
+    linters.advise(failed, console)
+    return failed
 
 
 def smoke_test(choices: Choices) -> None:

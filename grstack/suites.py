@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import failures, host, needs, network
+from grstack import failures, host, lint, needs, network
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
@@ -22,19 +22,6 @@ from grstack.session import Choices, Session
 from grstack.side_by_side import SideBySide
 
 BIN = Path(sys.executable).parent
-LINTED = (
-    "grstack",
-    "tasks.py",
-    "tests",
-    "gr_model",
-    "smoke_tests",
-    "embeddings",
-    "kernels",
-    "twin",
-    "recipes",
-    "benchmarks",
-    "conftest.py",
-)
 ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process. Several
 # run at once, begun in this order; the longest is the first, so that it is not left alone at the end.
@@ -72,9 +59,7 @@ def run_all(*, unit: bool, engine: str) -> int:
     settings = network.load()
     log = ROOT / "build/logs/tests.log"
     host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
-    check("ruff", _host(console, [str(BIN / "ruff"), "check", *_there(LINTED)]))
-    check("ruff format", _host(console, [str(BIN / "ruff"), "format", "--check", *_there(LINTED)]))
-    check("mypy", _host(console, [str(BIN / "mypy")]))
+    failed += lint.run(ROOT, Runner(console, settings))
     check("host tests", _host(console, _pytest(_there(ON_HOST), results / "host.xml")))
     if not unit:
         s = session(Choices(engine=engine))

@@ -19,6 +19,7 @@ if ls "$examples"/*.sources >/dev/null 2>&1; then cp "$examples"/*.sources "$1"/
 if [ -f "$examples"/sources.list ]; then cp "$examples"/sources.list "$1"/etc/apt/; fi
 HOOK
 
+# shellcheck disable=SC2016  # mmdebstrap expands $1, the root of the new system
 mmdebstrap --variant=minbase --include="$packages" "${options[@]}" \
     --customize-hook="grep -qx 'VERSION_CODENAME=$suite' \"\$1\"/etc/os-release || { echo 'the packages are not those of $suite' >&2; exit 1; }" \
     --customize-hook="$default_sources" \

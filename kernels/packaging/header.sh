@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154  # makeself sets archname, SHAsum and filesizes
 # The start of every .run file. makeself sources this file to write it: plain $ is makeself's, \$ the .run's own.
 # Its stock header refuses options that it does not know; here they are the installer's, as users of CANN's
 # packages expect. It holds no time and no path, so equal input gives equal bytes.
