@@ -80,10 +80,14 @@ def measure_stall(table: HashTable, rows: int, folder: Path) -> dict[str, float]
         step += 1
     pending.wait()
     return {
-        "stall_ms": 1e3 * stall, "copy_of_all_rows_ms": 1e3 * copy, "copy_over_stall": copy / stall,
-        "step_alone_ms": 1e3 * alone, "step_during_save_ms": 1e3 * statistics.median(during),
-        "steps_during_save": len(during), "first_step_during_save_ms": 1e3 * during[0],
-    }  # fmt: skip
+        "stall_ms": 1e3 * stall,
+        "copy_of_all_rows_ms": 1e3 * copy,
+        "copy_over_stall": copy / stall,
+        "step_alone_ms": 1e3 * alone,
+        "step_during_save_ms": 1e3 * statistics.median(during),
+        "steps_during_save": len(during),
+        "first_step_during_save_ms": 1e3 * during[0],
+    }
 
 
 def atomic_torch_save(tensors: dict[str, torch.Tensor], path: Path) -> None:
@@ -110,9 +114,13 @@ def in_turn(rounds: int, ours: Callable[[int], None], peer: Callable[[int], None
         found.append((times[0], times[1], times[2], times[3]))
     cpu, wall, peer_cpu, peer_wall = (statistics.median(column) for column in zip(*found[1:]))
     return {
-        "cpu_s": cpu, "torch_cpu_s": peer_cpu, "cpu_over_torch": statistics.median(r[0] / r[2] for r in found[1:]),
-        "wall_s": wall, "torch_wall_s": peer_wall, "wall_over_torch": statistics.median(r[1] / r[3] for r in found[1:]),
-    }  # fmt: skip
+        "cpu_s": cpu,
+        "torch_cpu_s": peer_cpu,
+        "cpu_over_torch": statistics.median(r[0] / r[2] for r in found[1:]),
+        "wall_s": wall,
+        "torch_wall_s": peer_wall,
+        "wall_over_torch": statistics.median(r[1] / r[3] for r in found[1:]),
+    }
 
 
 def measure_save(table: HashTable, rows: int, folder: Path) -> dict[str, float]:
@@ -133,10 +141,12 @@ def measure_save(table: HashTable, rows: int, folder: Path) -> dict[str, float]:
     delta = median(lambda number: (train(table, rows, 6000 + number), checkpointer.save_delta(10 + number)), 3)
     size = sum(tensor.nbytes for tensor in tensors.values())
     return {
-        "bytes": size, **{f"save_{name}": value for name, value in save.items()},
+        "bytes": size,
+        **{f"save_{name}": value for name, value in save.items()},
         **{f"load_{name}": value for name, value in loaded.items()},
-        "rows_into_an_empty_table_cpu_s": fill, "delta_cpu_s": delta - step,
-    }  # fmt: skip
+        "rows_into_an_empty_table_cpu_s": fill,
+        "delta_cpu_s": delta - step,
+    }
 
 
 def follow(stream: str) -> None:
@@ -179,9 +189,12 @@ def measure_latency(table: HashTable, rows: int, folder: Path) -> dict[str, floa
         server.wait()
     ordered = sorted(latencies)
     return {
-        "records": len(ordered), "rows_per_record": statistics.median(counts), "median_s": statistics.median(ordered),
-        "p90_s": ordered[int(0.9 * len(ordered))], "largest_s": ordered[-1],
-    }  # fmt: skip
+        "records": len(ordered),
+        "rows_per_record": statistics.median(counts),
+        "median_s": statistics.median(ordered),
+        "p90_s": ordered[int(0.9 * len(ordered))],
+        "largest_s": ordered[-1],
+    }
 
 
 def main() -> int:
@@ -198,14 +211,17 @@ def main() -> int:
         folder = Path(name)
         results = {
             "machine": {
-                "cpu": platform.processor() or platform.machine(), "cpus": os.cpu_count(),
-                "load": round(os.getloadavg()[0], 1), "torch": torch.__version__, "threads": torch.get_num_threads(),
+                "cpu": platform.processor() or platform.machine(),
+                "cpus": os.cpu_count(),
+                "load": round(os.getloadavg()[0], 1),
+                "torch": torch.__version__,
+                "threads": torch.get_num_threads(),
             },
             "table": {"rows": options.rows, "dim": options.dim, "optimizer": "rowwise_adagrad", "batch": BATCH},
             "stall": measure_stall(table, options.rows, folder),
             "save": measure_save(table, options.rows, folder),
             "latency": measure_latency(table, options.rows, folder),
-        }  # fmt: skip
+        }
     text = as_table(results)
     print(text)
     if options.out:

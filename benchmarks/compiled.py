@@ -38,9 +38,10 @@ MODELS = {
         ["model.dim=256", "model.blocks=4", "model.heads=4", "model.qk_dim=64", "model.value_dim=64", "train.batch=32"],
     ),
     "ranking, dim 50, mixture of 4 experts": (
-        "ml-100k-ranking", ["model.contextual=", "ranking.head=mmoe", "train.batch=64"],
+        "ml-100k-ranking",
+        ["model.contextual=", "ranking.head=mmoe", "train.batch=64"],
     ),
-}  # fmt: skip
+}
 
 
 def like_ml_100k() -> Interactions:
@@ -108,12 +109,14 @@ def main() -> None:
     machine = {"processor": platform.processor() or platform.machine(), "torch": torch.__version__, "threads": 1}
     (RESULTS / "compile-cpu.json").write_text(json.dumps({**machine, "models": found}, indent=1) + "\n")
     lines = [
-        "# model.compile on a CPU", "",
+        "# model.compile on a CPU",
+        "",
         f"One thread ({machine['processor']}), torch {machine['torch']}; {options.steps} steps of each in turn, "
-        "processor time, median (quartiles of the ratio).", "",
+        "processor time, median (quartiles of the ratio).",
+        "",
         "| model | eager s | compiled s | eager / compiled | first step s | compilations | loss differs by |",
         "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for name, m in found.items():
         low, high = m["quartiles"]
         lines.append(

@@ -81,9 +81,13 @@ class Model(nn.Module):
 
 def sharded(options: argparse.Namespace, world: int) -> nn.Module:
     config = EmbCacheEmbeddingConfig(
-        name="item", embedding_dim=options.dim, num_embeddings=options.rows * world, feature_names=["item"],
-        optimizer=OptimizerSpec(kind="rowwise_adagrad", lr=0.01), cache_rows=options.rows * world // options.factor,
-    )  # fmt: skip
+        name="item",
+        embedding_dim=options.dim,
+        num_embeddings=options.rows * world,
+        feature_names=["item"],
+        optimizer=OptimizerSpec(kind="rowwise_adagrad", lr=0.01),
+        cache_rows=options.rows * world // options.factor,
+    )
     model = Model(EmbCacheEmbeddingCollection([config], device=torch.device("meta")), options.dim, options.dense)
     sharders = get_default_embcache_sharders()
     constraints = {"item": ParameterConstraints(sharding_types=["row_wise"])}
@@ -107,7 +111,7 @@ def fill(table: CachedTable, rows: int, rank: int, world: int) -> None:
                 shows=torch.ones(count),
                 clicks=torch.zeros(count),
                 last_step=torch.zeros(count, dtype=torch.int64),
-            )  # fmt: skip
+            )
         )
 
 
@@ -199,9 +203,11 @@ def main() -> None:
     }
     settings = {name: value for name, value in vars(options).items() if name not in ("output", "store")}
     facts = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores", "load": os.getloadavg()[0],
-        "torch": torch.__version__, **settings,
-    }  # fmt: skip
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load": os.getloadavg()[0],
+        "torch": torch.__version__,
+        **settings,
+    }
     options.output.with_suffix(".json").write_text(json.dumps({**facts, "result": result}, indent=1) + "\n")
     lines = ["# Step of a cached table on two workers beside one", ""]
     lines += [f"`python benchmarks/embcache_workers.py`: {json.dumps(facts)}", "", "| figure | value |", "|---|---|"]

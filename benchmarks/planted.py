@@ -101,14 +101,18 @@ def _job(run: dict[str, object]) -> tuple[object, object, object]:
 def report(runs: list[dict[str, object]]) -> str:
     where = sorted({f"one thread of a CPU ({run['machine']}), torch {run['torch']}" for run in runs})
     lines = [
-        "# Planted rules", "",
+        "# Planted rules",
+        "",
         f"On {'; '.join(where)}; {USERS:,} users of 40 interactions.",
         "",
-        "| data | seed | HSTU NDCG@10 | oracle's NDCG@10 | ratio | processor s |", "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+        "| data | seed | HSTU NDCG@10 | oracle's NDCG@10 | ratio | processor s |",
+        "|---|---|---|---|---|---|",
+    ]
     for r in (r for r in runs if r["run"] == "sequences"):
-        lines.append(f"| sequences | {r['seed']} | {r['ndcg@10']:.4f} | {r['oracle']:.4f} | "
-                     f"{r['ndcg@10'] / r['oracle']:.3f} | {r['processor seconds']} |")  # fmt: skip
+        lines.append(
+            f"| sequences | {r['seed']} | {r['ndcg@10']:.4f} | {r['oracle']:.4f} | "
+            f"{r['ndcg@10'] / r['oracle']:.3f} | {r['processor seconds']} |"
+        )
     lines += ["", "| actions, mean of the seeds | HSTU AUC | Bayes AUC | difference |", "|---|---|---|---|"]
     own = [r for r in runs if r["run"] == "actions"]
     for name in synthetic.TASKS if own else ():

@@ -43,8 +43,12 @@ METRICS = ("hr@10", "ndcg@10", "hr@50", "ndcg@50", "mrr")
 AGAIN = RESULTS.with_suffix(".again.json")
 EVERY = 101
 PEERS_SETTINGS = (
-    "model.dropout=0.2", "retrieval.temperature=0.05", "train.lr=1e-3", "train.ema=0", "retrieval.share=1",
-)  # fmt: skip
+    "model.dropout=0.2",
+    "retrieval.temperature=0.05",
+    "train.lr=1e-3",
+    "train.ema=0",
+    "retrieval.share=1",
+)
 MODELS: dict[str, tuple[str, ...]] = {
     "HSTU": (),
     "SASRec": ("model.backbone=sasrec", "retrieval.temperature=0.05"),
@@ -72,10 +76,17 @@ def train(job: tuple[str, int, str, str]) -> dict[str, object]:
         if trainer.step % EVERY == 0 or trainer.step == config.train.steps:
             curve.append({"step": trainer.step, "loss": loss, **trainer.evaluate()})
     return {
-        "model": model, "seed": seed, "device": device_name, "settings": settings, "torch": torch.__version__,
-        "machine": platform.processor() or platform.machine(), "attention": config.model.attention,
-        "training seconds": round(wall, 1), "training processor seconds": round(processor, 1), "curve": curve,
-    }  # fmt: skip
+        "model": model,
+        "seed": seed,
+        "device": device_name,
+        "settings": settings,
+        "torch": torch.__version__,
+        "machine": platform.processor() or platform.machine(),
+        "attention": config.model.attention,
+        "training seconds": round(wall, 1),
+        "training processor seconds": round(processor, 1),
+        "curve": curve,
+    }
 
 
 def popularity(interactions: Interactions) -> dict[str, dict[str, float]]:
@@ -99,14 +110,16 @@ def popularity(interactions: Interactions) -> dict[str, dict[str, float]]:
 def table(runs: list[dict[str, object]], popular: dict[str, dict[str, float]], ties: int, users: int) -> str:
     ours = popular["order of the file (ours)"]
     lines = [
-        "# Quality on ML-100K", "",
+        "# Quality on ML-100K",
+        "",
         f"Leave-last-out over {users} users, all 1,682 items are candidates but the (up to 200) of the input; ties of "
         "score count against the model; stable order by time, then file; the model never sees the time of the target. "
         "Dim 50, 2 blocks, 1 head, sequence 200, batch 128, 128 negatives, 808 steps. Last step, mean over the seeds "
-        "± their standard deviation; one standard error of HR@10 from the users is 0.013.", "",
+        "± their standard deviation; one standard error of HR@10 from the users is 0.013.",
+        "",
         "| model | seeds | " + " | ".join(name.upper() for name in METRICS) + " | training, s of processor |",
         "|---|---|" + "---|" * (len(METRICS) + 1),
-    ]  # fmt: skip
+    ]
     for model in MODELS:
         own = [run for run in runs if run["model"] == model]
         if not own:
@@ -121,16 +134,27 @@ def table(runs: list[dict[str, object]], popular: dict[str, dict[str, float]], t
         lines.append(f"| {model} | {', '.join(str(run['seed']) for run in own)} | {' | '.join(cells)} | {cost} |")
     lines.append(f"| popularity | | {' | '.join(f'{ours[name]:.4f}' for name in METRICS)} | |")
     lines += [
-        "", "The peer (facebookresearch/generative-recommenders, same protocol and sizes, last epoch; it shows the "
-        "model the target's own time): " + ", ".join(f"{m} {hr:.3f} / {ndcg:.4f}" for m, (hr, ndcg) in PEER.items())
-        + " (HR@10 / NDCG@10).", "", "## Popularity and the order of ratings of equal time", "",
+        "",
+        "The peer (facebookresearch/generative-recommenders, same protocol and sizes, last epoch; it shows the "
+        "model the target's own time): "
+        + ", ".join(f"{m} {hr:.3f} / {ndcg:.4f}" for m, (hr, ndcg) in PEER.items())
+        + " (HR@10 / NDCG@10).",
+        "",
+        "## Popularity and the order of ratings of equal time",
+        "",
         f"{ties} of the {users} users gave their last two ratings within one second, so which one is the target is a "
         "matter of the tie-break, and popularity (no training, no chance) moves with it. The peer's 0.060 lies among "
-        "those of arbitrary orders.", "", "| order | HR@10 | NDCG@10 | HR@50 |", "|---|---|---|---|",
+        "those of arbitrary orders.",
+        "",
+        "| order | HR@10 | NDCG@10 | HR@50 |",
+        "|---|---|---|---|",
         *(f"| {name} | {m['hr@10']:.4f} | {m['ndcg@10']:.4f} | {m['hr@50']:.4f} |" for name, m in popular.items()),
-        "", "## Runs", "", "| model | seed | device | attention | HR@10 | NDCG@10 | wall s | processor s |",
+        "",
+        "## Runs",
+        "",
+        "| model | seed | device | attention | HR@10 | NDCG@10 | wall s | processor s |",
         "|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for run in runs:
         last = run["curve"][-1]
         lines.append(
@@ -208,8 +232,11 @@ def main() -> int:
             found["runs"].sort(key=lambda run: (list(MODELS).index(run["model"]), run["seed"]))
             write_text(keep, json.dumps(found, indent=1) + "\n")
             last = result["curve"][-1]
-            print(f"{result['model']} seed {result['seed']}: HR@10 {last['hr@10']:.4f} NDCG@10 {last['ndcg@10']:.4f} "
-                  f"{result['training processor seconds']} s of processor", flush=True)  # fmt: skip
+            print(
+                f"{result['model']} seed {result['seed']}: HR@10 {last['hr@10']:.4f} NDCG@10 {last['ndcg@10']:.4f} "
+                f"{result['training processor seconds']} s of processor",
+                flush=True,
+            )
     if options.again:
         found["runs"] = [run for run in found["runs"] if (run["model"], run["seed"]) in wanted]
     write(found)

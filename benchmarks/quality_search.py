@@ -30,8 +30,12 @@ from gr_model.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-search.json"
 BASE = (
-    "retrieval.validation=5", "model.dropout=0.2", "retrieval.temperature=0.05", "train.lr=1e-3", "train.ema=0.99",
-)  # fmt: skip
+    "retrieval.validation=5",
+    "model.dropout=0.2",
+    "retrieval.temperature=0.05",
+    "train.lr=1e-3",
+    "train.ema=0.99",
+)
 SHARE = {"1": "retrieval.share=1", "2": "retrieval.share=64"}  # by batch: whose negatives a token has
 CHOICES = {
     "model.dropout": ("0.2", "0.3", "0.4", "0.5"),
@@ -46,18 +50,32 @@ CHOICES = {
 LR, SASREC = "train.lr=2e-3", "model.backbone=sasrec"
 FAST = ("train.lr=4e-3", "train.warmup=80")
 SECOND = (  # after the first batch: around its best ones
-    *((f"model.dropout={d}", f"retrieval.temperature={t}", *more) for d, t, more in (
-        ("0.4", "0.1", (LR,)), ("0.4", "0.1", (LR, "retrieval.in_batch=16")),
-        ("0.4", "0.1", (LR, "retrieval.in_batch=64")),
-        ("0.4", "0.1", (LR, "retrieval.negatives=512")), ("0.4", "0.15", (LR,)), ("0.5", "0.1", (LR,)),
-        ("0.4", "0.1", FAST), ("0.5", "0.15", FAST), ("0.4", "0.1", (*FAST, "train.schedule=cosine")),
-        ("0.4", "0.2", FAST),
-    )),
+    *(
+        (f"model.dropout={d}", f"retrieval.temperature={t}", *more)
+        for d, t, more in (
+            ("0.4", "0.1", (LR,)),
+            ("0.4", "0.1", (LR, "retrieval.in_batch=16")),
+            ("0.4", "0.1", (LR, "retrieval.in_batch=64")),
+            ("0.4", "0.1", (LR, "retrieval.negatives=512")),
+            ("0.4", "0.15", (LR,)),
+            ("0.5", "0.1", (LR,)),
+            ("0.4", "0.1", FAST),
+            ("0.5", "0.15", FAST),
+            ("0.4", "0.1", (*FAST, "train.schedule=cosine")),
+            ("0.4", "0.2", FAST),
+        )
+    ),
     (SASREC,),
-    *((SASREC, f"model.dropout={d}", f"retrieval.temperature={t}", *more) for d, t, more in (
-        ("0.4", "0.1", (LR,)), ("0.4", "0.05", (LR,)), ("0.2", "0.1", (LR,)), ("0.4", "0.1", FAST),
-    )),
-)  # fmt: skip
+    *(
+        (SASREC, f"model.dropout={d}", f"retrieval.temperature={t}", *more)
+        for d, t, more in (
+            ("0.4", "0.1", (LR,)),
+            ("0.4", "0.05", (LR,)),
+            ("0.2", "0.1", (LR,)),
+            ("0.4", "0.1", FAST),
+        )
+    ),
+)
 EVALUATE_AT = (200, 404, 606, 808)
 ABOUT = """# Settings of ML-100K retrieval, compared on validation targets
 
@@ -109,12 +127,17 @@ def _rounded(metrics: dict[str, float]) -> dict[str, float]:
 
 def report(runs: list[dict[str, Any]]) -> str:
     by_ndcg = sorted(runs, key=lambda run: -run["curve"][-1]["average"]["ndcg@10"])
-    hstu, sasrec = (next(run for run in by_ndcg if (run["settings"].get("model.backbone") == "sasrec") == other)
-                    for other in (False, True))  # fmt: skip
+    hstu, sasrec = (
+        next(run for run in by_ndcg if (run["settings"].get("model.backbone") == "sasrec") == other)
+        for other in (False, True)
+    )
     lines = [
-        ABOUT, f"Chosen: {_named(hstu)} (HSTU); {_named(sasrec)}, each with the largest NDCG@10 of its kind.", "",
-        "| batch | settings | HR@10 | NDCG@10 | HR@50 | MRR | HR@10 after 200 steps |", "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+        ABOUT,
+        f"Chosen: {_named(hstu)} (HSTU); {_named(sasrec)}, each with the largest NDCG@10 of its kind.",
+        "",
+        "| batch | settings | HR@10 | NDCG@10 | HR@50 | MRR | HR@10 after 200 steps |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for run in by_ndcg:
         last = run["curve"][-1]["average"]
         cells = [f"{last[name]:.4f}" for name in ("hr@10", "ndcg@10", "hr@50", "mrr")]
@@ -153,8 +176,11 @@ def main() -> int:
             RESULTS.write_text(json.dumps(done, indent=1) + "\n")
             RESULTS.with_suffix(".md").write_text(report(done))
             last = result["curve"][-1]
-            print(f"{result['seconds']:6.1f} s  HR@10 {last['weights']['hr@10']:.4f} averaged "
-                  f"{last['average']['hr@10']:.4f}  {_named(result)}", flush=True)  # fmt: skip
+            print(
+                f"{result['seconds']:6.1f} s  HR@10 {last['weights']['hr@10']:.4f} averaged "
+                f"{last['average']['hr@10']:.4f}  {_named(result)}",
+                flush=True,
+            )
     return 0
 
 

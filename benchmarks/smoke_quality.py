@@ -43,20 +43,26 @@ def run(settings: tuple[str, ...], validation: bool, seed: int, folder: Path) ->
     popular = baselines.popularity(trainer.task)[quality.METRIC]
     factors = [metrics[quality.METRIC] / popular for metrics in (trainer.evaluate(), trainer.task.evaluate(CPU))]
     return {
-        "settings": " ".join(settings), "targets": "validation" if validation else "test", "seed": seed,
-        "average": round(factors[0], 3), "weights": round(factors[1], 3), "seconds": round(seconds, 1),
-    }  # fmt: skip
+        "settings": " ".join(settings),
+        "targets": "validation" if validation else "test",
+        "seed": seed,
+        "average": round(factors[0], 3),
+        "weights": round(factors[1], 3),
+        "seconds": round(seconds, 1),
+    }
 
 
 def report(runs: list[dict[str, Any]]) -> str:
     lines = [
-        "# The smoke test's retrieval run against popularity", "",
+        "# The smoke test's retrieval run against popularity",
+        "",
         "`python -m benchmarks.smoke_quality` (its head says what is measured): HR@10 of the averaged weights over "
         f"that of popularity (0.0753 on both kinds of targets). The smoke test asks for {quality.FACTOR:g}. One "
-        "standard error from the 943 users of the test is 0.17, the same for all seeds nearly.", "",
+        "standard error from the 943 users of the test is 0.17, the same for all seeds nearly.",
+        "",
         "| targets | settings | seeds | mean | deviation | mean - 3 deviations | least | seconds of processor |",
         "|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in runs:
         groups.setdefault((row["targets"], row["settings"]), []).append(row)

@@ -194,39 +194,57 @@ def measure(name: str, rounds: int, threads: int) -> dict[str, object]:
     a, b = (best(side) for side in zip(*times))
     low, middle, high = statistics.quantiles([y / x for x, y in times], n=4)
     return {
-        "case": name, "threads": threads, "tokens": tokens,
-        "ours_ms": round(a * 1e3, 1), "padded_ms": round(b * 1e3, 1),
-        "ratio": round(middle if threads == 1 else b / a, 2), "quartiles": (round(low, 2), round(high, 2)),
+        "case": name,
+        "threads": threads,
+        "tokens": tokens,
+        "ours_ms": round(a * 1e3, 1),
+        "padded_ms": round(b * 1e3, 1),
+        "ratio": round(middle if threads == 1 else b / a, 2),
+        "quartiles": (round(low, 2), round(high, 2)),
         "tokens_per_s": round(tokens / a),
-    }  # fmt: skip
+    }
 
 
 def machine() -> dict[str, object]:
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                if line.startswith("model name")), platform.machine())  # fmt: skip
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
     return {
-        "cpu": cpu, "processors": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "torch": torch.__version__,
+        "cpu": cpu,
+        "processors": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "torch": torch.__version__,
         "attention": _config().model.attention,
-    }  # fmt: skip
+    }
 
 
 def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
     lines = [
-        "# A training step on the CPU", "",
+        "# A training step on the CPU",
+        "",
         ", ".join(f"{key} {value}" for key, value in about.items()) + ". One thread: processor time, medians of calls "
-        "in turn, with the quartiles of the rounds' ratios. More threads: the shortest call by the clock.", "",
+        "in turn, with the quartiles of the rounds' ratios. More threads: the shortest call by the clock.",
+        "",
         "| case | threads | tokens | ours ms | padded PyTorch ms | ratio | quartiles | ours tokens/s |",
         "|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for r in rows:
         low, high = r["quartiles"]
         lines.append(
             f"| {r['case']} | {r['threads']} | {r['tokens']} | {r['ours_ms']} | {r['padded_ms']} | {r['ratio']} | "
             f"{low} to {high} | {r['tokens_per_s']:,} |"
         )
-    lines += ["", "The peer (facebookresearch/generative-recommenders on two idle cores): "
-              + ", ".join(f"{case} {text}" for case, (text, _) in PEER.items())
-              + f". Asked of us: {TARGET['step']} s a step, {TARGET['stack']:,.0f} tokens/s on two cores."]  # fmt: skip
+    lines += [
+        "",
+        "The peer (facebookresearch/generative-recommenders on two idle cores): "
+        + ", ".join(f"{case} {text}" for case, (text, _) in PEER.items())
+        + f". Asked of us: {TARGET['step']} s a step, {TARGET['stack']:,.0f} tokens/s on two cores.",
+    ]
     return "\n".join(lines) + "\n"
 
 

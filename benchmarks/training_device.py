@@ -38,8 +38,14 @@ from gr_model.trainer import Trainer
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ITEMS, USERS, MEAN_LENGTH = 131_072, 256, 11_700
-DEEP = ["model.dim=1024", "model.blocks=8", "model.heads=4", "model.qk_dim=256", "model.value_dim=256",
-        "model.max_items=2048"]  # fmt: skip
+DEEP = [
+    "model.dim=1024",
+    "model.blocks=8",
+    "model.heads=4",
+    "model.qk_dim=256",
+    "model.value_dim=256",
+    "model.max_items=2048",
+]
 CASES = {
     "article": [],
     "article+bias": ["model.relative_bias=true"],
@@ -87,8 +93,13 @@ def data() -> Interactions:
 
 
 def config_of(case: str, attention: str, workers: int, settings: list[str]) -> Config:
-    common = ["train.precision=bf16", f"model.attention={attention}", "model.relative_bias=false",
-              f"data.workers={workers}", "train.steps=100000"]  # fmt: skip
+    common = [
+        "train.precision=bf16",
+        f"model.attention={attention}",
+        "model.relative_bias=false",
+        f"data.workers={workers}",
+        "train.steps=100000",
+    ]
     return configs.override(presets.get("kuairand-1k-benchmark"), common + CASES[case] + settings)
 
 
@@ -104,8 +115,9 @@ def check(device: torch.device, attention: str, width: int, biased: bool) -> lis
     lengths = (1100, 700, 513, 512, 127, 1)
     results = []
     for kind, where in (("plain", torch.device("cpu")), (attention, device)):
-        config = ModelConfig(dim=64, heads=2, qk_dim=width, value_dim=width, max_items=1200, attention=kind,
-                             relative_bias=biased)  # fmt: skip
+        config = ModelConfig(
+            dim=64, heads=2, qk_dim=width, value_dim=width, max_items=1200, attention=kind, relative_bias=biased
+        )
         dtype, wide = (torch.float64, torch.float64) if kind == "plain" else (torch.bfloat16, torch.float32)
         torch.manual_seed(0)
         layer = Attention(config)
@@ -171,13 +183,22 @@ def _measure(case: str, config: Config, users: Interactions, device: torch.devic
     peak, source = flops.peak(device, torch.float32 if config.train.precision == "fp32" else torch.bfloat16)
     work, tokens = (sum(getattr(result, name) for result in results) / steps for name in ("flops", "tokens"))
     return {
-        "case": case, "batch": config.train.batch, "recompute": config.model.recompute,
-        "attention": config.model.attention, "tokens": round(tokens), "ms": round(seconds * 1e3, 1),
-        "samples_per_s": round(config.train.batch / seconds, 1), "tokens_per_s": round(tokens / seconds),
-        "tflops": round(work / seconds / 1e12, 1), "mfu": round(work / seconds / peak, 4), "peak": source,
-        "memory_gib": round(_of(device).max_memory_allocated() / 2**30, 1), "loss": results[-1].loss,
-        "phases_ms": by_phase, "kernels_ms": kernels(trainer, works, device),
-    }  # fmt: skip
+        "case": case,
+        "batch": config.train.batch,
+        "recompute": config.model.recompute,
+        "attention": config.model.attention,
+        "tokens": round(tokens),
+        "ms": round(seconds * 1e3, 1),
+        "samples_per_s": round(config.train.batch / seconds, 1),
+        "tokens_per_s": round(tokens / seconds),
+        "tflops": round(work / seconds / 1e12, 1),
+        "mfu": round(work / seconds / peak, 4),
+        "peak": source,
+        "memory_gib": round(_of(device).max_memory_allocated() / 2**30, 1),
+        "loss": results[-1].loss,
+        "phases_ms": by_phase,
+        "kernels_ms": kernels(trainer, works, device),
+    }
 
 
 def _phases(trainer: Trainer, works: Any, steps: int) -> dict[str, float]:
@@ -218,12 +239,14 @@ def _of(device: torch.device) -> Any:
 
 def report(rows: list[dict[str, Any]], about: dict[str, str]) -> str:
     lines = [
-        f"# Training steps on {about['device']}", "",
+        f"# Training steps on {about['device']}",
+        "",
         ", ".join(f"{key} {value}" for key, value in about.items()) + ". `python -m benchmarks.training_device`: "
-        "its head says what is measured.", "",
+        "its head says what is measured.",
+        "",
         "| case | batch | recompute | attention | tokens | ms a step | samples/s | TFLOP/s | MFU | GiB | others |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for r in rows:
         lines.append(
             f"| {r['case']} | {r['batch']} | {'yes' if r['recompute'] else 'no'} | {r['attention']} | "

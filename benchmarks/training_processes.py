@@ -82,21 +82,25 @@ def measure(processes: int, steps: int, port: int) -> dict[str, object]:
         [max(row[column] for row in step) for step in zip(*(one["rows"] for one in found))] for column in (1, 2)
     )
     return {
-        "processes": processes, "attention": found[0]["attention"], "tokens a step": round(statistics.mean(tokens)),
+        "processes": processes,
+        "attention": found[0]["attention"],
+        "tokens a step": round(statistics.mean(tokens)),
         "tokens_per_s": round(statistics.median(t / w for t, w in zip(tokens, walls))),
         "tokens_per_processor_s": round(statistics.median(t / p for t, p in zip(tokens, processors))),
-    }  # fmt: skip
+    }
 
 
 def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
     first = rows[0]
     lines = [
-        "# Training on several processes", "",
+        "# Training on several processes",
+        "",
         ", ".join(f"{key} {value}" for key, value in about.items()) + ". Gloo, one thread a process, batch 128 over "
-        "all of them. Medians over the steps; `python -m benchmarks.training_processes`.", "",
+        "all of them. Medians over the steps; `python -m benchmarks.training_processes`.",
+        "",
         "| processes | tokens/s, wall | to the first | tokens/s of the slowest's processor time | to the first |",
         "|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for row in rows:
         cells = []
         for name in ("tokens_per_s", "tokens_per_processor_s"):
@@ -104,8 +108,11 @@ def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
         lines.append(f"| {row['processes']} | {' | '.join(cells)} |")
     crowded = [str(row["processes"]) for row in rows if row["processes"] > about["processors"]]
     if crowded:
-        lines += ["", f"{', '.join(crowded)} processes share {about['processors']} processors: their wall clock cannot "
-                  "show how they scale, only what their number costs. Processor time can."]  # fmt: skip
+        lines += [
+            "",
+            f"{', '.join(crowded)} processes share {about['processors']} processors: their wall clock cannot "
+            "show how they scale, only what their number costs. Processor time can.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -121,8 +128,13 @@ def main() -> None:
         return
     load = round(os.getloadavg()[0], 1)
     rows = [measure(count, options.steps, options.port + i) for i, count in enumerate(options.processes)]
-    about = {"processor": platform.machine(), "processors": os.cpu_count(), "load": load, "torch": torch.__version__,
-             "attention": rows[0]["attention"]}  # fmt: skip
+    about = {
+        "processor": platform.machine(),
+        "processors": os.cpu_count(),
+        "load": load,
+        "torch": torch.__version__,
+        "attention": rows[0]["attention"],
+    }
     text = report(rows, about)
     print(text)
     RESULTS.write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")

@@ -36,8 +36,14 @@ KILLS = 200
 
 
 def machine() -> dict[str, Any]:
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                if line.startswith("model name")), platform.machine())  # fmt: skip
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
     return {"cpu": cpu, "processors": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
 
 
@@ -104,9 +110,12 @@ on one thread; every operator through the ATen override. Losses equal to 1e-5 ov
 def robustness() -> None:
     program = ROOT / "twin/tests/runtime/long_training.py"
     done = subprocess.run(
-        [sys.executable, str(program), "10000"], capture_output=True, text=True, check=True,
+        [sys.executable, str(program), "10000"],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     training = json.loads(done.stdout.splitlines()[-1])
     sys.path.insert(0, str(ROOT / "twin/tests/hccl"))
     from test_kills import kill_one
@@ -149,9 +158,12 @@ def sharded(steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for queue in ("0", "1", "2"):
             done = subprocess.run(
-                [sys.executable, str(program), str(steps), f"{folder}/log"], capture_output=True, text=True, check=True,
+                [sys.executable, str(program), str(steps), f"{folder}/log"],
+                capture_output=True,
+                text=True,
+                check=True,
                 env={**environment, "TASK_QUEUE_ENABLE": queue},
-            )  # fmt: skip
+            )
             runs.append(json.loads(done.stdout.splitlines()[-1]))
             print(f"TASK_QUEUE_ENABLE={queue}: {runs[-1]['seconds']} s", flush=True)
     rows = "\n".join(

@@ -46,9 +46,12 @@ class Transformer:
         self._time += 1
         slots = torch.empty_like(ids)
         self._library.transformer_transform(
-            self._handle, ctypes.c_void_p(ids.data_ptr()), ctypes.c_int64(len(ids)), ctypes.c_uint32(self._time),
+            self._handle,
+            ctypes.c_void_p(ids.data_ptr()),
+            ctypes.c_int64(len(ids)),
+            ctypes.c_uint32(self._time),
             ctypes.c_void_p(slots.data_ptr()),
-        )  # fmt: skip
+        )
         return slots
 
 
@@ -62,9 +65,11 @@ def full_index(stream: PowerLaw) -> torch.ScriptObject:
 def full_module(stream: PowerLaw) -> MCHManagedCollisionModule:
     """torchrec's module with every id in its table, ready to serve."""
     module = MCHManagedCollisionModule(
-        zch_size=len(stream.ids) + 1, device=torch.device("cpu"), eviction_policy=LFU_EvictionPolicy(),
+        zch_size=len(stream.ids) + 1,
+        device=torch.device("cpu"),
+        eviction_policy=LFU_EvictionPolicy(),
         eviction_interval=1,
-    ).eval()  # fmt: skip
+    ).eval()
     module._mch_sorted_raw_ids[:-1] = stream.ids.sort().values
     return module
 
@@ -103,8 +108,14 @@ def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: lis
     def see(i: int) -> None:
         index.touch(index.find(batches[i % 4]), i + 2, 1.0)
 
-    yield Duel(name=f"present ids with counts, {rows:,} rows", peer=TRANSFORMER, unit="ids/s", amount=len(batches[0]),
-               ours=see, theirs=lambda i: transformer.transform(batches[i % 4]))  # fmt: skip
+    yield Duel(
+        name=f"present ids with counts, {rows:,} rows",
+        peer=TRANSFORMER,
+        unit="ids/s",
+        amount=len(batches[0]),
+        ours=see,
+        theirs=lambda i: transformer.transform(batches[i % 4]),
+    )
 
     fresh = stream.ids[: min(rows, len(batches[0]))]
 
@@ -113,9 +124,14 @@ def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: lis
         for part in fresh.split(1 << 16):
             grown.insert(part, torch.ones_like(part), 1)
 
-    yield Duel(name=f"{len(fresh):,} new ids, growing from nothing", peer=TRANSFORMER + ", sized at first",
-               unit="ids/s", amount=len(fresh), ours=fill,
-               theirs=lambda _: Transformer(len(fresh)).transform(fresh))  # fmt: skip
+    yield Duel(
+        name=f"{len(fresh):,} new ids, growing from nothing",
+        peer=TRANSFORMER + ", sized at first",
+        unit="ids/s",
+        amount=len(fresh),
+        ours=fill,
+        theirs=lambda _: Transformer(len(fresh)).transform(fresh),
+    )
 
 
 def roofline(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
@@ -125,16 +141,25 @@ def roofline(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Te
     library = peers()
     lines = [torch.ones(8 * ((4 * rows) // 15), dtype=torch.int64), torch.ones(2 * rows, dtype=torch.int64)]
     hashed = torch.ops.hybrid_torchrec.mix64
-    places = [[where % (len(table) // 8) for where, table in zip((hashed(ids), index.find(ids)), lines, strict=True)]
-              for ids in batches]  # fmt: skip
+    places = [
+        [where % (len(table) // 8) for where, table in zip((hashed(ids), index.find(ids)), lines, strict=True)]
+        for ids in batches
+    ]
 
     def fetch(i: int) -> None:
         for table, order in zip(lines, places[i % 4], strict=True):
             library.fetch_lines(
-                ctypes.c_void_p(table.data_ptr()), ctypes.c_void_p(order.data_ptr()), ctypes.c_int64(len(order)),
+                ctypes.c_void_p(table.data_ptr()),
+                ctypes.c_void_p(order.data_ptr()),
+                ctypes.c_int64(len(order)),
                 ctypes.c_int64(AHEAD),
-            )  # fmt: skip
+            )
 
-    return Duel(name=f"present ids with counts, {rows:,} rows", peer=LINES, unit="ids/s",
-                amount=len(batches[0]), ours=lambda i: index.touch(index.find(batches[i % 4]), i + 100, 1.0),
-                theirs=fetch)  # fmt: skip
+    return Duel(
+        name=f"present ids with counts, {rows:,} rows",
+        peer=LINES,
+        unit="ids/s",
+        amount=len(batches[0]),
+        ours=lambda i: index.touch(index.find(batches[i % 4]), i + 100, 1.0),
+        theirs=fetch,
+    )

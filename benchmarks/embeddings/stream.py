@@ -66,8 +66,16 @@ def run(duel: Duel, rounds: int) -> Result:
     times = [(seconds(duel.ours, i), seconds(duel.theirs, i)) for i in range(rounds + 2)][2:]
     low, middle, high = statistics.quantiles([theirs / ours for ours, theirs in times], n=4)
     ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
-    return Result(name=duel.name, peer=duel.peer, ours=duel.amount / ours, theirs=duel.amount / theirs,
-                  unit=duel.unit, ratio=middle, low=low, high=high)  # fmt: skip
+    return Result(
+        name=duel.name,
+        peer=duel.peer,
+        ours=duel.amount / ours,
+        theirs=duel.amount / theirs,
+        unit=duel.unit,
+        ratio=middle,
+        low=low,
+        high=high,
+    )
 
 
 def machine() -> dict[str, object]:

@@ -11,8 +11,11 @@ from hybrid_torchrec import HashTable, OptimizerSpec, TableConfig
 from .stream import Duel, PowerLaw
 
 BAG = 8
-PEERS = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD,
-         "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
+PEERS = {
+    "sgd": EmbOptimType.EXACT_SGD,
+    "adagrad": EmbOptimType.EXACT_ADAGRAD,
+    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+}
 
 
 class Pair:
@@ -23,8 +26,11 @@ class Pair:
         self.hashed = HashTable(TableConfig(name="t", dim=dim, initial_capacity=rows, optimizer=spec))
         self.static = SplitTableBatchedEmbeddingBagsCodegen(
             [(rows, dim, EmbeddingLocation.HOST, ComputeDevice.CPU)],
-            optimizer=PEERS[kind], learning_rate=0.01, eps=1e-8, pooling_mode=PoolingMode.SUM,
-        )  # fmt: skip
+            optimizer=PEERS[kind],
+            learning_rate=0.01,
+            eps=1e-8,
+            pooling_mode=PoolingMode.SUM,
+        )
         weights = self.static.split_embedding_weights()[0]
         for first in range(0, rows, 1 << 16):
             slots = self.hashed.assign(stream.ids[first : first + (1 << 16)], train=True)
@@ -77,5 +83,11 @@ def bandwidth(rows: int, dim: int, batch: int) -> Iterator[Duel]:
 
     # The peer moves a row twice; three of its calls are as many bytes as two of ours.
     row = dim * 4
-    yield Duel(name=f"lookup and SGD update of distinct rows, {rows:,} x {dim}", peer="torch.index_select",
-               unit="B/s", amount=6 * batch * row, ours=lambda i: (ours(i), ours(i + 1)), theirs=gather)  # fmt: skip
+    yield Duel(
+        name=f"lookup and SGD update of distinct rows, {rows:,} x {dim}",
+        peer="torch.index_select",
+        unit="B/s",
+        amount=6 * batch * row,
+        ours=lambda i: (ours(i), ours(i + 1)),
+        theirs=gather,
+    )

@@ -138,8 +138,17 @@ def _of(shape: Shape) -> Iterator[Case]:
         both = _forward_backward(attention.ours, attention.jagged), _forward_backward(call, inputs)
         for operator, (ours, theirs), factor in (("forward", forward, 1.0), ("forward + backward", both, 3.5)):
             flops = factor * attention.flops()
-            yield Case(operator=operator, shape=shape.name, peer=peer, ours=ours, theirs=theirs, flops=flops,
-                       target=target, tolerance=None, verify=attention.check)  # fmt: skip
+            yield Case(
+                operator=operator,
+                shape=shape.name,
+                peer=peer,
+                ours=ours,
+                theirs=theirs,
+                flops=flops,
+                target=target,
+                tolerance=None,
+                verify=attention.check,
+            )
 
 
 def cases() -> Iterator[Case]:
