@@ -211,12 +211,19 @@ def lint(c: Context, fix: bool = False) -> None:
         raise Exit(code=1)
 
 
-@task(help=_help("engine", unit="only the tests that need neither engine nor image"))
-def test(c: Context, unit: bool = False, engine: str = "auto") -> None:
+@task(
+    help=_help(
+        "engine",
+        unit="only the tests that need neither engine nor image",
+        changed="only the suites that this branch's changes can touch",
+        since="the same, since this commit",
+    )
+)
+def test(c: Context, unit: bool = False, changed: bool = False, since: str = "", engine: str = "auto") -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
     from grstack import suites
 
-    code = _call(lambda: suites.run_all(unit=unit, engine=engine))
+    code = _call(lambda: suites.run_all(unit=unit, engine=engine, only_changed=changed, since=since))
     if code:
         sys.exit(code)
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import failures, host, lint, needs, network
+from grstack import changed, failures, host, lint, needs, network, spec
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
 from grstack.locks import Lock
+from grstack.recipes import load_all
 from grstack.run import Runner
 from grstack.session import Choices, Session
 from grstack.side_by_side import SideBySide
@@ -44,8 +45,11 @@ WITH_ENGINE = ("tests/integration",)
 TRITON = "triton"
 
 
-def run_all(*, unit: bool, engine: str) -> int:
-    """Runs everything, also after a failure, and returns 1 if anything failed."""
+def run_all(*, unit: bool, engine: str, only_changed: bool = False, since: str = "") -> int:
+    """Runs everything, also after a failure, and returns 1 if anything failed.
+
+    only_changed: the suites that the files can touch which differ from main, or from the commit `since`.
+    """
     console = Console(highlight=False)
     failed: list[str] = []
     results = ROOT / "build" / RESULTS
@@ -57,26 +61,41 @@ def run_all(*, unit: bool, engine: str) -> int:
             failed.append(title)
 
     settings = network.load()
+    chosen = _chosen(console, since) if only_changed or since else {*IN_IMAGE, *ON_HOST, *WITH_ENGINE}
     log = ROOT / "build/logs/tests.log"
     host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
     failed += lint.run(ROOT, Runner(console, settings))
-    check("host tests", _host(console, _pytest(_there(ON_HOST), results / "host.xml")))
-    if not unit:
+    if chosen & set(ON_HOST):
+        check("host tests", _host(console, _pytest(_there(ON_HOST), results / "host.xml")))
+    if not unit and chosen & {*IN_IMAGE, *WITH_ENGINE}:
         s = session(Choices(engine=engine))
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)
         _stage_wheels(s)
-        left_out = impossible(IN_IMAGE, s.lock)
+        left_out = [suite for suite in impossible(IN_IMAGE, s.lock) if suite in chosen]
         for suite in left_out:
             console.print(f"[yellow]not run[/yellow]: {suite}: {TRITON} has no wheel for {s.lock.arch}")
-        there = [suite for suite in _there(IN_IMAGE) if suite not in left_out]
+        there = [suite for suite in _there(IN_IMAGE) if suite in chosen and suite not in left_out]
         suites = {f"{suite} in the image": partial(_in_image, s, suite) for suite in there}
         failed += SideBySide(suites, at_once=_at_once(s), runner=s.runner).run()
-        check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE), results / "engine.xml")))
+        if chosen & set(WITH_ENGINE):
+            check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE), results / "engine.xml")))
     if failed:
         failures.show(results, console)
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
     return 1 if failed else 0
+
+
+def _chosen(console: Console, since: str) -> set[str]:
+    versions = spec.load(ROOT / "versions.yaml")
+    operators: dict[str, tuple[str, ...]] = dict.fromkeys(versions.operators, ())
+    components = tuple(name for name in changed.PARTS if (ROOT / "recipes" / name).exists())
+    recipes = load_all(ROOT, "twin", components, operators)
+    found = changed.touched(changed.files(ROOT, Runner(console), since), recipes, IN_IMAGE)
+    console.print("the change touches (suite, and a file that is why):" if found else "nothing changed: linters only")
+    for line in changed.why(found):
+        console.print(line, soft_wrap=True)
+    return set(found)
 
 
 def impossible(suites: Sequence[str], lock: Lock) -> list[str]:

@@ -11,7 +11,7 @@ constexpr int64_t kAhead = 24;
 // Calls body(first, end) on an equal share for each thread.
 template <typename Body>
 void share(int64_t count, int64_t threads, const Body& body) {
-#pragma omp parallel for num_threads(static_cast <int>(threads)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast<int>(threads)) schedule(static, 1)
   for (int64_t t = 0; t < threads; ++t) body(count * t / threads, count * (t + 1) / threads);
 }
 
