@@ -139,7 +139,7 @@ def _parts_of(file: str, recipes: Sequence[Recipe]) -> set[str]:
     return owners | {
         recipe.folder
         for recipe in recipes
-        if any(file == path or file.startswith(f"{path}/") for path in (f"recipes/{recipe.folder}", *recipe.inputs))
+        if any(file == path or file.startswith(f"{path}/") for path in recipe.sources)
     }
 
 

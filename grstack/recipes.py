@@ -11,16 +11,23 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from grstack.errors import SpecError
 
+WHEELS = "recipes/wheels"  # the scripts and the backend of every wheel of ours
+
 
 class Recipe(BaseModel):
-    """One component. With `foreach: operators` the recipe stands for one component per operator."""
+    """One component. With `foreach: operators` the recipe stands for one component per operator.
+
+    build.sh makes it and install.sh installs it: the recipe's own, or those of recipes/wheels where `wheel` names the
+    folder of a package that has a PEP 517 backend.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     summary: str
     platforms: tuple[str, ...]
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()  # files and folders that the build may read, beside the recipe's and the wheel's
+    wheel: str = ""
     needs: tuple[str, ...] = ()
     outputs: tuple[str, ...]
     wheels: tuple[str, ...] = ()  # locked packages whose wheel file the build reads from $GRSTACK_WHEELS
@@ -48,6 +55,17 @@ class Recipe(BaseModel):
     @property
     def folder(self) -> str:
         return self.name.split("/")[0]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All that the build may read: what it does not declare is not there."""
+        wheel = (WHEELS, self.wheel) if self.wheel else ()
+        return tuple(dict.fromkeys((f"recipes/{self.folder}", *wheel, *self.inputs)))
+
+    def script(self, root: Path, name: str) -> str:
+        """build.sh or install.sh, as a path below the checkout."""
+        own = f"recipes/{self.folder}/{name}"
+        return f"{WHEELS}/{name}" if self.wheel and not (root / own).exists() else own
 
 
 def load_all(
@@ -95,7 +113,7 @@ def _load(root: Path, file: Path) -> Recipe:
 
 def _check_inputs(root: Path, recipes: list[Recipe]) -> None:
     """An input that is not there would count as nothing: a change of the misspelt file would rebuild nothing."""
-    missing = [f"{r.name}: {path}" for r in recipes for path in r.inputs if not (root / path).exists()]
+    missing = [f"{r.name}: {path}" for r in recipes for path in r.sources if not (root / path).exists()]
     if missing:
         raise SpecError(
             f"recipes name inputs that do not exist: {'; '.join(missing)}", where="recipes/", next_command="git status"

@@ -81,13 +81,22 @@ class Artefacts:
         place = self.paths.packages
         place.mkdir(parents=True, exist_ok=True)
         listing = place / PUBLISHED
-        for name in json.loads(listing.read_text()) if listing.is_file() else []:
+        for name in _listed(listing):
             (place / Path(name).name).unlink(missing_ok=True)
         packages = [self.directory(step) / name for step in steps for name in self.manifest(step)]
         packages = [path for path in packages if path.name.endswith((".run", ".whl"))]
         listing.write_text(json.dumps(sorted(path.name for path in packages)) + "\n")
         for path in packages:
             shutil.copy2(path, place)
+
+
+def _listed(listing: Path) -> list[str]:
+    """What an earlier build put there; nothing where its list is not whole, so that no file of others is removed."""
+    try:
+        names = json.loads(listing.read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def stage_sources(root: Path, step: Step, into: Path) -> Path:
@@ -100,7 +109,7 @@ def stage_sources(root: Path, step: Step, into: Path) -> Path:
     shutil.rmtree(into, ignore_errors=True)
     ignored = shutil.ignore_patterns(*keys.IGNORED)
     planned = dict(step.inputs)
-    for path in dict.fromkeys((f"recipes/{recipe.folder}", *recipe.inputs)):
+    for path in recipe.sources:
         source, destination = root / path, into / path
         destination.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -137,6 +146,8 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
     if step.recipe.operator:
         variables["GRSTACK_OPERATOR"] = step.recipe.operator
         variables["GRSTACK_SOCS"] = ",".join(step.recipe.socs)
+    if step.recipe.wheel:
+        variables["GRSTACK_WHEEL"] = step.recipe.wheel
     return variables
 
 

@@ -171,7 +171,8 @@ class DockerEngine:
             assert component.recipe is not None
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
-            shutil.copy2(self.paths.root / f"recipes/{component.recipe.folder}/install.sh", place / "install.sh")
+            script = component.recipe.script(self.paths.root, "install.sh")
+            shutil.copy2(self.paths.root / script, place / "install.sh")
         for source in SOURCES:
             shutil.copytree(self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copytree(self.paths.root / f"docker/{plan.target}", context / "docker")
@@ -253,10 +254,11 @@ class DockerEngine:
         places = {"source": "/source", "out": "/out", "deps": "/deps", "wheels": "/wheels"}
         places["python"] = f"{IMAGE_VENV}/bin/python"
         name = f"grstack-{out.name}-{os.getpid()}"
+        script = step.recipe.script(self.paths.root, "build.sh")
         argv = docker_cli.run_argv(
             self.cli,
             image=self.locate(plan, plan.step("environment")),
-            argv=["bash", f"/source/recipes/{step.recipe.folder}/build.sh"],
+            argv=["bash", f"/source/{script}"],
             volumes=volumes,
             env=build_environment(step, plan.platform, plan.arch, places),
             network="none",
@@ -264,7 +266,6 @@ class DockerEngine:
             labels={CHECKOUT: str(self.paths.root)},
         )
         try:
-            script = f"recipes/{step.recipe.folder}/build.sh"
             title = f"docker run {self.locate(plan, plan.step('environment'))} {script} for {step.name}"
             self.runner.stream(argv, log=log, title=title)
         except BaseException:

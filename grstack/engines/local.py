@@ -148,7 +148,7 @@ class LocalEngine:
         places = {"source": source, "out": out, "deps": deps, "wheels": wheels, "python": python}
         env = build_environment(step, plan.platform, plan.arch, {name: str(path) for name, path in places.items()})
         env["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-        self.runner.stream(["bash", str(source / f"recipes/{step.recipe.folder}/build.sh")], log=log, env=env)
+        self.runner.stream(["bash", str(source / step.recipe.script(self.paths.root, "build.sh"))], log=log, env=env)
         for folder in (source, wheels, deps):
             shutil.rmtree(folder, ignore_errors=True)
         self.artefacts.finish(step, out)
@@ -169,7 +169,7 @@ class LocalEngine:
         }
         for component in plan.install_order:
             assert component.recipe is not None
-            script = self.paths.root / f"recipes/{component.recipe.folder}/install.sh"
+            script = self.paths.root / component.recipe.script(self.paths.root, "install.sh")
             artefact = {"GRSTACK_ARTEFACT": str(self.artefacts.directory(component))}
             self.runner.stream(["bash", str(script)], log=log, env={**env, **artefact})
         for source in SOURCES:

@@ -87,7 +87,7 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, whe
     inputs = [("platform", platform), ("environment", environment.key)]
     inputs += [(step.name, step.key) for step in needs]
     inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
-    inputs += [(path, keys.of_tree(root / path)) for path in (f"recipes/{recipe.folder}", *recipe.inputs)]
+    inputs += [(path, keys.of_tree(root / path)) for path in recipe.sources]
     return _step(
         name=recipe.name,
         kind=Kind.COMPONENT,

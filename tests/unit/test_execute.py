@@ -194,6 +194,10 @@ def test_packages_of_others_stay_beside_those_of_builds(tmp_path: Path) -> None:
         artefacts.publish((step,))
         found = {path.name: path.read_text() for path in paths.packages.iterdir() if path.name[0] != "."}
         assert found == {"mine.run": "mine", **{name: str(build) for name in names if name != "log.txt"}}
+    for damaged in ("", "{", "[1]", '{"a": 1}'):
+        (paths.packages / ".published.json").write_text(damaged)
+        artefacts.publish((step,))
+        assert sorted(path.name for path in paths.packages.glob("[!.]*")) == ["a.run", "mine.run"]
 
 
 def test_a_local_prefix_does_not_take_the_place_of_others(tmp_path: Path) -> None:

@@ -116,3 +116,28 @@ def test_an_input_that_does_not_exist_is_named(root: Path) -> None:
     file.write_text(file.read_text().replace("twin/runtime", "twin/runtimes"))
     with pytest.raises(SpecError, match="twin: twin/runtimes"):
         plan_of(root)
+
+
+def test_a_wheel_is_built_by_the_common_scripts_from_its_folder_alone(root: Path) -> None:
+    for name in ("recipes/wheels/build.sh", "recipes/wheels/install.sh", "library/pyproject.toml", "shared/a.h"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("true\n")
+    (root / "recipes/torchrec/recipe.yaml").write_text(
+        "name: torchrec\nsummary: a wheel\nplatforms: [twin]\nwheel: library\ninputs: [shared]\noutputs: ['*.whl']\n"
+    )
+    recipe = plan_of(root).step("torchrec").recipe
+    assert recipe is not None
+    assert recipe.sources == ("recipes/torchrec", "recipes/wheels", "library", "shared")
+    assert recipe.script(root, "build.sh") == "recipes/torchrec/build.sh"  # its own, where it has one
+    (root / "recipes/torchrec/build.sh").unlink()
+    assert recipe.script(root, "build.sh") == "recipes/wheels/build.sh"
+    before = {step.name: step.key for step in plan_of(root).steps}
+    for name in ("recipes/wheels/build.sh", "library/pyproject.toml", "shared/a.h"):
+        (root / name).write_text(f"changed {name}\n")
+        after = {step.name: step.key for step in plan_of(root).steps}
+        assert {step for step in after if after[step] != before[step]} == {"torchrec", "image"}, name
+        before = after
+    (root / "library/pyproject.toml").unlink()
+    (root / "library").rmdir()
+    with pytest.raises(SpecError, match="torchrec: library"):
+        plan_of(root)

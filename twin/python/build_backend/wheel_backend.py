@@ -1,7 +1,7 @@
 """PEP 517 backend of ascend_twin: the Ascend home that recipes/twin builds, packed with the Python package.
 
-TWIN_HOME names a home that is built already (the artefact of recipes/twin, or an installed one); without it
-recipes/twin/build.sh builds one with this Python's torch and torch_npu.
+TWIN_HOME names a home that is built already, such as an installed one; a recipe's build finds the artefact of
+recipes/twin in GRSTACK_DEPS. Without both, recipes/twin/build.sh builds one with this Python's torch and torch_npu.
 """
 
 import os
@@ -25,8 +25,8 @@ def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """Build the wheel into wheel_directory and return its file name."""
-    built = os.environ.get("TWIN_HOME")
-    if built:
+    dependencies = os.environ.get("GRSTACK_DEPS")
+    if built := os.environ.get("TWIN_HOME") or (dependencies and f"{dependencies}/twin"):
         return _pack(Path(built), wheel_directory)
     with tempfile.TemporaryDirectory(prefix="ascend_twin-build-") as home:
         environment = {**os.environ, "GRSTACK_SOURCE": str(REPOSITORY), "GRSTACK_PYTHON": sys.executable}

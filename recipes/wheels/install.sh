@@ -3,13 +3,15 @@
 set -euo pipefail
 
 shopt -s nullglob
-wheels=("$GRSTACK_ARTEFACT"/gr_ops-*.whl)
+wheels=("$GRSTACK_ARTEFACT"/*.whl)
 if [[ ${#wheels[@]} -ne 1 ]]; then
-    echo "plugin: expected one gr_ops wheel in $GRSTACK_ARTEFACT, found ${#wheels[@]}" >&2
+    echo "expected one wheel in $GRSTACK_ARTEFACT, found ${#wheels[@]}" >&2
     exit 1
 fi
+file=${wheels[0]##*/}
+package=${file%%-*}
 target=${PIP_TARGET:-$("$GRSTACK_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')}
 mkdir -p "$target"
-rm -rf "$target/gr_ops" "$target"/gr_ops-*.dist-info
+rm -rf "${target:?}/$package" "$target/$package"-*.dist-info
 "$GRSTACK_PYTHON" -m zipfile -e "${wheels[0]}" "$target"
-echo "installed ${wheels[0]##*/} in $target"
+echo "installed $file in $target"

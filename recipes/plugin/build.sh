@@ -1,7 +1,0 @@
-#!/usr/bin/env bash
-# Builds the wheel of gr_ops by its own PEP 517 backend. CANN's libraries are not needed.
-set -euo pipefail
-
-export PYTHONPATH=$GRSTACK_SOURCE/kernels/gr_ops/build_backend PYTHONDONTWRITEBYTECODE=1
-export TORCH_DEVICE_BACKEND_AUTOLOAD=0
-"$GRSTACK_PYTHON" -c 'import sys, wheel_backend; print(wheel_backend.build_wheel(sys.argv[1]))' "$GRSTACK_OUT"
