@@ -16,6 +16,7 @@ cp -R "$GRSTACK_SOURCE/twin/include" "$GRSTACK_OUT/include"
 # The generated operator libraries are compiled against the layout of the runtime's handles.
 cp -R "$GRSTACK_SOURCE/twin/runtime/include/twin" "$GRSTACK_OUT/include/twin"
 cp -R "$GRSTACK_SOURCE/twin/opbuild" "$GRSTACK_OUT/tools/opbuild"
+cp -R "$GRSTACK_SOURCE/twin/cores" "$GRSTACK_OUT/tools/cores"
 cp -R "$GRSTACK_SOURCE/twin/tools/profiler" "$GRSTACK_OUT/tools/profiler"
 find "$GRSTACK_OUT" -name __pycache__ -prune -exec rm -rf {} +
 

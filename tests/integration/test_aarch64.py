@@ -21,7 +21,7 @@ from grstack.session import Choices, Session
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "twin/runtime"
-ENGINE = ROOT / "twin/opbuild/engine"
+CORES = ROOT / "twin/cores"
 COMPILER = "aarch64-linux-gnu-g++"
 WITHOUT_TORCH = (
     "ascendcl",
@@ -99,7 +99,7 @@ def test_what_computes_with_torch_compiles(build: Path) -> None:
 def test_simulated_cores_and_an_operator_compile(headers: Path, tmp_path: Path) -> None:
     operator = ROOT / "kernels/operators/asynchronous_complete_cumsum"
     acl = headers / "torch_npu/include/third_party/acl/inc"
-    flags = ["-std=c++17", "-O0", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-I{ENGINE}", f"-I{ROOT / 'twin/include'}"]
+    flags = ["-std=c++17", "-O0", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-I{CORES}", f"-I{ROOT / 'twin/include'}"]
     flags += [
         f"-I{RUNTIME / 'include'}",
         "-isystem",
@@ -108,7 +108,7 @@ def test_simulated_cores_and_an_operator_compile(headers: Path, tmp_path: Path) 
         f"-I{operator / 'op_host'}",
     ]
     flags += [f"-I{operator.parent / 'common'}"]
-    sources = [*sorted(ENGINE.glob("*.cpp")), *sorted((operator / "op_host").glob("*.cpp"))]
+    sources = [*sorted(CORES.glob("*.cpp")), *sorted((operator / "op_host").glob("*.cpp"))]
     assert len(sources) > 15
 
     def compile_one(item: tuple[int, Path]) -> Path:

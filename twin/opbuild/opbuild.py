@@ -24,13 +24,13 @@ sys.path.insert(0, str(HERE))
 import generate  # noqa: E402
 from definition import DefinitionError, Operator, check, check_socs, parse  # noqa: E402
 
-ENGINE_SOURCES = sorted((HERE / "engine").glob("*.cpp"))
+CORES = HERE.parent / "cores"  # the emulated AI cores, built into every operator library
 KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
 SUPPORTED_ARCHS = ("x86_64", "aarch64")
 # Line tables, for the place where a kernel was stopped; a frame of 32 KiB is all the stack that a core has.
 KERNEL_FLAGS = ("-g1", "-Wframe-larger-than=32768", "-Wno-unused-parameter")
 _OURS = "custom_opp_compiler_version=twin-"  # begins the version.info of what is built here
-DIVISION_FLAG = "-fsanitize=integer-divide-by-zero"  # reported by engine/arithmetic.cpp
+DIVISION_FLAG = "-fsanitize=integer-divide-by-zero"  # reported by cores/arithmetic.cpp
 
 
 class BuildError(Exception):
@@ -181,18 +181,18 @@ def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling
         source = build.work / "generated" / f"aclnn_{op.snake}.cpp"
         source.write_text(generate.pair(op, column_objects, op.snake))
         pairs.append(source)
-    engine_flags = [f"-I{HERE / 'engine'}", *build.api_includes]
+    core_flags = [f"-I{CORES}", *build.api_includes]
 
-    def compile_engine(source: Path) -> Path:
-        return build.compile(source, build.work / "engine" / f"{source.stem}.o", engine_flags)
+    def compile_core(source: Path) -> Path:
+        return build.compile(source, build.work / "cores" / f"{source.stem}.o", core_flags)
 
     with ThreadPoolExecutor(build.jobs) as pool:
-        engine = list(pool.map(compile_engine, [*ENGINE_SOURCES, *pairs]))
+        cores = list(pool.map(compile_core, [*sorted(CORES.glob("*.cpp")), *pairs]))
     library = build.work / "libcust_opapi.so"
     search = [f"-L{p}" for p in build.link]
     sanitizer = [] if build.sanitize else ["-Wl,--no-undefined"]
     build.run(
-        [*build.compiler, "-shared", "-Wl,-soname,libcust_opapi.so", *sanitizer, *map(str, [*host, *kernels, *engine])]
+        [*build.compiler, "-shared", "-Wl,-soname,libcust_opapi.so", *sanitizer, *map(str, [*host, *kernels, *cores])]
         + [*search, "-lnnopbase", "-lascendcl", "-o", str(library)]
     )
     return library

@@ -7,52 +7,52 @@
 constexpr uint32_t HSTU_CAUSAL = 0;
 constexpr uint32_t HSTU_UPPER = 1;
 constexpr uint32_t HSTU_FULL = 2;
-constexpr uint32_t HSTU_CUSTOM = 3;        // the caller's weights
+constexpr uint32_t HSTU_CUSTOM = 3;  // the caller's weights
 
 constexpr uint32_t HSTU_COLUMN_UNIT = 64;  // columns of a tile in workspace and unified buffer are padded to this
 constexpr uint32_t HSTU_SLOTS = 3;         // tiles in flight per vector core
 
 // A [batch or 1, heads or 1, size, size] input; the stride of a broadcast dimension is 0. Strides in elements.
 struct HstuSquare {
-    int64_t batchStride;
-    int64_t headStride;
-    int64_t size;
-    uint32_t present;
-    uint32_t bytes;                        // of an element
+  int64_t batchStride;
+  int64_t headStride;
+  int64_t size;
+  uint32_t present;
+  uint32_t bytes;  // of an element
 };
 
 struct HstuTilingData {
-    int64_t queryRows;                     // rows of q and of the result
-    int64_t keyRows;                       // rows of k and v
-    int64_t fixedLength;                   // of every sequence; 0: offsets tell
-    int64_t batch;
-    int64_t heads;
-    int64_t dim;
-    int64_t valueDim;
-    HstuSquare mask;
-    HstuSquare bias;
-    uint32_t maskType;
-    uint32_t indexBytes;                   // of offsets and counts
-    uint32_t hasKeyOffsets;
-    uint32_t hasContexts;
-    uint32_t hasTargets;
-    int32_t groupSize;
-    int32_t maxAttnLen;                    // window over the tokens of the history; 0: none
-    int32_t minFullAttnSeqLen;
-    int32_t windowSize;                    // window by distance in the row; -1: none
-    float scale;                           // 0: one over the longest sequence
-    float alpha;
-    int64_t pages;                         // of the key-value cache; 0: no cache
-    int64_t pageSize;
-    int64_t pageIds;
-    uint32_t blockRows;                    // rows of a task
-    uint32_t chunk;                        // columns of a tile at most
-    uint32_t stripElements;                // of the part of a tile in the unified buffer
-    uint32_t sumsBias;                     // the bias gradient sums over a broadcast dimension
-    uint64_t slotElements;                 // fp32 elements of a tile in the workspace
-    uint64_t accumulatorElements;
-    uint64_t coreElements;                 // workspace of one vector core
-    AscendC::tiling::TCubeTiling scores;   // rows of queries times rows of keys, turned
-    AscendC::tiling::TCubeTiling values;   // forward: weights times values; backward: tiles, turned, times rows
-    AscendC::tiling::TCubeTiling gradients;  // backward: tiles times rows
+  int64_t queryRows;    // rows of q and of the result
+  int64_t keyRows;      // rows of k and v
+  int64_t fixedLength;  // of every sequence; 0: offsets tell
+  int64_t batch;
+  int64_t heads;
+  int64_t dim;
+  int64_t valueDim;
+  HstuSquare mask;
+  HstuSquare bias;
+  uint32_t maskType;
+  uint32_t indexBytes;  // of offsets and counts
+  uint32_t hasKeyOffsets;
+  uint32_t hasContexts;
+  uint32_t hasTargets;
+  int32_t groupSize;
+  int32_t maxAttnLen;  // window over the tokens of the history; 0: none
+  int32_t minFullAttnSeqLen;
+  int32_t windowSize;  // window by distance in the row; -1: none
+  float scale;         // 0: one over the longest sequence
+  float alpha;
+  int64_t pages;  // of the key-value cache; 0: no cache
+  int64_t pageSize;
+  int64_t pageIds;
+  uint32_t blockRows;      // rows of a task
+  uint32_t chunk;          // columns of a tile at most
+  uint32_t stripElements;  // of the part of a tile in the unified buffer
+  uint32_t sumsBias;       // the bias gradient sums over a broadcast dimension
+  uint64_t slotElements;   // fp32 elements of a tile in the workspace
+  uint64_t accumulatorElements;
+  uint64_t coreElements;                   // workspace of one vector core
+  AscendC::tiling::TCubeTiling scores;     // rows of queries times rows of keys, turned
+  AscendC::tiling::TCubeTiling values;     // forward: weights times values; backward: tiles, turned, times rows
+  AscendC::tiling::TCubeTiling gradients;  // backward: tiles times rows
 };

@@ -11,20 +11,20 @@ namespace twin {
 
 constexpr uint32_t kUbBytes = 196608;
 constexpr uint32_t kUbBlock = 32;
-constexpr int kPipes = 7;                 // S, V, M, MTE1, MTE2, MTE3, FIX
+constexpr int kPipes = 7;  // S, V, M, MTE1, MTE2, MTE3, FIX
 constexpr int kEventIds = 8;
 constexpr int kEvents = 36;
 constexpr int kMaxBuffers = 64;
 
 // Bytes of one buffer, as a LocalTensor carries them.
 struct UbRange {
-    uint32_t address = 0;
-    uint32_t bytes = 0;
-    int32_t buffer = -1;
+  uint32_t address = 0;
+  uint32_t bytes = 0;
+  int32_t buffer = -1;
 };
 
 struct Clock {
-    uint32_t at[kPipes] = {};
+  uint32_t at[kPipes] = {};
 };
 
 enum class AtomicMode : uint8_t { None, Add, Max, Min };
@@ -33,95 +33,95 @@ enum class BufferState : uint8_t { Free, Occupied, Enqueued, Dequeued };
 struct CoreState;
 
 class Core {
-public:
-    static Core &Current();
+ public:
+  static Core& Current();
 
-    [[noreturn]] void Trap(const char *tag, const char *format, ...) __attribute__((format(printf, 3, 4)));
+  [[noreturn]] void Trap(const char* tag, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
-    int64_t BlockIdx() const;
-    int64_t BlockNum() const;
-    int64_t VectorsPerBlock() const;
-    uint64_t TilingKey() const;
-    bool FullChecks() const;
-    void SetTaskType(int type);
-    uint8_t *UserWorkspace(void *workspace);
-    uint8_t *SystemWorkspace() const;
-    const void *TilingData(const void *tiling, std::size_t bytes);
+  int64_t BlockIdx() const;
+  int64_t BlockNum() const;
+  int64_t VectorsPerBlock() const;
+  uint64_t TilingKey() const;
+  bool FullChecks() const;
+  void SetTaskType(int type);
+  uint8_t* UserWorkspace(void* workspace);
+  uint8_t* SystemWorkspace() const;
+  const void* TilingData(const void* tiling, std::size_t bytes);
 
-    // Pipes and events.
-    void Issue(pipe_t pipe, const char *call);
-    void SetFlag(int event, pipe_t from, pipe_t to, int32_t id);
-    void WaitFlag(int event, pipe_t from, pipe_t to, int32_t id);
-    int FetchEvent(int event);
-    int AllocEvent(int event);
-    void ReleaseEvent(int event, int id);
-    void Barrier(pipe_t pipe);
-    void KnowFinished(pipe_t knower, pipe_t finished);
-    void SyncAll(bool vectorOnly);
-    void CrossSet(int mode, pipe_t pipe, int flag);
-    void CrossWait(int flag);
+  // Pipes and events.
+  void Issue(pipe_t pipe, const char* call);
+  void SetFlag(int event, pipe_t from, pipe_t to, int32_t id);
+  void WaitFlag(int event, pipe_t from, pipe_t to, int32_t id);
+  int FetchEvent(int event);
+  int AllocEvent(int event);
+  void ReleaseEvent(int event, int id);
+  void Barrier(pipe_t pipe);
+  void KnowFinished(pipe_t knower, pipe_t finished);
+  void SyncAll(bool vectorOnly);
+  void CrossSet(int mode, pipe_t pipe, int flag);
+  void CrossWait(int flag);
 
-    // Unified buffer. The access functions check extent, alignment and order for the instruction last issued.
-    void OpenPipe(void *pipe);
-    void *LivePipe() const;
-    void ClosePipe();
-    void DestroyPipe();
-    void ResetPipe();
-    // Selects take the last 8 KiB of the unified buffer as scratch.
-    void UseSelectScratch();
-    int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);
-    void AddQueueBuffers(int queue, uint32_t count, uint32_t bytes);
-    UbRange AddBuffer(uint32_t bytes);
-    UbRange QueueAlloc(int queue);
-    void QueuePush(int queue, const UbRange &range);
-    UbRange QueuePop(int queue);
-    void QueueFree(int queue, const UbRange &range);
-    int QueueCount(int queue) const;
-    bool QueueHasFree(int queue) const;
+  // Unified buffer. The access functions check extent, alignment and order for the instruction last issued.
+  void OpenPipe(void* pipe);
+  void* LivePipe() const;
+  void ClosePipe();
+  void DestroyPipe();
+  void ResetPipe();
+  // Selects take the last 8 KiB of the unified buffer as scratch.
+  void UseSelectScratch();
+  int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);
+  void AddQueueBuffers(int queue, uint32_t count, uint32_t bytes);
+  UbRange AddBuffer(uint32_t bytes);
+  UbRange QueueAlloc(int queue);
+  void QueuePush(int queue, const UbRange& range);
+  UbRange QueuePop(int queue);
+  void QueueFree(int queue, const UbRange& range);
+  int QueueCount(int queue) const;
+  bool QueueHasFree(int queue) const;
 
-    const uint8_t *UbData(const UbRange &range) const;
-    const uint8_t *UbRead(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
-    uint8_t *UbWrite(const UbRange &range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
-    // Has the instruction last issued written any block of these bytes?
-    bool UbWrittenNow(const UbRange &range, uint64_t offset, uint64_t bytes) const;
-    // One element on the scalar unit.
-    void UbLoad(const UbRange &range, uint64_t index, void *value, uint32_t bytes);
-    void UbStore(const UbRange &range, uint64_t index, const void *value, uint32_t bytes);
-    // Which bytes an instruction has left defined: all, none, or those defined in its sources.
-    void Define(const UbRange &range, uint64_t offset, uint64_t bytes);
-    void Undefine(const UbRange &range, uint64_t offset, uint64_t bytes);
-    bool Defined(const UbRange &range, uint64_t offset, uint64_t bytes) const;
-    void RequireDefined(const UbRange &range, uint64_t offset, uint64_t bytes);
+  const uint8_t* UbData(const UbRange& range) const;
+  const uint8_t* UbRead(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
+  uint8_t* UbWrite(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
+  // Has the instruction last issued written any block of these bytes?
+  bool UbWrittenNow(const UbRange& range, uint64_t offset, uint64_t bytes) const;
+  // One element on the scalar unit.
+  void UbLoad(const UbRange& range, uint64_t index, void* value, uint32_t bytes);
+  void UbStore(const UbRange& range, uint64_t index, const void* value, uint32_t bytes);
+  // Which bytes an instruction has left defined: all, none, or those defined in its sources.
+  void Define(const UbRange& range, uint64_t offset, uint64_t bytes);
+  void Undefine(const UbRange& range, uint64_t offset, uint64_t bytes);
+  bool Defined(const UbRange& range, uint64_t offset, uint64_t bytes) const;
+  void RequireDefined(const UbRange& range, uint64_t offset, uint64_t bytes);
 
-    // Global memory: DMA, and scalar access through this core's data cache.
-    const uint8_t *GmRead(const void *address, uint64_t bytes);
-    uint8_t *GmWrite(void *address, uint64_t bytes);
-    uint8_t *GmAccumulate(void *address, uint64_t bytes);
-    void SetAtomic(AtomicMode mode, int elementType);
-    AtomicMode Atomic() const;
-    int AtomicType() const;
-    void ScalarLoad(const void *address, void *value, uint32_t bytes);
-    void ScalarStore(void *address, const void *value, uint32_t bytes);
-    void CleanCache(const void *address, bool whole);
-    void Yield();
-    // `rows` stretches of `bytes`, `pitch` bytes from start to start.
-    const uint8_t *GmReadRows(const void *address, uint64_t rows, uint64_t bytes, uint64_t pitch);
-    uint8_t *GmWriteRows(void *address, uint64_t rows, uint64_t bytes, uint64_t pitch);
+  // Global memory: DMA, and scalar access through this core's data cache.
+  const uint8_t* GmRead(const void* address, uint64_t bytes);
+  uint8_t* GmWrite(void* address, uint64_t bytes);
+  uint8_t* GmAccumulate(void* address, uint64_t bytes);
+  void SetAtomic(AtomicMode mode, int elementType);
+  AtomicMode Atomic() const;
+  int AtomicType() const;
+  void ScalarLoad(const void* address, void* value, uint32_t bytes);
+  void ScalarStore(void* address, const void* value, uint32_t bytes);
+  void CleanCache(const void* address, bool whole);
+  void Yield();
+  // `rows` stretches of `bytes`, `pitch` bytes from start to start.
+  const uint8_t* GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
+  uint8_t* GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
 
-    // Matmul objects (B.3, B.4): the cube serves this core's requests in order; PIPE_M stands for its work on them.
-    int AddCubeObject();
-    void CubeUse(int object, const char *call);
-    void CubeIssue(int object, const char *call, bool waitsLater);
-    void CubeWait(int object);
-    void CubeFinish(int object);          // what was issued is over and visible
-    void CubeEnd(int object);
-    float *CubeScratch(uint64_t floats);
+  // Matmul objects (B.3, B.4): the cube serves this core's requests in order; PIPE_M stands for its work on them.
+  int AddCubeObject();
+  void CubeUse(int object, const char* call);
+  void CubeIssue(int object, const char* call, bool waitsLater);
+  void CubeWait(int object);
+  void CubeFinish(int object);  // what was issued is over and visible
+  void CubeEnd(int object);
+  float* CubeScratch(uint64_t floats);
 
-    CoreState *state;
+  CoreState* state;
 
-private:
-    // Blocks that wait for each other: all on cores of their own, started together.
-    void CheckResident();
+ private:
+  // Blocks that wait for each other: all on cores of their own, started together.
+  void CheckResident();
 };
 
-}
+}  // namespace twin

@@ -7,368 +7,337 @@
 
 namespace AscendC {
 
-template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto &MM_CFG = CFG_NORM,
+template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
           class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>>
 class Matmul {
-    using AT = typename A_TYPE::T;
-    using BT = typename B_TYPE::T;
-    using CT = typename C_TYPE::T;
-    using BiasT = typename BIAS_TYPE::T;
-    static_assert(std::is_same<AT, BT>::value, "E-30: A and B have one type");
-    static_assert(kOneOf<CT, float, half, bfloat16_t>, "E-30: C is float, half or bfloat16_t");
-    static_assert(A_TYPE::format == CubeFormat::ND && B_TYPE::format == CubeFormat::ND &&
-                      C_TYPE::format == CubeFormat::ND,
-                  "this twin multiplies ND matrices");
-    static_assert(A_TYPE::pos == TPosition::GM || A_TYPE::pos == TPosition::VECOUT, "A comes from GM or VECOUT");
-    static_assert(B_TYPE::pos == TPosition::GM || B_TYPE::pos == TPosition::VECOUT, "B comes from GM or VECOUT");
-    static_assert(C_TYPE::pos == TPosition::GM || C_TYPE::pos == TPosition::VECIN, "C goes to GM or VECIN");
-    static_assert(!MM_CB::any, "this twin has no callbacks");
-    static_assert(!MM_CFG.enableMixDualMaster, "this twin's cube serves requests");
+  using AT = typename A_TYPE::T;
+  using BT = typename B_TYPE::T;
+  using CT = typename C_TYPE::T;
+  using BiasT = typename BIAS_TYPE::T;
+  static_assert(std::is_same<AT, BT>::value, "E-30: A and B have one type");
+  static_assert(kOneOf<CT, float, half, bfloat16_t>, "E-30: C is float, half or bfloat16_t");
+  static_assert(A_TYPE::format == CubeFormat::ND && B_TYPE::format == CubeFormat::ND &&
+                    C_TYPE::format == CubeFormat::ND,
+                "this twin multiplies ND matrices");
+  static_assert(A_TYPE::pos == TPosition::GM || A_TYPE::pos == TPosition::VECOUT, "A comes from GM or VECOUT");
+  static_assert(B_TYPE::pos == TPosition::GM || B_TYPE::pos == TPosition::VECOUT, "B comes from GM or VECOUT");
+  static_assert(C_TYPE::pos == TPosition::GM || C_TYPE::pos == TPosition::VECIN, "C goes to GM or VECIN");
+  static_assert(!MM_CB::any, "this twin has no callbacks");
+  static_assert(!MM_CFG.enableMixDualMaster, "this twin's cube serves requests");
 
-public:
-    void Init(const tiling::TCubeTiling *tiling, TPipe * = nullptr)
-    {
-        auto &core = twin::Core::Current();
-        core.CubeUse(id_, "Matmul::Init");
-        core.CubeFinish(id_);
-        if (tiling == nullptr) {
-            core.Trap("E-32", "Init without a tiling");
-        }
-        tiling_ = *tiling;
-        twin_detail::CheckTiling(tiling_, sizeof(AT), sizeof(BT), MM_CFG.multiLoads);
-        hasTiling_ = true;
-        m_ = tiling_.singleCoreM;
-        n_ = tiling_.singleCoreN;
-        k_ = tiling_.singleCoreK;
-        SetPitches(tiling_.M, tiling_.N, tiling_.Ka, tiling_.Kb, 0);
-        core.CubeEnd(id_);
+ public:
+  void Init(const tiling::TCubeTiling* tiling, TPipe* = nullptr) {
+    auto& core = twin::Core::Current();
+    core.CubeUse(id_, "Matmul::Init");
+    core.CubeFinish(id_);
+    if (tiling == nullptr) {
+      core.Trap("E-32", "Init without a tiling");
     }
-    void SetOrgShape(int orgM, int orgN, int orgK) { SetOrgShape(orgM, orgN, orgK, orgK); }
-    void SetOrgShape(int orgM, int orgN, int orgKa, int orgKb, int orgKc = 0)
-    {
-        auto &core = Use("Matmul::SetOrgShape");
-        if (a_.set || b_.set) {
-            core.Trap("E-32", "SetOrgShape after SetTensorA or SetTensorB");
-        }
-        if (orgM <= 0 || orgN <= 0 || orgKa <= 0 || orgKb <= 0 || orgKc < 0) {
-            core.Trap("E-32", "SetOrgShape(%d, %d, %d, %d, %d)", orgM, orgN, orgKa, orgKb, orgKc);
-        }
-        SetPitches(orgM, orgN, orgKa, orgKb, orgKc);
+    tiling_ = *tiling;
+    twin_detail::CheckTiling(tiling_, sizeof(AT), sizeof(BT), MM_CFG.multiLoads);
+    hasTiling_ = true;
+    m_ = tiling_.singleCoreM;
+    n_ = tiling_.singleCoreN;
+    k_ = tiling_.singleCoreK;
+    SetPitches(tiling_.M, tiling_.N, tiling_.Ka, tiling_.Kb, 0);
+    core.CubeEnd(id_);
+  }
+  void SetOrgShape(int orgM, int orgN, int orgK) { SetOrgShape(orgM, orgN, orgK, orgK); }
+  void SetOrgShape(int orgM, int orgN, int orgKa, int orgKb, int orgKc = 0) {
+    auto& core = Use("Matmul::SetOrgShape");
+    if (a_.set || b_.set) {
+      core.Trap("E-32", "SetOrgShape after SetTensorA or SetTensorB");
     }
-    void SetSingleShape(int singleM, int singleN, int singleK)
-    {
-        Use("Matmul::SetSingleShape");
-        SetSize("M", m_, singleM, tiling_.singleCoreM);
-        SetSize("N", n_, singleN, tiling_.singleCoreN);
-        SetSize("K", k_, singleK, tiling_.singleCoreK);
+    if (orgM <= 0 || orgN <= 0 || orgKa <= 0 || orgKb <= 0 || orgKc < 0) {
+      core.Trap("E-32", "SetOrgShape(%d, %d, %d, %d, %d)", orgM, orgN, orgKa, orgKb, orgKc);
     }
-    void SetTail(int tailM = -1, int tailN = -1, int tailK = -1) { SetSingleShape(tailM, tailN, tailK); }
+    SetPitches(orgM, orgN, orgKa, orgKb, orgKc);
+  }
+  void SetSingleShape(int singleM, int singleN, int singleK) {
+    Use("Matmul::SetSingleShape");
+    SetSize("M", m_, singleM, tiling_.singleCoreM);
+    SetSize("N", n_, singleN, tiling_.singleCoreN);
+    SetSize("K", k_, singleK, tiling_.singleCoreK);
+  }
+  void SetTail(int tailM = -1, int tailN = -1, int tailK = -1) { SetSingleShape(tailM, tailN, tailK); }
 
-    void SetTensorA(const GlobalTensor<AT> &gm, bool isTransposeA = false)
-    {
-        static_assert(A_TYPE::pos == TPosition::GM, "the type of A names another position");
-        Use("Matmul::SetTensorA");
-        a_.Set(gm, Transposed<A_TYPE>(isTransposeA, "A"));
+  void SetTensorA(const GlobalTensor<AT>& gm, bool isTransposeA = false) {
+    static_assert(A_TYPE::pos == TPosition::GM, "the type of A names another position");
+    Use("Matmul::SetTensorA");
+    a_.Set(gm, Transposed<A_TYPE>(isTransposeA, "A"));
+  }
+  void SetTensorA(const LocalTensor<AT>& local, bool isTransposeA = false) {
+    static_assert(A_TYPE::pos == TPosition::VECOUT, "the type of A names another position");
+    Use("Matmul::SetTensorA");
+    a_.Set(local, Transposed<A_TYPE>(isTransposeA, "A"));
+  }
+  void SetTensorB(const GlobalTensor<BT>& gm, bool isTransposeB = false) {
+    static_assert(B_TYPE::pos == TPosition::GM, "the type of B names another position");
+    Use("Matmul::SetTensorB");
+    b_.Set(gm, Transposed<B_TYPE>(isTransposeB, "B"));
+  }
+  void SetTensorB(const LocalTensor<BT>& local, bool isTransposeB = false) {
+    static_assert(B_TYPE::pos == TPosition::VECOUT, "the type of B names another position");
+    Use("Matmul::SetTensorB");
+    b_.Set(local, Transposed<B_TYPE>(isTransposeB, "B"));
+  }
+  void SetBias(const GlobalTensor<BiasT>& gm) {
+    if (Use("Matmul::SetBias"); tiling_.isBias == 0) {
+      twin::Core::Current().Trap("E-32", "SetBias, but the tiling has isBias 0");
     }
-    void SetTensorA(const LocalTensor<AT> &local, bool isTransposeA = false)
-    {
-        static_assert(A_TYPE::pos == TPosition::VECOUT, "the type of A names another position");
-        Use("Matmul::SetTensorA");
-        a_.Set(local, Transposed<A_TYPE>(isTransposeA, "A"));
+    bias_ = gm;
+    hasBias_ = true;
+  }
+  void DisableBias() { hasBias_ = false; }
+  void ClearBias() { DisableBias(); }
+  void SetLocalWorkspace(const LocalTensor<uint8_t>&) {}
+  void SetHF32(bool enable, int32_t = 0) {
+    if (enable) {
+      twin::Core::Current().Trap("E-32", "this twin has no reduced fp32 mode");
     }
-    void SetTensorB(const GlobalTensor<BT> &gm, bool isTransposeB = false)
-    {
-        static_assert(B_TYPE::pos == TPosition::GM, "the type of B names another position");
-        Use("Matmul::SetTensorB");
-        b_.Set(gm, Transposed<B_TYPE>(isTransposeB, "B"));
-    }
-    void SetTensorB(const LocalTensor<BT> &local, bool isTransposeB = false)
-    {
-        static_assert(B_TYPE::pos == TPosition::VECOUT, "the type of B names another position");
-        Use("Matmul::SetTensorB");
-        b_.Set(local, Transposed<B_TYPE>(isTransposeB, "B"));
-    }
-    void SetBias(const GlobalTensor<BiasT> &gm)
-    {
-        if (Use("Matmul::SetBias"); tiling_.isBias == 0) {
-            twin::Core::Current().Trap("E-32", "SetBias, but the tiling has isBias 0");
-        }
-        bias_ = gm;
-        hasBias_ = true;
-    }
-    void DisableBias() { hasBias_ = false; }
-    void ClearBias() { DisableBias(); }
-    void SetLocalWorkspace(const LocalTensor<uint8_t> &) {}
-    void SetHF32(bool enable, int32_t = 0)
-    {
-        if (enable) {
-            twin::Core::Current().Trap("E-32", "this twin has no reduced fp32 mode");
-        }
-    }
+  }
 
-    // Tile by tile.
-    template <bool sync = true>
-    bool Iterate(bool enPartialSum = false)
-    {
-        static_assert(sync, "this twin iterates synchronously; IterateAll has both forms");
-        auto &core = Use("Matmul::Iterate");
-        core.CubeFinish(id_);
-        RequireOperands();
-        const uint32_t mTiles = Tiles(m_, tiling_.baseM);
-        const uint32_t nTiles = Tiles(n_, tiling_.baseN);
-        if (enPartialSum && mTiles * nTiles != 1) {
-            core.Trap("E-32", "a partial sum needs one tile, there are %u", mTiles * nTiles);
-        }
-        if (!enPartialSum && tile_ + 1 == static_cast<int64_t>(mTiles) * nTiles) {
-            tile_ = -1;
-            a_.set = b_.set = false;
-            return false;
-        }
-        const bool first = tile_ < 0;
-        tile_ = enPartialSum ? 0 : tile_ + 1;
-        const auto index = static_cast<uint32_t>(tile_);
-        tileRow_ = (tiling_.iterateOrder == 0 ? index % mTiles : index / nTiles) * tiling_.baseM;
-        tileColumn_ = (tiling_.iterateOrder == 0 ? index / mTiles : index % nTiles) * tiling_.baseN;
-        tileRows_ = Least(tiling_.baseM, m_ - tileRow_);
-        tileColumns_ = Least(tiling_.baseN, n_ - tileColumn_);
-        float *scratch = core.CubeScratch(static_cast<uint64_t>(tileRows_) * tileColumns_);
-        Send();
-        core.CubeIssue(id_, "Matmul::Iterate", false);
-        Product(tileRow_, tileRows_, tileColumn_, tileColumns_, enPartialSum && !first, scratch);
-        return true;
+  // Tile by tile.
+  template <bool sync = true>
+  bool Iterate(bool enPartialSum = false) {
+    static_assert(sync, "this twin iterates synchronously; IterateAll has both forms");
+    auto& core = Use("Matmul::Iterate");
+    core.CubeFinish(id_);
+    RequireOperands();
+    const uint32_t mTiles = Tiles(m_, tiling_.baseM);
+    const uint32_t nTiles = Tiles(n_, tiling_.baseN);
+    if (enPartialSum && mTiles * nTiles != 1) {
+      core.Trap("E-32", "a partial sum needs one tile, there are %u", mTiles * nTiles);
     }
-    template <bool sync = true>
-    void GetTensorC(const GlobalTensor<CT> &gm, uint8_t enAtomic = 0, bool enSequentialWrite = false)
-    {
-        auto &core = Use("Matmul::GetTensorC");
-        RequireTile();
-        const uint64_t pitch = enSequentialWrite ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
-        const uint64_t at = enSequentialWrite ? 0 : tileRow_ * cPitch_ + tileColumn_;
-        core.CubeIssue(id_, "Matmul::GetTensorC", false);
-        Write(gm[at], pitch, tileRows_, tileColumns_, enAtomic);
-        core.CubeFinish(id_);
+    if (!enPartialSum && tile_ + 1 == static_cast<int64_t>(mTiles) * nTiles) {
+      tile_ = -1;
+      a_.set = b_.set = false;
+      return false;
     }
-    template <bool sync = true>
-    void GetTensorC(const LocalTensor<CT> &local, uint8_t enAtomic = 0, bool = false)
-    {
-        static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
-        Use("Matmul::GetTensorC");
-        RequireTile();
-        WriteLocal(local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic);
-    }
+    const bool first = tile_ < 0;
+    tile_ = enPartialSum ? 0 : tile_ + 1;
+    const auto index = static_cast<uint32_t>(tile_);
+    tileRow_ = (tiling_.iterateOrder == 0 ? index % mTiles : index / nTiles) * tiling_.baseM;
+    tileColumn_ = (tiling_.iterateOrder == 0 ? index / mTiles : index % nTiles) * tiling_.baseN;
+    tileRows_ = Least(tiling_.baseM, m_ - tileRow_);
+    tileColumns_ = Least(tiling_.baseN, n_ - tileColumn_);
+    float* scratch = core.CubeScratch(static_cast<uint64_t>(tileRows_) * tileColumns_);
+    Send();
+    core.CubeIssue(id_, "Matmul::Iterate", false);
+    Product(tileRow_, tileRows_, tileColumn_, tileColumns_, enPartialSum && !first, scratch);
+    return true;
+  }
+  template <bool sync = true>
+  void GetTensorC(const GlobalTensor<CT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false) {
+    auto& core = Use("Matmul::GetTensorC");
+    RequireTile();
+    const uint64_t pitch = enSequentialWrite ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
+    const uint64_t at = enSequentialWrite ? 0 : tileRow_ * cPitch_ + tileColumn_;
+    core.CubeIssue(id_, "Matmul::GetTensorC", false);
+    Write(gm[at], pitch, tileRows_, tileColumns_, enAtomic);
+    core.CubeFinish(id_);
+  }
+  template <bool sync = true>
+  void GetTensorC(const LocalTensor<CT>& local, uint8_t enAtomic = 0, bool = false) {
+    static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
+    Use("Matmul::GetTensorC");
+    RequireTile();
+    WriteLocal(local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic);
+  }
 
-    template <bool sync = true>
-    void IterateAll(const GlobalTensor<CT> &gm, uint8_t enAtomic = 0, bool enSequentialWrite = false,
-                    bool waitIterateAll = false, bool = false)
-    {
-        static_assert(C_TYPE::pos == TPosition::GM, "the type of C names another position");
-        auto &core = Use("Matmul::IterateAll");
-        if (sync) {
-            core.CubeFinish(id_);
-        }
-        if (enSequentialWrite) {
-            core.Trap("E-32", "this twin writes the whole C at its place: enSequentialWrite belongs to GetTensorC");
-        }
-        RequireOperands();
-        Send();
-        core.CubeIssue(id_, "Matmul::IterateAll", !sync && waitIterateAll);
-        Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
-        Write(gm, cPitch_, static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
-        a_.set = b_.set = false;
-        if (sync) {
-            core.CubeFinish(id_);
-        }
+  template <bool sync = true>
+  void IterateAll(const GlobalTensor<CT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false,
+                  bool waitIterateAll = false, bool = false) {
+    static_assert(C_TYPE::pos == TPosition::GM, "the type of C names another position");
+    auto& core = Use("Matmul::IterateAll");
+    if (sync) {
+      core.CubeFinish(id_);
     }
-    void IterateAll(const LocalTensor<CT> &local, uint8_t enAtomic = 0)
-    {
-        static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
-        auto &core = Use("Matmul::IterateAll");
-        core.CubeFinish(id_);
-        RequireOperands();
-        Send();
-        core.CubeIssue(id_, "Matmul::IterateAll", false);
-        Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
-        WriteLocal(local, static_cast<uint64_t>(n_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
-        a_.set = b_.set = false;
+    if (enSequentialWrite) {
+      core.Trap("E-32", "this twin writes the whole C at its place: enSequentialWrite belongs to GetTensorC");
     }
-    void WaitIterateAll() { twin::Core::Current().CubeWait(id_); }
-    void End()
-    {
-        twin::Core::Current().CubeEnd(id_);
-        a_.set = b_.set = false;
-        tile_ = -1;
+    RequireOperands();
+    Send();
+    core.CubeIssue(id_, "Matmul::IterateAll", !sync && waitIterateAll);
+    Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
+    Write(gm, cPitch_, static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
+    a_.set = b_.set = false;
+    if (sync) {
+      core.CubeFinish(id_);
     }
+  }
+  void IterateAll(const LocalTensor<CT>& local, uint8_t enAtomic = 0) {
+    static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
+    auto& core = Use("Matmul::IterateAll");
+    core.CubeFinish(id_);
+    RequireOperands();
+    Send();
+    core.CubeIssue(id_, "Matmul::IterateAll", false);
+    Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
+    WriteLocal(local, static_cast<uint64_t>(n_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
+    a_.set = b_.set = false;
+  }
+  void WaitIterateAll() { twin::Core::Current().CubeWait(id_); }
+  void End() {
+    twin::Core::Current().CubeEnd(id_);
+    a_.set = b_.set = false;
+    tile_ = -1;
+  }
 
-    void Register(const tiling::TCubeTiling *tiling)
-    {
-        id_ = twin::Core::Current().AddCubeObject();
-        if (tiling != nullptr) {
-            Init(tiling);
-        }
+  void Register(const tiling::TCubeTiling* tiling) {
+    id_ = twin::Core::Current().AddCubeObject();
+    if (tiling != nullptr) {
+      Init(tiling);
     }
+  }
 
-private:
-    static uint32_t Tiles(int32_t size, int32_t base) { return static_cast<uint32_t>((size + base - 1) / base); }
-    static uint32_t Least(int64_t a, int64_t b) { return static_cast<uint32_t>(a < b ? a : b); }
+ private:
+  static uint32_t Tiles(int32_t size, int32_t base) { return static_cast<uint32_t>((size + base - 1) / base); }
+  static uint32_t Least(int64_t a, int64_t b) { return static_cast<uint32_t>(a < b ? a : b); }
 
-    twin::Core &Use(const char *call)
-    {
-        auto &core = twin::Core::Current();
-        core.CubeUse(id_, call);
-        if (!hasTiling_) {
-            core.Trap("E-32", "no tiling: give it to REGIST_MATMUL_OBJ or call Init");
-        }
-        return core;
+  twin::Core& Use(const char* call) {
+    auto& core = twin::Core::Current();
+    core.CubeUse(id_, call);
+    if (!hasTiling_) {
+      core.Trap("E-32", "no tiling: give it to REGIST_MATMUL_OBJ or call Init");
     }
-    void SetPitches(int32_t orgM, int32_t orgN, int32_t orgKa, int32_t orgKb, int32_t orgKc)
-    {
-        orgM_ = orgM;
-        orgN_ = orgN;
-        orgKa_ = orgKa;
-        orgKb_ = orgKb;
-        cPitch_ = static_cast<uint64_t>(orgKc != 0 ? orgKc : orgN);
+    return core;
+  }
+  void SetPitches(int32_t orgM, int32_t orgN, int32_t orgKa, int32_t orgKb, int32_t orgKc) {
+    orgM_ = orgM;
+    orgN_ = orgN;
+    orgKa_ = orgKa;
+    orgKb_ = orgKb;
+    cPitch_ = static_cast<uint64_t>(orgKc != 0 ? orgKc : orgN);
+  }
+  void SetSize(const char* name, int32_t& size, int32_t value, int32_t limit) {
+    if (value == -1) {
+      return;
     }
-    void SetSize(const char *name, int32_t &size, int32_t value, int32_t limit)
-    {
-        if (value == -1) {
-            return;
-        }
-        if (value <= 0 || value > limit) {
-            twin::Core::Current().Trap("E-32", "single %s is %d, the tiling's is %d", name, value, limit);
-        }
-        size = value;
+    if (value <= 0 || value > limit) {
+      twin::Core::Current().Trap("E-32", "single %s is %d, the tiling's is %d", name, value, limit);
     }
-    template <class TYPE>
-    bool Transposed(bool asked, const char *name)
-    {
-        // For two-byte types the type allows what the call asks; for others both must say the same.
-        if (sizeof(typename TYPE::T) == 2 ? asked && !TYPE::isTrans : asked != TYPE::isTrans) {
-            twin::Core::Current().Trap("E-32", "%s: the call says transposed %d, the MatmulType %d", name, asked,
-                                       TYPE::isTrans);
-        }
-        return asked;
+    size = value;
+  }
+  template <class TYPE>
+  bool Transposed(bool asked, const char* name) {
+    // For two-byte types the type allows what the call asks; for others both must say the same.
+    if (sizeof(typename TYPE::T) == 2 ? asked && !TYPE::isTrans : asked != TYPE::isTrans) {
+      twin::Core::Current().Trap("E-32", "%s: the call says transposed %d, the MatmulType %d", name, asked,
+                                 TYPE::isTrans);
     }
-    void RequireOperands()
-    {
-        auto &core = twin::Core::Current();
-        if (!a_.set || !b_.set) {
-            core.Trap("E-32", "SetTensorA or SetTensorB is missing");
-        }
-        if (tiling_.isBias != 0 && !hasBias_) {
-            core.Trap("E-32", "the tiling has isBias 1, SetBias is missing");
-        }
-        RequirePitch("A", a_.inGm, a_.transposed ? orgM_ : orgKa_, a_.transposed ? m_ : k_);
-        RequirePitch("B", b_.inGm, b_.transposed ? orgKb_ : orgN_, b_.transposed ? k_ : n_);
-        if (C_TYPE::pos == TPosition::GM) {
-            RequirePitch("C", true, static_cast<int64_t>(cPitch_), n_);
-        }
+    return asked;
+  }
+  void RequireOperands() {
+    auto& core = twin::Core::Current();
+    if (!a_.set || !b_.set) {
+      core.Trap("E-32", "SetTensorA or SetTensorB is missing");
     }
-    void RequirePitch(const char *matrix, bool inGm, int64_t pitch, int32_t width)
-    {
-        auto &core = twin::Core::Current();
-        if (inGm && pitch < width) {
-            core.Trap("E-32", "rows of %s are %lld elements apart and %d long: SetOrgShape", matrix,
-                      static_cast<long long>(pitch), width);
-        }
-        if (inGm && pitch > 65535 && !MM_CFG.intrinsicsLimit) {
-            core.Trap("E-32", "rows of %s are %lld elements apart: intrinsicsLimit must be true", matrix,
-                      static_cast<long long>(pitch));
-        }
+    if (tiling_.isBias != 0 && !hasBias_) {
+      core.Trap("E-32", "the tiling has isBias 1, SetBias is missing");
     }
-    void RequireTile()
-    {
-        if (tile_ < 0) {
-            twin::Core::Current().Trap("E-32", "GetTensorC without Iterate");
-        }
+    RequirePitch("A", a_.inGm, a_.transposed ? orgM_ : orgKa_, a_.transposed ? m_ : k_);
+    RequirePitch("B", b_.inGm, b_.transposed ? orgKb_ : orgN_, b_.transposed ? k_ : n_);
+    if (C_TYPE::pos == TPosition::GM) {
+      RequirePitch("C", true, static_cast<int64_t>(cPitch_), n_);
     }
-    float *Scratch()
-    {
-        return twin::Core::Current().CubeScratch(static_cast<uint64_t>(m_) * static_cast<uint64_t>(n_));
+  }
+  void RequirePitch(const char* matrix, bool inGm, int64_t pitch, int32_t width) {
+    auto& core = twin::Core::Current();
+    if (inGm && pitch < width) {
+      core.Trap("E-32", "rows of %s are %lld elements apart and %d long: SetOrgShape", matrix,
+                static_cast<long long>(pitch), width);
     }
+    if (inGm && pitch > 65535 && !MM_CFG.intrinsicsLimit) {
+      core.Trap("E-32", "rows of %s are %lld elements apart: intrinsicsLimit must be true", matrix,
+                static_cast<long long>(pitch));
+    }
+  }
+  void RequireTile() {
+    if (tile_ < 0) {
+      twin::Core::Current().Trap("E-32", "GetTensorC without Iterate");
+    }
+  }
+  float* Scratch() { return twin::Core::Current().CubeScratch(static_cast<uint64_t>(m_) * static_cast<uint64_t>(n_)); }
 
-    void Send() const
-    {
-        a_.Send(static_cast<uint64_t>(m_) * k_);
-        b_.Send(static_cast<uint64_t>(n_) * k_);
+  void Send() const {
+    a_.Send(static_cast<uint64_t>(m_) * k_);
+    b_.Send(static_cast<uint64_t>(n_) * k_);
+  }
+  void Product(uint32_t row, uint32_t rows, uint32_t column, uint32_t columns, bool accumulate, float* c) {
+    const auto k = static_cast<uint32_t>(k_);
+    const auto a = a_.transposed ? a_.Part(0, row, k, rows, static_cast<uint64_t>(orgM_), static_cast<uint64_t>(m_))
+                                 : a_.Part(row, 0, rows, k, static_cast<uint64_t>(orgKa_), k);
+    const auto b = b_.transposed
+                       ? b_.Part(column, 0, columns, k, static_cast<uint64_t>(orgKb_), k)
+                       : b_.Part(0, column, k, columns, static_cast<uint64_t>(orgN_), static_cast<uint64_t>(n_));
+    twin::Multiply(a, b, rows, columns, k, accumulate, c);
+    if (hasBias_ && !accumulate) {
+      auto& core = twin::Core::Current();
+      bias_.Check(column * sizeof(BiasT), columns * sizeof(BiasT));
+      const auto* bias =
+          reinterpret_cast<const BiasT*>(core.GmRead(bias_.GetPhyAddr() + column, columns * sizeof(BiasT)));
+      for (uint64_t i = 0; i < static_cast<uint64_t>(rows) * columns; ++i) {
+        c[i] += twin_detail::ToAccumulator(bias[i % columns]);
+      }
     }
-    void Product(uint32_t row, uint32_t rows, uint32_t column, uint32_t columns, bool accumulate, float *c)
-    {
-        const auto k = static_cast<uint32_t>(k_);
-        const auto a = a_.transposed
-                           ? a_.Part(0, row, k, rows, static_cast<uint64_t>(orgM_), static_cast<uint64_t>(m_))
-                           : a_.Part(row, 0, rows, k, static_cast<uint64_t>(orgKa_), k);
-        const auto b = b_.transposed
-                           ? b_.Part(column, 0, columns, k, static_cast<uint64_t>(orgKb_), k)
-                           : b_.Part(0, column, k, columns, static_cast<uint64_t>(orgN_), static_cast<uint64_t>(n_));
-        twin::Multiply(a, b, rows, columns, k, accumulate, c);
-        if (hasBias_ && !accumulate) {
-            auto &core = twin::Core::Current();
-            bias_.Check(column * sizeof(BiasT), columns * sizeof(BiasT));
-            const auto *bias = reinterpret_cast<const BiasT *>(
-                core.GmRead(bias_.GetPhyAddr() + column, columns * sizeof(BiasT)));
-            for (uint64_t i = 0; i < static_cast<uint64_t>(rows) * columns; ++i) {
-                c[i] += twin_detail::ToAccumulator(bias[i % columns]);
-            }
-        }
-    }
+  }
 
-    void Write(const GlobalTensor<CT> &gm, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic)
-    {
-        auto &core = twin::Core::Current();
-        if (enAtomic > 3) {
-            core.Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
-        }
-        gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
-        auto *first = const_cast<CT *>(gm.GetPhyAddr());
-        auto *to = reinterpret_cast<CT *>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT)));
-        const float *from = core.CubeScratch(0);
-        for (uint32_t row = 0; row < rows; ++row) {
-            if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to + row * pitch, columns)) {
-                core.Trap("E-21", "atomic access to GM %p, which nothing has written",
-                          static_cast<const void *>(to + row * pitch));
-            }
-            twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
-        }
+  void Write(const GlobalTensor<CT>& gm, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
+    auto& core = twin::Core::Current();
+    if (enAtomic > 3) {
+      core.Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
     }
-    void WriteLocal(const LocalTensor<CT> &local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic)
-    {
-        auto &core = twin::Core::Current();
-        if (columns * sizeof(CT) % twin::kUbBlock != 0) {
-            core.Trap("E-01", "rows of %u elements in ND do not fill 32-byte blocks: ND_ALIGN", columns);
-        }
-        core.CubeFinish(id_);
-        core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
-        const float *from = core.CubeScratch(0);
-        for (uint32_t row = 0; row < rows; ++row) {
-            const uint64_t at = row * pitch * sizeof(CT);
-            auto *to = reinterpret_cast<CT *>(core.UbWrite(local.Range(), at, columns * sizeof(CT)));
-            twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to, columns, enAtomic);
-            core.Define(local.Range(), at, columns * sizeof(CT));
-        }
-        const auto ready = GetTPipePtr()->FetchEventID(HardEvent::MTE2_V);
-        core.SetFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
-        core.WaitFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
+    gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
+    auto* first = const_cast<CT*>(gm.GetPhyAddr());
+    auto* to = reinterpret_cast<CT*>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT)));
+    const float* from = core.CubeScratch(0);
+    for (uint32_t row = 0; row < rows; ++row) {
+      if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to + row * pitch, columns)) {
+        core.Trap("E-21", "atomic access to GM %p, which nothing has written",
+                  static_cast<const void*>(to + row * pitch));
+      }
+      twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
     }
-    int id_ = -1;
-    bool hasTiling_ = false;
-    tiling::TCubeTiling tiling_;
-    int32_t orgM_ = 0;
-    int32_t orgN_ = 0;
-    int32_t orgKa_ = 0;
-    int32_t orgKb_ = 0;
-    uint64_t cPitch_ = 0;
-    int32_t m_ = 0;
-    int32_t n_ = 0;
-    int32_t k_ = 0;
-    twin_detail::MatmulOperand<AT> a_;
-    twin_detail::MatmulOperand<BT> b_;
-    GlobalTensor<BiasT> bias_;
-    bool hasBias_ = false;
-    int64_t tile_ = -1;
-    uint32_t tileRow_ = 0;
-    uint32_t tileColumn_ = 0;
-    uint32_t tileRows_ = 0;
-    uint32_t tileColumns_ = 0;
+  }
+  void WriteLocal(const LocalTensor<CT>& local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
+    auto& core = twin::Core::Current();
+    if (columns * sizeof(CT) % twin::kUbBlock != 0) {
+      core.Trap("E-01", "rows of %u elements in ND do not fill 32-byte blocks: ND_ALIGN", columns);
+    }
+    core.CubeFinish(id_);
+    core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
+    const float* from = core.CubeScratch(0);
+    for (uint32_t row = 0; row < rows; ++row) {
+      const uint64_t at = row * pitch * sizeof(CT);
+      auto* to = reinterpret_cast<CT*>(core.UbWrite(local.Range(), at, columns * sizeof(CT)));
+      twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to, columns, enAtomic);
+      core.Define(local.Range(), at, columns * sizeof(CT));
+    }
+    const auto ready = GetTPipePtr()->FetchEventID(HardEvent::MTE2_V);
+    core.SetFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
+    core.WaitFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
+  }
+  int id_ = -1;
+  bool hasTiling_ = false;
+  tiling::TCubeTiling tiling_;
+  int32_t orgM_ = 0;
+  int32_t orgN_ = 0;
+  int32_t orgKa_ = 0;
+  int32_t orgKb_ = 0;
+  uint64_t cPitch_ = 0;
+  int32_t m_ = 0;
+  int32_t n_ = 0;
+  int32_t k_ = 0;
+  twin_detail::MatmulOperand<AT> a_;
+  twin_detail::MatmulOperand<BT> b_;
+  GlobalTensor<BiasT> bias_;
+  bool hasBias_ = false;
+  int64_t tile_ = -1;
+  uint32_t tileRow_ = 0;
+  uint32_t tileColumn_ = 0;
+  uint32_t tileRows_ = 0;
+  uint32_t tileColumns_ = 0;
 };
 
 namespace twin_detail {
@@ -376,24 +345,22 @@ namespace twin_detail {
 inline void RegisterMatmul() {}
 
 template <typename Object, typename Tiling, typename... Rest>
-void RegisterMatmul(Object &object, Tiling tiling, Rest &&...rest)
-{
-    object.Register(tiling);
-    RegisterMatmul(rest...);
+void RegisterMatmul(Object& object, Tiling tiling, Rest&&... rest) {
+  object.Register(tiling);
+  RegisterMatmul(rest...);
 }
 
 template <typename... Pairs>
-void RegisterMatmuls(TPipe *pipe, const void *workspace, Pairs &&...pairs)
-{
-    auto &core = twin::Core::Current();
-    if (pipe == nullptr || workspace != core.SystemWorkspace()) {
-        core.Trap("E-32", "REGIST_MATMUL_OBJ needs the TPipe and GetSysWorkSpacePtr()");
-    }
-    RegisterMatmul(pairs...);
+void RegisterMatmuls(TPipe* pipe, const void* workspace, Pairs&&... pairs) {
+  auto& core = twin::Core::Current();
+  if (pipe == nullptr || workspace != core.SystemWorkspace()) {
+    core.Trap("E-32", "REGIST_MATMUL_OBJ needs the TPipe and GetSysWorkSpacePtr()");
+  }
+  RegisterMatmul(pairs...);
 }
 
-}
+}  // namespace twin_detail
 
-}
+}  // namespace AscendC
 
 #define REGIST_MATMUL_OBJ(tpipe, workspace, ...) ::AscendC::twin_detail::RegisterMatmuls(tpipe, workspace, __VA_ARGS__)

@@ -7,126 +7,117 @@ namespace AscendC {
 namespace twin_detail {
 
 template <typename T>
-constexpr twin::CubeType CubeTypeOf()
-{
-    static_assert(kOneOf<T, half, bfloat16_t, float>, "E-30: this twin multiplies half, bfloat16_t and float");
-    return std::is_same<T, float>::value  ? twin::CubeType::Float
-           : std::is_same<T, half>::value ? twin::CubeType::Half
-                                          : twin::CubeType::Bfloat16;
+constexpr twin::CubeType CubeTypeOf() {
+  static_assert(kOneOf<T, half, bfloat16_t, float>, "E-30: this twin multiplies half, bfloat16_t and float");
+  return std::is_same<T, float>::value  ? twin::CubeType::Float
+         : std::is_same<T, half>::value ? twin::CubeType::Half
+                                        : twin::CubeType::Bfloat16;
 }
 
 template <typename T>
-T FromAccumulator(float value)
-{
-    if constexpr (std::is_same<T, bfloat16_t>::value) {
-        return ToBfloat16(value);
-    } else {
-        return static_cast<T>(value);
-    }
+T FromAccumulator(float value) {
+  if constexpr (std::is_same<T, bfloat16_t>::value) {
+    return ToBfloat16(value);
+  } else {
+    return static_cast<T>(value);
+  }
 }
 
 template <typename T>
-float ToAccumulator(T value)
-{
-    if constexpr (std::is_same<T, bfloat16_t>::value) {
-        return ToFloat(value);
-    } else {
-        return static_cast<float>(value);
-    }
+float ToAccumulator(T value) {
+  if constexpr (std::is_same<T, bfloat16_t>::value) {
+    return ToFloat(value);
+  } else {
+    return static_cast<float>(value);
+  }
 }
 
 // A or B as the caller has set it.
 template <typename T>
 struct MatmulOperand {
-    GlobalTensor<T> gm;
-    LocalTensor<T> local;
-    bool transposed = false;
-    bool inGm = true;
-    bool set = false;
+  GlobalTensor<T> gm;
+  LocalTensor<T> local;
+  bool transposed = false;
+  bool inGm = true;
+  bool set = false;
 
-    void Set(const GlobalTensor<T> &tensor, bool trans)
-    {
-        gm = tensor;
-        transposed = trans;
-        inGm = true;
-        set = true;
+  void Set(const GlobalTensor<T>& tensor, bool trans) {
+    gm = tensor;
+    transposed = trans;
+    inGm = true;
+    set = true;
+  }
+  void Set(const LocalTensor<T>& tensor, bool trans) {
+    local = tensor;
+    transposed = trans;
+    inGm = false;
+    set = true;
+  }
+  // A tensor in VECOUT is sent through GM; the request follows when that has ended.
+  void Send(uint64_t elements) const {
+    if (inGm) {
+      return;
     }
-    void Set(const LocalTensor<T> &tensor, bool trans)
-    {
-        local = tensor;
-        transposed = trans;
-        inGm = false;
-        set = true;
+    auto& core = twin::Core::Current();
+    core.Issue(PIPE_MTE3, "Matmul, tensor in VECOUT");
+    core.UbRead(local.Range(), 0, elements * sizeof(T));
+    core.RequireDefined(local.Range(), 0, elements * sizeof(T));
+    core.KnowFinished(PIPE_S, PIPE_MTE3);
+  }
+  // The part of the stored matrix from (row, column), `rows` x `columns` as stored.
+  twin::CubeMatrix Part(uint64_t row, uint64_t column, uint64_t rows, uint64_t columns, uint64_t pitch,
+                        uint64_t localPitch) const {
+    auto& core = twin::Core::Current();
+    const void* data;
+    if (inGm) {
+      const uint64_t at = row * pitch + column;
+      gm.Check(at * sizeof(T), ((rows - 1) * pitch + columns) * sizeof(T));
+      data = core.GmReadRows(gm.GetPhyAddr() + at, rows, columns * sizeof(T), pitch * sizeof(T));
+    } else {
+      pitch = localPitch;
+      data = reinterpret_cast<const T*>(core.UbData(local.Range())) + row * pitch + column;
     }
-    // A tensor in VECOUT is sent through GM; the request follows when that has ended.
-    void Send(uint64_t elements) const
-    {
-        if (inGm) {
-            return;
-        }
-        auto &core = twin::Core::Current();
-        core.Issue(PIPE_MTE3, "Matmul, tensor in VECOUT");
-        core.UbRead(local.Range(), 0, elements * sizeof(T));
-        core.RequireDefined(local.Range(), 0, elements * sizeof(T));
-        core.KnowFinished(PIPE_S, PIPE_MTE3);
-    }
-    // The part of the stored matrix from (row, column), `rows` x `columns` as stored.
-    twin::CubeMatrix Part(uint64_t row, uint64_t column, uint64_t rows, uint64_t columns, uint64_t pitch,
-                          uint64_t localPitch) const
-    {
-        auto &core = twin::Core::Current();
-        const void *data;
-        if (inGm) {
-            const uint64_t at = row * pitch + column;
-            gm.Check(at * sizeof(T), ((rows - 1) * pitch + columns) * sizeof(T));
-            data = core.GmReadRows(gm.GetPhyAddr() + at, rows, columns * sizeof(T), pitch * sizeof(T));
-        } else {
-            pitch = localPitch;
-            data = reinterpret_cast<const T *>(core.UbData(local.Range())) + row * pitch + column;
-        }
-        return {data, pitch, CubeTypeOf<T>(), transposed};
-    }
+    return {data, pitch, CubeTypeOf<T>(), transposed};
+  }
 };
 
 // Outputs and workspace start as a pattern (launch_plan.cpp).
 template <typename CT>
-bool Untouched(const CT *row, uint32_t count)
-{
-    const auto *bytes = reinterpret_cast<const uint8_t *>(row);
-    for (uint64_t i = 0; i < count * sizeof(CT); ++i) {
-        if (bytes[i] != 0xA5) {
-            return false;
-        }
+bool Untouched(const CT* row, uint32_t count) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(row);
+  for (uint64_t i = 0; i < count * sizeof(CT); ++i) {
+    if (bytes[i] != 0xA5) {
+      return false;
     }
-    return true;
+  }
+  return true;
 }
 
 // Writes a row of results, or adds it, or keeps the larger or the smaller (enAtomic 0 to 3).
 template <typename CT>
-void Combine(const float *from, CT *to, uint32_t count, uint8_t enAtomic)
-{
-    switch (enAtomic) {
-        case 0:
-            for (uint32_t i = 0; i < count; ++i) {
-                to[i] = FromAccumulator<CT>(from[i]);
-            }
-            break;
-        case 1:
-            for (uint32_t i = 0; i < count; ++i) {
-                const auto rounded = ToAccumulator(FromAccumulator<CT>(from[i]));
-                to[i] = FromAccumulator<CT>(ToAccumulator(to[i]) + rounded);
-            }
-            break;
-        default:
-            for (uint32_t i = 0; i < count; ++i) {
-                const float old = ToAccumulator(to[i]);
-                const float value = ToAccumulator(FromAccumulator<CT>(from[i]));
-                to[i] = FromAccumulator<CT>((enAtomic == 2) == (value > old) ? value : old);
-            }
-            break;
-    }
+void Combine(const float* from, CT* to, uint32_t count, uint8_t enAtomic) {
+  switch (enAtomic) {
+    case 0:
+      for (uint32_t i = 0; i < count; ++i) {
+        to[i] = FromAccumulator<CT>(from[i]);
+      }
+      break;
+    case 1:
+      for (uint32_t i = 0; i < count; ++i) {
+        const auto rounded = ToAccumulator(FromAccumulator<CT>(from[i]));
+        to[i] = FromAccumulator<CT>(ToAccumulator(to[i]) + rounded);
+      }
+      break;
+    default:
+      for (uint32_t i = 0; i < count; ++i) {
+        const float old = ToAccumulator(to[i]);
+        const float value = ToAccumulator(FromAccumulator<CT>(from[i]));
+        to[i] = FromAccumulator<CT>((enAtomic == 2) == (value > old) ? value : old);
+      }
+      break;
+  }
 }
 
-}
+}  // namespace twin_detail
 
-}
+}  // namespace AscendC

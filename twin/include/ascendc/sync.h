@@ -5,53 +5,45 @@
 namespace AscendC {
 
 template <pipe_t pipe>
-void PipeBarrier()
-{
-    static_assert(pipe != PIPE_S, "PipeBarrier does not exist for PIPE_S");
-    twin::Core::Current().Barrier(pipe);
+void PipeBarrier() {
+  static_assert(pipe != PIPE_S, "PipeBarrier does not exist for PIPE_S");
+  twin::Core::Current().Barrier(pipe);
 }
 
 template <HardEvent event>
-void SetFlag(int32_t id)
-{
-    static_assert(OnVectorCore(event), "this event does not exist on a vector core");
-    constexpr auto pipes = kEventPipes[static_cast<int>(event)];
-    twin::Core::Current().SetFlag(static_cast<int>(event), pipes.from, pipes.to, id);
+void SetFlag(int32_t id) {
+  static_assert(OnVectorCore(event), "this event does not exist on a vector core");
+  constexpr auto pipes = kEventPipes[static_cast<int>(event)];
+  twin::Core::Current().SetFlag(static_cast<int>(event), pipes.from, pipes.to, id);
 }
 
 template <HardEvent event>
-void WaitFlag(int32_t id)
-{
-    static_assert(OnVectorCore(event), "this event does not exist on a vector core");
-    constexpr auto pipes = kEventPipes[static_cast<int>(event)];
-    twin::Core::Current().WaitFlag(static_cast<int>(event), pipes.from, pipes.to, id);
+void WaitFlag(int32_t id) {
+  static_assert(OnVectorCore(event), "this event does not exist on a vector core");
+  constexpr auto pipes = kEventPipes[static_cast<int>(event)];
+  twin::Core::Current().WaitFlag(static_cast<int>(event), pipes.from, pipes.to, id);
 }
 
 template <bool isAIVOnly = true>
-void SyncAll()
-{
-    twin::Core::Current().SyncAll(isAIVOnly);
+void SyncAll() {
+  twin::Core::Current().SyncAll(isAIVOnly);
 }
 
 template <uint8_t modeId, pipe_t pipe>
-void CrossCoreSetFlag(uint16_t flagId)
-{
-    static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "E-14: CrossCoreSetFlag reports for one pipe other than PIPE_S");
-    twin::Core::Current().CrossSet(modeId, pipe, flagId);
+void CrossCoreSetFlag(uint16_t flagId) {
+  static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "E-14: CrossCoreSetFlag reports for one pipe other than PIPE_S");
+  twin::Core::Current().CrossSet(modeId, pipe, flagId);
 }
 
 inline void CrossCoreWaitFlag(uint16_t flagId) { twin::Core::Current().CrossWait(flagId); }
 
 template <uint8_t modeId, pipe_t pipe = PIPE_S>
-void CrossCoreWaitFlag(uint16_t flagId)
-{
-    twin::Core::Current().CrossWait(flagId);
+void CrossCoreWaitFlag(uint16_t flagId) {
+  twin::Core::Current().CrossWait(flagId);
 }
 
 template <MemDsbT type>
-void DataSyncBarrier()
-{
-}
+void DataSyncBarrier() {}
 
 inline int64_t GetBlockIdx() { return twin::Core::Current().BlockIdx(); }
 inline int64_t GetBlockNum() { return twin::Core::Current().BlockNum(); }
@@ -64,13 +56,13 @@ inline void Trap() { twin::Core::Current().Trap("Trap", "the kernel called Trap(
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return twin::Core::Current().UserWorkspace(workspace); }
 inline void SetSysWorkspace(GM_ADDR) {}
 
-}
+}  // namespace AscendC
 
-inline __gm__ uint8_t *GetSysWorkSpacePtr() { return twin::Core::Current().SystemWorkspace(); }
+inline __gm__ uint8_t* GetSysWorkSpacePtr() { return twin::Core::Current().SystemWorkspace(); }
 
-#define ASSERT(condition)                                                                      \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            ::twin::Core::Current().Trap("ASSERT", "%s:%d: %s", __FILE__, __LINE__, #condition); \
-        }                                                                                      \
-    } while (false)
+#define ASSERT(condition)                                                                  \
+  do {                                                                                     \
+    if (!(condition)) {                                                                    \
+      ::twin::Core::Current().Trap("ASSERT", "%s:%d: %s", __FILE__, __LINE__, #condition); \
+    }                                                                                      \
+  } while (false)

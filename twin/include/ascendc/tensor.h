@@ -6,118 +6,105 @@ namespace AscendC {
 
 template <typename T>
 class GlobalTensor {
-public:
-    using PrimType = T;
+ public:
+  using PrimType = T;
 
-    void SetGlobalBuffer(__gm__ T *buffer, uint64_t bufferSize)
-    {
-        buffer_ = buffer;
-        size_ = bufferSize;
-        bounded_ = true;
-    }
-    void SetGlobalBuffer(__gm__ T *buffer)
-    {
-        buffer_ = buffer;
-        size_ = 0;
-        bounded_ = false;
-    }
-    GlobalTensor operator[](uint64_t offset) const
-    {
-        GlobalTensor view = *this;
-        view.buffer_ = buffer_ + offset;
-        view.skipped_ = skipped_ + offset;
-        return view;
-    }
-    const __gm__ T *GetPhyAddr() const { return buffer_; }
-    __gm__ T *GetPhyAddr(uint64_t offset) const { return buffer_ + offset; }
-    T GetValue(uint64_t offset) const
-    {
-        Check(offset * sizeof(T), sizeof(T));
-        T value;
-        twin::Core::Current().ScalarLoad(buffer_ + offset, &value, sizeof(T));
-        return value;
-    }
-    void SetValue(uint64_t offset, T value)
-    {
-        Check(offset * sizeof(T), sizeof(T));
-        twin::Core::Current().ScalarStore(buffer_ + offset, &value, sizeof(T));
-    }
-    uint64_t GetSize() const { return bounded_ ? size_ : 0; }
-    template <CacheRwMode rw = CacheRwMode::RW>
-    void SetL2CacheHint(CacheMode)
-    {
-    }
+  void SetGlobalBuffer(__gm__ T* buffer, uint64_t bufferSize) {
+    buffer_ = buffer;
+    size_ = bufferSize;
+    bounded_ = true;
+  }
+  void SetGlobalBuffer(__gm__ T* buffer) {
+    buffer_ = buffer;
+    size_ = 0;
+    bounded_ = false;
+  }
+  GlobalTensor operator[](uint64_t offset) const {
+    GlobalTensor view = *this;
+    view.buffer_ = buffer_ + offset;
+    view.skipped_ = skipped_ + offset;
+    return view;
+  }
+  const __gm__ T* GetPhyAddr() const { return buffer_; }
+  __gm__ T* GetPhyAddr(uint64_t offset) const { return buffer_ + offset; }
+  T GetValue(uint64_t offset) const {
+    Check(offset * sizeof(T), sizeof(T));
+    T value;
+    twin::Core::Current().ScalarLoad(buffer_ + offset, &value, sizeof(T));
+    return value;
+  }
+  void SetValue(uint64_t offset, T value) {
+    Check(offset * sizeof(T), sizeof(T));
+    twin::Core::Current().ScalarStore(buffer_ + offset, &value, sizeof(T));
+  }
+  uint64_t GetSize() const { return bounded_ ? size_ : 0; }
+  template <CacheRwMode rw = CacheRwMode::RW>
+  void SetL2CacheHint(CacheMode) {}
 
-    // The bound given to SetGlobalBuffer; the engine checks the allocation itself. Bytes from this view's start.
-    void Check(uint64_t offset, uint64_t bytes) const
-    {
-        if (bounded_ && (skipped_ > size_ || offset + bytes > (size_ - skipped_) * sizeof(T))) {
-            twin::Core::Current().Trap("E-17",
-                                       "access to bytes [%llu, %llu) of a GlobalTensor of %llu elements of %zu bytes",
-                                       static_cast<unsigned long long>(skipped_ * sizeof(T) + offset),
-                                       static_cast<unsigned long long>(skipped_ * sizeof(T) + offset + bytes),
-                                       static_cast<unsigned long long>(size_), sizeof(T));
-        }
+  // The bound given to SetGlobalBuffer; the engine checks the allocation itself. Bytes from this view's start.
+  void Check(uint64_t offset, uint64_t bytes) const {
+    if (bounded_ && (skipped_ > size_ || offset + bytes > (size_ - skipped_) * sizeof(T))) {
+      twin::Core::Current().Trap("E-17", "access to bytes [%llu, %llu) of a GlobalTensor of %llu elements of %zu bytes",
+                                 static_cast<unsigned long long>(skipped_ * sizeof(T) + offset),
+                                 static_cast<unsigned long long>(skipped_ * sizeof(T) + offset + bytes),
+                                 static_cast<unsigned long long>(size_), sizeof(T));
     }
+  }
 
-private:
-    T *buffer_ = nullptr;
-    uint64_t size_ = 0;
-    uint64_t skipped_ = 0;
-    bool bounded_ = false;
+ private:
+  T* buffer_ = nullptr;
+  uint64_t size_ = 0;
+  uint64_t skipped_ = 0;
+  bool bounded_ = false;
 };
 
 template <typename T>
 class LocalTensor {
-public:
-    using PrimType = T;
+ public:
+  using PrimType = T;
 
-    LocalTensor() = default;
-    LocalTensor(const twin::UbRange &range, TPosition position) : range_(range), position_(position) {}
+  LocalTensor() = default;
+  LocalTensor(const twin::UbRange& range, TPosition position) : range_(range), position_(position) {}
 
-    LocalTensor operator[](uint32_t offset) const
-    {
-        LocalTensor view = *this;
-        const uint64_t bytes = static_cast<uint64_t>(offset) * sizeof(T);
-        if (bytes > range_.bytes) {
-            twin::Core::Current().Trap("E-36", "offset %u is outside a LocalTensor of %u elements", offset, GetSize());
-        }
-        view.range_.address += static_cast<uint32_t>(bytes);
-        view.range_.bytes -= static_cast<uint32_t>(bytes);
-        return view;
+  LocalTensor operator[](uint32_t offset) const {
+    LocalTensor view = *this;
+    const uint64_t bytes = static_cast<uint64_t>(offset) * sizeof(T);
+    if (bytes > range_.bytes) {
+      twin::Core::Current().Trap("E-36", "offset %u is outside a LocalTensor of %u elements", offset, GetSize());
     }
-    T GetValue(uint32_t index) const
-    {
-        T value;
-        twin::Core::Current().UbLoad(range_, index, &value, sizeof(T));
-        return value;
-    }
-    template <typename S>
-    void SetValue(uint32_t index, S value) const
-    {
-        const T converted = static_cast<T>(value);
-        twin::Core::Current().UbStore(range_, index, &converted, sizeof(T));
-    }
-    T operator()(uint32_t index) const { return GetValue(index); }
-    uint32_t GetSize() const { return range_.bytes / static_cast<uint32_t>(sizeof(T)); }
-    void SetSize(uint32_t count) { range_.bytes = count * static_cast<uint32_t>(sizeof(T)); }
-    template <typename U>
-    LocalTensor<U> ReinterpretCast() const
-    {
-        return LocalTensor<U>(range_, position_);
-    }
-    uint64_t GetPhyAddr() const { return range_.address; }
-    uint64_t GetPhyAddr(uint32_t offset) const { return range_.address + static_cast<uint64_t>(offset) * sizeof(T); }
-    int32_t GetPosition() const { return static_cast<int32_t>(position_); }
-    void SetUserTag(TTagType tag) { tag_ = tag; }
-    TTagType GetUserTag() const { return tag_; }
+    view.range_.address += static_cast<uint32_t>(bytes);
+    view.range_.bytes -= static_cast<uint32_t>(bytes);
+    return view;
+  }
+  T GetValue(uint32_t index) const {
+    T value;
+    twin::Core::Current().UbLoad(range_, index, &value, sizeof(T));
+    return value;
+  }
+  template <typename S>
+  void SetValue(uint32_t index, S value) const {
+    const T converted = static_cast<T>(value);
+    twin::Core::Current().UbStore(range_, index, &converted, sizeof(T));
+  }
+  T operator()(uint32_t index) const { return GetValue(index); }
+  uint32_t GetSize() const { return range_.bytes / static_cast<uint32_t>(sizeof(T)); }
+  void SetSize(uint32_t count) { range_.bytes = count * static_cast<uint32_t>(sizeof(T)); }
+  template <typename U>
+  LocalTensor<U> ReinterpretCast() const {
+    return LocalTensor<U>(range_, position_);
+  }
+  uint64_t GetPhyAddr() const { return range_.address; }
+  uint64_t GetPhyAddr(uint32_t offset) const { return range_.address + static_cast<uint64_t>(offset) * sizeof(T); }
+  int32_t GetPosition() const { return static_cast<int32_t>(position_); }
+  void SetUserTag(TTagType tag) { tag_ = tag; }
+  TTagType GetUserTag() const { return tag_; }
 
-    const twin::UbRange &Range() const { return range_; }
+  const twin::UbRange& Range() const { return range_; }
 
-private:
-    twin::UbRange range_;
-    TPosition position_ = TPosition::VECCALC;
-    TTagType tag_ = 0;
+ private:
+  twin::UbRange range_;
+  TPosition position_ = TPosition::VECCALC;
+  TTagType tag_ = 0;
 };
 
-}
+}  // namespace AscendC

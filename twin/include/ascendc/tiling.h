@@ -4,22 +4,21 @@
 #include "ascendc/core.h"
 
 enum KernelMetaType {
-    KERNEL_TYPE_AIV_ONLY = 0,
-    KERNEL_TYPE_AIC_ONLY,
-    KERNEL_TYPE_MIX_AIV_1_0,
-    KERNEL_TYPE_MIX_AIC_1_0,
-    KERNEL_TYPE_MIX_AIC_1_1,
-    KERNEL_TYPE_MIX_AIC_1_2,
+  KERNEL_TYPE_AIV_ONLY = 0,
+  KERNEL_TYPE_AIC_ONLY,
+  KERNEL_TYPE_MIX_AIV_1_0,
+  KERNEL_TYPE_MIX_AIC_1_0,
+  KERNEL_TYPE_MIX_AIC_1_1,
+  KERNEL_TYPE_MIX_AIC_1_2,
 };
 
 namespace twin {
 
 template <typename Struct>
-Struct LoadTiling(const void *tiling)
-{
-    Struct data;
-    __builtin_memcpy(&data, Core::Current().TilingData(tiling, sizeof(Struct)), sizeof(Struct));
-    return data;
+Struct LoadTiling(const void* tiling) {
+  Struct data;
+  __builtin_memcpy(&data, Core::Current().TilingData(tiling, sizeof(Struct)), sizeof(Struct));
+  return data;
 }
 
 void RegisterTilingKey(int object, uint64_t key);
@@ -27,12 +26,11 @@ void RegisterTilingKey(int object, uint64_t key);
 // Instantiated for each key that a kernel tests, so that an unknown key is refused before the launch.
 template <int object, uint64_t key>
 struct TilingKeyUse {
-    static bool Registered()
-    {
-        RegisterTilingKey(object, key);
-        return true;
-    }
-    static inline const bool registered = Registered();
+  static bool Registered() {
+    RegisterTilingKey(object, key);
+    return true;
+  }
+  static inline const bool registered = Registered();
 };
 
 // Kernel types are part of a binary's description: the launch needs them before the kernel runs.
@@ -40,29 +38,26 @@ void RegisterTaskType(int object, bool anyKey, uint64_t key, int type);
 
 template <int object, bool anyKey, uint64_t key, int type>
 struct TaskTypeUse {
-    static bool Registered()
-    {
-        RegisterTaskType(object, anyKey, key, type);
-        return true;
-    }
-    static inline const bool registered = Registered();
+  static bool Registered() {
+    RegisterTaskType(object, anyKey, key, type);
+    return true;
+  }
+  static inline const bool registered = Registered();
 };
 
 template <int object, bool anyKey, uint64_t key, int type>
-void SetTaskType()
-{
-    if (TaskTypeUse<object, anyKey, key, type>::registered && (anyKey || Core::Current().TilingKey() == key)) {
-        Core::Current().SetTaskType(type);
-    }
+void SetTaskType() {
+  if (TaskTypeUse<object, anyKey, key, type>::registered && (anyKey || Core::Current().TilingKey() == key)) {
+    Core::Current().SetTaskType(type);
+  }
 }
 
 template <int object, uint64_t key>
-bool TilingKeyIs()
-{
-    return TilingKeyUse<object, key>::registered && Core::Current().TilingKey() == key;
+bool TilingKeyIs() {
+  return TilingKeyUse<object, key>::registered && Core::Current().TilingKey() == key;
 }
 
-}
+}  // namespace twin
 
 #ifndef TWIN_OBJECT
 #define TWIN_OBJECT 0
@@ -73,9 +68,9 @@ bool TilingKeyIs()
 #define KERNEL_TASK_TYPE_DEFAULT(type) (::twin::SetTaskType<TWIN_OBJECT, true, 0, static_cast<int>(type)>())
 #define KERNEL_TASK_TYPE(key, type) (::twin::SetTaskType<TWIN_OBJECT, false, (key), static_cast<int>(type)>())
 #define REGISTER_TILING_DEFAULT(Struct) using TwinDefaultTiling = Struct
-#define REGISTER_TILING_FOR_TILINGKEY(expression, Struct)                       \
-    static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")
+#define REGISTER_TILING_FOR_TILINGKEY(expression, Struct) \
+  static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")
 #define GET_TILING_DATA(name, tiling) const auto name = ::twin::LoadTiling<TwinDefaultTiling>(tiling)
 #define GET_TILING_DATA_WITH_STRUCT(Struct, name, tiling) const auto name = ::twin::LoadTiling<Struct>(tiling)
 #define GET_TILING_DATA_MEMBER(Struct, member, variable, tiling) \
-    const auto variable = ::twin::LoadTiling<Struct>(tiling).member
+  const auto variable = ::twin::LoadTiling<Struct>(tiling).member

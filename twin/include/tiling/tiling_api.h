@@ -5,6 +5,7 @@
 
 namespace optiling {
 
+// clang-format off: it would indent each line of this list further than the one before
 #define TWIN_CUBE_FIELDS(FIELD)                                                                                        \
     FIELD(usedCoreNum) FIELD(M) FIELD(N) FIELD(Ka) FIELD(Kb) FIELD(singleCoreM) FIELD(singleCoreN) FIELD(singleCoreK)  \
     FIELD(baseM) FIELD(baseN) FIELD(baseK) FIELD(depthA1) FIELD(depthB1) FIELD(stepM) FIELD(stepN) FIELD(isBias)       \
@@ -14,28 +15,28 @@ namespace optiling {
     FIELD(ALayoutInfoS) FIELD(ALayoutInfoN) FIELD(ALayoutInfoG) FIELD(ALayoutInfoD) FIELD(BLayoutInfoB)                \
     FIELD(BLayoutInfoS) FIELD(BLayoutInfoN) FIELD(BLayoutInfoG) FIELD(BLayoutInfoD) FIELD(CLayoutInfoB)                \
     FIELD(CLayoutInfoS1) FIELD(CLayoutInfoN) FIELD(CLayoutInfoG) FIELD(CLayoutInfoS2) FIELD(BatchNum) FIELD(mxTypePara)
+// clang-format on
 #define TWIN_CUBE_FIELD(field) TILING_DATA_FIELD_DEF(int32_t, field)
 
 BEGIN_TILING_DATA_DEF(TCubeTiling)
-    TWIN_CUBE_FIELDS(TWIN_CUBE_FIELD)
+TWIN_CUBE_FIELDS(TWIN_CUBE_FIELD)
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(TCubeTilingOp, TCubeTiling)
 
-}
+}  // namespace optiling
 
 namespace matmul_tiling {
 
-inline int64_t MatmulApiTiling::GetTiling(optiling::TCubeTiling &tiling)
-{
-    AscendC::tiling::TCubeTiling plain;
-    const int64_t result = GetTiling(plain);
+inline int64_t MatmulApiTiling::GetTiling(optiling::TCubeTiling& tiling) {
+  AscendC::tiling::TCubeTiling plain;
+  const int64_t result = GetTiling(plain);
 #define TWIN_CUBE_COPY(field) tiling.set_##field(plain.field);
-    TWIN_CUBE_FIELDS(TWIN_CUBE_COPY)
+  TWIN_CUBE_FIELDS(TWIN_CUBE_COPY)
 #undef TWIN_CUBE_COPY
-    return result;
+  return result;
 }
 
-}
+}  // namespace matmul_tiling
 
 #undef TWIN_CUBE_FIELD
 #undef TWIN_CUBE_FIELDS

@@ -7,91 +7,97 @@
 
 namespace {
 
-const char *KindName(ops::AttrKind kind)
-{
-    switch (kind) {
-        case ops::AttrKind::Bool: return "bool";
-        case ops::AttrKind::Int: return "int";
-        case ops::AttrKind::Float: return "float";
-        case ops::AttrKind::String: return "string";
-        case ops::AttrKind::ListBool: return "listBool";
-        case ops::AttrKind::ListInt: return "listInt";
-        case ops::AttrKind::ListFloat: return "listFloat";
-        default: return "undefined";
-    }
+const char* KindName(ops::AttrKind kind) {
+  switch (kind) {
+    case ops::AttrKind::Bool:
+      return "bool";
+    case ops::AttrKind::Int:
+      return "int";
+    case ops::AttrKind::Float:
+      return "float";
+    case ops::AttrKind::String:
+      return "string";
+    case ops::AttrKind::ListBool:
+      return "listBool";
+    case ops::AttrKind::ListInt:
+      return "listInt";
+    case ops::AttrKind::ListFloat:
+      return "listFloat";
+    default:
+      return "undefined";
+  }
 }
 
-const char *OptionName(ops::Option option)
-{
-    switch (option) {
-        case ops::OPTIONAL: return "optional";
-        case ops::REQUIRED: return "required";
-        case ops::DYNAMIC: return "dynamic";
-        default: return "other";
-    }
+const char* OptionName(ops::Option option) {
+  switch (option) {
+    case ops::OPTIONAL:
+      return "optional";
+    case ops::REQUIRED:
+      return "required";
+    case ops::DYNAMIC:
+      return "dynamic";
+    default:
+      return "other";
+  }
 }
 
 template <typename Container, typename F>
-void List(const Container &items, F print)
-{
-    std::printf("[");
-    const char *separator = "";
-    for (const auto &item : items) {
-        std::printf("%s", separator);
-        print(item);
-        separator = ", ";
-    }
-    std::printf("]");
+void List(const Container& items, F print) {
+  std::printf("[");
+  const char* separator = "";
+  for (const auto& item : items) {
+    std::printf("%s", separator);
+    print(item);
+    separator = ", ";
+  }
+  std::printf("]");
 }
 
 template <typename E>
-void Codes(const std::vector<E> &values)
-{
-    List(values, [](E value) { std::printf("%d", static_cast<int>(value)); });
+void Codes(const std::vector<E>& values) {
+  List(values, [](E value) { std::printf("%d", static_cast<int>(value)); });
 }
 
-void Parameter(const ops::OpParamDef &p)
-{
-    std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"types\": ", p.name.c_str(), OptionName(p.option));
-    Codes(p.types);
-    std::printf(", \"type_list\": ");
-    Codes(p.typeList);
-    std::printf(", \"formats\": ");
-    Codes(p.formats);
-    std::printf(", \"format_list\": ");
-    Codes(p.formatList);
-    std::printf(", \"value_depend\": %s, \"auto_contiguous\": %s, \"follow\": \"%s\"}",
-                p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false", p.follow.c_str());
+void Parameter(const ops::OpParamDef& p) {
+  std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"types\": ", p.name.c_str(), OptionName(p.option));
+  Codes(p.types);
+  std::printf(", \"type_list\": ");
+  Codes(p.typeList);
+  std::printf(", \"formats\": ");
+  Codes(p.formats);
+  std::printf(", \"format_list\": ");
+  Codes(p.formatList);
+  std::printf(", \"value_depend\": %s, \"auto_contiguous\": %s, \"follow\": \"%s\"}",
+              p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false", p.follow.c_str());
 }
 
-}
+}  // namespace
 
-int main()
-{
-    std::printf("{\"operators\": ");
-    List(ops::Definitions(), [](const auto &definition) {
-        std::printf("{\"type\": \"%s\", \"inputs\": ", definition->type.c_str());
-        List(definition->inputs, [](const auto &p) { Parameter(*p); });
-        std::printf(", \"outputs\": ");
-        List(definition->outputs, [](const auto &p) { Parameter(*p); });
-        std::printf(", \"attributes\": ");
-        List(definition->attributes, [](const auto &a) {
-            std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"kind\": \"%s\", \"has_default\": %s}", a->name.c_str(),
-                        OptionName(a->option), KindName(a->kind), a->hasDefault ? "true" : "false");
-        });
-        std::printf(", \"has_tiling\": %s, \"socs\": ", definition->aicore.tiling != nullptr ? "true" : "false");
-        List(definition->aicore.configs, [](const auto &config) { std::printf("\"%s\"", config.first.c_str()); });
-        std::printf("}\n");
+int main() {
+  std::printf("{\"operators\": ");
+  List(ops::Definitions(), [](const auto& definition) {
+    std::printf("{\"type\": \"%s\", \"inputs\": ", definition->type.c_str());
+    List(definition->inputs, [](const auto& p) { Parameter(*p); });
+    std::printf(", \"outputs\": ");
+    List(definition->outputs, [](const auto& p) { Parameter(*p); });
+    std::printf(", \"attributes\": ");
+    List(definition->attributes, [](const auto& a) {
+      std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"kind\": \"%s\", \"has_default\": %s}", a->name.c_str(),
+                  OptionName(a->option), KindName(a->kind), a->hasDefault ? "true" : "false");
     });
-    std::printf(", \"tiling_classes\": ");
-    List(optiling::TilingClasses(), [](const auto &entry) {
-        std::printf("{\"operator\": \"%s\", \"name\": \"%s\", \"fields\": ", entry.op.c_str(), entry.layout.name.c_str());
-        List(entry.layout.fields, [](const auto &f) {
-            std::printf("{\"type\": \"%s\", \"name\": \"%s\", \"count\": %zu, \"nested\": %s}", f.type.c_str(),
-                        f.name.c_str(), f.count, f.nested ? "true" : "false");
-        });
-        std::printf("}");
-    });
+    std::printf(", \"has_tiling\": %s, \"socs\": ", definition->aicore.tiling != nullptr ? "true" : "false");
+    List(definition->aicore.configs, [](const auto& config) { std::printf("\"%s\"", config.first.c_str()); });
     std::printf("}\n");
-    return 0;
+  });
+  std::printf(", \"tiling_classes\": ");
+  List(optiling::TilingClasses(), [](const auto& entry) {
+    std::printf("{\"operator\": \"%s\", \"name\": \"%s\", \"fields\": ", entry.op.c_str(), entry.layout.name.c_str());
+    List(entry.layout.fields, [](const auto& f) {
+      std::printf("{\"type\": \"%s\", \"name\": \"%s\", \"count\": %zu, \"nested\": %s}", f.type.c_str(),
+                  f.name.c_str(), f.count, f.nested ? "true" : "false");
+    });
+    std::printf("}");
+  });
+  std::printf("}\n");
+  return 0;
 }

@@ -9,7 +9,7 @@
 namespace twin {
 
 // Reads the file; a null path leaves things as they are.
-aclError ReadDefaultDevice(const char *function, const char *configPath);
+aclError ReadDefaultDevice(const char* function, const char* configPath);
 
 // -1 when none is named.
 int32_t DefaultDevice();

@@ -8,108 +8,93 @@
 using namespace twin;
 
 struct aclTensorDesc {
-    aclDataType type;
-    aclFormat format;
-    std::vector<int64_t> dims;
-    std::string name;
-    aclMemType placement = ACL_MEMTYPE_DEVICE;
+  aclDataType type;
+  aclFormat format;
+  std::vector<int64_t> dims;
+  std::string name;
+  aclMemType placement = ACL_MEMTYPE_DEVICE;
 };
 
 struct aclDataBuffer {
-    void *data;
-    size_t size;
+  void* data;
+  size_t size;
 };
 
 namespace {
 
-aclError NullDescriptor(const char *function) { return Fail(ACL_ERROR_INVALID_PARAM, function, "(desc=null)"); }
+aclError NullDescriptor(const char* function) { return Fail(ACL_ERROR_INVALID_PARAM, function, "(desc=null)"); }
 
-bool ValidShape(int numDims, const int64_t *dims) { return numDims >= 0 && (numDims == 0 || dims != nullptr); }
+bool ValidShape(int numDims, const int64_t* dims) { return numDims >= 0 && (numDims == 0 || dims != nullptr); }
 
 }  // namespace
 
-aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format)
-{
-    if (!ValidShape(numDims, dims)) {
-        Fail(ACL_ERROR_INVALID_PARAM, __func__, "(numDims=%d, dims=%p)", numDims, static_cast<const void *>(dims));
-        return nullptr;
-    }
-    return new aclTensorDesc{dataType, format, std::vector<int64_t>(dims, dims + numDims), "", ACL_MEMTYPE_DEVICE};
+aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
+  if (!ValidShape(numDims, dims)) {
+    Fail(ACL_ERROR_INVALID_PARAM, __func__, "(numDims=%d, dims=%p)", numDims, static_cast<const void*>(dims));
+    return nullptr;
+  }
+  return new aclTensorDesc{dataType, format, std::vector<int64_t>(dims, dims + numDims), "", ACL_MEMTYPE_DEVICE};
 }
 
-void aclDestroyTensorDesc(const aclTensorDesc *desc) { delete desc; }
+void aclDestroyTensorDesc(const aclTensorDesc* desc) { delete desc; }
 
-aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) { return new aclDataBuffer{data, size}; }
+aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) { return new aclDataBuffer{data, size}; }
 
-aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
-{
-    delete dataBuffer;
-    return ACL_SUCCESS;
+aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
+  delete dataBuffer;
+  return ACL_SUCCESS;
 }
 
-void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
-{
-    return dataBuffer == nullptr ? nullptr : dataBuffer->data;
+void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
+  return dataBuffer == nullptr ? nullptr : dataBuffer->data;
 }
 
-size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
-{
-    return dataBuffer == nullptr ? 0 : dataBuffer->size;
+size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) { return dataBuffer == nullptr ? 0 : dataBuffer->size; }
+
+aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
+  if (desc == nullptr || dimSize == nullptr || index >= desc->dims.size()) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(desc=%p, index=%zu, dimSize=%p): null or beyond the rank",
+                static_cast<const void*>(desc), index, static_cast<void*>(dimSize));
+  }
+  *dimSize = desc->dims[index];
+  return ACL_SUCCESS;
 }
 
-aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)
-{
-    if (desc == nullptr || dimSize == nullptr || index >= desc->dims.size()) {
-        return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(desc=%p, index=%zu, dimSize=%p): null or beyond the rank",
-                    static_cast<const void *>(desc), index, static_cast<void *>(dimSize));
-    }
-    *dimSize = desc->dims[index];
-    return ACL_SUCCESS;
+aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
+  return desc == nullptr ? ACL_FORMAT_UNDEFINED : desc->format;
 }
 
-aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc)
-{
-    return desc == nullptr ? ACL_FORMAT_UNDEFINED : desc->format;
+size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) { return desc == nullptr ? 0 : desc->dims.size(); }
+
+aclDataType aclGetTensorDescType(const aclTensorDesc* desc) { return desc == nullptr ? ACL_DT_UNDEFINED : desc->type; }
+
+void aclSetTensorDescName(aclTensorDesc* desc, const char* name) {
+  if (desc != nullptr) {
+    desc->name = name == nullptr ? "" : name;
+  }
 }
 
-size_t aclGetTensorDescNumDims(const aclTensorDesc *desc) { return desc == nullptr ? 0 : desc->dims.size(); }
-
-aclDataType aclGetTensorDescType(const aclTensorDesc *desc)
-{
-    return desc == nullptr ? ACL_DT_UNDEFINED : desc->type;
+aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
+  if (desc == nullptr) {
+    return NullDescriptor(__func__);
+  }
+  desc->format = format;
+  return ACL_SUCCESS;
 }
 
-void aclSetTensorDescName(aclTensorDesc *desc, const char *name)
-{
-    if (desc != nullptr) {
-        desc->name = name == nullptr ? "" : name;
-    }
+aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
+  if (desc == nullptr) {
+    return NullDescriptor(__func__);
+  }
+  desc->placement = memType;
+  return ACL_SUCCESS;
 }
 
-aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format)
-{
-    if (desc == nullptr) {
-        return NullDescriptor(__func__);
-    }
-    desc->format = format;
-    return ACL_SUCCESS;
-}
-
-aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType)
-{
-    if (desc == nullptr) {
-        return NullDescriptor(__func__);
-    }
-    desc->placement = memType;
-    return ACL_SUCCESS;
-}
-
-aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims)
-{
-    if (desc == nullptr || !ValidShape(numDims, dims)) {
-        return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(desc=%p, numDims=%d, dims=%p)", static_cast<void *>(desc),
-                    numDims, static_cast<const void *>(dims));
-    }
-    desc->dims.assign(dims, dims + numDims);
-    return ACL_SUCCESS;
+aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
+  if (desc == nullptr || !ValidShape(numDims, dims)) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, "(desc=%p, numDims=%d, dims=%p)", static_cast<void*>(desc), numDims,
+                static_cast<const void*>(dims));
+  }
+  desc->dims.assign(dims, dims + numDims);
+  return ACL_SUCCESS;
 }

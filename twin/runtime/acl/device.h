@@ -7,7 +7,7 @@
 namespace twin {
 
 struct Context {
-    int32_t device;
+  int32_t device;
 };
 
 int32_t DeviceCount();
@@ -16,8 +16,9 @@ int32_t DeviceCount();
 int32_t CurrentDevice();
 void BindThread(int32_t device);
 
-// Writes the thread's device, else the default one (default_device.h), or fails with "no current context" on behalf of `function`.
-aclError RequireDevice(const char *function, int32_t *device);
-aclError CheckDeviceId(const char *function, int32_t device);
+// Writes the thread's device, else the default one (default_device.h), or fails with "no current context" on behalf of
+// `function`.
+aclError RequireDevice(const char* function, int32_t* device);
+aclError CheckDeviceId(const char* function, int32_t device);
 
 }  // namespace twin

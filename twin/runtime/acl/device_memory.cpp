@@ -20,97 +20,90 @@ std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit 
 DeviceMemory::DeviceMemory() : used_(static_cast<std::size_t>(DeviceCount()), 0) {}
 
 // Never destroyed: tensors may be freed by other threads while the process exits.
-DeviceMemory &DeviceMemory::Get()
-{
-    static DeviceMemory &memory = *new DeviceMemory;
-    return memory;
+DeviceMemory& DeviceMemory::Get() {
+  static DeviceMemory& memory = *new DeviceMemory;
+  return memory;
 }
 
-void *DeviceMemory::Allocate(int32_t device, std::size_t bytes)
-{
-    MarkRuntimeInUse();
-    const std::size_t limit = GetSettings().memoryPerDevice;
-    if (bytes > limit) {
-        return nullptr;
-    }
-    const std::size_t size = RoundUp(bytes, kBlock);
+void* DeviceMemory::Allocate(int32_t device, std::size_t bytes) {
+  MarkRuntimeInUse();
+  const std::size_t limit = GetSettings().memoryPerDevice;
+  if (bytes > limit) {
+    return nullptr;
+  }
+  const std::size_t size = RoundUp(bytes, kBlock);
+  const std::lock_guard lock(mutex_);
+  auto& used = used_[static_cast<std::size_t>(device)];
+  if (size > limit - used) {
+    return nullptr;
+  }
+  void* start = std::aligned_alloc(kAlignment, RoundUp(size + kBlock, kAlignment));
+  if (start == nullptr) {
+    return nullptr;
+  }
+  used += size;
+  const auto key = reinterpret_cast<uintptr_t>(start);
+  blocks_[key] = {key, size, device};
+  return start;
+}
+
+bool DeviceMemory::Free(void* start) {
+  {
     const std::lock_guard lock(mutex_);
-    auto &used = used_[static_cast<std::size_t>(device)];
-    if (size > limit - used) {
-        return nullptr;
+    const auto found = blocks_.find(reinterpret_cast<uintptr_t>(start));
+    if (found == blocks_.end()) {
+      return false;
     }
-    void *start = std::aligned_alloc(kAlignment, RoundUp(size + kBlock, kAlignment));
-    if (start == nullptr) {
-        return nullptr;
-    }
-    used += size;
-    const auto key = reinterpret_cast<uintptr_t>(start);
-    blocks_[key] = {key, size, device};
-    return start;
+    used_[static_cast<std::size_t>(found->second.device)] -= found->second.size;
+    blocks_.erase(found);
+  }
+  std::free(start);
+  return true;
 }
 
-bool DeviceMemory::Free(void *start)
-{
-    {
-        const std::lock_guard lock(mutex_);
-        const auto found = blocks_.find(reinterpret_cast<uintptr_t>(start));
-        if (found == blocks_.end()) {
-            return false;
-        }
-        used_[static_cast<std::size_t>(found->second.device)] -= found->second.size;
-        blocks_.erase(found);
-    }
-    std::free(start);
-    return true;
+std::optional<DeviceBlock> DeviceMemory::Find(const void* address, std::size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const std::lock_guard lock(mutex_);
+  auto after = blocks_.upper_bound(begin);
+  if (after == blocks_.begin()) {
+    return std::nullopt;
+  }
+  const DeviceBlock& block = std::prev(after)->second;
+  const uintptr_t offset = begin - block.start;
+  if (offset > block.size || bytes > block.size - offset) {
+    return std::nullopt;
+  }
+  return block;
 }
 
-std::optional<DeviceBlock> DeviceMemory::Find(const void *address, std::size_t bytes)
-{
-    const auto begin = reinterpret_cast<uintptr_t>(address);
-    const std::lock_guard lock(mutex_);
-    auto after = blocks_.upper_bound(begin);
-    if (after == blocks_.begin()) {
-        return std::nullopt;
-    }
-    const DeviceBlock &block = std::prev(after)->second;
-    const uintptr_t offset = begin - block.start;
-    if (offset > block.size || bytes > block.size - offset) {
-        return std::nullopt;
-    }
-    return block;
+bool DeviceMemory::Overlaps(const void* address, std::size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const std::lock_guard lock(mutex_);
+  auto after = blocks_.lower_bound(begin + bytes);
+  if (after == blocks_.begin()) {
+    return false;
+  }
+  const DeviceBlock& block = std::prev(after)->second;
+  return block.start + block.size > begin;
 }
 
-bool DeviceMemory::Overlaps(const void *address, std::size_t bytes)
-{
-    const auto begin = reinterpret_cast<uintptr_t>(address);
-    const std::lock_guard lock(mutex_);
-    auto after = blocks_.lower_bound(begin + bytes);
-    if (after == blocks_.begin()) {
-        return false;
-    }
-    const DeviceBlock &block = std::prev(after)->second;
-    return block.start + block.size > begin;
-}
-
-std::size_t DeviceMemory::Used(int32_t device)
-{
-    const std::lock_guard lock(mutex_);
-    return used_[static_cast<std::size_t>(device)];
+std::size_t DeviceMemory::Used(int32_t device) {
+  const std::lock_guard lock(mutex_);
+  return used_[static_cast<std::size_t>(device)];
 }
 
 }  // namespace twin
 
-extern "C" __attribute__((visibility("default"))) bool twinDeviceAllocation(const void *address, std::size_t bytes,
-                                                                            const void **start, std::size_t *size)
-{
-    if (twin::IsForkedChild()) {
-        return false;
-    }
-    const auto block = twin::DeviceMemory::Get().Find(address, bytes);
-    if (!block) {
-        return false;
-    }
-    *start = reinterpret_cast<const void *>(block->start);
-    *size = block->size;
-    return true;
+extern "C" __attribute__((visibility("default"))) bool twinDeviceAllocation(const void* address, std::size_t bytes,
+                                                                            const void** start, std::size_t* size) {
+  if (twin::IsForkedChild()) {
+    return false;
+  }
+  const auto block = twin::DeviceMemory::Get().Find(address, bytes);
+  if (!block) {
+    return false;
+  }
+  *start = reinterpret_cast<const void*>(block->start);
+  *size = block->size;
+  return true;
 }

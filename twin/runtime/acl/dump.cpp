@@ -5,19 +5,17 @@ using namespace twin;
 
 namespace {
 
-aclError Refuse(const char *function)
-{
-    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, function, ": data dumps are not emulated");
+aclError Refuse(const char* function) {
+  return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, function, ": data dumps are not emulated");
 }
 
 }  // namespace
 
 aclError aclmdlInitDump() { return Refuse(__func__); }
-aclError aclmdlSetDump(const char *) { return Refuse(__func__); }
+aclError aclmdlSetDump(const char*) { return Refuse(__func__); }
 aclError aclmdlFinalizeDump() { return Refuse(__func__); }
 
 // No stream can be subscribed for callbacks, so no thread has reports to process.
-aclError aclrtProcessReport(int32_t timeout)
-{
-    return Fail(ACL_ERROR_THREAD_NOT_SUBSCRIBE, __func__, "(timeout=%d): stream callbacks are not emulated", timeout);
+aclError aclrtProcessReport(int32_t timeout) {
+  return Fail(ACL_ERROR_THREAD_NOT_SUBSCRIBE, __func__, "(timeout=%d): stream callbacks are not emulated", timeout);
 }

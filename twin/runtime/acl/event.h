@@ -14,48 +14,48 @@
 namespace twin {
 
 class Event {
-public:
-    using Clock = std::chrono::steady_clock;
+ public:
+  using Clock = std::chrono::steady_clock;
 
-    explicit Event(bool timed) : timed_(timed) {}
-    Event(const Event &) = delete;
-    Event &operator=(const Event &) = delete;
+  explicit Event(bool timed) : timed_(timed) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
 
-    bool Timed() const { return timed_; }
+  bool Timed() const { return timed_; }
 
-    // `reached` is what a wait for this record teaches in the strict mode; null outside it.
-    uint64_t BeginRecord(StreamOrder::Snapshot reached);
-    void EndRecord(uint64_t record, const Failure &failure);
-    // Forgets `record` unless a later one was begun.
-    void Reset(uint64_t record);
+  // `reached` is what a wait for this record teaches in the strict mode; null outside it.
+  uint64_t BeginRecord(StreamOrder::Snapshot reached);
+  void EndRecord(uint64_t record, const Failure& failure);
+  // Forgets `record` unless a later one was begun.
+  void Reset(uint64_t record);
 
-    uint64_t LatestRecord();
-    StreamOrder::Snapshot LatestReached();
-    bool Recorded();
-    // The failure of the stream that should have recorded, or a timeout on behalf of `function`.
-    aclError Wait(const char *function, uint64_t record, std::optional<Milliseconds> timeout);
-    // When the latest record was reached; nothing while it is not.
-    std::optional<Clock::time_point> ReachedAt();
+  uint64_t LatestRecord();
+  StreamOrder::Snapshot LatestReached();
+  bool Recorded();
+  // The failure of the stream that should have recorded, or a timeout on behalf of `function`.
+  aclError Wait(const char* function, uint64_t record, std::optional<Milliseconds> timeout);
+  // When the latest record was reached; nothing while it is not.
+  std::optional<Clock::time_point> ReachedAt();
 
-    void BeginWait();
-    void EndWait();
-    bool WaitsDone();
+  void BeginWait();
+  void EndWait();
+  bool WaitsDone();
 
-private:
-    const bool timed_;
-    std::mutex mutex_;
-    std::condition_variable reached_;
-    uint64_t begun_ = 0;
-    uint64_t ended_ = 0;
-    uint64_t reset_ = 0;
-    uint64_t waits_ = 0;
-    Clock::time_point when_;
-    StreamOrder::Snapshot snapshot_;
-    Failure failure_;
+ private:
+  const bool timed_;
+  std::mutex mutex_;
+  std::condition_variable reached_;
+  uint64_t begun_ = 0;
+  uint64_t ended_ = 0;
+  uint64_t reset_ = 0;
+  uint64_t waits_ = 0;
+  Clock::time_point when_;
+  StreamOrder::Snapshot snapshot_;
+  Failure failure_;
 };
 
 aclrtEvent AddEvent(bool timed);
 std::shared_ptr<Event> RemoveEvent(aclrtEvent handle);
-aclError FindEvent(const char *function, aclrtEvent handle, std::shared_ptr<Event> *event);
+aclError FindEvent(const char* function, aclrtEvent handle, std::shared_ptr<Event>* event);
 
 }  // namespace twin

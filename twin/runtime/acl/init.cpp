@@ -21,96 +21,89 @@ enum class State { kFresh, kRunning, kFinalized };
 
 State state = State::kFresh;
 
-std::mutex &Guard()
-{
-    static std::mutex &guard = *new std::mutex;
-    return guard;
+std::mutex& Guard() {
+  static std::mutex& guard = *new std::mutex;
+  return guard;
 }
 
 // Workers must be gone before the static objects of the libraries that their tasks use. aclInit runs after those
 // libraries were loaded, so this runs before their destructors.
-void StopAtExit()
-{
-    if (!IsForkedChild()) {
-        StopAllStreams();
-    }
+void StopAtExit() {
+  if (!IsForkedChild()) {
+    StopAllStreams();
+  }
 }
 
-bool TorchNpuIsLoaded()
-{
-    void *library = dlopen("libtorch_npu.so", RTLD_NOW | RTLD_NOLOAD);
-    if (library != nullptr) {
-        dlclose(library);
-    }
-    return library != nullptr;
+bool TorchNpuIsLoaded() {
+  void* library = dlopen("libtorch_npu.so", RTLD_NOW | RTLD_NOLOAD);
+  if (library != nullptr) {
+    dlclose(library);
+  }
+  return library != nullptr;
 }
 
-aclError InstallAtenOverride(const char *function)
-{
-    const auto &choice = GetSettings().aten;
-    if (choice == "aclnn" || !TorchNpuIsLoaded()) {
-        return ACL_SUCCESS;
-    }
-    void *library = dlopen("libtwin_aten.so", RTLD_NOW | RTLD_GLOBAL);
-    auto *const install =
-        library == nullptr ? nullptr : reinterpret_cast<void (*)()>(dlsym(library, "twinInstallAten"));
-    if (install != nullptr) {
-        install();
-        return ACL_SUCCESS;
-    }
-    const char *reason = dlerror();
-    if (choice == "override") {
-        return Fail(ACL_ERROR_INTERNAL_ERROR, function, ": TWIN_ATEN=override: %s", reason);
-    }
-    Log(ACL_WARNING, "the ATen override is not installed, operators take the aclnn path: %s", reason);
+aclError InstallAtenOverride(const char* function) {
+  const auto& choice = GetSettings().aten;
+  if (choice == "aclnn" || !TorchNpuIsLoaded()) {
     return ACL_SUCCESS;
+  }
+  void* library = dlopen("libtwin_aten.so", RTLD_NOW | RTLD_GLOBAL);
+  auto* const install = library == nullptr ? nullptr : reinterpret_cast<void (*)()>(dlsym(library, "twinInstallAten"));
+  if (install != nullptr) {
+    install();
+    return ACL_SUCCESS;
+  }
+  const char* reason = dlerror();
+  if (choice == "override") {
+    return Fail(ACL_ERROR_INTERNAL_ERROR, function, ": TWIN_ATEN=override: %s", reason);
+  }
+  Log(ACL_WARNING, "the ATen override is not installed, operators take the aclnn path: %s", reason);
+  return ACL_SUCCESS;
 }
 
 }  // namespace
 
-aclError aclInit(const char *configPath)
-{
-    const auto &settings = GetSettings();
-    if (!settings.faults.empty()) {
-        return Fail(ACL_ERROR_INVALID_PARAM, __func__, ": %s", settings.faults.c_str());
+aclError aclInit(const char* configPath) {
+  const auto& settings = GetSettings();
+  if (!settings.faults.empty()) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, ": %s", settings.faults.c_str());
+  }
+  if (const aclError error = RefuseForkedChild(__func__); error != ACL_SUCCESS) {
+    return error;
+  }
+  if (const aclError error = ReadDefaultDevice(__func__, configPath); error != ACL_SUCCESS) {
+    return error;
+  }
+  {
+    const std::lock_guard lock(Guard());
+    if (state == State::kRunning) {
+      return Report(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: already initialised");
     }
-    if (const aclError error = RefuseForkedChild(__func__); error != ACL_SUCCESS) {
-        return error;
+    if (state == State::kFresh) {
+      std::atexit(StopAtExit);
     }
-    if (const aclError error = ReadDefaultDevice(__func__, configPath); error != ACL_SUCCESS) {
-        return error;
-    }
-    {
-        const std::lock_guard lock(Guard());
-        if (state == State::kRunning) {
-            return Report(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: already initialised");
-        }
-        if (state == State::kFresh) {
-            std::atexit(StopAtExit);
-        }
-        state = State::kRunning;
-    }
-    Log(ACL_INFO, "emulated NPU: %d devices that answer as %s, toolkit %s; correctness, not speed", DeviceCount(),
-        settings.soc.c_str(), settings.cannVersion.c_str());
-    return InstallAtenOverride(__func__);
+    state = State::kRunning;
+  }
+  Log(ACL_INFO, "emulated NPU: %d devices that answer as %s, toolkit %s; correctness, not speed", DeviceCount(),
+      settings.soc.c_str(), settings.cannVersion.c_str());
+  return InstallAtenOverride(__func__);
 }
 
-aclError aclFinalize()
-{
-    if (IsForkedChild()) {
-        return ACL_SUCCESS;
-    }
-    {
-        const std::lock_guard lock(Guard());
-        if (state != State::kRunning) {
-            return Fail(state == State::kFresh ? ACL_ERROR_UNINITIALIZE : ACL_ERROR_REPEAT_FINALIZE, __func__,
-                        ": the runtime is not initialised");
-        }
-        state = State::kFinalized;
-    }
-    if (Strict()) {  // a touch of pinned memory that no later call has told of goes into the log
-        static_cast<void>(StreamOrder::Get().PendingFault(__func__));
-    }
-    StopAllStreams();
+aclError aclFinalize() {
+  if (IsForkedChild()) {
     return ACL_SUCCESS;
+  }
+  {
+    const std::lock_guard lock(Guard());
+    if (state != State::kRunning) {
+      return Fail(state == State::kFresh ? ACL_ERROR_UNINITIALIZE : ACL_ERROR_REPEAT_FINALIZE, __func__,
+                  ": the runtime is not initialised");
+    }
+    state = State::kFinalized;
+  }
+  if (Strict()) {  // a touch of pinned memory that no later call has told of goes into the log
+    static_cast<void>(StreamOrder::Get().PendingFault(__func__));
+  }
+  StopAllStreams();
+  return ACL_SUCCESS;
 }

@@ -7,7 +7,7 @@
 namespace twin {
 
 bool LogEnabled(int level);
-__attribute__((format(printf, 2, 3))) void Log(int level, const char *format, ...);
-void LogLine(int level, const char *origin, const char *format, va_list arguments);
+__attribute__((format(printf, 2, 3))) void Log(int level, const char* format, ...);
+void LogLine(int level, const char* origin, const char* format, va_list arguments);
 
 }  // namespace twin

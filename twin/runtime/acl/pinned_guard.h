@@ -14,35 +14,35 @@
 namespace twin {
 
 class PinnedGuard {
-public:
-    static PinnedGuard &Get();
+ public:
+  static PinnedGuard& Get();
 
-    // Null when the host's memory is exhausted. The address is the program's.
-    void *Allocate(std::size_t bytes);
-    void Free(void *start);
-    // The address by which the runtime reaches those bytes; any other address as it is.
-    void *Open(const void *address);
+  // Null when the host's memory is exhausted. The address is the program's.
+  void* Allocate(std::size_t bytes);
+  void Free(void* start);
+  // The address by which the runtime reaches those bytes; any other address as it is.
+  void* Open(const void* address);
 
-    // A stream uses the bytes from now on, until a host that knows of `point` has waited for it.
-    void Begin(const twinAccess &access, const Point &point, const std::string &label);
-    void End(const VectorClock &host);
-    // The first touch that was not taken yet.
-    std::optional<std::string> TakeFault();
+  // A stream uses the bytes from now on, until a host that knows of `point` has waited for it.
+  void Begin(const twinAccess& access, const Point& point, const std::string& label);
+  void End(const VectorClock& host);
+  // The first touch that was not taken yet.
+  std::optional<std::string> TakeFault();
 
-private:
-    struct Mapping {
-        std::size_t bytes;
-        unsigned char *runtime;
-    };
+ private:
+  struct Mapping {
+    std::size_t bytes;
+    unsigned char* runtime;
+  };
 
-    PinnedGuard() = default;
+  PinnedGuard() = default;
 
-    void Watch();
-    void Protect(uintptr_t begin, uintptr_t end);
+  void Watch();
+  void Protect(uintptr_t begin, uintptr_t end);
 
-    std::mutex mutex_;
-    std::map<uintptr_t, Mapping> mappings_;
-    bool watching_ = false;
+  std::mutex mutex_;
+  std::map<uintptr_t, Mapping> mappings_;
+  bool watching_ = false;
 };
 
 }  // namespace twin

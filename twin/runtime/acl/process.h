@@ -13,6 +13,6 @@ void MarkRuntimeInUse();
 bool IsForkedChild();
 
 // 0, or the failure for `function` when this is such a child.
-aclError RefuseForkedChild(const char *function);
+aclError RefuseForkedChild(const char* function);
 
 }  // namespace twin

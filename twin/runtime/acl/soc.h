@@ -8,10 +8,10 @@
 namespace twin {
 
 struct Soc {
-    const char *name;
-    int64_t cubeCores;
-    int64_t vectorCores;
-    int64_t l2Bytes;
+  const char* name;
+  int64_t cubeCores;
+  int64_t vectorCores;
+  int64_t l2Bytes;
 };
 
 inline constexpr int64_t kL2Bytes = int64_t{192} << 20;
@@ -22,23 +22,21 @@ inline constexpr std::array<Soc, 4> kSocs = {{
     {"Ascend910B4", 20, 40, kL2Bytes},
 }};
 
-inline std::vector<const char *> SocNames()
-{
-    std::vector<const char *> names;
-    for (const Soc &soc : kSocs) {
-        names.push_back(soc.name);
-    }
-    return names;
+inline std::vector<const char*> SocNames() {
+  std::vector<const char*> names;
+  for (const Soc& soc : kSocs) {
+    names.push_back(soc.name);
+  }
+  return names;
 }
 
-inline const Soc &SocByName(std::string_view name)
-{
-    for (const Soc &soc : kSocs) {
-        if (soc.name == name) {
-            return soc;
-        }
+inline const Soc& SocByName(std::string_view name) {
+  for (const Soc& soc : kSocs) {
+    if (soc.name == name) {
+      return soc;
     }
-    return kSocs[1];
+  }
+  return kSocs[1];
 }
 
 }  // namespace twin

@@ -12,7 +12,7 @@ std::shared_ptr<Stream> RemoveStream(aclrtStream handle);
 
 // The stream behind a handle (null: the default stream of the thread's device), or a failure for `function`.
 // A thread that has a current device may use that device's streams only.
-aclError FindStream(const char *function, aclrtStream handle, std::shared_ptr<Stream> *stream);
+aclError FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream);
 
 std::vector<std::shared_ptr<Stream>> StreamsOf(int32_t device);
 

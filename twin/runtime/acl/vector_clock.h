@@ -12,25 +12,23 @@ namespace twin {
 constexpr std::size_t kHost = 0;
 
 class VectorClock {
-public:
-    uint64_t Of(std::size_t actor) const { return actor < epochs_.size() ? epochs_[actor] : 0; }
+ public:
+  uint64_t Of(std::size_t actor) const { return actor < epochs_.size() ? epochs_[actor] : 0; }
 
-    uint64_t Advance(std::size_t actor)
-    {
-        epochs_.resize(std::max(epochs_.size(), actor + 1));
-        return ++epochs_[actor];
+  uint64_t Advance(std::size_t actor) {
+    epochs_.resize(std::max(epochs_.size(), actor + 1));
+    return ++epochs_[actor];
+  }
+
+  void Join(const VectorClock& other) {
+    epochs_.resize(std::max(epochs_.size(), other.epochs_.size()));
+    for (std::size_t actor = 0; actor < other.epochs_.size(); ++actor) {
+      epochs_[actor] = std::max(epochs_[actor], other.epochs_[actor]);
     }
+  }
 
-    void Join(const VectorClock &other)
-    {
-        epochs_.resize(std::max(epochs_.size(), other.epochs_.size()));
-        for (std::size_t actor = 0; actor < other.epochs_.size(); ++actor) {
-            epochs_[actor] = std::max(epochs_[actor], other.epochs_[actor]);
-        }
-    }
-
-private:
-    std::vector<uint64_t> epochs_;
+ private:
+  std::vector<uint64_t> epochs_;
 };
 
 }  // namespace twin

@@ -5,6 +5,6 @@
 namespace twin {
 
 // `name` without namespace and overload, e.g. "copy_".
-bool IsKept(const std::string &name);
+bool IsKept(const std::string& name);
 
 }  // namespace twin

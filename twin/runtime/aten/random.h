@@ -10,20 +10,20 @@ namespace twin {
 
 // Takes (seed, Philox offset) from `generator`, or from the device's default generator if it is undefined, advances the
 // offset, and returns a fresh CPU generator seeded from both. Equal states give equal generators.
-at::Generator TakeCpuGenerator(const at::Generator &generator, c10::Device device);
+at::Generator TakeCpuGenerator(const at::Generator& generator, c10::Device device);
 
 // For random operators without a generator argument (native_dropout): their CPU kernels draw from the CPU's default
 // generator, which for the lifetime of this object continues from `source` and is restored afterwards.
 class DefaultGeneratorOverride {
-public:
-    explicit DefaultGeneratorOverride(const at::Generator &source);
-    ~DefaultGeneratorOverride();
-    DefaultGeneratorOverride(const DefaultGeneratorOverride &) = delete;
-    DefaultGeneratorOverride &operator=(const DefaultGeneratorOverride &) = delete;
+ public:
+  explicit DefaultGeneratorOverride(const at::Generator& source);
+  ~DefaultGeneratorOverride();
+  DefaultGeneratorOverride(const DefaultGeneratorOverride&) = delete;
+  DefaultGeneratorOverride& operator=(const DefaultGeneratorOverride&) = delete;
 
-private:
-    std::unique_lock<std::mutex> oneAtATime_;
-    at::Tensor saved_;
+ private:
+  std::unique_lock<std::mutex> oneAtATime_;
+  at::Tensor saved_;
 };
 
 }  // namespace twin

@@ -7,9 +7,9 @@
 namespace twin {
 
 // Throws c10::Error, with PyTorch's own message, unless all tensors are on one device or the operator takes the mix.
-void RequireSameDevice(const c10::OperatorHandle &op, const c10::IValue *arguments);
+void RequireSameDevice(const c10::OperatorHandle& op, const c10::IValue* arguments);
 
 // A result that PyTorch keeps on the CPU, whatever device the arguments are on.
-bool StaysOnHost(const c10::OperatorHandle &op, size_t result);
+bool StaysOnHost(const c10::OperatorHandle& op, size_t result);
 
 }  // namespace twin

@@ -13,33 +13,33 @@
 namespace twin {
 
 class StrictCall {
-public:
-    // Before the arguments are converted.
-    StrictCall(const c10::OperatorHandle &op, const c10::IValue *arguments);
+ public:
+  // Before the arguments are converted.
+  StrictCall(const c10::OperatorHandle& op, const c10::IValue* arguments);
 
-    // The arguments are used now. Throws c10::Error when nothing orders this use and an earlier one.
-    void Begin(c10::Device device);
-    // The results are there, and what was resized has moved.
-    void End(const c10::IValue *results);
-    // The result went to the host.
-    void GiveValue() const;
+  // The arguments are used now. Throws c10::Error when nothing orders this use and an earlier one.
+  void Begin(c10::Device device);
+  // The results are there, and what was resized has moved.
+  void End(const c10::IValue* results);
+  // The result went to the host.
+  void GiveValue() const;
 
-private:
-    struct Use {
-        at::Tensor tensor;
-        bool writes;
-    };
+ private:
+  struct Use {
+    at::Tensor tensor;
+    bool writes;
+  };
 
-    void Add(const c10::IValue &value, bool writes);
-    void AddResult(Accesses &accesses, const at::Tensor &tensor) const;
-    bool GivesValue() const;
-    void Note(const Accesses &accesses) const;
+  void Add(const c10::IValue& value, bool writes);
+  void AddResult(Accesses& accesses, const at::Tensor& tensor) const;
+  bool GivesValue() const;
+  void Note(const Accesses& accesses) const;
 
-    const c10::OperatorHandle &op_;
-    const std::string name_;
-    std::vector<Use> uses_;
-    bool mask_ = false;  // an argument is a mask, whose true elements are counted
-    c10::Device device_{c10::DeviceType::PrivateUse1, 0};
+  const c10::OperatorHandle& op_;
+  const std::string name_;
+  std::vector<Use> uses_;
+  bool mask_ = false;  // an argument is a mask, whose true elements are counted
+  c10::Device device_{c10::DeviceType::PrivateUse1, 0};
 };
 
 }  // namespace twin

@@ -8,18 +8,16 @@ constexpr int kSuccess = 0;
 constexpr int kInvalidValue = 3;
 constexpr int kNotSupported = 0xfffe;
 constexpr int kNoVersion = 0;
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int halGetAPIVersion(int* version) {
+  if (version == nullptr) {
+    return kInvalidValue;
+  }
+  *version = kNoVersion;
+  return kSuccess;
 }
 
-extern "C" __attribute__((visibility("default"))) int halGetAPIVersion(int *version)
-{
-    if (version == nullptr) {
-        return kInvalidValue;
-    }
-    *version = kNoVersion;
-    return kSuccess;
-}
-
-extern "C" __attribute__((visibility("default"))) int halGetDeviceInfo(uint32_t, int32_t, int32_t, int64_t *value)
-{
-    return value == nullptr ? kInvalidValue : kNotSupported;
+extern "C" __attribute__((visibility("default"))) int halGetDeviceInfo(uint32_t, int32_t, int32_t, int64_t* value) {
+  return value == nullptr ? kInvalidValue : kNotSupported;
 }

@@ -7,11 +7,11 @@
 
 namespace twin::hccl {
 class Failure : public std::runtime_error {
-public:
-    Failure(HcclResult code, const std::string &text) : std::runtime_error(text), code_(code) {}
-    HcclResult Code() const { return code_; }
+ public:
+  Failure(HcclResult code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  HcclResult Code() const { return code_; }
 
-private:
-    HcclResult code_;
+ private:
+  HcclResult code_;
 };
-}
+}  // namespace twin::hccl

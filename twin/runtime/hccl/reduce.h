@@ -8,6 +8,6 @@
 namespace twin::hccl {
 // out[i] = inputs[0][i] op inputs[1][i] op ..., left to right in rank order. fp16 and bfp16 are accumulated in float
 // and rounded once; integers wrap; max and min hand on a NaN. `out` may be one of the inputs.
-void Reduce(HcclDataType dataType, HcclReduceOp reduction, const std::vector<const void *> &inputs, void *out,
+void Reduce(HcclDataType dataType, HcclReduceOp reduction, const std::vector<const void*>& inputs, void* out,
             uint64_t count);
-}
+}  // namespace twin::hccl

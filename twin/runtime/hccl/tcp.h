@@ -9,17 +9,17 @@
 
 namespace twin::hccl {
 struct Endpoint {
-    std::string address;  // numeric, IPv4 or IPv6
-    uint16_t port = 0;
+  std::string address;  // numeric, IPv4 or IPv6
+  uint16_t port = 0;
 
-    explicit operator bool() const { return port != 0; }
-    std::string Text() const { return address + ":" + std::to_string(port); }
+  explicit operator bool() const { return port != 0; }
+  std::string Text() const { return address + ":" + std::to_string(port); }
 };
 
 enum class Transport {
-    Auto,  // TCP where the job spans hosts, and only between them
-    Tcp,   // TCP also between the ranks of one host
-    Unix,  // one host only
+  Auto,  // TCP where the job spans hosts, and only between them
+  Tcp,   // TCP also between the ranks of one host
+  Unix,  // one host only
 };
 
 // TWIN_HCCL_TRANSPORT; throws Failure for another value than auto, tcp and unix.
@@ -36,13 +36,13 @@ std::optional<std::string> ChosenAddress();
 std::string OwnAddress();
 
 // Listens at a free port of `address`, which `listener` gives back.
-Descriptor ListenTcp(const std::string &address, int backlog, Endpoint *bound);
+Descriptor ListenTcp(const std::string& address, int backlog, Endpoint* bound);
 // Nothing while nobody listens there. Throws Failure when there is no way to it.
-std::optional<Descriptor> ConnectTcp(const Endpoint &to, std::chrono::milliseconds patience);
+std::optional<Descriptor> ConnectTcp(const Endpoint& to, std::chrono::milliseconds patience);
 // The address that this end of a connection has.
-std::string AddressOf(const Descriptor &socket);
+std::string AddressOf(const Descriptor& socket);
 // That of the other end.
-std::string PeerAddressOf(const Descriptor &socket);
+std::string PeerAddressOf(const Descriptor& socket);
 // Small messages at once; a host that vanished is noticed.
-void TuneTcp(const Descriptor &socket);
-}
+void TuneTcp(const Descriptor& socket);
+}  // namespace twin::hccl

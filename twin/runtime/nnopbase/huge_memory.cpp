@@ -3,8 +3,7 @@
 
 extern "C" {
 
-TWIN_API int InitHugeMemThreadLocal(void *, bool) { return kAclnnSuccess; }
-TWIN_API void UnInitHugeMemThreadLocal(void *, bool) {}
-TWIN_API void ReleaseHugeMem(void *, bool) {}
-
+TWIN_API int InitHugeMemThreadLocal(void*, bool) { return kAclnnSuccess; }
+TWIN_API void UnInitHugeMemThreadLocal(void*, bool) {}
+TWIN_API void ReleaseHugeMem(void*, bool) {}
 }

@@ -16,10 +16,9 @@ inline constexpr aclnnStatus kAclnnInternalNull = 561103;
 
 namespace twin {
 
-inline aclnnStatus RefuseNull(const char *text)
-{
-    twinSetErrorMessage(text);
-    return kAclnnNullPointer;
+inline aclnnStatus RefuseNull(const char* text) {
+  twinSetErrorMessage(text);
+  return kAclnnNullPointer;
 }
 
 // Bytes of an element, 0 for a type that the twin does not know. Types narrower than a byte count as one.

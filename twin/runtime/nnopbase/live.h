@@ -4,30 +4,28 @@
 
 namespace twin {
 
-void Enlist(const void *handle, HandleKind kind);
+void Enlist(const void* handle, HandleKind kind);
 
 // False, with an error text, if `handle` is no live handle of that kind.
-bool Strike(const void *handle, HandleKind kind);
+bool Strike(const void* handle, HandleKind kind);
 
 template <class Handle>
-Handle *Enlisted(Handle *handle)
-{
-    Enlist(handle, KindOf<Handle>::VALUE);
-    return handle;
+Handle* Enlisted(Handle* handle) {
+  Enlist(handle, KindOf<Handle>::VALUE);
+  return handle;
 }
 
 // The destroy functions: null is accepted, what is not a live handle is refused.
 template <class Handle>
-aclnnStatus DestroyHandle(const Handle *handle)
-{
-    if (handle == nullptr) {
-        return 0;
-    }
-    if (!Strike(handle, KindOf<Handle>::VALUE)) {
-        return 161002;
-    }
-    delete handle;
+aclnnStatus DestroyHandle(const Handle* handle) {
+  if (handle == nullptr) {
     return 0;
+  }
+  if (!Strike(handle, KindOf<Handle>::VALUE)) {
+    return 161002;
+  }
+  delete handle;
+  return 0;
 }
 
 }  // namespace twin

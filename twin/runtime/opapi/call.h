@@ -23,84 +23,80 @@ namespace twin::opapi {
 
 constexpr aclnnStatus RUNTIME_FAILURE = 361001;
 
-aclnnStatus Refuse(const char *operatorName, aclnnStatus status, const char *reason);
+aclnnStatus Refuse(const char* operatorName, aclnnStatus status, const char* reason);
 
 // Queues the computation on the stream. Its exceptions become the stream's failure. `accesses` is empty unless the
 // streams are strict.
-aclnnStatus Launch(const char *operatorName, aclrtStream stream, const Accesses &accesses,
+aclnnStatus Launch(const char* operatorName, aclrtStream stream, const Accesses& accesses,
                    std::function<void()> computation);
 
 // What an argument's tensors make the operator read or write.
 template <class Held>
-void AddAccesses(Accesses &accesses, const Held &held)
-{
-    if constexpr (std::is_base_of_v<HeldTensor, Held>) {
-        held.AddTo(accesses, std::is_base_of_v<HeldOutput, Held>);
-    } else if constexpr (std::is_same_v<Held, HeldInputList> || std::is_same_v<Held, HeldOutputList>) {
-        for (const auto &member : held.members) {
-            AddAccesses(accesses, member);
-        }
+void AddAccesses(Accesses& accesses, const Held& held) {
+  if constexpr (std::is_base_of_v<HeldTensor, Held>) {
+    held.AddTo(accesses, std::is_base_of_v<HeldOutput, Held>);
+  } else if constexpr (std::is_same_v<Held, HeldInputList> || std::is_same_v<Held, HeldOutputList>) {
+    for (const auto& member : held.members) {
+      AddAccesses(accesses, member);
     }
+  }
 }
 
 // Phase two of every operator: runs the executor once and deletes it.
-aclnnStatus Execute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+aclnnStatus Execute(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 
-constexpr auto UNCHECKED = [](const auto &...) {};
+constexpr auto UNCHECKED = [](const auto&...) {};
 
 template <class... Kinds>
 struct Operator {
-    using Computation = void (*)(typename Argument<Kinds>::Value...);
+  using Computation = void (*)(typename Argument<Kinds>::Value...);
 
-    template <class Check>
-    static aclnnStatus Plan(const Signature &signature, Computation computation, Check check,
-                            typename Argument<Kinds>::Handle... handles, uint64_t *workspaceSize,
-                            aclOpExecutor **executor)
-    {
-        const char *operatorName = signature.Function();
-        try {
-            auto held = Hold(signature, std::index_sequence_for<Kinds...>(), handles...);
-            RequireMemory(workspaceSize, "workspaceSize");
-            RequireMemory(executor, "executor");
-            std::apply(check, held);
-            signature.Count();
-            if (twinRefuseFailedDevice() != 0) {
-                return RUNTIME_FAILURE;
-            }
-            *workspaceSize = 0;
-            *executor = new aclOpExecutor{
-                operatorName, [=](void *, uint64_t, aclrtStream stream) {
-                    Accesses accesses;
-                    if (twinStrictStreams()) {
-                        std::apply([&](const auto &...each) { (AddAccesses(accesses, each), ...); }, held);
-                    }
-                    return Launch(operatorName, stream, accesses, [=] { Run(computation, held); });
-                }};
-            return 0;
-        } catch (const WrongSignature &wrong) {
-            return Refuse(operatorName, wrong.Status(), (wrong.what() + ("; " + signature.Text())).c_str());
-        } catch (const Refusal &refusal) {
-            return Refuse(operatorName, refusal.Status(), refusal.what());
-        } catch (const std::exception &error) {
-            return Refuse(operatorName, INVALID_ARGUMENT, error.what());
-        }
+  template <class Check>
+  static aclnnStatus Plan(const Signature& signature, Computation computation, Check check,
+                          typename Argument<Kinds>::Handle... handles, uint64_t* workspaceSize,
+                          aclOpExecutor** executor) {
+    const char* operatorName = signature.Function();
+    try {
+      auto held = Hold(signature, std::index_sequence_for<Kinds...>(), handles...);
+      RequireMemory(workspaceSize, "workspaceSize");
+      RequireMemory(executor, "executor");
+      std::apply(check, held);
+      signature.Count();
+      if (twinRefuseFailedDevice() != 0) {
+        return RUNTIME_FAILURE;
+      }
+      *workspaceSize = 0;
+      *executor =
+          new aclOpExecutor{operatorName, [=](void*, uint64_t, aclrtStream stream) {
+                              Accesses accesses;
+                              if (twinStrictStreams()) {
+                                std::apply([&](const auto&... each) { (AddAccesses(accesses, each), ...); }, held);
+                              }
+                              return Launch(operatorName, stream, accesses, [=] { Run(computation, held); });
+                            }};
+      return 0;
+    } catch (const WrongSignature& wrong) {
+      return Refuse(operatorName, wrong.Status(), (wrong.what() + ("; " + signature.Text())).c_str());
+    } catch (const Refusal& refusal) {
+      return Refuse(operatorName, refusal.Status(), refusal.what());
+    } catch (const std::exception& error) {
+      return Refuse(operatorName, INVALID_ARGUMENT, error.what());
     }
+  }
 
-private:
-    using Held = std::tuple<typename Argument<Kinds>::Held...>;
+ private:
+  using Held = std::tuple<typename Argument<Kinds>::Held...>;
 
-    template <size_t... I>
-    static Held Hold(const Signature &signature, std::index_sequence<I...>, typename Argument<Kinds>::Handle... handles)
-    {
-        Held held{Argument<Kinds>::Hold(handles, signature.Name(I))...};
-        (signature.CheckType(I, std::get<I>(held)), ...);
-        return held;
-    }
+  template <size_t... I>
+  static Held Hold(const Signature& signature, std::index_sequence<I...>, typename Argument<Kinds>::Handle... handles) {
+    Held held{Argument<Kinds>::Hold(handles, signature.Name(I))...};
+    (signature.CheckType(I, std::get<I>(held)), ...);
+    return held;
+  }
 
-    static void Run(Computation computation, const Held &held)
-    {
-        std::apply([&](const auto &...each) { computation(Argument<Kinds>::Open(each)...); }, held);
-    }
+  static void Run(Computation computation, const Held& held) {
+    std::apply([&](const auto&... each) { computation(Argument<Kinds>::Open(each)...); }, held);
+  }
 };
 
 }  // namespace twin::opapi
@@ -112,7 +108,7 @@ private:
 #define TWIN_EXPAND2(...) __VA_ARGS__
 #define TWIN_FOR_EACH(macro, ...) TWIN_EXPAND(TWIN_FOR_EACH_STEP(macro, __VA_ARGS__))
 #define TWIN_FOR_EACH_STEP(macro, first, ...) \
-    macro first __VA_OPT__(, TWIN_FOR_EACH_AGAIN TWIN_PARENS (macro, __VA_ARGS__))
+  macro first __VA_OPT__(, TWIN_FOR_EACH_AGAIN TWIN_PARENS(macro, __VA_ARGS__))
 #define TWIN_FOR_EACH_AGAIN() TWIN_FOR_EACH_STEP
 
 #define TWIN_KIND(kind, name) kind
@@ -121,23 +117,20 @@ private:
 #define TWIN_HANDLE(kind, name) ::twin::opapi::Argument<kind>::Handle name
 #define TWIN_VALUE(kind, name) [[maybe_unused]] ::twin::opapi::Argument<kind>::Value name
 
-#define ACLNN_CHECKED(NAME, CHECK, ...)                                                                      \
-    static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__));                                       \
-    /* never destroyed: torch_npu's threads may call while the process exits */                              \
-    static const auto &NAME##Signature = *new ::twin::opapi::Signature(                                      \
-        #NAME, {TWIN_FOR_EACH(TWIN_NAME_TEXT, __VA_ARGS__)}, #__VA_ARGS__);                                  \
-    extern "C" __attribute__((visibility("default"))) aclnnStatus NAME##GetWorkspaceSize(                    \
-        TWIN_FOR_EACH(TWIN_HANDLE, __VA_ARGS__), uint64_t *workspaceSize, aclOpExecutor **executor)          \
-    {                                                                                                        \
-        return ::twin::opapi::Operator<TWIN_FOR_EACH(TWIN_KIND, __VA_ARGS__)>::Plan(                         \
-            NAME##Signature, &NAME##Compute, CHECK, TWIN_FOR_EACH(TWIN_NAME, __VA_ARGS__), workspaceSize,    \
-            executor);                                                                                       \
-    }                                                                                                        \
-    extern "C" __attribute__((visibility("default"))) aclnnStatus NAME(                                      \
-        void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)                \
-    {                                                                                                        \
-        return ::twin::opapi::Execute(workspace, workspaceSize, executor, stream);                           \
-    }                                                                                                        \
-    static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__))
+#define ACLNN_CHECKED(NAME, CHECK, ...)                                                                             \
+  static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__));                                                \
+  /* never destroyed: torch_npu's threads may call while the process exits */                                       \
+  static const auto& NAME##Signature =                                                                              \
+      *new ::twin::opapi::Signature(#NAME, {TWIN_FOR_EACH(TWIN_NAME_TEXT, __VA_ARGS__)}, #__VA_ARGS__);             \
+  extern "C" __attribute__((visibility("default"))) aclnnStatus NAME##GetWorkspaceSize(                             \
+      TWIN_FOR_EACH(TWIN_HANDLE, __VA_ARGS__), uint64_t* workspaceSize, aclOpExecutor** executor) {                 \
+    return ::twin::opapi::Operator<TWIN_FOR_EACH(TWIN_KIND, __VA_ARGS__)>::Plan(                                    \
+        NAME##Signature, &NAME##Compute, CHECK, TWIN_FOR_EACH(TWIN_NAME, __VA_ARGS__), workspaceSize, executor);    \
+  }                                                                                                                 \
+  extern "C" __attribute__((visibility("default"))) aclnnStatus NAME(void* workspace, uint64_t workspaceSize,       \
+                                                                     aclOpExecutor* executor, aclrtStream stream) { \
+    return ::twin::opapi::Execute(workspace, workspaceSize, executor, stream);                                      \
+  }                                                                                                                 \
+  static void NAME##Compute(TWIN_FOR_EACH(TWIN_VALUE, __VA_ARGS__))
 
 #define ACLNN(NAME, ...) ACLNN_CHECKED(NAME, ::twin::opapi::UNCHECKED, __VA_ARGS__)

@@ -5,15 +5,15 @@
 using namespace twin::opapi;
 
 #define UNARY(NAME, FUNCTION) \
-    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
+  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
 #define BINARY(NAME, FUNCTION) \
-    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (In, other), (Out, out)) { out = FUNCTION(self, other); }
+  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (In, other), (Out, out)) { out = FUNCTION(self, other); }
 #define BINARY_SCALAR(NAME, FUNCTION) \
-    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Number, other), (Out, out)) { out = FUNCTION(self, other); }
+  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Number, other), (Out, out)) { out = FUNCTION(self, other); }
 #define BINARY_IN_PLACE(NAME, METHOD) \
-    ACLNN_CHECKED(NAME, BROADCAST_INTO_SELF, (InOut, self), (In, other)) { self.METHOD(other); }
+  ACLNN_CHECKED(NAME, BROADCAST_INTO_SELF, (InOut, self), (In, other)) { self.METHOD(other); }
 #define SCALAR_IN_PLACE(NAME, METHOD) \
-    ACLNN(NAME, (InOut, self), (Number, other)) { self.METHOD(other); }
+  ACLNN(NAME, (InOut, self), (Number, other)) { self.METHOD(other); }
 
 BINARY(aclnnEqTensor, at::eq)
 BINARY(aclnnNeTensor, at::ne)
@@ -63,17 +63,14 @@ SCALAR_IN_PLACE(aclnnInplaceBitwiseOrScalar, bitwise_or_)
 SCALAR_IN_PLACE(aclnnInplaceBitwiseXorScalar, bitwise_xor_)
 
 // One truth value for the whole of both tensors.
-ACLNN(aclnnEqual, (In, self), (In, other), (Out, out))
-{
-    out = at::full(out.Target().sizes(), self.sizes() == other.sizes() && at::equal(self, other), at::kBool);
+ACLNN(aclnnEqual, (In, self), (In, other), (Out, out)) {
+  out = at::full(out.Target().sizes(), self.sizes() == other.sizes() && at::equal(self, other), at::kBool);
 }
 
-ACLNN(aclnnIsInTensorScalar, (In, elements), (Number, test), (bool, assumeUnique), (bool, invert), (Out, out))
-{
-    out = at::isin(elements, test, assumeUnique, invert);
+ACLNN(aclnnIsInTensorScalar, (In, elements), (Number, test), (bool, assumeUnique), (bool, invert), (Out, out)) {
+  out = at::isin(elements, test, assumeUnique, invert);
 }
 
-ACLNN(aclnnIsInScalarTensor, (Number, element), (In, test), (bool, assumeUnique), (bool, invert), (Out, out))
-{
-    out = at::isin(element, test, assumeUnique, invert).reshape(out.Target().sizes());
+ACLNN(aclnnIsInScalarTensor, (Number, element), (In, test), (bool, assumeUnique), (bool, invert), (Out, out)) {
+  out = at::isin(element, test, assumeUnique, invert).reshape(out.Target().sizes());
 }

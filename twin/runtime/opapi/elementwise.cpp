@@ -5,17 +5,17 @@
 using namespace twin::opapi;
 
 #define UNARY(NAME, FUNCTION) \
-    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
+  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
 #define UNARY_IN_PLACE(NAME, METHOD) \
-    ACLNN(NAME, (InOut, self)) { self.METHOD(); }
+  ACLNN(NAME, (InOut, self)) { self.METHOD(); }
 #define BINARY(NAME, FUNCTION) \
-    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (In, other), (Out, out)) { out = FUNCTION(self, other); }
+  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (In, other), (Out, out)) { out = FUNCTION(self, other); }
 #define BINARY_SCALAR(NAME, FUNCTION) \
-    ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Number, other), (Out, out)) { out = FUNCTION(self, other); }
+  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Number, other), (Out, out)) { out = FUNCTION(self, other); }
 #define BINARY_IN_PLACE(NAME, METHOD) \
-    ACLNN_CHECKED(NAME, BROADCAST_INTO_SELF, (InOut, self), (In, other)) { self.METHOD(other); }
+  ACLNN_CHECKED(NAME, BROADCAST_INTO_SELF, (InOut, self), (In, other)) { self.METHOD(other); }
 #define SCALAR_IN_PLACE(NAME, METHOD) \
-    ACLNN(NAME, (InOut, self), (Number, other)) { self.METHOD(other); }
+  ACLNN(NAME, (InOut, self), (Number, other)) { self.METHOD(other); }
 
 UNARY(aclnnAbs, at::abs)
 UNARY(aclnnCeil, at::ceil)
@@ -91,139 +91,119 @@ BINARY(aclnnXLogYTensor, at::xlogy)
 BINARY_SCALAR(aclnnXLogYScalarOther, at::xlogy)
 SCALAR_IN_PLACE(aclnnInplaceXLogYScalarOther, xlogy_)
 
-ACLNN_CHECKED(aclnnXLogYScalarSelf, BROADCAST, (Number, self), (In, other), (Out, out))
-{
-    out = at::xlogy(self, other);
+ACLNN_CHECKED(aclnnXLogYScalarSelf, BROADCAST, (Number, self), (In, other), (Out, out)) {
+  out = at::xlogy(self, other);
 }
 
-ACLNN_CHECKED(aclnnPowScalarTensor, BROADCAST, (Number, self), (In, exponent), (Out, out))
-{
-    out = at::pow(self, exponent);
+ACLNN_CHECKED(aclnnPowScalarTensor, BROADCAST, (Number, self), (In, exponent), (Out, out)) {
+  out = at::pow(self, exponent);
 }
 
 // Sums and differences carry alpha, the factor of `other`.
-ACLNN_CHECKED(aclnnAdd, BROADCAST, (In, self), (In, other), (Number, alpha), (Out, out))
-{
-    out = at::add(self, other, alpha);
+ACLNN_CHECKED(aclnnAdd, BROADCAST, (In, self), (In, other), (Number, alpha), (Out, out)) {
+  out = at::add(self, other, alpha);
 }
 
-ACLNN_CHECKED(aclnnAdds, BROADCAST, (In, self), (Number, other), (Number, alpha), (Out, out))
-{
-    out = at::add(self, other, alpha);
+ACLNN_CHECKED(aclnnAdds, BROADCAST, (In, self), (Number, other), (Number, alpha), (Out, out)) {
+  out = at::add(self, other, alpha);
 }
 
-ACLNN_CHECKED(aclnnSub, BROADCAST, (In, self), (In, other), (Number, alpha), (Out, out))
-{
-    out = at::sub(self, other, alpha);
+ACLNN_CHECKED(aclnnSub, BROADCAST, (In, self), (In, other), (Number, alpha), (Out, out)) {
+  out = at::sub(self, other, alpha);
 }
 
-ACLNN_CHECKED(aclnnSubs, BROADCAST, (In, self), (Number, other), (Number, alpha), (Out, out))
-{
-    out = at::sub(self, other, alpha);
+ACLNN_CHECKED(aclnnSubs, BROADCAST, (In, self), (Number, other), (Number, alpha), (Out, out)) {
+  out = at::sub(self, other, alpha);
 }
 
-ACLNN_CHECKED(aclnnRsub, BROADCAST, (In, self), (In, other), (Number, alpha), (Out, out))
-{
-    out = at::rsub(self, other, alpha);
+ACLNN_CHECKED(aclnnRsub, BROADCAST, (In, self), (In, other), (Number, alpha), (Out, out)) {
+  out = at::rsub(self, other, alpha);
 }
 
-ACLNN_CHECKED(aclnnRsubs, BROADCAST, (In, self), (Number, other), (Number, alpha), (Out, out))
-{
-    out = at::rsub(self, other, alpha);
+ACLNN_CHECKED(aclnnRsubs, BROADCAST, (In, self), (Number, other), (Number, alpha), (Out, out)) {
+  out = at::rsub(self, other, alpha);
 }
 
-ACLNN_CHECKED(aclnnInplaceAdd, BROADCAST_INTO_SELF, (InOut, self), (In, other), (Number, alpha))
-{
-    self.add_(other, alpha);
+ACLNN_CHECKED(aclnnInplaceAdd, BROADCAST_INTO_SELF, (InOut, self), (In, other), (Number, alpha)) {
+  self.add_(other, alpha);
 }
 
 ACLNN(aclnnInplaceAdds, (InOut, self), (Number, other), (Number, alpha)) { self.add_(other, alpha); }
 
-ACLNN_CHECKED(aclnnInplaceSub, BROADCAST_INTO_SELF, (InOut, self), (In, other), (Number, alpha))
-{
-    self.sub_(other, alpha);
+ACLNN_CHECKED(aclnnInplaceSub, BROADCAST_INTO_SELF, (InOut, self), (In, other), (Number, alpha)) {
+  self.sub_(other, alpha);
 }
 
 ACLNN(aclnnInplaceSubs, (InOut, self), (Number, other), (Number, alpha)) { self.sub_(other, alpha); }
 
 // Division with rounding: 0 none, 1 towards zero, 2 towards minus infinity.
-static std::optional<c10::string_view> RoundingMode(int mode)
-{
-    switch (mode) {
-        case 0: return std::nullopt;
-        case 1: return "trunc";
-        case 2: return "floor";
-        default: TORCH_CHECK(false, "rounding mode ", mode, " is not 0, 1 or 2");
-    }
+static std::optional<c10::string_view> RoundingMode(int mode) {
+  switch (mode) {
+    case 0:
+      return std::nullopt;
+    case 1:
+      return "trunc";
+    case 2:
+      return "floor";
+    default:
+      TORCH_CHECK(false, "rounding mode ", mode, " is not 0, 1 or 2");
+  }
 }
 
-ACLNN_CHECKED(aclnnDivMod, BROADCAST, (In, self), (In, other), (int, mode), (Out, out))
-{
-    out = at::div(self, other, RoundingMode(mode));
+ACLNN_CHECKED(aclnnDivMod, BROADCAST, (In, self), (In, other), (int, mode), (Out, out)) {
+  out = at::div(self, other, RoundingMode(mode));
 }
 
-ACLNN_CHECKED(aclnnDivMods, BROADCAST, (In, self), (Number, other), (int, mode), (Out, out))
-{
-    out = at::div(self, other, RoundingMode(mode));
+ACLNN_CHECKED(aclnnDivMods, BROADCAST, (In, self), (Number, other), (int, mode), (Out, out)) {
+  out = at::div(self, other, RoundingMode(mode));
 }
 
-ACLNN_CHECKED(aclnnInplaceDivMod, BROADCAST_INTO_SELF, (InOut, self), (In, other), (int, mode))
-{
-    self.div_(other, RoundingMode(mode));
+ACLNN_CHECKED(aclnnInplaceDivMod, BROADCAST_INTO_SELF, (InOut, self), (In, other), (int, mode)) {
+  self.div_(other, RoundingMode(mode));
 }
 
 ACLNN(aclnnInplaceDivMods, (InOut, self), (Number, other), (int, mode)) { self.div_(other, RoundingMode(mode)); }
 
 // Three operands.
-ACLNN_CHECKED(aclnnLerp, BROADCAST, (In, self), (In, end), (In, weight), (Out, out))
-{
-    out = at::lerp(self, end, weight);
+ACLNN_CHECKED(aclnnLerp, BROADCAST, (In, self), (In, end), (In, weight), (Out, out)) {
+  out = at::lerp(self, end, weight);
 }
 
-ACLNN_CHECKED(aclnnLerps, BROADCAST, (In, self), (In, end), (Number, weight), (Out, out))
-{
-    out = at::lerp(self, end, weight);
+ACLNN_CHECKED(aclnnLerps, BROADCAST, (In, self), (In, end), (Number, weight), (Out, out)) {
+  out = at::lerp(self, end, weight);
 }
 
-ACLNN_CHECKED(aclnnInplaceLerp, BROADCAST_INTO_SELF, (InOut, self), (In, end), (In, weight))
-{
-    self.lerp_(end, weight);
+ACLNN_CHECKED(aclnnInplaceLerp, BROADCAST_INTO_SELF, (InOut, self), (In, end), (In, weight)) {
+  self.lerp_(end, weight);
 }
 
-ACLNN_CHECKED(aclnnInplaceLerps, BROADCAST_INTO_SELF, (InOut, self), (In, end), (Number, weight))
-{
-    self.lerp_(end, weight);
+ACLNN_CHECKED(aclnnInplaceLerps, BROADCAST_INTO_SELF, (InOut, self), (In, end), (Number, weight)) {
+  self.lerp_(end, weight);
 }
 
-ACLNN_CHECKED(aclnnAddcmul, BROADCAST, (In, self), (In, tensor1), (In, tensor2), (Number, value), (Out, out))
-{
-    out = at::addcmul(self, tensor1, tensor2, value);
+ACLNN_CHECKED(aclnnAddcmul, BROADCAST, (In, self), (In, tensor1), (In, tensor2), (Number, value), (Out, out)) {
+  out = at::addcmul(self, tensor1, tensor2, value);
 }
 
-ACLNN_CHECKED(aclnnAddcdiv, BROADCAST, (In, self), (In, tensor1), (In, tensor2), (Number, value), (Out, out))
-{
-    out = at::addcdiv(self, tensor1, tensor2, value);
+ACLNN_CHECKED(aclnnAddcdiv, BROADCAST, (In, self), (In, tensor1), (In, tensor2), (Number, value), (Out, out)) {
+  out = at::addcdiv(self, tensor1, tensor2, value);
 }
 
-ACLNN_CHECKED(aclnnInplaceAddcmul, BROADCAST_INTO_SELF, (InOut, self), (In, tensor1), (In, tensor2), (Number, value))
-{
-    self.addcmul_(tensor1, tensor2, value);
+ACLNN_CHECKED(aclnnInplaceAddcmul, BROADCAST_INTO_SELF, (InOut, self), (In, tensor1), (In, tensor2), (Number, value)) {
+  self.addcmul_(tensor1, tensor2, value);
 }
 
-ACLNN_CHECKED(aclnnInplaceAddcdiv, BROADCAST_INTO_SELF, (InOut, self), (In, tensor1), (In, tensor2), (Number, value))
-{
-    self.addcdiv_(tensor1, tensor2, value);
+ACLNN_CHECKED(aclnnInplaceAddcdiv, BROADCAST_INTO_SELF, (InOut, self), (In, tensor1), (In, tensor2), (Number, value)) {
+  self.addcdiv_(tensor1, tensor2, value);
 }
 
 // Bounds and missing values.
-ACLNN_CHECKED(aclnnClamp, BROADCAST, (In, self), (OptionalNumber, min), (OptionalNumber, max), (Out, out))
-{
-    out = at::clamp(self, min, max);
+ACLNN_CHECKED(aclnnClamp, BROADCAST, (In, self), (OptionalNumber, min), (OptionalNumber, max), (Out, out)) {
+  out = at::clamp(self, min, max);
 }
 
-ACLNN_CHECKED(aclnnClampTensor, BROADCAST, (In, self), (OptionalIn, min), (OptionalIn, max), (Out, out))
-{
-    out = at::clamp(self, min, max);
+ACLNN_CHECKED(aclnnClampTensor, BROADCAST, (In, self), (OptionalIn, min), (OptionalIn, max), (Out, out)) {
+  out = at::clamp(self, min, max);
 }
 
 BINARY_SCALAR(aclnnClampMin, at::clamp_min)
@@ -234,22 +214,18 @@ SCALAR_IN_PLACE(aclnnInplaceClampMax, clamp_max_)
 BINARY_IN_PLACE(aclnnInplaceClampMinTensor, clamp_min_)
 BINARY_IN_PLACE(aclnnInplaceClampMaxTensor, clamp_max_)
 
-ACLNN_CHECKED(aclnnNanToNum, BROADCAST, (In, self), (float, nan), (float, posinf), (float, neginf), (Out, out))
-{
-    out = at::nan_to_num(self, nan, posinf, neginf);
+ACLNN_CHECKED(aclnnNanToNum, BROADCAST, (In, self), (float, nan), (float, posinf), (float, neginf), (Out, out)) {
+  out = at::nan_to_num(self, nan, posinf, neginf);
 }
 
-ACLNN(aclnnInplaceNanToNum, (InOut, self), (float, nan), (float, posinf), (float, neginf))
-{
-    self.nan_to_num_(nan, posinf, neginf);
+ACLNN(aclnnInplaceNanToNum, (InOut, self), (float, nan), (float, posinf), (float, neginf)) {
+  self.nan_to_num_(nan, posinf, neginf);
 }
 
-ACLNN_CHECKED(aclnnComplex, BROADCAST, (In, real), (In, imag), (Out, out))
-{
-    out = at::complex(real.contiguous(), imag.contiguous());
+ACLNN_CHECKED(aclnnComplex, BROADCAST, (In, real), (In, imag), (Out, out)) {
+  out = at::complex(real.contiguous(), imag.contiguous());
 }
 
-ACLNN_CHECKED(aclnnSWhere, BROADCAST, (In, condition), (In, self), (In, other), (Out, out))
-{
-    out = at::where(condition.to(at::kBool), self, other);
+ACLNN_CHECKED(aclnnSWhere, BROADCAST, (In, condition), (In, self), (In, other), (Out, out)) {
+  out = at::where(condition.to(at::kBool), self, other);
 }

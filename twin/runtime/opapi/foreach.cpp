@@ -8,29 +8,28 @@ namespace {
 
 // Every list has as many members as the first.
 class EqualLengths {
-public:
-    void See(const HeldInputList &list) { Count(list.members.size()); }
-    void See(const HeldOutputList &list) { Count(list.members.size()); }
-    void See(const std::vector<at::Scalar> &list) { Count(list.size()); }
-    template <class Other>
-    void See(const Other &) {}
+ public:
+  void See(const HeldInputList& list) { Count(list.members.size()); }
+  void See(const HeldOutputList& list) { Count(list.members.size()); }
+  void See(const std::vector<at::Scalar>& list) { Count(list.size()); }
+  template <class Other>
+  void See(const Other&) {}
 
-private:
-    void Count(size_t size)
-    {
-        if (size_ && *size_ != size) {
-            throw Refusal(INVALID_ARGUMENT, "lists of " + std::to_string(*size_) + " and " + std::to_string(size) +
-                                                " members");
-        }
-        size_ = size;
+ private:
+  void Count(size_t size) {
+    if (size_ && *size_ != size) {
+      throw Refusal(INVALID_ARGUMENT,
+                    "lists of " + std::to_string(*size_) + " and " + std::to_string(size) + " members");
     }
+    size_ = size;
+  }
 
-    std::optional<size_t> size_;
+  std::optional<size_t> size_;
 };
 
-constexpr auto EQUAL_LENGTHS = [](const auto &...held) {
-    EqualLengths lengths;
-    (lengths.See(held), ...);
+constexpr auto EQUAL_LENGTHS = [](const auto&... held) {
+  EqualLengths lengths;
+  (lengths.See(held), ...);
 };
 
 }  // namespace
@@ -38,11 +37,10 @@ constexpr auto EQUAL_LENGTHS = [](const auto &...held) {
 // `i` is the member's place.
 #define EACH(COUNT) for (size_t i = 0; i < (COUNT).size(); ++i)
 
-#define FOREACH_UNARY(NAME, FUNCTION)                            \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (OutList, out)) \
-    {                                                            \
-        EACH(self) { out[i] = FUNCTION(self[i]); }               \
-    }
+#define FOREACH_UNARY(NAME, FUNCTION)                                  \
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (OutList, out)) { \
+    EACH(self) { out[i] = FUNCTION(self[i]); }                         \
+  }
 FOREACH_UNARY(aclnnForeachSqrt, at::sqrt)
 FOREACH_UNARY(aclnnForeachReciprocal, at::reciprocal)
 FOREACH_UNARY(aclnnForeachNeg, at::neg)
@@ -50,47 +48,40 @@ FOREACH_UNARY(aclnnForeachAbs, at::abs)
 FOREACH_UNARY(aclnnForeachExp, at::exp)
 FOREACH_UNARY(aclnnForeachSign, at::sign)
 
-ACLNN_CHECKED(aclnnForeachCopy, EQUAL_LENGTHS, (InList, source), (OutList, target))
-{
-    EACH(source) { target[i] = source[i]; }
+ACLNN_CHECKED(aclnnForeachCopy, EQUAL_LENGTHS, (InList, source), (OutList, target)) {
+  EACH(source) { target[i] = source[i]; }
 }
 
-ACLNN(aclnnForeachZeroInplace, (InList, self))
-{
-    EACH(self) { self[i].zero_(); }
+ACLNN(aclnnForeachZeroInplace, (InList, self)) {
+  EACH(self) { self[i].zero_(); }
 }
 
-ACLNN_CHECKED(aclnnForeachNorm, EQUAL_LENGTHS, (InList, self), (Number, order), (OutList, out))
-{
-    EACH(self) { out[i] = at::linalg_vector_norm(self[i], order).reshape(out[i].Target().sizes()); }
+ACLNN_CHECKED(aclnnForeachNorm, EQUAL_LENGTHS, (InList, self), (Number, order), (OutList, out)) {
+  EACH(self) { out[i] = at::linalg_vector_norm(self[i], order).reshape(out[i].Target().sizes()); }
 }
 
 #define FOREACH_LIST(NAME, FUNCTION)                                                    \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (InList, other), (OutList, out)) \
-    {                                                                                   \
-        EACH(self) { out[i] = FUNCTION(self[i], other[i]); }                            \
-    }
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (InList, other), (OutList, out)) { \
+    EACH(self) { out[i] = FUNCTION(self[i], other[i]); }                                \
+  }
 FOREACH_LIST(aclnnForeachMulList, at::mul)
 FOREACH_LIST(aclnnForeachDivList, at::div)
 FOREACH_LIST(aclnnForeachMaximumList, at::maximum)
 
 // The scalar form has three variants: a one-element tensor, a scalar ("V2"), a list of scalars.
-#define FOREACH_SCALAR_TENSOR(NAME, FUNCTION)                                         \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (In, scalar), (OutList, out))  \
-    {                                                                                 \
-        const auto value = scalar.item();                                             \
-        EACH(self) { out[i] = FUNCTION(self[i], value); }                             \
-    }
+#define FOREACH_SCALAR_TENSOR(NAME, FUNCTION)                                        \
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (In, scalar), (OutList, out)) { \
+    const auto value = scalar.item();                                                \
+    EACH(self) { out[i] = FUNCTION(self[i], value); }                                \
+  }
 #define FOREACH_SCALAR(NAME, FUNCTION)                                                   \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (Number, scalar), (OutList, out)) \
-    {                                                                                    \
-        EACH(self) { out[i] = FUNCTION(self[i], scalar); }                               \
-    }
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (Number, scalar), (OutList, out)) { \
+    EACH(self) { out[i] = FUNCTION(self[i], scalar); }                                   \
+  }
 #define FOREACH_SCALAR_LIST(NAME, FUNCTION)                                                   \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (NumberList, scalars), (OutList, out)) \
-    {                                                                                         \
-        EACH(self) { out[i] = FUNCTION(self[i], scalars[i]); }                                \
-    }
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (NumberList, scalars), (OutList, out)) { \
+    EACH(self) { out[i] = FUNCTION(self[i], scalars[i]); }                                    \
+  }
 FOREACH_SCALAR_TENSOR(aclnnForeachAddScalar, at::add)
 FOREACH_SCALAR_TENSOR(aclnnForeachSubScalar, at::sub)
 FOREACH_SCALAR_TENSOR(aclnnForeachMulScalar, at::mul)
@@ -108,28 +99,25 @@ FOREACH_SCALAR_LIST(aclnnForeachSubScalarList, at::sub)
 FOREACH_SCALAR_LIST(aclnnForeachMulScalarList, at::mul)
 FOREACH_SCALAR_LIST(aclnnForeachDivScalarList, at::div)
 
-ACLNN_CHECKED(aclnnForeachPowScalarAndTensor, EQUAL_LENGTHS, (Number, base), (InList, exponents), (OutList, out))
-{
-    EACH(exponents) { out[i] = at::pow(base, exponents[i]); }
+ACLNN_CHECKED(aclnnForeachPowScalarAndTensor, EQUAL_LENGTHS, (Number, base), (InList, exponents), (OutList, out)) {
+  EACH(exponents) { out[i] = at::pow(base, exponents[i]); }
 }
 
 #define FOREACH_ALPHA(NAME, FUNCTION, ALPHA_KIND, ALPHA)                                                     \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (InList, other), (ALPHA_KIND, alpha), (OutList, out)) \
-    {                                                                                                        \
-        const at::Scalar factor = ALPHA;                                                                     \
-        EACH(self) { out[i] = FUNCTION(self[i], other[i], factor); }                                         \
-    }
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (InList, other), (ALPHA_KIND, alpha), (OutList, out)) { \
+    const at::Scalar factor = ALPHA;                                                                         \
+    EACH(self) { out[i] = FUNCTION(self[i], other[i], factor); }                                             \
+  }
 FOREACH_ALPHA(aclnnForeachAddList, at::add, In, alpha.item())
 FOREACH_ALPHA(aclnnForeachAddListV2, at::add, Number, alpha)
 FOREACH_ALPHA(aclnnForeachSubList, at::sub, In, alpha.item())
 FOREACH_ALPHA(aclnnForeachSubListV2, at::sub, Number, alpha)
 
-#define FOREACH_TERNARY(NAME, FUNCTION, VALUE_KIND, VALUE)                                                \
-    ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (InList, tensor1), (InList, tensor2),              \
-                  (VALUE_KIND, value), (OutList, out))                                                    \
-    {                                                                                                     \
-        EACH(self) { out[i] = FUNCTION(self[i], tensor1[i], tensor2[i], VALUE); }                         \
-    }
+#define FOREACH_TERNARY(NAME, FUNCTION, VALUE_KIND, VALUE)                                                      \
+  ACLNN_CHECKED(NAME, EQUAL_LENGTHS, (InList, self), (InList, tensor1), (InList, tensor2), (VALUE_KIND, value), \
+                (OutList, out)) {                                                                               \
+    EACH(self) { out[i] = FUNCTION(self[i], tensor1[i], tensor2[i], VALUE); }                                   \
+  }
 FOREACH_TERNARY(aclnnForeachAddcmulScalar, at::addcmul, In, value.item())
 FOREACH_TERNARY(aclnnForeachAddcmulScalarV2, at::addcmul, Number, value)
 FOREACH_TERNARY(aclnnForeachAddcmulScalarList, at::addcmul, In, value[i].item())
@@ -137,12 +125,10 @@ FOREACH_TERNARY(aclnnForeachAddcdivScalar, at::addcdiv, In, value.item())
 FOREACH_TERNARY(aclnnForeachAddcdivScalarV2, at::addcdiv, Number, value)
 FOREACH_TERNARY(aclnnForeachAddcdivScalarList, at::addcdiv, In, value[i].item())
 
-ACLNN_CHECKED(aclnnForeachLerpScalar, EQUAL_LENGTHS, (InList, self), (InList, end), (Number, weight), (OutList, out))
-{
-    EACH(self) { out[i] = at::lerp(self[i], end[i], weight); }
+ACLNN_CHECKED(aclnnForeachLerpScalar, EQUAL_LENGTHS, (InList, self), (InList, end), (Number, weight), (OutList, out)) {
+  EACH(self) { out[i] = at::lerp(self[i], end[i], weight); }
 }
 
-ACLNN_CHECKED(aclnnForeachLerpList, EQUAL_LENGTHS, (InList, self), (InList, end), (InList, weight), (OutList, out))
-{
-    EACH(self) { out[i] = at::lerp(self[i], end[i], weight[i]); }
+ACLNN_CHECKED(aclnnForeachLerpList, EQUAL_LENGTHS, (InList, self), (InList, end), (InList, weight), (OutList, out)) {
+  EACH(self) { out[i] = at::lerp(self[i], end[i], weight[i]); }
 }

@@ -17,13 +17,13 @@ constexpr TypeSet INDEX = Bit(at::kInt) | Bit(at::kLong);
 constexpr TypeSet MASK = Bit(at::kBool) | Bit(at::kByte);
 constexpr TypeSet BOOL = Bit(at::kBool);
 constexpr TypeSet BYTES = Bit(at::kByte);
-constexpr TypeSet BITS = INDEX | MASK | Bit(at::kChar) | Bit(at::kShort) | Bit(at::kUInt16) | Bit(at::kUInt32) |
-                         Bit(at::kUInt64);
+constexpr TypeSet BITS =
+    INDEX | MASK | Bit(at::kChar) | Bit(at::kShort) | Bit(at::kUInt16) | Bit(at::kUInt32) | Bit(at::kUInt64);
 
 struct Rule {
-    std::string_view functions;
-    std::string_view arguments;
-    TypeSet types;
+  std::string_view functions;
+  std::string_view arguments;
+  TypeSet types;
 };
 
 constexpr Rule RULES[] = {
@@ -86,29 +86,27 @@ constexpr Rule RULES[] = {
 };
 
 // Whether the blank-separated `list` has `word`.
-bool Has(std::string_view list, std::string_view word)
-{
-    for (size_t start = 0; start < list.size();) {
-        const auto end = std::min(list.find(' ', start), list.size());
-        const auto entry = list.substr(start, end - start);
-        if (entry == word || entry == "*") {
-            return true;
-        }
-        start = end + 1;
+bool Has(std::string_view list, std::string_view word) {
+  for (size_t start = 0; start < list.size();) {
+    const auto end = std::min(list.find(' ', start), list.size());
+    const auto entry = list.substr(start, end - start);
+    if (entry == word || entry == "*") {
+      return true;
     }
-    return false;
+    start = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
 
-TypeSet TypesOf(const std::string &function, const std::string &argument)
-{
-    for (const auto &rule : RULES) {
-        if (Has(rule.functions, function) && Has(rule.arguments, argument)) {
-            return rule.types;
-        }
+TypeSet TypesOf(const std::string& function, const std::string& argument) {
+  for (const auto& rule : RULES) {
+    if (Has(rule.functions, function) && Has(rule.arguments, argument)) {
+      return rule.types;
     }
-    return ANY;
+  }
+  return ANY;
 }
 
 }  // namespace twin::opapi

@@ -1,5 +1,6 @@
-// aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which legacy_norm.cpp
-// has, and when a function of an aclnn pair is missing: refused by name, which tells what the twin lacks.
+// aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which
+// legacy_norm.cpp has, and when a function of an aclnn pair is missing: refused by name, which tells what the twin
+// lacks.
 #include <algorithm>
 
 #include "acl/acl_op_compiler.h"
@@ -11,53 +12,48 @@ using namespace twin;
 
 namespace {
 
-aclError RefuseOperator(const char *function, const char *opType)
-{
-    const char *name = opType == nullptr ? "null" : opType;
-    const aclError code =
-        Refuse(ACL_ERROR_INTERNAL_ERROR,
-               "[twin] %s(opType=%s): the legacy operator is not emulated; torch_npu asks for it when the aclnn "
-               "function of the operator is missing",
-               function, name);
-    aclAppLog(ACL_ERROR, function, __FILE__, __LINE__, "legacy operator %s is not emulated", name);
-    return code;
+aclError RefuseOperator(const char* function, const char* opType) {
+  const char* name = opType == nullptr ? "null" : opType;
+  const aclError code =
+      Refuse(ACL_ERROR_INTERNAL_ERROR,
+             "[twin] %s(opType=%s): the legacy operator is not emulated; torch_npu asks for it when the aclnn "
+             "function of the operator is missing",
+             function, name);
+  aclAppLog(ACL_ERROR, function, __FILE__, __LINE__, "legacy operator %s is not emulated", name);
+  return code;
 }
 
-Accesses AccessesOf(const LegacyCall &call)
-{
-    Accesses accesses;
-    const auto add = [&accesses](const aclDataBuffer *buffer, bool writes) {
-        accesses.Add(aclGetDataBufferAddr(buffer), aclGetDataBufferSizeV2(buffer), writes);
-    };
-    std::for_each_n(call.inputs, call.numInputs, [&](const auto *buffer) { add(buffer, false); });
-    std::for_each_n(call.outputs, call.numOutputs, [&](const auto *buffer) { add(buffer, true); });
-    return accesses;
+Accesses AccessesOf(const LegacyCall& call) {
+  Accesses accesses;
+  const auto add = [&accesses](const aclDataBuffer* buffer, bool writes) {
+    accesses.Add(aclGetDataBufferAddr(buffer), aclGetDataBufferSizeV2(buffer), writes);
+  };
+  std::for_each_n(call.inputs, call.numInputs, [&](const auto* buffer) { add(buffer, false); });
+  std::for_each_n(call.outputs, call.numOutputs, [&](const auto* buffer) { add(buffer, true); });
+  return accesses;
 }
 
-aclError Run(const char *function, const LegacyCall &call, aclrtStream stream)
-{
-    std::function<int32_t()> task = PlanLegacyNorm(call);
-    if (!task) {
-        return RefuseOperator(function, call.name);
-    }
-    return Submit(stream, call.name, twinStrictStreams() ? AccessesOf(call) : Accesses(), std::move(task));
+aclError Run(const char* function, const LegacyCall& call, aclrtStream stream) {
+  std::function<int32_t()> task = PlanLegacyNorm(call);
+  if (!task) {
+    return RefuseOperator(function, call.name);
+  }
+  return Submit(stream, call.name, twinStrictStreams() ? AccessesOf(call) : Accesses(), std::move(task));
 }
 
 }  // namespace
 
-aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
-                                const aclDataBuffer *const inputs[], int numOutputs,
-                                const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
-                                const aclopAttr *attr, aclopEngineType, aclopCompileType, const char *,
-                                aclrtStream stream)
-{
-    return Run(__func__, {opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr}, stream);
+aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* const inputDesc[],
+                                const aclDataBuffer* const inputs[], int numOutputs,
+                                const aclTensorDesc* const outputDesc[], aclDataBuffer* const outputs[],
+                                const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*,
+                                aclrtStream stream) {
+  return Run(__func__, {opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr}, stream);
 }
 
-aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                                  aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
-                                  aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType, aclopCompileType,
-                                  const char *, aclrtStream stream)
-{
-    return Run(__func__, {opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr}, stream);
+aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
+                                  aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[],
+                                  aclDataBuffer* outputs[], aclopAttr* attr, aclopEngineType, aclopCompileType,
+                                  const char*, aclrtStream stream) {
+  return Run(__func__, {opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr}, stream);
 }

@@ -8,12 +8,11 @@
 namespace twin {
 
 template <typename... Arguments>
-aclError Refuse(aclError code, const char *format, Arguments... arguments)
-{
-    char text[1024];
-    std::snprintf(text, sizeof text, format, arguments...);
-    twinSetErrorMessage(text);
-    return code;
+aclError Refuse(aclError code, const char* format, Arguments... arguments) {
+  char text[1024];
+  std::snprintf(text, sizeof text, format, arguments...);
+  twinSetErrorMessage(text);
+  return code;
 }
 
 }  // namespace twin

@@ -7,16 +7,15 @@ using namespace twin;
 namespace {
 
 // The twin is deterministic with either value.
-aclError Set(const char *function, aclSysParamOpt opt, int64_t value)
-{
-    if (opt == ACL_OPT_DETERMINISTIC && (value == 0 || value == 1)) {
-        return ACL_SUCCESS;
-    }
-    if (opt == ACL_OPT_ENABLE_DEBUG_KERNEL && value == 0) {
-        return ACL_SUCCESS;
-    }
-    return Refuse(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "[twin] %s(opt=%d, value=%lld): not emulated", function,
-                  static_cast<int>(opt), static_cast<long long>(value));
+aclError Set(const char* function, aclSysParamOpt opt, int64_t value) {
+  if (opt == ACL_OPT_DETERMINISTIC && (value == 0 || value == 1)) {
+    return ACL_SUCCESS;
+  }
+  if (opt == ACL_OPT_ENABLE_DEBUG_KERNEL && value == 0) {
+    return ACL_SUCCESS;
+  }
+  return Refuse(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "[twin] %s(opt=%d, value=%lld): not emulated", function,
+                static_cast<int>(opt), static_cast<long long>(value));
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 namespace twin::smi {
 struct Process {
-    pid_t id;
-    std::string name;
+  pid_t id;
+  std::string name;
 };
 
 // Those that have an emulated libascendcl.so mapped; of other users' processes nothing can be seen.
 std::vector<Process> UsersOfTheRuntime();
-}
+}  // namespace twin::smi

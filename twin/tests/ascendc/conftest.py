@@ -13,11 +13,11 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 TWIN = HERE.parent.parent
-ENGINE = TWIN / "opbuild" / "engine"
+CORES = TWIN / "cores"
 FLAGS = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
-FLAGS += ["-fsanitize-recover=integer-divide-by-zero"]  # a kernel's goes to engine/arithmetic.cpp
-# The rest of the engine belongs to the aclnn calls.
-SOURCES = [f for f in sorted(ENGINE.glob("*.cpp")) if f.stem not in ("launch_plan", "opcall", "platform", "views")]
+FLAGS += ["-fsanitize-recover=integer-divide-by-zero"]  # a kernel's goes to cores/arithmetic.cpp
+# The rest of the cores belongs to the aclnn calls.
+SOURCES = [f for f in sorted(CORES.glob("*.cpp")) if f.stem not in ("launch_plan", "opcall", "platform", "views")]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def run_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome]
 
     def compile_one(source: Path) -> str:
         target = build / f"{source.stem}.o"
-        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{ENGINE}", "-c", str(source), "-o", str(target)]
+        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{CORES}", "-c", str(source), "-o", str(target)]
         subprocess.run(command, check=True)
         return str(target)
 

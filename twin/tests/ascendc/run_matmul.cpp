@@ -13,19 +13,18 @@
 
 namespace {
 
-template <void (*kernel)(const cases::Arguments &)>
-void Enter(void *const *a)
-{
-    kernel({static_cast<uint8_t *>(a[0]), static_cast<uint8_t *>(a[1]), static_cast<uint8_t *>(a[2]),
-            static_cast<uint8_t *>(a[3]), static_cast<uint8_t *>(a[4])});
+template <void (*kernel)(const cases::Arguments&)>
+void Enter(void* const* a) {
+  kernel({static_cast<uint8_t*>(a[0]), static_cast<uint8_t*>(a[1]), static_cast<uint8_t*>(a[2]),
+          static_cast<uint8_t*>(a[3]), static_cast<uint8_t*>(a[4])});
 }
 
 struct Case {
-    void (*entry)(void *const *);
-    int bytes;
-    bool bfloat;
-    bool transA;
-    bool transB;
+  void (*entry)(void* const*);
+  int bytes;
+  bool bfloat;
+  bool transA;
+  bool transB;
 };
 
 using cases::WholeProduct;
@@ -47,139 +46,144 @@ const std::map<std::string, Case> kCases = {
 
 // A matrix with gaps between its rows, as stored and in double.
 struct Matrix {
-    Matrix(uint32_t rowsIn, uint32_t columns, uint32_t pitchIn, const Case &c, uint32_t seed) : rows(rowsIn), pitch(pitchIn)
-    {
-        bytes.resize(static_cast<std::size_t>(rows) * pitch * c.bytes);
-        values.resize(static_cast<std::size_t>(rows) * pitch);
-        for (uint32_t row = 0; row < rows; ++row) {
-            for (uint32_t column = 0; column < columns; ++column) {
-                seed = seed * 1664525u + 1013904223u;
-                Store(c, static_cast<std::size_t>(row) * pitch + column,
-                      static_cast<float>(static_cast<int32_t>(seed >> 8) % 2001 - 1000) / 1000.0f);
-            }
-        }
+  Matrix(uint32_t rowsIn, uint32_t columns, uint32_t pitchIn, const Case& c, uint32_t seed)
+      : rows(rowsIn), pitch(pitchIn) {
+    bytes.resize(static_cast<std::size_t>(rows) * pitch * c.bytes);
+    values.resize(static_cast<std::size_t>(rows) * pitch);
+    for (uint32_t row = 0; row < rows; ++row) {
+      for (uint32_t column = 0; column < columns; ++column) {
+        seed = seed * 1664525u + 1013904223u;
+        Store(c, static_cast<std::size_t>(row) * pitch + column,
+              static_cast<float>(static_cast<int32_t>(seed >> 8) % 2001 - 1000) / 1000.0f);
+      }
     }
-    void Store(const Case &c, std::size_t at, float value)
-    {
-        if (c.bytes == 4) {
-            std::memcpy(&bytes[at * 4], &value, 4);
-            values[at] = value;
-        } else if (c.bfloat) {
-            const bfloat16_t narrow = AscendC::ToBfloat16(value);
-            std::memcpy(&bytes[at * 2], &narrow, 2);
-            values[at] = AscendC::ToFloat(narrow);
-        } else {
-            const half narrow = static_cast<half>(value);
-            std::memcpy(&bytes[at * 2], &narrow, 2);
-            values[at] = static_cast<float>(narrow);
-        }
+  }
+  void Store(const Case& c, std::size_t at, float value) {
+    if (c.bytes == 4) {
+      std::memcpy(&bytes[at * 4], &value, 4);
+      values[at] = value;
+    } else if (c.bfloat) {
+      const bfloat16_t narrow = AscendC::ToBfloat16(value);
+      std::memcpy(&bytes[at * 2], &narrow, 2);
+      values[at] = AscendC::ToFloat(narrow);
+    } else {
+      const half narrow = static_cast<half>(value);
+      std::memcpy(&bytes[at * 2], &narrow, 2);
+      values[at] = static_cast<float>(narrow);
     }
-    double At(uint32_t row, uint32_t column) const { return values[static_cast<std::size_t>(row) * pitch + column]; }
+  }
+  double At(uint32_t row, uint32_t column) const { return values[static_cast<std::size_t>(row) * pitch + column]; }
 
-    uint32_t rows;
-    uint32_t pitch;
-    std::vector<unsigned char> bytes;
-    std::vector<double> values;
+  uint32_t rows;
+  uint32_t pitch;
+  std::vector<unsigned char> bytes;
+  std::vector<double> values;
 };
 
-int32_t *Field(AscendC::tiling::TCubeTiling &t, const std::string &name)
-{
-    const std::map<std::string, int32_t *> fields = {
-        {"usedCoreNum", &t.usedCoreNum}, {"baseM", &t.baseM}, {"baseN", &t.baseN}, {"baseK", &t.baseK},
-        {"singleCoreM", &t.singleCoreM}, {"singleCoreK", &t.singleCoreK}, {"depthA1", &t.depthA1},
-        {"depthB1", &t.depthB1}, {"stepM", &t.stepM}, {"dbL0A", &t.dbL0A}, {"dbL0C", &t.dbL0C}, {"isBias", &t.isBias},
-        {"iterateOrder", &t.iterateOrder}};
-    return fields.at(name);
+int32_t* Field(AscendC::tiling::TCubeTiling& t, const std::string& name) {
+  const std::map<std::string, int32_t*> fields = {{"usedCoreNum", &t.usedCoreNum},
+                                                  {"baseM", &t.baseM},
+                                                  {"baseN", &t.baseN},
+                                                  {"baseK", &t.baseK},
+                                                  {"singleCoreM", &t.singleCoreM},
+                                                  {"singleCoreK", &t.singleCoreK},
+                                                  {"depthA1", &t.depthA1},
+                                                  {"depthB1", &t.depthB1},
+                                                  {"stepM", &t.stepM},
+                                                  {"dbL0A", &t.dbL0A},
+                                                  {"dbL0C", &t.dbL0C},
+                                                  {"isBias", &t.isBias},
+                                                  {"iterateOrder", &t.iterateOrder}};
+  return fields.at(name);
 }
 
-}
+}  // namespace
 
-int main(int argc, char **argv)
-{
-    if (argc != 9 || kCases.count(argv[1]) == 0) {
-        std::fprintf(stderr, "usage: run_matmul KERNEL M N K CORES BREAK FIELD VALUE\n");
-        return 3;
-    }
-    const Case &c = kCases.at(argv[1]);
-    const auto number = [argv](int i) { return static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)); };
-    cases::ProductTiling t{};
-    t.m = number(2);
-    t.n = number(3);
-    t.k = number(4);
-    t.pitchA = (c.transA ? t.m : t.k) + 5;
-    t.pitchB = (c.transB ? t.k : t.n) + 3;
-    t.pitchC = t.n + 7;
-    t.breaks = number(6);
-    const uint32_t blocks = number(5);
+int main(int argc, char** argv) {
+  if (argc != 9 || kCases.count(argv[1]) == 0) {
+    std::fprintf(stderr, "usage: run_matmul KERNEL M N K CORES BREAK FIELD VALUE\n");
+    return 3;
+  }
+  const Case& c = kCases.at(argv[1]);
+  const auto number = [argv](int i) { return static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)); };
+  cases::ProductTiling t{};
+  t.m = number(2);
+  t.n = number(3);
+  t.k = number(4);
+  t.pitchA = (c.transA ? t.m : t.k) + 5;
+  t.pitchB = (c.transB ? t.k : t.n) + 3;
+  t.pitchC = t.n + 7;
+  t.breaks = number(6);
+  const uint32_t blocks = number(5);
 
-    fe::PlatFormInfos info;
-    info.cubeCores = blocks;
-    info.vectorCores = 2 * blocks;
-    const platform_ascendc::PlatformAscendC platform(&info);
-    matmul_tiling::MatmulApiTiling api(platform);
-    using matmul_tiling::CubeFormat;
-    using matmul_tiling::DataType;
-    using matmul_tiling::TPosition;
-    const auto type = c.bytes == 4 ? DataType::DT_FLOAT : c.bfloat ? DataType::DT_BFLOAT16 : DataType::DT_FLOAT16;
-    api.SetAType(TPosition::GM, CubeFormat::ND, type, c.transA);
-    api.SetBType(TPosition::GM, CubeFormat::ND, type, c.transB);
-    api.SetCType(TPosition::GM, CubeFormat::ND, DataType::DT_FLOAT);
-    api.SetShape(static_cast<int32_t>(cases::BLOCK_ROWS), static_cast<int32_t>(t.n), static_cast<int32_t>(t.k));
-    if (api.GetTiling(t.mm) != 0) {
-        std::printf("no tiling\n");
-        return 3;
-    }
-    if (*argv[7] != '\0') {
-        *Field(t.mm, argv[7]) = static_cast<int32_t>(std::strtol(argv[8], nullptr, 10));
-    }
+  fe::PlatFormInfos info;
+  info.cubeCores = blocks;
+  info.vectorCores = 2 * blocks;
+  const platform_ascendc::PlatformAscendC platform(&info);
+  matmul_tiling::MatmulApiTiling api(platform);
+  using matmul_tiling::CubeFormat;
+  using matmul_tiling::DataType;
+  using matmul_tiling::TPosition;
+  const auto type = c.bytes == 4 ? DataType::DT_FLOAT : c.bfloat ? DataType::DT_BFLOAT16 : DataType::DT_FLOAT16;
+  api.SetAType(TPosition::GM, CubeFormat::ND, type, c.transA);
+  api.SetBType(TPosition::GM, CubeFormat::ND, type, c.transB);
+  api.SetCType(TPosition::GM, CubeFormat::ND, DataType::DT_FLOAT);
+  api.SetShape(static_cast<int32_t>(cases::BLOCK_ROWS), static_cast<int32_t>(t.n), static_cast<int32_t>(t.k));
+  if (api.GetTiling(t.mm) != 0) {
+    std::printf("no tiling\n");
+    return 3;
+  }
+  if (*argv[7] != '\0') {
+    *Field(t.mm, argv[7]) = static_cast<int32_t>(std::strtol(argv[8], nullptr, 10));
+  }
 
-    const Matrix a(c.transA ? t.k : t.m, c.transA ? t.m : t.k, t.pitchA, c, 1);
-    const Matrix b(c.transB ? t.n : t.k, c.transB ? t.k : t.n, t.pitchB, c, 2);
-    std::vector<float> result(static_cast<std::size_t>(t.m) * t.pitchC, -7.0f);
-    std::vector<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * t.n * 2 * blocks, 0xA5);
-    void *arguments[] = {const_cast<unsigned char *>(a.bytes.data()), const_cast<unsigned char *>(b.bytes.data()),
-                         result.data(), workspace.data(), &t};
-    const twin::GmExtent extents[] = {
-        {a.bytes.data(), a.bytes.size(), "a", false},
-        {b.bytes.data(), b.bytes.size(), "b", false},
-        {result.data(), result.size() * sizeof(float), "c", true},
-        {workspace.data(), workspace.size(), "workspace", true},
-        {&t, sizeof(t), "tiling data", false},
-    };
-    twin::Launch launch{};
-    launch.name = argv[1];
-    launch.entry = c.entry;
-    launch.arguments = arguments;
-    launch.extents = extents;
-    launch.extentCount = 5;
-    launch.blockDim = blocks;
-    launch.cores = 2 * blocks;
-    launch.vectorsPerBlock = 2;
-    launch.scheduleMode = 1;
-    launch.workspace = workspace.data();
-    launch.workspaceBytes = workspace.size();
-    launch.tiling = &t;
-    launch.tilingBytes = sizeof(t);
-    char error[1024];
-    const int code = twin::Run(launch, error, sizeof(error));
-    if (code != 0) {
-        std::printf("%d %s\n", code, error);
-        return 1;
+  const Matrix a(c.transA ? t.k : t.m, c.transA ? t.m : t.k, t.pitchA, c, 1);
+  const Matrix b(c.transB ? t.n : t.k, c.transB ? t.k : t.n, t.pitchB, c, 2);
+  std::vector<float> result(static_cast<std::size_t>(t.m) * t.pitchC, -7.0f);
+  std::vector<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * t.n * 2 * blocks, 0xA5);
+  void* arguments[] = {const_cast<unsigned char*>(a.bytes.data()), const_cast<unsigned char*>(b.bytes.data()),
+                       result.data(), workspace.data(), &t};
+  const twin::GmExtent extents[] = {
+      {a.bytes.data(), a.bytes.size(), "a", false},
+      {b.bytes.data(), b.bytes.size(), "b", false},
+      {result.data(), result.size() * sizeof(float), "c", true},
+      {workspace.data(), workspace.size(), "workspace", true},
+      {&t, sizeof(t), "tiling data", false},
+  };
+  twin::Launch launch{};
+  launch.name = argv[1];
+  launch.entry = c.entry;
+  launch.arguments = arguments;
+  launch.extents = extents;
+  launch.extentCount = 5;
+  launch.blockDim = blocks;
+  launch.cores = 2 * blocks;
+  launch.vectorsPerBlock = 2;
+  launch.scheduleMode = 1;
+  launch.workspace = workspace.data();
+  launch.workspaceBytes = workspace.size();
+  launch.tiling = &t;
+  launch.tilingBytes = sizeof(t);
+  char error[1024];
+  const int code = twin::Run(launch, error, sizeof(error));
+  if (code != 0) {
+    std::printf("%d %s\n", code, error);
+    return 1;
+  }
+  for (uint32_t i = 0; i < t.m; ++i) {
+    for (uint32_t j = 0; j < t.pitchC; ++j) {
+      double sum = 0;
+      for (uint32_t p = 0; j < t.n && p < t.k; ++p) {
+        sum += (c.transA ? a.At(p, i) : a.At(i, p)) * (c.transB ? b.At(j, p) : b.At(p, j));
+      }
+      const double expected = j < t.n ? sum : -7.0;
+      const double given = result[static_cast<std::size_t>(i) * t.pitchC + j];
+      if (!(std::fabs(given - expected) <= 1e-6 * (10 + t.k))) {
+        std::printf("wrong result at %u, %u: %g, expected %g\n", i, j, given, expected);
+        return 2;
+      }
     }
-    for (uint32_t i = 0; i < t.m; ++i) {
-        for (uint32_t j = 0; j < t.pitchC; ++j) {
-            double sum = 0;
-            for (uint32_t p = 0; j < t.n && p < t.k; ++p) {
-                sum += (c.transA ? a.At(p, i) : a.At(i, p)) * (c.transB ? b.At(j, p) : b.At(p, j));
-            }
-            const double expected = j < t.n ? sum : -7.0;
-            const double given = result[static_cast<std::size_t>(i) * t.pitchC + j];
-            if (!(std::fabs(given - expected) <= 1e-6 * (10 + t.k))) {
-                std::printf("wrong result at %u, %u: %g, expected %g\n", i, j, given, expected);
-                return 2;
-            }
-        }
-    }
-    std::printf("ok\n");
-    return 0;
+  }
+  std::printf("ok\n");
+  return 0;
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ENGINE, FLAGS, HERE, SOURCES, TWIN, Outcome
+from conftest import CORES, FLAGS, HERE, SOURCES, TWIN, Outcome
 
 # matmul_kernels.h: enum Break.
 BREAKS = {
@@ -61,7 +61,7 @@ def run_matmul(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcom
 
     def compile_one(source: Path) -> str:
         target = build / f"{source.stem}.o"
-        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{ENGINE}", "-c", str(source), "-o", str(target)]
+        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{CORES}", "-c", str(source), "-o", str(target)]
         subprocess.run(command, check=True)
         return str(target)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TWIN = HERE.parents[1]
 OPERATORS = TWIN.parent / "kernels/operators"
-ENGINE = TWIN / "opbuild/engine"
+CORES = TWIN / "cores"
 RUNTIME = TWIN / "runtime"
 IMAGE_LIB64 = "/usr/local/Ascend/ascend-toolkit/latest/lib64"
 WARNINGS = ("-Wall", "-Wextra")
@@ -82,7 +82,7 @@ class Workshop:
     flags: Sequence[str] = ("-O1", "-g")
     own_runtime: bool = False
     jobs: int = 2
-    _engine: list[Path] = field(default_factory=list)
+    _cores: list[Path] = field(default_factory=list)
     _fixed: list[Path] = field(default_factory=list)
     _runtime: dict[str, list[Path]] = field(default_factory=dict)
 
@@ -116,19 +116,19 @@ class Workshop:
                 self._runtime[part] = self.compile_all(sources, [f"-I{RUNTIME / 'include'}", *wheel_includes()])
         return [file for part in parts for file in self._runtime[part]]
 
-    def engine_objects(self) -> list[Path]:
+    def core_objects(self) -> list[Path]:
         """The simulated cores and the aclnn calls, with the runtime below them if asked for; compiled once."""
-        if not self._engine:
-            self._engine = self.compile_all(sorted(ENGINE.glob("*.cpp")), self._host_flags())
+        if not self._cores:
+            self._cores = self.compile_all(sorted(CORES.glob("*.cpp")), self._host_flags())
             if self.own_runtime:
-                self._engine += self.runtime_objects(["acl", "nnopbase"])
-        return self._engine
+                self._cores += self.runtime_objects(["acl", "nnopbase"])
+        return self._cores
 
     def fixed_objects(self) -> list[Path]:
         """What every launcher shares."""
         if not self._fixed:
             self._fixed = self.compile_all([HERE / "launcher.cpp", HERE / "case_file.cpp"], self._host_flags())
-            self._fixed += self.engine_objects()
+            self._fixed += self.core_objects()
         return self._fixed
 
     def host_object(self, operator: Operator, tree: Path, target: Path) -> Path:
@@ -167,5 +167,5 @@ class Workshop:
         return self.link([*own, *self.fixed_objects()], f"launch_{operator.snake}")
 
     def _host_flags(self) -> list[str]:
-        folders = [HERE, ENGINE, TWIN / "include", RUNTIME / "include"]
+        folders = [HERE, CORES, TWIN / "include", RUNTIME / "include"]
         return [*(f"-I{f}" for f in folders), *wheel_includes()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,26 @@ from workshop import OPERATORS, Operator
 COMPARISON = "comparison"  # a logic error that no hardware would refuse: only the result shows it
 COMPILER = "compiler"
 TIMEOUT = "watchdog"
+WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class Edit:
     file: str  # below kernels/operators
-    old: str  # stands there exactly once
+    old: str  # stands there exactly once, whatever the white space between its words and signs
     new: str
+
+    def apply(self, text: str) -> str:
+        """ValueError unless `old` stands in the text just once."""
+        parts = re.findall(r"\w+|[^\w\s]", self.old)
+        gaps = (
+            r"\s+" if a[-1].isalnum() and b[0].isalnum() else r"\s*" for a, b in zip(parts, parts[1:], strict=False)
+        )
+        pattern = "".join(re.escape(part) + gap for part, gap in zip(parts, [*gaps, ""], strict=True))
+        found = list(re.finditer(pattern, text))
+        if len(found) != 1:
+            raise ValueError(f"{self.file} holds the old text {len(found)} times:\n{self.old}")
+        return text[: found[0].start()] + self.new + text[found[0].end() :]
 
 
 @dataclass(frozen=True)
@@ -39,9 +53,5 @@ class Mutant:
             shutil.copytree(OPERATORS / folder, tree / folder, ignore=shutil.ignore_patterns("tests"))
         for edit in self.edits:
             file = tree / edit.file
-            text = file.read_text()
-            assert text.count(edit.old) == 1, (
-                f"{self.name}: {edit.file} holds the old text {text.count(edit.old)} times"
-            )
-            file.write_text(text.replace(edit.old, edit.new))
+            file.write_text(edit.apply(file.read_text()))
         return tree

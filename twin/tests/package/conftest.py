@@ -96,7 +96,8 @@ def wheel(home_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for part in ("lib64", "bin"):
         shutil.copytree(home_tree / part, home / part)
     shutil.copytree(REPOSITORY / "twin/include", home / "include")
-    shutil.copytree(REPOSITORY / "twin/opbuild", home / "tools/opbuild")
+    for part in ("opbuild", "cores"):
+        shutil.copytree(REPOSITORY / "twin" / part, home / "tools" / part)
     shutil.copytree(REPOSITORY / "twin/tools/profiler", home / "tools/profiler")
     shutil.copy(REPOSITORY / "twin/set_env.sh", home)
     for part in (".", "runtime", "compiler", "opp"):

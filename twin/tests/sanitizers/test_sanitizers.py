@@ -45,7 +45,7 @@ class Sanitized:
         """The test kernels of twin/tests/ascendc."""
         source = HERE.parent / "ascendc/run_case.cpp"
         own = self.workshop.compile(source, self.workshop.folder / "run_case.o", [f"-I{TWIN / 'include'}"])
-        return self.workshop.link([own, *self.workshop.engine_objects()], "run_case")
+        return self.workshop.link([own, *self.workshop.core_objects()], "run_case")
 
     def run(self, program: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         settings = {**self.environment, **environment}

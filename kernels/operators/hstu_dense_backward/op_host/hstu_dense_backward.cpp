@@ -5,122 +5,117 @@ namespace {
 constexpr hstu::InputIndex INPUTS = {1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -1, -1, -1};
 constexpr std::size_t BIAS_GRAD = 3;
 
-bool SameShape(const gert::StorageShape *a, const gert::StorageShape *b)
-{
-    return a != nullptr && b != nullptr && a->GetStorageShape() == b->GetStorageShape();
+bool SameShape(const gert::StorageShape* a, const gert::StorageShape* b) {
+  return a != nullptr && b != nullptr && a->GetStorageShape() == b->GetStorageShape();
 }
 
-}
+}  // namespace
 
 namespace optiling {
 
-static ge::graphStatus TilingFunc(gert::TilingContext *context)
-{
-    auto *tiling = context->GetTilingData<HstuTilingData>();
-    if (tiling == nullptr) {
-        return ge::GRAPH_FAILED;
-    }
-    *tiling = HstuTilingData{};
-    hstu::Describer describer(context, INPUTS, *tiling);
-    if (!describer.Describe()) {
-        return ge::GRAPH_PARAM_INVALID;
-    }
-    // The gradient of the result: q's rows, v's width.
-    gert::Shape result = context->GetRequiredInputShape(1)->GetStorageShape();
-    result.SetDim(result.GetDimNum() - 1, tiling->valueDim);
-    const bool biasGrad = context->GetOutputShape(BIAS_GRAD) != nullptr;
-    if (!(context->GetRequiredInputShape(0)->GetStorageShape() == result) ||
-        (biasGrad && !SameShape(context->GetOutputShape(BIAS_GRAD), context->GetOptionalInputShape(5)))) {
-        return ge::GRAPH_PARAM_INVALID;
-    }
-    tiling->sumsBias = biasGrad && ((tiling->bias.batchStride == 0 && tiling->batch > 1) ||
-                                    (tiling->bias.headStride == 0 && tiling->heads > 1))
-                           ? 1
-                           : 0;
-    platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
-    const auto type = context->GetRequiredInputDesc(1)->GetDataType();
-    const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-    hstu::SizeTiles(describer, *tiling);
-    // A tile is a block by a chunk either way round, its columns padded.
-    const int64_t block = hstu::RoundUpTo(tiling->blockRows, HSTU_COLUMN_UNIT);
-    tiling->slotElements = static_cast<uint64_t>(block * tiling->chunk);
-    const int64_t widths = hstu::RoundUpTo(tiling->valueDim, 16) + hstu::RoundUpTo(tiling->dim, 16);
-    tiling->accumulatorElements = bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * widths);
-    tiling->coreElements = HSTU_SLOTS * 2 * tiling->slotElements + 2 * tiling->accumulatorElements;
-    // Scores, products and results with two buffers each, sigma and the slope.
-    const uint32_t perElement = 6 * sizeof(float) + 2 * bytes;
-    const int64_t largest = std::max<int64_t>(tiling->slotElements, hstu::MAX_DIM);
-    tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, perElement, largest);
-    const int64_t width = std::max(tiling->dim, tiling->valueDim);
-    const int64_t side = std::max<int64_t>(tiling->blockRows, tiling->chunk);
-    if (!hstu::DescribeProduct(platform, type, false, true, side, side, width, tiling->scores) ||
-        !hstu::DescribeProduct(platform, type, true, false, tiling->blockRows, width, tiling->chunk, tiling->values) ||
-        !hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, width, tiling->chunk,
-                               tiling->gradients)) {
-        return ge::GRAPH_FAILED;
-    }
-    context->SetScheduleMode(biasGrad ? 1 : 0);
-    return hstu::Launch(context, platform, *tiling, std::max(tiling->queryRows, tiling->keyRows));
+static ge::graphStatus TilingFunc(gert::TilingContext* context) {
+  auto* tiling = context->GetTilingData<HstuTilingData>();
+  if (tiling == nullptr) {
+    return ge::GRAPH_FAILED;
+  }
+  *tiling = HstuTilingData{};
+  hstu::Describer describer(context, INPUTS, *tiling);
+  if (!describer.Describe()) {
+    return ge::GRAPH_PARAM_INVALID;
+  }
+  // The gradient of the result: q's rows, v's width.
+  gert::Shape result = context->GetRequiredInputShape(1)->GetStorageShape();
+  result.SetDim(result.GetDimNum() - 1, tiling->valueDim);
+  const bool biasGrad = context->GetOutputShape(BIAS_GRAD) != nullptr;
+  if (!(context->GetRequiredInputShape(0)->GetStorageShape() == result) ||
+      (biasGrad && !SameShape(context->GetOutputShape(BIAS_GRAD), context->GetOptionalInputShape(5)))) {
+    return ge::GRAPH_PARAM_INVALID;
+  }
+  tiling->sumsBias = biasGrad && ((tiling->bias.batchStride == 0 && tiling->batch > 1) ||
+                                  (tiling->bias.headStride == 0 && tiling->heads > 1))
+                         ? 1
+                         : 0;
+  platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
+  const auto type = context->GetRequiredInputDesc(1)->GetDataType();
+  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  hstu::SizeTiles(describer, *tiling);
+  // A tile is a block by a chunk either way round, its columns padded.
+  const int64_t block = hstu::RoundUpTo(tiling->blockRows, HSTU_COLUMN_UNIT);
+  tiling->slotElements = static_cast<uint64_t>(block * tiling->chunk);
+  const int64_t widths = hstu::RoundUpTo(tiling->valueDim, 16) + hstu::RoundUpTo(tiling->dim, 16);
+  tiling->accumulatorElements = bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * widths);
+  tiling->coreElements = HSTU_SLOTS * 2 * tiling->slotElements + 2 * tiling->accumulatorElements;
+  // Scores, products and results with two buffers each, sigma and the slope.
+  const uint32_t perElement = 6 * sizeof(float) + 2 * bytes;
+  const int64_t largest = std::max<int64_t>(tiling->slotElements, hstu::MAX_DIM);
+  tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, perElement, largest);
+  const int64_t width = std::max(tiling->dim, tiling->valueDim);
+  const int64_t side = std::max<int64_t>(tiling->blockRows, tiling->chunk);
+  if (!hstu::DescribeProduct(platform, type, false, true, side, side, width, tiling->scores) ||
+      !hstu::DescribeProduct(platform, type, true, false, tiling->blockRows, width, tiling->chunk, tiling->values) ||
+      !hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, width, tiling->chunk,
+                             tiling->gradients)) {
+    return ge::GRAPH_FAILED;
+  }
+  context->SetScheduleMode(biasGrad ? 1 : 0);
+  return hstu::Launch(context, platform, *tiling, std::max(tiling->queryRows, tiling->keyRows));
 }
 
-}
+}  // namespace optiling
 
 namespace ge {
 
 // Gradients look like what they belong to: q, k, v, attn_bias.
-static ge::graphStatus InferShape(gert::InferShapeContext *context)
-{
-    for (std::size_t i = 0; i < 3; ++i) {
-        const auto *input = context->GetRequiredInputShape(i + 1);
-        if (input == nullptr || context->GetOutputShape(i) == nullptr) {
-            return ge::GRAPH_FAILED;
-        }
-        *context->GetOutputShape(i) = *input;
+static ge::graphStatus InferShape(gert::InferShapeContext* context) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto* input = context->GetRequiredInputShape(i + 1);
+    if (input == nullptr || context->GetOutputShape(i) == nullptr) {
+      return ge::GRAPH_FAILED;
     }
-    auto *biasGrad = context->GetOutputShape(BIAS_GRAD);
-    if (biasGrad != nullptr) {
-        const auto *bias = context->GetOptionalInputShape(5);
-        if (bias == nullptr) {
-            return ge::GRAPH_FAILED;
-        }
-        *biasGrad = *bias;
+    *context->GetOutputShape(i) = *input;
+  }
+  auto* biasGrad = context->GetOutputShape(BIAS_GRAD);
+  if (biasGrad != nullptr) {
+    const auto* bias = context->GetOptionalInputShape(5);
+    if (bias == nullptr) {
+      return ge::GRAPH_FAILED;
     }
-    return ge::GRAPH_SUCCESS;
+    *biasGrad = *bias;
+  }
+  return ge::GRAPH_SUCCESS;
 }
 
-static ge::graphStatus InferDataType(gert::InferDataTypeContext *context)
-{
-    for (std::size_t i = 0; i <= BIAS_GRAD; ++i) {
-        context->SetOutputDataType(i, context->GetRequiredInputDataType(1));
-    }
-    return ge::GRAPH_SUCCESS;
+static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
+  for (std::size_t i = 0; i <= BIAS_GRAD; ++i) {
+    context->SetOutputDataType(i, context->GetRequiredInputDataType(1));
+  }
+  return ge::GRAPH_SUCCESS;
 }
 
-}
+}  // namespace ge
 
 namespace ops {
 
 class HstuDenseBackward : public OpDef {
-public:
-    explicit HstuDenseBackward(const char *name) : OpDef(name)
-    {
-        const auto columns = hstu::AllColumns();
-        for (const char *input : {"grad", "q", "k", "v"}) {
-            this->Input(input).ParamType(REQUIRED).DataType(columns.data).Format(columns.format).AutoContiguous();
-        }
-        hstu::DeclareMaskAndSequences(*this, columns);
-        for (const char *output : {"q_grad", "k_grad", "v_grad"}) {
-            this->Output(output).ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
-        }
-        this->Output("attn_bias_grad").ParamType(OPTIONAL).DataType(columns.data).Format(columns.format);
-        hstu::DeclareAttributes(*this);
-        this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
-        this->AICore().SetTiling(optiling::TilingFunc);
-        this->AICore().AddConfig("ascend910b");
-        this->AICore().AddConfig("ascend910_93");
+ public:
+  explicit HstuDenseBackward(const char* name) : OpDef(name) {
+    const auto columns = hstu::AllColumns();
+    for (const char* input : {"grad", "q", "k", "v"}) {
+      this->Input(input).ParamType(REQUIRED).DataType(columns.data).Format(columns.format).AutoContiguous();
     }
+    hstu::DeclareMaskAndSequences(*this, columns);
+    for (const char* output : {"q_grad", "k_grad", "v_grad"}) {
+      this->Output(output).ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
+    }
+    this->Output("attn_bias_grad").ParamType(OPTIONAL).DataType(columns.data).Format(columns.format);
+    hstu::DeclareAttributes(*this);
+    this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
+    this->AICore().SetTiling(optiling::TilingFunc);
+    this->AICore().AddConfig("ascend910b");
+    this->AICore().AddConfig("ascend910_93");
+  }
 };
 
 OP_ADD(HstuDenseBackward);
 
-}
+}  // namespace ops

@@ -4,73 +4,69 @@
 #include "lib/matmul_intf.h"
 
 #include "bias_pass.h"
-#include "hstu_cube.h"
 #include "gradient_pass.h"
+#include "hstu_cube.h"
 
 // Cells of the bias gradient outside every sequence, or masked, are zero: each core clears its share, then all meet.
 template <typename T>
-__aicore__ inline void ClearBias(const HstuTilingData &tiling, GM_ADDR bias, hstu::GradientStrips<T> &strips)
-{
-    const int64_t rows = tiling.batch * tiling.heads * tiling.bias.size;
-    const int64_t cores = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
-    const int64_t share = (rows + cores - 1) / cores;
-    const int64_t from = hstu::Least(AscendC::GetBlockIdx() * share, rows);
-    hstu::Result<T> target;
-    target.Init(bias, rows, 1, tiling.bias.size, tiling.stripElements);
-    target.ZeroRows(from, hstu::Least(from + share, rows), strips.Out());
-    AscendC::PipeBarrier<PIPE_ALL>();
-    AscendC::SyncAll();
+__aicore__ inline void ClearBias(const HstuTilingData& tiling, GM_ADDR bias, hstu::GradientStrips<T>& strips) {
+  const int64_t rows = tiling.batch * tiling.heads * tiling.bias.size;
+  const int64_t cores = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
+  const int64_t share = (rows + cores - 1) / cores;
+  const int64_t from = hstu::Least(AscendC::GetBlockIdx() * share, rows);
+  hstu::Result<T> target;
+  target.Init(bias, rows, 1, tiling.bias.size, tiling.stripElements);
+  target.ZeroRows(from, hstu::Least(from + share, rows), strips.Out());
+  AscendC::PipeBarrier<PIPE_ALL>();
+  AscendC::SyncAll();
 }
 
-template <typename T, const MatmulConfig &CONFIG>
-__aicore__ inline void RunHstuBackward(const hstu::BackwardInputs &inputs, const hstu::BackwardOutputs &outputs,
-                                       GM_ADDR workspace, const HstuTilingData &tiling)
-{
-    AscendC::TPipe pipe;
-    hstu::GradientProducts<T, CONFIG> products;
-    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), products.scores, &tiling.scores, products.columnSums, &tiling.values,
-                      products.rowSums, &tiling.gradients);
-    products.Init(inputs, workspace, tiling);
-    hstu::GradientStrips<T> strips;
-    strips.Init(&pipe, tiling, inputs.mask, inputs.bias);
-    if (outputs.bias != nullptr && tiling.sumsBias == 0) {
-        ClearBias<T>(tiling, outputs.bias, strips);
-    }
-    {
-        hstu::GradientPass<T, CONFIG, true> keys;
-        keys.Init(tiling, inputs, outputs, products, strips);
-        keys.Process();
-    }
-    hstu::GradientPass<T, CONFIG, false> queries;
-    queries.Init(tiling, inputs, outputs, products, strips);
-    queries.Process();
-    if (outputs.bias != nullptr && tiling.sumsBias != 0) {
-        hstu::BiasPass<T, CONFIG> bias;
-        bias.Init(tiling, inputs, outputs, products, strips);
-        bias.Process();
-    }
+template <typename T, const MatmulConfig& CONFIG>
+__aicore__ inline void RunHstuBackward(const hstu::BackwardInputs& inputs, const hstu::BackwardOutputs& outputs,
+                                       GM_ADDR workspace, const HstuTilingData& tiling) {
+  AscendC::TPipe pipe;
+  hstu::GradientProducts<T, CONFIG> products;
+  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), products.scores, &tiling.scores, products.columnSums, &tiling.values,
+                    products.rowSums, &tiling.gradients);
+  products.Init(inputs, workspace, tiling);
+  hstu::GradientStrips<T> strips;
+  strips.Init(&pipe, tiling, inputs.mask, inputs.bias);
+  if (outputs.bias != nullptr && tiling.sumsBias == 0) {
+    ClearBias<T>(tiling, outputs.bias, strips);
+  }
+  {
+    hstu::GradientPass<T, CONFIG, true> keys;
+    keys.Init(tiling, inputs, outputs, products, strips);
+    keys.Process();
+  }
+  hstu::GradientPass<T, CONFIG, false> queries;
+  queries.Init(tiling, inputs, outputs, products, strips);
+  queries.Process();
+  if (outputs.bias != nullptr && tiling.sumsBias != 0) {
+    hstu::BiasPass<T, CONFIG> bias;
+    bias.Init(tiling, inputs, outputs, products, strips);
+    bias.Process();
+  }
 }
 
 extern "C" __global__ __aicore__ void hstu_dense_backward(GM_ADDR grad, GM_ADDR q, GM_ADDR k, GM_ADDR v, GM_ADDR mask,
                                                           GM_ADDR attn_bias, GM_ADDR seq_offset, GM_ADDR seq_offset_k,
                                                           GM_ADDR num_context, GM_ADDR num_target, GM_ADDR q_grad,
                                                           GM_ADDR k_grad, GM_ADDR v_grad, GM_ADDR attn_bias_grad,
-                                                          GM_ADDR workspace, GM_ADDR tiling)
-{
-    REGISTER_TILING_DEFAULT(HstuTilingData);
-    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
-    GET_TILING_DATA(tilingData, tiling);
-    GM_ADDR user = AscendC::GetUserWorkspace(workspace);
-    if (user == nullptr) {
-        return;
-    }
-    const hstu::BackwardInputs inputs = {
-        grad, q, k, v, mask, attn_bias,
-        {seq_offset, seq_offset_k, num_context, num_target, nullptr, nullptr, nullptr}};
-    const hstu::BackwardOutputs outputs = {q_grad, k_grad, v_grad, attn_bias_grad};
-    if (TILING_KEY_IS(0)) {
-        RunHstuBackward<DTYPE_Q, NARROW_ROWS>(inputs, outputs, user, tilingData);
-    } else if (TILING_KEY_IS(1)) {
-        RunHstuBackward<DTYPE_Q, WIDE_ROWS>(inputs, outputs, user, tilingData);
-    }
+                                                          GM_ADDR workspace, GM_ADDR tiling) {
+  REGISTER_TILING_DEFAULT(HstuTilingData);
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  GET_TILING_DATA(tilingData, tiling);
+  GM_ADDR user = AscendC::GetUserWorkspace(workspace);
+  if (user == nullptr) {
+    return;
+  }
+  const hstu::BackwardInputs inputs = {
+      grad, q, k, v, mask, attn_bias, {seq_offset, seq_offset_k, num_context, num_target, nullptr, nullptr, nullptr}};
+  const hstu::BackwardOutputs outputs = {q_grad, k_grad, v_grad, attn_bias_grad};
+  if (TILING_KEY_IS(0)) {
+    RunHstuBackward<DTYPE_Q, NARROW_ROWS>(inputs, outputs, user, tilingData);
+  } else if (TILING_KEY_IS(1)) {
+    RunHstuBackward<DTYPE_Q, WIDE_ROWS>(inputs, outputs, user, tilingData);
+  }
 }

@@ -8,86 +8,82 @@ constexpr hstu::InputIndex INPUTS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
 namespace optiling {
 
-static ge::graphStatus TilingFunc(gert::TilingContext *context)
-{
-    auto *tiling = context->GetTilingData<HstuTilingData>();
-    if (tiling == nullptr) {
-        return ge::GRAPH_FAILED;
-    }
-    *tiling = HstuTilingData{};
-    hstu::Describer describer(context, INPUTS, *tiling);
-    if (!describer.Describe()) {
-        return ge::GRAPH_PARAM_INVALID;
-    }
-    platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
-    const auto type = context->GetRequiredInputDesc(0)->GetDataType();
-    const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-    hstu::SizeTiles(describer, *tiling);
-    tiling->slotElements = static_cast<uint64_t>(tiling->blockRows) * tiling->chunk;
-    tiling->accumulatorElements =
-        bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * hstu::RoundUpTo(tiling->valueDim, 16));
-    tiling->coreElements = HSTU_SLOTS * tiling->slotElements + 2 * tiling->accumulatorElements;
-    // Scores and weights with two buffers each, and the exponential.
-    const uint32_t perElement = 2 * sizeof(float) + 2 * bytes + sizeof(float);
-    const int64_t largest = std::max<int64_t>(tiling->slotElements, hstu::MAX_DIM);
-    tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, perElement, largest);
-    if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->chunk, tiling->dim,
-                               tiling->scores) ||
-        !hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->valueDim, tiling->chunk,
-                               tiling->values)) {
-        return ge::GRAPH_FAILED;
-    }
-    return hstu::Launch(context, platform, *tiling, tiling->queryRows);
+static ge::graphStatus TilingFunc(gert::TilingContext* context) {
+  auto* tiling = context->GetTilingData<HstuTilingData>();
+  if (tiling == nullptr) {
+    return ge::GRAPH_FAILED;
+  }
+  *tiling = HstuTilingData{};
+  hstu::Describer describer(context, INPUTS, *tiling);
+  if (!describer.Describe()) {
+    return ge::GRAPH_PARAM_INVALID;
+  }
+  platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
+  const auto type = context->GetRequiredInputDesc(0)->GetDataType();
+  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  hstu::SizeTiles(describer, *tiling);
+  tiling->slotElements = static_cast<uint64_t>(tiling->blockRows) * tiling->chunk;
+  tiling->accumulatorElements =
+      bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * hstu::RoundUpTo(tiling->valueDim, 16));
+  tiling->coreElements = HSTU_SLOTS * tiling->slotElements + 2 * tiling->accumulatorElements;
+  // Scores and weights with two buffers each, and the exponential.
+  const uint32_t perElement = 2 * sizeof(float) + 2 * bytes + sizeof(float);
+  const int64_t largest = std::max<int64_t>(tiling->slotElements, hstu::MAX_DIM);
+  tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, perElement, largest);
+  if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->chunk, tiling->dim,
+                             tiling->scores) ||
+      !hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->valueDim, tiling->chunk,
+                             tiling->values)) {
+    return ge::GRAPH_FAILED;
+  }
+  return hstu::Launch(context, platform, *tiling, tiling->queryRows);
 }
 
-}
+}  // namespace optiling
 
 namespace ge {
 
-static ge::graphStatus InferShape(gert::InferShapeContext *context)
-{
-    const auto *q = context->GetRequiredInputShape(0);
-    const auto *v = context->GetRequiredInputShape(2);
-    auto *output = context->GetOutputShape(0);
-    if (q == nullptr || v == nullptr || output == nullptr || q->GetDimNum() == 0 || v->GetDimNum() != q->GetDimNum()) {
-        return ge::GRAPH_FAILED;
-    }
-    *output = *q;
-    output->SetDim(q->GetDimNum() - 1, v->GetDim(q->GetDimNum() - 1));
-    return ge::GRAPH_SUCCESS;
+static ge::graphStatus InferShape(gert::InferShapeContext* context) {
+  const auto* q = context->GetRequiredInputShape(0);
+  const auto* v = context->GetRequiredInputShape(2);
+  auto* output = context->GetOutputShape(0);
+  if (q == nullptr || v == nullptr || output == nullptr || q->GetDimNum() == 0 || v->GetDimNum() != q->GetDimNum()) {
+    return ge::GRAPH_FAILED;
+  }
+  *output = *q;
+  output->SetDim(q->GetDimNum() - 1, v->GetDim(q->GetDimNum() - 1));
+  return ge::GRAPH_SUCCESS;
 }
 
-static ge::graphStatus InferDataType(gert::InferDataTypeContext *context)
-{
-    return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
+static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
+  return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
 }
 
-}
+}  // namespace ge
 
 namespace ops {
 
 class HstuDenseForward : public OpDef {
-public:
-    explicit HstuDenseForward(const char *name) : OpDef(name)
-    {
-        const auto columns = hstu::AllColumns();
-        for (const char *input : {"q", "k", "v"}) {
-            this->Input(input).ParamType(REQUIRED).DataType(columns.data).Format(columns.format).AutoContiguous();
-        }
-        hstu::DeclareMaskAndSequences(*this, columns);
-        this->Input("kv_cache").ParamType(OPTIONAL).DataType(columns.data).Format(columns.format).AutoContiguous();
-        for (const char *input : {"page_offsets", "page_ids", "last_page_len"}) {
-            this->Input(input).ParamType(OPTIONAL).DataType(columns.index).Format(columns.format).AutoContiguous();
-        }
-        this->Output("attn_output").ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
-        hstu::DeclareAttributes(*this);
-        this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
-        this->AICore().SetTiling(optiling::TilingFunc);
-        this->AICore().AddConfig("ascend910b");
-        this->AICore().AddConfig("ascend910_93");
+ public:
+  explicit HstuDenseForward(const char* name) : OpDef(name) {
+    const auto columns = hstu::AllColumns();
+    for (const char* input : {"q", "k", "v"}) {
+      this->Input(input).ParamType(REQUIRED).DataType(columns.data).Format(columns.format).AutoContiguous();
     }
+    hstu::DeclareMaskAndSequences(*this, columns);
+    this->Input("kv_cache").ParamType(OPTIONAL).DataType(columns.data).Format(columns.format).AutoContiguous();
+    for (const char* input : {"page_offsets", "page_ids", "last_page_len"}) {
+      this->Input(input).ParamType(OPTIONAL).DataType(columns.index).Format(columns.format).AutoContiguous();
+    }
+    this->Output("attn_output").ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
+    hstu::DeclareAttributes(*this);
+    this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
+    this->AICore().SetTiling(optiling::TilingFunc);
+    this->AICore().AddConfig("ascend910b");
+    this->AICore().AddConfig("ascend910_93");
+  }
 };
 
 OP_ADD(HstuDenseForward);
 
-}
+}  // namespace ops

@@ -8,30 +8,30 @@
 
 namespace fe {
 struct PlatFormInfos {
-    std::string soc;
-    uint32_t vectorCores = 0;
-    uint32_t cubeCores = 0;
-    uint64_t l2Bytes = 0;
+  std::string soc;
+  uint32_t vectorCores = 0;
+  uint32_t cubeCores = 0;
+  uint64_t l2Bytes = 0;
 };
-}
+}  // namespace fe
 
 namespace gert {
 
 struct InstanceInfo {
-    std::size_t start = 0;
-    std::size_t count = 0;
-    std::size_t GetInstanceNum() const { return count; }
-    std::size_t GetInstanceStart() const { return start; }
+  std::size_t start = 0;
+  std::size_t count = 0;
+  std::size_t GetInstanceNum() const { return count; }
+  std::size_t GetInstanceStart() const { return start; }
 };
 
 struct OpCall {
-    std::string type;
-    std::vector<Tensor> inputs;            // actual inputs, members of lists one by one
-    std::vector<InstanceInfo> instances;   // per declared input
-    std::vector<Tensor> outputs;
-    RuntimeAttrs attributes;
-    fe::PlatFormInfos platform;
-    bool deterministic = false;
+  std::string type;
+  std::vector<Tensor> inputs;           // actual inputs, members of lists one by one
+  std::vector<InstanceInfo> instances;  // per declared input
+  std::vector<Tensor> outputs;
+  RuntimeAttrs attributes;
+  fe::PlatFormInfos platform;
+  bool deterministic = false;
 };
 
-}
+}  // namespace gert

@@ -6,44 +6,41 @@
 namespace gert {
 
 class CompileTimeTensorDesc {
-public:
-    CompileTimeTensorDesc() = default;
-    CompileTimeTensorDesc(ge::DataType type, ge::Format format) : type_(type), format_(format) {}
-    ge::DataType GetDataType() const { return type_; }
-    ge::Format GetOriginFormat() const { return format_; }
-    ge::Format GetStorageFormat() const { return format_; }
-    ge::Format GetFormat() const { return format_; }
+ public:
+  CompileTimeTensorDesc() = default;
+  CompileTimeTensorDesc(ge::DataType type, ge::Format format) : type_(type), format_(format) {}
+  ge::DataType GetDataType() const { return type_; }
+  ge::Format GetOriginFormat() const { return format_; }
+  ge::Format GetStorageFormat() const { return format_; }
+  ge::Format GetFormat() const { return format_; }
 
-private:
-    ge::DataType type_ = ge::DT_UNDEFINED;
-    ge::Format format_ = ge::FORMAT_ND;
+ private:
+  ge::DataType type_ = ge::DT_UNDEFINED;
+  ge::Format format_ = ge::FORMAT_ND;
 };
 
 // `data` is set only for inputs declared with ValueDepend.
 class Tensor {
-public:
-    Tensor() = default;
-    Tensor(const StorageShape &shape, ge::DataType type, ge::Format format, const void *data)
-        : shape_(shape), desc_(type, format), data_(data)
-    {
-    }
-    const Shape &GetOriginShape() const { return shape_.GetOriginShape(); }
-    const Shape &GetStorageShape() const { return shape_.GetStorageShape(); }
-    int64_t GetShapeSize() const { return shape_.GetStorageShape().GetShapeSize(); }
-    ge::DataType GetDataType() const { return desc_.GetDataType(); }
-    template <typename T>
-    const T *GetData() const
-    {
-        return static_cast<const T *>(data_);
-    }
+ public:
+  Tensor() = default;
+  Tensor(const StorageShape& shape, ge::DataType type, ge::Format format, const void* data)
+      : shape_(shape), desc_(type, format), data_(data) {}
+  const Shape& GetOriginShape() const { return shape_.GetOriginShape(); }
+  const Shape& GetStorageShape() const { return shape_.GetStorageShape(); }
+  int64_t GetShapeSize() const { return shape_.GetStorageShape().GetShapeSize(); }
+  ge::DataType GetDataType() const { return desc_.GetDataType(); }
+  template <typename T>
+  const T* GetData() const {
+    return static_cast<const T*>(data_);
+  }
 
-    const StorageShape &Shapes() const { return shape_; }
-    const CompileTimeTensorDesc &Desc() const { return desc_; }
+  const StorageShape& Shapes() const { return shape_; }
+  const CompileTimeTensorDesc& Desc() const { return desc_; }
 
-private:
-    StorageShape shape_;
-    CompileTimeTensorDesc desc_;
-    const void *data_ = nullptr;
+ private:
+  StorageShape shape_;
+  CompileTimeTensorDesc desc_;
+  const void* data_ = nullptr;
 };
 
-}
+}  // namespace gert

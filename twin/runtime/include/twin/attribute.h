@@ -8,9 +8,8 @@
 extern "C" {
 
 // Whether the attribute is there and is a float or an integer; writes it.
-bool twinAttributeNumber(const aclopAttr *attr, const char *name, double *value);
+bool twinAttributeNumber(const aclopAttr* attr, const char* name, double* value);
 
 // How many integers the list has, 0 if it is not there; they live as long as the attributes.
-std::size_t twinAttributeIntegers(const aclopAttr *attr, const char *name, const int64_t **values);
-
+std::size_t twinAttributeIntegers(const aclopAttr* attr, const char* name, const int64_t** values);
 }

@@ -7,6 +7,5 @@
 extern "C" {
 
 // Phase two of every aclnn pair: enqueues the planned call on the stream and deletes the executor, whatever comes out.
-aclnnStatus twinRunExecutor(aclOpExecutor *executor, void *workspace, uint64_t workspaceSize, aclrtStream stream);
-
+aclnnStatus twinRunExecutor(aclOpExecutor* executor, void* workspace, uint64_t workspaceSize, aclrtStream stream);
 }

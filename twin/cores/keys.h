@@ -5,9 +5,9 @@
 namespace twin {
 
 // Empty when the object tests no key: it then serves every key.
-const std::set<uint64_t> &TilingKeys(int object);
+const std::set<uint64_t>& TilingKeys(int object);
 
 // The kernel type that the object declares for the key (KernelMetaType), -1 without one.
 int TaskType(int object, uint64_t key);
 
-}
+}  // namespace twin

@@ -9,6 +9,6 @@ namespace twin {
 fe::PlatFormInfos PlatformOfDevice();
 
 // "ascend910b" for Ascend910B2 and its like: the name under which operators declare support.
-std::string ShortSocName(const std::string &soc);
+std::string ShortSocName(const std::string& soc);
 
-}
+}  // namespace twin

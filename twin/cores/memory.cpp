@@ -1,0 +1,346 @@
+// The core's memory side: order and definedness in the unified buffer, bounds and order in global memory, data cache.
+#include <algorithm>
+#include <cstring>
+
+#include "core_state.h"
+#include "scheduler.h"
+
+namespace twin {
+
+namespace {
+
+constexpr const char* kPipeNames[kPipes] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
+
+uint32_t CheckedAddress(Core& core, const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment) {
+  const auto& buffers = core.state->buffers;
+  if (range.buffer < 0 || static_cast<std::size_t>(range.buffer) >= buffers.size()) {
+    core.Trap("E-36", "access through a tensor that has no buffer");
+  }
+  const auto& buffer = buffers[range.buffer];
+  const uint64_t start = range.address + offset;
+  if (start + bytes > static_cast<uint64_t>(buffer.start) + buffer.bytes) {
+    core.Trap(core.state->pipe == PIPE_S ? "E-36" : "E-25", "UB [0x%llx, 0x%llx) is outside the buffer [0x%x, 0x%x)",
+              static_cast<unsigned long long>(start), static_cast<unsigned long long>(start + bytes), buffer.start,
+              buffer.start + buffer.bytes);
+  }
+  if ((start & (alignment - 1)) != 0) {  // alignments are powers of two
+    core.Trap(core.state->pipe == PIPE_S ? "E-36" : "E-01", "UB address 0x%llx is not aligned to %u bytes",
+              static_cast<unsigned long long>(start), alignment);
+  }
+  if (buffer.queue >= 0 && buffer.state == BufferState::Free) {
+    core.Trap("E-09", "use of the tensor at UB 0x%llx after FreeTensor", static_cast<unsigned long long>(start));
+  }
+  return static_cast<uint32_t>(start);
+}
+
+inline void IssueScalar(CoreState& s, const char* call) {
+  s.pipe = PIPE_S;
+  s.call = call;
+  s.scheduler->CheckTime(s);
+  ++s.issued[PIPE_S];
+}
+
+[[noreturn]] void Unordered(Core& core, const char* access, uint32_t block, const char* earlier, int pipe) {
+  core.Trap("E-11", "%s of UB 0x%x by pipe %s does not wait for the %s by pipe %s: a flag, queue or barrier is missing",
+            access, block * kUbBlock, kPipeNames[Index(core.state->pipe)], earlier, kPipeNames[pipe]);
+}
+
+}  // namespace
+
+const uint8_t* Core::UbData(const UbRange& range) const { return state->ub.data() + range.address; }
+
+const uint8_t* Core::UbRead(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment) {
+  const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
+  if (state->scheduler->full && bytes != 0) {
+    const int p = Index(state->pipe);
+    const auto last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
+    const auto found = state->shadow.Read(start / kUbBlock, last + 1, p, state->issued[p], state->known[p]);
+    if (found.pipe >= 0) {
+      Unordered(*this, "read", found.block, "write", found.pipe);
+    }
+  }
+  return state->ub.data() + start;
+}
+
+uint8_t* Core::UbWrite(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment) {
+  const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
+  if (state->scheduler->full && bytes != 0) {
+    const int p = Index(state->pipe);
+    const auto last = static_cast<uint32_t>((start + bytes - 1) / kUbBlock);
+    const auto found = state->shadow.Write(start / kUbBlock, last + 1, p, state->issued[p], state->known[p]);
+    if (found.pipe == p) {
+      Trap("E-13", "two writes of pipe %s to UB 0x%x without PipeBarrier", kPipeNames[p], found.block * kUbBlock);
+    }
+    if (found.pipe >= 0) {
+      Unordered(*this, "write", found.block, found.write ? "write" : "read", found.pipe);
+    }
+  }
+  return state->ub.data() + start;
+}
+
+bool Core::UbWrittenNow(const UbRange& range, uint64_t offset, uint64_t bytes) const {
+  const int p = Index(state->pipe);
+  const uint64_t start = range.address + offset;
+  return state->scheduler->full && bytes != 0 &&
+         state->shadow.WrittenBy(static_cast<uint32_t>(start / kUbBlock),
+                                 static_cast<uint32_t>((start + bytes - 1) / kUbBlock) + 1, p, state->issued[p]);
+}
+
+void Core::Define(const UbRange& range, uint64_t offset, uint64_t bytes) {
+  if (state->scheduler->full) {
+    state->shadow.Define(range.address + offset, range.address + offset + bytes);
+  }
+}
+
+void Core::Undefine(const UbRange& range, uint64_t offset, uint64_t bytes) {
+  if (state->scheduler->full) {
+    state->shadow.Undefine(range.address + offset, range.address + offset + bytes);
+  }
+}
+
+bool Core::Defined(const UbRange& range, uint64_t offset, uint64_t bytes) const {
+  return !state->scheduler->full || state->shadow.Defined(range.address + offset, range.address + offset + bytes);
+}
+
+namespace {
+
+// An aligned element lies in one block.
+uint32_t ElementMask(uint32_t start, uint32_t bytes) { return ((1u << bytes) - 1) << (start % kUbBlock); }
+
+void CopyElement(void* to, const void* from, uint32_t bytes) {
+  switch (bytes) {
+    case 1:
+      std::memcpy(to, from, 1);
+      break;
+    case 2:
+      std::memcpy(to, from, 2);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    default:
+      std::memcpy(to, from, 8);
+      break;
+  }
+}
+
+}  // namespace
+
+void Core::UbLoad(const UbRange& range, uint64_t index, void* value, uint32_t bytes) {
+  IssueScalar(*state, "LocalTensor::GetValue");
+  const uint32_t start = CheckedAddress(*this, range, index * bytes, bytes, bytes);
+  if (state->scheduler->full) {
+    const uint32_t block = start / kUbBlock;
+    const auto found = state->shadow.ReadOne(block, PIPE_S, state->issued[PIPE_S], state->known[PIPE_S]);
+    if (found.pipe >= 0) {
+      Unordered(*this, "read", found.block, "write", found.pipe);
+    }
+    if (!state->shadow.DefinedIn(block, ElementMask(start, bytes))) {
+      RequireDefined(range, index * bytes, bytes);
+    }
+  }
+  CopyElement(value, state->ub.data() + start, bytes);
+}
+
+void Core::UbStore(const UbRange& range, uint64_t index, const void* value, uint32_t bytes) {
+  IssueScalar(*state, "LocalTensor::SetValue");
+  const uint32_t start = CheckedAddress(*this, range, index * bytes, bytes, bytes);
+  if (state->scheduler->full) {
+    const uint32_t block = start / kUbBlock;
+    const auto found = state->shadow.WriteOne(block, PIPE_S, state->issued[PIPE_S], state->known[PIPE_S]);
+    if (found.pipe >= 0) {
+      Unordered(*this, "write", found.block, found.write ? "write" : "read", found.pipe);
+    }
+    state->shadow.DefineIn(block, ElementMask(start, bytes));
+  }
+  CopyElement(state->ub.data() + start, value, bytes);
+}
+
+void Core::RequireDefined(const UbRange& range, uint64_t offset, uint64_t bytes) {
+  if (!Defined(range, offset, bytes)) {
+    Trap("E-16", "bytes of UB [0x%llx, 0x%llx) were never written",
+         static_cast<unsigned long long>(range.address + offset),
+         static_cast<unsigned long long>(range.address + offset + bytes));
+  }
+}
+
+namespace {
+
+const GmExtent& Extent(Core& core, const void* address, uint64_t bytes, bool write) {
+  const auto& launch = core.state->scheduler->launch;
+  const auto at = reinterpret_cast<uint64_t>(address);
+  for (std::size_t i = 0; i < launch.extentCount; ++i) {
+    const std::size_t index = (core.state->lastExtent + i) % launch.extentCount;
+    const auto& extent = launch.extents[index];
+    const auto start = reinterpret_cast<uint64_t>(extent.start);
+    if (at >= start && at - start <= extent.bytes && bytes <= extent.bytes - (at - start)) {
+      core.state->lastExtent = index;
+      if (write && !extent.writable) {
+        core.Trap("E-17", "write of %llu bytes at GM %p, inside the input %s", static_cast<unsigned long long>(bytes),
+                  address, extent.name);
+      }
+      return extent;
+    }
+  }
+  const GmExtent* nearest = nullptr;
+  for (std::size_t i = 0; i < launch.extentCount; ++i) {
+    const auto& extent = launch.extents[i];
+    const auto start = reinterpret_cast<uint64_t>(extent.start);
+    if (at < start + extent.bytes + 65536 && start < at + bytes + 65536) {
+      nearest = &extent;
+    }
+  }
+  core.Trap("E-17", "%s of %llu bytes at GM %p is outside every tensor of the launch%s%s", write ? "write" : "read",
+            static_cast<unsigned long long>(bytes), address, nearest != nullptr ? ", near " : "",
+            nearest != nullptr ? nearest->name : "");
+}
+
+void Record(Core& core, const void* address, uint64_t bytes, bool write) {
+  auto& s = *core.state;
+  if (!s.scheduler->full) {
+    return;
+  }
+  const int p = Index(s.pipe);
+  const auto start = reinterpret_cast<uint64_t>(address);
+  const auto atomic = write && s.pipe == PIPE_MTE3 ? s.atomic : AtomicMode::None;
+  s.gm.Add({start, start + bytes, s.block, s.issued[p], s.known[p], static_cast<uint8_t>(p), write, atomic, s.call,
+            s.cross});
+}
+
+}  // namespace
+
+const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
+  // A read of what nothing may write is ordered with everything.
+  if (Extent(*this, address, bytes, false).writable) {
+    Record(*this, address, bytes, false);
+  }
+  if (state->scheduler->Random(16)) {
+    Yield();
+  }
+  return static_cast<const uint8_t*>(address);
+}
+
+uint8_t* Core::GmWrite(void* address, uint64_t bytes) {
+  Extent(*this, address, bytes, true);
+  Record(*this, address, bytes, true);
+  if (state->scheduler->Random(16)) {
+    Yield();
+  }
+  return static_cast<uint8_t*>(address);
+}
+
+uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
+  const auto& extent = Extent(*this, address, bytes, true);
+  auto* to = GmWrite(address, bytes);
+  // Only a stretch that is poison throughout cannot be a value of the kernel's own.
+  const bool untouched =
+      extent.poisoned && bytes >= 8 && std::all_of(to, to + bytes, [](uint8_t byte) { return byte == kPoison; });
+  if (untouched) {
+    Trap("E-21", "atomic write of %llu bytes at GM %p, inside %s, onto memory that nothing has initialised",
+         static_cast<unsigned long long>(bytes), address, extent.name);
+  }
+  return to;
+}
+
+const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
+  const auto* first = static_cast<const uint8_t*>(address);
+  const bool dense = bytes == pitch;
+  for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
+    if (!Extent(*this, first + row * pitch, dense ? rows * bytes : bytes, false).writable) {
+      // The rows of a matrix lie in one tensor.
+      Extent(*this, first, (rows - 1) * pitch + bytes, false);
+      break;
+    }
+    Record(*this, first + row * pitch, dense ? rows * bytes : bytes, false);
+  }
+  if (state->scheduler->Random(16)) {
+    Yield();
+  }
+  return first;
+}
+
+uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
+  auto* first = static_cast<uint8_t*>(address);
+  const bool dense = bytes == pitch;
+  for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
+    Extent(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
+    Record(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
+  }
+  return first;
+}
+
+// Reads through this core's copy of the 64-byte line, as the hardware does: old bytes stay old until the line is
+// dropped.
+void Core::ScalarLoad(const void* address, void* value, uint32_t bytes) {
+  Issue(PIPE_S, "GlobalTensor::GetValue");
+  const bool writable = Extent(*this, address, bytes, false).writable;
+  const auto at = reinterpret_cast<uint64_t>(address);
+  if (at % bytes != 0) {
+    Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
+  }
+  const uint64_t offset = at % 64;
+  auto found = state->cache.find(at / 64);
+  if (found == state->cache.end()) {
+    found = state->cache.emplace(at / 64, CacheLineCopy{}).first;
+  }
+  auto& line = found->second;
+  const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
+  if ((line.valid & mask) != mask) {
+    if (writable) {
+      Record(*this, address, bytes, false);
+    }
+    std::memcpy(line.bytes + offset, address, bytes);
+    line.valid |= mask;
+  } else if ((line.dirty & mask) == 0 && std::memcmp(line.bytes + offset, address, bytes) != 0) {
+    Trap("E-19", "the data cache holds a stale copy of GM %p: DataCacheCleanAndInvalid is missing", address);
+  }
+  std::memcpy(value, line.bytes + offset, bytes);
+}
+
+void Core::ScalarStore(void* address, const void* value, uint32_t bytes) {
+  Issue(PIPE_S, "GlobalTensor::SetValue");
+  const auto& extent = Extent(*this, address, bytes, true);
+  const auto at = reinterpret_cast<uint64_t>(address);
+  if (at % bytes != 0) {
+    Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
+  }
+  const uint64_t offset = at % 64;
+  auto& line = state->cache[at / 64];
+  const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
+  std::memcpy(line.bytes + offset, value, bytes);
+  line.valid |= mask;
+  line.dirty |= mask;
+  // The whole line goes back to GM one day: another core must not touch any of it.
+  const auto first = std::max(at / 64 * 64, reinterpret_cast<uint64_t>(extent.start));
+  const auto last = std::min(at / 64 * 64 + 64, reinterpret_cast<uint64_t>(extent.start) + extent.bytes);
+  Record(*this, reinterpret_cast<const void*>(first), last - first, true);
+}
+
+void Core::CleanCache(const void* address, bool whole) {
+  const char* call = state->call;
+  Issue(PIPE_S, "DataCacheCleanAndInvalid");
+  const auto flush = [this](uint64_t line, const CacheLineCopy& copy) {
+    for (uint32_t i = 0; i < 64; ++i) {
+      if (((copy.dirty >> i) & 1u) != 0) {
+        auto* to = reinterpret_cast<uint8_t*>(line * 64 + i);
+        Record(*this, to, 1, true);
+        *to = copy.bytes[i];
+      }
+    }
+  };
+  if (whole) {
+    for (const auto& entry : state->cache) {
+      flush(entry.first, entry.second);
+    }
+    state->cache.clear();
+  } else {
+    const auto found = state->cache.find(reinterpret_cast<uint64_t>(address) / 64);
+    if (found != state->cache.end()) {
+      flush(found->first, found->second);
+      state->cache.erase(found);
+    }
+  }
+  state->call = call;
+}
+
+}  // namespace twin

@@ -1,0 +1,424 @@
+#include "opcall.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "ascendc/tiling.h"
+#include "keys.h"
+#include "launch_plan.h"
+#include "platform.h"
+#include "twin/access.h"
+#include "twin/stream.h"
+
+namespace twin {
+
+namespace {
+
+constexpr aclnnStatus kNullPointer = 161001;
+constexpr aclnnStatus kInvalid = 161002;
+constexpr aclnnStatus kInferShapeFailed = 561001;
+constexpr aclnnStatus kTilingFailed = 561002;
+constexpr aclnnStatus kNoKernel = 561003;
+constexpr std::size_t kTilingCapacity = 65536;
+constexpr uint64_t kWorkspaceAlignment = 512;
+
+std::string Text(const gert::Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.GetDimNum(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape.GetDim(i));
+  }
+  return text + "]";
+}
+
+gert::Tensor TensorOf(const aclTensor& handle) {
+  gert::Shape shape;
+  for (const auto dim : handle.viewDims) {
+    shape.AppendDim(dim);
+  }
+  return gert::Tensor(gert::StorageShape(shape, shape), static_cast<ge::DataType>(handle.dataType),
+                      static_cast<ge::Format>(handle.format), nullptr);
+}
+
+Accesses AccessesOf(const LaunchPlan& plan, const void* workspace, std::size_t workspaceBytes) {
+  Accesses accesses;
+  accesses.Add(workspace, workspaceBytes, true);
+  for (const auto& argument : plan.arguments) {
+    for (const auto& view : argument.members) {
+      const auto elementBytes = static_cast<std::size_t>(view.elementBytes);
+      accesses.AddView(view.data, view.dims, view.strides, elementBytes, view.output);
+    }
+  }
+  return accesses;
+}
+
+bool TypeFits(const ops::OpParamDef& parameter, std::size_t column, aclDataType type) {
+  const auto wanted = static_cast<ge::DataType>(type);
+  if (!parameter.typeList.empty()) {
+    return std::find(parameter.typeList.begin(), parameter.typeList.end(), wanted) != parameter.typeList.end();
+  }
+  return column < parameter.types.size() && parameter.types[column] == wanted;
+}
+
+}  // namespace
+
+AclnnCall::AclnnCall(const char* type, const KernelTable& kernels) : type_(type), kernels_(kernels) {
+  for (const auto& definition : ops::Definitions()) {
+    if (definition->type == type) {
+      definition_ = definition.get();
+    }
+  }
+}
+
+AclnnCall& AclnnCall::Input(const aclTensor* tensor) {
+  Argument argument;
+  argument.present = tensor != nullptr;
+  if (tensor != nullptr) {
+    argument.members.push_back(tensor);
+  }
+  inputs_.push_back(argument);
+  return *this;
+}
+
+AclnnCall& AclnnCall::Input(const aclTensorList* list) {
+  Argument argument;
+  argument.present = list != nullptr;
+  argument.list = true;
+  if (list != nullptr) {
+    argument.members.assign(list->values.begin(), list->values.end());
+  }
+  inputs_.push_back(argument);
+  return *this;
+}
+
+AclnnCall::Argument& AclnnCall::HostInput(const void* values, std::size_t bytes, ge::DataType type, int64_t count) {
+  Argument argument;
+  argument.present = values != nullptr || count == 0;
+  argument.hostType = type;
+  argument.hostCount = count;
+  if (values != nullptr) {
+    const auto* from = static_cast<const unsigned char*>(values);
+    argument.hostValues.assign(from, from + bytes);
+  }
+  inputs_.push_back(argument);
+  return inputs_.back();
+}
+
+AclnnCall& AclnnCall::Input(const aclIntArray* values) {
+  if (values == nullptr) {
+    inputs_.emplace_back();
+    return *this;
+  }
+  HostInput(values->values.data(), values->values.size() * sizeof(int64_t), ge::DT_INT64,
+            static_cast<int64_t>(values->values.size()));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Input(const aclFloatArray* values) {
+  if (values == nullptr) {
+    inputs_.emplace_back();
+    return *this;
+  }
+  HostInput(values->values.data(), values->values.size() * sizeof(float), ge::DT_FLOAT,
+            static_cast<int64_t>(values->values.size()));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Input(const aclBoolArray* values) {
+  if (values == nullptr) {
+    inputs_.emplace_back();
+    return *this;
+  }
+  HostInput(values->values.data(), values->values.size(), ge::DT_BOOL, static_cast<int64_t>(values->values.size()));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Output(const aclTensor* tensor) {
+  Argument argument;
+  argument.present = tensor != nullptr;
+  if (tensor != nullptr) {
+    argument.members.push_back(tensor);
+  }
+  outputs_.push_back(argument);
+  return *this;
+}
+
+AclnnCall& AclnnCall::Output(const aclTensorList* list) {
+  Input(list);
+  outputs_.push_back(inputs_.back());
+  inputs_.pop_back();
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(bool value) {
+  attributes_.emplace_back(value);
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(int64_t value) {
+  attributes_.emplace_back(value);
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(double value) {
+  attributes_.emplace_back(static_cast<float>(value));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(const char* value) {
+  nullAttribute_ = nullAttribute_ || value == nullptr;
+  attributes_.emplace_back(std::string(value == nullptr ? "" : value));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(const aclIntArray* value) {
+  nullAttribute_ = nullAttribute_ || value == nullptr;
+  attributes_.emplace_back(
+      gert::TypedContinuousVector<int64_t>(value == nullptr ? std::vector<int64_t>() : value->values));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(const aclFloatArray* value) {
+  nullAttribute_ = nullAttribute_ || value == nullptr;
+  attributes_.emplace_back(gert::TypedContinuousVector<float>(value == nullptr ? std::vector<float>() : value->values));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Attribute(const aclBoolArray* value) {
+  nullAttribute_ = nullAttribute_ || value == nullptr;
+  attributes_.emplace_back(value == nullptr ? std::vector<uint8_t>() : value->values);
+  return *this;
+}
+
+aclnnStatus AclnnCall::Fail(aclnnStatus status, const std::string& message) const {
+  twinSetErrorMessage(("[twin] aclnn" + std::string(type_) + ": " + message).c_str());
+  return status;
+}
+
+// Presence of what is required, and the dtype column that all parameters agree on.
+aclnnStatus AclnnCall::CheckArguments(int& column) const {
+  if (definition_ == nullptr) {
+    return Fail(kNoKernel, "the operator is not registered");
+  }
+  if (nullAttribute_) {
+    return Fail(kNullPointer, "an attribute is null");
+  }
+  std::size_t columns = 0;
+  const auto check = [&](const std::vector<std::unique_ptr<ops::OpParamDef>>& parameters,
+                         const std::vector<Argument>& arguments) -> aclnnStatus {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& parameter = *parameters[i];
+      columns = std::max(columns, parameter.types.size());
+      if (!arguments[i].present && parameter.option != ops::OPTIONAL) {
+        return Fail(kNullPointer, parameter.name + " is null");
+      }
+      if (parameter.option == ops::DYNAMIC && arguments[i].members.empty()) {
+        return Fail(kInvalid, parameter.name + " is an empty list");
+      }
+      for (const auto* member : arguments[i].members) {
+        if (member == nullptr) {
+          return Fail(kNullPointer, parameter.name + " holds a null tensor");
+        }
+        if (member->viewDims.size() > gert::Shape::kMaxDimNum) {
+          return Fail(kInvalid, parameter.name + " has too many dimensions");
+        }
+      }
+    }
+    return ACL_SUCCESS;
+  };
+  aclnnStatus status = check(definition_->inputs, inputs_);
+  if (status == ACL_SUCCESS) {
+    status = check(definition_->outputs, outputs_);
+  }
+  if (status != ACL_SUCCESS) {
+    return status;
+  }
+  const auto fits = [&](std::size_t c, const std::vector<std::unique_ptr<ops::OpParamDef>>& parameters,
+                        const std::vector<Argument>& arguments) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      for (const auto* member : arguments[i].members) {
+        if (!TypeFits(*parameters[i], c, member->dataType)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
+  for (std::size_t c = 0; c < std::max<std::size_t>(columns, 1); ++c) {
+    if (fits(c, definition_->inputs, inputs_) && fits(c, definition_->outputs, outputs_)) {
+      column = static_cast<int>(c);
+      return ACL_SUCCESS;
+    }
+  }
+  std::string given;
+  for (const auto* side : {&inputs_, &outputs_}) {
+    for (const auto& argument : *side) {
+      for (const auto* member : argument.members) {
+        given += " " + std::to_string(static_cast<int>(member->dataType));
+      }
+    }
+  }
+  return Fail(kInvalid, "no declared combination has the data types" + given);
+}
+
+aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
+  call.type = type_;
+  call.attributes = gert::RuntimeAttrs(attributes_);
+  call.platform = PlatformOfDevice();
+  for (const auto& argument : inputs_) {
+    gert::InstanceInfo instance;
+    instance.start = call.inputs.size();
+    for (const auto* member : argument.members) {
+      call.inputs.push_back(TensorOf(*member));
+    }
+    if (argument.hostType != ge::DT_UNDEFINED) {
+      const gert::Shape shape{argument.hostCount};
+      call.inputs.emplace_back(gert::StorageShape(shape, shape), argument.hostType, ge::FORMAT_ND,
+                               argument.hostValues.data());
+    }
+    instance.count = call.inputs.size() - instance.start;
+    call.instances.push_back(instance);
+  }
+  for (const auto& argument : outputs_) {
+    for (const auto* member : argument.members) {
+      call.outputs.push_back(TensorOf(*member));
+    }
+  }
+  const auto soc = ShortSocName(call.platform.soc);
+  if (definition_->aicore.configs.count(soc) == 0) {
+    return Fail(kNoKernel, "the operator has no kernel for " + call.platform.soc);
+  }
+  return ACL_SUCCESS;
+}
+
+// The shapes and types that the operator derives must be those of the given outputs.
+aclnnStatus AclnnCall::Infer(const gert::OpCall& call) const {
+  if (definition_->inferShape != nullptr) {
+    gert::InferShapeContext context(call);
+    if (definition_->inferShape(&context) != ge::GRAPH_SUCCESS) {
+      return Fail(kInferShapeFailed, "the shape function failed");
+    }
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      const auto& inferred = *context.GetOutputShape(i);
+      const auto& given = call.outputs[i].GetStorageShape();
+      bool agrees = inferred.GetDimNum() == given.GetDimNum();
+      for (std::size_t d = 0; agrees && d < given.GetDimNum(); ++d) {
+        agrees = inferred.GetDim(d) < 0 || inferred.GetDim(d) == given.GetDim(d);
+      }
+      if (!agrees) {
+        return Fail(kInvalid,
+                    "output " + std::to_string(i) + " has shape " + Text(given) + ", expected " + Text(inferred));
+      }
+    }
+  }
+  if (definition_->inferDataType != nullptr) {
+    gert::InferDataTypeContext context(call);
+    if (definition_->inferDataType(&context) != ge::GRAPH_SUCCESS) {
+      return Fail(kInferShapeFailed, "the data type function failed");
+    }
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      const auto inferred = context.OutputDataType(i);
+      if (inferred != ge::DT_UNDEFINED && inferred != call.outputs[i].GetDataType()) {
+        return Fail(kInvalid, "output " + std::to_string(i) + " has another data type than inferred");
+      }
+    }
+  }
+  return ACL_SUCCESS;
+}
+
+aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
+  if (workspaceSize == nullptr || executor == nullptr) {
+    return Fail(kNullPointer, "workspaceSize or executor is null");
+  }
+  int column = 0;
+  aclnnStatus status = CheckArguments(column);
+  if (status != ACL_SUCCESS) {
+    return status;
+  }
+  gert::OpCall call;
+  status = Describe(call);
+  if (status == ACL_SUCCESS) {
+    status = Infer(call);
+  }
+  if (status != ACL_SUCCESS) {
+    return status;
+  }
+  auto plan = std::make_shared<LaunchPlan>();
+  plan->name = type_;
+  const bool empty = std::all_of(call.outputs.begin(), call.outputs.end(),
+                                 [](const gert::Tensor& t) { return t.GetShapeSize() == 0; });
+  uint64_t bytes = 0;
+  if (!empty) {
+    gert::TilingContext context(call, kTilingCapacity);
+    const auto tiling = definition_->aicore.tiling;
+    const auto code = tiling == nullptr ? ge::GRAPH_FAILED : tiling(&context);
+    if (code == ge::GRAPH_PARAM_INVALID) {
+      return Fail(kInvalid, "the tiling function refused the arguments");
+    }
+    if (code != ge::GRAPH_SUCCESS) {
+      return Fail(kTilingFailed, "the tiling function failed");
+    }
+    const auto at = static_cast<std::size_t>(column);
+    const auto& keys = TilingKeys(kernels_.objectOfColumn[at]);
+    if (!keys.empty() && keys.count(context.GetTilingKey()) == 0) {
+      return Fail(kNoKernel, "no kernel for tiling key " + std::to_string(context.GetTilingKey()));
+    }
+    for (const auto size : context.Workspaces()) {
+      bytes += (size + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    }
+    const auto* raw = static_cast<const unsigned char*>(context.GetRawTilingData()->GetData());
+    plan->entry = kernels_.entryOfColumn[at];
+    plan->tiling.assign(raw, raw + context.GetRawTilingData()->GetDataSize());
+    plan->tilingKey = context.GetTilingKey();
+    plan->blockDim = context.GetBlockDim();
+    plan->scheduleMode = context.GetScheduleMode();
+    const int taskType = TaskType(kernels_.objectOfColumn[at], plan->tilingKey);
+    const bool mixed = taskType == KERNEL_TYPE_MIX_AIC_1_1 || taskType == KERNEL_TYPE_MIX_AIC_1_2;
+    plan->vectorsPerBlock = taskType == KERNEL_TYPE_MIX_AIC_1_2 ? 2 : 1;
+    plan->cores = mixed ? call.platform.cubeCores * plan->vectorsPerBlock : call.platform.vectorCores;
+    const auto add = [&](const std::vector<std::unique_ptr<ops::OpParamDef>>& parameters,
+                         const std::vector<Argument>& arguments, bool output) -> aclnnStatus {
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        PlanArgument argument;
+        argument.list = arguments[i].list;
+        argument.present = arguments[i].present;
+        argument.hostValues = arguments[i].hostValues;
+        for (const auto* member : arguments[i].members) {
+          argument.members.push_back(ViewOf(*member, parameters[i]->name, output));
+          if (!output && !parameters[i]->autoContiguous && !argument.members.back().Contiguous()) {
+            return Fail(kInvalid, parameters[i]->name + " must be contiguous");
+          }
+        }
+        plan->arguments.push_back(std::move(argument));
+      }
+      return ACL_SUCCESS;
+    };
+    status = add(definition_->inputs, inputs_, false);
+    if (status == ACL_SUCCESS) {
+      status = add(definition_->outputs, outputs_, true);
+    }
+    if (status != ACL_SUCCESS) {
+      return status;
+    }
+  }
+  *workspaceSize = bytes;
+  *executor = new aclOpExecutor{
+      type_, [plan, empty, bytes](void* workspace, uint64_t given, aclrtStream stream) {
+        if (empty) {
+          return static_cast<aclnnStatus>(ACL_SUCCESS);
+        }
+        if (given < bytes || (workspace == nullptr && bytes != 0)) {
+          twinSetErrorMessage("[twin] the workspace is smaller than the first phase asked for");
+          return kInvalid;
+        }
+        Accesses accesses;
+        if (twinStrictStreams()) {
+          accesses = AccessesOf(*plan, workspace, bytes);
+        }
+        return static_cast<aclnnStatus>(Submit(stream, plan->name, accesses,
+                                               [plan, workspace, bytes] { return Execute(*plan, workspace, bytes); }));
+      }};
+  return ACL_SUCCESS;
+}
+
+}  // namespace twin
