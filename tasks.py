@@ -230,7 +230,7 @@ def test(c: Context, unit: bool = False, changed: bool = False, since: str = "",
 
 # This file is loaded between invoke's reading of its own options and of the tasks'.
 if core := getattr(program, "core", None):
-    from grstack.words import check, spell_out, unknown_task
+    from grstack.command_line import check, spell_out, unknown_task
 
     typed = core.unparsed
     typed[:] = spell_out(typed, {"opp": ("action", "name")})

@@ -6,13 +6,12 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grstack.errors import EngineError
-from grstack.run import Runner
+from grstack.run import Runner, ask
 
 ADD_ONLY = ("--no-install-recommends", "--no-upgrade", "--no-remove")
 
@@ -124,8 +123,7 @@ def apt_knows(packages: Iterable[str]) -> list[str]:
     names = list(packages)
     if not shutil.which("apt-cache"):
         return []
-    env = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(["apt-cache", "policy", *names], capture_output=True, text=True, check=False, env=env)
-    blocks = re.findall(r"^(\S+):\n.*\n +Candidate: (\S+)", done.stdout, re.MULTILINE)
+    answer = ask(["apt-cache", "policy", *names], env={"LC_ALL": "C"})
+    blocks = re.findall(r"^(\S+):\n.*\n +Candidate: (\S+)", answer.output, re.MULTILINE)
     found = {name for name, candidate in blocks if candidate != "(none)"}
     return [name for name in names if name in found]

@@ -1,4 +1,4 @@
-"""The one door to subprocesses: echoed, logged, timed; a failure shows its last lines."""
+"""The one door to subprocesses. What does work is echoed, logged and timed; questions to this machine are quiet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -164,15 +165,51 @@ class Runner:
         if code:
             raise CommandFailed([redact(word) for word in argv], code, tail, log, title=redact(title))
 
-    def replace(self, argv: Sequence[str], *, title: str = "") -> int:
-        """Hands the terminal to an interactive command and returns its exit code."""
+    def replace(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        title: str = "",
+    ) -> int:
+        """Hands the terminal to a command, which may be interactive, and returns its exit code."""
         self.console.print(Text(f"+ {title or shlex.join(argv)}", style="dim"), soft_wrap=True)
-        return subprocess.call(list(argv))
+        return subprocess.call(list(argv), env=_environment(env), cwd=cwd)
 
     def _progress(self, show: bool) -> AbstractContextManager[Live | None]:
         if show or not self.console.is_terminal:
             return nullcontext()
         return Live(Spinner("dots"), console=self.console, transient=True)
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int  # 127: there is no such command
+    output: str
+    errors: str
+
+
+def ask(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Answer:
+    """What a command says that only looks at this machine. It is not echoed, and may fail."""
+    try:
+        done = subprocess.run(list(argv), env=_environment(env), capture_output=True, text=True, check=False)
+    except OSError as error:
+        return Answer(127, "", str(error))
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def leave_running(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
+    """Starts a daemon, which outlives this process."""
+    with log.open("a") as sink:
+        subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+            env=_environment(env),
+        )
 
 
 def _end_with_parent() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -114,9 +113,8 @@ def _pytest(paths: list[str], results: Path) -> list[str]:
 
 
 def _host(console: Console, argv: list[str]) -> int:
-    console.print(f"[dim]+ {' '.join(argv)}[/dim]", soft_wrap=True)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.call(argv, cwd=ROOT, env=env)
+    env = {"PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return Runner(console).replace(argv, env=env, cwd=ROOT)
 
 
 def _stage_wheels(s: Session) -> None:

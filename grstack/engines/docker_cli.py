@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import host
 from grstack.errors import EngineError
+from grstack.run import ask
 
 # The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
 PACKAGES = ("docker.io", "docker-cli", "docker-buildx")
@@ -44,13 +44,12 @@ def find_client() -> Path:
 
 
 def _version(client: Path) -> int | None:
-    done = subprocess.run([str(client), "--version"], capture_output=True, text=True, check=False)
-    match = re.search(r"version (\d+)\.", done.stdout)
+    match = re.search(r"version (\d+)\.", ask([str(client), "--version"]).output)
     return int(match.group(1)) if match else None
 
 
 def _has_buildx(client: Path) -> bool:
-    return subprocess.run([str(client), "buildx", "version"], capture_output=True, check=False).returncode == 0
+    return ask([str(client), "buildx", "version"]).code == 0
 
 
 COMPONENTS = "# components:"

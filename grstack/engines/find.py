@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from grstack.engines.base import Engine
 from grstack.errors import EngineError, UsageError
 from grstack.network import Settings
 from grstack.paths import Paths
-from grstack.run import Runner
+from grstack.run import Runner, leave_running
 
 NAMES = ("auto", "docker", "none")
 OWN_SOCKETS = ("", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
@@ -93,9 +92,7 @@ def _start(paths: Paths, runner: Runner, settings: Settings) -> None:
         return
     runner.console.print(f"starting dockerd (log: {DAEMON_LOG})")
     # the daemon pulls images itself: it needs the proxies and the CA bundle too
-    env = {**os.environ, **settings.connection()}
-    with DAEMON_LOG.open("a") as log:
-        subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env)
+    leave_running(["dockerd"], log=DAEMON_LOG, env=settings.connection())
     for _ in range(60):
         if answers():
             return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -217,7 +216,7 @@ class LocalEngine:
     ) -> int:
         variables = {**self.environment(plan), **(env or {})}
         if interactive:
-            return subprocess.call(list(argv), env={**os.environ, **variables})
+            return self.runner.replace(argv, env=variables)
         try:
             self.runner.stream(argv, log=self.paths.logs / f"{apart or 'run'}.log", env=variables, show=True)
         except CommandFailed as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from typing import Any
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+
+from grstack.run import ask
 
 
 class NotALibrary(Exception):
@@ -67,11 +68,9 @@ def _read(path: Path, elf: Any) -> Library:
 def _cached_folders() -> tuple[Path, ...]:
     """The folders that the loader's cache knows."""
     tool = next((t for t in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(t)), "ldconfig")
-    try:
-        text = subprocess.run([tool, "-p"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        text = ""
-    found = {Path(line.rsplit("=> ", 1)[1]).parent for line in text.splitlines() if "=> " in line}
+    answer = ask([tool, "-p"])
+    lines = answer.output.splitlines() if answer.code == 0 else []
+    found = {Path(line.rsplit("=> ", 1)[1]).parent for line in lines if "=> " in line}
     return (*sorted(found), Path("/lib64"), Path("/usr/lib64"), Path("/lib"), Path("/usr/lib"))
 
 
@@ -118,14 +117,8 @@ def load_error(path: Path, folders: Sequence[Path]) -> str:
     listed = [str(folder) for folder in folders]
     listed += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
     program = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
-        env={**os.environ, "LD_LIBRARY_PATH": ":".join(listed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if not done.returncode:
+    answer = ask([sys.executable, "-c", program, str(path)], env={"LD_LIBRARY_PATH": ":".join(listed)})
+    if not answer.code:
         return ""
-    lines = done.stderr.strip().splitlines()
-    return lines[-1] if lines else f"the loading process ended with code {done.returncode}"
+    lines = answer.errors.strip().splitlines()
+    return lines[-1] if lines else f"the loading process ended with code {answer.code}"

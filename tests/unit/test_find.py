@@ -32,7 +32,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         done.append("dockerd")
         raise EngineError("started")
 
-    monkeypatch.setattr(find.subprocess, "Popen", popen)
+    monkeypatch.setattr(find, "leave_running", popen)
     return done
 
 

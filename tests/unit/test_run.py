@@ -57,3 +57,12 @@ def test_a_stream_is_logged_and_a_failure_shows_its_last_lines(runner: Runner, t
     with pytest.raises(CommandFailed, match="last words"):
         runner.stream(["sh", "-c", "echo first; echo last words; exit 1"], log=tmp_path / "a.log")
     assert "first\nlast words\n[exit 1" in (tmp_path / "a.log").read_text()
+
+
+def test_a_question_may_fail_and_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    from grstack.run import Answer, ask
+
+    assert ask(["sh", "-c", "echo out; echo $A >&2; exit 3"], env={"A": "b"}) == Answer(3, "out\n", "b\n")
+    missing = ask(["no-such-command-at-all"])
+    assert (missing.code, missing.output) == (127, "") and "no-such-command" in missing.errors
+    assert capfd.readouterr() == ("", "")

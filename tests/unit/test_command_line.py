@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grstack.words import spell_out
+from grstack.command_line import spell_out
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {"opp": ("action", "name"), "run": ("command",)}
