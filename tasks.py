@@ -60,9 +60,14 @@ def _choices(**given: str) -> Any:
 
 @task(help=_help(*OPTIONS, dry_run="show the plan only", explain="show from what each key is made"))
 def build_image(
-    c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto",
-    dry_run: bool = False, explain: bool = False,
-) -> None:  # fmt: skip
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    dry_run: bool = False,
+    explain: bool = False,
+) -> None:
     """Build the pinned image; what is already built is kept."""
     from grstack import commands
 
@@ -72,16 +77,25 @@ def build_image(
 
 @task(
     help=_help(
-        "platform", "python", "engine",
-        op="one operator (with --into)", into="an opp directory of this host, instead of the image",
+        "platform",
+        "python",
+        "engine",
+        op="one operator (with --into)",
+        into="an opp directory of this host, instead of the image",
         soc="with --into: the package of this SoC only (default: all its SoCs)",
         force="with --into: also over another vendor's operators, and without the checks of compatibility",
     )
-)  # fmt: skip
+)
 def install_ops(
-    c: Context, platform: str = "", python: str = "", engine: str = "auto", op: str = "", into: str = "",
-    soc: str = "", force: bool = False,
-) -> None:  # fmt: skip
+    c: Context,
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    op: str = "",
+    into: str = "",
+    soc: str = "",
+    force: bool = False,
+) -> None:
     """Build the operators' .run packages and install them."""
     from grstack import commands
 
@@ -93,7 +107,9 @@ def install_ops(
 @task(
     positional=[],
     help=_help(
-        "platform", "python", "engine",
+        "platform",
+        "python",
+        "engine",
         action="list, which OPERATOR, verify, or remove VENDOR",
         name="the operator or the vendor",
         into="an opp directory of this host (default: ASCEND_OPP_PATH and ASCEND_CUSTOM_OPP_PATH, else the image)",
@@ -101,11 +117,19 @@ def install_ops(
         force="remove a vendor that brings no uninstaller",
         json="print what was found as JSON",
     ),
-)  # fmt: skip
+)
 def opp(
-    c: Context, action: str = "list", name: str = "", platform: str = "", python: str = "", engine: str = "auto",
-    into: str = "", image: bool = False, force: bool = False, json: bool = False,
-) -> None:  # fmt: skip
+    c: Context,
+    action: str = "list",
+    name: str = "",
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    into: str = "",
+    image: bool = False,
+    force: bool = False,
+    json: bool = False,
+) -> None:
     """Which vendor serves which operator, and why: inv opp list | which OPERATOR | verify | remove VENDOR."""
     from grstack import commands
 

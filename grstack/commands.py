@@ -126,9 +126,15 @@ def _install_into(s: Session, operators: tuple[str, ...], target: Path, *, soc: 
 
 
 def opp(
-    choices: Choices, action: str, name: str = "", *, into: str = "", image: bool = False, force: bool = False,
+    choices: Choices,
+    action: str,
+    name: str = "",
+    *,
+    into: str = "",
+    image: bool = False,
+    force: bool = False,
     as_json: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """The vendor manager: which vendor serves which operator, why, and whether it is sound."""
     from grstack.opp import command
 

@@ -27,9 +27,19 @@ TorchBuild = Literal["auto", "plain", "cpu"]
 SYSTEM_PIP_FILES = (Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"))
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _KEYS = (
-    "index_url", "extra_index_urls", "find_links", "trusted_hosts", "torch_index_url", "torch_build",
-    "registry", "data_mirrors", "http_proxy", "https_proxy", "no_proxy", "ca_bundle",
-)  # fmt: skip
+    "index_url",
+    "extra_index_urls",
+    "find_links",
+    "trusted_hosts",
+    "torch_index_url",
+    "torch_build",
+    "registry",
+    "data_mirrors",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "ca_bundle",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

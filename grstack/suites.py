@@ -27,16 +27,37 @@ ON_HOST = ("tests/unit", "tests/golden")
 # run at once, begun in this order; the longest is the first, so that it is not left alone at the end.
 IN_IMAGE = (
     "gr_model/tests",
-    "twin/tests/opbuild", "twin/tests/ascendc", "twin/tests/launcher", "twin/tests/mutants", "twin/tests/sanitizers",
-    "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "twin/tests/package", "kernels/packaging/tests",
-    "kernels/operators", "kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda", "recipes/torchrec/tests",
-    "embeddings/hybrid_torchrec/tests", "embeddings/hybrid_torchrec/tests/cuda", "embeddings/torchrec_embcache/tests",
-    "gr_model/tests/cuda", "smoke_tests/tests",
-)  # fmt: skip
+    "twin/tests/opbuild",
+    "twin/tests/ascendc",
+    "twin/tests/launcher",
+    "twin/tests/mutants",
+    "twin/tests/sanitizers",
+    "twin/tests/runtime",
+    "twin/tests/aten",
+    "twin/tests/hccl",
+    "twin/tests/package",
+    "kernels/packaging/tests",
+    "kernels/operators",
+    "kernels/gr_ops/tests",
+    "kernels/gr_ops/tests/cuda",
+    "recipes/torchrec/tests",
+    "embeddings/hybrid_torchrec/tests",
+    "embeddings/hybrid_torchrec/tests/cuda",
+    "embeddings/torchrec_embcache/tests",
+    "gr_model/tests/cuda",
+    "smoke_tests/tests",
+)
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
-    "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",
-    "ninja": "ninja-build", "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "ip": "iproute2", "nsenter": "util-linux",
-}  # fmt: skip
+    "cc": "gcc",
+    "cmake": "cmake",
+    "make": "make",
+    "makeself": "makeself",
+    "readelf": "binutils",
+    "ninja": "ninja-build",
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+}
 OPTIONS = ("-q", "--disable-warnings", "-m", "not slow")
 TEST_WHEELS = "test-wheels"
 RESULTS = "test-results"
@@ -145,9 +166,11 @@ def _in_image(s: Session, suite: str) -> int:
     inner = [other for other in IN_IMAGE if other.startswith(f"{suite}/")]  # a suite of its own
     argv += [*(f"--ignore={root}/{other}" for other in inner), f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
     env = {
-        "GRSTACK_DATA": s.engine.path_of(data), "GRSTACK_WHEELS": s.engine.path_of(wheels),
-        "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2",
+        "GRSTACK_DATA": s.engine.path_of(data),
+        "GRSTACK_WHEELS": s.engine.path_of(wheels),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "2",
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    }  # fmt: skip
+    }
     return s.engine.run(s.plan, argv, mounts=[source, data, wheels, results], env=env, apart=name)

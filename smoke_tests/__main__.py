@@ -60,8 +60,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", type=Path, required=True, help="folder that holds ml-100k/")
     parser.add_argument("--lock", type=Path, required=True, help="lock file of the image")
     parser.add_argument("--manifest", type=Path, required=True, help="what the image was made from")
-    parser.add_argument("--only", action="append", default=[], metavar="CHECK",
-                        help=f"run only this one; repeatable: {', '.join(check.name for check in CHECKS)}")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CHECK",
+        help=f"run only this one; repeatable: {', '.join(check.name for check in CHECKS)}",
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     return parser

@@ -97,8 +97,9 @@ def _verify(name: str, dataset: FileData, source: Path) -> str:
             sha256.update(block)
             md5.update(block)
     for kind, expected, got in (
-        ("sha256", dataset.sha256, sha256.hexdigest()), ("md5", dataset.md5, md5.hexdigest()),
-    ):  # fmt: skip
+        ("sha256", dataset.sha256, sha256.hexdigest()),
+        ("md5", dataset.md5, md5.hexdigest()),
+    ):
         if expected and expected != got:
             raise HashMismatch(
                 f"{dataset.file} is not the published file; nothing of it was kept\n"

@@ -32,12 +32,30 @@ def download(
         listed.write(requirement + "\n")
         listed.flush()
         argv = [
-            sys.executable, "-m", "pip", "download",
-            "--no-deps", "--require-hashes", "--only-binary", ":all:",
-            "--no-cache-dir", "--disable-pip-version-check", "--no-input", "--quiet", "--progress-bar", "off",
-            "--retries", "3", "--resume-retries", "5",
-            "--dest", str(folder), *_machine(package, python), "--requirement", listed.name,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--no-cache-dir",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--quiet",
+            "--progress-bar",
+            "off",
+            "--retries",
+            "3",
+            "--resume-retries",
+            "5",
+            "--dest",
+            str(folder),
+            *_machine(package, python),
+            "--requirement",
+            listed.name,
+        ]
         try:
             runner.capture(argv, env=settings.environment(), timeout=TIMEOUT)
         except CommandFailed as error:

@@ -151,11 +151,26 @@ def _locate(package: Package, lock: Lock, runner: Runner, settings: Settings) ->
             wanted.write_text(f"{package.name}=={package.version}\n", encoding="utf-8")
             env = settings.environment() | {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "0"}
             argv = [
-                sys.executable, "-m", "uv", "pip", "compile", str(wanted),
-                "--no-config", "--quiet", "--no-deps", "--no-python-downloads",
-                "--format", "pylock.toml", "--output-file", str(out),
-                "--python-version", lock.python, "--python-platform", f"{lock.arch}-manylinux_2_28", *source,
-            ]  # fmt: skip
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "compile",
+                str(wanted),
+                "--no-config",
+                "--quiet",
+                "--no-deps",
+                "--no-python-downloads",
+                "--format",
+                "pylock.toml",
+                "--output-file",
+                str(out),
+                "--python-version",
+                lock.python,
+                "--python-platform",
+                f"{lock.arch}-manylinux_2_28",
+                *source,
+            ]
             try:
                 runner.capture(argv, env=env, timeout=PROBE_TIMEOUT)
             except CommandFailed:

@@ -23,9 +23,15 @@ VARIABLES = ("ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH")
 
 
 def opp(
-    s: Session, action: str, name: str = "", *, into: str = "", image: bool = False, force: bool = False,
+    s: Session,
+    action: str,
+    name: str = "",
+    *,
+    into: str = "",
+    image: bool = False,
+    force: bool = False,
     as_json: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """Carries out one action; returns the exit code."""
     if action not in ACTIONS:
         raise UsageError.unknown("action", action, ACTIONS, next_command="inv --help opp")
@@ -80,9 +86,7 @@ def _image(s: Session, action: str) -> tuple[str, State]:
     return image, State.from_json(answer.read_text())
 
 
-def _answer(
-    s: Session, action: str, name: str, place: str, state: State, *, force: bool, as_json: bool
-) -> int:  # fmt: skip
+def _answer(s: Session, action: str, name: str, place: str, state: State, *, force: bool, as_json: bool) -> int:
     console = s.console
     failed = any(problem.severity == "error" for problem in state.problems or ())
     if action == "remove":

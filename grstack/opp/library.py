@@ -32,8 +32,11 @@ class Library:
     @property
     def operators(self) -> tuple[str, ...]:
         """The operators whose two phases are exported: aclnn<Op>GetWorkspaceSize and aclnn<Op>."""
-        names = (name.removeprefix("aclnn").removesuffix("GetWorkspaceSize") for name in self.exports
-                 if name.startswith("aclnn") and name.endswith("GetWorkspaceSize"))  # fmt: skip
+        names = (
+            name.removeprefix("aclnn").removesuffix("GetWorkspaceSize")
+            for name in self.exports
+            if name.startswith("aclnn") and name.endswith("GetWorkspaceSize")
+        )
         return tuple(sorted(name for name in names if f"aclnn{name}" in self.exports))
 
 

@@ -19,6 +19,20 @@ from grstack.spec._models import (
 from grstack.spec._schema import schema_text
 
 __all__ = [
-    "Base", "Compatibility", "Dataset", "Fault", "FileData", "Operator", "Platform", "Target", "Tools", "Unsupported",
-    "Variant", "Versions", "WheelData", "load", "loads", "schema_text",
-]  # fmt: skip
+    "Base",
+    "Compatibility",
+    "Dataset",
+    "Fault",
+    "FileData",
+    "Operator",
+    "Platform",
+    "Target",
+    "Tools",
+    "Unsupported",
+    "Variant",
+    "Versions",
+    "WheelData",
+    "load",
+    "loads",
+    "schema_text",
+]

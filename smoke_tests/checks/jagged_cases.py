@@ -50,9 +50,14 @@ def comparisons(device: Any) -> Iterator[Comparison]:
     # Rows: none, one, some empty, many; longest: shorter than some rows (truncation) and longer than all;
     # inner sizes below, at and above a 32-byte block, and one that is no multiple of it.
     for rows, longest, inner, kind in (
-        (0, 5, 4, np.float32), (1, 7, 1, np.float32), (17, 3, 50, np.float32), (64, 40, 8, np.float16),
-        (128, 200, 13, np.int64), (33, 20, 100, np.int32), (5, 9, 3, np.int8),
-    ):  # fmt: skip
+        (0, 5, 4, np.float32),
+        (1, 7, 1, np.float32),
+        (17, 3, 50, np.float32),
+        (64, 40, 8, np.float16),
+        (128, 200, 13, np.int64),
+        (33, 20, 100, np.int32),
+        (5, 9, 3, np.int8),
+    ):
         lengths = rng.integers(0, 30, rows)
         bounds = np.concatenate([[0], np.cumsum(lengths)])
         name = f"{rows} rows, longest {longest}, inner {inner}, {np.dtype(kind).name}"

@@ -28,9 +28,22 @@ def _sparse(device: Any) -> Iterator[Comparison]:
         empty = put([], torch.float32)
         int32 = torch.int32
         return torch.ops.fbgemm.split_embedding_codegen_forward_unweighted_cuda(
-            put(np.arange(40) / 10, torch.float32), empty, empty.view(0, 0), put([0], int32), put([0]),
-            put([0, 4], int32), 4, 4, put([1, 3, 5, 1, 9]), put([0, 3, 5]), 0, put([], int32), put([], int32), 0, False,
-        )  # fmt: skip
+            put(np.arange(40) / 10, torch.float32),
+            empty,
+            empty.view(0, 0),
+            put([0], int32),
+            put([0]),
+            put([0, 4], int32),
+            4,
+            4,
+            put([1, 3, 5, 1, 9]),
+            put([0, 3, 5]),
+            0,
+            put([], int32),
+            put([], int32),
+            0,
+            False,
+        )
 
     def repaired() -> Any:
         indices, warning = put([0, 5, 2, 3, 2]), put([0])

@@ -16,10 +16,16 @@ from smoke_tests.checks.model_cases import comparisons as model_cases
 
 # What must answer NPU tensors through our operators.
 NAMES = (
-    "fbgemm::asynchronous_complete_cumsum", "fbgemm::jagged_to_padded_dense", "fbgemm::dense_to_jagged",
-    "fbgemm::permute_2D_sparse_data", "fbgemm::bounds_check_indices", "mxrec::gather_for_rank1",
-    "fbgemm::split_embedding_codegen_forward_unweighted_cuda", "mxrec::hstu_dense", "mxrec::hstu_dense_backward",
-)  # fmt: skip
+    "fbgemm::asynchronous_complete_cumsum",
+    "fbgemm::jagged_to_padded_dense",
+    "fbgemm::dense_to_jagged",
+    "fbgemm::permute_2D_sparse_data",
+    "fbgemm::bounds_check_indices",
+    "mxrec::gather_for_rank1",
+    "fbgemm::split_embedding_codegen_forward_unweighted_cuda",
+    "mxrec::hstu_dense",
+    "mxrec::hstu_dense_backward",
+)
 
 
 def run(context: Context) -> Outcome:

@@ -40,8 +40,9 @@ def test_pass_failure_and_exception_survive_the_way_through_json(tmp_path):
 def test_crash_without_or_after_a_result_is_a_failure(tmp_path):
     file = tmp_path / "r.json"
     assert runner.judge(-11, file, ["last words"], 1.0) == (
-        False, Outcome("the process ended with signal SIGSEGV before it had a result", ["last words"]),
-    )  # fmt: skip
+        False,
+        Outcome("the process ended with signal SIGSEGV before it had a result", ["last words"]),
+    )
     runner.work(Check("c", "claim", lambda _: GOOD), context(tmp_path), file)
     passed, outcome = runner.judge(-6, file, ["tail"], 1.0)
     assert not passed and "signal SIGABRT" in outcome.summary

@@ -16,8 +16,11 @@ LOCK = {
 }
 MANIFEST = {"files": {"torchrec": {"torchrec-1.1.0+npu-py311-none-any.whl": "ab"}, "twin": {"lib64/libhccl.so": "cd"}}}
 RIGHT = {
-    "torch": ["2.6.0"], "nvidia-nccl-cu12": ["2.21.5"], "torchrec": ["1.1.0+npu"], "typing-extensions": ["4.16.0"],
-}  # fmt: skip
+    "torch": ["2.6.0"],
+    "nvidia-nccl-cu12": ["2.21.5"],
+    "torchrec": ["1.1.0+npu"],
+    "typing-extensions": ["4.16.0"],
+}
 
 
 def test_what_is_right():

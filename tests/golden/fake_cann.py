@@ -88,8 +88,13 @@ def make_toolkit(home: Path, form: str) -> dict[str, str]:
         tools = home / "python/site-packages/bin"
         _write(tools / "msopgen", MSOPGEN)
         _write(tools / "project_build.sh", BUILD)
-        given = {"CMAKE_BUILD_TYPE": "Debug", "ASCEND_COMPUTE_UNIT": "ascend910b1", "vendor_name": "customize",
-                 "ASCEND_PYTHON_EXECUTABLE": "python3", "CMAKE_INSTALL_PREFIX": "${sourceDir}/build_out"}  # fmt: skip
+        given = {
+            "CMAKE_BUILD_TYPE": "Debug",
+            "ASCEND_COMPUTE_UNIT": "ascend910b1",
+            "vendor_name": "customize",
+            "ASCEND_PYTHON_EXECUTABLE": "python3",
+            "CMAKE_INSTALL_PREFIX": "${sourceDir}/build_out",
+        }
         variables = {name: {"type": "STRING", "value": value} for name, value in given.items()}
         preset = {"name": "default", "binaryDir": "${sourceDir}/build_out", "cacheVariables": variables}
         _write(tools / "presets.json", json.dumps({"version": 1, "configurePresets": [preset]}))

@@ -44,10 +44,17 @@ def build(
         out.mkdir()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND")}
     environment |= {
-        "GRSTACK_SOURCE": str(source), "GRSTACK_OUT": str(out), "GRSTACK_DEPS": str(tmp_path / "deps"),
-        "GRSTACK_PLATFORM": "cann", "GRSTACK_ARCH": "x86_64", "GRSTACK_PYTHON": sys.executable, "GRSTACK_JOBS": "2",
-        "GRSTACK_OPERATOR": OPERATOR, "GRSTACK_SOCS": socs, "TMPDIR": str(tmp_path),
-    }  # fmt: skip
+        "GRSTACK_SOURCE": str(source),
+        "GRSTACK_OUT": str(out),
+        "GRSTACK_DEPS": str(tmp_path / "deps"),
+        "GRSTACK_PLATFORM": "cann",
+        "GRSTACK_ARCH": "x86_64",
+        "GRSTACK_PYTHON": sys.executable,
+        "GRSTACK_JOBS": "2",
+        "GRSTACK_OPERATOR": OPERATOR,
+        "GRSTACK_SOCS": socs,
+        "TMPDIR": str(tmp_path),
+    }
     script = str(source / "recipes/operators/build.sh")
     return subprocess.run(
         ["bash", script], env={**environment, **variables}, capture_output=True, text=True, check=False
@@ -90,8 +97,10 @@ def test_the_source_package_holds_what_the_kernels_include(tmp_path: Path) -> No
     assert build(tmp_path, variables).returncode == 0
     told = (tmp_path / "cann/log").read_text().splitlines()
     assert {line.split()[1] for line in told if line.startswith("    ships")} == {
-        "jagged.h", "scale_rows.cpp", "scale_rows_tiling.h",
-    }  # fmt: skip
+        "jagged.h",
+        "scale_rows.cpp",
+        "scale_rows_tiling.h",
+    }
     assert not [line for line in told if line.startswith("npu_op_kernel_options")]
     (tmp_path / "source/kernels/operators/common/scale_rows_tiling.h").write_text("// another\n")
     done = build(tmp_path, variables)

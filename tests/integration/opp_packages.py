@@ -41,8 +41,9 @@ class Real:
 def run(argv: list[object], **variables: object) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND")}
     environment = {**clean, **{key: str(value) for key, value in variables.items()}}
-    return subprocess.run([str(a) for a in argv], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, check=False)  # fmt: skip
+    return subprocess.run(
+        [str(a) for a in argv], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
 
 
 def look(opp: Path, toolkit: Path | str = "", **variables: str) -> State:

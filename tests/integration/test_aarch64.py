@@ -65,11 +65,19 @@ def build(headers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for library in ("torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch_npu/lib/libtorch_npu.so"):
         (headers / library).touch()  # ninja wants the inputs of links that this test does not ask for
     call(
-        "cmake", "-S", RUNTIME, "-B", folder, "-G", "Ninja",
-        f"-DCMAKE_TOOLCHAIN_FILE={RUNTIME / 'cmake/aarch64-linux-gnu.cmake'}", "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -Werror",
-        f"-DTORCH_DIR={headers / 'torch'}", f"-DTORCH_NPU_DIR={headers / 'torch_npu'}",
+        "cmake",
+        "-S",
+        RUNTIME,
+        "-B",
+        folder,
+        "-G",
+        "Ninja",
+        f"-DCMAKE_TOOLCHAIN_FILE={RUNTIME / 'cmake/aarch64-linux-gnu.cmake'}",
+        "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -Werror",
+        f"-DTORCH_DIR={headers / 'torch'}",
+        f"-DTORCH_NPU_DIR={headers / 'torch_npu'}",
         f"-DTORCH_CXX11_ABI={CXX11_ABI}",
-    )  # fmt: skip
+    )
     return folder
 
 

@@ -78,8 +78,14 @@ def root(tmp_path: Path) -> Iterator[Path]:
     image = next(i for i in engine.client.images.list("grstack/base") if i.tags)
     tag = engine.locate(plan, plan.step("environment"))
     script = f"FROM {image.tags[0]}\nLABEL {KEY}={plan.step('environment').key}\n"
-    subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
-                   capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})  # fmt: skip
+    subprocess.run(
+        [str(engine.cli), "build", "-q", "-t", tag, "-"],
+        input=script,
+        text=True,
+        check=True,
+        capture_output=True,
+        env={**os.environ, "DOCKER_BUILDKIT": "1"},
+    )
     yield project
     engine.client.images.remove(tag, force=True)
 
@@ -146,8 +152,14 @@ def test_sigkill_leaves_nothing_that_is_taken_as_built_or_goes_on(root: Path) ->
 def image(engine: DockerEngine, plan: Plan, tag: str, key: str, word: str) -> None:
     environment = engine.locate(plan, plan.step("environment"))
     script = f"FROM {environment}\nLABEL {KEY}={key}\nENV WHOSE={word}\n"
-    subprocess.run([str(engine.cli), "build", "-q", "-t", tag, "-"], input=script, text=True, check=True,
-                   capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "1"})  # fmt: skip
+    subprocess.run(
+        [str(engine.cli), "build", "-q", "-t", tag, "-"],
+        input=script,
+        text=True,
+        check=True,
+        capture_output=True,
+        env={**os.environ, "DOCKER_BUILDKIT": "1"},
+    )
 
 
 @pytest.fixture

@@ -96,9 +96,13 @@ def engine(root: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterato
     ca = root / "ca.pem"
     ca.write_text(f"{SENTINEL} is no certificate, and http needs none\n")
     settings = Settings(
-        http_proxy=proxy.url, https_proxy=proxy.url, no_proxy=f"{SENTINEL}.local", ca_bundle=ca,
-        index_url=f"https://{SENTINEL}-user@index.{SENTINEL}.invalid/simple", registry=f"{SENTINEL}.invalid:5000",
-    )  # fmt: skip
+        http_proxy=proxy.url,
+        https_proxy=proxy.url,
+        no_proxy=f"{SENTINEL}.local",
+        ca_bundle=ca,
+        index_url=f"https://{SENTINEL}-user@index.{SENTINEL}.invalid/simple",
+        registry=f"{SENTINEL}.invalid:5000",
+    )
     source = Source(uris=(f"http://{MIRROR}/debian",), suites=("bookworm",), components=("main",), trusted=True)
     monkeypatch.setattr(bootstrap, "sources_for", lambda *args: [source])
     engine = DockerEngine(Paths(root=root, cache=root / "cache"), Runner(Console(), settings), settings)
@@ -115,9 +119,12 @@ def upstream_of(engine: DockerEngine, base: str) -> None:
     tag = engine.upstream.local_name(base)
     subprocess.run(
         [str(engine.cli), "build", "-q", "--network=host", "-t", tag, "-"],
-        input=script, text=True, check=True, capture_output=True,
+        input=script,
+        text=True,
+        check=True,
+        capture_output=True,
         env={**os.environ, "DOCKER_BUILDKIT": "1", "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+    )
 
 
 def inputs_of(folder: Path) -> Inputs:

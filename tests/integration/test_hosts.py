@@ -47,11 +47,23 @@ class Hosts:
     def start(self) -> None:
         for number in range(2):
             call(
-                "docker", "run", "--detach", "--rm", "--init", "--network=none", "--shm-size=256m",
-                f"--name=grstack-host-{self.name}-{number}", f"--volume={ROOT}:/source:ro",
-                f"--volume={self.folder}:/out", "--env=PYTHONDONTWRITEBYTECODE=1", "--env=OMP_NUM_THREADS=1",
-                "--env=TORCHINDUCTOR_COMPILE_THREADS=1", self.image, "sleep", "600",
-            )  # fmt: skip
+                "docker",
+                "run",
+                "--detach",
+                "--rm",
+                "--init",
+                "--network=none",
+                "--shm-size=256m",
+                f"--name=grstack-host-{self.name}-{number}",
+                f"--volume={ROOT}:/source:ro",
+                f"--volume={self.folder}:/out",
+                "--env=PYTHONDONTWRITEBYTECODE=1",
+                "--env=OMP_NUM_THREADS=1",
+                "--env=TORCHINDUCTOR_COMPILE_THREADS=1",
+                self.image,
+                "sleep",
+                "600",
+            )
             self.containers.append(f"grstack-host-{self.name}-{number}")
         ends = (f"gr{self.name}a", f"gr{self.name}b")
         call("ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
@@ -82,10 +94,12 @@ class Hosts:
             subprocess.Popen(
                 ["docker", "exec", *settings, container, *launcher, f"--node-rank={number}", f"{CHECKS}/{script}"]
                 + list(arguments),
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
             for number, container in enumerate(self.containers)
-        ]  # fmt: skip
+        ]
 
 
 @pytest.fixture

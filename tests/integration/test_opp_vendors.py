@@ -22,9 +22,7 @@ from tests.integration.opp_packages import CUMSUM, OPAPI, Real, camel, errors, l
 pytestmark = pytest.mark.image
 
 
-def test_two_vendors_with_one_operator(
-    real: Real, output: io.StringIO, opp: Path, repack: Callable[..., Path]
-) -> None:  # fmt: skip
+def test_two_vendors_with_one_operator(real: Real, output: io.StringIO, opp: Path, repack: Callable[..., Path]) -> None:
     other = repack(CUMSUM, vendor="another_team")
     assert run(["bash", other], ASCEND_OPP_PATH=opp, ASCEND_HOME_PATH=real.twin).returncode == 0
     before = tree_state(opp)

@@ -22,8 +22,15 @@ def library(*operators: str, more: str = "") -> bytes:
         return (Path(folder) / "a.so").read_bytes()
 
 
-def make_vendor(opp: Path, name: str, *operators: str, version: str = "1.0", more: str = "", socs: str = "ascend910b",
-                uninstaller: bool = True) -> Path:  # fmt: skip
+def make_vendor(
+    opp: Path,
+    name: str,
+    *operators: str,
+    version: str = "1.0",
+    more: str = "",
+    socs: str = "ascend910b",
+    uninstaller: bool = True,
+) -> Path:
     place = opp / "vendors" / name
     (place / "op_api/lib").mkdir(parents=True)
     (place / OPAPI).write_bytes(library(*operators, more=more))
@@ -45,8 +52,12 @@ def make_vendor(opp: Path, name: str, *operators: str, version: str = "1.0", mor
 def write_manifest(place: Path) -> None:
     done = subprocess.run(
         "find . -type f ! -name manifest.sha256 -printf '%P\\0' | sort -z | xargs -0 sha256sum",
-        shell=True, cwd=place, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        shell=True,
+        cwd=place,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     (place / "manifest.sha256").write_text(done.stdout)
 
 

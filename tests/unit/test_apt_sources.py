@@ -48,11 +48,18 @@ def etc(tmp_path: Path) -> Path:
 def test_the_mirrors_of_the_host_serve_another_release(etc: Path) -> None:
     text = text_of(sources_for("debian", "bookworm", etc=etc, os_release=etc.parent / "os-release"))
     assert text.splitlines() == [
-        "Types: deb", "URIs: http://mirror.corp/debian", "Suites: bookworm bookworm-updates", "Components: main",
-        f"Signed-By: {KEY}", "",
-        "Types: deb", "URIs: http://mirror.corp/debian-security", "Suites: bookworm-security", "Components: main",
+        "Types: deb",
+        "URIs: http://mirror.corp/debian",
+        "Suites: bookworm bookworm-updates",
+        "Components: main",
         f"Signed-By: {KEY}",
-    ]  # fmt: skip
+        "",
+        "Types: deb",
+        "URIs: http://mirror.corp/debian-security",
+        "Suites: bookworm-security",
+        "Components: main",
+        f"Signed-By: {KEY}",
+    ]
 
 
 def test_another_distribution_does_not_use_them(etc: Path) -> None:
@@ -70,8 +77,10 @@ def test_the_one_line_format(tmp_path: Path) -> None:
     )
     (source,) = sources_for("ubuntu", "jammy", etc=tmp_path / "apt", os_release=tmp_path / "os-release")
     assert (source.uris, source.suites, source.components) == (
-        ("http://mirror.corp/ubuntu",), ("jammy",), ("main", "universe"),
-    )  # fmt: skip
+        ("http://mirror.corp/ubuntu",),
+        ("jammy",),
+        ("main", "universe"),
+    )
     assert source.trusted
 
 

@@ -9,9 +9,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {
-    "grstack", "tasks", "gr_model", "gr_ops", "hybrid_torchrec", "torchrec_embcache", "smoke_tests", "tests",
+    "grstack",
+    "tasks",
+    "gr_model",
+    "gr_ops",
+    "hybrid_torchrec",
+    "torchrec_embcache",
+    "smoke_tests",
+    "tests",
     "benchmarks",
-}  # fmt: skip
+}
 MAY_IMPORT = {
     "tasks.py": {"grstack"},
     "grstack": {"grstack"},

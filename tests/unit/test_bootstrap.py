@@ -56,8 +56,11 @@ def test_mirror_and_ca_serve_the_download_and_do_not_stay(bootstrapped: Path) ->
     argv = json.loads((bootstrapped / "root/argv.json").read_text())
     assert argv[-3:] == ["bookworm", "out.tar", "/x/host.sources"]
     assert '--aptopt=Acquire::https::CaInfo "/etc/corp.pem"' in argv
-    left = {path.relative_to(bootstrapped / "root").as_posix() for path in (bootstrapped / "root").rglob("*")
-            if path.is_file()}  # fmt: skip
+    left = {
+        path.relative_to(bootstrapped / "root").as_posix()
+        for path in (bootstrapped / "root").rglob("*")
+        if path.is_file()
+    }
     assert "etc/apt/sources.list" in left and "etc/apt/apt.conf.d/70debconf" in left
     assert all("corp" not in (bootstrapped / "root" / name).read_text() for name in left - {"argv.json"})
     assert "etc/resolv.conf" not in left

@@ -45,9 +45,15 @@ def test_no_usable_client_says_what_was_found_and_what_to_type(tmp_path: Path, m
 
 def test_proxies_are_named_and_their_values_are_not(tmp_path: Path) -> None:
     argv = docker_cli.build_argv(
-        Path("docker"), dockerfile=tmp_path, context=tmp_path, tag="t", args={}, labels={}, secrets={},
+        Path("docker"),
+        dockerfile=tmp_path,
+        context=tmp_path,
+        tag="t",
+        args={},
+        labels={},
+        secrets={},
         from_environment=("https_proxy",),
-    )  # fmt: skip
+    )
     assert "--build-arg=https_proxy" in argv
 
 

@@ -30,8 +30,9 @@ def test_failures_and_errors_of_a_real_run_are_listed(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={results}/room-tests.xml"]
     assert subprocess.run([*argv, "test_it.py"], cwd=tmp_path, capture_output=True).returncode == 1
     assert [(f.suite, f.test) for f in failures.read(results)] == [
-        ("room-tests", "test_it::test_sum"), ("room-tests", "test_it::test_setup"),
-    ]  # fmt: skip
+        ("room-tests", "test_it::test_sum"),
+        ("room-tests", "test_it::test_setup"),
+    ]
     console = Console(file=io.StringIO(), width=80)
     failures.show(results, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]

@@ -30,11 +30,15 @@ class Machine:
         self.bin = root / "bin"
         self.bin.mkdir()
         self.log = root / "apt.log"
-        known = "\n".join(f"    {name}) echo '{name}:'; echo '  Installed: (none)'; echo '  Candidate: 1.0';;"
-                          for name in packages)  # fmt: skip
+        known = "\n".join(
+            f"    {name}) echo '{name}:'; echo '  Installed: (none)'; echo '  Candidate: 1.0';;" for name in packages
+        )
         self.script("apt-cache", f'for name in "$@"; do case "$name" in\n{known}\n    *) ;;\nesac; done')
-        self.script("apt-get", f'echo "$* proxy=$https_proxy" >> {self.log}\n'
-                    f'case "$*" in *install*docker-buildx*) : > {self.bin}/buildx;; esac')  # fmt: skip
+        self.script(
+            "apt-get",
+            f'echo "$* proxy=$https_proxy" >> {self.log}\n'
+            f'case "$*" in *install*docker-buildx*) : > {self.bin}/buildx;; esac',
+        )
         if daemon:
             self.script("dockerd", "exit 0")
             self.client()
@@ -90,8 +94,11 @@ def test_others_than_root_are_told_what_to_type(tmp_path: Path, monkeypatch: pyt
 
 def test_an_engine_is_installed_with_its_client_and_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(tmp_path, monkeypatch, "docker.io", "docker-cli", "docker-buildx", daemon=False)
-    machine.script("apt-get", f'echo "$*" >> {machine.log}\ncase "$*" in *install*) : > {machine.bin}/buildx;\n'
-                   f'cp {machine.bin}/dockerd.package {machine.bin}/dockerd;; esac')  # fmt: skip
+    machine.script(
+        "apt-get",
+        f'echo "$*" >> {machine.log}\ncase "$*" in *install*) : > {machine.bin}/buildx;\n'
+        f"cp {machine.bin}/dockerd.package {machine.bin}/dockerd;; esac",
+    )
     machine.script("dockerd.package", f'echo "$https_proxy" > {tmp_path}/started')
     machine.client()
     monkeypatch.setattr(find, "DAEMON_LOG", tmp_path / "dockerd.log")

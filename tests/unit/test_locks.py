@@ -280,8 +280,11 @@ def test_all_locks_and_no_others(traps: PackageIndex, settings: Settings, tmp_pa
     old.write_text('{"target": "npu", "python": "3.9", "arch": "x86_64"}', encoding="utf-8")
     locks.lock_all(tmp_path, versions, settings=settings)
     assert {path.name for path in (tmp_path / "locks").iterdir()} == {
-        "npu-py3.11-x86_64.json", "npu-py3.11-aarch64.json", "tools.txt", "tools-dev.txt",
-    }  # fmt: skip
+        "npu-py3.11-x86_64.json",
+        "npu-py3.11-aarch64.json",
+        "tools.txt",
+        "tools-dev.txt",
+    }
     assert "scipy==1.0" in (tmp_path / "locks/tools.txt").read_text(encoding="utf-8")
     host = urlsplit(traps.url).netloc
     for path in (tmp_path / "locks").iterdir():

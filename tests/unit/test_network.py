@@ -115,8 +115,12 @@ def test_malformed_values(tmp_path: Path) -> None:
 
 
 def test_logs_name_no_host_of_this_network(tmp_path: Path) -> None:
-    settings = load(tmp_path, PIP_INDEX_URL=INDEX, HTTPS_PROXY="http://me:pw12345@proxy.corp:3128",
-                    GRSTACK_REGISTRY="images.corp:5000/hub")  # fmt: skip
+    settings = load(
+        tmp_path,
+        PIP_INDEX_URL=INDEX,
+        HTTPS_PROXY="http://me:pw12345@proxy.corp:3128",
+        GRSTACK_REGISTRY="images.corp:5000/hub",
+    )
     text = settings.conceal(f"GET {INDEX}/torch via proxy.corp:3128 with pw12345; pull images.corp:5000/hub/debian")
     assert text == "GET https://***@<index_url>/simple/torch via <https_proxy> with ***; pull <registry>/hub/debian"
     assert load(tmp_path).conceal("https://public.example/simple") == "https://public.example/simple"

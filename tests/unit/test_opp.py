@@ -161,8 +161,10 @@ def test_a_needed_library_that_only_the_toolkit_has(opp: Path, tmp_path: Path) -
     toolkit = tmp_path / "toolkit"
     (toolkit / "lib64").mkdir(parents=True)
     (tmp_path / "n.c").write_text("int from_toolkit(void) { return 1; }\n")
-    (tmp_path / "a.c").write_text("int from_toolkit(void); int aclnnAddTwo(void) { return from_toolkit(); }\n"
-                                  "int aclnnAddTwoGetWorkspaceSize(void) { return 0; }\n")  # fmt: skip
+    (tmp_path / "a.c").write_text(
+        "int from_toolkit(void); int aclnnAddTwo(void) { return from_toolkit(); }\n"
+        "int aclnnAddTwoGetWorkspaceSize(void) { return 0; }\n"
+    )
     flags = ["cc", "-shared", "-fPIC", "-nostdlib"]
     subprocess.run([*flags, "-o", str(toolkit / "lib64/libtool.so"), str(tmp_path / "n.c")], check=True)
     place = opp / "vendors/mxrec_two"

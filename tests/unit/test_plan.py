@@ -60,7 +60,7 @@ def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
             {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "packages", "image"},
         ),
     ],
-)  # fmt: skip
+)
 def test_a_change_rebuilds_what_depends_on_it_and_nothing_else(root: Path, path: str, expected: set[str]) -> None:
     before = plan_of(root)
     (root / path).write_text("changed\n")

@@ -64,39 +64,59 @@ CASES = {
     "unknown platform": ("      cann: {base", "      cannn: {base", "cannn:", "valid: cann, twin"),
     "key given twice": ("  glibc:", "  before: 2026-01-01\n  glibc:", "  before: 2026-01-01", "twice"),
     "python 3.12 with torch_npu": (
-        'supported: ["3.10", "3.11"]', 'supported: ["3.10", "3.11", "3.12"]',
-        "supported: [", "no build for Python 3.12",
+        'supported: ["3.10", "3.11"]',
+        'supported: ["3.10", "3.11", "3.12"]',
+        "supported: [",
+        "no build for Python 3.12",
     ),
     "platform cann without base": (
-        "cann: {base: cann-8.3.rc1-910b, cann: 8.3.RC1}", "cann: {cann: 8.3.RC1}", "cann: {cann:", "cann needs a base",
+        "cann: {base: cann-8.3.rc1-910b, cann: 8.3.RC1}",
+        "cann: {cann: 8.3.RC1}",
+        "cann: {cann:",
+        "cann needs a base",
     ),
     "platform with unknown base": ("twin: {base: debian-12", "twin: {base: debian-11", "twin: {base", "unknown base"),
     "CANN of another torch_npu": (
-        "twin: {base: debian-12, cann: 8.3.RC1}", "twin: {base: debian-12, cann: 8.2.RC1}",
-        "twin: {base", "goes with CANN 8.3.RC1",
+        "twin: {base: debian-12, cann: 8.3.RC1}",
+        "twin: {base: debian-12, cann: 8.2.RC1}",
+        "twin: {base",
+        "goes with CANN 8.3.RC1",
     ),
     "torch of another torch_npu": ("torch: 2.6.0", "torch: 2.7.1", "torch_npu: 2.6.0.post3", "goes with torch 2.6.0"),
     "release without compatibility row": (
-        "torch_npu: 2.6.0.post3", "torch_npu: 2.6.0.post4", "torch_npu: 2.6.0.post4", "no row",
+        "torch_npu: 2.6.0.post3",
+        "torch_npu: 2.6.0.post4",
+        "torch_npu: 2.6.0.post4",
+        "no row",
     ),
     "two fbgemm in one folder": (
-        "fbgemm_gpu_cpu: 1.1.0", "fbgemm_gpu_cpu: 1.1.0\n      fbgemm_gpu: 1.1.0", "      fbgemm_gpu: 1.1.0",
+        "fbgemm_gpu_cpu: 1.1.0",
+        "fbgemm_gpu_cpu: 1.1.0\n      fbgemm_gpu: 1.1.0",
+        "      fbgemm_gpu: 1.1.0",
         "same folder",
     ),
     "torch_npu outside npu": (
-        "      triton: 3.4.0", "      triton: 3.4.0\n      torch_npu: 2.6.0", "      torch_npu: 2.6.0\n",
+        "      triton: 3.4.0",
+        "      triton: 3.4.0\n      torch_npu: 2.6.0",
+        "      torch_npu: 2.6.0\n",
         "belongs to target npu",
     ),
     "operator for unknown SoC": (
-        "dense_to_jagged: {socs: [ascend910b,", "dense_to_jagged: {socs: [ascend920b,", "socs: [ascend920b",
+        "dense_to_jagged: {socs: [ascend910b,",
+        "dense_to_jagged: {socs: [ascend920b,",
+        "socs: [ascend920b",
         "unknown SoC 'ascend920b'; valid: ascend310p, ascend910_93, ascend910b",
     ),
     "base without digest or reason": ("    unpinned: no", "    # unpinned: no", "  cann-8.3.rc1-910b:", "digest or"),
     "source_only of no package": ("source_only: [torchrec]", "source_only: [torchrek]", "source_only:", "not among"),
     "default python not supported": ('default: "3.11"', 'default: "3.12"', 'default: "3.12"', "not in supported"),
-    "variant of another release": ("    version: 2.6.0\n    variant", "    version: 2.5.0\n    variant",
-        "    version: 2.5.0", "variant of torch 2.5.0"),
-}  # fmt: skip
+    "variant of another release": (
+        "    version: 2.6.0\n    variant",
+        "    version: 2.5.0\n    variant",
+        "    version: 2.5.0",
+        "variant of torch 2.5.0",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -112,9 +132,13 @@ def test_fault_is_reported_at_its_line(case: str) -> None:
 def test_all_faults_are_reported_at_once() -> None:
     """Malformed values, unknown keys and combinations, in one error: none hides another."""
     names = [
-        "unknown key", "malformed digest", "python 3.12 with torch_npu", "platform cann without base",
-        "operator for unknown SoC", "malformed hash",
-    ]  # fmt: skip
+        "unknown key",
+        "malformed digest",
+        "python 3.12 with torch_npu",
+        "platform cann without base",
+        "operator for unknown SoC",
+        "malformed hash",
+    ]
     text = TEXT
     for name in names:
         text = changed(CASES[name][0], CASES[name][1], text)

@@ -106,9 +106,14 @@ def test_a_wrong_name_lists_the_valid_ones(
 
 
 @pytest.mark.parametrize(
-    "words", [["build-image", "--target", "cpu"], ["build-image", "--target", "cuda", "--python", "3.10"],
-              ["build-image", "--python", "3.10"], ["shell", "--target", "cpu"]],
-)  # fmt: skip
+    "words",
+    [
+        ["build-image", "--target", "cpu"],
+        ["build-image", "--target", "cuda", "--python", "3.10"],
+        ["build-image", "--python", "3.10"],
+        ["shell", "--target", "cpu"],
+    ],
+)
 def test_what_cannot_be_built_says_what_can(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*words) == 5
     assert "  next:  " in capsys.readouterr().err

@@ -54,8 +54,13 @@ class Pulling(Runner):
 
 
 class Fixture:
-    def __init__(self, root: Path, *images: Image, answers: dict[str, Image | list[str]] | None = None,
-                 settings: Settings | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        root: Path,
+        *images: Image,
+        answers: dict[str, Image | list[str]] | None = None,
+        settings: Settings | None = None,
+    ) -> None:
         self.store = Store(*images)
         self.runner = Pulling(self.store, answers or {})
         paths = Paths(root=root, cache=root / "cache")

@@ -16,7 +16,7 @@ from grstack.doctor.checks import (
     python,
     registry,
     torch_index,
-)  # fmt: skip
+)
 from grstack.doctor.facts import Facts
 from grstack.doctor.finding import Finding
 

@@ -116,9 +116,18 @@ def make_package(tmp_path: Path, make_tree: Callable[..., Path]) -> Callable[...
         tree = make_tree(vendor, changes, f"{vendor} {version} {package}")
         out = tmp_path / "with space" / f"{vendor}-{version}{package}.run"
         built = run(
-            MAKE_RUN, "--tree", tree, "--vendor", vendor, "--version", version, "--out", out,
-            "--package", package or vendor.replace("mxrec_", "mxrec_opp_"),
-        )  # fmt: skip
+            MAKE_RUN,
+            "--tree",
+            tree,
+            "--vendor",
+            vendor,
+            "--version",
+            version,
+            "--out",
+            out,
+            "--package",
+            package or vendor.replace("mxrec_", "mxrec_opp_"),
+        )
         assert built.code == 0, built.err
         return out
 

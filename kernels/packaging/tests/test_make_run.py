@@ -141,8 +141,11 @@ def test_archive_options(make_package: Make, tmp_path: Path) -> None:
     assert run(package, "--version").out == "mxrec_opp_demo 0.2.0\n"
     assert run(package, "--noexec", "--target", tmp_path / "t").code == 0
     assert (tmp_path / "t/packages/vendors/mxrec_demo/version.info").read_text().splitlines() == [
-        "custom_opp_compiler_version=twin-0.1.0", "package=mxrec_opp_demo", "package_version=0.2.0", "socs=ascend910b",
-    ]  # fmt: skip
+        "custom_opp_compiler_version=twin-0.1.0",
+        "package=mxrec_opp_demo",
+        "package_version=0.2.0",
+        "socs=ascend910b",
+    ]
 
 
 def test_it_leaves_nothing_in_the_temporary_directory(make_package: Make, opp: Path, tmp_path: Path) -> None:

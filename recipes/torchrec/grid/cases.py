@@ -5,13 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SHARDINGS = (
-    "data_parallel", "table_wise", "row_wise", "column_wise", "table_row_wise", "table_column_wise", "grid_shard",
-)  # fmt: skip
+    "data_parallel",
+    "table_wise",
+    "row_wise",
+    "column_wise",
+    "table_row_wise",
+    "table_column_wise",
+    "grid_shard",
+)
 KERNELS = ("dense", "fused", "fused_uvm", "fused_uvm_caching", "key_value")
 OPTIMIZERS = ("sgd", "sgd_in_backward", "adagrad", "rowwise_adagrad", "adam")
 OPTIONS = (
-    "mean", "float16_tables", "quantised_collectives", "batch_by_rank", "batch_by_feature", "constant_batch_by_feature",
-)  # fmt: skip
+    "mean",
+    "float16_tables",
+    "quantised_collectives",
+    "batch_by_rank",
+    "batch_by_feature",
+    "constant_batch_by_feature",
+)
 WORLDS = (2, 4)
 PLAIN = "plain"
 
@@ -65,11 +76,17 @@ def sensible(sharding: str, kernel: str, optimizer: str) -> bool:
 def representative() -> list[Case]:
     """A dozen that meet each sharding type, kernel that NPUs have, optimizer and option."""
     names = (
-        "data_parallel-dense-adam-plain-2", "table_wise-fused-sgd-mean-2", "row_wise-fused-rowwise_adagrad-plain-2",
-        "column_wise-fused-adagrad-plain-2", "table_column_wise-fused-sgd-float16_tables-2",
-        "row_wise-fused-sgd-quantised_collectives-2", "table_wise-dense-rowwise_adagrad-plain-2",
-        "row_wise-fused-sgd-batch_by_feature-2", "column_wise-fused-sgd_in_backward-plain-2",
-        "table_row_wise-fused-sgd-plain-4", "grid_shard-fused-sgd-plain-4",
+        "data_parallel-dense-adam-plain-2",
+        "table_wise-fused-sgd-mean-2",
+        "row_wise-fused-rowwise_adagrad-plain-2",
+        "column_wise-fused-adagrad-plain-2",
+        "table_column_wise-fused-sgd-float16_tables-2",
+        "row_wise-fused-sgd-quantised_collectives-2",
+        "table_wise-dense-rowwise_adagrad-plain-2",
+        "row_wise-fused-sgd-batch_by_feature-2",
+        "column_wise-fused-sgd_in_backward-plain-2",
+        "table_row_wise-fused-sgd-plain-4",
+        "grid_shard-fused-sgd-plain-4",
         "table_wise-fused-sgd-batch_by_rank-2",
-    )  # fmt: skip
+    )
     return [Case.of(name) for name in names]

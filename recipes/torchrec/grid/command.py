@@ -43,8 +43,12 @@ def main(argv: list[str]) -> int:
 def _environment() -> dict[str, str]:
     """The loader reads LD_LIBRARY_PATH and OpenMP its threads only when a process starts."""
     env = {
-        **os.environ, READY: "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "OMP_NUM_THREADS": "1", "TWIN_NPU_COUNT": "4",
-    }  # fmt: skip
+        **os.environ,
+        READY: "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
+        "OMP_NUM_THREADS": "1",
+        "TWIN_NPU_COUNT": "4",
+    }
     env.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     paths = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     if "TWIN_LIB64" in env:

@@ -57,9 +57,14 @@ def run(
     for rank in range(world):
         ours, theirs = _FORK.Pipe(duplex=False)
         setting = {
-            "RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world,
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo",
-        }  # fmt: skip
+            "RANK": rank,
+            "WORLD_SIZE": world,
+            "LOCAL_RANK": rank,
+            "LOCAL_WORLD_SIZE": world,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "GLOO_SOCKET_IFNAME": "lo",
+        }
         process = _FORK.Process(target=_work, args=(function, arguments, kind, setting, theirs, log))
         process.start()
         theirs.close()

@@ -17,10 +17,21 @@ RANKS = 2
 TIME_LIMIT = 300  # seconds; without load each kind takes fifteen
 PROGRAM = Path(__file__).with_name("cuda_program.py")
 NAMES = [
-    "train_dlrm", "train_dlrm_data_parallel", "TrainPipelineBase", "TrainPipelineSparseDist",
-    "PrefetchTrainPipelineSparseDist", "TrainPipelineSemiSync", "EvalPipelineSparseDist", "composable",
-    "shard_without_device", "plan_by_hand", "warmup", "planners", "checkpoints", "kinds_of_modules",
-]  # fmt: skip
+    "train_dlrm",
+    "train_dlrm_data_parallel",
+    "TrainPipelineBase",
+    "TrainPipelineSparseDist",
+    "PrefetchTrainPipelineSparseDist",
+    "TrainPipelineSemiSync",
+    "EvalPipelineSparseDist",
+    "composable",
+    "shard_without_device",
+    "plan_by_hand",
+    "warmup",
+    "planners",
+    "checkpoints",
+    "kinds_of_modules",
+]
 
 
 def results(

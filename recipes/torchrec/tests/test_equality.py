@@ -22,9 +22,12 @@ Results = dict[tuple[str, int], list[dict[str, Any]]]
 def results(patched: str, tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("equality")
     env = {
-        **os.environ, "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "TWIN_NPU_COUNT": "4",
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
+        "TWIN_NPU_COUNT": "4",
         "PYTHONPATH": f"{patched}:{os.environ.get('PYTHONPATH', '')}",
-    }  # fmt: skip
+    }
     if "TWIN_LIB64" in os.environ:
         env["LD_LIBRARY_PATH"] = f"{os.environ['TWIN_LIB64']}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     argv = [sys.executable, program.__file__, str(folder)]

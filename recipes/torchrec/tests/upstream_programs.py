@@ -429,8 +429,10 @@ def pools() -> dict[str, object]:
     found = {"tensors": tensors.lookup(ids=torch.tensor([0, 1, 4, 9])).wait().clone()}
     jagged = KeyedJaggedTensorPoolSharder().shard(
         KeyedJaggedTensorPool(pool_size=12, feature_max_lengths={"a": 2, "b": 3}, values_dtype=torch.int64),
-        env=env, device=at, plan=plan,
-    )  # fmt: skip
+        env=env,
+        device=at,
+        plan=plan,
+    )
     values = {
         "a": JaggedTensor(values=torch.tensor([1, 2, 3]) + rank, lengths=torch.tensor([1, 0, 2])),
         "b": JaggedTensor(values=torch.tensor([4, 5, 6]) + rank, lengths=torch.tensor([0, 3, 0])),

@@ -55,9 +55,13 @@ def train(rank: int, folder: str, workers: str, ending: str) -> None:
     dist.init_process_group("hccl", init_method=store, rank=rank, world_size=2)
     weight = torch.ones(WIDTH, device="npu", requires_grad=True)
     loader = DataLoader(
-        Numbers(folder, workers == "spawn"), batch_size=BATCH, num_workers=1, pin_memory=True,
-        persistent_workers=True, multiprocessing_context=workers,
-    )  # fmt: skip
+        Numbers(folder, workers == "spawn"),
+        batch_size=BATCH,
+        num_workers=1,
+        pin_memory=True,
+        persistent_workers=True,
+        multiprocessing_context=workers,
+    )
     step = 0
     while True:
         for batch in loader:

@@ -28,12 +28,17 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
     folder = tmp_path_factory.mktemp("loaders")
     settings = {
         "LD_LIBRARY_PATH": f"{LIBRARIES}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":"),
-        "OMP_NUM_THREADS": "1", "TWIN_HCCL_TIMEOUT": "40",
-    }  # fmt: skip
+        "OMP_NUM_THREADS": "1",
+        "TWIN_HCCL_TIMEOUT": "40",
+    }
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder), json.dumps(CASES)],
-        env={**os.environ, **settings}, capture_output=True, text=True, timeout=3000, check=False,
-    )  # fmt: skip
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=3000,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     pids = {str(pid) for job in found for pid in (*job["ranks"], *job["workers"])}

@@ -176,8 +176,11 @@ GRADIENTS_OF_ALL = [
         "wrong atomic: the first product is added to a gradient that nobody cleared",
         "E-21",
         "which nothing has written",
-        (PRODUCTS, "columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);",
-         "columnSums.template IterateAll<false>(target, 1, false, true);"),
+        (
+            PRODUCTS,
+            "columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);",
+            "columnSums.template IterateAll<false>(target, 1, false, true);",
+        ),
     ),
     gradient(
         "tile_of_the_bias_not_cut",
@@ -218,6 +221,6 @@ GRADIENTS_OF_ALL = [
             "",
         ),
     ),
-]  # fmt: skip
+]
 
 MUTANTS = [*ATTENTIONS, *GRADIENTS_OF_ALL]

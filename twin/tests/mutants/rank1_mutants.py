@@ -184,9 +184,12 @@ GRADIENTS = [
         "logic: every core's own image is added, as often as there are cores",
         COMPARISON,
         WRONG,
-        (GRAD_KERNEL, "images_[static_cast<uint64_t>(block * imageSize_ + at)]",
-         "images_[static_cast<uint64_t>(AscendC::GetBlockIdx() * imageSize_ + at)]"),
+        (
+            GRAD_KERNEL,
+            "images_[static_cast<uint64_t>(block * imageSize_ + at)]",
+            "images_[static_cast<uint64_t>(AscendC::GetBlockIdx() * imageSize_ + at)]",
+        ),
     ),
-]  # fmt: skip
+]
 
 MUTANTS = [*GATHERS, *GRADIENTS]

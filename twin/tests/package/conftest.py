@@ -58,9 +58,15 @@ class Environment:
         """As that user, with nothing of this process's environment but what finds programs."""
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
-            command, env={**environment, **variables}, cwd=self.home, capture_output=True, text=True, timeout=300,
-            check=False, **self.user,
-        )  # fmt: skip
+            command,
+            env={**environment, **variables},
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            **self.user,
+        )
         assert done.returncode == code, f"exit code {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}"
         return done
 

@@ -41,11 +41,22 @@ SINCE_3_11 = {
     "inspect": {"getmembers_static"},
     "operator": {"call"},
     "typing": {
-        "LiteralString", "Never", "NotRequired", "Required", "Self", "TypeVarTuple", "Unpack", "assert_never",
-        "assert_type", "clear_overloads", "dataclass_transform", "get_overloads", "reveal_type",
+        "LiteralString",
+        "Never",
+        "NotRequired",
+        "Required",
+        "Self",
+        "TypeVarTuple",
+        "Unpack",
+        "assert_never",
+        "assert_type",
+        "clear_overloads",
+        "dataclass_transform",
+        "get_overloads",
+        "reveal_type",
     },
     "tomllib": {"load", "loads"},
-}  # fmt: skip
+}
 
 
 def test_its_python_is_that_of_3_10(unpacked: Path) -> None:

@@ -52,9 +52,11 @@ ENDINGS = {
     "interrupt": ("import os; os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, "KeyboardInterrupt"),
     "terminated": ("import os; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, ""),
     "handled": (
-        "import os; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); os.kill(os.getpid(), signal.SIGTERM)", 5, "",
+        "import os; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); os.kill(os.getpid(), signal.SIGTERM)",
+        5,
+        "",
     ),
-}  # fmt: skip
+}
 QUEUES = ("0", "1", "2")
 
 
@@ -67,8 +69,12 @@ def ended(lib64: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[s
     settings = {"LD_LIBRARY_PATH": str(lib64), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", PARENT, str(folder), cases],
-        env={**os.environ, **settings}, capture_output=True, text=True, timeout=TIMEOUT, check=False,
-    )  # fmt: skip
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     codes = json.loads(done.stdout.splitlines()[-1])
     return {name: (codes[i], (folder / f"{i}.txt").read_text()) for i, name in enumerate(names)}

@@ -33,33 +33,110 @@ def tensor(stored, dtype):
     return Bits(stored, BFLOAT16_CODE) if dtype == BFLOAT16 else stored
 
 
-def step(call, tables, optimizer, stored, m1, m2, grad, indices, offsets, pooling, dtype=FLOAT, grad_dtype=FLOAT,
-         factors=None, wanted=None, mask=None, max_gradient=-1.0, iteration=1):  # fmt: skip
+def step(
+    call,
+    tables,
+    optimizer,
+    stored,
+    m1,
+    m2,
+    grad,
+    indices,
+    offsets,
+    pooling,
+    dtype=FLOAT,
+    grad_dtype=FLOAT,
+    factors=None,
+    wanted=None,
+    mask=None,
+    max_gradient=-1.0,
+    iteration=1,
+):
     """Updates `stored`, `m1`, `m2` in place; returns the gradient of `factors` if `wanted`."""
     features = len(tables.features)
     placements = np.zeros(features, np.int32)
     state_offsets = optimizer.state_offsets(tables)
     has1, has2 = optimizer.name != "sgd", optimizer.name == "adam"
     out = np.full(len(indices) if wanted else 0, np.nan, np.float32)
-    scalars = [optimizer.eps, optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.weight_decay,
-               optimizer.max_norm, max_gradient]  # fmt: skip
+    scalars = [
+        optimizer.eps,
+        optimizer.learning_rate,
+        optimizer.beta1,
+        optimizer.beta2,
+        optimizer.weight_decay,
+        optimizer.max_norm,
+        max_gradient,
+    ]
     weights = tensor(stored, dtype)
     call(
-        *NAME, tensor(grad, grad_dtype), weights, None, None, placements, tables.weights_offsets, tables.d_offsets,
-        tables.hash_size_cumsum, indices, offsets, None,
-        m1 if has1 else None, None, placements if has1 else None, state_offsets if has1 else None,
-        m2 if has2 else None, None, placements if has2 else None, tables.weights_offsets if has2 else None,
-        None, None, None, None, factors, mask,
-        max(tables.dims), 0, pooling, 0, 0, 0, 0, 0, 0, 0, TYPES[optimizer.name], iteration,
-        *[c_double(s) for s in scalars], optimizer.weight_decay_mode, 0, 1 if wanted else 0,
-        c_double(1 - optimizer.beta1), c_double(1 - optimizer.beta2),
-        out, m1 if has1 else None, m2 if has2 else None, weights,
-    )  # fmt: skip
+        *NAME,
+        tensor(grad, grad_dtype),
+        weights,
+        None,
+        None,
+        placements,
+        tables.weights_offsets,
+        tables.d_offsets,
+        tables.hash_size_cumsum,
+        indices,
+        offsets,
+        None,
+        m1 if has1 else None,
+        None,
+        placements if has1 else None,
+        state_offsets if has1 else None,
+        m2 if has2 else None,
+        None,
+        placements if has2 else None,
+        tables.weights_offsets if has2 else None,
+        None,
+        None,
+        None,
+        None,
+        factors,
+        mask,
+        max(tables.dims),
+        0,
+        pooling,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        TYPES[optimizer.name],
+        iteration,
+        *[c_double(s) for s in scalars],
+        optimizer.weight_decay_mode,
+        0,
+        1 if wanted else 0,
+        c_double(1 - optimizer.beta1),
+        c_double(1 - optimizer.beta2),
+        out,
+        m1 if has1 else None,
+        m2 if has2 else None,
+        weights,
+    )
     return out
 
 
-def check(call, tables, optimizer, pooling, batch=8, longest=6, hot=0.0, dtype=FLOAT, grad_dtype=FLOAT,
-          weighted=False, max_gradient=None, steps=1, seed=0, tolerance=1e-5):  # fmt: skip
+def check(
+    call,
+    tables,
+    optimizer,
+    pooling,
+    batch=8,
+    longest=6,
+    hot=0.0,
+    dtype=FLOAT,
+    grad_dtype=FLOAT,
+    weighted=False,
+    max_gradient=None,
+    steps=1,
+    seed=0,
+    tolerance=1e-5,
+):
     rng = np.random.default_rng(seed)
     stored = to_storage(rng.uniform(-1, 1, tables.elements), dtype)
     expected = from_storage(stored, dtype)
@@ -76,8 +153,23 @@ def check(call, tables, optimizer, pooling, batch=8, longest=6, hot=0.0, dtype=F
         optimizer.apply(tables, expected, want1, want2, gradients, iteration)
         for (_, row), (t, _) in gradients.items():
             touched[tables.position(t, row)] = True
-        step(call, tables, optimizer, stored, m1, m2, grad, indices, offsets, pooling, dtype, grad_dtype, factors,
-             max_gradient=-1.0 if max_gradient is None else max_gradient, iteration=iteration)  # fmt: skip
+        step(
+            call,
+            tables,
+            optimizer,
+            stored,
+            m1,
+            m2,
+            grad,
+            indices,
+            offsets,
+            pooling,
+            dtype,
+            grad_dtype,
+            factors,
+            max_gradient=-1.0 if max_gradient is None else max_gradient,
+            iteration=iteration,
+        )
     np.testing.assert_allclose(from_storage(stored, dtype), expected, atol=tolerance, rtol=tolerance)
     np.testing.assert_allclose(m1, want1, atol=1e-5, rtol=1e-5)
     np.testing.assert_allclose(m2, want2, atol=1e-5, rtol=1e-5)
@@ -166,8 +258,18 @@ def test_all_indices_equal(call, count):
     grad = np.random.default_rng(count).integers(-3, 4, (count, 4)).astype(np.float32)
     empty = np.zeros(0, np.float32)
     offsets = np.arange(count + 1)
-    step(call, tables, Optimizer("sgd", learning_rate=1.0), weights, empty, empty, grad, np.ones(count, np.int64),
-         offsets, SUM)  # fmt: skip
+    step(
+        call,
+        tables,
+        Optimizer("sgd", learning_rate=1.0),
+        weights,
+        empty,
+        empty,
+        grad,
+        np.ones(count, np.int64),
+        offsets,
+        SUM,
+    )
     np.testing.assert_array_equal(weights.reshape(3, 4)[1], -grad.sum(0))
     assert (weights.reshape(3, 4)[[0, 2]] == 0).all()
 
@@ -242,8 +344,18 @@ def test_gradient_of_the_weights(call, pooling, width):
 def test_integer_types_may_differ(call, index_type, offset_type):
     weights = (np.arange(40) / 10).astype(np.float32)
     empty = np.zeros(0, np.float32)
-    step(call, GOLDEN, Optimizer("sgd"), weights, empty, empty, GRAD, INDICES.astype(index_type),
-         OFFSETS.astype(offset_type), SUM)  # fmt: skip
+    step(
+        call,
+        GOLDEN,
+        Optimizer("sgd"),
+        weights,
+        empty,
+        empty,
+        GRAD,
+        INDICES.astype(index_type),
+        OFFSETS.astype(offset_type),
+        SUM,
+    )
     np.testing.assert_allclose(weights[4:8], [0.1, 0.2, 0.3, 0.4], atol=1e-6)
 
 
@@ -285,23 +397,53 @@ def test_wrong_offsets_are_memory_safe(call, machine, pooling, offsets):
     tables = Tables([4, 4], [3, 3])
     grad = np.ones((4, 3) if pooling == NONE else (2, 6), np.float32)
     m1, m2 = np.zeros(24, np.float32), np.zeros(24, np.float32)
-    step(call, tables, Optimizer("adam"), np.ones(24, np.float32), m1, m2, grad, np.array([0, 1, 2, 3]),
-         np.array(offsets), pooling)  # fmt: skip
+    step(
+        call,
+        tables,
+        Optimizer("adam"),
+        np.ones(24, np.float32),
+        m1,
+        m2,
+        grad,
+        np.array([0, 1, 2, 3]),
+        np.array(offsets),
+        pooling,
+    )
 
 
 def test_states_that_are_too_small_are_memory_safe(call):
     tables = Tables([4, 4], [3, 3])
     weights, m1 = np.ones(24, np.float32), np.zeros(12, np.float32)
-    step(call, tables, Optimizer("adagrad"), weights, m1, np.zeros(0, np.float32), np.ones((2, 6), np.float32),
-         np.array([0, 1, 2, 3]), np.array([0, 1, 2, 3, 4]), SUM)  # fmt: skip
+    step(
+        call,
+        tables,
+        Optimizer("adagrad"),
+        weights,
+        m1,
+        np.zeros(0, np.float32),
+        np.ones((2, 6), np.float32),
+        np.array([0, 1, 2, 3]),
+        np.array([0, 1, 2, 3, 4]),
+        SUM,
+    )
     assert (weights[:6] != 1).all() and (weights[12:] == 1).all()
 
 
 def test_no_indices_changes_nothing(call):
     weights = np.ones(40, np.float32)
     m1 = np.ones(40, np.float32)
-    step(call, GOLDEN, Optimizer("adagrad"), weights, m1, np.zeros(0, np.float32), GRAD, np.zeros(0, np.int64),
-         np.zeros(3, np.int64), SUM)  # fmt: skip
+    step(
+        call,
+        GOLDEN,
+        Optimizer("adagrad"),
+        weights,
+        m1,
+        np.zeros(0, np.float32),
+        GRAD,
+        np.zeros(0, np.int64),
+        np.zeros(3, np.int64),
+        SUM,
+    )
     assert (weights == 1).all() and (m1 == 1).all()
 
 
@@ -311,5 +453,16 @@ def test_no_indices_changes_nothing(call):
 def test_wrong_arguments(call, pooling, iteration, shape):
     m = np.zeros(40, np.float32)
     with pytest.raises(AclnnError, match="161002"):
-        step(call, GOLDEN, Optimizer("adam"), np.ones(40, np.float32), m, m.copy(), np.ones(shape, np.float32), INDICES,
-             OFFSETS, pooling, iteration=iteration)  # fmt: skip
+        step(
+            call,
+            GOLDEN,
+            Optimizer("adam"),
+            np.ones(40, np.float32),
+            m,
+            m.copy(),
+            np.ones(shape, np.float32),
+            INDICES,
+            OFFSETS,
+            pooling,
+            iteration=iteration,
+        )

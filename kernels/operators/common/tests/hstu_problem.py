@@ -164,9 +164,16 @@ class Problem:
     def attributes(self) -> list:
         o = self.options
         return [
-            o.mask_type, self.longest, float(o.scale), self.layout, o.group, float(o.alpha), o.window, o.full_tail,
+            o.mask_type,
+            self.longest,
+            float(o.scale),
+            self.layout,
+            o.group,
+            float(o.alpha),
+            o.window,
+            o.full_tail,
             o.distance,
-        ]  # fmt: skip
+        ]
 
     def empty(self, *shape: int) -> np.ndarray:
         """An output that must be written: its bytes are not zero."""

@@ -21,9 +21,18 @@ def run(call, case, values, weights=None, out_len=None, code=None):
     out = np.empty((out_len, *values.shape[1:]), values.dtype)
     out_weights = np.empty((0,) if weights is None else (out_len, *weights.shape[1:]), np.float32)
     call(
-        *FORWARD, case.permute, case.lengths, wrap(values), weights, case.starts, case.out_starts, out_len,
-        lengths, wrap(out), out_weights,
-    )  # fmt: skip
+        *FORWARD,
+        case.permute,
+        case.lengths,
+        wrap(values),
+        weights,
+        case.starts,
+        case.out_starts,
+        out_len,
+        lengths,
+        wrap(out),
+        out_weights,
+    )
     return lengths, out, out_weights
 
 
@@ -136,9 +145,18 @@ def test_wrong_shapes(call, fault):
         out_starts = out_starts[1:]
     with pytest.raises(AclnnError, match="161002"):
         call(
-            *FORWARD, case.permute, case.lengths, np.zeros(case.rows), weights, starts, out_starts, case.out_rows,
-            np.zeros(shapes["lengths"], np.int64), np.zeros(shapes["values"]), np.zeros(shapes["weights"], np.float32),
-        )  # fmt: skip
+            *FORWARD,
+            case.permute,
+            case.lengths,
+            np.zeros(case.rows),
+            weights,
+            starts,
+            out_starts,
+            case.out_rows,
+            np.zeros(shapes["lengths"], np.int64),
+            np.zeros(shapes["values"]),
+            np.zeros(shapes["weights"], np.float32),
+        )
 
 
 def grad(call, case, grad_out, code=None, total=None):
@@ -147,9 +165,15 @@ def grad(call, case, grad_out, code=None, total=None):
     order = np.argsort(case.permute, kind="stable").astype(np.int64)
     out = np.empty((total, grad_out.shape[1]), grad_out.dtype)
     call(
-        *GRAD, wrap(grad_out), case.permute[order].astype(np.int64), order, case.starts, case.out_starts, total,
+        *GRAD,
+        wrap(grad_out),
+        case.permute[order].astype(np.int64),
+        order,
+        case.starts,
+        case.out_starts,
+        total,
         wrap(out),
-    )  # fmt: skip
+    )
     return out
 
 

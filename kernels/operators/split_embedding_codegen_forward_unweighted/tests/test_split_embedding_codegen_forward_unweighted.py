@@ -36,10 +36,26 @@ def run(call, tables, stored, indices, offsets, pooling, factors=None, dtype=FLO
     out = np.empty((rows, width), np.uint16 if out_dtype == BFLOAT16 else out_dtype)
     call(
         *NAME,
-        tensor(stored, dtype), None, None, np.zeros(len(tables.features), np.int32), tables.weights_offsets,
-        tables.d_offsets if d_offsets is None else d_offsets, indices, offsets, None, None, None, factors,
-        width, max(tables.dims), pooling, OUTPUT_CODES[out_dtype], 0, 0, tensor(out, out_dtype),
-    )  # fmt: skip
+        tensor(stored, dtype),
+        None,
+        None,
+        np.zeros(len(tables.features), np.int32),
+        tables.weights_offsets,
+        tables.d_offsets if d_offsets is None else d_offsets,
+        indices,
+        offsets,
+        None,
+        None,
+        None,
+        factors,
+        width,
+        max(tables.dims),
+        pooling,
+        OUTPUT_CODES[out_dtype],
+        0,
+        0,
+        tensor(out, out_dtype),
+    )
     return from_storage(out, out_dtype)
 
 
@@ -64,10 +80,18 @@ GOLDEN_INDICES = np.array([1, 3, 5, 1, 9])
     [
         (SUM, [[3.6, 3.9, 4.2, 4.5], [4.0, 4.2, 4.4, 4.6]]),
         (MEAN, [[1.2, 1.3, 1.4, 1.5], [2.0, 2.1, 2.2, 2.3]]),
-        (NONE, [[0.4, 0.5, 0.6, 0.7], [1.2, 1.3, 1.4, 1.5], [2, 2.1, 2.2, 2.3], [0.4, 0.5, 0.6, 0.7],
-                [3.6, 3.7, 3.8, 3.9]]),
+        (
+            NONE,
+            [
+                [0.4, 0.5, 0.6, 0.7],
+                [1.2, 1.3, 1.4, 1.5],
+                [2, 2.1, 2.2, 2.3],
+                [0.4, 0.5, 0.6, 0.7],
+                [3.6, 3.7, 3.8, 3.9],
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_golden_case(call, pooling, expected):
     out = run(call, GOLDEN, GOLDEN_WEIGHTS, GOLDEN_INDICES, np.array([0, 3, 5]), pooling)
     np.testing.assert_allclose(out, expected, rtol=1e-6)
@@ -102,10 +126,27 @@ def test_rows_are_copied_bit_by_bit(call, dtype):
     out = np.empty((3, 5), stored.dtype)
     tables = Tables([4], [5])
     call(
-        *NAME, tensor(stored, dtype), None, None, np.zeros(1, np.int32), tables.weights_offsets, tables.d_offsets,
-        np.array([3, 0, 3]), np.array([0, 2, 3]), None, None, None, None, 5, 5, NONE, OUTPUT_CODES[dtype], 0, 0,
+        *NAME,
+        tensor(stored, dtype),
+        None,
+        None,
+        np.zeros(1, np.int32),
+        tables.weights_offsets,
+        tables.d_offsets,
+        np.array([3, 0, 3]),
+        np.array([0, 2, 3]),
+        None,
+        None,
+        None,
+        None,
+        5,
+        5,
+        NONE,
+        OUTPUT_CODES[dtype],
+        0,
+        0,
         tensor(out, dtype),
-    )  # fmt: skip
+    )
     assert out.tobytes() == stored.reshape(4, 5)[[3, 0, 3]].tobytes()
 
 

@@ -16,8 +16,16 @@ device = torch.zeros(64, device="npu:0")
 opapi, acl = ctypes.CDLL("libopapi.so"), ctypes.CDLL("libascendcl.so")
 opapi.aclCreateTensor.restype = c_void_p
 opapi.aclCreateTensor.argtypes = [
-    POINTER(c_int64), c_uint64, c_int, POINTER(c_int64), c_int64, c_int, POINTER(c_int64), c_uint64, c_void_p,
-]  # fmt: skip
+    POINTER(c_int64),
+    c_uint64,
+    c_int,
+    POINTER(c_int64),
+    c_int64,
+    c_int,
+    POINTER(c_int64),
+    c_uint64,
+    c_void_p,
+]
 opapi.aclCreateScalar.restype = c_void_p
 acl.aclGetRecentErrMsg.restype = c_char_p
 
