@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from dataclasses import dataclass
+from typing import Any
 
 from naming import lower_camel, snake_case
 
@@ -117,7 +118,7 @@ def _input_type(p: Parameter) -> str:
     return "const aclTensor *"
 
 
-def parse(data: dict) -> list[Operator]:
+def parse(data: dict[str, Any]) -> list[Operator]:
     return [
         Operator(
             type=entry["type"],
@@ -132,10 +133,11 @@ def parse(data: dict) -> list[Operator]:
 
 
 def check(op: Operator) -> None:
-    """Raise DefinitionError naming every rule of C.2 that the definition breaks."""
+    """Raise DefinitionError naming every rule of the toolkit that the definition breaks."""
     faults = []
     parameters = [*op.inputs, *op.outputs]
-    for p in [*parameters, *op.attributes]:
+    named: list[Parameter | Attribute] = [*parameters, *op.attributes]
+    for p in named:
         if keyword.iskeyword(p.name) or p.name in {"input", "max", "min"} or p.name != p.name.lower():
             faults.append(f"name '{p.name}' is not allowed")
     for p in parameters:

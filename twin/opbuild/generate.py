@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from definition import Operator
 
@@ -101,8 +102,8 @@ namespace kernel_object_{op.snake}_{number} {{
 """
 
 
-def tiling_structs(classes: Sequence[dict], default: str) -> str:
-    """Plain structs for classes written with the tiling macros; nested ones stand first, aligned to 8 (spec C.6)."""
+def tiling_structs(classes: Sequence[dict[str, Any]], default: str) -> str:
+    """Plain structs for classes written with the tiling macros; nested ones stand first, aligned to 8 bytes."""
     nested = {f["type"] for c in classes for f in c["fields"] if f["nested"]}
     text = "#pragma once\n#include <cstdint>\n"
     seen: set[str] = set()

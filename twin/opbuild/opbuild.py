@@ -17,6 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -94,7 +95,7 @@ def check_host_language(build: Build, source: Path) -> None:
         ) from None
 
 
-def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict]]:
+def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, Any]]]:
     """Compile op_host, run the dump program on it. Returns objects, operators, tiling classes."""
     sources = sorted((build.op / "op_host").glob("*.cpp"))
     if not sources:
@@ -121,7 +122,9 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict]]:
     return objects, operators, data["tiling_classes"]
 
 
-def kernel_objects(build: Build, op: Operator, tiling: list[dict], first: int) -> tuple[list[Path], list[int]]:
+def kernel_objects(
+    build: Build, op: Operator, tiling: list[dict[str, Any]], first: int
+) -> tuple[list[Path], list[int]]:
     """Compile the kernel once per distinct set of macros that its source uses. Returns objects and column -> object."""
     kernel = build.op / "op_kernel" / f"{op.snake}.cpp"
     generated = build.work / "generated"
@@ -172,7 +175,7 @@ def api_headers(text: str, folders: list[Path]) -> list[str]:
     return list(found)
 
 
-def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict]) -> Path:
+def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict[str, Any]]) -> Path:
     kernels: list[Path] = []
     pairs: list[Path] = []
     for op in operators:
@@ -230,8 +233,8 @@ def prototype(op: Operator) -> str:
     return "\n".join([*lines, f"    .OP_END_FACTORY_REG({op.type});"])
 
 
-def ops_info(op: Operator) -> dict:
-    info: dict = {"opFile": {"value": op.snake}, "opInterface": {"value": op.snake}}
+def ops_info(op: Operator) -> dict[str, Any]:
+    info: dict[str, Any] = {"opFile": {"value": op.snake}, "opInterface": {"value": op.snake}}
     for kind, parameters in (("input", op.inputs), ("output", op.outputs)):
         for i, p in enumerate(parameters):
             info[f"{kind}{i}"] = {"name": p.name, "paramType": p.option, "dtype": p.types, "format": p.formats}
@@ -272,10 +275,10 @@ def lay_out(build: Build, operators: list[Operator], opapi: Path, host: list[Pat
         for source in [f for folder in sources if folder.is_dir() for f in sorted(folder.glob("*.[ch]*"))]:
             install(source, tbe / f"{build.vendor}_impl/dynamic" / source.name)
     for soc in build.socs:
-        info = {op.type: ops_info(op) for op in operators}
-        write(tbe / f"config/{soc}/aic-{soc}-ops-info.json", json.dumps(info, indent=2, sort_keys=True) + "\n")
+        infos = {op.type: ops_info(op) for op in operators}
+        write(tbe / f"config/{soc}/aic-{soc}-ops-info.json", json.dumps(infos, indent=2, sort_keys=True) + "\n")
         (tbe / f"kernel/{soc}").mkdir(parents=True, exist_ok=True)
-        binaries = {op.type: {"binaryList": []} for op in operators}
+        binaries: dict[str, Any] = {op.type: {"binaryList": []} for op in operators}
         write(tbe / f"kernel/config/{soc}/binary_info_config.json", json.dumps(binaries, indent=2) + "\n")
     return root
 

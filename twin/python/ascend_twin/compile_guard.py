@@ -38,7 +38,7 @@ def register() -> None:
         return
     wrapper = torch._TorchCompileInductorWrapper
     if not getattr(wrapper.__call__, "guarded_by_ascend_twin", False):
-        wrapper.__call__ = _guarded(wrapper.__call__)  # type: ignore[method-assign]
+        wrapper.__call__ = _guarded(wrapper.__call__)
 
 
 def _guarded(compile_graph: Callable[..., Any]) -> Callable[..., Any]:

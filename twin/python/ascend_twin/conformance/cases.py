@@ -73,7 +73,7 @@ def samples(info: Any, case: Case) -> tuple[list[Any], bool]:
     torch.manual_seed(SEED)
     random.seed(SEED)
     numpy.random.seed(SEED)
-    found = []
+    found: list[Any] = []
     for sample in info.sample_inputs("cpu", dtype, requires_grad=differentiable):
         if case.limit is not None and len(found) >= case.limit:
             break

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from .outcome import Outcome
 
@@ -52,9 +53,9 @@ def to_json(row: Row) -> str:
 
 
 def from_json(line: str) -> Row:
-    values = json.loads(line)
-    counters = {name: Counter(values.pop(name)) for name in ("tested", "failed", "errors")}
-    return Row(**values, **counters)
+    values: dict[str, Any] = json.loads(line)
+    counters = {name: Counter(values[name]) for name in ("tested", "failed", "errors")}
+    return Row(**{**values, **counters})
 
 
 _PLAIN = [f.name for f in fields(Row) if f.name not in ("tested", "failed", "errors")]
