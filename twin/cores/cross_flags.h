@@ -1,4 +1,4 @@
-// Flags between cores (A.11). A set counts for the core's group; once the whole group has set, everybody's counter
+// Flags between cores. A set counts for the core's group; once the whole group has set, everybody's counter
 // rises, and who then waits knows what the others had finished when they set.
 #pragma once
 #include <cstdint>

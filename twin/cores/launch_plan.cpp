@@ -52,7 +52,7 @@ class LaunchMemory {
     return data;
   }
 
-  // The list of a DYNAMIC parameter without shapes (A.16): its members' addresses.
+  // The list of a DYNAMIC parameter without shapes: its members' addresses.
   void* List(const PlanArgument& argument) {
     const auto count = argument.members.size();
     auto* words = reinterpret_cast<uint64_t*>(Own((3 + count) * sizeof(uint64_t)));

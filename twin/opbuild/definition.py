@@ -39,7 +39,7 @@ ATTRIBUTE_TYPES = {
 
 
 class DefinitionError(Exception):
-    """The operator's OpDef breaks a rule of the description language (spec C.2)."""
+    """The operator's OpDef breaks a rule of the description language."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Operator:
         return result
 
     def column_macros(self, column: int) -> dict[str, str]:
-        """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination (spec C.8)."""
+        """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination."""
         macros: dict[str, str] = {}
         for p in [*self.inputs, *self.outputs]:
             upper = p.name.upper()

@@ -1,4 +1,4 @@
-"""Names derived from an operator type and its parameters (spec ascend-c C.9)."""
+"""Names derived from an operator type and its parameters."""
 
 from __future__ import annotations
 

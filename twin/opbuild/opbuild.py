@@ -118,7 +118,7 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, A
     for op in operators:
         check(op)
         if not (build.op / "op_kernel" / f"{op.snake}.cpp").is_file():
-            raise BuildError(f"{op.type}: op_kernel/{op.snake}.cpp does not exist (the snake case of the type, C.9)")
+            raise BuildError(f"{op.type}: op_kernel/{op.snake}.cpp does not exist (the snake case of the type)")
     return objects, operators, data["tiling_classes"]
 
 

@@ -1,4 +1,4 @@
-// Atomic modes of the transfers to global memory (A.9).
+// Atomic modes of the transfers to global memory.
 #pragma once
 #include "ascendc/tensor.h"
 

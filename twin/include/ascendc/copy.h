@@ -1,4 +1,4 @@
-// DataCopy and DataCopyPad (A.8).
+// DataCopy and DataCopyPad.
 #pragma once
 #include "ascendc/atomic.h"
 #include "ascendc/tensor.h"

@@ -108,7 +108,7 @@ class Core {
   const uint8_t* GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
   uint8_t* GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
 
-  // Matmul objects (B.3, B.4): the cube serves this core's requests in order; PIPE_M stands for its work on them.
+  // Matmul objects: the cube serves this core's requests in order; PIPE_M stands for its work on them.
   int AddCubeObject();
   void CubeUse(int object, const char* call);
   void CubeIssue(int object, const char* call, bool waitsLater);

@@ -1,4 +1,4 @@
-// Gather (A.12.3): elements of one tensor in the unified buffer, chosen by byte offsets.
+// Gather: elements of one tensor in the unified buffer, chosen by byte offsets.
 #pragma once
 #include "ascendc/tensor.h"
 

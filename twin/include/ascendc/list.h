@@ -1,4 +1,4 @@
-// ListTensorDesc: the descriptor list behind a DYNAMIC input or output (A.16).
+// ListTensorDesc: the descriptor list behind a DYNAMIC input or output.
 #pragma once
 #include "ascendc/tensor.h"
 

@@ -1,4 +1,4 @@
-// Types and configurations of Matmul (B.2, B.4).
+// Types and configurations of Matmul.
 #pragma once
 #include "ascendc/types.h"
 

@@ -1,4 +1,4 @@
-// The rules of B.6 that a tiling must keep: sizes of the cube's memories and granularity of its blocks.
+// The rules that a Matmul tiling must keep: sizes of the cube's memories and granularity of its blocks.
 #pragma once
 #include "ascendc/core.h"
 #include "kernel_tiling/kernel_tiling.h"

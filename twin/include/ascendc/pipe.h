@@ -1,4 +1,4 @@
-// TPipe, TQueBind, TQue, TBuf (A.7). The state lives in the core, so that a kernel's end can be checked after its
+// TPipe, TQueBind, TQue, TBuf. The state lives in the core, so that a kernel's end can be checked after its
 // objects are gone.
 #pragma once
 #include "ascendc/tensor.h"

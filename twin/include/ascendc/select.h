@@ -1,4 +1,4 @@
-// Comparisons to bits and selection by bits (A.12.4), count forms.
+// Comparisons to bits and selection by bits, count forms.
 #pragma once
 #include "ascendc/tensor.h"
 

@@ -1,4 +1,4 @@
-// Flags, barriers and the barrier between cores (A.10, A.11), and the system queries (A.4).
+// Flags, barriers and the barrier between cores, and the system queries.
 #pragma once
 #include "ascendc/pipe.h"
 

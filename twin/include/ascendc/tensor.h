@@ -1,4 +1,4 @@
-// GlobalTensor (A.5) and LocalTensor (A.6).
+// GlobalTensor and LocalTensor.
 #pragma once
 #include "ascendc/types.h"
 

@@ -1,4 +1,4 @@
-// Access to tiling data and tiling keys from the kernel (A.3). The builder defines, per compiled object:
+// Access to tiling data and tiling keys from the kernel. The builder defines, per compiled object:
 // TWIN_OBJECT (its number), and a header with TwinDefaultTiling when the host registered a tiling class by macros.
 #pragma once
 #include "ascendc/core.h"

@@ -1,4 +1,4 @@
-// Device types, qualifiers and enumerations of the kernel language (spec A.1, A.7, A.10, A.13).
+// Device types, qualifiers and enumerations of the kernel language.
 #pragma once
 #include <cmath>
 #include <cstddef>

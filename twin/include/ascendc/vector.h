@@ -1,4 +1,4 @@
-// Vector instructions on PIPE_V (A.12, A.13): fills, elementwise arithmetic and conversions.
+// Vector instructions on PIPE_V: fills, elementwise arithmetic and conversions.
 #pragma once
 #include "ascendc/bulk.h"
 #include "ascendc/tensor.h"
@@ -353,7 +353,7 @@ void BinaryLanes(const char* name, const LocalTensor<T>& dst, const LocalTensor<
   }
 }
 
-// One conversion of table A.13; `allowed` is false where the pair does not take this mode.
+// One conversion of Cast's table; `allowed` is false where the pair does not take this mode.
 template <typename D, typename S>
 D Convert(S value, RoundMode mode) {
   if constexpr (std::is_same<S, bfloat16_t>::value) {

@@ -1,4 +1,4 @@
-// ge: data types, formats and status codes (C.5).
+// ge: data types, formats and status codes.
 #pragma once
 #include <cstdint>
 

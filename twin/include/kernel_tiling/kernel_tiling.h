@@ -1,4 +1,4 @@
-// TCubeTiling (B.6) as kernels and plain tiling structs see it.
+// TCubeTiling as kernels and plain tiling structs see it.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// The high-level matrix product of mix kernels (spec B.1 to B.5): GM and unified buffer operands in ND.
+// The high-level matrix product of mix kernels: GM and unified buffer operands in ND.
 #pragma once
 #include "ascendc/matmul.h"
 

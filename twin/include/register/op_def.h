@@ -1,4 +1,4 @@
-// The OpDef description language (C.2).
+// The OpDef description language.
 #pragma once
 #include <map>
 #include <memory>

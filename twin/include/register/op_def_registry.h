@@ -1,4 +1,4 @@
-// Umbrella of the op_host API: definitions, contexts, platform (C.1).
+// Umbrella of the op_host API: definitions, contexts, platform.
 #pragma once
 #include "register/op_def.h"
 #include "tiling/platform/platform_ascendc.h"

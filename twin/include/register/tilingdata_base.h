@@ -1,4 +1,4 @@
-// Tiling data described by macros (C.6). Each class keeps its fields in order; the builder dumps them and writes the
+// Tiling data described by macros. Each class keeps its fields in order; the builder dumps them and writes the
 // plain struct that the kernel reads.
 #pragma once
 #include <cstddef>

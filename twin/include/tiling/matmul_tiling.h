@@ -1,4 +1,4 @@
-// MatmulApiTiling and MultiCoreMatmulTiling (B.7).
+// MatmulApiTiling and MultiCoreMatmulTiling.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Host-side tiling of Matmul (B.7): any numbers that keep the rules of B.6.
+// Host-side tiling of Matmul: any numbers that keep the rules of matmul_tiling.h.
 #pragma once
 #include "register/tilingdata_base.h"
 #include "tiling/matmul_tiling.h"

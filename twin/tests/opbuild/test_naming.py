@@ -1,4 +1,4 @@
-"""Names of C.9, with the specification's own examples."""
+"""Names made from an operator's type: with digits, runs of capitals, and words of one letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// gert::InferDataTypeContext (C.4).
+// gert::InferDataTypeContext.
 #pragma once
 #include "exe_graph/runtime/op_context.h"
 

@@ -1,4 +1,4 @@
-// gert::InferShapeContext (C.4).
+// gert::InferShapeContext.
 #pragma once
 #include "exe_graph/runtime/op_context.h"
 

@@ -1,4 +1,4 @@
-// Index rules common to the contexts: plain Get*(i) counts actual inputs, the others declared ones (C.3).
+// Index rules common to the contexts: plain Get*(i) counts actual inputs, the others declared ones.
 #pragma once
 #include "exe_graph/runtime/op_call.h"
 

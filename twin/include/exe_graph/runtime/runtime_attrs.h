@@ -1,4 +1,4 @@
-// gert::RuntimeAttrs: attribute values in declaration order (C.3). C++11, as all that op_host includes.
+// gert::RuntimeAttrs: attribute values in declaration order. C++11, as all that op_host includes.
 #pragma once
 #include <cstddef>
 #include <cstdint>

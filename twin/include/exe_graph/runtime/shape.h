@@ -1,4 +1,4 @@
-// gert::Shape and StorageShape (C.3).
+// gert::Shape and StorageShape.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// gert::Tensor and the description of a tensor at tiling time (C.3).
+// gert::Tensor and the description of a tensor at tiling time.
 #pragma once
 #include "exe_graph/runtime/storage_shape.h"
 #include "graph/types.h"

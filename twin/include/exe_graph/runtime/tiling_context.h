@@ -1,4 +1,4 @@
-// gert::TilingContext (C.3).
+// gert::TilingContext.
 #pragma once
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// PlatformAscendC (C.7): the machine as tiling functions see it.
+// PlatformAscendC: the machine as tiling functions see it.
 #pragma once
 #include "exe_graph/runtime/op_call.h"
 
