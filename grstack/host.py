@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grstack import ascend
 from grstack.errors import EngineError
 from grstack.run import Runner, ask
 
@@ -62,7 +63,7 @@ class Cann:
 
 def cann() -> Cann | None:
     """The CANN toolkit of this machine."""
-    home = Path(os.environ.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
+    home = Path(os.environ.get("ASCEND_HOME_PATH", ascend.HOME))
     if not home.is_dir():
         return None
     files = [home / "version.info", home / "version.cfg", *sorted(home.glob("*-linux/ascend_toolkit_install.info"))]

@@ -11,7 +11,6 @@ from grstack.plan import Plan, Step
 from grstack.spec import Base
 
 IMAGE_VENV = "/opt/grstack/venv"
-ASCEND_HOME = "/usr/local/Ascend/ascend-toolkit/latest"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grstack import host
+from grstack import ascend, host
 from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
-from grstack.engines.base import ASCEND_HOME, Inputs, Mount
+from grstack.engines.base import Inputs, Mount
 from grstack.errors import EngineError
 from grstack.keys import IGNORED
 from grstack.network import Settings
@@ -56,7 +56,7 @@ class LocalEngine:
             raise EngineError(
                 "platform cann with --engine none needs CANN on this machine, and none is found",
                 where="ASCEND_HOME_PATH",
-                next_command="source /usr/local/Ascend/ascend-toolkit/set_env.sh, or build in a container",
+                next_command=f"{ascend.SET_ENV}, or build in a container",
             )
         return f"{name}, CANN {toolkit.version or 'unknown'} at {toolkit.home.resolve()}"
 
@@ -160,7 +160,7 @@ class LocalEngine:
             **self.environment(plan),
             "GRSTACK_ROOT": str(prefix),
             "GRSTACK_PYTHON": str(self._place(plan, plan.step("environment")) / "venv/bin/python"),
-            "ASCEND_HOME": f"{prefix}{ASCEND_HOME}",
+            "ASCEND_HOME": f"{prefix}{ascend.HOME}",
             # component wheels go beside the shared environment, which stays as it was
             "PIP_TARGET": str(prefix / "site-packages"),
             "UV_TARGET": str(prefix / "site-packages"),
@@ -179,15 +179,13 @@ class LocalEngine:
     def environment(self, plan: Plan) -> dict[str, str]:
         """The variables that an image sets with ENV."""
         prefix = self._place(plan, plan.image)
-        home = f"{prefix}{ASCEND_HOME}"
+        home = f"{prefix}{ascend.HOME}"
         venv = self._place(plan, plan.step("environment")) / "venv"
         return {
-            "ASCEND_HOME_PATH": home,
-            "ASCEND_TOOLKIT_HOME": home,
-            "ASCEND_OPP_PATH": f"{home}/opp",
+            **ascend.variables(home),
             "LD_LIBRARY_PATH": f"{home}/lib64",
             "PYTHONPATH": f"{prefix}/site-packages:{prefix}/src",
-            "PATH": os.pathsep.join((f"{home}/bin", f"{home}/tools/profiler/bin", f"{venv}/bin", os.environ["PATH"])),
+            "PATH": os.pathsep.join((*ascend.binaries(home), f"{venv}/bin", os.environ["PATH"])),
             "VIRTUAL_ENV": str(venv),
         }
 

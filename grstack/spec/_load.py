@@ -43,6 +43,7 @@ def loads(text: str, name: str = "versions.yaml") -> Versions:
     except yaml.YAMLError as error:
         raise _failure(name, [_syntax_fault(error)]) from None
     lines = Lines(node)
+    _add_common_packages(data)
     faults = [lines.fault(path, "key is given twice") for path, _ in lines.duplicates]
     versions: Versions | None = None
     try:
@@ -55,6 +56,17 @@ def loads(text: str, name: str = "versions.yaml") -> Versions:
     if faults or versions is None:
         raise _failure(name, faults)
     return versions
+
+
+def _add_common_packages(data: Any) -> None:
+    """Every target gets `packages`, which stand once in the file; its own win. What is malformed is told later."""
+    common = data.get("packages") if isinstance(data, dict) else None
+    targets = data.get("targets") if isinstance(data, dict) else None
+    if not isinstance(common, dict) or not isinstance(targets, dict):
+        return
+    for target in targets.values():
+        if isinstance(target, dict) and isinstance(target.get("packages"), dict):
+            target["packages"] = {**common, **target["packages"]}
 
 
 def _failure(name: str, faults: list[Fault]) -> SpecError:

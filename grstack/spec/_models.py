@@ -126,7 +126,10 @@ class Platform(_Model):
 
 
 class Target(_Model):
-    """What an image is for: its packages, and the base of each platform (or of the target itself)."""
+    """What an image is for: its packages, and the base of each platform (or of the target itself).
+
+    In the file a target has those packages alone in which it differs; here it has those of all targets too.
+    """
 
     summary: Text
     packages: dict[Name, Requirement] = Field(min_length=1)
@@ -222,6 +225,7 @@ class Versions(_Model):
     resolve: Resolve
     bases: dict[Name, Base] = Field(min_length=1)
     socs: tuple[Name, ...] = Field(min_length=1)
+    packages: dict[Name, Requirement] = {}
     targets: dict[TargetName, Target] = Field(min_length=1)
     unsupported: tuple[Unsupported, ...] = ()
     variants: tuple[Variant, ...] = ()

@@ -11,7 +11,7 @@ from invoke.collection import Collection
 from packaging.requirements import Requirement
 
 import tasks
-from grstack import spec, suites
+from grstack import ascend, spec, suites
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = spec.load(ROOT / "versions.yaml")
@@ -23,6 +23,39 @@ def test_twin_says_the_cann_version_that_it_stands_for() -> None:
     platforms = SPEC.targets["npu"].platforms
     assert re.findall(r"^Version=(.*)$", info, re.MULTILINE) == [platforms["twin"].cann]
     assert platforms["twin"].cann == platforms["cann"].cann
+
+
+def test_the_twin_s_defaults_are_those_of_versions_yaml() -> None:
+    """Its C++ and its builder run without this repository's files."""
+    settings = (ROOT / "twin/runtime/acl/settings.cpp").read_text(encoding="utf-8")
+    assert re.findall(r'Variable\("TWIN_CANN_VERSION"\)\.value_or\("([^"]+)"\)', settings) == [
+        SPEC.targets["npu"].platforms["twin"].cann
+    ]
+    builder = ast.parse((ROOT / "twin/opbuild/opbuild.py").read_text(encoding="utf-8"))
+    socs = [
+        ast.literal_eval(node.value)
+        for node in builder.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "KNOWN_SOCS"
+    ]
+    assert socs == [SPEC.socs]
+
+
+def test_an_image_has_the_variables_of_a_local_prefix() -> None:
+    """Dockerfiles cannot read grstack/ascend.py."""
+    text = (ROOT / "docker/npu/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    environment = dict(
+        word.split("=", 1)
+        for line in text.splitlines()
+        if line.startswith("ENV ")
+        for word in shlex.split(line.removeprefix("ENV "))
+    )
+    assert {name: environment[name] for name in ascend.variables("")} == ascend.variables(ascend.HOME)
+    assert environment["PATH"].split(":") == [*ascend.binaries(ascend.HOME), "${PATH}"]
+    libraries = environment["LD_LIBRARY_PATH"].split(":")
+    assert libraries[0] == f"{ascend.HOME}/lib64"
+    assert all(folder.startswith(f"{ascend.DRIVER}/") for folder in libraries[1:])
+    messages = [path for path in (ROOT / "grstack").rglob("*.py") if ascend.TOOLKIT in path.read_text(encoding="utf-8")]
+    assert [path.name for path in messages] == ["ascend.py"]
 
 
 def test_the_twins_wheel_asks_for_the_versions_that_are_locked() -> None:

@@ -98,11 +98,22 @@ def test_tools_are_locked_with_hashes() -> None:
 def test_lock_is_stale_after_a_change_of_its_target_only() -> None:
     lock = locks.read(ROOT, "npu", "3.11", "x86_64")
     text = (ROOT / "versions.yaml").read_text(encoding="utf-8")
-    newer = spec.loads(text.replace('scipy: ">=1.13"', 'scipy: ">=1.14"', 1))  # of npu, the first target
+    newer = spec.loads(text.replace('psutil: ">=6"', 'psutil: ">=7"'))  # of npu alone
     with pytest.raises(LockError, match="has changed since") as caught:
         locks.check(lock, newer)
     assert caught.value.next_command == "inv lock --only npu-py3.11-x86_64"
     locks.check(locks.read(ROOT, "cpu", "3.11", "x86_64"), newer)
+
+
+@pytest.mark.parametrize("target", ["npu", "cpu"])
+def test_a_common_package_belongs_to_every_target(target: str) -> None:
+    text = (ROOT / "versions.yaml").read_text(encoding="utf-8")
+    newer = spec.loads(text.replace('scipy: ">=1.13"', 'scipy: ">=1.14"'))
+    with pytest.raises(LockError, match="has changed since"):
+        locks.check(locks.read(ROOT, target, "3.11", "x86_64"), newer)
+    own = text.replace("      torch: 2.6.0\n", "      torch: 2.6.0\n      numpy: 1.26.3\n")
+    assert {str(spec.loads(own).targets[name].packages["numpy"]) for name in ("npu", "cpu")} == {"1.26.3"}
+    assert str(spec.loads(own).targets["cuda"].packages["numpy"]) == "1.26.4"
 
 
 def test_all_locks_are_checked_those_of_the_tools_too(tmp_path: Path) -> None:
