@@ -1,13 +1,10 @@
 // Activations and their gradients.
 #include "call.h"
 #include "check.h"
+#include "patterns.h"
 
 using namespace twin::opapi;
 
-#define UNARY(NAME, FUNCTION) \
-  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
-#define UNARY_IN_PLACE(NAME, METHOD) \
-  ACLNN(NAME, (InOut, self)) { self.METHOD(); }
 #define GRADIENT(NAME, FUNCTION) \
   ACLNN_CHECKED(NAME, BROADCAST, (In, gradOut), (In, self), (Out, gradIn)) { gradIn = FUNCTION(gradOut, self); }
 

@@ -1,21 +1,9 @@
 // Element-wise arithmetic: each output element depends on the elements at the same place.
 #include "call.h"
 #include "check.h"
+#include "patterns.h"
 
 using namespace twin::opapi;
-
-#define UNARY(NAME, FUNCTION) \
-  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Out, out)) { out = FUNCTION(self); }
-#define UNARY_IN_PLACE(NAME, METHOD) \
-  ACLNN(NAME, (InOut, self)) { self.METHOD(); }
-#define BINARY(NAME, FUNCTION) \
-  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (In, other), (Out, out)) { out = FUNCTION(self, other); }
-#define BINARY_SCALAR(NAME, FUNCTION) \
-  ACLNN_CHECKED(NAME, BROADCAST, (In, self), (Number, other), (Out, out)) { out = FUNCTION(self, other); }
-#define BINARY_IN_PLACE(NAME, METHOD) \
-  ACLNN_CHECKED(NAME, BROADCAST_INTO_SELF, (InOut, self), (In, other)) { self.METHOD(other); }
-#define SCALAR_IN_PLACE(NAME, METHOD) \
-  ACLNN(NAME, (InOut, self), (Number, other)) { self.METHOD(other); }
 
 UNARY(aclnnAbs, at::abs)
 UNARY(aclnnCeil, at::ceil)
