@@ -1,4 +1,4 @@
-"""The order in which the runtime looks for an operator, and what keeps a vendor out of it (spec ascend-runtime 1.3).
+"""The order in which the runtime looks for an operator, and what keeps a vendor out of it.
 
 First hit wins: the entries of ASCEND_CUSTOM_OPP_PATH, then the vendors of load_priority below ASCEND_OPP_PATH.
 """

@@ -1,4 +1,4 @@
-"""One vendor: a directory of operators, `<opp>/vendors/<vendor>`, as a package leaves it (spec ascend-runtime 6.1)."""
+"""One vendor: a directory of operators, `<opp>/vendors/<vendor>`, as a package leaves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The body behind every generated aclnn pair (spec ascend-runtime 5). A pair hands its arguments over in declaration
+// The body behind every generated aclnn pair. A pair hands its arguments over in declaration
 // order; everything else follows from the operator's registered definition.
 #pragma once
 #include <cstdint>

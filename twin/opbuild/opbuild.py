@@ -1,4 +1,4 @@
-"""Builds one Ascend C operator for the twin and lays out its vendor tree (spec ascend-runtime 5, 6.1).
+"""Builds one Ascend C operator for the twin and lays out its vendor tree.
 
 Knows no operator by name: everything follows from the OpDefs that op_host registers.
 """

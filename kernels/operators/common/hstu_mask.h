@@ -1,4 +1,4 @@
-// Which keys a query sees (spec 5.4, 5.8). Every row of every built-in mask is at most two stretches of columns, so a
+// Which keys a query sees. Every row of every built-in mask is at most two stretches of columns, so a
 // mask is never materialised: tiles are classified by the hull of their rows, and edges are cut row by row.
 #pragma once
 #include "hstu_tiling.h"

@@ -1,4 +1,4 @@
-// The kernel that runs any ATen operator of NPU tensors by its CPU kernel over the same memory (spec 3.3).
+// The kernel that runs any ATen operator of NPU tensors by its CPU kernel over the same memory.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>

@@ -1,4 +1,4 @@
-// twinInstallAten: replaces torch_npu's kernels of the ATen operators (spec 3.3). Called by aclInit, which torch_npu
+// twinInstallAten: replaces torch_npu's kernels of the ATen operators. Called by aclInit, which torch_npu
 // calls at the first use of a device, when all its own kernels are registered.
 #include <memory>
 #include <mutex>

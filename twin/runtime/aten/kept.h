@@ -1,4 +1,4 @@
-// Operators that stay torch_npu's own: allocation, metadata, copies between devices (spec 3.3).
+// Operators that stay torch_npu's own: allocation, metadata, copies between devices.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// HCCL functions that make, describe and destroy communicators (spec ascend-runtime 2.1, 2.3).
+// HCCL functions that make, describe and destroy communicators.
 #include <cstring>
 #include <map>
 #include <mutex>

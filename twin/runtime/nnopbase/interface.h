@@ -1,4 +1,4 @@
-// The handle functions of the aclnn protocol. No header of the wheel declares them (spec ascend-runtime 1.9).
+// The handle functions of the aclnn protocol. No header of the wheel declares them.
 #pragma once
 #include <cstdint>
 

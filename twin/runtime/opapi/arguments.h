@@ -1,4 +1,4 @@
-// The kinds of arguments of an aclnn function (spec ascend-runtime 1.9, 1.10). For each kind:
+// The kinds of arguments of an aclnn function. For each kind:
 //   Handle  the C type that the caller passes,
 //   Held    the executor's own copy, made and checked in phase one; tensor data is not touched,
 //   Value   what the computation receives in phase two, over the device memory.
@@ -194,7 +194,7 @@ struct Argument<SizedOut> {
   using Held = HeldSizedOutput;
   using Value = SizedOutput;
   static Held Hold(Handle handle, const char* argument) {
-    // The caller keeps this handle until the stream is synchronised, and reads its shape then (spec 1.9).
+    // The caller keeps this handle until the stream is synchronised, and reads its shape then.
     return {{HoldTensor(handle, argument)}, const_cast<aclTensor*>(handle)};
   }
   static Value Open(const Held& held) { return SizedOutput(held); }

@@ -1,4 +1,4 @@
-// The two-phase protocol (spec ascend-runtime 1.9) for operators that are written as a computation over CPU tensors.
+// The two-phase protocol for operators that are written as a computation over CPU tensors.
 //
 //     ACLNN(aclnnAdd, (In, self), (In, other), (Number, alpha), (Out, out))
 //     {

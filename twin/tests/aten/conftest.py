@@ -1,5 +1,5 @@
 """Programs under test run in processes of their own: the loader reads LD_LIBRARY_PATH only at process start, and
-after one asynchronous error the rest of a process is not trustworthy (spec ascend-runtime 3.2)."""
+after one asynchronous error the rest of a process is not trustworthy."""
 
 from __future__ import annotations
 

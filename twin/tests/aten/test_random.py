@@ -1,4 +1,4 @@
-"""Random numbers come from the NPU generator's state (spec ascend-runtime 3.4)."""
+"""Random numbers come from the NPU generator's state."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ RUNTIME = [
     "msprofiler",
     "ascend_hal",
 ]
-# Functions of other products that torch_npu looks up; a wrong answer is worse than none (spec ascend-runtime 1.7).
+# Functions of other products that torch_npu looks up; a wrong answer is worse than none.
 NOT_EMULATED = re.compile(
     r"aclGetCannAttribute|aclprofGet|aclprofMark|aclmdlRI|aclrtIpc|aclrtReserveMem|PTA|aclrtSubscribe"
 )

@@ -1,4 +1,4 @@
-"""Operators that embedding, jagged and ranking models, their metrics and optimizers use (spec ascend-runtime 1.11)."""
+"""Operators that embedding, jagged and ranking models, their metrics and optimizers use."""
 
 _NAMES = """
     abs add addcdiv addcmul addmm all amax amin any arange argmax argmin argsort baddbmm bincount bitwise_and

@@ -1,4 +1,4 @@
-// The twin's own layout of the opaque aclnn handles (spec ascend-runtime 1.9).
+// The twin's own layout of the opaque aclnn handles.
 // Shared by libnnopbase (which makes and destroys them), libopapi and the generated libcust_opapi.
 // Only containers whose layout does not depend on the C++11 ABI flag appear here: the libraries of the
 // twin that link torch follow torch's ABI, the others the compiler's default.

@@ -1,4 +1,4 @@
-"""The two-phase protocol called directly (spec ascend-runtime 1.9). Prints {check: [status, error text]}."""
+"""The two-phase protocol called directly. Prints {check: [status, error text]}."""
 
 from __future__ import annotations
 
