@@ -25,7 +25,8 @@ class Context:
 
     @property
     def device(self) -> str:
-        return {"npu": "npu:0", "cuda": "cuda:0", "cpu": "cpu"}[self.manifest["target"]]
+        target: str = self.manifest["target"]
+        return target if target == "cpu" else f"{target}:0"
 
 
 @dataclass(frozen=True)

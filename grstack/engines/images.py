@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from grstack.engines.names import KEY
+from grstack.spec import PLATFORMS, TARGETS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,4 +86,4 @@ def outdated(images: Collection[Image], *, keep: Collection[str], ours: Collecti
 
 def _runs(tag: str) -> bool:
     repository, _, version = tag.rpartition(":")
-    return repository.startswith("grstack/") and version in ("twin", "cann", "cpu", "cuda")
+    return repository.startswith("grstack/") and version in (*PLATFORMS, *TARGETS)

@@ -3,6 +3,8 @@
 from grstack.spec._faults import Fault
 from grstack.spec._load import load, loads
 from grstack.spec._models import (
+    PLATFORMS,
+    TARGETS,
     Base,
     Compatibility,
     Dataset,
@@ -19,6 +21,8 @@ from grstack.spec._models import (
 from grstack.spec._schema import schema_text
 
 __all__ = [
+    "PLATFORMS",
+    "TARGETS",
     "Base",
     "Compatibility",
     "Dataset",

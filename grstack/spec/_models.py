@@ -70,8 +70,10 @@ Cann = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+(\.(RC)?[0-9]+)
 ExactVersion = Annotated[str, AfterValidator(_version)]
 Requirement = Annotated[str, AfterValidator(_requirement)]
 WheelName = Annotated[str, AfterValidator(_wheel)]
-TargetName = Annotated[str, _one_of("cpu", "cuda", "npu")]
-PlatformName = Annotated[str, _one_of("cann", "twin")]
+TARGETS = ("cpu", "cuda", "npu")
+PLATFORMS = ("cann", "twin")
+TargetName = Annotated[str, _one_of(*TARGETS)]
+PlatformName = Annotated[str, _one_of(*PLATFORMS)]
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^(https?|ftp)://[^/@\s]+/\S+$")]
 Member = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
