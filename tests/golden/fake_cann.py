@@ -1,6 +1,6 @@
 """A directory that looks like CANN's toolkit to a build, and writes down what it is asked to do instead of compiling.
 
-Written from the public interface (ascend-c D.1, D.2): the CMake package ASC, or msopgen and the project it makes.
+Written from the public interface: the CMake package ASC, or msopgen and the project it makes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""install.sh, upgrade.sh and uninstall.sh against the vendor contract (spec/ascend-runtime.md 6.3, 6.4; p1 to p5)."""
+"""install.sh, upgrade.sh and uninstall.sh against the vendor contract (kernels/packaging/README.md)."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""BoundsCheckIndices against the sequential algorithm of the specification (operators.md 8)."""
+"""BoundsCheckIndices against the sequential algorithm of the specification (docs/operators.md)."""
 
 from __future__ import annotations
 
