@@ -36,6 +36,12 @@ COMING = {
     "smoke-check.md",
     "target.md",
     "torchrec-bump.md",
+    "gr_model/config/presets.py",
+    "gr_model/tasks/baselines.py",
+    "gr_model/tasks/metrics.py",
+    "gr_model/tasks/ranking.py",
+    "gr_model/{model,tasks,embedding,training,run,report,data,config,runtime,common}/",
+    "kernels/row_math/",
 }
 UNCLEAN = ("twin/", "kernels/gr_ops/", "embeddings/hybrid_torchrec/tests/reference.py")
 
@@ -103,7 +109,7 @@ def dead_paths(page: Path, text: str) -> Iterator[str]:
             name = re.sub(r"(::.*|:\d+)$", "", word)
             if not PATH.fullmatch(name) or not meant(name, page):
                 continue
-            if not exists(name, above(page)):
+            if name not in COMING and not exists(name, above(page)):
                 yield f"names {name}, which is not there"
 
 
