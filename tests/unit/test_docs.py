@@ -68,12 +68,12 @@ def where(path: Path, text: str, at: int) -> str:
 
 
 def patterns(name: str) -> Iterator[str]:
-    """Names without braces and placeholders: `a/{b,c}.<x>` gives a/b.* and a/c.*."""
+    """Names without braces and placeholders: `a/{b,c}.<x>` gives a/b.* and a/c.*, `a/NAME/b` gives a/*/b."""
     if group := re.search(r"\{([^{}]*)\}", name):
         for choice in group[1].split(","):
             yield from patterns(name[: group.start()] + choice + name[group.end() :])
     else:
-        yield re.sub(r"<[^<>]*>", "*", name)
+        yield re.sub(r"<[^<>]*>|(?<=/)[A-Z]+(?=/)", "*", name)
 
 
 def exists(name: str, folders: list[Path]) -> bool:

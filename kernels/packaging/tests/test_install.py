@@ -1,4 +1,4 @@
-"""install.sh, upgrade.sh and uninstall.sh against the vendor contract (kernels/packaging/README.md)."""
+"""install.sh, upgrade.sh and uninstall.sh against the vendor contract."""
 
 import hashlib
 import os
