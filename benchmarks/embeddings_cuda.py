@@ -1,6 +1,6 @@
 """python -m benchmarks.embeddings_cuda [--rows N] [--steps N] [--kinds KIND ...] [--collections] [--output NAME]
 
-Ten hash tables on one GPU (spec/targets.md, section 3: D=128 fp32, 1,048,570 ids a batch, power law 1.05) beside static
+Ten hash tables on one GPU (docs/targets.md: D=128 fp32, 1,048,570 ids a batch, power law 1.05) beside static
 tables in the same run: ids are row numbers there, new ones included, and nothing is looked up or inserted.
 """
 

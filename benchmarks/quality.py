@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "SASRec": ("model.backbone=sasrec", "retrieval.temperature=0.05"),
     "HSTU, settings of the peer": PEERS_SETTINGS,
 }
-PEER = {"HSTU": (0.192, 0.0995), "SASRec": (0.189, 0.102), "popularity": (0.060, 0.032)}  # last epoch, targets.md
+PEER = {"HSTU": (0.192, 0.0995), "SASRec": (0.189, 0.102), "popularity": (0.060, 0.032)}  # last epoch, docs/targets.md
 
 
 def train(job: tuple[str, int, str, str]) -> dict[str, object]:

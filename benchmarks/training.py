@@ -36,7 +36,7 @@ from gr_model.sequences import Sequences  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
 BATCH, LONGEST, ITEMS = 128, 200, 1682
-PEER = {"step": ("0.75 s a step", 0.75), "stack": ("60k tokens/s", 60_000.0)}  # targets.md, two idle cores
+PEER = {"step": ("0.75 s a step", 0.75), "stack": ("60k tokens/s", 60_000.0)}  # docs/targets.md, two idle cores
 TARGET = {"step": 0.25, "stack": 180_000.0}
 
 

@@ -53,7 +53,7 @@ CASES = {
     "deep": DEEP,
     "deep+bias": [*DEEP, "model.relative_bias=true"],
 }
-# What others report for a step in ms, or for MFU (targets.md, section 2).
+# What others report for a step in ms, or for MFU (docs/targets.md).
 REPORTED = {
     "article": "A800 132 ms, 910B 176 ms; asked: 60 ms",
     "article+bias": "A800 132 ms, 910B 176 ms",

@@ -1,4 +1,4 @@
-"""docs/fbgemm-names.md: what it says is what the dispatcher does."""
+"""docs/generated/fbgemm-names.md: what it says is what the dispatcher does."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from gr_ops.fbgemm import __main__ as names
 
 from conftest import HAS_NPU
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/fbgemm-names.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/generated/fbgemm-names.md"
 pytestmark = pytest.mark.skipif(not HAS_NPU, reason="needs torch_npu")
 
 
 def test_the_page_is_what_the_program_prints() -> None:
-    assert PAGE.read_text(encoding="utf-8") == names.page(), "python -m gr_ops.fbgemm > docs/fbgemm-names.md"
+    assert PAGE.read_text(encoding="utf-8") == names.page(), "python -m gr_ops.fbgemm > docs/generated/fbgemm-names.md"
 
 
 @pytest.mark.parametrize("kind", [names.ASCEND_C, names.COMPOSITE, names.HOST, names.REFUSED])

@@ -1,4 +1,4 @@
-"""Makes CANN's classic operator project (msopgen), puts our sources into it and runs its build.sh (ascend-c D.1)."""
+"""Makes CANN's classic operator project (msopgen), puts our sources into it and runs its build.sh."""
 
 from __future__ import annotations
 

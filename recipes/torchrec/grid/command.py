@@ -1,4 +1,4 @@
-"""The command line: runs cases, keeps what came out of each, and writes docs/torchrec-grid.md and .json."""
+"""The command line: runs cases, keeps what came out of each, and writes docs/generated/torchrec-grid.md and .json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/torchrec-grid.md: a table of cases by sharding type, and below it the reason of every one that does not pass."""
+"""docs/generated/torchrec-grid.md: a table of cases by sharding type, and the reason of each that does not pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .cases import PLAIN, SHARDINGS, full
 
-COMMAND = "PYTHONPATH=recipes/torchrec python -m grid --full --output build/grid --docs docs"
+COMMAND = "PYTHONPATH=recipes/torchrec python -m grid --full --output build/grid --docs docs/generated"
 # Why a case does not apply, where its error does not say it: (case, reason).
 NOTES = (
     ("-(fused_uvm|fused_uvm_caching)-", "these kernels need CUDA's unified memory"),

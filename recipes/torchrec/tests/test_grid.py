@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 RECIPE = Path(__file__).resolve().parents[1]
-DOCS = RECIPE.parents[1] / "docs"
+DOCS = RECIPE.parents[1] / "docs/generated"
 sys.path.insert(0, str(RECIPE))
 
 from grid import report  # noqa: E402

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs/generated"
 sys.path.insert(0, str(ROOT / "twin/python"))
 from ascend_twin.conformance import recommender, report, tally  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""All mutants, and the table of docs/mutants.md: python twin/tests/mutants/catalogue.py > docs/mutants.md"""
+"""All mutants; `python twin/tests/mutants/catalogue.py > docs/generated/mutants.md` writes their table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MUTANTS = [
     *EMBEDDING_MUTANTS,
     *HSTU_MUTANTS,
 ]
-TABLE = TESTS.parents[1] / "docs/mutants.md"
+TABLE = TESTS.parents[1] / "docs/generated/mutants.md"
 EXPLAINED = {
     COMPARISON: "the result differs from numpy's",
     COMPILER: "the kernel does not compile",

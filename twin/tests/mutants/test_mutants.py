@@ -85,4 +85,4 @@ def test_the_original_passes(bench: Bench, op) -> None:
 
 
 def test_the_table_is_current() -> None:
-    assert TABLE.read_text() == table(), "run: python twin/tests/mutants/catalogue.py > docs/mutants.md"
+    assert TABLE.read_text() == table(), "run: python twin/tests/mutants/catalogue.py > docs/generated/mutants.md"

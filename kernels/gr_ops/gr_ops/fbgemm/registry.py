@@ -78,5 +78,5 @@ def _has_kernel(name: str, key: str) -> bool:
 def _refuse(name: str, *_: object, **__: object) -> NoReturn:
     raise NotImplementedError(
         f"fbgemm::{name} cannot run on NPU tensors: there is no kernel of it for NPUs, and fbgemm_gpu has none for the "
-        "host; docs/fbgemm-names.md lists what there is"
+        "host; docs/generated/fbgemm-names.md lists what there is"
     )

@@ -1,4 +1,4 @@
-"""The sequential algorithm of bounds_check_indices (operators.md 8)."""
+"""The sequential algorithm of bounds_check_indices (docs/operators.md)."""
 
 from __future__ import annotations
 

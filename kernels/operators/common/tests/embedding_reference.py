@@ -1,4 +1,4 @@
-"""NumPy float64 references of the embedding operators, written from their formulas (operators.md 6.4, 6.5)."""
+"""NumPy float64 references of the embedding operators, written from their formulas (docs/operators.md)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from aclnn_host import Bits
 from hstu_reference import BFLOAT16, CUSTOM, Options, Row, backward, forward, from_bfloat16, to_bfloat16
 
-# atol = rtol per type (operators.md 1.5).
+# atol = rtol per type (docs/operators.md).
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 
 

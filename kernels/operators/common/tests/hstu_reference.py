@@ -1,4 +1,4 @@
-"""HSTU attention in float64, written from the definitions (operators.md 5.4 to 5.8): every mask as a matrix."""
+"""HSTU attention in float64, written from the definitions (docs/operators.md): every mask as a matrix."""
 
 from __future__ import annotations
 

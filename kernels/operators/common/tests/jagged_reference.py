@@ -1,4 +1,4 @@
-"""Numpy references of the jagged operators, written from the recursive definition (operators.md 2.4)."""
+"""Numpy references of the jagged operators, written from the recursive definition (docs/operators.md)."""
 
 from __future__ import annotations
 

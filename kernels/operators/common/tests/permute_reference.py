@@ -1,4 +1,4 @@
-"""A permutation of feature blocks and its gradient, in NumPy (operators.md 3)."""
+"""A permutation of feature blocks and its gradient, in NumPy (docs/operators.md)."""
 
 from __future__ import annotations
 

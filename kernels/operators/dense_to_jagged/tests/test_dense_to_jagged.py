@@ -60,7 +60,7 @@ def test_rows_before_the_first_offset_are_zero(call, machine):
 
 
 def test_it_is_the_gradient_of_to_dense(call):
-    # Truncated rows and rows outside the offsets get zero (operators.md 2.5).
+    # Truncated rows and rows outside the offsets get zero (docs/operators.md).
     grad = np.arange(1, 13, dtype=np.float32).reshape(2, 2, 3)
     offsets = [np.array([0, 3, 4])]
     expected = [[1, 2, 3], [4, 5, 6], [0, 0, 0], [7, 8, 9], [0, 0, 0]]

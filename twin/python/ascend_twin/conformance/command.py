@@ -27,7 +27,7 @@ DESCRIPTION = (
 def options() -> argparse.ArgumentParser:
     """The options, for the parser of `python -m ascend_twin selftest`."""
     p = argparse.ArgumentParser(add_help=False)
-    p.add_argument("--full", action="store_true", help="every sample of every operator (see docs/conformance.md)")
+    p.add_argument("--full", action="store_true", help="every sample of every operator (docs/generated/conformance.md)")
     p.add_argument("--every", type=int, default=2, metavar="N", help="without --full: each N-th operator (2)")
     p.add_argument("--ops", nargs="+", metavar="NAME", help="only these operators, with all their samples")
     p.add_argument("--recommender", action="store_true", help="only what recommender models use, with all samples")

@@ -1,4 +1,4 @@
-"""The result as text: a summary for the terminal, and docs/conformance.md with the tables behind it."""
+"""The result as text: a summary for the terminal, and docs/generated/conformance.md with the tables behind it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .tally import CHECKS, Row, write_csv
 REQUIRED = 0.95  # of the samples; with less the command fails
 RUN = "python -m ascend_twin selftest"
 COMMANDS = {
-    "override": f"{RUN} --full --output build/conformance --docs docs",
-    "aclnn": f"{RUN} --recommender --aten aclnn --output build/conformance-aclnn --docs docs",
+    "override": f"{RUN} --full --output build/conformance --docs docs/generated",
+    "aclnn": f"{RUN} --recommender --aten aclnn --output build/conformance-aclnn --docs docs/generated",
 }
 ABOUT = {
     "override": "The operators run by PyTorch's CPU kernels over the memory of the emulated device.",
