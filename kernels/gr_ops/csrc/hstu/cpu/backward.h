@@ -1,7 +1,7 @@
 #pragma once
 
 #include "hstu/cpu/scores.h"
-#include "hstu/cpu/upcoming.h"
+#include "hstu/cpu/prefetch.h"
 
 // Gradients by blocks of queries x tiles of keys; the scores are computed again. With [key][query] as in forward.h:
 //   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = dL/dS (spec/operators.md 5.6)

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "hstu/cpu/scores.h"
-#include "hstu/cpu/upcoming.h"
+#include "hstu/cpu/prefetch.h"
 
 // O = (SiLU((Q K^T + bias) * alpha) * scale * mask) V by blocks of queries x tiles of keys. Scores stand as
 // [key][query], so that keys and values are used as they lie in memory and each product is 64 queries wide.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hstu/cpu/sight.h"
+#include "hstu/cpu/visible_keys.h"
 
 namespace gr_ops::hstu {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "hstu/cpu/gemm.h"
-#include "hstu/cpu/sight.h"
+#include "hstu/cpu/visible_keys.h"
 
 // Which part of a block of queries x a tile of keys is seen.
 namespace gr_ops::hstu {
