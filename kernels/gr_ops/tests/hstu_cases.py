@@ -6,7 +6,7 @@ import hstu_reference as reference
 import numpy as np
 import torch
 
-# spec/operators.md 1.5: of fp32, fp16 and bf16 compute, and of the fp64 path.
+# Relative errors that docs/operators.md allows: of fp32, fp16 and bf16 compute, and of the fp64 path.
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float64: 1e-12}
 
 

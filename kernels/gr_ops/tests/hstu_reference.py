@@ -1,4 +1,4 @@
-"""HSTU attention as spec/operators.md 5.4 to 5.8 define it, in float64 NumPy; independent of every kernel."""
+"""HSTU attention as docs/operators.md defines it, in float64 NumPy; independent of every kernel."""
 
 from dataclasses import dataclass, field
 

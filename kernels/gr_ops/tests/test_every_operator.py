@@ -1,5 +1,4 @@
-"""Every operator that the plugin registers, by its sample: schema, fake kernels, autograd, torch.compile, torch.export
-(spec/operators.md 1.2)."""
+"""Every operator that the plugin registers, by its sample: schema, fake kernels, autograd, torch.compile, torch.export."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The golden cases of spec/operators.md 5.11 and the documents' own example."""
+"""Golden cases, computed by hand, and the documents' own example."""
 
 import hstu_reference as reference
 import numpy as np

@@ -1,4 +1,4 @@
-"""Every row of spec/operators.md 5.10: a RuntimeError that names the argument, the rule and the value."""
+"""Every rule of the arguments of HSTU: a RuntimeError that names the argument, the rule and the value."""
 
 import re
 from collections.abc import Callable

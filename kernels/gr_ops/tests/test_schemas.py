@@ -1,4 +1,4 @@
-"""Registration: schemas, overloads, Meta and fake kernels (spec/operators.md 1.2)."""
+"""Registration: schemas, overloads, Meta and fake kernels."""
 
 import pytest
 import torch
