@@ -1,4 +1,4 @@
-"""Every operator that the plugin registers, by its sample: schema, fake kernels, autograd, torch.compile, torch.export."""
+"""Every operator of the plugin, by its sample: schema, fake kernels, autograd, torch.compile, torch.export."""
 
 import pytest
 import torch

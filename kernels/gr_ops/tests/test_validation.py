@@ -1,4 +1,4 @@
-"""Every rule of the jagged operators' arguments. A message reads <op>: <argument> <fault>; expected <rule>, got <value>."""
+"""Every rule of the jagged operators' arguments: <op>: <argument> <fault>; expected <rule>, got <value>."""
 
 from collections.abc import Callable
 
