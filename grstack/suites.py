@@ -44,7 +44,7 @@ IN_IMAGE = (
     "twin/tests/runtime", "twin/tests/aten", "twin/tests/hccl", "twin/tests/package", "kernels/packaging/tests",
     "kernels/operators", "kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda", "recipes/torchrec/tests",
     "embeddings/hybrid_torchrec/tests", "embeddings/hybrid_torchrec/tests/cuda", "embeddings/torchrec_embcache/tests",
-    "gr_model/tests/cuda", "smoke_tests/tests",
+    "gr_model/tests/cuda", "smoke_tests/tests", "grstack/new/tests",
 )  # fmt: skip
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc", "cmake": "cmake", "make": "make", "makeself": "makeself", "readelf": "binutils",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,5 +16,5 @@ def comparisons(device: Any) -> Iterator[Comparison]:
 
     for size in (1, 9, 20001):
         x = np.random.default_rng(size).normal(size=size).astype(np.float32)
-        tensor = torch.from_numpy(x).to(device)
-        yield f"new_operator, {size}", lambda tensor=tensor: torch.ops.mxrec.new_operator(tensor, 0.5), x / 2, 0.0
+        compute = partial(torch.ops.mxrec.new_operator, torch.from_numpy(x).to(device), 0.5)
+        yield f"new_operator, {size}", compute, x / 2, 0.0

@@ -1,4 +1,4 @@
-"""One call of mxrec::new_operator for the checks that every operator passes (test_every_operator.py)."""
+"""A call of mxrec::new_operator for test_every_operator.py."""
 
 import torch
 
