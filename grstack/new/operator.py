@@ -43,7 +43,10 @@ def inside(root: Path, name: Name) -> Plan:
 def beside(root: Path, name: Name, folder: Path) -> Plan:
     """The same operator as a project in `folder`, with a torch binding of its own."""
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; name a folder that is not there yet")
+        raise UsageError(
+            f"{folder} is not empty; name a folder that is not there yet",
+            next_command=f"inv new operator {name.snake} --outside {folder / name.snake}",
+        )
     files = rendered(OUTSIDE, folder, name)
     operator = INSIDE / OPERATORS / TEMPLATE.snake
     for part in ("op_host", "op_kernel"):
@@ -66,11 +69,13 @@ def beside(root: Path, name: Name, folder: Path) -> Plan:
 def _refuse_known(root: Path, name: Name) -> None:
     for folder in (root / OPERATORS / name.snake, root / PLUGIN / name.snake):
         if folder.exists():
-            raise UsageError(f"there is an operator or a folder '{name.snake}' already: {folder}")
+            raise UsageError(
+                f"there is an operator or a folder '{name.snake}' already: {folder}", next_command=f"ls {folder}"
+            )
     schema = re.compile(rf'"{name.snake}[(.]')
     for file in sorted((root / PLUGIN).rglob("schemas*.cpp")):
         if schema.search(file.read_text(encoding="utf-8")):
-            raise UsageError(f"mxrec::{name.snake} is registered already: {file}")
+            raise UsageError(f"mxrec::{name.snake} is registered already: {file}", next_command=f"less {file}")
 
 
 def _row(versions: Path, name: Name) -> Insertion:
@@ -79,7 +84,7 @@ def _row(versions: Path, name: Name) -> Insertion:
     try:
         last = lines.index("operators:")
     except ValueError:
-        raise UsageError(f"{versions} has no line 'operators:'") from None
+        raise UsageError(f"{versions} has no line 'operators:'", next_command="inv lock --check") from None
     for number in range(last + 1, len(lines)):
         if not lines[number].startswith("  "):
             break

@@ -33,7 +33,9 @@ class Plan:
         """Nothing that exists is written over."""
         there = [str(path) for path in self.files if path.exists()]
         if there:
-            raise UsageError(f"{len(there)} of the files exist already; the first is {there[0]}")
+            raise UsageError(
+                f"{len(there)} of the files exist already; the first is {there[0]}", next_command=f"less {there[0]}"
+            )
 
     def write(self) -> None:
         self.check()
