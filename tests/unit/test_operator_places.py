@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from grstack import spec
+from grstack.new import Name, inside
 from smoke_tests.operator_names import TORCH_OPERATORS, torch_operator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,3 +90,12 @@ def test_plugin_has_tests(operator: str) -> None:
     torch_name = torch_operator(operator).partition("::")[2]
     generic = torch_name.replace("_adagrad_", "_{n}_")  # the samples of the optimizers are one line
     assert torch_name in samples or generic in samples
+
+
+def test_the_page_lists_what_the_command_writes() -> None:
+    page = (ROOT / "docs/develop/operator.md").read_text(encoding="utf-8")
+    table = page.partition("## The files, in order")[2].partition("\n\nNothing else")[0]
+    listed = set(re.findall(r"`([\w./]+\.\w+)`", table.replace("`test_every_operator.py`", "")))
+    name = Name.parse("one_name")
+    written = {path.relative_to(ROOT).as_posix() for path in inside(ROOT, name).files} | {"versions.yaml"}
+    assert {place.replace("NAME", name.snake) for place in listed if "npu*" not in place} == written
