@@ -26,7 +26,7 @@ STEPS, SAMPLES = 20, 30
 
 
 class Exact:
-    """The same training in float64, by the formulas of docs/operators.md."""
+    """The same training in float64, by the formulas of the operators."""
 
     def __init__(self, name: str, pooling: int, weights: torch.Tensor) -> None:
         self.name, self.pooling = name, pooling
