@@ -152,6 +152,7 @@ def test_an_operator_of_this_repository(checkout: Path, installed_home: Path, pl
     assert pytest_in(tests, "-p", "load_new", *checks, "-k", NAME.snake, **variables) == 4
 
 
+@pytest.mark.slow
 def test_an_operator_outside(tmp_path: Path) -> None:
     """Nothing of the checkout is in reach of its build: only the twin's home and the wheels."""
     project = tmp_path / "project"

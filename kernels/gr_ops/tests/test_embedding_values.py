@@ -126,7 +126,8 @@ def test_generated(device: str, name: str, pooling: int) -> None:
         optimizer = Optimizer(
             name,
             learning_rate=data.draw(st.sampled_from([0.01, 0.5])),
-            eps=data.draw(st.sampled_from([1e-3, 1e-2])),
+            # Terms that cancel leave their rounding, 2**-24 or so, and a step divides it by eps: 3e-5 at 1e-3.
+            eps=data.draw(st.sampled_from([1e-2, 1e-1])),
             weight_decay=data.draw(st.sampled_from([0.0, 0.05])) if decay else 0.0,
             weight_decay_mode=data.draw(st.sampled_from([0, 1, 2, 5])),
             max_norm=data.draw(st.sampled_from([0.0, 0.7])),
