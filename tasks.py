@@ -252,12 +252,29 @@ def test(c: Context, unit: bool = False, changed: bool = False, since: str = "",
         sys.exit(code)
 
 
+@task(
+    positional=[],
+    help={
+        "kind": "what to make: operator",
+        "name": "two or more words, for example segment_sum",
+        "outside": "a folder outside this repository: a project of its own, with its own torch binding",
+        "dry_run": "only show what would be written",
+    },
+)
+def new(c: Context, kind: str = "", name: str = "", outside: str = "", dry_run: bool = False) -> None:
+    """Write a working, tested skeleton: inv new operator NAME (docs/develop/operator.md)."""
+    from grstack.commands import ROOT
+    from grstack.new.command import new as make
+
+    _call(lambda: make(ROOT, kind, name, outside=outside, dry_run=dry_run))
+
+
 # This file is loaded between invoke's reading of its own options and of the tasks'.
 if core := getattr(program, "core", None):
     from grstack.command_line import check, spell_out, unknown_task
 
     typed = core.unparsed
-    typed[:] = spell_out(typed, {"opp": ("action", "name")})
+    typed[:] = spell_out(typed, {"opp": ("action", "name"), "new": ("kind", "name")})
     every = Collection(*(item for item in list(globals().values()) if isinstance(item, Task)))
     _call(lambda: check(typed, every, program.initial_context))
     if program.args.dry.value or {"--dry", "-R"} & set(typed):

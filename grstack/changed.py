@@ -48,6 +48,7 @@ PARTS = {
     "plugin": Part(
         home=("kernels/gr_ops/",), suites=("kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda"), on=("operators",)
     ),
+    "new": Part(home=("grstack/new/",), suites=("grstack/new/tests",), on=("plugin",)),  # skeletons of operators
     "torchrec": Part(home=("patches/torchrec/",), suites=("recipes/torchrec/tests",), on=("plugin",)),
     "hybrid_torchrec": Part(
         home=("embeddings/hybrid_torchrec/",),

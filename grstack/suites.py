@@ -46,6 +46,7 @@ IN_IMAGE = (
     "embeddings/torchrec_embcache/tests",
     "gr_model/tests/cuda",
     "smoke_tests/tests",
+    "grstack/new/tests",
 )
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc",

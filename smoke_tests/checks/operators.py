@@ -13,19 +13,8 @@ import numpy as np
 from smoke_tests.check import CheckFailed, Context, Outcome
 from smoke_tests.checks import jagged_cases
 from smoke_tests.checks.model_cases import comparisons as model_cases
-
-# What must answer NPU tensors through our operators.
-NAMES = (
-    "fbgemm::asynchronous_complete_cumsum",
-    "fbgemm::jagged_to_padded_dense",
-    "fbgemm::dense_to_jagged",
-    "fbgemm::permute_2D_sparse_data",
-    "fbgemm::bounds_check_indices",
-    "mxrec::gather_for_rank1",
-    "fbgemm::split_embedding_codegen_forward_unweighted_cuda",
-    "mxrec::hstu_dense",
-    "mxrec::hstu_dense_backward",
-)
+from smoke_tests.checks.operator_cases import comparisons as operator_cases
+from smoke_tests.operator_names import torch_operators
 
 
 def run(context: Context) -> Outcome:
@@ -41,14 +30,16 @@ def run(context: Context) -> Outcome:
 
     device = open_device(context.device)
     load_operators(device)
-    for name in NAMES:
+    for name in torch_operators(operators):
         if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1"):
             raise CheckFailed(f"{name} has no kernel for NPU tensors")
     count = 0
     with warnings.catch_warnings():
         # torch_npu warns when it copies to the CPU and computes there: a right value would then prove nothing.
         warnings.filterwarnings("error", message=".*fall back to run on the CPU.*")
-        for what, compute, expected, tolerance in chain(jagged_cases.comparisons(device), model_cases(device)):
+        for what, compute, expected, tolerance in chain(
+            jagged_cases.comparisons(device), model_cases(device), operator_cases(device)
+        ):
             count += 1
             actual = compute().cpu().numpy()
             same = actual.shape == expected.shape and actual.dtype == expected.dtype

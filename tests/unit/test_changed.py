@@ -17,7 +17,7 @@ from grstack.run import Runner
 ROOT = Path(__file__).resolve().parents[2]
 HYBRID = {"embeddings/hybrid_torchrec/tests", "embeddings/hybrid_torchrec/tests/cuda"}
 MODEL = {"gr_model/tests", "gr_model/tests/cuda", "smoke_tests/tests"}
-GR_OPS = {"kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda"}
+GR_OPS = {"kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda", "grstack/new/tests"}
 ABOVE_GR_OPS = {"recipes/torchrec/tests", "embeddings/torchrec_embcache/tests", *HYBRID, *MODEL}
 HOST, ENGINE = "tests/unit", "tests/integration"
 

@@ -235,9 +235,14 @@ def others() -> Iterator[Call]:
 
 
 def keyed_select(
-    values: Tensor, lengths: Tensor, offsets: Tensor, indices: Tensor, batch: int, weights: Tensor | None = None,
+    values: Tensor,
+    lengths: Tensor,
+    offsets: Tensor,
+    indices: Tensor,
+    batch: int,
+    weights: Tensor | None = None,
     total: int | None = None,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     bags = [first + int(i) for first in range(0, lengths.numel(), batch) for i in indices]
     rows = [row for bag in bags for row in range(int(offsets[bag]), int(offsets[bag + 1]))]
     picked = [values[rows], lengths[bags]]
@@ -263,23 +268,42 @@ def unique_ids(hash_sizes: Tensor, first: Tensor, offsets: Tensor, ids: Tensor) 
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
-    "keyed_jagged_index_select_dim1": keyed_select, "jagged_unique_indices": unique_ids,
-}  # fmt: skip
+    "keyed_jagged_index_select_dim1": keyed_select,
+    "jagged_unique_indices": unique_ids,
+}
 FAMILIES: dict[str, Callable[[], Iterator[Call]]] = {
-    "bucketize": bucketize, "ranges": ranges, "pooled": pooled, "products": products, "selection": selection,
-    "structure": structure, "others": others,
-}  # fmt: skip
+    "bucketize": bucketize,
+    "ranges": ranges,
+    "pooled": pooled,
+    "products": products,
+    "selection": selection,
+    "structure": structure,
+    "others": others,
+}
 # Takes a device as its argument: in a test of its own.
 WITH_A_TARGET = {"all_to_one_device", "merge_pooled_embeddings", "sum_reduce_to_one"}
 _DIFFERENTIABLE = {
-    "permute_pooled_embs_auto_grad", "permute_pooled_embs_auto_grad_split",
-    "permute_multi_embedding", "regroup_keyed_tensor", "jagged_dense_bmm", "jagged_jagged_bmm", "jagged_softmax",
-    "jagged_dense_elementwise_add", "jagged_dense_elementwise_add_jagged_output", "jagged_dense_elementwise_mul",
-    "jagged_dense_dense_elementwise_add_jagged_output", "batched_dense_vec_jagged_2d_mul", "jagged_index_select",
-    "batch_index_select_dim0", "group_index_select_dim0", "keyed_jagged_index_select_dim1",
-    "jagged_2d_to_dense", "stacked_jagged_2d_to_dense",
-    "pack_segments", "pack_segments_v2",
-}  # fmt: skip
+    "permute_pooled_embs_auto_grad",
+    "permute_pooled_embs_auto_grad_split",
+    "permute_multi_embedding",
+    "regroup_keyed_tensor",
+    "jagged_dense_bmm",
+    "jagged_jagged_bmm",
+    "jagged_softmax",
+    "jagged_dense_elementwise_add",
+    "jagged_dense_elementwise_add_jagged_output",
+    "jagged_dense_elementwise_mul",
+    "jagged_dense_dense_elementwise_add_jagged_output",
+    "batched_dense_vec_jagged_2d_mul",
+    "jagged_index_select",
+    "batch_index_select_dim0",
+    "group_index_select_dim0",
+    "keyed_jagged_index_select_dim1",
+    "jagged_2d_to_dense",
+    "stacked_jagged_2d_to_dense",
+    "pack_segments",
+    "pack_segments_v2",
+}
 
 
 def differentiable(name: str, arguments: tuple[Any, ...]) -> bool:

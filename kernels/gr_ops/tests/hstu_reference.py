@@ -1,4 +1,4 @@
-"""HSTU attention as spec/operators.md 5.4 to 5.8 define it, in float64 NumPy; independent of every kernel."""
+"""HSTU attention as docs/operators.md defines it, in float64 NumPy; independent of every kernel."""
 
 from dataclasses import dataclass, field
 
@@ -110,10 +110,20 @@ def square_of(tensor: Array | None, b: int, heads: int, n: int) -> Array | None:
 
 
 def batch(
-    q: Array, k: Array, v: Array, offsets: list[int], offsets_k: list[int] | None = None, *, scale: float = 0.0,
-    max_len: int = 0, mask: Array | None = None, bias: Array | None = None, context: list[int] | None = None,
-    target: list[int] | None = None, **settings: float,
-) -> list[Row]:  # fmt: skip
+    q: Array,
+    k: Array,
+    v: Array,
+    offsets: list[int],
+    offsets_k: list[int] | None = None,
+    *,
+    scale: float = 0.0,
+    max_len: int = 0,
+    mask: Array | None = None,
+    bias: Array | None = None,
+    context: list[int] | None = None,
+    target: list[int] | None = None,
+    **settings: float,
+) -> list[Row]:
     """The rows of jagged q [L, N, D], k [Lk, N, D], v [Lk, N, Dv]. scale 0: 1 / max_len, or 1 / the longest row."""
     offsets_k = offsets if offsets_k is None else offsets_k
     longest = max_len or max(np.diff(offsets_k), default=0)
@@ -132,7 +142,7 @@ def batch(
                 context=context[b] if context else 0,
                 target=target[b] if target else 0,
                 **settings,
-            )  # fmt: skip
+            )
         )
     return rows
 

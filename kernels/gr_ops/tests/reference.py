@@ -1,4 +1,4 @@
-"""The recursive definition of spec/operators.md 2.4 in plain Python over NumPy; independent of every kernel."""
+"""The recursive definition of jagged tensors in plain Python over NumPy (docs/operators.md); independent of kernels."""
 
 from collections.abc import Iterator, Sequence
 

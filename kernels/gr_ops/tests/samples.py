@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from embedding_cases import OPTIMIZERS, OPTIONS, SUM, Module, Optimizer, Tables
 from layer_samples import LAYER
+from operator_samples import ALONE_IN_MXREC
 
 
 @dataclass
@@ -153,13 +154,27 @@ def backward(device: str, optimizer: str) -> Sample:
     options = {name: getattr(tables.optimizer, name) for name in OPTIONS[optimizer]}
     options |= {"iter": 1} if optimizer == "adam" else {}
     kwargs = {
-        "grad_output": uniform(device, 2, 8), "dev_weights": tables.weights, "uvm_weights": empty,
-        "lxu_cache_weights": empty, **{name: head[name] for name in names}, "mixed_D": True, "indices": indices,
-        "offsets": starts, "pooling_mode": SUM, "lxu_cache_locations": empty.int(), "unused_": 0,
-        "max_segment_length_per_warp": 32, "stochastic_rounding": False, "info_B_num_bits": 26,
-        "info_B_mask_int64": 2**26 - 1, "use_uniq_cache_locations": False, "use_homogeneous_placements": True,
-        **state, "learning_rate_tensor": torch.tensor([0.1]), **options,
-    }  # fmt: skip
+        "grad_output": uniform(device, 2, 8),
+        "dev_weights": tables.weights,
+        "uvm_weights": empty,
+        "lxu_cache_weights": empty,
+        **{name: head[name] for name in names},
+        "mixed_D": True,
+        "indices": indices,
+        "offsets": starts,
+        "pooling_mode": SUM,
+        "lxu_cache_locations": empty.int(),
+        "unused_": 0,
+        "max_segment_length_per_warp": 32,
+        "stochastic_rounding": False,
+        "info_B_num_bits": 26,
+        "info_B_mask_int64": 2**26 - 1,
+        "use_uniq_cache_locations": False,
+        "use_homogeneous_placements": True,
+        **state,
+        "learning_rate_tensor": torch.tensor([0.1]),
+        **options,
+    }
     return Sample(kwargs=kwargs)
 
 
@@ -167,8 +182,11 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
     "asynchronous_complete_cumsum": cumsum,
     "asynchronous_inclusive_cumsum": cumsum,
     "asynchronous_exclusive_cumsum": cumsum,
-    **{f"jagged_to_padded_dense{f}{v}": lambda d, v=v: pad(d, 3 if v == ".v1" else [3])
-       for f in ("", "_forward") for v in ("", ".v1", ".v2")},
+    **{
+        f"jagged_to_padded_dense{f}{v}": lambda d, v=v: pad(d, 3 if v == ".v1" else [3])
+        for f in ("", "_forward")
+        for v in ("", ".v1", ".v2")
+    },
     "jagged_to_padded_dense_backward": lambda d: Sample((leaf(d, 3, 4, 2), offsets(d), 6)),
     "dense_to_jagged": lambda d: Sample((leaf(d, 3, 4, 2), offsets(d), 6)),
     "dense_to_jagged_forward": lambda d: Sample((leaf(d, 3, 4, 2), offsets(d), 6)),
@@ -195,9 +213,11 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
     "split_embedding_codegen_forward_unweighted_cuda": forward,
     **{f"split_embedding_codegen_lookup_{n}_function": lambda d, n=n: lookup(d, n) for n in OPTIMIZERS},
     **{f"split_embedding_codegen_lookup_{n}_function_cpu": lambda d, n=n: lookup(d, n, host=True) for n in OPTIMIZERS},
-    **{f"split_embedding_backward_codegen_{n}_unweighted_exact_cuda": lambda d, n=n: backward(d, n)
-       for n in OPTIMIZERS},
+    **{
+        f"split_embedding_backward_codegen_{n}_unweighted_exact_cuda": lambda d, n=n: backward(d, n) for n in OPTIMIZERS
+    },
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in LAYER.items()},
-}  # fmt: skip
+    **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in ALONE_IN_MXREC.items()},
+}
 ON_CUDA_ALONE = {"hstu_relative", "hstu_relative_gradients"}  # sampled by cuda/test_cuda_operators.py
 ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *LAYER)

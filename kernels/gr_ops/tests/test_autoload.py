@@ -23,10 +23,18 @@ ANSWER = "[0, 2, 5, 6] [1, 2, 0]\n"
 @pytest.mark.parametrize(
     "imports",  # find_spec: what libraries ask before they import
     [
-        "torch, fbgemm_gpu", "torch, torch_npu, fbgemm_gpu", "torch_npu, fbgemm_gpu, torch", "fbgemm_gpu, torch",
-        "torchrec, torch", "torch, torchrec", "torch", "torch_npu, torch", "gr_ops, torch", "fbgemm_gpu, gr_ops, torch",
+        "torch, fbgemm_gpu",
+        "torch, torch_npu, fbgemm_gpu",
+        "torch_npu, fbgemm_gpu, torch",
+        "fbgemm_gpu, torch",
+        "torchrec, torch",
+        "torch, torchrec",
+        "torch",
+        "torch_npu, torch",
+        "gr_ops, torch",
+        "fbgemm_gpu, gr_ops, torch",
     ],
-)  # fmt: skip
+)
 def test_any_order_of_imports(fresh_process: Run, imports: str) -> None:
     ran = fresh_process(f"import {imports}{STEP}")
     assert ran.stdout == ANSWER and "CAUTION" not in ran.stderr and "Warning" not in ran.stderr, ran.stderr

@@ -1,4 +1,4 @@
-"""bounds_check_indices against the sequential algorithm of spec/operators.md 8, modes 0 to 6."""
+"""bounds_check_indices against the sequential algorithm of docs/operators.md, modes 0 to 6."""
 
 import re
 from collections.abc import Callable

@@ -112,9 +112,12 @@ def test_missing_operator_names_libraries_and_variable(fresh_process: Run, tmp_p
     )
     assert result.returncode == 1
     for text in (
-        "aclnnAsynchronousCompleteCumsumGetWorkspaceSize was not found", f"{tmp_path}/none/{LIBRARY}: not there",
-        "ASCEND_OPP_PATH is not set", "libopapi.so: loaded", "mxrec_opp_<op>.run",
-    ):  # fmt: skip
+        "aclnnAsynchronousCompleteCumsumGetWorkspaceSize was not found",
+        f"{tmp_path}/none/{LIBRARY}: not there",
+        "ASCEND_OPP_PATH is not set",
+        "libopapi.so: loaded",
+        "mxrec_opp_<op>.run",
+    ):
         assert text in result.stderr
 
 

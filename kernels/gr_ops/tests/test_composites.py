@@ -179,9 +179,10 @@ def test_what_no_kernel_can_do_is_said_of_the_npu(name: str) -> None:
     call = getattr(ops, name)
     x = torch.ones(4, device="npu:0")
     arguments = {
-        "jagged_hash_size_cumsum": (x, x, 1), "batch_index_select_dim0_tensor": (x,) * 5,
+        "jagged_hash_size_cumsum": (x, x, 1),
+        "batch_index_select_dim0_tensor": (x,) * 5,
         "quantize_mx_cuda": (x, 8, 3, 2, 1.0, 4),
-    }[name]  # fmt: skip
+    }[name]
     with pytest.raises(NotImplementedError, match=f"fbgemm::{name} cannot run on NPU tensors.*/fbgemm-names.md"):
         call(*arguments)
     assert name in fbgemm.refused()

@@ -42,14 +42,34 @@ def after_steps(number: int) -> torch.Tensor:
 
 def step_by_number(number: int, device: str, weights: torch.Tensor, moments: list[torch.Tensor], step: int) -> None:
     start = torch.zeros(1, dtype=torch.int64, device=device)
-    first, second = [*moments, None, None][:2]
+    state: dict[str, object] = {"momentum1": None, "momentum1_offsets": None}
+    state |= {"momentum2": None, "momentum2_offsets": None}
+    for i, moment in enumerate(moments, 1):
+        state |= {f"momentum{i}": moment, f"momentum{i}_offsets": start}
     torch.ops.mxrec.embedding_update(
-        drawn(1 + step).to(device), weights, start, torch.tensor([0, DIM], dtype=torch.int32, device=device), DIM,
-        torch.tensor([0, ROWS], device=device), 3, torch.arange(ROWS, device=device),
-        torch.arange(ROWS + 1, device=device), 0, None, None, False, -1.0, number, first,
-        None if first is None else start, second, None if second is None else start, LR, EPS, 0.9, 0.999,
-        DECAY if number == 3 else 0.0, 0, 0.0, 1 + step,
-    )  # fmt: skip
+        grad_output=drawn(1 + step).to(device),
+        weights=weights,
+        weights_offsets=start,
+        D_offsets=torch.tensor([0, DIM], dtype=torch.int32, device=device),
+        max_D=DIM,
+        hash_size_cumsum=torch.tensor([0, ROWS], device=device),
+        total_hash_size_bits=3,
+        indices=torch.arange(ROWS, device=device),
+        offsets=torch.arange(ROWS + 1, device=device),
+        pooling_mode=0,
+        indice_weights=None,
+        feature_requires_grad=None,
+        weights_gradient=False,
+        max_gradient=-1.0,
+        optimizer=number,
+        **state,
+        learning_rate=LR,
+        eps=EPS,
+        beta1=0.9,
+        beta2=0.999,
+        weight_decay=DECAY if number == 3 else 0.0,
+        iter=1 + step,
+    )
 
 
 @pytest.mark.parametrize(("number", "moments"), [(0, []), (1, [DIM]), (ROWWISE, [1]), (3, [DIM, DIM])])

@@ -130,9 +130,12 @@ def embedding(rng: Rng, device: str) -> None:
     factors = rng.uniform(-1, 1, len(indices)).astype(np.float32) if pooling != NONE and rng.integers(2) else None
     module = Module(tables, optimizer, tensor(weights.copy(), device))
     out = module.lookup(
-        tensor(indices, device, pick(rng, INDICES)), tensor(offsets, device, pick(rng, INDICES)), pooling,
-        indice_weights=None if factors is None else tensor(factors, device), max_D=widest,
-    )  # fmt: skip
+        tensor(indices, device, pick(rng, INDICES)),
+        tensor(offsets, device, pick(rng, INDICES)),
+        pooling,
+        indice_weights=None if factors is None else tensor(factors, device),
+        max_D=widest,
+    )
     expected = forward(tables, weights, indices, offsets, pooling, factors)[:, : out.shape[1]]
     np.testing.assert_allclose(out.detach().cpu().numpy(), expected, atol=1e-5, rtol=1e-5)
     grad = rng.uniform(-1, 1, out.shape).astype(np.float32)
@@ -159,16 +162,29 @@ def attention(rng: Rng, device: str) -> None:
     flags = [None, (True, True), (False, True), (True, False), (False, False)]
     hstu_cases.check(
         hstu_cases.Case(
-            lengths=lengths, heads=int(rng.integers(1, 4)), dim=int(pick(rng, [1, 3, 8, 17])),
-            value_dim=int(pick(rng, [1, 4, 9])), dtype=pick(rng, [torch.float32, torch.float16, torch.bfloat16]),
-            mask_type=mask_type, mask_dtype=pick(rng, [None, torch.bool, torch.uint8]),
-            mask_shape=pick(rng, flags[1:]), bias=pick(rng, flags), spare=int(rng.integers(0, 3)),
-            scale=float(pick(rng, [0.0, 1.0, -0.5])), alpha=float(pick(rng, [1.0, 0.25])), context=context,
-            target=target, group=group, window=window, min_full=min_full, distance=distance,
-            index_dtype=pick(rng, INDICES), seed=int(rng.integers(1 << 30)),
+            lengths=lengths,
+            heads=int(rng.integers(1, 4)),
+            dim=int(pick(rng, [1, 3, 8, 17])),
+            value_dim=int(pick(rng, [1, 4, 9])),
+            dtype=pick(rng, [torch.float32, torch.float16, torch.bfloat16]),
+            mask_type=mask_type,
+            mask_dtype=pick(rng, [None, torch.bool, torch.uint8]),
+            mask_shape=pick(rng, flags[1:]),
+            bias=pick(rng, flags),
+            spare=int(rng.integers(0, 3)),
+            scale=float(pick(rng, [0.0, 1.0, -0.5])),
+            alpha=float(pick(rng, [1.0, 0.25])),
+            context=context,
+            target=target,
+            group=group,
+            window=window,
+            min_full=min_full,
+            distance=distance,
+            index_dtype=pick(rng, INDICES),
+            seed=int(rng.integers(1 << 30)),
         ),
         device,
-    )  # fmt: skip
+    )
 
 
 def bad_input(rng: Rng, device: str) -> None:
@@ -198,20 +214,27 @@ def bad_input(rng: Rng, device: str) -> None:
         lambda: ops.bounds_check_indices(tensor([rows], device), tensor([0], device), tensor([0], device), 9, values),
         lambda: ops.hstu_dense(q, q, q, layout="jagged", seqOffset=tensor(broken, device)),
         lambda: ops.hstu_dense(q, q, q, maskType=int(pick(rng, [-1, 4])), layout="jagged", seqOffset=offsets.tolist()),
-        lambda: ops.hstu_dense(q, q, q, None, torch.ones(4, 1, 1, 1, device=device), layout="jagged",
-                               seqOffset=tensor(offsets, device)),
+        lambda: ops.hstu_dense(
+            q, q, q, None, torch.ones(4, 1, 1, 1, device=device), layout="jagged", seqOffset=tensor(offsets, device)
+        ),
         lambda: module.lookup(tensor(wrong_index, device), tensor([0, 6], device), MEAN),
         lambda: module.lookup(tensor([0, 1], device), tensor([0, pick(rng, [1, 3])], device), MEAN),
-    ]  # fmt: skip
+    ]
     with pytest.raises(RuntimeError, match=r"^(\w+: |Index)|Index \d+ is out of bounds"):
         pick(rng, calls)()
     assert (module.weights.cpu() == 1).all() and (module.momentum1.cpu() == 0).all() and (values.cpu() == 1).all()
 
 
 FAMILIES = {
-    jagged: 300, cumsum: 200, permutation: 300, gather: 300, bounds: 300, embedding: 250, attention: 250,
+    jagged: 300,
+    cumsum: 200,
+    permutation: 300,
+    gather: 300,
+    bounds: 300,
+    embedding: 250,
+    attention: 250,
     bad_input: 250,
-}  # fmt: skip
+}
 PART = 50
 PARTS = [(family, first) for family, count in FAMILIES.items() for first in range(0, count, PART)]
 

@@ -1,4 +1,4 @@
-"""The worked examples of the documents and fbgemm's observed results (spec/operators.md 2.8 and 4)."""
+"""The worked examples of the documents and fbgemm's observed results."""
 
 import pytest
 import torch

@@ -7,9 +7,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 ops = torch.ops.mxrec
 OPERATORS = [
-    "hstu_dense", "hstu_dense.tensor", "hstu_dense_backward", "hstu_dense_backward.tensor", "hstu_jagged.equal",
-    "hstu_jagged_backward.equal", "hstu_varlen", "hstu_paged", "hstu_gradients",
-]  # fmt: skip
+    "hstu_dense",
+    "hstu_dense.tensor",
+    "hstu_dense_backward",
+    "hstu_dense_backward.tensor",
+    "hstu_jagged.equal",
+    "hstu_jagged_backward.equal",
+    "hstu_varlen",
+    "hstu_paged",
+    "hstu_gradients",
+]
 OFFSETS = [0, 5, 12, 12, 20]
 QUERIES = [0, 2, 7, 7, 9]  # fewer than keys, for varlen
 
@@ -65,10 +72,8 @@ FUNCTIONS = {
     "window by distance": lambda q, k, v, b: ops.hstu_jagged(
         q, k, v, None, b, 0, 0, 0.3, index(OFFSETS), index([1, 2, 0, 0]), index([2, 1, 0, 3]), 2, -0.7, window_size=2
     ),
-    "varlen": lambda q, k, v, b: ops.hstu_varlen(
-        q[:9], k, v, None, b, 0, 0, 0, 0.0, index(QUERIES), index(OFFSETS)
-    ),
-}  # fmt: skip
+    "varlen": lambda q, k, v, b: ops.hstu_varlen(q[:9], k, v, None, b, 0, 0, 0, 0.0, index(QUERIES), index(OFFSETS)),
+}
 
 
 @pytest.mark.parametrize("bias", [(4, 2), (1, 1)], ids=["bias of every head", "one bias"])
@@ -174,7 +179,7 @@ def test_opcheck(device: str) -> None:
         (ops.hstu_jagged.equal, (q, k, v, none, bias, 0, 0, 0.0, offsets, *counts)),
         (ops.hstu_jagged_backward.equal, (grad, *plain, none, bias.detach(), 0, 0, 0.0, offsets, *counts)),
         (ops.hstu_varlen.default, (few, k, v, none, none, 0, 0, 0, 0.0, index(QUERIES, device), offsets)),
-    ]  # fmt: skip
+    ]
     for op, arguments in calls:
         assert_opcheck(op, arguments, device)
     cache = torch.ones(3, 2, 4, 2, 3, device=device)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from hstu_cases import Case, Problem, check
 
-FEATURES = {"avx2": ("avx2", "fma", "f16c"), "avx512": ("avx512f", "avx512bw", "avx512vl", "avx512dq"),
-            "avx512_bf16": ("avx512_bf16",)}  # fmt: skip
+FEATURES = {
+    "avx2": ("avx2", "fma", "f16c"),
+    "avx512": ("avx512f", "avx512bw", "avx512vl", "avx512dq"),
+    "avx512_bf16": ("avx512_bf16",),
+}
 
 
 def instruction_sets() -> list[str]:

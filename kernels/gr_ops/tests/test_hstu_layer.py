@@ -191,8 +191,14 @@ def test_projection_refuses(change: dict, message: str) -> None:
 )
 def test_gated_output_refuses(change: dict, message: str) -> None:
     arguments = {
-        "attended": torch.zeros(3, 5), "u": torch.zeros(3, 5), "x": torch.zeros(3, 4), "weight": torch.zeros(4, 5),
-        "bias": torch.zeros(4), "keep": None, "scale": 1.0, "eps": EPS,
-    }  # fmt: skip
+        "attended": torch.zeros(3, 5),
+        "u": torch.zeros(3, 5),
+        "x": torch.zeros(3, 4),
+        "weight": torch.zeros(4, 5),
+        "bias": torch.zeros(4),
+        "keep": None,
+        "scale": 1.0,
+        "eps": EPS,
+    }
     with pytest.raises(RuntimeError, match=f"hstu_gated_output: {message}"):
         torch.ops.mxrec.hstu_gated_output(**arguments | change)

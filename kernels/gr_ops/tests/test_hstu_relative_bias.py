@@ -86,8 +86,12 @@ def test_sums_have_the_same_bits_on_any_number_of_threads() -> None:
 )
 def test_refusals(change: dict, message: str) -> None:
     arguments = {
-        "position": torch.zeros(3), "time": torch.zeros(5), "buckets": torch.full((2, 3, 3), 2, dtype=torch.int16),
-        "offsets": torch.tensor([0, 3, 5]), "history": None, "contexts": 0,
-    }  # fmt: skip
+        "position": torch.zeros(3),
+        "time": torch.zeros(5),
+        "buckets": torch.full((2, 3, 3), 2, dtype=torch.int16),
+        "offsets": torch.tensor([0, 3, 5]),
+        "history": None,
+        "contexts": 0,
+    }
     with pytest.raises(RuntimeError, match=f"hstu_relative_bias: {message}"):
         torch.ops.mxrec.hstu_relative_bias(**arguments | change)

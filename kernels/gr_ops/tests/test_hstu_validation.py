@@ -1,4 +1,4 @@
-"""Every row of spec/operators.md 5.10: a RuntimeError that names the argument, the rule and the value."""
+"""Every rule of the arguments of HSTU: a RuntimeError that names the argument, the rule and the value."""
 
 import re
 from collections.abc import Callable
@@ -55,25 +55,32 @@ def paged(cache: torch.Tensor | None = None, v: torch.Tensor | None = None, **pa
     q, k, v2 = tokens()
     pages = {"page_offsets": [0, 1, 3], "page_ids": [0, 2, 1], "last_page_len": [3, 1], **pages}
     return ops.hstu_paged(
-        q, k, v2 if v is None else v, zeros(3, 2, 4, 2, 4) if cache is None else cache, seq_offset=index(OFFSETS),
+        q,
+        k,
+        v2 if v is None else v,
+        zeros(3, 2, 4, 2, 4) if cache is None else cache,
+        seq_offset=index(OFFSETS),
         **{name: None if data is None else index(data) for name, data in pages.items()},
-    )  # fmt: skip
+    )
 
 
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "layout": (lambda: dense(layout="x"), 'hstu_dense: layout .* layout must be "normal" or "jagged", got "x"'),
     "rank in normal layout": (lambda: normal(*tokens()), r"q must be 4-D \[B,S,N,D\] in normal layout, got 3-D"),
     "rank in jagged layout": (
-        lambda: dense(zeros(2, 3, 2, 4), *tokens(2)), r"q must be 3-D \[L,N,D\] in jagged layout, got 4-D",
+        lambda: dense(zeros(2, 3, 2, 4), *tokens(2)),
+        r"q must be 3-D \[L,N,D\] in jagged layout, got 4-D",
     ),
     "rank of v": (lambda: dense(*tokens(2), zeros(6, 8)), r"v must be 3-D \[L,N,Dv\] in jagged layout, got 2-D"),
     "rows": (lambda: dense(*tokens(1), *tokens(2, 5)), "k has 5 rows but q has 6; expected .*size"),
     "rows of v": (lambda: dense(*tokens(2), *tokens(1, 7)), "v has 7 rows but k has 6"),
     "rows in normal layout": (
-        lambda: normal(zeros(2, 4, 2, 4), zeros(2, 5, 2, 4), zeros(2, 5, 2, 4)), "k has 5 rows but q has 4",
+        lambda: normal(zeros(2, 4, 2, 4), zeros(2, 5, 2, 4), zeros(2, 5, 2, 4)),
+        "k has 5 rows but q has 4",
     ),
     "batch in normal layout": (
-        lambda: normal(zeros(2, 4, 2, 4), zeros(3, 4, 2, 4), zeros(3, 4, 2, 4)), "k has 3 batch entries but q has 2",
+        lambda: normal(zeros(2, 4, 2, 4), zeros(3, 4, 2, 4), zeros(3, 4, 2, 4)),
+        "k has 3 batch entries but q has 2",
     ),
     "heads": (lambda: dense(*tokens(1), zeros(6, 1, 4), zeros(6, 1, 4)), "k has 1 heads but q has 2"),
     "head dimension": (lambda: dense(*tokens(1), zeros(6, 2, 5), *tokens(1)), "k has 5 elements per head but q has 4"),
@@ -88,7 +95,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "v differs in dtype; .*q, k, v must share one of float32/float16/bfloat16.*got Half",
     ),
     "dtype of the bias": (
-        lambda: dense(attnBias=side(4).half()), r"attnBias differs in dtype; .*that of q \(Float\), got Half",
+        lambda: dense(attnBias=side(4).half()),
+        r"attnBias differs in dtype; .*that of q \(Float\), got Half",
     ),
     "dtype of the gradient": (lambda: backward(zeros(6, 2, 4).half()), "hstu_jagged_backward: grad differs in dtype"),
     "shape of the gradient": (lambda: backward(zeros(6, 2, 3)), "grad has 3 elements per head but v has 4"),
@@ -113,18 +121,21 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         r"attnBias must be \[2,2,4,4\] \(or 1 for batch/heads\), got \[2, 2, 4, 5\]",
     ),
     "bias of wrong heads": (
-        lambda: jagged(attn_bias=zeros(2, 3, 4, 4)), r"attn_bias must be \[2,2,M,M\] .*got \[2, 3, 4, 4\]",
+        lambda: jagged(attn_bias=zeros(2, 3, 4, 4)),
+        r"attn_bias must be \[2,2,M,M\] .*got \[2, 3, 4, 4\]",
     ),
     "bias of wrong rank": (lambda: jagged(attn_bias=zeros(2, 4, 4)), r"attn_bias has 3 dimensions; .*\[2, 4, 4\]"),
     "bias below maxSeqLen": (
-        lambda: dense(attnBias=side(4), maxSeqLen=5), r"attnBias .* with M >= maxSeqLen=5, got \[2, 2, 4, 4\]",
+        lambda: dense(attnBias=side(4), maxSeqLen=5),
+        r"attnBias .* with M >= maxSeqLen=5, got \[2, 2, 4, 4\]",
     ),
     "bias below the longest row": (
         lambda: dense(attnBias=side(3)),
         r"attnBias must be at least as large as the longest row \(4\); .*\[2, 2, 3, 3\]",
     ),
     "mask below the longest row": (
-        lambda: dense(maskType=3, mask=side(3)), r"mask must be at least as large as the longest row \(4\)",
+        lambda: dense(maskType=3, mask=side(3)),
+        r"mask must be at least as large as the longest row \(4\)",
     ),
     "no offsets": (lambda: dense(seqOffset=None), 'seqOffset is missing; expected: layout "jagged" needs seqOffset'),
     "no offset entries": (lambda: dense(seqOffset=index([])), r"seqOffset is empty; expected B\+1 >= 1 entries, got 0"),
@@ -135,7 +146,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "seqOffset has an unsupported dtype; expected int32 or int64, got Short",
     ),
     "floating offsets": (
-        lambda: jagged(seq_offset=index([0.0, 6.0], torch.float32)), "seq_offset has an unsupported dtype",
+        lambda: jagged(seq_offset=index([0.0, 6.0], torch.float32)),
+        "seq_offset has an unsupported dtype",
     ),
     "first offset": (lambda: dense(seqOffset=index([1, 2, 6])), r"seqOffset must start at 0; .*got 1"),
     "first offset of a list": (lambda: dense(seqOffset=[1, 2, 6]), "seqOffset must start at 0"),
@@ -147,7 +159,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "last offset": (lambda: dense(seqOffset=index([0, 2, 5])), r"seqOffset\[2\]=5 but q has 6 rows; expected 6, got 5"),
     "last offset of a list": (lambda: dense(seqOffset=[0, 2, 7]), r"seqOffset\[2\]=7 but q has 6 rows"),
     "maxSeqLen below the longest row": (
-        lambda: dense(maxSeqLen=3), r"maxSeqLen=3 is smaller than the longest row \(4\)",
+        lambda: dense(maxSeqLen=3),
+        r"maxSeqLen=3 is smaller than the longest row \(4\)",
     ),
     "negative maxSeqLen": (lambda: dense(maxSeqLen=-1), "maxSeqLen is out of range; .*got -1"),
     "maxSeqLen in normal layout": (lambda: normal(maxSeqLen=5), r"maxSeqLen=5 must equal q.size\(1\)=4"),
@@ -166,7 +179,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "dtype of counts": (lambda: jagged(num_target=zeros(2)), "num_target has an unsupported dtype"),
     "counts with another mask": (
-        lambda: jagged(num_context=index([0, 0]), mask_type=2), "num_context is given for another mask; .*got 2",
+        lambda: jagged(num_context=index([0, 0]), mask_type=2),
+        "num_context is given for another mask; .*got 2",
     ),
     "window with another mask": (lambda: jagged(max_attn_len=3, mask_type=1), "max_attn_len is given for another mask"),
     "negative group": (lambda: jagged(target_group_size=-1), "target_group_size is negative; .*got -1"),
@@ -203,7 +217,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: paged(seq_offset_t=[0, 1, 2], num_target=[1, 2]),
         "seq_offset_t and num_target disagree in row 1; expected 2, got 1",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.usefixtures("each_device")

@@ -18,7 +18,8 @@ def dtypes_of(device: str) -> list[torch.dtype]:
     return [*FLOATS, torch.float64] if device == "cpu" else FLOATS
 
 
-# A block of queries has 64, a tile of keys 96, a strip of keys 12, a vector 4, 8 or 16: sizes at and beside each.
+# A block of queries has 64, a tile of keys 96, a subtile of keys 16, a vector 4, 8 or 16, and a product takes up to
+# 6, 8 or 16 rows at once: sizes at and beside each.
 LENGTHS = st.one_of(
     st.sampled_from([0, 1, 11, 12, 13, 15, 16, 17, 63, 64, 65, 95, 96, 97, 127, 128, 129, 192, 193]),
     st.integers(0, 200),

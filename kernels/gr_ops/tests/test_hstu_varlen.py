@@ -28,9 +28,16 @@ def test_varlen(mask_type: int, device: str) -> None:
     mask = (uniform(len(keys), 1, side, side) > 0).float()
     inputs = [x.clone().to(device).requires_grad_() for x in (q, k, v, bias)]
     output = ops.hstu_varlen(
-        *inputs[:3], mask.to(device), inputs[3], mask_type, 0, 0, 0.0,
-        torch.tensor(offsets).to(device), torch.tensor(offsets_k).to(device),
-    )  # fmt: skip
+        *inputs[:3],
+        mask.to(device),
+        inputs[3],
+        mask_type,
+        0,
+        0,
+        0.0,
+        torch.tensor(offsets).to(device),
+        torch.tensor(offsets_k).to(device),
+    )
     grads = torch.autograd.grad(output, inputs, grad.to(device))
     q, k, v, grad, bias, mask = (x.double().numpy() for x in (q, k, v, grad, bias, mask))
     rows = reference.batch(q, k, v, offsets, offsets_k, mask_type=mask_type, bias=bias, mask=mask)
@@ -68,9 +75,15 @@ def test_paged_equals_gathered(dtype: torch.dtype, page_size: int, device: str) 
     keys, values = (torch.cat(parts) for parts in gathered)
     offsets_k = [0, *np.cumsum([c + f for c, f in zip(cached, fresh)]).tolist()]
     rows = reference.batch(
-        q.double().numpy(), keys.double().numpy(), values.double().numpy(), offsets, offsets_k,
-        target=target, group=2, alpha=0.5,
-    )  # fmt: skip
+        q.double().numpy(),
+        keys.double().numpy(),
+        values.double().numpy(),
+        offsets,
+        offsets_k,
+        target=target,
+        group=2,
+        alpha=0.5,
+    )
 
     def index(data: object) -> torch.Tensor:
         return torch.as_tensor(np.asarray(data)).to(device)

@@ -1,4 +1,4 @@
-"""Any jagged structure on the CPU, against the recursive definition (spec/operators.md 2.4, 2.5)."""
+"""Any jagged structure on the CPU, against the recursive definition (docs/operators.md)."""
 
 import numpy as np
 import reference

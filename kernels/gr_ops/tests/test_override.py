@@ -1,4 +1,4 @@
-"""fbgemm's CPU kernels are replaced by ours, and can be kept (spec/operators.md 1.2, 10)."""
+"""fbgemm's CPU kernels are replaced by ours, and can be kept."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""permute_2D_sparse_data and permute_1D_sparse_data against the formula of spec/operators.md 3."""
+"""permute_2D_sparse_data and permute_1D_sparse_data against the formula of docs/operators.md."""
 
 import re
 from collections.abc import Callable

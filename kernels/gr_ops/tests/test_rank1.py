@@ -1,4 +1,4 @@
-"""gather_for_rank1 and index_select_for_rank1_backward (spec/operators.md 7)."""
+"""gather_for_rank1 and index_select_for_rank1_backward."""
 
 import re
 from collections.abc import Callable

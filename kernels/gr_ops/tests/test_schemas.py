@@ -1,14 +1,20 @@
-"""Registration: schemas, overloads, Meta and fake kernels (spec/operators.md 1.2)."""
+"""Registration: schemas, overloads, Meta and fake kernels."""
 
 import pytest
 import torch
 
 DEVICE = "npu:0"
 OPERATORS = [
-    "jagged_to_padded_dense", "jagged_to_padded_dense_forward", "jagged_to_padded_dense_backward",
-    "dense_to_jagged", "dense_to_jagged_forward", "dense_to_jagged_backward",
-    "asynchronous_complete_cumsum", "asynchronous_inclusive_cumsum", "asynchronous_exclusive_cumsum",
-]  # fmt: skip
+    "jagged_to_padded_dense",
+    "jagged_to_padded_dense_forward",
+    "jagged_to_padded_dense_backward",
+    "dense_to_jagged",
+    "dense_to_jagged_forward",
+    "dense_to_jagged_backward",
+    "asynchronous_complete_cumsum",
+    "asynchronous_inclusive_cumsum",
+    "asynchronous_exclusive_cumsum",
+]
 
 
 def offsets(device: str = DEVICE) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Every row of spec/operators.md 2.7, in the form of 1.3: <op>: <argument> <fault>; expected <rule>, got <value>."""
+"""Every rule of the jagged operators' arguments: <op>: <argument> <fault>; expected <rule>, got <value>."""
 
 from collections.abc import Callable
 

@@ -15,7 +15,7 @@ struct DestroyHandle {
   void operator()(const aclIntArray* array) const;
 };
 
-// Converts torch arguments to handles and owns them until phase two has run (spec/ascend-runtime.md 4.3).
+// Converts torch arguments to handles and owns them until phase two has run.
 class Arguments {
  public:
   const aclTensor* tensor(const at::Tensor& tensor);

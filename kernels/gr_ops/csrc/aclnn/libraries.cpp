@@ -85,7 +85,7 @@ OperatorLibraries::OperatorLibraries() {
 
 void OperatorLibraries::open_vendor(const std::string& vendor_directory) {
   const std::string path = vendor_directory + "/op_api/lib/libcust_opapi.so";
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) {
     report_.push_back(path + ": not there");
     return;

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-// Where operators are found: vendor packages first, then CANN's own libraries, in the order of torch_npu
-// (spec/ascend-runtime.md 1.3). Both OPP variables are read once, as torch_npu does.
+// Where operators are found: vendor packages first, then CANN's own libraries, in the order of torch_npu.
+// ASCEND_CUSTOM_OPP_PATH and ASCEND_OPP_PATH are read once, as torch_npu does.
 namespace gr_ops::aclnn {
 
 class OperatorLibraries {

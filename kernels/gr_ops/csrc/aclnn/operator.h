@@ -9,7 +9,7 @@
 #include "aclnn/libraries.h"
 #include "aclnn/types.h"
 
-// The two-phase call of spec/ascend-runtime.md 4.2.
+// The two-phase call of an aclnn operator: aclnn<Name>GetWorkspaceSize plans it, aclnn<Name> puts it on a stream.
 namespace gr_ops::aclnn {
 
 using Execute = int (*)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);

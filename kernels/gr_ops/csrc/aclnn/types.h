@@ -2,8 +2,7 @@
 
 #include "acl/acl.h"
 
-// The opaque handles of the aclnn protocol. The torch_npu wheel ships no header that declares them
-// (spec/ascend-runtime.md 1.9).
+// The opaque handles of the aclnn protocol. The torch_npu wheel ships no header that declares them.
 struct aclTensor;
 struct aclTensorList;
 struct aclIntArray;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// Validation of bounds_check_indices (spec/operators.md 8), shared by the back ends.
+// Validation of bounds_check_indices (docs/operators.md), shared by the back ends.
 // Symbols: T tables, B batch, L indices; a bag is one (table, batch) pair, and bags are ordered by table.
 namespace gr_ops {
 

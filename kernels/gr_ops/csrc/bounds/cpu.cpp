@@ -10,7 +10,7 @@
 #include "common/override.h"
 #include "common/parallel.h"
 
-// Two steps. The offsets first: once they are in order the indices of a table are one stretch, and the second step is
+// Two steps. The offsets first: once they are in order the indices of a table are one segment, and the second step is
 // a comparison of each with one limit, vectorised and shared by the threads.
 namespace gr_ops::cpu {
 namespace {
@@ -35,7 +35,7 @@ std::vector<int64_t> longs_of(const at::Tensor& tensor) {
 
 // True if 0 <= offsets[0] <= offsets[1] <= ... == count. The sign bits tell, so that the loop is vectorised.
 template <typename Offset>
-bool in_order(const Offset* offsets, int64_t bags, int64_t count) {
+bool offsets_are_valid(const Offset* offsets, int64_t bags, int64_t count) {
   using Unsigned = std::make_unsigned_t<Offset>;
   Unsigned signs = static_cast<Unsigned>(offsets[0]);
   for (int64_t bag = 0; bag < bags; ++bag) {
@@ -54,7 +54,7 @@ Violations check_offsets(const Layout& layout, Offset* offsets, int64_t bags, in
     if (found.count++ == 0) found.first = text;
   };
   if (!repair && offsets[0] != 0) report(first_offset_violation(offsets[0]));
-  if (in_order(offsets, bags, count)) return found;
+  if (offsets_are_valid(offsets, bags, count)) return found;
 
   if (static_cast<int64_t>(offsets[bags]) != count) {
     report(last_offset_violation(offsets[bags], count));

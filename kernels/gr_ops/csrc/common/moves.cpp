@@ -41,7 +41,7 @@ GR_OPS_INLINE void copy(char* to, const char* from, int64_t bytes) {
   }
 }
 
-// Short stretches are used up before the first one comes from memory.
+// Short segments are used up before the first one comes from memory.
 constexpr int64_t ahead_of(int64_t bytes) { return bytes < 256 ? 24 : 8; }
 
 }  // namespace
@@ -81,16 +81,16 @@ void copy_spilling(char* to, const char* from, int64_t bytes) { copy(to, from, b
 
 namespace {
 
-// Stretches [first, end), which may spill over.
+// Segments [first, end), which may spill over.
 GR_OPS_VECTOR_CLONES
-void move_whole(const Stretches& all, int64_t first, int64_t end) {
+void move_whole(const Segments& all, int64_t first, int64_t end) {
   const int64_t* starts = all.starts;
   const int64_t bytes_each = all.row_bytes;
   const int64_t ahead = ahead_of((starts[end] - starts[first]) * bytes_each / (end - first));
   char* to = all.to + starts[first] * bytes_each;
   for (int64_t p = first; p < end; ++p) {
     if (const int64_t next = p + ahead; next < all.count) {
-      prefetch_stretch(all.from + all.source(next) * bytes_each, (starts[next + 1] - starts[next]) * bytes_each);
+      prefetch_segment(all.from + all.source(next) * bytes_each, (starts[next + 1] - starts[next]) * bytes_each);
     }
     const int64_t bytes = (starts[p + 1] - starts[p]) * bytes_each;
     const int64_t source = all.source(p) * bytes_each;
@@ -103,17 +103,17 @@ void move_whole(const Stretches& all, int64_t first, int64_t end) {
   }
 }
 
-// The same for stretches that stand in the source as they do in the result, with gaps between them. A step moves up to
-// two blocks and takes the next stretch without a branch: where a stretch ends cannot be foretold, and each wrong guess
-// takes as long as half a stretch of 100 ids. The processor then looks ahead over some stretches by itself.
+// The same for segments that stand in the source as they do in the result, with gaps between them. A step moves up to
+// two blocks and takes the next segment without a branch: where a segment ends cannot be foretold, and each wrong guess
+// takes as long as half a segment of 100 ids. The processor then looks ahead over some segments by itself.
 GR_OPS_VECTOR_CLONES
-void move_evenly(const Stretches& all, int64_t first, int64_t end) {
+void move_evenly(const Segments& all, int64_t first, int64_t end) {
   constexpr int64_t step = 2 * kBlock;
   const int64_t* starts = all.starts;
   const int64_t bytes_each = all.row_bytes;
   const int64_t gap = all.source_step * bytes_each;
   const char* const readable = all.from + all.from_bytes - step;
-  const char* next = all.from + first * gap;  // the stretch behind this one
+  const char* next = all.from + first * gap;  // the segment behind this one
   const char* from = next;
   char* to = all.to + starts[first] * bytes_each;
   const char* const stop = all.to + starts[end] * bytes_each;
@@ -137,22 +137,24 @@ void move_evenly(const Stretches& all, int64_t first, int64_t end) {
 
 }  // namespace
 
-int64_t Stretches::holding(int64_t row) const { return std::upper_bound(starts, starts + count + 1, row) - starts - 1; }
+int64_t Segments::segment_of(int64_t row) const {
+  return std::upper_bound(starts, starts + count + 1, row) - starts - 1;
+}
 
-void Stretches::move_part(int64_t stretch, int64_t first, int64_t end) const {
-  const int64_t row = std::max(starts[stretch], first);
-  const int64_t stop = std::min(starts[stretch + 1], end);
+void Segments::move_part(int64_t segment, int64_t first, int64_t end) const {
+  const int64_t row = std::max(starts[segment], first);
+  const int64_t stop = std::min(starts[segment + 1], end);
   if (row >= stop) return;
-  const int64_t cell = source(stretch) + row - starts[stretch];
+  const int64_t cell = source(segment) + row - starts[segment];
   std::memcpy(to + row * row_bytes, from + cell * row_bytes, static_cast<size_t>((stop - row) * row_bytes));
 }
 
-void Stretches::move(int64_t first, int64_t end) const {
+void Segments::move(int64_t first, int64_t end) const {
   if (first >= end || row_bytes == 0) return;
-  const int64_t last = holding(end - 1);
-  int64_t p = holding(first);
+  const int64_t last = segment_of(end - 1);
+  int64_t p = segment_of(first);
   if (p < last && starts[p] < first) move_part(p++, first, end);
-  int64_t whole = last;  // what stretches before this one spill over comes later in the same share
+  int64_t whole = last;  // what segments before this one spill over comes later in the same chunk
   while (whole > p && (end - starts[whole]) * row_bytes < kSpill) --whole;
   if (p < whole) {
     const int64_t mean = (starts[whole] - starts[p]) * row_bytes / (whole - p);

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Short stretches of bytes, moved into a result that is filled from front to back. memcpy and memset choose their way
-// by the length: where nobody can foretell lengths, that costs two or three mispredicted branches a stretch. These move
+// Short segments of bytes, moved into a result that is filled from front to back. memcpy and memset choose their way
+// by the length: where nobody can foretell lengths, that costs two or three mispredicted branches a segment. These move
 // whole blocks: they read and write up to kSpill bytes beyond the end. What they spill over has to be the same
 // thread's, and written later.
 namespace gr_ops {
@@ -30,9 +30,9 @@ void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t b
 // memcpy(to, from, bytes)
 void copy_spilling(char* to, const char* from, int64_t bytes);
 
-// Stretches of rows that stand one after the other in a result: stretch p is rows [starts[p], starts[p + 1]) of `to`
+// Segments of rows that stand one after the other in a result: segment p is rows [starts[p], starts[p + 1]) of `to`
 // and comes from row sources[p] on of `from`; with no sources from row p * source_step.
-struct Stretches {
+struct Segments {
   const char* from;
   int64_t from_bytes;
   char* to;
@@ -42,13 +42,13 @@ struct Stretches {
   int64_t count;
   int64_t row_bytes;
 
-  // Rows [first, end) of the result, of those that stretches have; others may move other rows at the same time.
+  // Rows [first, end) of the result, of those that segments have; others may move other rows at the same time.
   void move(int64_t first, int64_t end) const;
-  int64_t source(int64_t stretch) const { return sources != nullptr ? sources[stretch] : stretch * source_step; }
+  int64_t source(int64_t segment) const { return sources != nullptr ? sources[segment] : segment * source_step; }
 
  private:
-  int64_t holding(int64_t row) const;
-  void move_part(int64_t stretch, int64_t first, int64_t end) const;
+  int64_t segment_of(int64_t row) const;
+  void move_part(int64_t segment, int64_t first, int64_t end) const;
 };
 
 }  // namespace gr_ops

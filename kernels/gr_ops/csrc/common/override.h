@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-// Kernels of ours in place of fbgemm_gpu's CPU kernels, which refuse or corrupt what the specification allows
-// (spec/operators.md 1.2, 10). Autograd goes with them: fbgemm's differentiable form sits on its CPU kernels.
+// Kernels of ours in place of fbgemm_gpu's CPU kernels, which refuse or corrupt some legal calls
+// (docs/fbgemm-names.md lists them). Autograd goes with them: fbgemm's differentiable form sits on its CPU kernels.
 namespace gr_ops {
 
 // False if MXREC_NO_FBGEMM_OVERRIDE=1 when the library is loaded.

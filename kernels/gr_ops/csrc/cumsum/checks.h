@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-// Validation of the prefix sums (spec/operators.md 4), shared by every back end and the Meta kernels.
+// Validation of the prefix sums (docs/operators.md), shared by every back end and the Meta kernels.
 namespace gr_ops {
 
 void check_cumsum_input(const char* op, const at::Tensor& lengths);

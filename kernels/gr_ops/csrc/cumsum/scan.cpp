@@ -7,24 +7,25 @@
 namespace gr_ops::cpu {
 namespace {
 
-typedef uint32_t Words __attribute__((vector_size(32)));
-typedef uint64_t Longs __attribute__((vector_size(32)));
+typedef uint32_t UInt32x8 __attribute__((vector_size(32)));
+typedef uint64_t UInt64x4 __attribute__((vector_size(32)));
 
 // Lane i of a shifted vector is lane i - n of v, 0 for the first n lanes: index 8 (4) names a lane of the zero vector.
 GR_OPS_VECTOR_CLONES
 uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t base) {
-  const Words zero = {};
-  const Words by_one = {8, 0, 1, 2, 3, 4, 5, 6}, by_two = {8, 8, 0, 1, 2, 3, 4, 5}, by_four = {8, 8, 8, 8, 0, 1, 2, 3};
-  const Words last = {7, 7, 7, 7, 7, 7, 7, 7};
-  Words bases = {base, base, base, base, base, base, base, base};
+  const UInt32x8 zero = {};
+  const UInt32x8 by_one = {8, 0, 1, 2, 3, 4, 5, 6}, by_two = {8, 8, 0, 1, 2, 3, 4, 5},
+                 by_four = {8, 8, 8, 8, 0, 1, 2, 3};
+  const UInt32x8 last = {7, 7, 7, 7, 7, 7, 7, 7};
+  UInt32x8 bases = {base, base, base, base, base, base, base, base};
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    Words v;
+    UInt32x8 v;
     std::memcpy(&v, in + i, sizeof(v));
     v += __builtin_shuffle(v, zero, by_one);
     v += __builtin_shuffle(v, zero, by_two);
     v += __builtin_shuffle(v, zero, by_four);
-    const Words result = bases + v;
+    const UInt32x8 result = bases + v;
     bases += __builtin_shuffle(v, last);
     std::memcpy(out + i, &result, sizeof(result));
   }
@@ -38,16 +39,16 @@ uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t b
 
 GR_OPS_VECTOR_CLONES
 uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t base) {
-  const Longs zero = {};
-  const Longs by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
-  Longs bases = {base, base, base, base};
+  const UInt64x4 zero = {};
+  const UInt64x4 by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
+  UInt64x4 bases = {base, base, base, base};
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    Longs v;
+    UInt64x4 v;
     std::memcpy(&v, in + i, sizeof(v));
     v += __builtin_shuffle(v, zero, by_one);
     v += __builtin_shuffle(v, zero, by_two);
-    const Longs result = bases + v;
+    const UInt64x4 result = bases + v;
     bases += __builtin_shuffle(v, last);
     std::memcpy(out + i, &result, sizeof(result));
   }

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-// What a caller of any HSTU operator gave (spec/operators.md 5.2), under one set of names, unchecked.
+// What a caller of any HSTU operator gave, under one set of names, unchecked.
 // Symbols: B rows, N heads, D and Dv head dimensions of q, k and of v, S padded length, L tokens of all rows,
 // M side of a square mask or bias.
 namespace gr_ops::hstu {

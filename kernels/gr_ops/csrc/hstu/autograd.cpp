@@ -6,7 +6,7 @@
 #include "hstu/entries.h"
 
 // One formula for every operator: the forward one runs below autograd, its gradient is mxrec::hstu_gradients, which
-// recomputes the scores. Saved are the inputs alone (spec/operators.md 5.6).
+// recomputes the scores. Saved are the inputs alone.
 namespace gr_ops::hstu {
 namespace {
 
@@ -33,7 +33,7 @@ struct PlainArguments : torch::CustomClassHolder {
 struct Attention : torch::autograd::Function<Attention> {
   static Variable forward(AutogradContext* ctx, const Variable& /*q*/, const Variable& /*k*/, const Variable& /*v*/,
                           const OptionalTensor& /*bias*/, const Arguments& arguments) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     Variable output = call_forward(arguments);
     Arguments copy = arguments;
     variable_list tensors;
@@ -63,7 +63,7 @@ struct AttentionGradients : torch::autograd::Function<AttentionGradients> {
   static variable_list forward(AutogradContext* ctx, const Variable& /*grad*/, const Variable& /*q*/,
                                const Variable& /*k*/, const Variable& /*v*/, const OptionalTensor& /*bias*/,
                                const Arguments& arguments) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     ctx->saved_data["op"] = std::string(arguments.op);
     auto [q, k, v, bias] = call_backward(arguments);
     return {q, k, v, bias};
@@ -81,13 +81,13 @@ bool any_differentiable(const Arguments& a) {
 
 at::Tensor forward(const Arguments& a) {
   if (any_differentiable(a)) return Attention::apply(a.q, a.k, a.v, optional(a.bias), a);
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_forward(a);
 }
 
 Gradients backward(const Arguments& a) {
   if (!any_differentiable(a) && !differentiable(a.grad)) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     return call_backward(a);
   }
   const variable_list grads = AttentionGradients::apply(a.grad, a.q, a.k, a.v, optional(a.bias), a);

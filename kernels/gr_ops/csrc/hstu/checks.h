@@ -2,7 +2,7 @@
 
 #include "hstu/arguments.h"
 
-// Validation of the HSTU operators (spec/operators.md 5.3, 5.10), shared by every back end and the Meta kernels. Looks
+// Validation of the HSTU operators (docs/operators.md), shared by every back end and the Meta kernels. Looks
 // at shapes, dtypes, devices and plain arguments only; what the tensors hold is checked in rows.h.
 namespace gr_ops::hstu {
 

@@ -32,8 +32,8 @@ at::Tensor forward(const Arguments& a) {
                [&](const Span& span, const Span* next, void* scratch) {
                  Head head = heads.at(span.task);
                  const bool starts = next != nullptr && next->first == 0;
-                 const Head upcoming = starts ? heads.at(next->task) : Head();
-                 if (starts) head.next = &upcoming;
+                 const Head next_head = starts ? heads.at(next->task) : Head();
+                 if (starts) head.next = &next_head;
                  kernels.forward(head, span.first, span.last, scratch);
                });
   return output;
@@ -44,12 +44,12 @@ at::Tensor forward(const Arguments& a) {
 std::vector<bool> heads_to_split(const Heads& heads, const std::vector<int64_t>& by_cost, double total) {
   std::vector<bool> split(by_cost.size(), false);
   const int threads = schedule_threads();
-  const double share = total / threads;
+  const double equal_load = total / threads;
   if (threads == 1 || by_cost.empty()) return split;
   std::vector<double> loads(threads, 0.0);
   for (int64_t task : by_cost) *std::min_element(loads.begin(), loads.end()) += heads.cost(task);
-  if (*std::max_element(loads.begin(), loads.end()) <= 1.2 * share) return split;
-  for (int64_t task : by_cost) split[task] = heads.cost(task) > 0.25 * share;
+  if (*std::max_element(loads.begin(), loads.end()) <= 1.2 * equal_load) return split;
+  for (int64_t task : by_cost) split[task] = heads.cost(task) > 0.25 * equal_load;
   return split;
 }
 
@@ -83,8 +83,8 @@ void gradients_of_heads(const Heads& heads, const Problem& p) {
   schedule.run(scratch_bytes, [&](const Span& span, const Span* next, void* scratch) {
     Head head = heads.at(span.task % count);
     const bool starts = next != nullptr && next->task < count;
-    const Head upcoming = starts ? heads.at(next->task) : Head();
-    if (starts) head.next = &upcoming;
+    const Head next_head = starts ? heads.at(next->task) : Head();
+    if (starts) head.next = &next_head;
     if (span.task < count) {
       kernels.backward(head, scratch);
     } else if (span.task < 2 * count) {

@@ -2,7 +2,7 @@
 
 #include "hstu/problem.h"
 
-// What offsets, counts and pages hold, read to the host and checked (spec/operators.md 5.10). The CPU back end always
+// What offsets, counts and pages hold, read to the host and checked. The CPU back end always
 // does this; a device back end does it where it must know the longest row, and with MXREC_CHECK=1.
 namespace gr_ops::hstu {
 

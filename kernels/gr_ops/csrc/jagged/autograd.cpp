@@ -6,7 +6,7 @@
 #include "common/override.h"
 
 // Pad (jagged -> dense) and Unpad (dense -> jagged) are linear, and each is the gradient of the other
-// (spec/operators.md 2.5). Each backward calls the other one's operator through the dispatcher with autograd on,
+// (docs/operators.md). Each backward calls the other one's operator through the dispatcher with autograd on,
 // so derivatives of every order exist.
 namespace gr_ops {
 namespace {
@@ -53,7 +53,7 @@ using PadCall = at::Tensor (*)(const at::Tensor&, const TensorVector&, c10::SymI
 struct Pad : torch::autograd::Function<Pad> {
   static Variable forward(AutogradContext* ctx, const Variable& values, const TensorVector& offsets, PadCall call,
                           c10::SymIntArrayRef lengths, double padding) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     Variable dense = call(values, offsets, lengths, padding);
     ctx->save_for_backward(offsets);
     ctx->saved_data["rows"] = values.sym_size(0);
@@ -71,7 +71,7 @@ using UnpadCall = at::Tensor (*)(const at::Tensor&, const TensorVector&, std::op
 struct Unpad : torch::autograd::Function<Unpad> {
   static Variable forward(AutogradContext* ctx, const Variable& dense, const TensorVector& offsets, UnpadCall call,
                           std::optional<c10::SymInt> total) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     Variable values = call(dense, offsets, std::move(total));
     ctx->save_for_backward(offsets);
     const auto sizes = dense.sym_sizes().slice(1, offsets.size());
@@ -88,14 +88,14 @@ struct Unpad : torch::autograd::Function<Unpad> {
 at::Tensor apply_pad(PadCall call, const at::Tensor& values, const TensorVector& offsets, c10::SymIntArrayRef lengths,
                      double padding) {
   if (differentiable(values)) return Pad::apply(values, offsets, call, lengths, padding);
-  at::AutoDispatchBelowADInplaceOrView below;
+  at::AutoDispatchBelowADInplaceOrView guard;
   return call(values, offsets, lengths, padding);
 }
 
 at::Tensor apply_unpad(UnpadCall call, const at::Tensor& dense, const TensorVector& offsets,
                        std::optional<c10::SymInt> total) {
   if (differentiable(dense)) return Unpad::apply(dense, offsets, call, std::move(total));
-  at::AutoDispatchBelowADInplaceOrView below;
+  at::AutoDispatchBelowADInplaceOrView guard;
   return call(dense, offsets, std::move(total));
 }
 

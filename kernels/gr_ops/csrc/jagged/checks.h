@@ -8,7 +8,7 @@
 
 #include "common/operators.h"
 
-// Validation and shape rules of the jagged operators (spec/operators.md 2.3, 2.4, 2.7), shared by every
+// Validation and shape rules of the jagged operators (docs/operators.md), shared by every
 // back end and by the Meta kernels, so that a fake tensor is refused for the same reason as a real one.
 // Symbols: B rows, K jagged dimensions, S1..SK padded lengths, L values, D inner elements.
 namespace gr_ops {

@@ -47,17 +47,17 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
                     const int64_t node = walk.next();
                     char* target = to + line * line_bytes;
                     int64_t stored = 0;
-                    const char* stretch = from;
+                    const char* segment = from;
                     if (node >= 0) {
                       const int64_t start = tree.rows()[node];
                       const int64_t rows = std::min(tree.rows()[node + 1], available) - start;
                       stored = std::max<int64_t>(0, std::min(rows, tree.max_length())) * bytes;
-                      stretch += start * bytes;
+                      segment += start * bytes;
                     }
-                    if (to_end - target >= line_bytes + kSpill && from_end - stretch >= stored + kSpill) {
-                      pad_line_spilling(target, line_bytes, stretch, stored, padding);
+                    if (to_end - target >= line_bytes + kSpill && from_end - segment >= stored + kSpill) {
+                      pad_line_spilling(target, line_bytes, segment, stored, padding);
                     } else {
-                      if (stored > 0) std::memcpy(target, stretch, stored);
+                      if (stored > 0) std::memcpy(target, segment, stored);
                       padding.fill(target + stored, line_bytes - stored);
                     }
                   }
@@ -93,8 +93,8 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
   const int64_t* starts = tree.rows();
   const int64_t nodes = tree.nodes();
   if (moves_all(tree, offsets.size(), total)) {
-    const Stretches stretches{from, from_bytes, to, nullptr, tree.max_length(), starts, nodes, bytes};
-    parallel_rows(total, bytes, [&](int64_t first, int64_t end) { stretches.move(first, end); });
+    const Segments segments{from, from_bytes, to, nullptr, tree.max_length(), starts, nodes, bytes};
+    parallel_rows(total, bytes, [&](int64_t first, int64_t end) { segments.move(first, end); });
     return values;
   }
   parallel_rows(total, bytes, [&](int64_t first, int64_t end) {
@@ -114,7 +114,7 @@ at::Tensor unpad(const char* op, const at::Tensor& dense, at::TensorList offsets
       if (row >= stop) continue;
       if (next_line >= 0) {
         const int64_t rows = std::min(starts[node + 2] - starts[node + 1], tree.max_length());
-        prefetch_stretch(from + next_line * tree.max_length() * bytes, rows * bytes);
+        prefetch_segment(from + next_line * tree.max_length() * bytes, rows * bytes);
       }
       const int64_t stored = line < 0 ? row : std::max(row, std::min(stop, starts[node] + tree.max_length()));
       const int64_t cell = line * tree.max_length() + row - starts[node];

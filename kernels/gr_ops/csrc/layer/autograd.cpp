@@ -19,7 +19,7 @@ using torch::autograd::variable_list;
 struct Projection : torch::autograd::Function<Projection> {
   static variable_list forward(AutogradContext* ctx, const Variable& x, const Variable& weight,
                                const std::vector<int64_t>& split, double eps) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     ctx->save_for_backward({x, weight});
     ctx->saved_data["split"] = split;
     ctx->saved_data["eps"] = eps;
@@ -37,7 +37,7 @@ struct Projection : torch::autograd::Function<Projection> {
 struct ProjectionBackward : torch::autograd::Function<ProjectionBackward> {
   static variable_list forward(AutogradContext* /*ctx*/, const at::TensorList& grads, const Variable& x,
                                const Variable& weight, const std::vector<int64_t>& split, double eps) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     auto [dx, dweight] = call_projection_backward(grads, x, weight, split, eps);
     return {dx, dweight};
   }
@@ -50,7 +50,7 @@ struct Gate : torch::autograd::Function<Gate> {
   static Variable forward(AutogradContext* ctx, const Variable& attended, const Variable& u, const Variable& x,
                           const Variable& weight, const Variable& bias, const OptionalTensor& keep, double scale,
                           double eps) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     ctx->save_for_backward({attended, u, weight, keep.value_or(at::Tensor())});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["eps"] = eps;
@@ -71,7 +71,7 @@ struct GateBackward : torch::autograd::Function<GateBackward> {
   static variable_list forward(AutogradContext* /*ctx*/, const Variable& grad, const Variable& attended,
                                const Variable& u, const Variable& weight, const OptionalTensor& keep, double scale,
                                double eps) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     auto [dattended, du, dweight, dbias] = call_gate_backward(grad, attended, u, weight, keep, scale, eps);
     return {dattended, du, dweight, dbias};
   }
@@ -87,7 +87,7 @@ bool any_differentiable(const Tensors&... tensors) {
 
 std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split, double eps) {
   if (any_differentiable(x, weight)) return Projection::apply(x, weight, split.vec(), eps);
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_projection(x, weight, split, eps);
 }
 
@@ -99,7 +99,7 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
     const variable_list results = ProjectionBackward::apply(grads, x, weight, split.vec(), eps);
     return {results[0], results[1]};
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_projection_backward(grads, x, weight, split, eps);
 }
 
@@ -108,7 +108,7 @@ at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tenso
   if (any_differentiable(attended, u, x, weight, bias)) {
     return Gate::apply(attended, u, x, weight, bias, keep, scale, eps);
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_gate(attended, u, x, weight, bias, keep, scale, eps);
 }
 
@@ -118,7 +118,7 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
     const variable_list results = GateBackward::apply(grad, attended, u, weight, keep, scale, eps);
     return {results[0], results[1], results[2], results[3]};
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_gate_backward(grad, attended, u, weight, keep, scale, eps);
 }
 

@@ -11,7 +11,7 @@
 #include "layer/calls.h"
 #include "layer/cpu/kernels.h"
 
-// The operators around HSTU's attention on CPU tensors: threads take shares of the tokens, and the gradients of the
+// The operators around HSTU's attention on CPU tensors: threads take chunks of the tokens, and the gradients of the
 // weights are summed per thread, then over the threads in their order.
 namespace gr_ops::layer {
 namespace {
@@ -20,20 +20,20 @@ const Kernels& kernels_for(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat ? kernel_set().of_float : kernel_set().of_double;
 }
 
-constexpr int64_t kShare = 192;  // tokens below which no further thread is worth waking
+constexpr int64_t kMinChunkTokens = 192;  // tokens below which no further thread is worth waking
 
-int64_t shares_of(int64_t tokens) {
+int64_t chunks_for(int64_t tokens) {
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  return std::max<int64_t>(1, std::min<int64_t>(threads, tokens / kShare));
+  return std::max<int64_t>(1, std::min<int64_t>(threads, tokens / kMinChunkTokens));
 }
 
-// body(share, first, last, scratch) for equal shares of the tokens.
+// body(chunk, first, last, scratch) for equal chunks of the tokens.
 template <typename Body>
-void for_shares(int64_t tokens, int64_t shares, size_t scratch_bytes, const Body& body) {
-  at::parallel_for(0, shares, 1, [&](int64_t begin, int64_t end) {
+void for_chunks(int64_t tokens, int64_t chunks, size_t scratch_bytes, const Body& body) {
+  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
     const at::DataPtr scratch = c10::GetCPUAllocator()->allocate(scratch_bytes);
-    for (int64_t share = begin; share < end; ++share) {
-      body(share, tokens * share / shares, tokens * (share + 1) / shares, scratch.get());
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      body(chunk, tokens * chunk / chunks, tokens * (chunk + 1) / chunks, scratch.get());
     }
   });
 }
@@ -46,11 +46,11 @@ at::Tensor packed(const Kernels& kernels, const at::Tensor& matrix, bool turned)
   return result;
 }
 
-char* at_share(const at::Tensor& sums, int64_t share) {
-  return static_cast<char*>(sums.mutable_data_ptr()) + share * sums.stride(0) * sums.itemsize();
+char* chunk_sum(const at::Tensor& sums, int64_t chunk) {
+  return static_cast<char*>(sums.mutable_data_ptr()) + chunk * sums.stride(0) * sums.itemsize();
 }
 
-// [shares, rows, padded] -> [rows, width]
+// [chunks, rows, padded] -> [rows, width]
 at::Tensor total(const at::Tensor& sums, int64_t width) { return sums.sum(0).narrow(1, 0, width).contiguous(); }
 
 std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split, double eps) {
@@ -74,7 +74,7 @@ std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight
   p.x = tokens.const_data_ptr();
   p.weight = right.const_data_ptr();
   p.out = outputs.data();
-  for_shares(x.size(0), shares_of(x.size(0)), kernels.projection_scratch(p),
+  for_chunks(x.size(0), chunks_for(x.size(0)), kernels.projection_scratch(p),
              [&](int64_t, int64_t first, int64_t last, void* scratch) { kernels.project(p, first, last, scratch); });
   return parts;
 }
@@ -84,11 +84,11 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
   check_projection("hstu_projection_backward", x, weight, split);
   check_projection_grads("hstu_projection_backward", grads, x, split);
   const at::Tensor tokens = x.contiguous(), matrix = weight.contiguous();
-  std::vector<at::Tensor> held;
+  std::vector<at::Tensor> contiguous_grads;
   std::vector<const void*> inputs;
   for (const at::Tensor& grad : grads) {
-    held.push_back(grad.contiguous());
-    inputs.push_back(held.back().const_data_ptr());
+    contiguous_grads.push_back(grad.contiguous());
+    inputs.push_back(contiguous_grads.back().const_data_ptr());
   }
   const Kernels& kernels = kernels_for(x);
   const at::Tensor right = packed(kernels, matrix, false), turned = packed(kernels, matrix, true);
@@ -105,11 +105,11 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
   p.turned = turned.const_data_ptr();
   p.grad = inputs.data();
   p.dx = dx.mutable_data_ptr();
-  const int64_t shares = shares_of(x.size(0));
-  const at::Tensor sums = at::zeros({shares, p.dim, kernels.padded(p.width)}, x.options());
-  for_shares(x.size(0), shares, kernels.projection_scratch(p),
-             [&](int64_t share, int64_t first, int64_t last, void* scratch) {
-               kernels.project_backward(p, first, last, at_share(sums, share), scratch);
+  const int64_t chunks = chunks_for(x.size(0));
+  const at::Tensor sums = at::zeros({chunks, p.dim, kernels.padded(p.width)}, x.options());
+  for_chunks(x.size(0), chunks, kernels.projection_scratch(p),
+             [&](int64_t chunk, int64_t first, int64_t last, void* scratch) {
+               kernels.project_backward(p, first, last, chunk_sum(sums, chunk), scratch);
              });
   return {dx, total(sums, p.width)};
 }
@@ -145,7 +145,7 @@ at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tenso
   g.bias = shift.const_data_ptr();
   g.weight = right.const_data_ptr();
   g.out = result.mutable_data_ptr();
-  for_shares(x.size(0), shares_of(x.size(0)), kernels.gate_scratch(g),
+  for_chunks(x.size(0), chunks_for(x.size(0)), kernels.gate_scratch(g),
              [&](int64_t, int64_t first, int64_t last, void* scratch) { kernels.gate(g, first, last, scratch); });
   return result;
 }
@@ -164,11 +164,11 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
   g.grad = gradient.const_data_ptr();
   g.dattended = da.mutable_data_ptr();
   g.du = du.mutable_data_ptr();
-  const int64_t tokens = attended.size(0), shares = shares_of(tokens);
-  const at::Tensor of_weight = at::zeros({shares, g.dim, kernels.padded(g.width)}, weight.options());
-  const at::Tensor of_bias = at::zeros({shares, 1, kernels.padded(g.dim)}, weight.options());
-  for_shares(tokens, shares, kernels.gate_scratch(g), [&](int64_t share, int64_t first, int64_t last, void* scratch) {
-    kernels.gate_backward(g, first, last, at_share(of_weight, share), at_share(of_bias, share), scratch);
+  const int64_t tokens = attended.size(0), chunks = chunks_for(tokens);
+  const at::Tensor of_weight = at::zeros({chunks, g.dim, kernels.padded(g.width)}, weight.options());
+  const at::Tensor of_bias = at::zeros({chunks, 1, kernels.padded(g.dim)}, weight.options());
+  for_chunks(tokens, chunks, kernels.gate_scratch(g), [&](int64_t chunk, int64_t first, int64_t last, void* scratch) {
+    kernels.gate_backward(g, first, last, chunk_sum(of_weight, chunk), chunk_sum(of_bias, chunk), scratch);
   });
   return {da, du, total(of_weight, g.width), total(of_bias, g.dim).flatten()};
 }

@@ -43,7 +43,7 @@ struct Permute : torch::autograd::Function<Permute> {
   static variable_list forward(AutogradContext* ctx, const Variable& permute, const Variable& lengths,
                                const Variable& values, const std::optional<at::Tensor>& weights,
                                std::optional<c10::SymInt> sum, PermuteCall call) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     auto [out_lengths, out_values, out_weights] = call(permute, lengths, values, weights, std::move(sum));
     ctx->save_for_backward({permute, lengths});
     ctx->saved_data["rows"] = values.sym_size(0);
@@ -71,7 +71,7 @@ struct Permute : torch::autograd::Function<Permute> {
 Permuted apply(PermuteCall call, const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
                const std::optional<at::Tensor>& weights, std::optional<c10::SymInt> sum) {
   if (!differentiable(values) && !(weights && differentiable(*weights))) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     return call(permute, lengths, values, weights, std::move(sum));
   }
   const variable_list results = Permute::apply(permute, lengths, values, weights, std::move(sum), call);
@@ -93,7 +93,7 @@ Permuted permute_1d(const at::Tensor& permute, const at::Tensor& lengths, const 
 struct Backward : torch::autograd::Function<Backward> {
   static Variable forward(AutogradContext* ctx, const Variable& permute, const Variable& lengths, const Variable& grad,
                           c10::SymInt total) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     at::Tensor result = call_backward(permute, lengths, grad, std::move(total));
     ctx->save_for_backward({permute, lengths});
     ctx->saved_data["rows"] = grad.sym_size(0);
@@ -111,7 +111,7 @@ struct Backward : torch::autograd::Function<Backward> {
 
 at::Tensor backward(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& grad, c10::SymInt total) {
   if (differentiable(grad)) return Backward::apply(permute, lengths, grad, std::move(total));
-  at::AutoDispatchBelowADInplaceOrView below;
+  at::AutoDispatchBelowADInplaceOrView guard;
   return call_backward(permute, lengths, grad, std::move(total));
 }
 

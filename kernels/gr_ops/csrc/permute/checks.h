@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-// Validation of the sparse permutations (spec/operators.md 3.2, 3.5), shared by every back end and the Meta kernels.
+// Validation of the sparse permutations (docs/operators.md), shared by every back end and the Meta kernels.
 // Symbols: T features, B batch, P entries of permute, L values.
 namespace gr_ops {
 

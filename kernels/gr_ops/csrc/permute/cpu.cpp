@@ -13,7 +13,7 @@
 #include "permute/checks.h"
 
 // A permutation moves whole feature blocks: contiguous on both sides, copied with memcpy whatever their dtype. The
-// result is cut into equal shares, so one huge feature is shared by the threads.
+// result is cut into equal chunks, so one huge feature is spread over the threads.
 namespace gr_ops::cpu {
 namespace {
 
@@ -46,29 +46,29 @@ class PermutedRows {
       : source_(rows.contiguous()),
         result_(empty_rows(rows, offsets.out.back())),
         offsets_(offsets),
-        stretches_{static_cast<const char*>(source_.const_data_ptr()),
-                   rows.numel() * static_cast<int64_t>(rows.itemsize()),
-                   static_cast<char*>(result_.mutable_data_ptr()),
-                   offsets.source.data(),
-                   0,
-                   offsets.out.data(),
-                   static_cast<int64_t>(offsets.source.size()),
-                   row_bytes(rows)} {}
+        segments_{static_cast<const char*>(source_.const_data_ptr()),
+                  rows.numel() * static_cast<int64_t>(rows.itemsize()),
+                  static_cast<char*>(result_.mutable_data_ptr()),
+                  offsets.source.data(),
+                  0,
+                  offsets.out.data(),
+                  static_cast<int64_t>(offsets.source.size()),
+                  row_bytes(rows)} {}
 
   const at::Tensor& result() const { return result_; }
-  int64_t bytes() const { return offsets_.out.back() * stretches_.row_bytes; }
+  int64_t bytes() const { return offsets_.out.back() * segments_.row_bytes; }
 
-  // Share `share` of `shares` of the result.
-  void move(int64_t share, int64_t shares) const {
+  // Chunk `chunk` of `chunks` of the result.
+  void move(int64_t chunk, int64_t chunks) const {
     const int64_t total = offsets_.out.back();
-    stretches_.move(total * share / shares, total * (share + 1) / shares);
+    segments_.move(total * chunk / chunks, total * (chunk + 1) / chunks);
   }
 
  private:
   at::Tensor source_;
   at::Tensor result_;
   const PermuteOffsets& offsets_;
-  Stretches stretches_;
+  Segments segments_;
 };
 
 // Lengths [P, B] or [P] of the copies.
@@ -85,10 +85,10 @@ class PermutedLengths {
         permute_(entries_.const_data_ptr<Index>()),
         to_(result.mutable_data_ptr<Length>()) {}
 
-  void move(int64_t share, int64_t shares) const {
+  void move(int64_t chunk, int64_t chunks) const {
     const int64_t copies = entries_.numel();
-    const int64_t first = copies * share / shares;
-    const int64_t end = copies * (share + 1) / shares;
+    const int64_t first = copies * chunk / chunks;
+    const int64_t end = copies * (chunk + 1) / chunks;
     if (batch_ == 1) {
       for (int64_t p = first; p < end; ++p) to_[p] = static_cast<Length>(offsets_.out[p + 1] - offsets_.out[p]);
     } else {
@@ -121,12 +121,12 @@ Permuted permute_all(const at::Tensor& permute, const at::Tensor& lengths, const
   if (weights) moved_weights.emplace(*weights, offsets);
   const int64_t bytes = permuted.numel() * static_cast<int64_t>(sizeof(Length)) + moved_values.bytes() +
                         (moved_weights ? moved_weights->bytes() : 0);
-  const int64_t shares = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), bytes / kGrainBytes));
-  at::parallel_for(0, shares, 1, [&](int64_t first, int64_t end) {
-    for (int64_t share = first; share < end; ++share) {
-      moved_lengths.move(share, shares);
-      moved_values.move(share, shares);
-      if (moved_weights) moved_weights->move(share, shares);
+  const int64_t chunks = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), bytes / kGrainBytes));
+  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t end) {
+    for (int64_t chunk = first; chunk < end; ++chunk) {
+      moved_lengths.move(chunk, chunks);
+      moved_values.move(chunk, chunks);
+      if (moved_weights) moved_weights->move(chunk, chunks);
     }
   });
   return {permuted, moved_values.result(),

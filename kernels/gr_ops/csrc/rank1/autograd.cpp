@@ -29,7 +29,7 @@ std::vector<at::Tensor> call_grad(const at::Tensor& grad, const at::Tensor& x, c
 
 struct Gather : torch::autograd::Function<Gather> {
   static Variable forward(AutogradContext* ctx, const Variable& x, const Variable& index) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     ctx->save_for_backward({x, index});
     return call_gather(x, index);
   }
@@ -42,7 +42,7 @@ struct Gather : torch::autograd::Function<Gather> {
 // x gives its length and dtype only.
 struct GatherGrad : torch::autograd::Function<GatherGrad> {
   static variable_list forward(AutogradContext* ctx, const Variable& grad, const Variable& x, const Variable& index) {
-    at::AutoDispatchBelowADInplaceOrView below;
+    at::AutoDispatchBelowADInplaceOrView guard;
     ctx->save_for_backward({index});
     variable_list results = call_grad(grad, x, index);
     ctx->mark_non_differentiable({results[1]});
@@ -55,13 +55,13 @@ struct GatherGrad : torch::autograd::Function<GatherGrad> {
 
 at::Tensor gather(const at::Tensor& x, const at::Tensor& index) {
   if (differentiable(x)) return Gather::apply(x, index);
-  at::AutoDispatchBelowADInplaceOrView below;
+  at::AutoDispatchBelowADInplaceOrView guard;
   return call_gather(x, index);
 }
 
 std::vector<at::Tensor> gather_grad(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& index) {
   if (differentiable(grad)) return GatherGrad::apply(grad, x, index);
-  at::AutoDispatchBelowADInplaceOrView below;
+  at::AutoDispatchBelowADInplaceOrView guard;
   return call_grad(grad, x, index);
 }
 

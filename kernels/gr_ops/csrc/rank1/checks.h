@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-// Validation of the rank-1 gather and its gradient (spec/operators.md 7), shared by every back end and the Meta
+// Validation of the rank-1 gather and its gradient (docs/operators.md), shared by every back end and the Meta
 // kernels.
 namespace gr_ops {
 

@@ -20,7 +20,7 @@ OptionalTensor optional(const at::Tensor& tensor) {
 struct Bias : torch::autograd::Function<Bias> {
   static Variable forward(AutogradContext* ctx, const Variable& position, const Variable& time, const Variable& buckets,
                           const Variable& offsets, const OptionalTensor& history, int64_t contexts) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     ctx->save_for_backward({position, time, buckets, offsets, history.value_or(at::Tensor())});
     ctx->saved_data["contexts"] = contexts;
     return call_bias(position, time, buckets, offsets, history, contexts);
@@ -38,7 +38,7 @@ struct BiasBackward : torch::autograd::Function<BiasBackward> {
   static variable_list forward(AutogradContext* /*ctx*/, const Variable& grad, const Variable& position,
                                const Variable& time, const Variable& buckets, const Variable& offsets,
                                const OptionalTensor& history, int64_t contexts) {
-    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchBelowADInplaceOrView guard;
     auto [dposition, dtime] = call_bias_backward(grad, position, time, buckets, offsets, history, contexts);
     return {dposition, dtime};
   }
@@ -53,7 +53,7 @@ at::Tensor bias(const at::Tensor& position, const at::Tensor& time, const at::Te
   if (differentiable(position) || differentiable(time)) {
     return Bias::apply(position, time, buckets, offsets, history, contexts);
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_bias(position, time, buckets, offsets, history, contexts);
 }
 
@@ -64,7 +64,7 @@ Gradients bias_backward(const at::Tensor& grad, const at::Tensor& position, cons
     const variable_list results = BiasBackward::apply(grad, position, time, buckets, offsets, history, contexts);
     return {results[0], results[1]};
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::AutoDispatchBelowADInplaceOrView guard;
   return call_bias_backward(grad, position, time, buckets, offsets, history, contexts);
 }
 

@@ -7,11 +7,11 @@
 namespace gr_ops::relative_bias {
 namespace {
 
-void check_long(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& beside) {
+void check_long(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& reference) {
   TORCH_CHECK(tensor.dim() == 1, op, ": ", name, " must be 1-D, got shape ", tensor.sym_sizes());
   TORCH_CHECK(tensor.scalar_type() == at::kLong, op, ": ", name, " has an unsupported dtype; expected int64, got ",
               tensor.scalar_type());
-  TORCH_CHECK(tensor.device() == beside.device(), op, ": expected ", name, " on ", beside.device(), ", got ",
+  TORCH_CHECK(tensor.device() == reference.device(), op, ": expected ", name, " on ", reference.device(), ", got ",
               tensor.device());
 }
 

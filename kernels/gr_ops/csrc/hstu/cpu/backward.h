@@ -1,10 +1,10 @@
 #pragma once
 
+#include "hstu/cpu/prefetch.h"
 #include "hstu/cpu/scores.h"
-#include "hstu/cpu/upcoming.h"
 
 // Gradients by blocks of queries x tiles of keys; the scores are computed again. With [key][query] as in forward.h:
-//   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = dL/dS (spec/operators.md 5.6)
+//   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = dL/dS
 // Every sum runs over blocks and tiles in ascending order, whichever of the functions below is used: the same bits.
 namespace gr_ops::hstu {
 namespace {
@@ -19,7 +19,7 @@ class Backward {
   Backward(const Head& head, int keys, void* block)
       : head_(head),
         arena_(block),
-        upcoming_(block == nullptr ? nullptr : head.next),
+        prefetch_(block == nullptr ? nullptr : head.next),
         depth_(groups<P>(head.dim)),
         value_depth_(groups<P>(head.value_dim)),
         width_(round_up(head.dim, P::kLanes)),
@@ -59,11 +59,11 @@ class Backward {
     for (int block = 0; block < query_blocks(head_.queries); ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
       pack_query_columns();
-      upcoming_.step();
+      prefetch_.step();
       pack_query_depth();
-      upcoming_.step();
-      clear_columns(query_sums_, head_.dim, sights_.lanes);
-      for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
+      prefetch_.step();
+      clear_columns(query_sums_, head_.dim, visible_.lanes);
+      for (int key = visible_.first / kKeyTile * kKeyTile; key < visible_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
         pack_key_rows();
         pack_key_depth();
@@ -102,8 +102,8 @@ class Backward {
     for (int block = first; block < last; ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
       pack_query_columns();
-      clear_columns(query_sums_, head_.dim, sights_.lanes);
-      for (int key = sights_.first / kKeyTile * kKeyTile; key < sights_.last; key += kKeyTile) {
+      clear_columns(query_sums_, head_.dim, visible_.lanes);
+      for (int key = visible_.first / kKeyTile * kKeyTile; key < visible_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
         pack_key_rows();
         pack_key_depth();
@@ -125,12 +125,12 @@ class Backward {
     pack_query_columns();
     pack_key_rows();
     differentiate();
-    for (int s = 0; s < strip_count_; ++s) {
-      const Strip& strip = strips_[s];
-      const int lanes_end = smaller(strip.to * P::kLanes, queries_);
-      for (int j = strip.key; j < strip.key + strip.keys; ++j) {
+    for (int s = 0; s < subtile_count_; ++s) {
+      const KeySubtile& subtile = subtiles_[s];
+      const int lanes_end = smaller(subtile.to * P::kLanes, queries_);
+      for (int j = subtile.key; j < subtile.key + subtile.keys; ++j) {
         Sum* to = sums + static_cast<ptrdiff_t>(j) * kQueryBlock + (start - position);
-        for (int i = strip.from * P::kLanes; i < lanes_end; ++i) to[i] += scores_[j * kQueryBlock + i];
+        for (int i = subtile.from * P::kLanes; i < lanes_end; ++i) to[i] += scores_[j * kQueryBlock + i];
       }
     }
   }
@@ -143,16 +143,16 @@ class Backward {
   void set_queries(int query, int count) {
     query_ = query;
     queries_ = count;
-    sights_.set(head_, query, count);
+    visible_.set(head_, query, count);
   }
 
   // False if no query of the block sees a key of the tile.
   bool set_keys(int key) {
-    if (key + kKeyTile <= sights_.first || key >= sights_.last) return false;
+    if (key + kKeyTile <= visible_.first || key >= visible_.last) return false;
     key_ = key;
     keys_ = smaller(kKeyTile, head_.keys - key);
-    strip_count_ = strips<P>(sights_, key, keys_, strips_);
-    return strip_count_ > 0;
+    subtile_count_ = key_subtiles<P>(visible_, key, keys_, subtiles_);
+    return subtile_count_ > 0;
   }
 
   void pack_query_columns() {
@@ -180,32 +180,32 @@ class Backward {
   // Weights P and gradients dX of the tile.
   void differentiate() {
     activation_.load_squares(head_, query_, queries_, key_, keys_);
-    for (int s = 0; s < strip_count_; ++s) {
-      const Strip& strip = strips_[s];
-      const int lane = strip.from * P::kLanes;
-      const ptrdiff_t at = static_cast<ptrdiff_t>(strip.key) * kQueryBlock + lane;
-      gemm<P, false>(strip.keys, strip.to - strip.from, depth_, k_.data + strip.key * k_.ld, k_.ld,
+    for (int s = 0; s < subtile_count_; ++s) {
+      const KeySubtile& subtile = subtiles_[s];
+      const int lane = subtile.from * P::kLanes;
+      const ptrdiff_t at = static_cast<ptrdiff_t>(subtile.key) * kQueryBlock + lane;
+      gemm<P, false>(subtile.keys, subtile.to - subtile.from, depth_, k_.data + subtile.key * k_.ld, k_.ld,
                      query_columns_ + lane, kQueryBlock, scores_ + at, kQueryBlock, false);
-      upcoming_.step();
-      gemm<P, false>(strip.keys, strip.to - strip.from, value_depth_, v_.data + strip.key * v_.ld, v_.ld,
+      prefetch_.step();
+      gemm<P, false>(subtile.keys, subtile.to - subtile.from, value_depth_, v_.data + subtile.key * v_.ld, v_.ld,
                      grad_columns_ + lane, kQueryBlock, products_ + at, kQueryBlock, false);
-      upcoming_.step();
-      differentiate(strip);
+      prefetch_.step();
+      differentiate(subtile);
     }
   }
 
-  void differentiate(const Strip& strip) {
-    const int end = strip.key + strip.keys;
-    for (int v = strip.from; v < strip.to; ++v) {
-      if (sights_.full(v, key_ + strip.key, key_ + end)) {
-        differentiate<false>(strip.key, end, v * P::kLanes);
+  void differentiate(const KeySubtile& subtile) {
+    const int end = subtile.key + subtile.keys;
+    for (int v = subtile.from; v < subtile.to; ++v) {
+      if (visible_.full(v, key_ + subtile.key, key_ + end)) {
+        differentiate<false>(subtile.key, end, v * P::kLanes);
       } else {
-        differentiate<true>(strip.key, end, v * P::kLanes);
+        differentiate<true>(subtile.key, end, v * P::kLanes);
       }
     }
     if constexpr (P::kGroup == 2) {
-      for (int key = strip.key; key < end; key += 2) {
-        for (int lane = strip.from * P::kLanes; lane < strip.to * P::kLanes; lane += P::kLanes) {
+      for (int key = subtile.key; key < end; key += 2) {
+        for (int lane = subtile.from * P::kLanes; lane < subtile.to * P::kLanes; lane += P::kLanes) {
           const Sum* from = scores_ + static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
           const Vector odd = key + 1 < end ? load(from + kQueryBlock) : Vector{};
           put(gradient_depth_ + static_cast<ptrdiff_t>(key / 2) * kQueryBlock + lane, pair(load(from), odd));
@@ -229,8 +229,8 @@ class Backward {
         gradient = Activation<P>::weighted(user, gradient);
       }
       if constexpr (Cut) {
-        weight = sights_.select(lane, key_ + key, weight);
-        gradient = sights_.select(lane, key_ + key, gradient);
+        weight = visible_.select(lane, key_ + key, weight);
+        gradient = visible_.select(lane, key_ + key, gradient);
       }
       store(scores_ + at, gradient);
       put_row(weight_rows_ + at / P::kGroup, weight);
@@ -240,30 +240,30 @@ class Backward {
 
   void add_to_keys(Sum* key_sums, Sum* value_sums) {
     constexpr ptrdiff_t row = kQueryBlock / P::kGroup;
-    for (int s = 0; s < strip_count_; ++s) {
-      const Strip& strip = strips_[s];
-      const int from = strip.from * P::kLanes / P::kGroup;
-      const int deep = groups<P>(smaller(strip.to * P::kLanes, queries_)) - from;
-      gemm<P, false>(strip.keys, value_width_ / P::kLanes, deep, weight_rows_ + strip.key * row + from, row,
+    for (int s = 0; s < subtile_count_; ++s) {
+      const KeySubtile& subtile = subtiles_[s];
+      const int from = subtile.from * P::kLanes / P::kGroup;
+      const int deep = groups<P>(smaller(subtile.to * P::kLanes, queries_)) - from;
+      gemm<P, false>(subtile.keys, value_width_ / P::kLanes, deep, weight_rows_ + subtile.key * row + from, row,
                      grad_depth_.data + from * grad_depth_.ld, grad_depth_.ld,
-                     value_sums + static_cast<ptrdiff_t>(strip.key) * value_width_, value_width_, true);
-      upcoming_.step();
-      gemm<P, false>(strip.keys, width_ / P::kLanes, deep, gradient_rows_ + strip.key * row + from, row,
+                     value_sums + static_cast<ptrdiff_t>(subtile.key) * value_width_, value_width_, true);
+      prefetch_.step();
+      gemm<P, false>(subtile.keys, width_ / P::kLanes, deep, gradient_rows_ + subtile.key * row + from, row,
                      q_depth_.data + from * q_depth_.ld, q_depth_.ld,
-                     key_sums + static_cast<ptrdiff_t>(strip.key) * width_, width_, true);
-      upcoming_.step();
+                     key_sums + static_cast<ptrdiff_t>(subtile.key) * width_, width_, true);
+      prefetch_.step();
     }
   }
 
   void add_to_queries() {
-    for (int s = 0; s < strip_count_; ++s) {
-      const Strip& strip = strips_[s];
-      const int lane = strip.from * P::kLanes;
-      const ptrdiff_t group = strip.key / P::kGroup;
-      gemm<P, true>(head_.dim, strip.to - strip.from, groups<P>(strip.keys), k_depth_.data + group * k_depth_.ld,
+    for (int s = 0; s < subtile_count_; ++s) {
+      const KeySubtile& subtile = subtiles_[s];
+      const int lane = subtile.from * P::kLanes;
+      const ptrdiff_t group = subtile.key / P::kGroup;
+      gemm<P, true>(head_.dim, subtile.to - subtile.from, groups<P>(subtile.keys), k_depth_.data + group * k_depth_.ld,
                     k_depth_.ld, gradient_depth_ + group * kQueryBlock + lane, kQueryBlock, query_sums_ + lane,
                     kQueryBlock, true);
-      upcoming_.step();
+      prefetch_.step();
     }
   }
 
@@ -283,20 +283,20 @@ class Backward {
                    static_cast<Stored*>(head_.dv) + first * head_.v.stride, head_.v.stride);
   }
 
-  // The tile's dX to dbias; hidden cells within a strip are 0 there already.
+  // The tile's dX to dbias; hidden cells within a subtile are 0 there already.
   void write_bias() {
     auto* square = static_cast<typename P::Stored*>(head_.dbias);
-    for (int s = 0; s < strip_count_; ++s) {
-      const Strip& strip = strips_[s];
-      unpack_columns<P>(scores_ + strip.key * kQueryBlock, strip.from * P::kLanes,
-                        smaller(strip.to * P::kLanes, queries_), strip.keys, gradient_scale(),
-                        square + (query_ + head_.shift) * head_.bias_side + key_ + strip.key, head_.bias_side);
+    for (int s = 0; s < subtile_count_; ++s) {
+      const KeySubtile& subtile = subtiles_[s];
+      unpack_columns<P>(scores_ + subtile.key * kQueryBlock, subtile.from * P::kLanes,
+                        smaller(subtile.to * P::kLanes, queries_), subtile.keys, gradient_scale(),
+                        square + (query_ + head_.shift) * head_.bias_side + key_ + subtile.key, head_.bias_side);
     }
   }
 
   const Head& head_;
   Arena arena_;
-  Upcoming<P> upcoming_;
+  NextHeadPrefetch<P> prefetch_;
   const int depth_, value_depth_, width_, value_width_;
   Operand *query_columns_, *grad_columns_, *query_depth_, *grad_copy_;
   Operand *key_copy_, *value_copy_, *key_depth_;
@@ -304,9 +304,9 @@ class Backward {
   Sum *scores_, *products_;  // Q K^T, then dX; V dO^T
   Sum *query_sums_, *key_sums_, *value_sums_, *bias_sums_;
   Activation<P> activation_;
-  BlockSight<Sum> sights_;
-  Strip strips_[kKeyTile / kStrip];
-  int strip_count_ = 0;
+  VisibleBlock<Sum> visible_;
+  KeySubtile subtiles_[kKeyTile / kSubtileKeys];
+  int subtile_count_ = 0;
   int query_ = 0, queries_ = 0, key_ = 0, keys_ = 0;
   RowOperand<P> k_{}, v_{};  // rows
   RowOperand<P> k_depth_{}, q_depth_{}, grad_depth_{};

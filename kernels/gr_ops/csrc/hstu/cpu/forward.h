@@ -1,7 +1,7 @@
 #pragma once
 
+#include "hstu/cpu/prefetch.h"
 #include "hstu/cpu/scores.h"
-#include "hstu/cpu/upcoming.h"
 
 // O = (SiLU((Q K^T + bias) * alpha) * scale * mask) V by blocks of queries x tiles of keys. Scores stand as
 // [key][query], so that keys and values are used as they lie in memory and each product is 64 queries wide.
@@ -43,36 +43,36 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
   ForwardScratch<P> scratch(head.dim, head.value_dim, memory);
   scratch.activation.set_head(head);
   const int depth = groups<P>(head.dim);
-  BlockSight<typename P::Sum> sights;
-  Strip strip_list[kKeyTile / kStrip];
-  Upcoming<P> upcoming(head.next);
+  VisibleBlock<typename P::Sum> visible;
+  KeySubtile subtile_list[kKeyTile / kSubtileKeys];
+  NextHeadPrefetch<P> prefetch(head.next);
   for (int block = first_block; block < last_block; ++block) {
     const int query = block * kQueryBlock;
     const int queries = smaller(kQueryBlock, head.queries - query);
-    sights.set(head, query, queries);
+    visible.set(head, query, queries);
     pack_columns<P>(head.q, query, queries, head.dim, scratch.queries);
-    upcoming.step();
-    clear_columns(scratch.out, head.value_dim, sights.lanes);
-    for (int key = sights.first / kKeyTile * kKeyTile; key < sights.last; key += kKeyTile) {
+    prefetch.step();
+    clear_columns(scratch.out, head.value_dim, visible.lanes);
+    for (int key = visible.first / kKeyTile * kKeyTile; key < visible.last; key += kKeyTile) {
       const int keys = smaller(kKeyTile, head.keys - key);
-      const int count = strips<P>(sights, key, keys, strip_list);
+      const int count = key_subtiles<P>(visible, key, keys, subtile_list);
       if (count == 0) continue;
       const RowOperand<P> k = row_operand<P>(head.k, key, keys, head.dim, scratch.keys);
       const RowOperand<P> v = depth_operand<P, false>(head.v, key, keys, head.value_dim, scratch.values);
       scratch.activation.load_squares(head, query, queries, key, keys);
       for (int i = 0; i < count; ++i) {
-        const Strip& strip = strip_list[i];
-        const int lane = strip.from * P::kLanes;
-        gemm<P, false>(strip.keys, strip.to - strip.from, depth, k.data + strip.key * k.ld, k.ld,
-                       scratch.queries + lane, kQueryBlock, scratch.scores + strip.key * kQueryBlock + lane,
+        const KeySubtile& subtile = subtile_list[i];
+        const int lane = subtile.from * P::kLanes;
+        gemm<P, false>(subtile.keys, subtile.to - subtile.from, depth, k.data + subtile.key * k.ld, k.ld,
+                       scratch.queries + lane, kQueryBlock, scratch.scores + subtile.key * kQueryBlock + lane,
                        kQueryBlock, false);
-        upcoming.step();
-        activate<P>(scratch.activation, sights, strip, key, scratch.scores, scratch.weights);
-        upcoming.step();
-        const ptrdiff_t group = strip.key / P::kGroup;
-        gemm<P, true>(head.value_dim, strip.to - strip.from, groups<P>(strip.keys), v.data + group * v.ld, v.ld,
+        prefetch.step();
+        activate<P>(scratch.activation, visible, subtile, key, scratch.scores, scratch.weights);
+        prefetch.step();
+        const ptrdiff_t group = subtile.key / P::kGroup;
+        gemm<P, true>(head.value_dim, subtile.to - subtile.from, groups<P>(subtile.keys), v.data + group * v.ld, v.ld,
                       scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock, true);
-        upcoming.step();
+        prefetch.step();
       }
     }
     auto* out = static_cast<typename P::Stored*>(head.out) + query * head.out_stride;

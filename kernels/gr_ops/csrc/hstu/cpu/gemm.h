@@ -63,8 +63,8 @@ inline VectorF pair(VectorF even, VectorF odd) {
 }
 #endif
 
-// Sums are kept in registers: kRows(columns) rows of so many vectors. Every one of them divides kStrip, and there are
-// as many sums as the latency of a multiply-add asks for.
+// Sums are kept in registers: kRows(columns) rows of so many vectors. Every one of them divides kSubtileKeys, and there
+// are as many sums as the latency of a multiply-add asks for.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kColumns = 4;  // 32 registers
 constexpr int rows_of(int columns) { return columns == 4 ? 6 : columns == 1 ? 16 : 8; }

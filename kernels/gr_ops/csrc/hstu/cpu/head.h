@@ -22,7 +22,7 @@ struct Tokens {
 
 constexpr int kUnlimited = 0x7fffffff;
 
-// Which keys a query sees (spec/operators.md 5.4).
+// Which keys a query sees; docs/operators.md defines the masks.
 struct MaskRule {
   enum Kind : int { Lower, Upper, All } kind = Lower;
   int context = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hstu/cpu/sight.h"
+#include "hstu/cpu/visible_keys.h"
 
 namespace gr_ops::hstu {
 namespace {
@@ -23,12 +23,12 @@ Element element_of(at::ScalarType dtype) {
 }
 
 // Tokens of a contiguous [tokens, N, D].
-Parts tokens_of(const at::Tensor& tensor) {
-  return tensor.defined() ? Parts(tensor, tensor.stride(0), tensor.stride(1)) : Parts();
+HeadPointers tokens_of(const at::Tensor& tensor) {
+  return tensor.defined() ? HeadPointers(tensor, tensor.stride(0), tensor.stride(1)) : HeadPointers();
 }
 
 // Squares of a contiguous [B or 1, N or 1, M, M].
-Parts squares_of(const at::Tensor& tensor) {
+HeadPointers squares_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   return {tensor, tensor.size(0) == 1 ? 0 : tensor.stride(0), tensor.size(1) == 1 ? 0 : tensor.stride(1)};
 }
@@ -52,13 +52,13 @@ MaskRule rule_of(const Problem& p, const Row& row) {
 double block_cost(const Head& head, int block) {
   const int first = block * kQueryBlock + head.shift;
   const int last = std::min((block + 1) * kQueryBlock, head.queries) - 1 + head.shift;
-  const Sight a = sight(head.rule, head.keys, first);
-  const Sight b = sight(head.rule, head.keys, last);
+  const KeyRanges a = visible_keys(head.rule, head.keys, first);
+  const KeyRanges b = visible_keys(head.rule, head.keys, last);
   const int keys = std::max(a.high[0], b.high[0]) - std::min(a.low[0], b.low[0]) + (b.high[1] - b.low[1]);
   return std::max(keys, 1) + 16;  // packing the queries and writing their results cost about as much as 16 keys
 }
 
-Parts::Parts(const at::Tensor& tensor, int64_t step, int64_t head_step)
+HeadPointers::HeadPointers(const at::Tensor& tensor, int64_t step, int64_t head_step)
     : data_(static_cast<char*>(const_cast<void*>(tensor.const_data_ptr()))),
       step_(step * static_cast<int64_t>(tensor.element_size())),
       head_step_(head_step * static_cast<int64_t>(tensor.element_size())) {}
@@ -74,7 +74,7 @@ Heads::Heads(const Problem& problem, const std::vector<Row>& rows)
   const Problem& p = problem;
   if (p.kv_cache.defined()) {
     page_ids_ = p.page_ids.to(at::kLong).contiguous();
-    cache_ = Parts(p.kv_cache, p.kv_cache.stride(1), p.kv_cache.stride(3));
+    cache_ = HeadPointers(p.kv_cache, p.kv_cache.stride(1), p.kv_cache.stride(3));
   }
   same_.q.stride = p.heads * p.dim;
   same_.dim = static_cast<int>(p.dim);
@@ -99,7 +99,7 @@ Heads::Heads(const Problem& problem, const std::vector<Row>& rows)
 }
 
 void Heads::set_output(const at::Tensor& output) {
-  out_ = Parts(output, problem_.heads * problem_.value_dim, problem_.value_dim);
+  out_ = HeadPointers(output, problem_.heads * problem_.value_dim, problem_.value_dim);
 }
 
 void Heads::set_gradients(const Gradients& gradients) {
@@ -107,13 +107,13 @@ void Heads::set_gradients(const Gradients& gradients) {
   const int64_t heads = problem_.heads;
   grad_ = tokens_of(problem_.grad);
   same_.grad.stride = heads * problem_.value_dim;
-  dq_ = Parts(dq, heads * problem_.dim, problem_.dim);
-  dk_ = Parts(dk, heads * problem_.dim, problem_.dim);
-  dv_ = Parts(dv, heads * problem_.value_dim, problem_.value_dim);
+  dq_ = HeadPointers(dq, heads * problem_.dim, problem_.dim);
+  dk_ = HeadPointers(dk, heads * problem_.dim, problem_.dim);
+  dv_ = HeadPointers(dv, heads * problem_.value_dim, problem_.value_dim);
   if (problem_.needs_bias_grad) dbias_ = squares_of(dbias);
 }
 
-Tokens Heads::paged(const Parts& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const {
+Tokens Heads::paged(const HeadPointers& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const {
   Tokens tokens;
   tokens.data = fresh.at(row.k_begin, head);
   tokens.stride = stride;

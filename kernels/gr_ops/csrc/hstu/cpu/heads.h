@@ -7,10 +7,10 @@ namespace gr_ops::hstu {
 
 // Where part (i, h) of a tensor lies, i a token or a row of the batch: read off once, so that a head costs arithmetic
 // alone. Undefined tensors give null.
-class Parts {
+class HeadPointers {
  public:
-  Parts() = default;
-  Parts(const at::Tensor& tensor, int64_t step, int64_t head_step);  // elements
+  HeadPointers() = default;
+  HeadPointers(const at::Tensor& tensor, int64_t step, int64_t head_step);  // elements
   void* at(int64_t i, int64_t h) const { return data_ == nullptr ? nullptr : data_ + i * step_ + h * head_step_; }
   bool defined() const { return data_ != nullptr; }
 
@@ -41,17 +41,17 @@ class Heads {
   std::vector<Head> sharing_bias(int64_t slice) const;
 
  private:
-  Tokens paged(const Parts& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const;
+  Tokens paged(const HeadPointers& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const;
   void* dbias(int64_t task) const { return dbias_.at(task / problem_.heads, task % problem_.heads); }
 
   const Problem& problem_;
   const std::vector<Row>& rows_;
   std::vector<double> costs_;  // of one head of each row
   at::Tensor page_ids_;
-  Parts q_, k_, v_, grad_, out_, dq_, dk_, dv_;
-  Parts bias_, mask_, dbias_;  // squares [M, M]
-  Parts cache_;                // of keys and, as a second head, of values: pages
-  Head same_;                  // what all heads have in common
+  HeadPointers q_, k_, v_, grad_, out_, dq_, dk_, dv_;
+  HeadPointers bias_, mask_, dbias_;  // squares [M, M]
+  HeadPointers cache_;                // of keys and, as a second head, of values: pages
+  Head same_;                         // what all heads have in common
 };
 
 // Keys that some query of the block may see.

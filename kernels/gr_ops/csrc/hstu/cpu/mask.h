@@ -3,15 +3,15 @@
 #include <cstdint>
 
 #include "hstu/cpu/gemm.h"
-#include "hstu/cpu/sight.h"
+#include "hstu/cpu/visible_keys.h"
 
 // Which part of a block of queries x a tile of keys is seen.
 namespace gr_ops::hstu {
 namespace {
 
-// The sights of a block of queries; lanes past the last query repeat it, up to a whole vector.
+// The keys that each query of a block sees; lanes past the last query repeat it, up to a whole vector.
 template <typename Sum>
-struct BlockSight {
+struct VisibleBlock {
   using Int = typename Lanes<Sum>::Int;
   static constexpr int kLanes = Lanes<Sum>::count;
   static constexpr int kNever = 1 << 30;  // where the empty run of a lane starts, so that no extent grows by it
@@ -34,7 +34,7 @@ struct BlockSight {
       }
     } else {
       for (int i = 0; i < lanes; ++i) {
-        const Sight s = sight(rule, head.keys, position + smaller(i, count - 1));
+        const KeyRanges s = visible_keys(rule, head.keys, position + smaller(i, count - 1));
         for (int part = 0; part < 2; ++part) {
           const bool empty = s.low[part] >= s.high[part];
           low[part][i] = empty ? kNever : s.low[part];
@@ -92,17 +92,19 @@ struct BlockSight {
 };
 
 // Keys [key, key + keys) of a tile, relative to it, that vectors [from, to) of the block see some of.
-struct Strip {
+struct KeySubtile {
   int key, keys;
   int from, to;
 };
 
-// As many keys as a vector has queries at most: a strip of the diagonal then starts where a vector does.
-constexpr int kStrip = 16;
+// As many keys as a vector has queries at most: a subtile of the diagonal then starts where a vector does.
+constexpr int kSubtileKeys = 16;
 
-// The strips of the tile of keys [first, first + keys); neighbours of one extent are one strip. Returns their number.
+// The subtiles of the tile of keys [first, first + keys); neighbours of one extent are one subtile. Returns their
+// number.
 template <class P>
-int strips(const BlockSight<typename P::Sum>& block, int first, int keys, Strip (&result)[kKeyTile / kStrip]) {
+int key_subtiles(const VisibleBlock<typename P::Sum>& block, int first, int keys,
+                 KeySubtile (&result)[kKeyTile / kSubtileKeys]) {
   const int vectors = block.lanes / P::kLanes;
   int full = 0;
   while (full < vectors && block.full(full, first, first + keys)) ++full;
@@ -111,15 +113,15 @@ int strips(const BlockSight<typename P::Sum>& block, int first, int keys, Strip 
     return 1;
   }
   int count = 0;
-  for (int key = 0; key < keys; key += kStrip) {
-    const int end = smaller(key + kStrip, keys);
+  for (int key = 0; key < keys; key += kSubtileKeys) {
+    const int end = smaller(key + kSubtileKeys, keys);
     const auto seen = [&](int v) { return block.any(v, first + key, first + end); };
     int from = 0;
     int to = vectors;
     while (from < vectors && !seen(from)) ++from;
     if (from == vectors) continue;
     while (!seen(to - 1)) --to;
-    Strip* previous = count > 0 ? &result[count - 1] : nullptr;
+    KeySubtile* previous = count > 0 ? &result[count - 1] : nullptr;
     if (previous != nullptr && previous->key + previous->keys == key && previous->from == from && previous->to == to) {
       previous->keys = end - previous->key;
     } else {

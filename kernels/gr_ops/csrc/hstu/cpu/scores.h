@@ -52,11 +52,11 @@ struct Activation {
   static Vector weighted(Vector factor, Vector value) { return factor == Vector{} ? Vector{} : factor * value; }
 };
 
-// weights[key][query] = SiLU(score) * mask of a strip, in place of the scores for kGroup 1. The scale is left to the
+// weights[key][query] = SiLU(score) * mask of a subtile, in place of the scores for kGroup 1. The scale is left to the
 // sums that the weights end in.
 template <class P, bool Cut>
-void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>& block, const Strip& strip, int v,
-              int first_key, const typename P::Sum* scores, typename P::Operand* weights) {
+void activate(const Activation<P>& activation, const VisibleBlock<typename P::Sum>& block, const KeySubtile& subtile,
+              int v, int first_key, const typename P::Sum* scores, typename P::Operand* weights) {
   using Vector = typename P::Vector;
   const int lane = v * P::kLanes;
   const auto weight_at = [&](int key) -> Vector {
@@ -67,8 +67,8 @@ void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>
     if constexpr (Cut) p = block.select(lane, first_key + key, p);
     return p;
   };
-  const int end = strip.key + strip.keys;
-  for (int key = strip.key; key < end; key += P::kGroup) {
+  const int end = subtile.key + subtile.keys;
+  for (int key = subtile.key; key < end; key += P::kGroup) {
     if constexpr (P::kGroup == 1) {
       store(weights + static_cast<ptrdiff_t>(key) * kQueryBlock + lane, weight_at(key));
     } else {
@@ -79,14 +79,14 @@ void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>
 }
 
 template <class P>
-void activate(const Activation<P>& activation, const BlockSight<typename P::Sum>& block, const Strip& strip,
+void activate(const Activation<P>& activation, const VisibleBlock<typename P::Sum>& block, const KeySubtile& subtile,
               int first_key, const typename P::Sum* scores, typename P::Operand* weights) {
-  for (int v = strip.from; v < strip.to; ++v) {
-    const int key = first_key + strip.key;
-    if (block.full(v, key, key + strip.keys)) {
-      activate<P, false>(activation, block, strip, v, first_key, scores, weights);
+  for (int v = subtile.from; v < subtile.to; ++v) {
+    const int key = first_key + subtile.key;
+    if (block.full(v, key, key + subtile.keys)) {
+      activate<P, false>(activation, block, subtile, v, first_key, scores, weights);
     } else {
-      activate<P, true>(activation, block, strip, v, first_key, scores, weights);
+      activate<P, true>(activation, block, subtile, v, first_key, scores, weights);
     }
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "layer/cpu/dropout_mask.h"
 #include "layer/cpu/gate.h"
-#include "layer/cpu/keep.h"
 #include "layer/cpu/projection.h"
 
 namespace gr_ops::layer {

@@ -10,9 +10,9 @@ namespace {
 // less time to compute than to arrive, and its tokens lie too far apart for the processor to foresee them; requests
 // made all at once help less.
 template <class P>
-class Upcoming {
+class NextHeadPrefetch {
  public:
-  explicit Upcoming(const Head* head) {
+  explicit NextHeadPrefetch(const Head* head) {
     if (head == nullptr) return;
     const auto read = [&](const Tokens& tokens, int count, int width) {
       if (tokens.cached == 0) add(tokens.data, tokens.stride, count, width, false);

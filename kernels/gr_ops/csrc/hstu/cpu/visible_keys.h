@@ -2,7 +2,7 @@
 
 #include "hstu/cpu/head.h"
 
-// Which keys one query sees: at most two runs of them, whatever the mask (spec/operators.md 5.4).
+// Which keys one query sees: at most two runs of them, whatever the mask.
 namespace gr_ops::hstu {
 namespace {
 
@@ -10,13 +10,13 @@ inline int smaller(int a, int b) { return a < b ? a : b; }
 inline int larger(int a, int b) { return a > b ? a : b; }
 
 // A query at a position sees the keys [low[0], high[0]) and [low[1], high[1]).
-struct Sight {
+struct KeyRanges {
   int low[2] = {0, 0};
   int high[2] = {0, 0};
 };
 
-inline Sight sight(const MaskRule& rule, int keys, int position) {
-  Sight s;
+inline KeyRanges visible_keys(const MaskRule& rule, int keys, int position) {
+  KeyRanges s;
   if (rule.kind == MaskRule::All) {
     s.high[0] = keys;
     return s;

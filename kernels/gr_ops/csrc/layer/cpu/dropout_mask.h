@@ -14,7 +14,7 @@ inline uint32_t mixed(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-inline void keep(int64_t first, int64_t last, uint64_t seed, uint32_t threshold, unsigned char* to) {
+inline void dropout_mask(int64_t first, int64_t last, uint64_t seed, uint32_t threshold, unsigned char* to) {
   for (int64_t i = first; i < last;) {
     // Elements that share the upper half of their index: two rounds, each with a half of the seed.
     const auto upper = static_cast<uint64_t>(i) >> 32;

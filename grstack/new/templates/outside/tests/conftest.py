@@ -1,0 +1,6 @@
+import importlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+importlib.import_module("new_operator")  # registers the operator
