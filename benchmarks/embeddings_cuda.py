@@ -180,7 +180,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
 
     Needs torchrec. The batch is Workload's, in bags of BAG ids.
     """
-    from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig, together
+    from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig, grouping
     from torchrec import KeyedJaggedTensor
 
     work = Workload(rows)
@@ -189,7 +189,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
     lengths = torch.full((TABLES * length // BAG,), BAG, device="cuda")
     ids = [batch[:, :length] for batch in work.ids]
     factors = torch.rand(TABLES * length, device="cuda")
-    alone = together._divided, lambda parts, _: [(together.PartGroup([p]), [i]) for i, p in enumerate(parts)]
+    alone = grouping._divided, lambda parts, _: [(grouping.PartGroup([p]), [i]) for i, p in enumerate(parts)]
     measured = {}
     for weighted in (False, True):
         batches = [
@@ -197,7 +197,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
             for part in ids
         ]
         for divided, way in zip(alone, ("together", "one by one"), strict=True):
-            together._divided = divided
+            grouping._divided = divided
             made = HashEmbeddingBagCollection(
                 [HashEmbeddingBagConfig(name=f"t{i}", num_embeddings=rows, embedding_dim=DIM, feature_names=[keys[i]],
                                         optimizer=OptimizerSpec(kind="adagrad", lr=0.01),
@@ -216,7 +216,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
             measured |= {name: statistics.median(times), f"{name}: host": host}
             del made, step, case
             torch.cuda.empty_cache()
-    together._divided = alone[0]
+    grouping._divided = alone[0]
     return measured
 
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
-from hybrid_torchrec.table.ids import IdTable
 
-from torchrec_embcache.below import RowsBelow, without
 from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall
+from torchrec_embcache.lower_tiers import RowsBelow, without
 from torchrec_embcache.prefetch import LookAhead
-from torchrec_embcache.saving import SnapshotBelow
 from torchrec_embcache.store.base import RowLayout
+from torchrec_embcache.tier_snapshot import SnapshotBelow
 
 PLACED_AT_ONCE = 1024  # rows; training may wait for as long
 

@@ -28,7 +28,7 @@ from torchrec_embcache.counters import Tally
 from torchrec_embcache.errors import CacheTooSmall, StoreIOError
 from torchrec_embcache.native import IdCounts, distinct
 from torchrec_embcache.notice import ShortenedNotice
-from torchrec_embcache.plan import Plan
+from torchrec_embcache.prefetch_batch import Plan
 from torchrec_embcache.store.base import RowStore
 
 

@@ -2,10 +2,10 @@
 
 from hybrid_torchrec.backends import npu
 from hybrid_torchrec.backends.cpu import CpuBackend
+from hybrid_torchrec.backends.ids import IdTable
+from hybrid_torchrec.backends.storage import RowStorage
 from hybrid_torchrec.backends.torch import GenericBackend
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
-from hybrid_torchrec.table.storage import RowStorage
+from hybrid_torchrec.table_config import TableConfig
 
 Backend = GenericBackend | CpuBackend
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hybrid_torchrec.backends.ids import IdTable
+from hybrid_torchrec.backends.storage import RowStorage
 from hybrid_torchrec.backends.torch import Gradient
 from hybrid_torchrec.initializers import Distribution
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
-from hybrid_torchrec.table.storage import RowStorage
+from hybrid_torchrec.table_config import TableConfig
 
 
 @dataclass

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.backends.torch import GenericBackend, Gradient
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table.ids import IdTable
 
 SUM, MEAN, NONE = 0, 1, 2
 # gr_ops' Adam decays as AdamW does. Row-wise Adagrad and gradients of factors need whole rows in a vector core.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 
 from hybrid_torchrec.backends import torch_rows
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
-from hybrid_torchrec.table.storage import RowStorage
+from hybrid_torchrec.backends.ids import IdTable
+from hybrid_torchrec.backends.storage import RowStorage
+from hybrid_torchrec.table_config import TableConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ import weakref
 
 from torch import Tensor
 
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
 
 _readers: weakref.WeakKeyDictionary[HashTable, weakref.WeakSet[ChangeReader]] = weakref.WeakKeyDictionary()
 _readers_lock = threading.Lock()  # a save in the background commits while others begin to read

@@ -20,9 +20,9 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
+from hybrid_torchrec.checkpoint.collective import Together, failing_together
 from hybrid_torchrec.checkpoint.errors import CheckpointError, NoCheckpoint
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder, Entry
-from hybrid_torchrec.checkpoint.group import Together, failing_together
 from hybrid_torchrec.checkpoint.manifest import Manifest, folder_name
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.planner import HashLoadPlanner, HashSavePlanner

@@ -13,9 +13,9 @@ from pathlib import Path
 from torch.distributed.checkpoint.state_dict_saver import _save_state_dict
 
 from hybrid_torchrec.checkpoint.checkpointer import TABLES
+from hybrid_torchrec.checkpoint.collective import failing_together
 from hybrid_torchrec.checkpoint.export import write_rows
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
-from hybrid_torchrec.checkpoint.group import failing_together
 from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.planner import HashSavePlanner

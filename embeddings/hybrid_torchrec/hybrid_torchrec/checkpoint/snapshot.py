@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.below import InOrder, RowsBelow, Tiered
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.checkpoint.tiers import InOrder, RowsBelow, Tiered
+from hybrid_torchrec.row_batch import RowBatch
 
 
 class Snapshot:

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.below import InOrder, Tiered
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows, Shape
+from hybrid_torchrec.checkpoint.tiers import InOrder, Tiered
 from hybrid_torchrec.hashing import rank_of
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
 
 _log = logging.getLogger(__name__)
 SCANNED = 65536  # rows, of tables that are not all on the device

@@ -43,10 +43,10 @@ from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict
+from hybrid_torchrec.modules.grouping import GroupLookup, PartGroup, Together
 from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.optimizer import HashOptimizer
 from hybrid_torchrec.modules.table import TablePart
-from hybrid_torchrec.modules.together import GroupLookup, PartGroup, Together
 
 Out = TypeVar("Out")
 

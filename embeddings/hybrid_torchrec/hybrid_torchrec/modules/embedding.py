@@ -12,10 +12,10 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig, hash_config
+from hybrid_torchrec.modules.grouping import Together
 from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.rows import single_rows
 from hybrid_torchrec.modules.table import TableModule
-from hybrid_torchrec.modules.together import Together
 
 
 class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):

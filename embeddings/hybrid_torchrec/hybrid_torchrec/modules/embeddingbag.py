@@ -17,11 +17,11 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, Keyed
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, hash_config
+from hybrid_torchrec.modules.grouping import Bags, Together
 from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.pooling import join_offsets
 from hybrid_torchrec.modules.rows import pooled_rows
 from hybrid_torchrec.modules.table import TableModule
-from hybrid_torchrec.modules.together import Bags, Together
 
 POOLINGS = {PoolingType.SUM: "sum", PoolingType.MEAN: "mean"}
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hybrid_torchrec.modules.grouping import Bags, GroupLookup, PartGroup
 from hybrid_torchrec.modules.table import TableModule
-from hybrid_torchrec.modules.together import Bags, GroupLookup, PartGroup
 
 # Each table's rows are an output of their own: a table that the loss does not need gets no gradient, and no step.
 

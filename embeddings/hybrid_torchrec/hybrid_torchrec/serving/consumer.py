@@ -15,10 +15,10 @@ from torch import Tensor
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, StorageFailure
 from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.metrics import Metrics
+from hybrid_torchrec.serving.id_shards import faults
 from hybrid_torchrec.serving.layout import Current, StreamShard
 from hybrid_torchrec.serving.record import Record
 from hybrid_torchrec.serving.served import ServedShard
-from hybrid_torchrec.serving.shares import faults
 
 _log = logging.getLogger(__name__)
 

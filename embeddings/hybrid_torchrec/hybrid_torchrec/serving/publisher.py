@@ -11,14 +11,14 @@ from pathlib import Path
 import torch.distributed as dist
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
+from hybrid_torchrec.checkpoint.collective import Together
 from hybrid_torchrec.checkpoint.errors import CheckpointError, explained
 from hybrid_torchrec.checkpoint.export import DTYPES, write_alone
-from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
 from hybrid_torchrec.metrics import Metrics
+from hybrid_torchrec.serving.id_shards import Share, faults
 from hybrid_torchrec.serving.layout import Current, StreamShard, remove_runs
 from hybrid_torchrec.serving.record import Changes, Record
-from hybrid_torchrec.serving.shares import Share, faults
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _log = logging.getLogger(__name__)

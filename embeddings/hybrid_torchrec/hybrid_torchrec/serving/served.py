@@ -10,11 +10,11 @@ from hybrid_torchrec.checkpoint.export import ServingTable
 from hybrid_torchrec.checkpoint.folder import Entry
 from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.optimizers import OptimizerSpec
+from hybrid_torchrec.row_batch import RowBatch
+from hybrid_torchrec.serving.id_shards import Share
 from hybrid_torchrec.serving.record import Changes, Record
-from hybrid_torchrec.serving.shares import Share
-from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.table_config import TableConfig
 
 _BLOCK = 16384  # rows applied between two lookups
 

@@ -1,7 +1,7 @@
 """One hash table in one device's memory."""
 
-from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.table_config import TableConfig
 
 __all__ = ["HashTable", "RowBatch", "TableConfig"]

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 import torch
 
 from hybrid_torchrec.backends.choice import Backend, choose
+from hybrid_torchrec.backends.ids import NONE, IdTable
+from hybrid_torchrec.backends.storage import RowStorage
 from hybrid_torchrec.policies import TTL
-from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.copying import copy_of
-from hybrid_torchrec.table.ids import NONE, IdTable
 from hybrid_torchrec.table.pending import PendingGradients
-from hybrid_torchrec.table.rows import RowBatch
-from hybrid_torchrec.table.storage import RowStorage
 from hybrid_torchrec.table.trained_rows import TrainedRows
+from hybrid_torchrec.table_config import TableConfig
 
 
 class HashTable(TrainedRows):

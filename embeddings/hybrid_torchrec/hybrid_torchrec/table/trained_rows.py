@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.backends.choice import Backend
+from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.backends.torch import Gradient
 from hybrid_torchrec.table import autograd
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.pending import PendingGradients
+from hybrid_torchrec.table_config import TableConfig
 
 POOLINGS = ("sum", "mean")
 

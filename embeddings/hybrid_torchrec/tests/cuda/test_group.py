@@ -5,9 +5,9 @@ import weakref
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
-from hybrid_torchrec.backends.cuda.beside import Beside
 from hybrid_torchrec.backends.cuda.group import TableGroup
-from hybrid_torchrec.backends.cuda.shares import Stacked
+from hybrid_torchrec.backends.cuda.side_stream import Beside
+from hybrid_torchrec.backends.cuda.table_offsets import Stacked
 from interpreted import DeviceTable
 from test_tables import same
 

@@ -8,7 +8,7 @@ import torch
 
 from hybrid_torchrec.backends.cuda.backend import CudaBackend
 from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
-from hybrid_torchrec.table.ids import IdTable
+from hybrid_torchrec.backends.ids import IdTable
 
 
 def assign(

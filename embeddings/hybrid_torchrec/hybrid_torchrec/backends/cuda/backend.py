@@ -13,15 +13,15 @@ import triton.language as tl
 from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.cuda import launch, row_kernels, update_kernels
 from hybrid_torchrec.backends.cuda.index import DeviceIndex
-from hybrid_torchrec.backends.cuda.normal import POLYNOMIALS, THRESHOLDS
-from hybrid_torchrec.backends.cuda.order import Order, sort
-from hybrid_torchrec.backends.cuda.sighting import NewRows
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.insertion import NewRows
+from hybrid_torchrec.backends.cuda.layout import words
+from hybrid_torchrec.backends.cuda.normal_quantile import POLYNOMIALS, THRESHOLDS
+from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort
+from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.backends.torch import GenericBackend, Gradient
 from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
+from hybrid_torchrec.table_config import TableConfig
 
 TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 WEIGHTS, SEED = words("WEIGHTS", "SEED")

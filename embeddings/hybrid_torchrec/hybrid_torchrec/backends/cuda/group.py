@@ -11,11 +11,11 @@ import torch
 from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.cuda import backend, launch
 from hybrid_torchrec.backends.cuda.backend import CudaBackend
-from hybrid_torchrec.backends.cuda.beside import Beside
-from hybrid_torchrec.backends.cuda.census import Census
+from hybrid_torchrec.backends.cuda.counters import Census
 from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
-from hybrid_torchrec.backends.cuda.order import Order, sort, sort_keys
-from hybrid_torchrec.backends.cuda.shares import Shares, Stacked
+from hybrid_torchrec.backends.cuda.side_stream import Beside
+from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort, sort_keys
+from hybrid_torchrec.backends.cuda.table_offsets import Shares, Stacked
 from hybrid_torchrec.table.hash_table import HashTable
 
 BESIDE = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams

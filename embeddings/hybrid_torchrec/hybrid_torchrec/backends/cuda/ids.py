@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.backends.cuda.index import DeviceIndex
-from hybrid_torchrec.backends.cuda.order import Order, sort_keys
-from hybrid_torchrec.backends.cuda.sighting import NewRows
+from hybrid_torchrec.backends.cuda.insertion import NewRows
+from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort_keys
+from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.errors import TableFull
 from hybrid_torchrec.policies import TTL
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
+from hybrid_torchrec.table_config import TableConfig
 
 
 class DeviceIdTable(IdTable):

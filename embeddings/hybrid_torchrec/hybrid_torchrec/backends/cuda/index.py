@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from hybrid_torchrec.backends.cuda import launch, victims
-from hybrid_torchrec.backends.cuda.beside import Beside
-from hybrid_torchrec.backends.cuda.cells import Cells
-from hybrid_torchrec.backends.cuda.census import Census
-from hybrid_torchrec.backends.cuda.changes import Changes
-from hybrid_torchrec.backends.cuda.order import Order, sort
-from hybrid_torchrec.backends.cuda.sighting import NewRows, Sighting
-from hybrid_torchrec.backends.cuda.slots import Slots
-from hybrid_torchrec.backends.cuda.words import words
-from hybrid_torchrec.table.ids import victim_order
+from hybrid_torchrec.backends.cuda import eviction, launch
+from hybrid_torchrec.backends.cuda.buckets import Cells
+from hybrid_torchrec.backends.cuda.change_log import Changes
+from hybrid_torchrec.backends.cuda.counters import Census
+from hybrid_torchrec.backends.cuda.insertion import NewRows, Sighting
+from hybrid_torchrec.backends.cuda.layout import words
+from hybrid_torchrec.backends.cuda.side_stream import Beside
+from hybrid_torchrec.backends.cuda.slot_records import Slots
+from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort
+from hybrid_torchrec.backends.ids import victim_order
 
 FREE_STEP, LIVE, FREED, KEYS, INSERTED, HITS = words("FREE_STEP", "LIVE", "FREED", "KEYS", "INSERTED", "HITS")
 
@@ -195,10 +195,10 @@ class DeviceIndex:
         self, count: int, kind: int, show_weight: float, click_weight: float, decay: float, time_to_live: int,
         step: int, keep: torch.Tensor,
     ) -> torch.Tensor:  # fmt: skip
-        victims.check(kind)
-        slots = victims.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
+        eviction.check(kind)
+        slots = eviction.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
         ids, shows, clicks, last = self.infos(slots)
-        key = victims.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
+        key = eviction.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
         return slots[victim_order(key, last, ids)[: max(count, 0)]]
 
     def free_slots(self) -> torch.Tensor:

@@ -12,9 +12,9 @@ import torch
 import triton
 
 from hybrid_torchrec.backends.cuda import map_kernels as kernels
+from hybrid_torchrec.backends.cuda.layout import words
 from hybrid_torchrec.backends.cuda.map_kernels import BLOCK, PLACED
-from hybrid_torchrec.backends.cuda.order import Order, key_type
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.sorted_slots import Order, key_type
 
 (PARTS,) = words("PARTS")
 WARPS = 1  # lanes of a block wait for each other's search

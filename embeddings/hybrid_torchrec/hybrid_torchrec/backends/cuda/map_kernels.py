@@ -9,7 +9,7 @@ of the launches are the barriers: atomic operations need no order among themselv
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.backends.cuda.words import (
+from hybrid_torchrec.backends.cuda.layout import (
     ABSENT,
     AGAIN,
     CELLS,

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.backends.cuda.words import (
+from hybrid_torchrec.backends.cuda.layout import (
     AGAIN,
     COUNTERS,
     FIRST_MOMENT,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from hybrid_torchrec.checkpoint.errors import CheckpointError
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.row_batch import RowBatch
 
 
 class RowsBelow(Protocol):

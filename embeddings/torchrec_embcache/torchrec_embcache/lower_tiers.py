@@ -9,12 +9,12 @@ import torch
 from hybrid_torchrec.table import RowBatch, TableConfig
 
 from torchrec_embcache.config import CacheConfig
-from torchrec_embcache.saving import SnapshotBelow
 from torchrec_embcache.store.base import RowStore
 from torchrec_embcache.store.disk import DiskStore
 from torchrec_embcache.store.memory import MemoryStore
 from torchrec_embcache.store.tiered import TieredStore
 from torchrec_embcache.store.write_behind import WriteBehind
+from torchrec_embcache.tier_snapshot import SnapshotBelow
 
 
 class RowsBelow:

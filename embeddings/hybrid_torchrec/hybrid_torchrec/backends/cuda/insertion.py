@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from hybrid_torchrec.backends.cuda import launch
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.layout import words
 
 (NEW,) = words("NEW")
 

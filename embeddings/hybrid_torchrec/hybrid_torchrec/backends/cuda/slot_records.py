@@ -2,7 +2,7 @@
 
 import torch
 
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.layout import words
 
 FREE_STEP, RECORD, ID, SHOWS, LAST, VERSION = words("FREE_STEP", "RECORD", "ID", "SHOWS", "LAST", "VERSION")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.backends.cuda.words import COUNTER_WORDS, words
+from hybrid_torchrec.backends.cuda.layout import COUNTER_WORDS, words
 
 LIVE, NEXT, FREED, KEYS = words("LIVE", "NEXT", "FREED", "KEYS")
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.layout import words
 
 (FREE_STEP,) = words("FREE_STEP")
 SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from hybrid_torchrec.backends.cuda.order import key_type
+from hybrid_torchrec.backends.cuda.sorted_slots import key_type
 
 
 class Shares:

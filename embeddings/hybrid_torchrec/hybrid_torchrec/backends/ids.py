@@ -4,7 +4,7 @@ import torch
 
 from hybrid_torchrec.errors import TableFull, VersionTooOld
 from hybrid_torchrec.policies import LRU, TTL, AdmitAfter, CustomScore, RowStats, Score, rank_of_policy
-from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table_config import TableConfig
 
 Infos = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 NONE = torch.empty(0, dtype=torch.int64)

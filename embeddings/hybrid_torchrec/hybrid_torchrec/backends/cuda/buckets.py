@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from hybrid_torchrec.backends.cuda import launch
+from hybrid_torchrec.backends.cuda.layout import words
 from hybrid_torchrec.backends.cuda.map_kernels import BLOCK
-from hybrid_torchrec.backends.cuda.words import words
 
 (EMPTY,) = words("EMPTY")
 # A map is built anew when more than a half of its cells have keys, and then has three cells a row at least.
