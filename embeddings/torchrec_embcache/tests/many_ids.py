@@ -116,7 +116,7 @@ def stream(
         assert bool((rows.state["momentum1"] == 1).all())
         assert not bool(table.read(ids + 1)[1].any())
     reading = time.perf_counter() - start
-    stats = table._below.store._store._disk.stats()  # type: ignore[attr-defined]
+    stats = table._tiers.store._store._disk.stats()  # type: ignore[attr-defined]
     table.close()
     start = time.perf_counter()
     table = CachedTable(config, cache)

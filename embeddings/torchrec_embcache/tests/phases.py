@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchrec_embcache import CachedTable
-from torchrec_embcache.prefetch import LookAhead
+from torchrec_embcache.prefetch import Prefetcher
 from torchrec_embcache.store.tiered import TieredStore
 
 # save: rows of the device and of host memory go to disk, synced; write-back: evicted rows go below, by a thread of
@@ -20,7 +20,7 @@ METHODS: dict[str, tuple[Any, str]] = {
     "save": (CachedTable, "flush"),
     "evict": (CachedTable, "_make_room"),
     "write-back": (TieredStore, "write"),
-    "prefetch": (LookAhead, "_fetch"),
+    "prefetch": (Prefetcher, "_fetch"),
 }
 PHASES = tuple(METHODS)
 

@@ -20,7 +20,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
-from hybrid_torchrec.checkpoint.collective import Together, failing_together
+from hybrid_torchrec.checkpoint.collective import Collective, failing_collectively
 from hybrid_torchrec.checkpoint.errors import CheckpointError, NoCheckpoint
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder, Entry
 from hybrid_torchrec.checkpoint.manifest import Manifest, folder_name
@@ -177,8 +177,8 @@ class Checkpointer:
         return self._ranks.all_reduce("remove", lambda: None, lambda _: self.folder.keep_last(self.keep, self._run))
 
     @property
-    def _ranks(self) -> Together:
-        return Together(self._group)
+    def _ranks(self) -> Collective:
+        return Collective(self._group)
 
     @property
     def _world(self) -> int:
@@ -210,7 +210,7 @@ class Checkpointer:
             raise ValueError(f"{TABLES!r} is the tables' own name; give that entry of the state another")
         writer = ManifestWriter(self.folder.root, manifest)
         try:
-            with failing_together(), quiet_when_alone(), self.metrics.timed("save_seconds"):
+            with failing_collectively(), quiet_when_alone(), self.metrics.timed("save_seconds"):
                 dcp.save(
                     {**state, TABLES: self.tables.with_rows(rows)},
                     storage_writer=writer, planner=HashSavePlanner(), process_group=self._group,
@@ -225,7 +225,7 @@ class Checkpointer:
         return self.folder.root / folder_name(manifest.kind, manifest.step)
 
     def _read(self, path: Path, state: dict[str, Any], strict: bool) -> None:
-        with failing_together(), quiet_when_alone():
+        with failing_collectively(), quiet_when_alone():
             dcp.load(
                 state, storage_reader=OrderedReader(path),
                 planner=HashLoadPlanner(allow_partial_load=not strict), process_group=self._group,

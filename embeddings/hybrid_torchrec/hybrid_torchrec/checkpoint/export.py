@@ -24,7 +24,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.collective import Together
+from hybrid_torchrec.checkpoint.collective import Collective
 from hybrid_torchrec.checkpoint.errors import TableMismatch, explained
 from hybrid_torchrec.checkpoint.files import checksum_of_file
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
@@ -64,7 +64,7 @@ def write_rows(
     group: dist.ProcessGroup | None = None,
 ) -> Path:
     """As export(), from {table: (rows, shard, shards)}."""
-    folder, ranks = CheckpointFolder(root), Together(group)
+    folder, ranks = CheckpointFolder(root), Collective(group)
     temporary = folder.temporary("export", step)
     with ExitStack() as held:
 

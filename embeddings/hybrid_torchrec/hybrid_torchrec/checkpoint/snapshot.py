@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
-from hybrid_torchrec.checkpoint.tiers import InOrder, RowsBelow, Tiered
+from hybrid_torchrec.checkpoint.tiers import LowerTierRows, SequentialRows, TieredTable
 from hybrid_torchrec.row_batch import RowBatch
 
 
@@ -15,7 +15,7 @@ class Snapshot:
     """Copy on write: taking it copies the slots in use, one number a row; a row itself is copied when the saving thread
     comes to it, or just before training changes, evicts or counts a sighting of it.
 
-    Of a table that keeps rows outside its device, those follow, as its snapshot_below() has them.
+    Of a table that keeps rows outside its device, those follow, as its snapshot_lower_tiers() has them.
 
     `rows` are to be read once, in order. Rows that were copied early wait in memory until then: at most those that
     training touched since. release() ends it; the table then has nothing more to copy.
@@ -31,7 +31,7 @@ class Snapshot:
             self._due[self._slots] = True
             self._early: list[tuple[Tensor, RowBatch]] = []
             self._info, self._policy = describe(table), policy_of(table)
-            self._below: RowsBelow | None = table.snapshot_below() if isinstance(table, Tiered) else None
+            self._below: LowerTierRows | None = table.snapshot_lower_tiers() if isinstance(table, TieredTable) else None
             table.before_change.append(self._preserve)
 
     @property
@@ -40,7 +40,7 @@ class Snapshot:
         count = here + (below.count if below is not None else 0)
         if below is None:
             return Rows(count, like(self._table), self._read, self._info, self._policy)
-        rest = InOrder(self._table.config.name, below.count, below.batches())
+        rest = SequentialRows(self._table.config.name, below.count, below.batches())
 
         def read(first: int, last: int) -> RowBatch:
             parts = [self._read(first, min(last, here))] if first < here else []

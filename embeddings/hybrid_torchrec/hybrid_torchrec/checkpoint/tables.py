@@ -14,7 +14,7 @@ from torch import Tensor
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows, Shape
-from hybrid_torchrec.checkpoint.tiers import InOrder, Tiered
+from hybrid_torchrec.checkpoint.tiers import SequentialRows, TieredTable
 from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.hash_table import HashTable
@@ -87,9 +87,9 @@ def freeze(shard: TableShard) -> Rows:
     """The rows of a table that nobody changes until they are written: they may be its own memory."""
     table = shard.table
     refuse_waiting_gradients(table)
-    if isinstance(table, Tiered):
+    if isinstance(table, TieredTable):
         count = len(table)
-        below = InOrder(table.config.name, count, table.scan(SCANNED))
+        below = SequentialRows(table.config.name, count, table.scan(SCANNED))
         return Rows(count, like(table), below.read, describe(table), policy_of(table))
     with table._lock:
         slots = table._ids.index.used_slots()

@@ -142,7 +142,7 @@ class PartGroup:
         return torch.cat(now)
 
 
-class Together:
+class TableGroups:
     """Divides the parts of a collection into groups, and keeps them as long as the parts' tables are the same."""
 
     def __init__(self) -> None:
@@ -150,8 +150,8 @@ class Together:
         self._keys: list[Hashable] = []
         self._groups: list[tuple[PartGroup, list[int]]] = []
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Together:
-        return Together()  # the copies of the parts have tables of their own
+    def __deepcopy__(self, memo: dict[int, object]) -> TableGroups:
+        return TableGroups()  # the copies of the parts have tables of their own
 
     def groups(
         self, parts: Sequence[TablePart], keys: Sequence[Hashable] | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch.distributed as dist
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
-from hybrid_torchrec.checkpoint.collective import Together
+from hybrid_torchrec.checkpoint.collective import Collective
 from hybrid_torchrec.checkpoint.errors import CheckpointError, explained
 from hybrid_torchrec.checkpoint.export import DTYPES, write_alone
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
@@ -68,7 +68,7 @@ class Publisher:
         self._readers = {name: ChangeReader(shard.table) for name, shard in self.tables.items()}
         self._sequence = 0
         self._base_wanted = False
-        ranks = Together(group)
+        ranks = Collective(group)
         shares = {name: (shard.shard, shard.shards) for name, shard in self.tables.items()}
         self.run = ranks.all_reduce("name the run", lambda: shares, self._name_run)
         self.shard = StreamShard.of(self.root, self.run, ranks.rank, ranks.world)

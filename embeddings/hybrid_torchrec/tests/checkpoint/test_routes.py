@@ -69,7 +69,7 @@ def publish_on(
                 result = each()
                 return run if step == "name the run" else one([result])
 
-        monkeypatch.setattr("hybrid_torchrec.serving.publisher.Together", Alone)
+        monkeypatch.setattr("hybrid_torchrec.serving.publisher.Collective", Alone)
         held = {
             name: TableShard(table.parts[table.holders.index(rank)], table.holders.index(rank), len(table.holders))
             for name, table in tables.items()

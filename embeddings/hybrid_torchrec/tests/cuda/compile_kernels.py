@@ -13,7 +13,7 @@ from triton.compiler import ASTSource
 TYPES = {
     "slots": "*i64", "ids": "*i64", "keys": "*i32", "sources": "*i64", "parts": "*i64", "starts": "*i64",
     "offsets": "*i64", "bags": "*i64", "gradient_rows": "*i64", "new_ids": "*i64", "new_slots": "*i64", "old": "*i64",
-    "cells": "*i64", "moved": "*i64", "values": "*i64", "sums": "*i32", "absentees": "*i32", "numbers": "*fp64",
+    "buckets": "*i64", "moved": "*i64", "values": "*i64", "sums": "*i32", "absent_counts": "*i32", "numbers": "*fp64",
     "out": "*fp32", "factors": "*fp32", "gradients": "*fp32", "heads": "*fp32", "tails": "*fp32", "count": "i32",
     "bits": "i32", "step": "i32", "version": "i32", "mask": "i64", "old_count": "i64",
 }  # fmt: skip

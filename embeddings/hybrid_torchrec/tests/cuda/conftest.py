@@ -23,7 +23,7 @@ def small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     from hybrid_torchrec.backends.cuda import backend, group, launch
 
     monkeypatch.setattr(backend, "UPDATED", 32)
-    monkeypatch.setattr(group, "BESIDE", 1)
+    monkeypatch.setattr(group, "SIDE_STREAM_MIN_IDS", 1)
     if not torch.cuda.is_available():
         monkeypatch.setattr(launch, "BLOCK", 32)
-        monkeypatch.setattr(launch, "PLACED", 16)
+        monkeypatch.setattr(launch, "ALLOCATION_BLOCK", 16)

@@ -15,8 +15,8 @@ from hybrid_torchrec.modules import (
     HashEmbeddingCollection,
     HashEmbeddingConfig,
     accumulate_gradients,
+    grouping,
     hash_tables,
-    together,
 )
 from hybrid_torchrec.policies import LFU, AdmitAfter
 from hybrid_torchrec.table import HashTable
@@ -50,7 +50,7 @@ def device_tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Sets the class of the tables that are made."""
     if request.param == "one by one":
         monkeypatch.setattr(
-            together, "_divided", lambda parts, keys: [(together.PartGroup([p]), [i]) for i, p in enumerate(parts)]
+            grouping, "_divided", lambda parts, keys: [(grouping.PartGroup([p]), [i]) for i, p in enumerate(parts)]
         )
     return lambda kind: monkeypatch.setattr("hybrid_torchrec.modules.table.HashTable", kind)
 
@@ -112,7 +112,7 @@ def compare(mine: nn.Module, expected: nn.Module) -> None:
 
 
 def groups(module: nn.Module) -> list[list[int]]:
-    return [numbers for _, numbers in module._together._groups]
+    return [numbers for _, numbers in module._table_groups._groups]
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_tables_that_move_are_grouped_anew(device_tables) -> None:
     device_tables(DeviceTable)
     module = sequences("sgd", DEVICE, False, {})
     train(module, DEVICE, False, steps=1)
-    before = module._together._groups[0][0]
+    before = module._table_groups._groups[0][0]
     part = module.embeddings["t1"].whole
     part.table = DeviceTable(part.table.config)
     train(module, DEVICE, False, steps=1)
-    assert module._together._groups[0][0] is not before
+    assert module._table_groups._groups[0][0] is not before
     assert len(part.table) > 0
 
 

@@ -19,7 +19,7 @@ def assign(
     rows; insertions(): rows that were made until now."""
     assert isinstance(known, DeviceIdTable)
     assert isinstance(backend, CudaBackend)
-    order, rows = known.assign(ids, step, make_room)
+    sorted_slots, rows = known.assign(ids, step, make_room)
     backend.storage.grow(known.index.capacity)
-    backend.start_new(rows, order, insertions)
-    return order.slots
+    backend.start_new(rows, sorted_slots, insertions)
+    return sorted_slots.slots

@@ -14,9 +14,9 @@ from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.cuda import launch, row_kernels, update_kernels
 from hybrid_torchrec.backends.cuda.index import DeviceIndex
 from hybrid_torchrec.backends.cuda.insertion import NewRows
-from hybrid_torchrec.backends.cuda.layout import words
+from hybrid_torchrec.backends.cuda.layout import constants
 from hybrid_torchrec.backends.cuda.normal_quantile import POLYNOMIALS, THRESHOLDS
-from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort
+from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort
 from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.backends.torch import GenericBackend, Gradient
 from hybrid_torchrec.initializers import Distribution
@@ -24,7 +24,7 @@ from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table_config import TableConfig
 
 TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
-WEIGHTS, SEED = words("WEIGHTS", "SEED")
+WEIGHTS, SEED = constants("WEIGHTS", "SEED")
 GATHERED, GATHER_WARPS = 2048, 2  # elements of a program: enough loads on their way to fill the memory's pipes
 UPDATED, UPDATE_WARPS = 2048, 4
 STARTERS = 2112  # programs that start new rows: 16 for each of 132 processors
@@ -54,7 +54,7 @@ class CudaBackend(GenericBackend):
             numbers = [*initializer.parameters(), *THRESHOLDS, *POLYNOMIALS]
             self.numbers = torch.tensor(numbers, dtype=torch.float64).to(device)
         self._parts: torch.Tensor | None = None
-        self._order: Order | None = None  # of the last batch, whose update is likely to follow
+        self._sorted: SortedSlots | None = None  # of the last batch, whose update is likely to follow
         self._known: torch.Tensor | None = None  # the index's addresses and those of the rows, of which `_parts` is
         self._rows_at: list[int] = []
         rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
@@ -109,11 +109,11 @@ class CudaBackend(GenericBackend):
         factors = gradient.samples
         if bags is not None and gradient.offsets is not None:
             factors = torch_rows.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
-        order = self._order
-        if order is None or not order.is_of(slots):
-            order = sort(slots, self.storage.capacity.bit_length())
+        sorted_slots = self._sorted
+        if sorted_slots is None or not sorted_slots.matches(slots):
+            sorted_slots = sort(slots, self.storage.capacity.bit_length())
         version = None if self.index is None else self.index.version()
-        update(self.config, self.parts(), order, gradient.values, bags, factors, lr, iteration, version)
+        update(self.config, self.parts(), sorted_slots, gradient.values, bags, factors, lr, iteration, version)
         if self.index is None:
             ids.index.mark_changed(slots.cpu())
 
@@ -124,10 +124,10 @@ class CudaBackend(GenericBackend):
         device = self.storage.weights.device
         self._start(keys.to(device), slots.to(device), self.parts(), counted=False)
 
-    def start_new(self, rows: NewRows, order: Order, insertions: Callable[[], int]) -> None:
+    def start_new(self, rows: NewRows, sorted_slots: SortedSlots, insertions: Callable[[], int]) -> None:
         """Values of rows that were placed for a batch. By id, the host need not know how many they are; insertions():
         rows that were made until now."""
-        self._order = order
+        self._sorted = sorted_slots
         initializer = self.config.initializer
         if self.numbers is not None and initializer.per_id:
             self._start(rows.ids, rows.slots, self.parts(), counted=True)
@@ -225,14 +225,14 @@ def _decay_of(spec: OptimizerSpec) -> int:
 
 
 def update(
-    config: TableConfig, parts: torch.Tensor, order: Order, values: torch.Tensor, bags: torch.Tensor | None,
+    config: TableConfig, parts: torch.Tensor, sorted_slots: SortedSlots, values: torch.Tensor, bags: torch.Tensor | None,
     factors: torch.Tensor | None, lr: float, iteration: int, version: int | None,
 ) -> None:  # fmt: skip
     """One step of the rows of a batch. Raises ValueError, before any launch, for a kind that has no kernel."""
     if config.optimizer.kind not in update_kernels.KERNEL_KINDS:
         known = ", ".join(update_kernels.KERNEL_KINDS)
         raise ValueError(f"unknown optimizer {config.optimizer.kind!r}; valid: {known}")
-    keys, sources = order.keys, order.sources
+    keys, sources = sorted_slots.keys, sorted_slots.sources
     dim, count, spec = config.dim, len(keys), config.optimizer
     width = columns(dim)
     chunk = max(1, UPDATED // width)
@@ -244,7 +244,7 @@ def update(
     corrects = spec.traits.corrects_moments
     beta1, beta2 = spec.betas
     step = (
-        order.bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
+        sorted_slots.bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
         1.0 / (1.0 - beta1**iteration) if corrects else 1.0, 1.0 / (1.0 - beta2**iteration) if corrects else 1.0,
         spec.weight_decay,
     )  # fmt: skip

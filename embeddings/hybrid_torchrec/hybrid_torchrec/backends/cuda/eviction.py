@@ -2,9 +2,9 @@
 
 import torch
 
-from hybrid_torchrec.backends.cuda.layout import words
+from hybrid_torchrec.backends.cuda.layout import constants
 
-(FREE_STEP,) = words("FREE_STEP")
+(FREE_STEP,) = constants("FREE_STEP")
 SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
 
 

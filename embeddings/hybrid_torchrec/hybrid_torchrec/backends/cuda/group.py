@@ -11,14 +11,14 @@ import torch
 from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.cuda import backend, launch
 from hybrid_torchrec.backends.cuda.backend import CudaBackend
-from hybrid_torchrec.backends.cuda.counters import Census
+from hybrid_torchrec.backends.cuda.counters import DeviceCounters
 from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
-from hybrid_torchrec.backends.cuda.side_stream import Beside
-from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort, sort_keys
-from hybrid_torchrec.backends.cuda.table_offsets import Shares, Stacked
+from hybrid_torchrec.backends.cuda.side_stream import SideStream
+from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort, sort_keys
+from hybrid_torchrec.backends.cuda.table_offsets import StackedDescriptors, TableOffsets
 from hybrid_torchrec.table.hash_table import HashTable
 
-BESIDE = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams
+SIDE_STREAM_MIN_IDS = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams
 
 
 class TableGroup:
@@ -34,15 +34,15 @@ class TableGroup:
         if first is None or any(not alike(table, first) for table in tables):
             raise ValueError("TableGroup: tables must be on one CUDA device and alike but for name, seed and sizes")
         self.tables = list(tables)
-        census, self._beside = Census(len(tables), first.device), Beside(first.device)
+        device_counters, self._side_stream = DeviceCounters(len(tables), first.device), SideStream(first.device)
         for row, table in enumerate(tables):
-            table._ids.index.share(census, row, self._beside)
-        census.wait()
+            table._ids.index.share_counters(device_counters, row, self._side_stream)
+        device_counters.synchronize()
         self._numbers = torch.stack([cast(torch.Tensor, _backend(table).numbers) for table in tables])
-        self._ids, self._rows = Stacked(), Stacked()
-        self._elements, self._bags = Shares(first.device), Shares(first.device)
-        self._order: Order | None = None
-        self._taken: torch.Tensor | None = None  # the addresses of the tables, of which `_beside` has been told
+        self._ids, self._rows = StackedDescriptors(), StackedDescriptors()
+        self._elements, self._bags = TableOffsets(first.device), TableOffsets(first.device)
+        self._sorted: SortedSlots | None = None
+        self._taken: torch.Tensor | None = None  # the addresses of the tables, of which `_side_stream` has been told
 
     def assign(self, ids: torch.Tensor, lengths: Sequence[int], *, train: bool) -> torch.Tensor:
         """HashTable.assign of each; (L,) int64, every table's own slots."""
@@ -53,15 +53,15 @@ class TableGroup:
             if not together or len(ids) == 0:
                 parts = zip(self.tables, ids.split(list(lengths)), strict=True)
                 return torch.cat([table.assign(part, train=train) for table, part in parts])
-            self._elements.divide(lengths)
+            self._elements.update(lengths)
             for table, length in zip(self.tables, lengths, strict=True):
                 table.lookups += length
             return self._see(ids, lengths) if train else self._find(ids)
 
     def lookup(self, slots: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         """HashTable.lookup of each; (L, D) float32."""
-        shares = self._elements.divide(lengths)
-        return backend.gather(self.tables[0].config, self._row_parts(), slots, shares.starts, shares.longest)
+        per_table = self._elements.update(lengths)
+        return backend.gather(self.tables[0].config, self._row_parts(), slots, per_table.starts, per_table.longest)
 
     def lookup_pooled(
         self, slots: torch.Tensor, offsets: torch.Tensor, bags: Sequence[int], pooling: str,
@@ -70,18 +70,25 @@ class TableGroup:
         """HashTable.lookup_pooled of each: offsets (B + 1,) int64 of the bags of all tables, bags[t] of table t;
         (B, D) float32."""
         first = self.tables[0]
-        mean, shares = first._mean(pooling), self._bags.divide(bags)
+        mean, per_table = first._mean(pooling), self._bags.update(bags)
         return backend.pool(
-            first.config, self._row_parts(), slots, offsets, mean, weights, shares.starts, shares.longest
+            first.config, self._row_parts(), slots, offsets, mean, weights, per_table.starts, per_table.longest
         )
 
     def sample_weight_gradients(
         self, slots: torch.Tensor, lengths: Sequence[int], offsets: torch.Tensor, grads: torch.Tensor, pooling: str
     ) -> torch.Tensor:
         """Gradient (L,) float32 of lookup_pooled's weights, for grads (B, D) of its result."""
-        first, shares = self.tables[0], self._elements.divide(lengths)
+        first, per_table = self.tables[0], self._elements.update(lengths)
         return backend.factor_gradients(
-            first.config, self._row_parts(), slots, offsets, grads, first._mean(pooling), shares.starts, shares.longest
+            first.config,
+            self._row_parts(),
+            slots,
+            offsets,
+            grads,
+            first._mean(pooling),
+            per_table.starts,
+            per_table.longest,
         )
 
     def update(
@@ -96,7 +103,7 @@ class TableGroup:
             if alone or len({(t.updates, t.learning_rate, t._ids.index.version()) for t in self.tables}) > 1:
                 self._update_each(slots, lengths, grads, offsets, bags, pooling, weights)
                 return
-            shares = self._elements.divide(lengths)
+            per_table = self._elements.update(lengths)
             for table in self.tables:
                 table.updates += 1
             if not len(slots):
@@ -105,21 +112,21 @@ class TableGroup:
             factors = weights
             if offsets is not None and bag_of_each is not None:
                 factors = torch_rows.scales(offsets, bag_of_each, mean, weights)
-            order = self._order
-            if order is not None and order.is_of(slots):
-                self._beside.join(order.keys, order.sources)
+            sorted_slots = self._sorted
+            if sorted_slots is not None and sorted_slots.matches(slots):
+                self._side_stream.join(sorted_slots.keys, sorted_slots.sources)
             else:
-                order = self._sort(slots, shares)
-            backend.update(first.config, self._row_parts(), order, grads, bag_of_each, factors, first.learning_rate,
+                sorted_slots = self._sort(slots, per_table)
+            backend.update(first.config, self._row_parts(), sorted_slots, grads, bag_of_each, factors, first.learning_rate,
                            first.updates, first._ids.index.version())  # fmt: skip
 
     def _find(self, ids: torch.Tensor) -> torch.Tensor:
-        shares = self._elements
-        parts = self._ids.of([_ids(table).index.parts for table in self.tables])
-        return launch.find(ids, parts, shares.starts, shares.longest, count_hits=True, clamp=True)
+        per_table = self._elements
+        parts = self._ids.stack([_ids(table).index.parts for table in self.tables])
+        return launch.find(ids, parts, per_table.starts, per_table.longest, count_hits=True, clamp=True)
 
     def _see(self, ids: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-        shares, first = self._elements, self.tables[0]
+        per_table, first = self._elements, self.tables[0]
         indices = [_ids(table).index for table in self.tables]
         for table, index, length in zip(self.tables, indices, lengths, strict=True):
             table.step += 1
@@ -127,21 +134,23 @@ class TableGroup:
             index.reserve(length)
             table._storage.grow(index.capacity)
         parts = self._row_parts()
-        slots, firsts = launch.see(ids, parts, shares.starts, shares.longest, count_hits=True)
+        slots, new_counts = launch.find_or_insert(ids, parts, per_table.starts, per_table.longest, count_hits=True)
         bits = self._bits()
-        placed = launch.place(
-            ids, slots, firsts, parts, first.step, indices[0].version(), bits, shares.starts, shares.longest
+        placed = launch.allocate_slots(
+            ids, slots, new_counts, parts, first.step, indices[0].version(), bits, per_table.starts, per_table.longest
         )
         if parts is not self._taken:
-            self._beside.takes(parts, *(index.records for index in indices))
+            self._side_stream.record_use(parts, *(index.records for index in indices))
             self._taken = parts
-        with self._beside.work(placed.keys) if len(ids) >= BESIDE else nullcontext():  # no lookup needs it
-            self._order = sort_keys(slots, placed.keys, bits)
-            launch.count(self._order, parts, first.step)
+        with (
+            self._side_stream.fork(placed.keys) if len(ids) >= SIDE_STREAM_MIN_IDS else nullcontext()
+        ):  # no lookup needs it
+            self._sorted = sort_keys(slots, placed.keys, bits)
+            launch.count(self._sorted, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):
-            index.look_ahead(length)
-        backend.start(first.config, self._numbers, parts, placed.ids, placed.slots, shares.starts,
-                      shares.longest, counted=True)  # fmt: skip
+            index.prefetch_counters(length)
+        backend.start(first.config, self._numbers, parts, placed.ids, placed.slots, per_table.starts,
+                      per_table.longest, counted=True)  # fmt: skip
         return slots
 
     def _update_each(
@@ -162,11 +171,11 @@ class TableGroup:
             first += bags[number]
 
     def _row_parts(self) -> torch.Tensor:
-        return self._rows.of([_backend(table).parts() for table in self.tables])
+        return self._rows.stack([_backend(table).parts() for table in self.tables])
 
-    def _sort(self, slots: torch.Tensor, shares: Shares) -> Order:
+    def _sort(self, slots: torch.Tensor, per_table: TableOffsets) -> SortedSlots:
         bits = self._bits()
-        return sort(slots, bits, shares.keys(bits))
+        return sort(slots, bits, per_table.keys(bits))
 
     def _bits(self) -> int:
         return max(table.capacity for table in self.tables).bit_length()

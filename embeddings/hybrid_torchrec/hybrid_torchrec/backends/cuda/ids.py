@@ -8,7 +8,7 @@ import torch
 
 from hybrid_torchrec.backends.cuda.index import DeviceIndex
 from hybrid_torchrec.backends.cuda.insertion import NewRows
-from hybrid_torchrec.backends.cuda.sorted_slots import Order, sort_keys
+from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort_keys
 from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.errors import TableFull
 from hybrid_torchrec.policies import TTL
@@ -33,26 +33,26 @@ class DeviceIdTable(IdTable):
 
     def assign(
         self, ids: torch.Tensor, step: int, make_room: Callable[[int, torch.Tensor], None]
-    ) -> tuple[Order, NewRows]:
+    ) -> tuple[SortedSlots, NewRows]:
         """Slots of ids (L,), also sorted, and the rows that were made; a sighting of each is counted.
 
         make_room(n, slots): of n rows; may raise TableFull.
         """
         room = self.index.has_room(len(ids))
-        sighting = self.index.see(ids)
-        new = len(ids) if room else sighting.count()
+        pending = self.index.find_or_insert(ids)
+        new = len(ids) if room else pending.count()
         if not room and new:
             try:
-                make_room(new, sighting.slots)
+                make_room(new, pending.slots)
             except TableFull:
-                self.index.withdraw(sighting)
-                self.index.touch(sighting.slots, step, self._decay)
+                self.index.cancel(pending)
+                self.index.touch(pending.slots, step, self._decay)
                 raise
         self.index.reserve(new)
-        rows = self.index.place(sighting, step)
-        self.index.look_ahead(len(ids))
-        order = sort_keys(sighting.slots, rows.keys, rows.bits)
-        return self.index.count_sorted(order, step, self._decay), rows
+        rows = self.index.allocate_slots(pending, step)
+        self.index.prefetch_counters(len(ids))
+        sorted_slots = sort_keys(pending.slots, rows.keys, rows.bits)
+        return self.index.count_sorted(sorted_slots, step, self._decay), rows
 
     def counted(self) -> tuple[int, int]:
         return self.index.insertions(), self._hits + self.index.hits()

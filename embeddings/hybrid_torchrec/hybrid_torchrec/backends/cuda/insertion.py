@@ -1,4 +1,4 @@
-"""A batch of ids on its way into a table, and the rows that it made."""
+"""A batch of ids that is being inserted into a table, and the rows that it made."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from dataclasses import dataclass
 import torch
 
 from hybrid_torchrec.backends.cuda import launch
-from hybrid_torchrec.backends.cuda.layout import words
+from hybrid_torchrec.backends.cuda.layout import constants
 
-(NEW,) = words("NEW")
+(NEW,) = constants("NEW")
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """A batch of ids between ``see`` and ``place``."""
+class PendingInsertion:
+    """A batch of ids between ``find_or_insert`` and ``allocate_slots``."""
 
     ids: torch.Tensor  # (L,)
-    slots: torch.Tensor  # (L,): the slot, or -2 - cell where there is none yet
-    firsts: launch.Firsts
+    slots: torch.Tensor  # (L,): the slot, or -2 - bucket where there is none yet
+    new_counts: launch.NewIdCounts
 
     def count(self) -> int:
         """Distinct ids without a row; waits for the device."""
-        return int(self.firsts.sums.sum())
+        return int(self.new_counts.per_program.sum())
 
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows that `place` made: the first counters[NEW] of slots (L,) and ids (L,). keys (L,): those of the batch, of
-    slots < 2^bits."""
+    """Rows that `allocate_slots` made: the first counters[NEW] of slots (L,) and ids (L,).
+
+    keys (L,): those of the batch, of slots < 2^bits.
+    """
 
     ids: torch.Tensor
     slots: torch.Tensor

@@ -12,16 +12,16 @@ import torch
 import triton
 
 from hybrid_torchrec.backends.cuda import map_kernels as kernels
-from hybrid_torchrec.backends.cuda.layout import words
-from hybrid_torchrec.backends.cuda.map_kernels import BLOCK, PLACED
-from hybrid_torchrec.backends.cuda.sorted_slots import Order, key_type
+from hybrid_torchrec.backends.cuda.layout import constants
+from hybrid_torchrec.backends.cuda.map_kernels import ALLOCATION_BLOCK, BLOCK
+from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, key_type
 
-(PARTS,) = words("PARTS")
+(PARTS,) = constants("PARTS")
 WARPS = 1  # lanes of a block wait for each other's search
 
 
 def parts_tensor(words: list[int], device: torch.device) -> torch.Tensor:
-    """(1, PARTS) of a table's addresses and sizes, in the order of words.py; missing ones are 0."""
+    """(1, PARTS) of a table's addresses and sizes, in the order of layout.py; missing ones are 0."""
     return torch.tensor([words + [0] * (PARTS - len(words))], dtype=torch.int64).to(device)
 
 
@@ -48,74 +48,76 @@ def find(
 
 
 @dataclass(frozen=True)
-class Firsts:
+class NewIdCounts:
     """New ids of a batch: of each table and program (T, programs) int32, and occurrences of ids without a row (T,)."""
 
-    sums: torch.Tensor
-    absentees: torch.Tensor
+    per_program: torch.Tensor
+    absent: torch.Tensor
 
 
-def see(
+def find_or_insert(
     ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
     count_hits: bool,
-) -> tuple[torch.Tensor, Firsts]:  # fmt: skip
-    """slots as map_kernels.see gives them, and what is new."""
+) -> tuple[torch.Tensor, NewIdCounts]:  # fmt: skip
+    """slots as map_kernels.find_or_insert gives them, and what is new."""
     slots = padded(len(ids), ids.device)
-    tables, programs = parts.shape[0], triton.cdiv(len(ids) if longest is None else longest, PLACED)
+    tables, programs = parts.shape[0], triton.cdiv(len(ids) if longest is None else longest, ALLOCATION_BLOCK)
     words = torch.zeros(tables * (programs + 1), dtype=torch.int32, device=ids.device)
-    firsts = Firsts(words[tables:].view(tables, programs), words[:tables])
+    new_counts = NewIdCounts(words[tables:].view(tables, programs), words[:tables])
     if len(ids):
         grid, grouped = _grid(ids, parts, longest), starts is not None
         starts = starts if starts is not None else ids
-        kernels.see[grid](ids, slots, firsts.absentees, parts, starts, len(ids), COUNT_HITS=count_hits, GROUPED=grouped,
+        kernels.find_or_insert[grid](ids, slots, new_counts.absent, parts, starts, len(ids), COUNT_HITS=count_hits, GROUPED=grouped,
                           BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
-        kernels.count_first[(programs, tables)](slots, firsts.sums, firsts.absentees, parts, starts, len(ids),
-                                                GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
-    return slots, firsts
+        kernels.count_new[(programs, tables)](slots, new_counts.per_program, new_counts.absent, parts, starts, len(ids),
+                                                GROUPED=grouped, BLOCK=ALLOCATION_BLOCK, num_warps=4)  # fmt: skip
+    return slots, new_counts
 
 
 @dataclass(frozen=True)
-class Placed:
-    """ids (L,) and slots (L,) of new rows, as map_kernels.place_new has them; keys (L,) of the whole batch, by which
-    it is sorted (order.py)."""
+class SlotAllocation:
+    """ids (L,) and slots (L,) of new rows, as map_kernels.allocate_slots has them.
+
+    keys (L,): of the whole batch, by which it is sorted (sorted_slots.py).
+    """
 
     ids: torch.Tensor
     slots: torch.Tensor
     keys: torch.Tensor
 
 
-def place(
-    ids: torch.Tensor, slots: torch.Tensor, firsts: Firsts, parts: torch.Tensor, step: int, version: int,
+def allocate_slots(
+    ids: torch.Tensor, slots: torch.Tensor, new_counts: NewIdCounts, parts: torch.Tensor, step: int, version: int,
     bits: int, starts: torch.Tensor | None = None, longest: int | None = None,
-) -> Placed:  # fmt: skip
+) -> SlotAllocation:  # fmt: skip
     """Completes `slots`, all of which are < 2^bits."""
     new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
     keys = torch.empty(len(ids), dtype=key_type(bits, parts.shape[0]), device=ids.device)
     if len(ids):
-        tables, programs = firsts.sums.shape
+        tables, programs = new_counts.per_program.shape
         grid, grouped = (programs, tables), starts is not None
         starts = starts if starts is not None else ids
-        sums, absentees = firsts.sums, firsts.absentees
-        kernels.place_new[grid](ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version,
-                                GROUPED=grouped, BLOCK=PLACED, num_warps=4)  # fmt: skip
-        kernels.resolve_new[grid](slots, keys, sums, absentees, parts, starts, len(ids), bits, GROUPED=grouped,
-                                  BLOCK=PLACED, num_warps=4)  # fmt: skip
-    return Placed(new_ids, new_slots, keys)
+        sums, absent_counts = new_counts.per_program, new_counts.absent
+        kernels.allocate_slots[grid](ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version,
+                                GROUPED=grouped, BLOCK=ALLOCATION_BLOCK, num_warps=4)  # fmt: skip
+        kernels.resolve_slots[grid](slots, keys, sums, absent_counts, parts, starts, len(ids), bits, GROUPED=grouped,
+                                  BLOCK=ALLOCATION_BLOCK, num_warps=4)  # fmt: skip
+    return SlotAllocation(new_ids, new_slots, keys)
 
 
-def set_cells(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) -> None:
+def set_buckets(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) -> None:
     if len(ids):
-        kernels.set_cells[(triton.cdiv(len(ids), BLOCK),)](ids, values, parts, len(ids), BLOCK=BLOCK, num_warps=WARPS)
+        kernels.set_buckets[(triton.cdiv(len(ids), BLOCK),)](ids, values, parts, len(ids), BLOCK=BLOCK, num_warps=WARPS)
 
 
-def copy_cells(old: torch.Tensor, old_count: int, cells: torch.Tensor, mask: int, moved: torch.Tensor) -> None:
-    kernels.copy_cells[(triton.cdiv(old_count, BLOCK),)](old, old_count, cells, mask, moved, BLOCK=BLOCK,
+def rehash(old: torch.Tensor, old_count: int, buckets: torch.Tensor, mask: int, moved: torch.Tensor) -> None:
+    kernels.rehash[(triton.cdiv(old_count, BLOCK),)](old, old_count, buckets, mask, moved, BLOCK=BLOCK,
                                                          num_warps=WARPS)  # fmt: skip
 
 
-def count(order: Order, parts: torch.Tensor, step: int) -> None:
+def count(sorted_slots: SortedSlots, parts: torch.Tensor, step: int) -> None:
     """A sighting of the row of each key."""
-    keys = order.keys
+    keys = sorted_slots.keys
     if len(keys):
-        kernels.count_runs[(triton.cdiv(len(keys), PLACED),)](keys, parts, len(keys), order.bits, step, BLOCK=PLACED,
+        kernels.count_runs[(triton.cdiv(len(keys), ALLOCATION_BLOCK),)](keys, parts, len(keys), sorted_slots.bits, step, BLOCK=ALLOCATION_BLOCK,
                                                               num_warps=4)  # fmt: skip

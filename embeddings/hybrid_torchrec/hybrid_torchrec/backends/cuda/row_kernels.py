@@ -11,12 +11,12 @@ from hybrid_torchrec.backends.cuda.layout import (
     PARTS,
     SECOND_MOMENT,
     SEED,
-    longs,
+    element_range,
+    int64_pointer,
     mix64,
     mix_pair,
     moments,
     rows,
-    share,
 )
 from hybrid_torchrec.initializers import Constant, Normal, TruncatedNormal, Uniform
 
@@ -33,7 +33,7 @@ def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexp
            GROUPED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
     """out[i] = the row of slots[i], in float32."""
     table = tl.program_id(1)
-    first, end = share(starts, count, table, GROUPED)
+    first, end = element_range(starts, count, table, GROUPED)
     at = first + tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     if tl.program_id(0).to(tl.int64) * ROWS < end - first:
@@ -50,7 +50,7 @@ def pool(slots, offsets, factors, out, parts, starts, count, DTYPE: tl.constexpr
          ROWS: tl.constexpr):  # fmt: skip
     """out[b] = sum (mean) of the rows of a bag, times their factors; starts and count are of bags."""
     table = tl.program_id(1)
-    first_bag, end_bag = share(starts, count, table, GROUPED)
+    first_bag, end_bag = element_range(starts, count, table, GROUPED)
     bag = first_bag + tl.program_id(0).to(tl.int64)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     if bag < end_bag:
@@ -76,7 +76,7 @@ def factor_gradients(slots, bags, gradients, out, parts, starts, count, DTYPE: t
                      COLUMNS: tl.constexpr, GROUPED: tl.constexpr):  # fmt: skip
     """out[i] = the row of slots[i] times the gradient of its bag."""
     table = tl.program_id(1)
-    first, end = share(starts, count, table, GROUPED)
+    first, end = element_range(starts, count, table, GROUPED)
     at = first + tl.program_id(0).to(tl.int64)
     if at < end:
         weights = rows(parts, table, DTYPE)
@@ -123,11 +123,11 @@ def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE:
     """
     table = tl.program_id(1)
     numbers += table * NUMBERS
-    first, end = share(starts, count, table, GROUPED)
+    first, end = element_range(starts, count, table, GROUPED)
     used = end  # have a state
     if COUNTED:
-        used = first + tl.load(longs(parts, table, COUNTERS) + AGAIN)
-        end = first + tl.load(longs(parts, table, COUNTERS) + NEW)
+        used = first + tl.load(int64_pointer(parts, table, COUNTERS) + AGAIN)
+        end = first + tl.load(int64_pointer(parts, table, COUNTERS) + NEW)
     weights = rows(parts, table, DTYPE)
     seed = tl.load(parts + table * PARTS + SEED).to(tl.uint64, bitcast=True)
     row = tl.arange(0, ROWS)
