@@ -30,9 +30,13 @@ def cached_table(
 ) -> CachedTable:
     """make_table's, with rows on the device, in host memory and on disk; without a folder, on the first two."""
     cache = CacheConfig(
-        cache_rows=rows, host_rows=HOST_ROWS if folder else None, folder=folder, evict_share=0.0, slab_bytes=1 << 12,
+        cache_rows=rows,
+        host_rows=HOST_ROWS if folder else None,
+        folder=folder,
+        evict_share=0.0,
+        slab_bytes=1 << 12,
         io_threads=2,
-    )  # fmt: skip
+    )
     return CachedTable(make_table(kind, **kept).config, cache, device)  # type: ignore[arg-type]
 
 

@@ -88,11 +88,13 @@ def make_model(
     fields = {"num_embeddings": 100, "data_type": data_type}
     tables = [
         {
-            "name": name, "embedding_dim": 8 if kind == "sequences" or name != "t0" else 4, "feature_names": features,
+            "name": name,
+            "embedding_dim": 8 if kind == "sequences" or name != "t0" else 4,
+            "feature_names": features,
             "optimizer": OptimizerSpec(kind="adam", lr=0.05 / (1 + number)),
         }
         for number, (name, features) in enumerate(TABLES.items())
-    ]  # fmt: skip
+    ]
     bags = kind != "sequences"
     if folder is None:
         config = HashEmbeddingBagConfig if bags else HashEmbeddingConfig

@@ -48,9 +48,16 @@ def test_a_cached_table_takes_everything(policy: str, tiers: str, folder: Path, 
 def test_a_sharded_cached_collection_takes_everything(policy: str, folder: Path, device: str) -> None:
     """From a collection that has been trained: through a resident table into a cached one, in tiers of its own."""
     given = EmbCacheEmbeddingBagConfig(
-        name="t", embedding_dim=6, num_embeddings=100, feature_names=["f"], cache_rows=30, host_rows=8, folder=folder,
-        optimizer=OptimizerSpec(kind="adam", lr=0.1), **ADMISSIONS[policy],
-    )  # fmt: skip
+        name="t",
+        embedding_dim=6,
+        num_embeddings=100,
+        feature_names=["f"],
+        cache_rows=30,
+        host_rows=8,
+        folder=folder,
+        optimizer=OptimizerSpec(kind="adam", lr=0.1),
+        **ADMISSIONS[policy],
+    )
     collection = EmbCacheEmbeddingBagCollection([given], device=torch.device(device))
     (before,) = collection.cached_tables()["t"]
     on_its_way(before)

@@ -87,7 +87,10 @@ class CachedTraining(Training):
 
 TestCachedTraining = CachedTraining.TestCase
 TestCachedTraining.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True,
+    max_examples=15,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
     phases=(Phase.explicit, Phase.generate),  # shrinking takes minutes; the first failing run says enough
     suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+)

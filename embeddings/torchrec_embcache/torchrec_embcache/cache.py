@@ -43,9 +43,13 @@ class CachedTable(HashTable):
         self._row_bytes = RowLayout.of(config).row_bytes
         self._tiers = LowerTiers(config, cache)
         self._prefetcher = Prefetcher(
-            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._tiers.store, self.metrics,
+            config.name,
+            cache.cache_rows,
+            lambda ids: self._ids.index.find(ids) >= 0,
+            self._tiers.store,
+            self.metrics,
             self._place,
-        )  # fmt: skip
+        )
 
     def __len__(self) -> int:
         """Rows of the whole table."""

@@ -29,8 +29,13 @@ def load() -> ctypes.CDLL:
         raise ImportError(f"{path} is missing; build it with: {BUILD_COMMAND}")
     library = ctypes.CDLL(str(path))
     i32, u32, i64, u64, pointer, text = (
-        ctypes.c_int, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
-    )  # fmt: skip
+        ctypes.c_int,
+        ctypes.c_uint32,
+        ctypes.c_int64,
+        ctypes.c_uint64,
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+    )
     columns = [pointer, pointer, i32]
     signatures: dict[str, tuple[type | None, list[type]]] = {
         "open": (i32, [text, u32, i64, i64, i32, i32, i32, pointer, text]),

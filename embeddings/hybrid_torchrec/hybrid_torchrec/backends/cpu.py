@@ -36,10 +36,24 @@ class CpuBackend:
         state = self.storage.state
         rounding = self.config.seed if self.config.stochastic_rounding else None
         self.ops.update_rows(
-            self.storage.weights, state.get("momentum1"), state.get("momentum2"), gradient.slots, gradient.values,
-            gradient.offsets, gradient.mean, gradient.samples, spec.number, lr, spec.epsilon, *spec.betas,
-            spec.weight_decay, iteration, rounding, ids.index.versions(), ids.index.version(),
-        )  # fmt: skip
+            self.storage.weights,
+            state.get("momentum1"),
+            state.get("momentum2"),
+            gradient.slots,
+            gradient.values,
+            gradient.offsets,
+            gradient.mean,
+            gradient.samples,
+            spec.number,
+            lr,
+            spec.epsilon,
+            *spec.betas,
+            spec.weight_decay,
+            iteration,
+            rounding,
+            ids.index.versions(),
+            ids.index.version(),
+        )
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
         initializer = self.config.initializer

@@ -109,14 +109,18 @@ class IdTable:
         victims = self.victims(max(needed, int(policy.share * limit)), step, keep)
         if len(victims) < needed:
             evictable = "expired" if isinstance(policy, TTL) else "outside of this batch"
-            raise self._full(needed, f"only {len(victims)} rows are {evictable}",
-                             "raise max_rows, or use smaller batches or a shorter time to live")  # fmt: skip
+            raise self._full(
+                needed,
+                f"only {len(victims)} rows are {evictable}",
+                "raise max_rows, or use smaller batches or a shorter time to live",
+            )
         return self.index.infos(victims)[0]
 
     def _full(self, wanted: int, reason: str, remedy: str) -> TableFull:
         limit = self._config.max_rows or 0
-        return TableFull(table=self._config.name, size=len(self), limit=limit, wanted=wanted, reason=reason,
-                         remedy=remedy)  # fmt: skip
+        return TableFull(
+            table=self._config.name, size=len(self), limit=limit, wanted=wanted, reason=reason, remedy=remedy
+        )
 
     def changes(self, since: int) -> tuple[torch.Tensor, torch.Tensor, int]:
         """Slots of rows changed since a version, ids erased since, and the version to ask for next time."""

@@ -54,9 +54,18 @@ class NpuBackend(GenericBackend):
         dim = self.config.dim
         factors = None if samples is None else samples.float()
         return torch.ops.mxrec.embedding_pool(
-            self.storage.weights.view(-1), self._start, self._columns, dim, dim, self._rows(), slots, offsets, mode,
-            factors, 0,
-        )  # fmt: skip
+            self.storage.weights.view(-1),
+            self._start,
+            self._columns,
+            dim,
+            dim,
+            self._rows(),
+            slots,
+            offsets,
+            mode,
+            factors,
+            0,
+        )
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return self._pool(slots, _each(slots), NONE, None)
@@ -80,12 +89,33 @@ class NpuBackend(GenericBackend):
             offsets, mode = gradient.offsets, MEAN if gradient.mean else SUM
         samples = None if gradient.samples is None else gradient.samples.float()
         torch.ops.mxrec.embedding_update(
-            gradient.values.contiguous(), storage.weights.view(-1), self._start, self._columns, self.config.dim,
-            self._rows(), storage.capacity.bit_length(), slots, offsets, mode, samples, None, False, -1.0,
-            KINDS[spec.kind], state.get("momentum1"), self._start if "momentum1" in state else None,
-            state.get("momentum2"), self._start if "momentum2" in state else None, lr, spec.epsilon, *spec.betas,
-            spec.weight_decay, 0, 0.0, iteration,
-        )  # fmt: skip
+            gradient.values.contiguous(),
+            storage.weights.view(-1),
+            self._start,
+            self._columns,
+            self.config.dim,
+            self._rows(),
+            storage.capacity.bit_length(),
+            slots,
+            offsets,
+            mode,
+            samples,
+            None,
+            False,
+            -1.0,
+            KINDS[spec.kind],
+            state.get("momentum1"),
+            self._start if "momentum1" in state else None,
+            state.get("momentum2"),
+            self._start if "momentum2" in state else None,
+            lr,
+            spec.epsilon,
+            *spec.betas,
+            spec.weight_decay,
+            0,
+            0.0,
+            iteration,
+        )
         # The default row may be among the slots, and learns nothing.
         for tensor, row in zip(tensors, default, strict=True):
             tensor[0] = row

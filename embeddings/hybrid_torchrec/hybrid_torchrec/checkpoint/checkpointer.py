@@ -145,9 +145,16 @@ class Checkpointer:
             rows[name], marks[name] = changed(reader)
         last = self._last
         manifest = Manifest(
-            "delta", step, self._world, {}, last.base or last.name, last.sequence + 1, last.digest, last.name,
+            "delta",
+            step,
+            self._world,
+            {},
+            last.base or last.name,
+            last.sequence + 1,
+            last.digest,
+            last.name,
             run=self._run,
-        )  # fmt: skip
+        )
         return self._write(manifest, dict(state or {}), rows, marks)
 
     def load(self, state: dict[str, Any] | None = None, *, step: int | None = None, strict: bool = True) -> int:
@@ -213,8 +220,10 @@ class Checkpointer:
             with failing_collectively(), quiet_when_alone(), self.metrics.timed("save_seconds"):
                 dcp.save(
                     {**state, TABLES: self.tables.with_rows(rows)},
-                    storage_writer=writer, planner=HashSavePlanner(), process_group=self._group,
-                )  # fmt: skip
+                    storage_writer=writer,
+                    planner=HashSavePlanner(),
+                    process_group=self._group,
+                )
         finally:
             writer.release()
         self._last = self._ranks.all_reduce("commit", lambda: writer.saved, lambda saved: saved[0])
@@ -227,9 +236,11 @@ class Checkpointer:
     def _read(self, path: Path, state: dict[str, Any], strict: bool) -> None:
         with failing_collectively(), quiet_when_alone():
             dcp.load(
-                state, storage_reader=OrderedReader(path),
-                planner=HashLoadPlanner(allow_partial_load=not strict), process_group=self._group,
-            )  # fmt: skip
+                state,
+                storage_reader=OrderedReader(path),
+                planner=HashLoadPlanner(allow_partial_load=not strict),
+                process_group=self._group,
+            )
 
 
 def staged_copy(value: Any) -> Any:

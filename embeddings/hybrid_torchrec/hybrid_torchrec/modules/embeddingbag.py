@@ -61,8 +61,15 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:
         """Features of the tables, (T, B, any length) -> KeyedTensor (B, sum of D) float32."""
         self._warn_if_alone()
-        return local_bags(features, self._configs, self.embedding_bags, self._is_weighted, self.training, self.output,
-                          self._table_groups)  # fmt: skip
+        return local_bags(
+            features,
+            self._configs,
+            self.embedding_bags,
+            self._is_weighted,
+            self.training,
+            self.output,
+            self._table_groups,
+        )
 
     def embedding_bag_configs(self) -> list[HashEmbeddingBagConfig]:
         return self._configs

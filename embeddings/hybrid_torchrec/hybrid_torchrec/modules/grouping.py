@@ -70,9 +70,13 @@ class PartGroup:
         return GroupLookup(lookups, slots, lengths)
 
     def _assign(
-        self, group: TableGroup, ids: Tensor, lengths: tuple[int, ...], train: bool,
+        self,
+        group: TableGroup,
+        ids: Tensor,
+        lengths: tuple[int, ...],
+        train: bool,
         occurrences: Sequence[Tensor] | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         if occurrences is None or not train:
             return group.assign(ids, lengths, train=train)
         every = torch.cat(list(occurrences))
@@ -119,8 +123,15 @@ class PartGroup:
         if bags is None:
             self._group.update(slots, lookup.lengths, joined)
         else:
-            self._group.update(slots, lookup.lengths, joined, offsets=bags.offsets, bags=bags.counts,
-                               pooling=bags.pooling, weights=bags.weights)  # fmt: skip
+            self._group.update(
+                slots,
+                lookup.lengths,
+                joined,
+                offsets=bags.offsets,
+                bags=bags.counts,
+                pooling=bags.pooling,
+                weights=bags.weights,
+            )
 
     def _update_each(self, lookup: GroupLookup, grads: Sequence[Tensor | None], bags: Bags | None) -> None:
         lengths = list(lookup.lengths)
@@ -131,8 +142,13 @@ class PartGroup:
             if bags is None:
                 part.update(own, grad)
             else:
-                part.update(own, grad, offsets=bags.of(number), pooling=bags.pooling,
-                            weights=None if weights is None else weights[number])  # fmt: skip
+                part.update(
+                    own,
+                    grad,
+                    offsets=bags.of(number),
+                    pooling=bags.pooling,
+                    weights=None if weights is None else weights[number],
+                )
 
     def _slots_now(self, lookup: GroupLookup) -> Tensor:
         """The lookup's own tensor, which the group knows sorted, unless rows have gone since."""

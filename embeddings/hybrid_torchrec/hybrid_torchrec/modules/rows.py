@@ -47,9 +47,13 @@ class _Rows(torch.autograd.Function):
 
 
 def pooled_rows(
-    group: PartGroup, tables: Sequence[TableModule], ids: Sequence[Tensor], bags: Bags, weights: Tensor | None,
+    group: PartGroup,
+    tables: Sequence[TableModule],
+    ids: Sequence[Tensor],
+    bags: Bags,
+    weights: Tensor | None,
     train: bool,
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor, ...]:
     """Of each table, ids (L,) int64 -> (B, D) float32; weights (L,) of all of them are differentiable."""
     lookup = group.assign(ids, train=train)
     pooled: tuple[Tensor, ...] = _PooledRows.apply(group, lookup, bags, weights, *(table.weight for table in tables))

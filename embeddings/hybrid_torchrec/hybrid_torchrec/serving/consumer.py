@@ -232,9 +232,12 @@ class Consumer:
             if s is not None
         ]
         return {
-            "run": self._run, "ready": self._ready.is_set(), "tables": tables, "shards": shards,
+            "run": self._run,
+            "ready": self._ready.is_set(),
+            "tables": tables,
+            "shards": shards,
             "refused": self._refused[1],
-        }  # fmt: skip
+        }
 
     def _follow(self) -> None:
         while not self._stop.is_set():

@@ -103,9 +103,12 @@ def _share(base: Entry, name: str, info: dict[str, object]) -> Share:
 def _config(name: str, info: dict[str, object]) -> TableConfig:
     dtype = torch.float32 if info["dtype"] == "int8" else getattr(torch, str(info["dtype"]))
     return TableConfig(
-        name=name, dim=int(str(info["dim"])), dtype=dtype, optimizer=OptimizerSpec(kind="sgd"),
+        name=name,
+        dim=int(str(info["dim"])),
+        dtype=dtype,
+        optimizer=OptimizerSpec(kind="sgd"),
         initial_capacity=int(str(info["rows"])),
-    )  # fmt: skip
+    )
 
 
 def _rows(ids: Tensor, weights: Tensor) -> RowBatch:

@@ -17,10 +17,13 @@ SIZES = (0, 4, 200)
 def tables(kind: type[HashTable], optimizer: str = "adagrad", **fields: object) -> list[HashTable]:
     spec = OptimizerSpec(kind=optimizer, lr=0.1)
     return [
-        kind(TableConfig(name=f"t{i}", dim=5, seed=i, optimizer=spec, initializer=Normal(), initial_capacity=size,
-                         **fields))
+        kind(
+            TableConfig(
+                name=f"t{i}", dim=5, seed=i, optimizer=spec, initializer=Normal(), initial_capacity=size, **fields
+            )
+        )
         for i, size in enumerate(SIZES)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad", "adam"])

@@ -12,9 +12,13 @@ from hybrid_torchrec.backends.ids import IdTable
 
 
 def assign(
-    ids: torch.Tensor, known: IdTable, backend: object, step: int,
-    make_room: Callable[[int, torch.Tensor], None], insertions: Callable[[], int],
-) -> torch.Tensor:  # fmt: skip
+    ids: torch.Tensor,
+    known: IdTable,
+    backend: object,
+    step: int,
+    make_room: Callable[[int, torch.Tensor], None],
+    insertions: Callable[[], int],
+) -> torch.Tensor:
     """Slots of ids (L,) on the device, under the table's lock; rows are made for new ones. make_room(n, slots): of n
     rows; insertions(): rows that were made until now."""
     assert isinstance(known, DeviceIdTable)

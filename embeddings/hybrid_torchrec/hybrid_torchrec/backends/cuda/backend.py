@@ -67,9 +67,15 @@ class CudaBackend(GenericBackend):
         if self.index is None or self.numbers is None or not initializer.per_id or not self._fused:
             return None
         return replace(
-            self.config, name="", seed=0, first_key=0, initial_capacity=0, max_rows=None, eviction=None,
+            self.config,
+            name="",
+            seed=0,
+            first_key=0,
+            initial_capacity=0,
+            max_rows=None,
+            eviction=None,
             initializer=type(initializer)(),
-        )  # fmt: skip
+        )
 
     def parts(self) -> torch.Tensor:
         """(1, PARTS): the addresses of the table's tensors as they are now."""
@@ -142,9 +148,12 @@ class CudaBackend(GenericBackend):
 
 
 def gather(
-    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, starts: torch.Tensor | None = None,
+    config: TableConfig,
+    parts: torch.Tensor,
+    slots: torch.Tensor,
+    starts: torch.Tensor | None = None,
     longest: int | None = None,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """Rows of slots (L,), (L, D) float32."""
     dim, count = config.dim, len(slots)
     out = torch.empty((count, dim), device=slots.device)
@@ -152,53 +161,101 @@ def gather(
         width, rows = columns(dim), rows_for(dim)
         grid = (triton.cdiv(count if longest is None else longest, rows), parts.shape[0], triton.cdiv(dim, width))
         row_kernels.gather[grid](
-            slots.contiguous(), out, parts, slots if starts is None else starts, count, DTYPE=TYPES[config.dtype],
-            D=dim, COLUMNS=width, GROUPED=starts is not None, ROWS=rows, num_warps=GATHER_WARPS,
-        )  # fmt: skip
+            slots.contiguous(),
+            out,
+            parts,
+            slots if starts is None else starts,
+            count,
+            DTYPE=TYPES[config.dtype],
+            D=dim,
+            COLUMNS=width,
+            GROUPED=starts is not None,
+            ROWS=rows,
+            num_warps=GATHER_WARPS,
+        )
     return out
 
 
 def pool(
-    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, offsets: torch.Tensor, mean: bool,
-    samples: torch.Tensor | None, starts: torch.Tensor | None = None, longest: int | None = None,
-) -> torch.Tensor:  # fmt: skip
+    config: TableConfig,
+    parts: torch.Tensor,
+    slots: torch.Tensor,
+    offsets: torch.Tensor,
+    mean: bool,
+    samples: torch.Tensor | None,
+    starts: torch.Tensor | None = None,
+    longest: int | None = None,
+) -> torch.Tensor:
     """Bags of rows, (B, D) float32. Of several tables: starts (T + 1,) and longest count their bags."""
     dim, bags = config.dim, offsets.shape[0] - 1
     out = torch.empty((bags, dim), device=slots.device)
     if bags:
         width = min(columns(dim), 256)
         row_kernels.pool[(bags if longest is None else longest, parts.shape[0], triton.cdiv(dim, width))](
-            slots, offsets, out if samples is None else samples.float().contiguous(), out, parts,
-            slots if starts is None else starts, bags, DTYPE=TYPES[config.dtype], MEAN=mean,
-            WEIGHTED=samples is not None, D=dim, COLUMNS=width, GROUPED=starts is not None,
-            ROWS=max(1, 1024 // width), num_warps=1,
-        )  # fmt: skip
+            slots,
+            offsets,
+            out if samples is None else samples.float().contiguous(),
+            out,
+            parts,
+            slots if starts is None else starts,
+            bags,
+            DTYPE=TYPES[config.dtype],
+            MEAN=mean,
+            WEIGHTED=samples is not None,
+            D=dim,
+            COLUMNS=width,
+            GROUPED=starts is not None,
+            ROWS=max(1, 1024 // width),
+            num_warps=1,
+        )
     return out
 
 
 def factor_gradients(
-    config: TableConfig, parts: torch.Tensor, slots: torch.Tensor, offsets: torch.Tensor, gradients: torch.Tensor,
-    mean: bool, starts: torch.Tensor | None = None, longest: int | None = None,
-) -> torch.Tensor:  # fmt: skip
+    config: TableConfig,
+    parts: torch.Tensor,
+    slots: torch.Tensor,
+    offsets: torch.Tensor,
+    gradients: torch.Tensor,
+    mean: bool,
+    starts: torch.Tensor | None = None,
+    longest: int | None = None,
+) -> torch.Tensor:
     """Gradients of the factors of pooled slots, (L,) float32."""
     count = len(slots)
     out = torch.empty(count, device=slots.device)
     if count:
         bags = torch_rows.bag_of_each(offsets, count)
         row_kernels.factor_gradients[(count if longest is None else longest, parts.shape[0])](
-            slots, bags, gradients.contiguous(), out, parts, slots if starts is None else starts, count,
-            DTYPE=TYPES[config.dtype], D=config.dim, COLUMNS=min(columns(config.dim), 256),
-            GROUPED=starts is not None, num_warps=1,
-        )  # fmt: skip
+            slots,
+            bags,
+            gradients.contiguous(),
+            out,
+            parts,
+            slots if starts is None else starts,
+            count,
+            DTYPE=TYPES[config.dtype],
+            D=config.dim,
+            COLUMNS=min(columns(config.dim), 256),
+            GROUPED=starts is not None,
+            num_warps=1,
+        )
         factor = torch_rows.scales(offsets, bags, mean, None)
         out = out if factor is None else out * factor
     return out
 
 
 def start(
-    config: TableConfig, numbers: torch.Tensor, parts: torch.Tensor, keys: torch.Tensor, slots: torch.Tensor,
-    starts: torch.Tensor | None = None, longest: int | None = None, *, counted: bool,
-) -> None:  # fmt: skip
+    config: TableConfig,
+    numbers: torch.Tensor,
+    parts: torch.Tensor,
+    keys: torch.Tensor,
+    slots: torch.Tensor,
+    starts: torch.Tensor | None = None,
+    longest: int | None = None,
+    *,
+    counted: bool,
+) -> None:
     count = len(slots)
     if not count:
         return
@@ -210,11 +267,24 @@ def start(
     rows, tables = max(1, STARTED // width), parts.shape[0]
     programs = min(triton.cdiv(count if longest is None else longest, rows), STARTERS // tables + 1)
     row_kernels.start[(programs, tables)](
-        keys, slots, numbers, parts, slots if starts is None else starts, count,
-        KIND=kind, DTYPE=TYPES[config.dtype], D=config.dim,
-        FIRST_WIDTH=widths[0], SECOND_WIDTH=widths[1], COLUMNS=width, GROUPED=starts is not None, COUNTED=counted,
-        ROWS=rows, num_warps=4, enable_fp_fusion=False,
-    )  # fmt: skip
+        keys,
+        slots,
+        numbers,
+        parts,
+        slots if starts is None else starts,
+        count,
+        KIND=kind,
+        DTYPE=TYPES[config.dtype],
+        D=config.dim,
+        FIRST_WIDTH=widths[0],
+        SECOND_WIDTH=widths[1],
+        COLUMNS=width,
+        GROUPED=starts is not None,
+        COUNTED=counted,
+        ROWS=rows,
+        num_warps=4,
+        enable_fp_fusion=False,
+    )
 
 
 def _decay_of(spec: OptimizerSpec) -> int:
@@ -225,9 +295,16 @@ def _decay_of(spec: OptimizerSpec) -> int:
 
 
 def update(
-    config: TableConfig, parts: torch.Tensor, sorted_slots: SortedSlots, values: torch.Tensor, bags: torch.Tensor | None,
-    factors: torch.Tensor | None, lr: float, iteration: int, version: int | None,
-) -> None:  # fmt: skip
+    config: TableConfig,
+    parts: torch.Tensor,
+    sorted_slots: SortedSlots,
+    values: torch.Tensor,
+    bags: torch.Tensor | None,
+    factors: torch.Tensor | None,
+    lr: float,
+    iteration: int,
+    version: int | None,
+) -> None:
     """One step of the rows of a batch. Raises ValueError, before any launch, for a kind that has no kernel."""
     if config.optimizer.kind not in update_kernels.KERNEL_KINDS:
         known = ", ".join(update_kernels.KERNEL_KINDS)
@@ -244,20 +321,45 @@ def update(
     corrects = spec.traits.corrects_moments
     beta1, beta2 = spec.betas
     step = (
-        sorted_slots.bits, 0 if version is None else version, lr, spec.epsilon, beta1, beta2, 1.0 - beta1, 1.0 - beta2,
-        1.0 / (1.0 - beta1**iteration) if corrects else 1.0, 1.0 / (1.0 - beta2**iteration) if corrects else 1.0,
+        sorted_slots.bits,
+        0 if version is None else version,
+        lr,
+        spec.epsilon,
+        beta1,
+        beta2,
+        1.0 - beta1,
+        1.0 - beta2,
+        1.0 / (1.0 - beta1**iteration) if corrects else 1.0,
+        1.0 / (1.0 - beta2**iteration) if corrects else 1.0,
         spec.weight_decay,
-    )  # fmt: skip
-    shape = {"KIND": spec.number, "DTYPE": TYPES[config.dtype], "VERSIONED": version is not None,
-             "DECAYS": _decay_of(spec), "D": dim,
-             "COLUMNS": width, "CHUNK": chunk}  # fmt: skip
+    )
+    shape = {
+        "KIND": spec.number,
+        "DTYPE": TYPES[config.dtype],
+        "VERSIONED": version is not None,
+        "DECAYS": _decay_of(spec),
+        "D": dim,
+        "COLUMNS": width,
+        "CHUNK": chunk,
+    }
     grid = (chunks, triton.cdiv(dim, width))
     update_kernels.update_runs[grid](
-        keys, sources, sources if bags is None else bags, values if factors is None else factors.contiguous(),
-        values.contiguous(), heads, tails, parts, count, *step, **shape, POOLED=bags is not None,
-        WEIGHTED=factors is not None, num_warps=UPDATE_WARPS,
-    )  # fmt: skip
+        keys,
+        sources,
+        sources if bags is None else bags,
+        values if factors is None else factors.contiguous(),
+        values.contiguous(),
+        heads,
+        tails,
+        parts,
+        count,
+        *step,
+        **shape,
+        POOLED=bags is not None,
+        WEIGHTED=factors is not None,
+        num_warps=UPDATE_WARPS,
+    )
     if chunks > 1:
         update_kernels.update_long_runs[(triton.cdiv(chunks, SPAN), grid[1])](
             keys, heads, tails, parts, count, *step, **shape, SPAN=SPAN, num_warps=4
-        )  # fmt: skip
+        )

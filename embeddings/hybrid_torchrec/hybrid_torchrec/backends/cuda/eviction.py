@@ -9,9 +9,15 @@ SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
 
 
 def keys(
-    kind: int, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor, show_weight: float, click_weight: float,
-    decay: float, step: int,
-) -> torch.Tensor:  # fmt: skip
+    kind: int,
+    shows: torch.Tensor,
+    clicks: torch.Tensor,
+    last: torch.Tensor,
+    show_weight: float,
+    click_weight: float,
+    decay: float,
+    step: int,
+) -> torch.Tensor:
     """(R,) float64: the lowest go first."""
     if kind == SHOWS:
         return shows.double()

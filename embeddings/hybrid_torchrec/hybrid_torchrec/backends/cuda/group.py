@@ -64,9 +64,13 @@ class TableGroup:
         return backend.gather(self.tables[0].config, self._row_parts(), slots, per_table.starts, per_table.longest)
 
     def lookup_pooled(
-        self, slots: torch.Tensor, offsets: torch.Tensor, bags: Sequence[int], pooling: str,
+        self,
+        slots: torch.Tensor,
+        offsets: torch.Tensor,
+        bags: Sequence[int],
+        pooling: str,
         weights: torch.Tensor | None = None,
-    ) -> torch.Tensor:  # fmt: skip
+    ) -> torch.Tensor:
         """HashTable.lookup_pooled of each: offsets (B + 1,) int64 of the bags of all tables, bags[t] of table t;
         (B, D) float32."""
         first = self.tables[0]
@@ -92,10 +96,16 @@ class TableGroup:
         )
 
     def update(
-        self, slots: torch.Tensor, lengths: Sequence[int], grads: torch.Tensor, *,
-        offsets: torch.Tensor | None = None, bags: Sequence[int] = (), pooling: str = "sum",
+        self,
+        slots: torch.Tensor,
+        lengths: Sequence[int],
+        grads: torch.Tensor,
+        *,
+        offsets: torch.Tensor | None = None,
+        bags: Sequence[int] = (),
+        pooling: str = "sum",
         weights: torch.Tensor | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """HashTable.update of each; grads (L, D), or (B, D) of pooled bags."""
         first, mean = self.tables[0], self.tables[0]._mean(pooling)
         with self._locked():
@@ -117,8 +127,17 @@ class TableGroup:
                 self._side_stream.join(sorted_slots.keys, sorted_slots.sources)
             else:
                 sorted_slots = self._sort(slots, per_table)
-            backend.update(first.config, self._row_parts(), sorted_slots, grads, bag_of_each, factors, first.learning_rate,
-                           first.updates, first._ids.index.version())  # fmt: skip
+            backend.update(
+                first.config,
+                self._row_parts(),
+                sorted_slots,
+                grads,
+                bag_of_each,
+                factors,
+                first.learning_rate,
+                first.updates,
+                first._ids.index.version(),
+            )
 
     def _find(self, ids: torch.Tensor) -> torch.Tensor:
         per_table = self._elements
@@ -149,14 +168,28 @@ class TableGroup:
             launch.count(self._sorted, parts, first.step)
         for index, length in zip(indices, lengths, strict=True):
             index.prefetch_counters(length)
-        backend.start(first.config, self._numbers, parts, placed.ids, placed.slots, per_table.starts,
-                      per_table.longest, counted=True)  # fmt: skip
+        backend.start(
+            first.config,
+            self._numbers,
+            parts,
+            placed.ids,
+            placed.slots,
+            per_table.starts,
+            per_table.longest,
+            counted=True,
+        )
         return slots
 
     def _update_each(
-        self, slots: torch.Tensor, lengths: Sequence[int], grads: torch.Tensor, offsets: torch.Tensor | None,
-        bags: Sequence[int], pooling: str, weights: torch.Tensor | None,
-    ) -> None:  # fmt: skip
+        self,
+        slots: torch.Tensor,
+        lengths: Sequence[int],
+        grads: torch.Tensor,
+        offsets: torch.Tensor | None,
+        bags: Sequence[int],
+        pooling: str,
+        weights: torch.Tensor | None,
+    ) -> None:
         slots_of = slots.split(list(lengths))
         weights_of = [None] * len(lengths) if weights is None else weights.split(list(lengths))
         if offsets is None:
@@ -166,8 +199,9 @@ class TableGroup:
         first = 0
         for number, (table, gradients) in enumerate(zip(self.tables, grads.split(list(bags)), strict=True)):
             ends = offsets[first : first + bags[number] + 1]
-            table.update(slots_of[number], gradients, offsets=ends - ends[0], pooling=pooling,
-                         weights=weights_of[number])  # fmt: skip
+            table.update(
+                slots_of[number], gradients, offsets=ends - ends[0], pooling=pooling, weights=weights_of[number]
+            )
             first += bags[number]
 
     def _row_parts(self) -> torch.Tensor:

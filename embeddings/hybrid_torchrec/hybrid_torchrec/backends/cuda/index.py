@@ -198,9 +198,16 @@ class DeviceIndex:
     # Rows.
 
     def victims(
-        self, count: int, kind: int, show_weight: float, click_weight: float, decay: float, time_to_live: int,
-        step: int, keep: torch.Tensor,
-    ) -> torch.Tensor:  # fmt: skip
+        self,
+        count: int,
+        kind: int,
+        show_weight: float,
+        click_weight: float,
+        decay: float,
+        time_to_live: int,
+        step: int,
+        keep: torch.Tensor,
+    ) -> torch.Tensor:
         eviction.check(kind)
         slots = eviction.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
         ids, shows, clicks, last = self.infos(slots)
@@ -304,6 +311,11 @@ class DeviceIndex:
 
     def _addresses(self) -> torch.Tensor:
         known = self._known
-        words = [self._buckets.tensor.data_ptr(), self._buckets.mask, known.records.data_ptr(), known.free.data_ptr(),
-                 self._counters.data_ptr()]  # fmt: skip
+        words = [
+            self._buckets.tensor.data_ptr(),
+            self._buckets.mask,
+            known.records.data_ptr(),
+            known.free.data_ptr(),
+            self._counters.data_ptr(),
+        ]
         return launch.parts_tensor(words, self.device)

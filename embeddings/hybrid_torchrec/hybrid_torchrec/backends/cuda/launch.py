@@ -35,15 +35,28 @@ def _grid(ids: torch.Tensor, parts: torch.Tensor, longest: int | None) -> tuple[
 
 
 def find(
-    ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
-    count_hits: bool = False, clamp: bool = False,
-) -> torch.Tensor:  # fmt: skip
+    ids: torch.Tensor,
+    parts: torch.Tensor,
+    starts: torch.Tensor | None = None,
+    longest: int | None = None,
+    *,
+    count_hits: bool = False,
+    clamp: bool = False,
+) -> torch.Tensor:
     slots = torch.empty_like(ids)
     if len(ids):
         kernels.find[_grid(ids, parts, longest)](
-            ids, slots, parts, starts if starts is not None else ids, len(ids), COUNT_HITS=count_hits, CLAMP=clamp,
-            GROUPED=starts is not None, BLOCK=BLOCK, num_warps=WARPS,
-        )  # fmt: skip
+            ids,
+            slots,
+            parts,
+            starts if starts is not None else ids,
+            len(ids),
+            COUNT_HITS=count_hits,
+            CLAMP=clamp,
+            GROUPED=starts is not None,
+            BLOCK=BLOCK,
+            num_warps=WARPS,
+        )
     return slots
 
 
@@ -56,9 +69,13 @@ class NewIdCounts:
 
 
 def find_or_insert(
-    ids: torch.Tensor, parts: torch.Tensor, starts: torch.Tensor | None = None, longest: int | None = None, *,
+    ids: torch.Tensor,
+    parts: torch.Tensor,
+    starts: torch.Tensor | None = None,
+    longest: int | None = None,
+    *,
     count_hits: bool,
-) -> tuple[torch.Tensor, NewIdCounts]:  # fmt: skip
+) -> tuple[torch.Tensor, NewIdCounts]:
     """slots as map_kernels.find_or_insert gives them, and what is new."""
     slots = padded(len(ids), ids.device)
     tables, programs = parts.shape[0], triton.cdiv(len(ids) if longest is None else longest, ALLOCATION_BLOCK)
@@ -67,10 +84,29 @@ def find_or_insert(
     if len(ids):
         grid, grouped = _grid(ids, parts, longest), starts is not None
         starts = starts if starts is not None else ids
-        kernels.find_or_insert[grid](ids, slots, new_counts.absent, parts, starts, len(ids), COUNT_HITS=count_hits, GROUPED=grouped,
-                          BLOCK=BLOCK, num_warps=WARPS)  # fmt: skip
-        kernels.count_new[(programs, tables)](slots, new_counts.per_program, new_counts.absent, parts, starts, len(ids),
-                                                GROUPED=grouped, BLOCK=ALLOCATION_BLOCK, num_warps=4)  # fmt: skip
+        kernels.find_or_insert[grid](
+            ids,
+            slots,
+            new_counts.absent,
+            parts,
+            starts,
+            len(ids),
+            COUNT_HITS=count_hits,
+            GROUPED=grouped,
+            BLOCK=BLOCK,
+            num_warps=WARPS,
+        )
+        kernels.count_new[(programs, tables)](
+            slots,
+            new_counts.per_program,
+            new_counts.absent,
+            parts,
+            starts,
+            len(ids),
+            GROUPED=grouped,
+            BLOCK=ALLOCATION_BLOCK,
+            num_warps=4,
+        )
     return slots, new_counts
 
 
@@ -87,9 +123,16 @@ class SlotAllocation:
 
 
 def allocate_slots(
-    ids: torch.Tensor, slots: torch.Tensor, new_counts: NewIdCounts, parts: torch.Tensor, step: int, version: int,
-    bits: int, starts: torch.Tensor | None = None, longest: int | None = None,
-) -> SlotAllocation:  # fmt: skip
+    ids: torch.Tensor,
+    slots: torch.Tensor,
+    new_counts: NewIdCounts,
+    parts: torch.Tensor,
+    step: int,
+    version: int,
+    bits: int,
+    starts: torch.Tensor | None = None,
+    longest: int | None = None,
+) -> SlotAllocation:
     """Completes `slots`, all of which are < 2^bits."""
     new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
     keys = torch.empty(len(ids), dtype=key_type(bits, parts.shape[0]), device=ids.device)
@@ -98,10 +141,34 @@ def allocate_slots(
         grid, grouped = (programs, tables), starts is not None
         starts = starts if starts is not None else ids
         sums, absent_counts = new_counts.per_program, new_counts.absent
-        kernels.allocate_slots[grid](ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version,
-                                GROUPED=grouped, BLOCK=ALLOCATION_BLOCK, num_warps=4)  # fmt: skip
-        kernels.resolve_slots[grid](slots, keys, sums, absent_counts, parts, starts, len(ids), bits, GROUPED=grouped,
-                                  BLOCK=ALLOCATION_BLOCK, num_warps=4)  # fmt: skip
+        kernels.allocate_slots[grid](
+            ids,
+            slots,
+            sums,
+            new_ids,
+            new_slots,
+            parts,
+            starts,
+            len(ids),
+            step,
+            version,
+            GROUPED=grouped,
+            BLOCK=ALLOCATION_BLOCK,
+            num_warps=4,
+        )
+        kernels.resolve_slots[grid](
+            slots,
+            keys,
+            sums,
+            absent_counts,
+            parts,
+            starts,
+            len(ids),
+            bits,
+            GROUPED=grouped,
+            BLOCK=ALLOCATION_BLOCK,
+            num_warps=4,
+        )
     return SlotAllocation(new_ids, new_slots, keys)
 
 
@@ -111,13 +178,13 @@ def set_buckets(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) ->
 
 
 def rehash(old: torch.Tensor, old_count: int, buckets: torch.Tensor, mask: int, moved: torch.Tensor) -> None:
-    kernels.rehash[(triton.cdiv(old_count, BLOCK),)](old, old_count, buckets, mask, moved, BLOCK=BLOCK,
-                                                         num_warps=WARPS)  # fmt: skip
+    kernels.rehash[(triton.cdiv(old_count, BLOCK),)](old, old_count, buckets, mask, moved, BLOCK=BLOCK, num_warps=WARPS)
 
 
 def count(sorted_slots: SortedSlots, parts: torch.Tensor, step: int) -> None:
     """A sighting of the row of each key."""
     keys = sorted_slots.keys
     if len(keys):
-        kernels.count_runs[(triton.cdiv(len(keys), ALLOCATION_BLOCK),)](keys, parts, len(keys), sorted_slots.bits, step, BLOCK=ALLOCATION_BLOCK,
-                                                              num_warps=4)  # fmt: skip
+        kernels.count_runs[(triton.cdiv(len(keys), ALLOCATION_BLOCK),)](
+            keys, parts, len(keys), sorted_slots.bits, step, BLOCK=ALLOCATION_BLOCK, num_warps=4
+        )

@@ -36,15 +36,24 @@ from hybrid_torchrec.backends.cuda.layout import (
     home_bucket,
     int64_pointer,
     records,
-)  # fmt: skip
+)
 
 BLOCK = 128
 ALLOCATION_BLOCK = 512  # ids of a program that counts or places new ones
 
 
 @triton.jit(do_not_specialize=["count"])
-def find(ids, slots, parts, starts, count, COUNT_HITS: tl.constexpr, CLAMP: tl.constexpr, GROUPED: tl.constexpr,
-         BLOCK: tl.constexpr):  # fmt: skip
+def find(
+    ids,
+    slots,
+    parts,
+    starts,
+    count,
+    COUNT_HITS: tl.constexpr,
+    CLAMP: tl.constexpr,
+    GROUPED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """slots[i] of ids[i]; absent: -1, or 0 with CLAMP."""
     table = tl.program_id(1)
     first, end = element_range(starts, count, table, GROUPED)
@@ -70,8 +79,17 @@ def find(ids, slots, parts, starts, count, COUNT_HITS: tl.constexpr, CLAMP: tl.c
 
 
 @triton.jit(do_not_specialize=["count"])
-def find_or_insert(ids, slots, absent_counts, parts, starts, count, COUNT_HITS: tl.constexpr, GROUPED: tl.constexpr,
-        BLOCK: tl.constexpr):  # fmt: skip
+def find_or_insert(
+    ids,
+    slots,
+    absent_counts,
+    parts,
+    starts,
+    count,
+    COUNT_HITS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """slots[i] of ids[i]; absent_counts (T,): counts occurrences of ids without a row.
 
     An id without a row gets a key, slots[i] = -2 - bucket, and the bucket's slot becomes that of the first occurrence:
@@ -143,8 +161,20 @@ def count_new(slots, sums, absent_counts, parts, starts, count, GROUPED: tl.cons
 
 
 @triton.jit(do_not_specialize=["count", "step", "version"])
-def allocate_slots(ids, slots, sums, new_ids, new_slots, parts, starts, count, step, version,
-              GROUPED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def allocate_slots(
+    ids,
+    slots,
+    sums,
+    new_ids,
+    new_slots,
+    parts,
+    starts,
+    count,
+    step,
+    version,
+    GROUPED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """Slots of new ids: freed ones, the latest first, then those never used.
 
     new_ids, new_slots: of the table's n-th new row at place n behind the table's first element.

@@ -29,8 +29,18 @@ NUMBERS = tl.constexpr(8 + 3 * 16)  # of a table
 
 
 @triton.jit(do_not_specialize=["count"])
-def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
-           GROUPED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+def gather(
+    slots,
+    out,
+    parts,
+    starts,
+    count,
+    DTYPE: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """out[i] = the row of slots[i], in float32."""
     table = tl.program_id(1)
     first, end = element_range(starts, count, table, GROUPED)
@@ -45,9 +55,22 @@ def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexp
 
 
 @triton.jit(do_not_specialize=["count"])
-def pool(slots, offsets, factors, out, parts, starts, count, DTYPE: tl.constexpr, MEAN: tl.constexpr,
-         WEIGHTED: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
-         ROWS: tl.constexpr):  # fmt: skip
+def pool(
+    slots,
+    offsets,
+    factors,
+    out,
+    parts,
+    starts,
+    count,
+    DTYPE: tl.constexpr,
+    MEAN: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """out[b] = sum (mean) of the rows of a bag, times their factors; starts and count are of bags."""
     table = tl.program_id(1)
     first_bag, end_bag = element_range(starts, count, table, GROUPED)
@@ -72,8 +95,19 @@ def pool(slots, offsets, factors, out, parts, starts, count, DTYPE: tl.constexpr
 
 
 @triton.jit(do_not_specialize=["count"])
-def factor_gradients(slots, bags, gradients, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexpr,
-                     COLUMNS: tl.constexpr, GROUPED: tl.constexpr):  # fmt: skip
+def factor_gradients(
+    slots,
+    bags,
+    gradients,
+    out,
+    parts,
+    starts,
+    count,
+    DTYPE: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+):
     """out[i] = the row of slots[i] times the gradient of its bag."""
     table = tl.program_id(1)
     first, end = element_range(starts, count, table, GROUPED)
@@ -115,9 +149,23 @@ def _normal_quantile(numbers, p):
 
 
 @triton.jit(do_not_specialize=["count"])
-def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE: tl.constexpr, D: tl.constexpr,
-          FIRST_WIDTH: tl.constexpr, SECOND_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
-          COUNTED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+def start(
+    keys,
+    slots,
+    numbers,
+    parts,
+    starts,
+    count,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    D: tl.constexpr,
+    FIRST_WIDTH: tl.constexpr,
+    SECOND_WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    COUNTED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows, and only
     the first counters[AGAIN] have had another state than zero. Two columns share 64 bits that were drawn.
     """
