@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 import triton
 from hybrid_torchrec import OptimizerSpec
-from hybrid_torchrec.backends.cuda import backend
-from hybrid_torchrec.backends.cuda.group import TableGroup
+from hybrid_torchrec.backends.cuda import row_launches
+from hybrid_torchrec.table.group import TableGroup
 
 from .cuda_tables import (
     BATCHES,
@@ -257,8 +257,8 @@ def main() -> None:
     if arguments.sweep:
         for updated in (1024, 2048, 4096):
             for warps in (1, 2, 4):
-                backend.UPDATED = backend.GATHERED = updated
-                backend.UPDATE_WARPS = backend.GATHER_WARPS = warps
+                row_launches.UPDATED = row_launches.GATHERED = updated
+                row_launches.UPDATE_WARPS = row_launches.GATHER_WARPS = warps
                 measured = parts(arguments.rows // 4, 12)
                 print(updated, warps, {k: round(v, 3) for k, v in measured.items() if k in ("lookup", "update")})
         return

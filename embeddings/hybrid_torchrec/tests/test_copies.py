@@ -45,7 +45,7 @@ def test_a_copy_has_every_optimizers_state(kind: str, device: str) -> None:
 def test_a_copy_rounds_as_the_table_would(dtype: torch.dtype, device: str) -> None:
     """Stochastic rounding draws by slot, so that slots, and those that come next, are part of what a table holds."""
     table = on_its_way(HashTable(config(dtype=dtype, stochastic_rounding=True, **EVICTIONS["lfu"]), device), 5)
-    assert len(table._ids.index.free_slots()) > 0
+    assert len(table.index.free_slots()) > 0
     copied = copy.deepcopy(table)
     for step in STEPS:
         train(table, step)

@@ -112,9 +112,9 @@ def test_an_unknown_kind_is_refused_by_a_table(device: str) -> None:
     slots = table.assign(torch.arange(1, ROWS), train=True)
     before = table.lookup(slots)
     object.__setattr__(table.config.optimizer, "kind", "lion")
-    if isinstance(table._backend, npu.NpuBackend):
+    if isinstance(table.backend, npu.NpuBackend):
         assert not npu.supports(table.config.optimizer, DIM)
-        table._backend._fused = False
+        table.backend._fused = False
     with pytest.raises(ValueError, match=f"unknown optimizer 'lion'; valid: {KNOWN}"):
         table.update(slots, gradients()[0].to(table.device))
     assert torch.equal(table.lookup(slots), before)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from hybrid_torchrec import Constant, HashTable, OptimizerSpec, TableConfig
-from hybrid_torchrec.backends.torch import GenericBackend
+from torch_tables import torch_table
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -74,9 +74,8 @@ def test_stochastic_rounding_is_the_same_everywhere(dtype: torch.dtype, device: 
     values[0, :4] = torch.tensor([float("inf"), float("-inf"), 0.0, -0.0])
     fields = {"dtype": dtype, "stochastic_rounding": True, "seed": 11}
     config = TableConfig(name="t", dim=width, optimizer=OptimizerSpec(kind="sgd", lr=1.0), **fields)
-    kernels, other = HashTable(config), HashTable(config, device)
-    if device == "cpu":
-        other._backend = GenericBackend(config, other._storage)
+    kernels = HashTable(config)
+    other = torch_table(config) if device == "cpu" else HashTable(config, device)
     for table in (kernels, other):
         slots = table.assign(torch.arange(40), train=True)
         for factor in (-1.0, 0.25):

@@ -18,7 +18,7 @@ from torchrec_embcache.store.tiered import TieredStore
 # their own; prefetch: rows of a later batch come, by another thread.
 METHODS: dict[str, tuple[Any, str]] = {
     "save": (CachedTable, "flush"),
-    "evict": (CachedTable, "_make_room"),
+    "evict": (CachedTable, "make_room"),
     "write-back": (TieredStore, "write"),
     "prefetch": (Prefetcher, "_fetch"),
 }
@@ -70,4 +70,4 @@ def watch(folder: Path, aim: str | None, calls: int) -> None:
 
 
 def _evicts(table: CachedTable, new: int, used: object) -> bool:
-    return bool(table._ids.missing_room(new) > 0)
+    return bool(table.backend.ids.missing_room(new) > 0)

@@ -106,7 +106,7 @@ def test_what_is_pinned_stays(ahead: int, monkeypatch: pytest.MonkeyPatch) -> No
     widest = max(len(torch.cat(BATCHES[i : i + ahead + 1]).unique()) for i in range(len(BATCHES)))
     resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=widest, evict_share=0.0))
     evicted: list[int] = []
-    evict = CachedTable._evict
+    evict = CachedTable.evict
 
     def watched(table: CachedTable, ids: torch.Tensor) -> None:
         batches = [*table._prefetcher._taken, *(batch for batch in table._prefetcher._queue if batch.admitted)]
@@ -115,7 +115,7 @@ def test_what_is_pinned_stays(ahead: int, monkeypatch: pytest.MonkeyPatch) -> No
         evicted.extend(ids.tolist())
         evict(table, ids)
 
-    monkeypatch.setattr(CachedTable, "_evict", watched)
+    monkeypatch.setattr(CachedTable, "evict", watched)
     assert torch.equal(train(cached, BATCHES, ahead=ahead), train(resident, BATCHES))
     assert_same(whole(cached), whole(resident))
     assert len(evicted) > 20 and cached.metrics.counters().shortened == 0

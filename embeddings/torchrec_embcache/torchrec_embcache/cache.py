@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from hybrid_torchrec.backends.ids import IdTable
+from hybrid_torchrec.backends.choice import choose
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 
 from torchrec_embcache.config import CacheConfig
@@ -37,7 +37,9 @@ class CachedTable(HashTable):
     def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
         cache.check(config)
         first = min(config.initial_capacity, cache.cache_rows)
-        super().__init__(replace(config, max_rows=cache.cache_rows, initial_capacity=first), device)
+        on_device = replace(config, max_rows=cache.cache_rows, initial_capacity=first)
+        # Ids on the CPU whatever the device: which rows come and go is decided there, batches ahead.
+        super().__init__(on_device, device, backend=choose(on_device, torch.device(device), host_ids=True))
         self.cache = cache
         self.metrics = SharedCounters()
         self._row_bytes = RowLayout.of(config).row_bytes
@@ -45,7 +47,7 @@ class CachedTable(HashTable):
         self._prefetcher = Prefetcher(
             config.name,
             cache.cache_rows,
-            lambda ids: self._ids.index.find(ids) >= 0,
+            lambda ids: self.index.find(ids) >= 0,
             self._tiers.store,
             self.metrics,
             self._place,
@@ -53,7 +55,7 @@ class CachedTable(HashTable):
 
     def __len__(self) -> int:
         """Rows of the whole table."""
-        with self._lock:  # or rows on their way would be counted twice, or not at all
+        with self.lock:  # or rows on their way would be counted twice, or not at all
             return self.device_rows + self._tiers.count
 
     def __repr__(self) -> str:
@@ -69,7 +71,7 @@ class CachedTable(HashTable):
 
     @property
     def device_rows(self) -> int:
-        return len(self._ids)
+        return len(self.backend.ids)
 
     @property
     def occupancy(self) -> float:
@@ -77,8 +79,8 @@ class CachedTable(HashTable):
 
     def bytes(self) -> int:
         """Memory of the rows on the device and of their ids on the CPU, in use."""
-        with self._lock:
-            return (self.device_rows + 1) * self.row_bytes + int(self._ids.index.bytes())
+        with self.lock:
+            return (self.device_rows + 1) * self.row_bytes + int(self.index.bytes())
 
     def device_ids(self) -> torch.Tensor:
         """Ids of the rows on the device, (N,) int64 on the CPU."""
@@ -95,7 +97,7 @@ class CachedTable(HashTable):
 
     def prefetch(self, ids: torch.Tensor) -> None:
         """Ids (L,) of a later batch; assign must get the batches in the order in which they were prefetched."""
-        self._prefetcher.submit(self._checked(ids))
+        self._prefetcher.submit(self.check_ids(ids))
 
     def cancel_prefetch(self) -> None:
         """Forgets the prefetched batches that were not assigned."""
@@ -103,13 +105,13 @@ class CachedTable(HashTable):
 
     def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
         """HashTable.assign; waits for the rows. Raises CacheTooSmall if the batch does not fit, and StoreError."""
-        ids = self._checked(ids)
+        ids = self.check_ids(ids)
         self._tiers.store.check()  # before anything is changed, so that the call can be repeated
         batch = self._prefetcher.take(ids)
         staged = batch.staged
         try:
             assert staged is not None
-            with self._prefetcher.gate, self._lock:
+            with self._prefetcher.gate, self.lock:
                 self._bring(staged)
                 slots = super().assign(ids, train=train)
         except Exception:
@@ -131,7 +133,7 @@ class CachedTable(HashTable):
     # The whole table.
 
     def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
-        ids = self._checked(ids)
+        ids = self.check_ids(ids)
         with self._prefetcher.gate:  # no eviction between the two
             near, found = super().read(ids)
             if bool(found.all()):
@@ -146,37 +148,37 @@ class CachedTable(HashTable):
 
     def write(self, rows: RowBatch) -> None:
         """Overwrites rows where they are; new ones go to the tier below."""
-        self._storage.check(rows)
-        ids = self._checked(rows.ids)
+        self.check_rows(rows)
+        ids = self.check_ids(rows.ids)
         with self._prefetcher.gate:
-            with self._lock:
+            with self.lock:
                 here = super().find(ids).cpu() >= 0
                 if bool(here.any()):
                     super().write(rows.select(here.to(rows.ids.device)))
                 if not bool(here.all()):
                     below = rows.select((~here).to(rows.ids.device)).to("cpu")
                     self._tiers.overwrite(below)
-                    self._tiers.change(below.ids, self._ids.index)
+                    self._tiers.change(below.ids, self.index)
             self._prefetcher.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
-        ids = self._checked(ids).unique()
+        ids = self.check_ids(ids).unique()
         with self._prefetcher.gate:
-            with self._lock:
+            with self.lock:
                 here = super().find(ids).cpu() >= 0
                 super().erase(ids)
                 there = self._tiers.erase(ids)
                 away = ids[there & ~here]
                 self._tiers.count -= len(away)
-                self._tiers.change(away, self._ids.index)
+                self._tiers.change(away, self.index)
             self._prefetcher.restart()
         return int((here | there).sum())
 
     def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
-        ids = self._checked(ids)
+        ids = self.check_ids(ids)
         with self._prefetcher.gate:
             super().add_clicks(ids, clicks)
-            away = self._ids.index.find(ids) < 0
+            away = self.index.find(ids) < 0
             distinct, inverse = ids[away].unique(return_inverse=True)
             rows, there = self._tiers.read(distinct)
             if len(rows):
@@ -195,13 +197,13 @@ class CachedTable(HashTable):
             rows, gone, now = super().changed_since(version, seen_after=seen_after)
             gone = torch.cat([gone, *self._tiers.changed_since(version)]).unique()
             evicted, there = self._tiers.read(gone)
-            gone = gone[~there & (self._ids.index.find(gone) < 0)]
+            gone = gone[~there & (self.index.find(gone) < 0)]
             parts = self._tiers.scan(65536) if version == 0 else [evicted]
             below = [self._absent(part).to(self.device) for part in parts]
             return RowBatch.concat([rows, *below]), gone, now
 
     def forget_changes(self, before: int) -> None:
-        with self._lock:
+        with self.lock:
             super().forget_changes(before)
             self._tiers.forget_changes(before)
 
@@ -236,7 +238,7 @@ class CachedTable(HashTable):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        with self._prefetcher.gate, self._lock:  # always in this order
+        with self._prefetcher.gate, self.lock:  # always in this order
             yield
 
     def snapshot_lower_tiers(self) -> TierSnapshot:
@@ -251,10 +253,6 @@ class CachedTable(HashTable):
 
     # Internals.
 
-    def _make_ids(self) -> IdTable:
-        """On the CPU whatever the device: which rows come and go is decided there, batches ahead."""
-        return IdTable(self.config)
-
     def _place(self, rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
         """The prefetch thread's: fetched rows to the device, so that the training thread has nothing to copy.
 
@@ -264,7 +262,7 @@ class CachedTable(HashTable):
             return rows
         for first in range(0, len(rows), PLACED_AT_ONCE):
             part = rows.select(slice(first, first + PLACED_AT_ONCE))
-            with self._prefetcher.gate, self._lock:
+            with self._prefetcher.gate, self.lock:
                 if not still() or not self._bring(part, wait=False):
                     return rows.select(slice(first, len(rows)))
         return rows.select(slice(0, 0))
@@ -276,7 +274,7 @@ class CachedTable(HashTable):
         """
         if not len(rows):
             return True
-        absent = self._ids.index.find(rows.ids) < 0
+        absent = self.index.find(rows.ids) < 0
         rows = rows if bool(absent.all()) else rows.select(absent)
         self._tiers.leave(rows)
         try:
@@ -291,28 +289,28 @@ class CachedTable(HashTable):
 
     def _absent(self, rows: RowBatch) -> RowBatch:
         """Those that are not on the device."""
-        return rows.select(self._ids.index.find(rows.ids) < 0)
+        return rows.select(self.index.find(rows.ids) < 0)
 
-    def _make_room(self, new: int, used: torch.Tensor) -> None:
+    def make_room(self, new: int, used: torch.Tensor) -> None:
         """Evicts to the tier below: the rows that were trained least recently, none that the look-ahead needs."""
-        needed = self._ids.missing_room(new)
+        needed = self.backend.ids.missing_room(new)
         if needed <= 0:
             return
         with self._prefetcher.gate:
-            pinned = self._ids.index.find(self._prefetcher.pinned_ids())
-            keep = torch.cat([used, pinned[pinned >= 0], self._pending.slots()])
+            pinned = self.index.find(self._prefetcher.pinned_ids())
+            keep = torch.cat([used, pinned[pinned >= 0], self.pending_gradients.slots()])
             count = max(needed, int(self.cache.evict_share * self.cache.cache_rows))
-            victims = self._ids.victims(count, self.step, keep)
+            victims = self.backend.ids.victims(count, self.step, keep)
             if len(victims) < needed:
                 raise CacheTooSmall(
                     f"table '{self.config.name}': {new} rows are to come, {len(victims)} of {self.device_rows} can go; "
                     f"raise cache_rows={self.cache.cache_rows} or use smaller batches"
                 )
-            rows = self._rows(victims)
+            rows = self.rows_at(victims)
             self._tiers.receive(rows.to("cpu"))
-            self._evict(rows.ids.cpu())
+            self.evict(rows.ids.cpu())
             self._tiers.count += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
         """No row is forgotten."""

@@ -1,5 +1,7 @@
 """The ids of a table: which have a slot, which get one, which lose theirs. All on the CPU."""
 
+from typing import Protocol
+
 import torch
 
 from hybrid_torchrec.errors import TableFull, VersionTooOld
@@ -8,6 +10,57 @@ from hybrid_torchrec.table_config import TableConfig
 
 Infos = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 NONE = torch.empty(0, dtype=torch.int64)
+
+
+class IdIndex(Protocol):
+    """Slots of ids and what is known of their rows: csrc/ids/index.h's class, or one in a device's memory.
+
+    Results are on the index's device, tensors of ids and slots are int64. Its functions are described in index.h.
+    """
+
+    def size(self) -> int: ...
+    def slots(self) -> int: ...
+    def bytes(self) -> int: ...
+
+    def find(self, ids: torch.Tensor) -> torch.Tensor: ...
+    def touch(self, slots: torch.Tensor, step: int, decay: float) -> int: ...
+    def admit(
+        self, ids: torch.Tensor, slots: torch.Tensor, step: int, sightings: int, probability: float, seed: int
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+    def insert(self, ids: torch.Tensor, shows: torch.Tensor, step: int) -> torch.Tensor: ...
+    def resolve(self, ids: torch.Tensor, slots: torch.Tensor) -> torch.Tensor: ...
+    def erase(self, ids: torch.Tensor) -> torch.Tensor: ...
+    def victims(
+        self,
+        count: int,
+        kind: int,
+        show_weight: float,
+        click_weight: float,
+        decay: float,
+        time_to_live: int,
+        step: int,
+        keep: torch.Tensor,
+    ) -> torch.Tensor: ...
+
+    def free_slots(self) -> torch.Tensor: ...
+    def used_slots(self) -> torch.Tensor: ...
+    def infos(self, slots: torch.Tensor) -> Infos: ...
+    def set_infos(self, slots: torch.Tensor, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor) -> None: ...
+    def add_clicks(self, slots: torch.Tensor, clicks: torch.Tensor) -> None: ...
+
+    def mark_changed(self, slots: torch.Tensor) -> None: ...
+    def versions(self) -> torch.Tensor: ...
+    def version(self) -> int: ...
+    def next_version(self) -> int: ...
+    def recorded_from(self) -> int: ...
+    def changed_slots(self, since: int) -> torch.Tensor: ...
+    def erased_ids(self, since: int) -> torch.Tensor: ...
+    def forget_erased(self, before: int) -> None: ...
+
+    def count_exactly(self) -> None: ...
+    def count_by_sketch(self, width: int, depth: int, seed: int) -> None: ...
+    def sightings(self) -> tuple[torch.Tensor, torch.Tensor]: ...
+    def set_sightings(self, ids: torch.Tensor, counts: torch.Tensor) -> None: ...
 
 
 def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -20,18 +73,16 @@ def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) 
 
 
 class IdTable:
-    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on `device`.
-
-    index: csrc/ids/index.h's class, which is on the CPU, or one for another device.
-    """
+    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on `device`."""
 
     device = torch.device("cpu")
-    admits_all = False  # every id gets a row, without a look at it by the CPU
+    index: IdIndex
 
     def __init__(self, config: TableConfig) -> None:
         self._config = config
         self._admission = config.admission
         capacity = config.initial_capacity if config.max_rows is None else min(config.initial_capacity, config.max_rows)
+        self._insertions = 0
         self._hits = 0
         self.index = self._make_index(capacity)
         if isinstance(self._admission, AdmitAfter) and self._admission.sketch is not None:
@@ -40,18 +91,29 @@ class IdTable:
             self.index.count_exactly()
         self._decay = config.eviction.decay if isinstance(config.eviction, Score) else 1.0
 
-    def _make_index(self, capacity: int) -> torch.ScriptObject:
+    def _make_index(self, capacity: int) -> IdIndex:
         return torch.classes.hybrid_torchrec.HashIndex(capacity)
 
     def __len__(self) -> int:
         return self.index.size()
 
-    def counted(self) -> tuple[int, int]:
-        """Rows made that the index has counted by itself, and ids that had a row when they were assigned."""
-        return 0, self._hits
+    @property
+    def insertions(self) -> int:
+        """Rows made for training batches."""
+        return self._insertions
 
-    def count_hits(self, more: int) -> None:
-        self._hits += more
+    @insertions.setter
+    def insertions(self, value: int) -> None:
+        self._insertions = value
+
+    @property
+    def hits(self) -> int:
+        """Of the ids that were looked up, those that had a row."""
+        return self._hits
+
+    @hits.setter
+    def hits(self, value: int) -> None:
+        self._hits = value
 
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), 0 where absent."""
@@ -59,7 +121,7 @@ class IdTable:
         self._hits += int((slots >= 0).sum())
         return slots.clamp_(min=0)
 
-    def see(self, ids: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def admit(self, ids: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Counts a sighting of each of ids (L,).
 
         Returns slots (L,), -1 for ids without one, and of the distinct ids that are to get one, in the order of their
@@ -87,6 +149,7 @@ class IdTable:
         if isinstance(policy, TTL):
             ttl = policy.steps
         rank = rank_of_policy(policy)
+        assert rank is not None, policy  # only a CustomScore has none
         return self.index.victims(count, rank, show_weight, click_weight, self._decay, ttl, step, keep)
 
     def _custom_victims(self, policy: CustomScore, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:

@@ -29,8 +29,8 @@ class ChangeReader:
 
     def mark(self) -> tuple[int, int]:
         """Where the table is now; pass it to commit() once everything up to here is saved."""
-        with self.table._lock:
-            return self.table._ids.index.next_version(), self.table.step
+        with self.table.lock:
+            return self.table.index.next_version(), self.table.step
 
     def peek(self, *, seen: bool = True) -> tuple[RowBatch, Tensor, tuple[int, int]]:
         """Rows that changed; ids (E,) that are gone; and what to commit() once they are saved.

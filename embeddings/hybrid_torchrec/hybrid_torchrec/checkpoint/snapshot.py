@@ -25,9 +25,9 @@ class Snapshot:
         self._table = table = shard.table
         with table.exclusive():
             refuse_waiting_gradients(table)
-            self._slots = table._ids.index.used_slots().cpu()
+            self._slots = table.index.used_slots().cpu()
             # By slot: still to be copied. Slots that come into use later are beyond its end, or no longer in it.
-            self._due = torch.zeros(table._ids.index.slots(), dtype=torch.bool)
+            self._due = torch.zeros(table.index.slots(), dtype=torch.bool)
             self._due[self._slots] = True
             self._early: list[tuple[Tensor, RowBatch]] = []
             self._info, self._policy = describe(table), policy_of(table)
@@ -53,7 +53,7 @@ class Snapshot:
     def release(self) -> None:
         if self._below is not None:
             self._below.release()
-        with self._table._lock:
+        with self._table.lock:
             if self._preserve in self._table.before_change:
                 self._table.before_change.remove(self._preserve)
             self._early.clear()
@@ -64,14 +64,14 @@ class Snapshot:
         slots = slots[self._due[slots]].unique()
         if len(slots):
             self._due[slots] = False
-            self._early.append((slots, self._table._rows(slots).to("cpu")))
+            self._early.append((slots, self._table.rows_at(slots).to("cpu")))
 
     def _read(self, first: int, last: int) -> RowBatch:
         slots = self._slots[first:last]
-        with self._table._lock:
+        with self._table.lock:
             due = self._due[slots]
             self._due[slots] = False
-            late = self._table._rows(slots[due]).to("cpu")
+            late = self._table.rows_at(slots[due]).to("cpu")
             early = self._early
             self._early = []
         if not early and bool(due.all()):
@@ -85,6 +85,6 @@ class Snapshot:
             batches.append(batch.select(inside))
             if not bool(inside.all()):
                 kept.append((there[~inside], batch.select(~inside)))
-        with self._table._lock:
+        with self._table.lock:
             self._early = kept + self._early
         return RowBatch.concat(batches).select(torch.cat(places).argsort())

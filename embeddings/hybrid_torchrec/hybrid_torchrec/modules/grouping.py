@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from hybrid_torchrec.modules.table import Lookup, TablePart
 from hybrid_torchrec.table import HashTable
-
-if TYPE_CHECKING:
-    from hybrid_torchrec.backends.cuda.group import TableGroup
+from hybrid_torchrec.table.group import TableGroup
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,6 @@ class PartGroup:
         self.parts = list(parts)
         self._group: TableGroup | None = None
         if len(parts) > 1:
-            from hybrid_torchrec.backends.cuda.group import TableGroup
-
             self._group = TableGroup([part.table for part in parts])
 
     def assign(self, ids: Sequence[Tensor], *, train: bool, occurrences: Sequence[Tensor] | None = None) -> GroupLookup:

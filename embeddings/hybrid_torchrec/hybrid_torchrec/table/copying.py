@@ -64,7 +64,7 @@ def copy_into(
 
 
 def _refuse_waiting_gradients(table: HashTable) -> None:
-    if not table._pending.empty:
+    if not table.pending_gradients.empty:
         raise RuntimeError(
             f"table {table.config.name!r}: gradients wait for their step; call apply_gradients(), then copy or move it"
         )
@@ -72,9 +72,9 @@ def _refuse_waiting_gradients(table: HashTable) -> None:
 
 def _copy_slots(source: HashTable, copied: HashTable) -> None:
     """Slots that are free get ids for a moment, so that the others follow in their order; then they go as they went."""
-    slots = torch.arange(1, source._ids.index.slots())
-    free = source._ids.index.free_slots().cpu()
-    rows = source._rows(slots).to("cpu")
+    slots = torch.arange(1, source.index.slots())
+    free = source.index.free_slots().cpu()
+    rows = source.rows_at(slots).to("cpu")
     ids, last_step = rows.ids.clone(), rows.last_step.clone()
     used = torch.ones(len(ids), dtype=torch.bool)
     used[free - 1] = False
@@ -82,7 +82,7 @@ def _copy_slots(source: HashTable, copied: HashTable) -> None:
     stand_ins = candidates[~torch.isin(candidates, ids[used])][: len(free)]
     ids[free - 1], last_step[free - 1] = stand_ins, 0
     copied.write(replace(rows, ids=ids, last_step=last_step))
-    copied._ids.index.erase(stand_ins)
+    copied.index.erase(stand_ins)
 
 
 def _copy_numbers(source: HashTable, target: HashTable) -> None:
@@ -91,7 +91,7 @@ def _copy_numbers(source: HashTable, target: HashTable) -> None:
 
 
 def _copy_sightings(source: HashTable, target: HashTable, owned: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
-    ids, counts = source._ids.index.sightings()
+    ids, counts = source.index.sightings()
     if not len(counts):
         return
     exact = len(ids) > 0
@@ -103,4 +103,4 @@ def _copy_sightings(source: HashTable, target: HashTable, owned: Callable[[torch
     if exact and owned is not None:  # a sketch stays whole: counts may be too high, and are never too low
         mine = owned(ids)
         ids, counts = ids[mine], counts[mine]
-    target._ids.index.set_sightings(ids, counts)
+    target.index.set_sightings(ids, counts)

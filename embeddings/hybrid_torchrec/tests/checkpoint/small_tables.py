@@ -77,5 +77,5 @@ def assert_same_table(found: HashTable, expected: HashTable) -> None:
     assert_same_rows(all_rows(found), all_rows(expected))
     for name in ("step", "updates", "insertions", "evictions"):
         assert getattr(found, name) == getattr(expected, name), name
-    for mine, theirs in zip(found._ids.index.sightings(), expected._ids.index.sightings(), strict=True):
+    for mine, theirs in zip(found.index.sightings(), expected.index.sightings(), strict=True):
         assert torch.equal(mine, theirs)

@@ -5,9 +5,9 @@ import weakref
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
-from hybrid_torchrec.backends.cuda.group import TableGroup
 from hybrid_torchrec.backends.cuda.side_stream import SideStream
 from hybrid_torchrec.backends.cuda.table_offsets import StackedDescriptors
+from hybrid_torchrec.table.group import TableGroup
 from interpreted import DeviceTable
 from test_tables import same
 
@@ -84,13 +84,13 @@ def test_memory_is_not_given_up_while_sightings_are_counted() -> None:
     """Growth gives every table other records; a table may be deleted before its last batch has been counted."""
     mine = tables(DeviceTable)
     group = TableGroup(mine)
-    group._side_stream = told = Told(mine[0].device)
+    group._launches._side_stream = told = Told(mine[0].device)
     for size in (100, 400):
         before = len(told.taken)
         for ids in (torch.arange(size), torch.arange(size, size + 9), torch.arange(5)):  # the last grows no table
             group.assign(ids.repeat(len(mine)), [len(ids)] * len(mine), train=True)
         new = told.taken[before:]
-        assert all(any(table._ids.index.records is tensor for tensor in new) for table in mine)
+        assert all(any(table.index.records is tensor for tensor in new) for table in mine)
 
 
 def test_limits_and_policies_of_each() -> None:

@@ -151,7 +151,7 @@ def test_every_id_is_legal_and_slots_are_used_again() -> None:
 def test_growth_and_rebuilding() -> None:
     """Thousands of ids through a small table, most of them erased again: keys without rows do not fill the map."""
     table = DeviceTable(config(dim=1, initial_capacity=0))
-    before = table._ids.index._buckets.mask
+    before = table.index._buckets.mask
     rounds, size = (40, 4000) if ON_GPU else (6, 100)
     for i in range(rounds):
         ids = torch.arange(i * size, (i + 1) * size) * 7919
@@ -160,10 +160,10 @@ def test_growth_and_rebuilding() -> None:
         if i % 3:
             assert table.erase(ids) == size and (table.find(ids) == -1).all()
     kept = [i for i in range(rounds) if i % 3 == 0]
-    assert len(table) == len(kept) * size and before < table._ids.index._buckets.mask
+    assert len(table) == len(kept) * size and before < table.index._buckets.mask
     for i in kept:
         assert (table.find(torch.arange(i * size, (i + 1) * size) * 7919) > 0).all()
-    assert table._ids.index.capacity <= 4 * len(table)
+    assert table.index.capacity <= 4 * len(table)
 
 
 def test_full_table_changes_nothing() -> None:

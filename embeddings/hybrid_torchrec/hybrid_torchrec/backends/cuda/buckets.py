@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hybrid_torchrec.backends.cuda import launch
+from hybrid_torchrec.backends.cuda import id_launches
 from hybrid_torchrec.backends.cuda.layout import constants
 from hybrid_torchrec.backends.cuda.map_kernels import BLOCK
 
@@ -31,5 +31,5 @@ class Buckets:
     def copied(self, rows: int, moved: torch.Tensor) -> Buckets:
         """A map with room for `rows` and the keys that have slots; moved (1,) counts them."""
         made = Buckets(rows, self.tensor.device)
-        launch.rehash(self.tensor, self.mask + 2, made.tensor, made.mask, moved)
+        id_launches.rehash(self.tensor, self.mask + 2, made.tensor, made.mask, moved)
         return made

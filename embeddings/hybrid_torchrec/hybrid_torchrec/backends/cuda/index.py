@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hybrid_torchrec.backends.cuda import eviction, launch
+from hybrid_torchrec.backends.cuda import eviction, id_launches
 from hybrid_torchrec.backends.cuda.buckets import Buckets
 from hybrid_torchrec.backends.cuda.change_log import ChangeLog
 from hybrid_torchrec.backends.cuda.counters import DeviceCounters
@@ -74,22 +74,22 @@ class DeviceIndex:
     # Ids to slots.
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
-        return launch.find(self._on(ids), self._parts)
+        return id_launches.find(self._on(ids), self._parts)
 
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """find with 0 for absent ids; counts hits."""
-        return launch.find(self._on(ids), self._parts, count_hits=True, clamp=True)
+        return id_launches.find(self._on(ids), self._parts, count_hits=True, clamp=True)
 
     def find_or_insert(self, ids: torch.Tensor) -> PendingInsertion:
         """Slots of ids (L,); every id gets a key in the map. `allocate_slots` or `cancel` must follow."""
         ids = self._on(ids)
         self.reserve_keys(len(ids))
-        return PendingInsertion(ids, *launch.find_or_insert(ids, self._parts, count_hits=True))
+        return PendingInsertion(ids, *id_launches.find_or_insert(ids, self._parts, count_hits=True))
 
     def allocate_slots(self, pending: PendingInsertion, step: int) -> NewRows:
         """Gives slots to the ids that have none; `pending.slots` are complete then. Room must have been reserved."""
         bits = self.capacity.bit_length()
-        placed = launch.allocate_slots(
+        placed = id_launches.allocate_slots(
             pending.ids, pending.slots, pending.new_counts, self._parts, step, self.version(), bits
         )
         return NewRows(placed.ids, placed.slots, self._counters, placed.keys, bits)
@@ -97,7 +97,7 @@ class DeviceIndex:
     def cancel(self, pending: PendingInsertion) -> None:
         """Ids that were to get a row do not."""
         absent = pending.ids[pending.slots < 0]
-        launch.set_buckets(absent, torch.full_like(absent, -1), self._parts)
+        id_launches.set_buckets(absent, torch.full_like(absent, -1), self._parts)
 
     def has_room(self, new: int) -> bool:
         """Whether `new` more rows fit in max_rows and the slots' memory; waits for the device if that is not sure."""
@@ -147,7 +147,7 @@ class DeviceIndex:
     def count_sorted(self, sorted_slots: SortedSlots, step: int, decay: float) -> SortedSlots:
         if decay != 1.0:
             self._slots.decay(sorted_slots.slots[sorted_slots.slots > 0].unique(), step, decay)
-        launch.count(sorted_slots, self._parts, step)
+        id_launches.count(sorted_slots, self._parts, step)
         return sorted_slots
 
     def admit(
@@ -167,7 +167,7 @@ class DeviceIndex:
             self._host.erase(waiting)
         self.reserve_keys(len(ids))
         self.reserve(len(ids))
-        pending = PendingInsertion(ids, *launch.find_or_insert(ids, self._parts, count_hits=False))
+        pending = PendingInsertion(ids, *id_launches.find_or_insert(ids, self._parts, count_hits=False))
         self.allocate_slots(pending, step)
         self._counters[INSERTED] -= len(ids)  # those that the host knows of
         self._slots.shows[pending.slots] = self._on(shows).float()
@@ -186,7 +186,7 @@ class DeviceIndex:
         gone = torch.zeros_like(first).scatter_(0, source, first) & (slots >= 0)
         freed, erased = slots[gone], ids[gone]
         if len(freed):
-            launch.set_buckets(erased, torch.full_like(erased, -1), self._parts)
+            id_launches.set_buckets(erased, torch.full_like(erased, -1), self._parts)
             self._slots.last[freed] = FREE_STEP
             top = self._counters[FREED]
             self._slots.free[top + torch.arange(len(freed), device=self.device)] = freed
@@ -318,4 +318,4 @@ class DeviceIndex:
             known.free.data_ptr(),
             self._counters.data_ptr(),
         ]
-        return launch.parts_tensor(words, self.device)
+        return id_launches.parts_tensor(words, self.device)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.backends.cuda import launch
+from hybrid_torchrec.backends.cuda import id_launches
 from hybrid_torchrec.backends.cuda.layout import constants
 
 (NEW,) = constants("NEW")
@@ -18,7 +18,7 @@ class PendingInsertion:
 
     ids: torch.Tensor  # (L,)
     slots: torch.Tensor  # (L,): the slot, or -2 - bucket where there is none yet
-    new_counts: launch.NewIdCounts
+    new_counts: id_launches.NewIdCounts
 
     def count(self) -> int:
         """Distinct ids without a row; waits for the device."""
