@@ -90,6 +90,8 @@ class IdTable:
         elif self._admission.sightings > 1:
             self.index.count_exactly()
         self._decay = config.eviction.decay if isinstance(config.eviction, Score) else 1.0
+        # Steps between two looks at the age of rows; None: they do not expire.
+        self.expires_every = config.eviction.every if isinstance(config.eviction, TTL) else None
 
     def _make_index(self, capacity: int) -> IdIndex:
         return torch.classes.hybrid_torchrec.HashIndex(capacity)
@@ -171,7 +173,7 @@ class IdTable:
             raise self._full(needed, "it has no eviction policy", "raise max_rows or set an eviction policy")
         victims = self.victims(max(needed, int(policy.share * limit)), step, keep)
         if len(victims) < needed:
-            evictable = "expired" if isinstance(policy, TTL) else "outside of this batch"
+            evictable = "outside of this batch" if self.expires_every is None else "expired"
             raise self._full(
                 needed,
                 f"only {len(victims)} rows are {evictable}",

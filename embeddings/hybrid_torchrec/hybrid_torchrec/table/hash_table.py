@@ -10,7 +10,6 @@ import torch
 from hybrid_torchrec.backends.base import Backend
 from hybrid_torchrec.backends.choice import choose
 from hybrid_torchrec.backends.ids import NONE, IdIndex
-from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.copying import copy_of
 from hybrid_torchrec.table.pending import PendingGradients
@@ -270,8 +269,8 @@ class HashTable(TrainedRows):
 
     def expire(self) -> None:
         """Evicts what is too old by the policy; called in every step of training."""
-        policy = self.config.eviction
-        if isinstance(policy, TTL) and self.step % policy.every == 0:
+        every = self.backend.ids.expires_every
+        if every is not None and self.step % every == 0:
             victims = self.backend.ids.victims(len(self), self.step, self.pending_gradients.slots())
             self.evict(self.index.infos(victims)[0])
 

@@ -8,7 +8,6 @@ from hybrid_torchrec.backends.cuda.index import DeviceIndex
 from hybrid_torchrec.backends.cuda.insertion import NewRows, PendingInsertion
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort_keys
 from hybrid_torchrec.backends.ids import IdTable
-from hybrid_torchrec.policies import TTL
 from hybrid_torchrec.table_config import TableConfig
 
 
@@ -22,7 +21,7 @@ class DeviceIdTable(IdTable):
         super().__init__(config)
         self.admits_all = self._admission.sightings <= 1 and self._admission.probability >= 1.0
         # Nothing happens to other rows when ids come.
-        self.simple = self.admits_all and self._decay == 1.0 and not isinstance(config.eviction, TTL)
+        self.simple = self.admits_all and self._decay == 1.0 and self.expires_every is None
 
     def _make_index(self, capacity: int) -> DeviceIndex:
         return DeviceIndex(capacity, self._config.max_rows, self.device)
