@@ -6,6 +6,7 @@ import copy
 import pytest
 import torch
 from copied_tables import EVICTIONS, POLICIES, assert_holds, config, held, on_its_way, train
+from devices import HAS_NPU
 from hybrid_torchrec import AdmitAfter, HashTable, Normal, OptimizerSpec
 from hybrid_torchrec.distributed.placement import ColumnShard
 from hybrid_torchrec.distributed.table import ShardedTableModule
@@ -13,8 +14,6 @@ from hybrid_torchrec.modules import HashEmbeddingBagConfig
 from hybrid_torchrec.modules.table import TableModule
 from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.table.copying import copy_into, copy_of
-
-from conftest import HAS_NPU
 
 STEPS = range(6, 12)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+import shared  # noqa: F401 (makes helpers of hybrid_torchrec's tests importable)
 import torch
+from copied_tables import ADMISSIONS, assert_holds, config, held, on_its_way, train
 from hybrid_torchrec import HashTable, OptimizerSpec
 from hybrid_torchrec.table import TableConfig
 from hybrid_torchrec.table.copying import copy_into
@@ -15,10 +16,6 @@ from torchrec.distributed.types import ParameterSharding, ShardingEnv
 from torchrec_embcache import CacheConfig, CachedTable
 from torchrec_embcache.distributed import EmbCacheEmbeddingBagCollectionSharder
 from torchrec_embcache.modules import EmbCacheEmbeddingBagCollection, EmbCacheEmbeddingBagConfig
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "hybrid_torchrec/tests"))
-
-from copied_tables import ADMISSIONS, assert_holds, config, held, on_its_way, train  # noqa: E402
 
 STEPS = range(6, 12)
 

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kill_report
 import pytest
 import torch
-from cached_tables import cached_table, kill_report
+from cached_tables import cached_table
 from hybrid_torchrec.checkpoint import (
     Checkpointer,
     CheckpointError,

@@ -34,7 +34,7 @@ def copy_of(table: HashTable, device: torch.device | str | None = None) -> HashT
         copied = type(table)(table.config, table.device if device is None else device)
         _copy_slots(table, copied)
         _copy_numbers(table, copied)
-        _copy_sightings(table, copied, None)
+        _copy_admission_counts(table, copied, None)
     return copied
 
 
@@ -60,7 +60,7 @@ def copy_into(
         evicted = target.evictions - before  # where the share of max_rows is less than that of the rows
         _copy_numbers(source, target)
         target.evictions += evicted
-        _copy_sightings(source, target, owned)
+        _copy_admission_counts(source, target, owned)
 
 
 def _refuse_waiting_gradients(table: HashTable) -> None:
@@ -90,7 +90,9 @@ def _copy_numbers(source: HashTable, target: HashTable) -> None:
         setattr(target, attribute, getattr(source, attribute))
 
 
-def _copy_sightings(source: HashTable, target: HashTable, owned: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
+def _copy_admission_counts(
+    source: HashTable, target: HashTable, owned: Callable[[torch.Tensor], torch.Tensor] | None
+) -> None:
     ids, counts = source.index.sightings()
     if not len(counts):
         return
