@@ -14,6 +14,7 @@ from hybrid_torchrec import (
     HashTable,
     Normal,
     OptimizerSpec,
+    RowStats,
     Score,
     TableConfig,
     TableFull,
@@ -208,3 +209,24 @@ def test_device_of_results() -> None:
     slots = table.assign(EXTREMES, train=True)
     assert slots.device.type == table.lookup(slots).device.type == DEVICE.type
     assert table.ids().device.type == table.read(EXTREMES)[1].device.type == "cpu"
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_batch_whose_eviction_fails_leaves_the_ids_as_they_were(kind: type[HashTable]) -> None:
+    """A user's score may raise anything. The new ids have no row, and get one later, at other places of a batch."""
+    broken = [True]
+
+    def score(stats: RowStats) -> torch.Tensor:
+        if broken[0]:
+            raise ZeroDivisionError("score")
+        return stats.ids.float()
+
+    table = kind(config(max_rows=8, eviction=CustomScore(score=score)))
+    table.assign(torch.arange(8), train=True)
+    with pytest.raises(ZeroDivisionError):
+        table.assign(torch.arange(11, 5, -1), train=True)
+    assert table.find(torch.arange(12)).cpu().tolist() == [*range(1, 9), -1, -1, -1, -1]
+    broken[0] = False
+    slots = table.assign(torch.arange(6, 12), train=True)
+    assert sorted(table.ids().tolist()) == [4, 5, *range(6, 12)] and len(table) == 8
+    assert torch.equal(table.find(torch.arange(6, 12)), slots) and len(slots.unique()) == 6
