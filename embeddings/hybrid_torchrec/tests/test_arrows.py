@@ -1,6 +1,7 @@
 """Which room of the package may import which: data and imports go one way."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,3 +87,18 @@ def test_no_modules_import_each_other() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_readme_of_the_libraries_names_what_is_there() -> None:
+    """Rooms of the package in the table of rooms; paths of files and folders everywhere."""
+    text = README.read_text(encoding="utf-8")
+    rooms = set(re.findall(r"^\| `([a-z_]+)/` \|", text, re.MULTILINE))
+    assert rooms == {room for room in ROOMS if (PACKAGE / room).is_dir()} | {"store"}
+    named = {name for name in re.findall(r"`([a-z_/]+(?:\.py|/[a-z_]+|/))`", text) if name.count("/") > 1}
+    assert (
+        len(named) > 10
+        and {name for name in named if not (README.parent / name.removeprefix("embeddings/")).exists()} == set()
+    )
