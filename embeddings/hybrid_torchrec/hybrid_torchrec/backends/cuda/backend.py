@@ -98,14 +98,11 @@ class CudaBackend(TorchBackend):
         slots = gradient.slots
         if len(slots) == 0:
             return
-        bags, factors = row_launches.bags_and_factors(gradient)
         sorted_slots = self._sorted
         if sorted_slots is None or not sorted_slots.matches(slots):
             sorted_slots = sort(slots, self.storage.capacity.bit_length())
         version = None if self.device_ids is None else self.device_ids.index.version()
-        row_launches.update(
-            self.config, self.parts(), sorted_slots, gradient.values, bags, factors, lr, iteration, version
-        )
+        row_launches.update(self.config, self.parts(), sorted_slots, gradient, lr, iteration, version)
         if self.device_ids is None:
             self.ids.index.mark_changed(slots.cpu())
 

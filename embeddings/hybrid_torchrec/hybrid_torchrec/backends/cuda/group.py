@@ -43,7 +43,7 @@ class CudaGroup:
     def look_up(self, ids: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         per_table = self._elements.update(lengths)
         parts = self._ids.stack([known.index.parts for known in self._known])
-        return id_launches.find(ids, parts, per_table.starts, per_table.longest, count_hits=True, clamp=True)
+        return id_launches.find(ids, parts, per_table, count_hits=True, clamp=True)
 
     def can_insert(self, lengths: Sequence[int]) -> bool:
         version = self._known[0].index.version()
@@ -60,11 +60,9 @@ class CudaGroup:
             index.reserve(length)
             backend.storage.grow(index.capacity)
         parts = self._row_parts()
-        slots, new_counts = id_launches.find_or_insert(ids, parts, per_table.starts, per_table.longest, count_hits=True)
+        slots, new_counts = id_launches.find_or_insert(ids, parts, per_table, count_hits=True)
         bits = self._bits()
-        placed = id_launches.allocate_slots(
-            ids, slots, new_counts, parts, step, indices[0].version(), bits, per_table.starts, per_table.longest
-        )
+        placed = id_launches.allocate_slots(ids, slots, new_counts, parts, step, indices[0].version(), bits, per_table)
         if parts is not self._taken:
             self._side_stream.record_use(parts, *(index.records for index in indices))
             self._taken = parts
@@ -80,15 +78,14 @@ class CudaGroup:
             parts,
             placed.ids,
             placed.slots,
-            per_table.starts,
-            per_table.longest,
+            per_table,
             counted=True,
         )
         return slots
 
     def gather(self, slots: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         per_table = self._elements.update(lengths)
-        return row_launches.gather(self._config, self._row_parts(), slots, per_table.starts, per_table.longest)
+        return row_launches.gather(self._config, self._row_parts(), slots, per_table)
 
     def pool(
         self,
@@ -99,9 +96,7 @@ class CudaGroup:
         samples: torch.Tensor | None,
     ) -> torch.Tensor:
         per_table = self._bags.update(bags)
-        return row_launches.pool(
-            self._config, self._row_parts(), slots, offsets, mean, samples, per_table.starts, per_table.longest
-        )
+        return row_launches.pool(self._config, self._row_parts(), slots, offsets, mean, samples, per_table)
 
     def sample_weight_gradients(
         self,
@@ -113,12 +108,11 @@ class CudaGroup:
     ) -> torch.Tensor:
         per_table = self._elements.update(lengths)
         return row_launches.factor_gradients(
-            self._config, self._row_parts(), slots, offsets, gradients, mean, per_table.starts, per_table.longest
+            self._config, self._row_parts(), slots, offsets, gradients, mean, per_table
         )
 
     def update(self, gradient: Gradient, lengths: Sequence[int], lr: float, iteration: int) -> None:
         slots, per_table = gradient.slots, self._elements.update(lengths)
-        bags, factors = row_launches.bags_and_factors(gradient)
         sorted_slots = self._sorted
         if sorted_slots is not None and sorted_slots.matches(slots):
             self._side_stream.join(sorted_slots.keys, sorted_slots.sources)
@@ -129,9 +123,7 @@ class CudaGroup:
             self._config,
             self._row_parts(),
             sorted_slots,
-            gradient.values,
-            bags,
-            factors,
+            gradient,
             lr,
             iteration,
             self._known[0].index.version(),

@@ -1,7 +1,6 @@
 """Launches of the kernels on ids: one table's, or those of several tables at once.
 
-With `starts` (T + 1,) int64 on the device, table t has elements [starts[t], starts[t + 1]) of the arguments, and
-`longest` is the largest number that a table has; without, all elements are of one table. parts (T, PARTS) int64.
+per_table: which elements of the arguments are of which table; None: all are of one. parts (T, PARTS) int64.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from hybrid_torchrec.backends.cuda import map_kernels as kernels
 from hybrid_torchrec.backends.cuda.layout import constants
 from hybrid_torchrec.backends.cuda.map_kernels import ALLOCATION_BLOCK, BLOCK
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, key_type
+from hybrid_torchrec.backends.cuda.table_offsets import TableOffsets, longest_of, starts_of
 
 (PARTS,) = constants("PARTS")
 WARPS = 1  # lanes of a block wait for each other's search
@@ -30,30 +30,29 @@ def padded(count: int, device: torch.device) -> torch.Tensor:
     return torch.empty(count + BLOCK, dtype=torch.int64, device=device)[:count]
 
 
-def _grid(ids: torch.Tensor, parts: torch.Tensor, longest: int | None) -> tuple[int, int]:
-    return triton.cdiv(len(ids) if longest is None else longest, BLOCK), parts.shape[0]
+def _grid(ids: torch.Tensor, parts: torch.Tensor, per_table: TableOffsets | None) -> tuple[int, int]:
+    return triton.cdiv(longest_of(per_table, len(ids)), BLOCK), parts.shape[0]
 
 
 def find(
     ids: torch.Tensor,
     parts: torch.Tensor,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
     *,
     count_hits: bool = False,
     clamp: bool = False,
 ) -> torch.Tensor:
     slots = torch.empty_like(ids)
     if len(ids):
-        kernels.find[_grid(ids, parts, longest)](
+        kernels.find[_grid(ids, parts, per_table)](
             ids,
             slots,
             parts,
-            starts if starts is not None else ids,
+            starts_of(per_table, ids),
             len(ids),
             COUNT_HITS=count_hits,
             CLAMP=clamp,
-            GROUPED=starts is not None,
+            GROUPED=per_table is not None,
             BLOCK=BLOCK,
             num_warps=WARPS,
         )
@@ -71,19 +70,18 @@ class NewIdCounts:
 def find_or_insert(
     ids: torch.Tensor,
     parts: torch.Tensor,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
     *,
     count_hits: bool,
 ) -> tuple[torch.Tensor, NewIdCounts]:
     """slots as map_kernels.find_or_insert gives them, and what is new."""
     slots = padded(len(ids), ids.device)
-    tables, programs = parts.shape[0], triton.cdiv(len(ids) if longest is None else longest, ALLOCATION_BLOCK)
+    tables, programs = parts.shape[0], triton.cdiv(longest_of(per_table, len(ids)), ALLOCATION_BLOCK)
     words = torch.zeros(tables * (programs + 1), dtype=torch.int32, device=ids.device)
     new_counts = NewIdCounts(words[tables:].view(tables, programs), words[:tables])
     if len(ids):
-        grid, grouped = _grid(ids, parts, longest), starts is not None
-        starts = starts if starts is not None else ids
+        grid, grouped = _grid(ids, parts, per_table), per_table is not None
+        starts = starts_of(per_table, ids)
         kernels.find_or_insert[grid](
             ids,
             slots,
@@ -130,16 +128,15 @@ def allocate_slots(
     step: int,
     version: int,
     bits: int,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
 ) -> SlotAllocation:
     """Completes `slots`, all of which are < 2^bits."""
     new_ids, new_slots = torch.empty_like(ids), torch.empty_like(ids)
     keys = torch.empty(len(ids), dtype=key_type(bits, parts.shape[0]), device=ids.device)
     if len(ids):
         tables, programs = new_counts.per_program.shape
-        grid, grouped = (programs, tables), starts is not None
-        starts = starts if starts is not None else ids
+        grid, grouped = (programs, tables), per_table is not None
+        starts = starts_of(per_table, ids)
         sums, absent_counts = new_counts.per_program, new_counts.absent
         kernels.allocate_slots[grid](
             ids,

@@ -12,6 +12,7 @@ from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.base import Gradient
 from hybrid_torchrec.backends.cuda import row_kernels, update_kernels
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots
+from hybrid_torchrec.backends.cuda.table_offsets import TableOffsets, longest_of, starts_of
 from hybrid_torchrec.initializers import Distribution
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table_config import TableConfig
@@ -33,37 +34,28 @@ def rows_for(dim: int) -> int:
     return max(1, GATHERED // columns(dim))
 
 
-def bags_and_factors(gradient: Gradient) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """The bag of each slot, (L,) or None, and the factor of its gradient, (L,) or None."""
-    if gradient.offsets is None:
-        return None, gradient.samples
-    bags = torch_rows.bag_of_each(gradient.offsets, len(gradient.slots))
-    return bags, torch_rows.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
-
-
 def gather(
     config: TableConfig,
     parts: torch.Tensor,
     slots: torch.Tensor,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
 ) -> torch.Tensor:
     """Rows of slots (L,), (L, D) float32."""
     dim, count = config.dim, len(slots)
     out = torch.empty((count, dim), device=slots.device)
     if count:
         width, rows = columns(dim), rows_for(dim)
-        grid = (triton.cdiv(count if longest is None else longest, rows), parts.shape[0], triton.cdiv(dim, width))
+        grid = (triton.cdiv(longest_of(per_table, count), rows), parts.shape[0], triton.cdiv(dim, width))
         row_kernels.gather[grid](
             slots.contiguous(),
             out,
             parts,
-            slots if starts is None else starts,
+            starts_of(per_table, slots),
             count,
             DTYPE=TYPES[config.dtype],
             D=dim,
             COLUMNS=width,
-            GROUPED=starts is not None,
+            GROUPED=per_table is not None,
             ROWS=rows,
             num_warps=GATHER_WARPS,
         )
@@ -77,28 +69,27 @@ def pool(
     offsets: torch.Tensor,
     mean: bool,
     samples: torch.Tensor | None,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
 ) -> torch.Tensor:
-    """Bags of rows, (B, D) float32. Of several tables: starts (T + 1,) and longest count their bags."""
+    """Bags of rows, (B, D) float32. per_table counts the bags of each table."""
     dim, bags = config.dim, offsets.shape[0] - 1
     out = torch.empty((bags, dim), device=slots.device)
     if bags:
         width = min(columns(dim), 256)
-        row_kernels.pool[(bags if longest is None else longest, parts.shape[0], triton.cdiv(dim, width))](
+        row_kernels.pool[(longest_of(per_table, bags), parts.shape[0], triton.cdiv(dim, width))](
             slots,
             offsets,
             out if samples is None else samples.float().contiguous(),
             out,
             parts,
-            slots if starts is None else starts,
+            starts_of(per_table, slots),
             bags,
             DTYPE=TYPES[config.dtype],
             MEAN=mean,
             WEIGHTED=samples is not None,
             D=dim,
             COLUMNS=width,
-            GROUPED=starts is not None,
+            GROUPED=per_table is not None,
             ROWS=max(1, 1024 // width),
             num_warps=1,
         )
@@ -112,26 +103,25 @@ def factor_gradients(
     offsets: torch.Tensor,
     gradients: torch.Tensor,
     mean: bool,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
 ) -> torch.Tensor:
     """Gradients of the factors of pooled slots, (L,) float32."""
     count = len(slots)
     out = torch.empty(count, device=slots.device)
     if count:
         bags = torch_rows.bag_of_each(offsets, count)
-        row_kernels.factor_gradients[(count if longest is None else longest, parts.shape[0])](
+        row_kernels.factor_gradients[(longest_of(per_table, count), parts.shape[0])](
             slots,
             bags,
             gradients.contiguous(),
             out,
             parts,
-            slots if starts is None else starts,
+            starts_of(per_table, slots),
             count,
             DTYPE=TYPES[config.dtype],
             D=config.dim,
             COLUMNS=min(columns(config.dim), 256),
-            GROUPED=starts is not None,
+            GROUPED=per_table is not None,
             num_warps=1,
         )
         factor = torch_rows.scales(offsets, bags, mean, None)
@@ -145,8 +135,7 @@ def start(
     parts: torch.Tensor,
     keys: torch.Tensor,
     slots: torch.Tensor,
-    starts: torch.Tensor | None = None,
-    longest: int | None = None,
+    per_table: TableOffsets | None = None,
     *,
     counted: bool,
 ) -> None:
@@ -159,13 +148,13 @@ def start(
     widths = [width or 1 for width in config.optimizer.state_widths(config.dim).values()] + [0, 0]
     width = max(2, min(columns(config.dim), 128))
     rows, tables = max(1, STARTED // width), parts.shape[0]
-    programs = min(triton.cdiv(count if longest is None else longest, rows), STARTERS // tables + 1)
+    programs = min(triton.cdiv(longest_of(per_table, count), rows), STARTERS // tables + 1)
     row_kernels.start[(programs, tables)](
         keys,
         slots,
         numbers,
         parts,
-        slots if starts is None else starts,
+        starts_of(per_table, slots),
         count,
         KIND=kind,
         DTYPE=TYPES[config.dtype],
@@ -173,7 +162,7 @@ def start(
         FIRST_WIDTH=widths[0],
         SECOND_WIDTH=widths[1],
         COLUMNS=width,
-        GROUPED=starts is not None,
+        GROUPED=per_table is not None,
         COUNTED=counted,
         ROWS=rows,
         num_warps=4,
@@ -188,21 +177,30 @@ def _decay_of(spec: OptimizerSpec) -> int:
     return (update_kernels.DECAY_IN_GRADIENT if spec.traits.decay_is_gradient else update_kernels.DECAY_IN_STEP).value
 
 
+def _bags_and_factors(gradient: Gradient) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """The bag of each slot, (L,) or None, and the factor of its gradient, (L,) or None."""
+    if gradient.offsets is None:
+        return None, gradient.samples
+    bags = torch_rows.bag_of_each(gradient.offsets, len(gradient.slots))
+    return bags, torch_rows.scales(gradient.offsets, bags, gradient.mean, gradient.samples)
+
+
 def update(
     config: TableConfig,
     parts: torch.Tensor,
     sorted_slots: SortedSlots,
-    values: torch.Tensor,
-    bags: torch.Tensor | None,
-    factors: torch.Tensor | None,
+    gradient: Gradient,
     lr: float,
     iteration: int,
     version: int | None,
 ) -> None:
-    """One step of the rows of a batch. Raises ValueError, before any launch, for a kind that has no kernel."""
+    """One step of the rows of a batch, whose slots are sorted. Raises ValueError, before any launch, for a kind that
+    has no kernel."""
     if config.optimizer.kind not in update_kernels.KERNEL_KINDS:
         known = ", ".join(update_kernels.KERNEL_KINDS)
         raise ValueError(f"unknown optimizer {config.optimizer.kind!r}; valid: {known}")
+    values = gradient.values
+    bags, factors = _bags_and_factors(gradient)
     keys, sources = sorted_slots.keys, sorted_slots.sources
     dim, count, spec = config.dim, len(keys), config.optimizer
     width = columns(dim)

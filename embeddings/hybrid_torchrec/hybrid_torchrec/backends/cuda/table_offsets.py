@@ -37,6 +37,16 @@ class TableOffsets:
         return self._keys[1]
 
 
+def longest_of(per_table: TableOffsets | None, count: int) -> int:
+    """Elements of the table that has the most; one table has all."""
+    return count if per_table is None else per_table.longest
+
+
+def starts_of(per_table: TableOffsets | None, elements: torch.Tensor) -> torch.Tensor:
+    """What a kernel takes for `starts`; of one table it reads none, and any tensor will do."""
+    return elements if per_table is None else per_table.starts
+
+
 class StackedDescriptors:
     """The rows (1, PARTS) of several tables in one tensor (T, PARTS), made anew when one of them is another tensor.
 
