@@ -33,7 +33,7 @@ from torchrec_embcache.store.base import RowStore
 
 
 class FetchPause:
-    """Who wants nothing to be fetched."""
+    """While somebody has it, nothing is fetched."""
 
 
 class Prefetcher:
@@ -143,8 +143,9 @@ class Prefetcher:
                     pass
 
     def pause(self) -> FetchPause:
-        """Nothing is fetched until resume gets the pause, or nobody has it any more: a reader that is given up needs no
-        lock to end. Or until a batch is taken. The table's lock must be free.
+        """Nothing is fetched until resume gets the pause, nobody has it any more, or a batch is taken.
+
+        So a reader that is given up needs no lock to end. The table's lock must be free.
         """
         pause = FetchPause()
         with self._changed, self._idle():

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from hybrid_torchrec.modules.table import Lookup, TablePart
-from hybrid_torchrec.table import HashTable
-from hybrid_torchrec.table.group import TableGroup
+from hybrid_torchrec.table import HashTable, TableGroup
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import triton
 import triton.language as tl
-from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, update_kernels
+from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, sighting_kernels, update_kernels
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -83,7 +83,7 @@ def compile_one(kernel: triton.JITFunction, constants: dict[str, object]) -> Non
 
 def main() -> None:
     done = 0
-    for kernel in itertools.chain(*map(kernels, (map_kernels, row_kernels, update_kernels))):
+    for kernel in itertools.chain(*map(kernels, (map_kernels, row_kernels, sighting_kernels, update_kernels))):
         choices = {name: CHOICES[name] for name in kernel.arg_names if name in CHOICES}
         if "KIND" in kernel.arg_names:
             choices["KIND"] = KINDS[kernel.fn.__name__]

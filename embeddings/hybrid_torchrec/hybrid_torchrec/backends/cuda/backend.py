@@ -107,7 +107,10 @@ class CudaBackend(TorchBackend):
             self.ids.index.mark_changed(slots.cpu())
 
     def group(self, peers: Sequence[Backend]) -> BackendGroup:
-        return CudaGroup([peer for peer in peers if isinstance(peer, CudaBackend)])
+        mine = [peer for peer in peers if isinstance(peer, CudaBackend)]
+        if len(mine) < len(peers):
+            raise ValueError("only tables of CUDA devices share their launches")
+        return CudaGroup(mine)
 
     def start(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
         if self.numbers is None or len(slots) == 0:

@@ -66,8 +66,8 @@ class CudaGroup:
         if parts is not self._taken:
             self._side_stream.record_use(parts, *(index.records for index in indices))
             self._taken = parts
-        beside = len(ids) >= SIDE_STREAM_MIN_IDS
-        with self._side_stream.fork(placed.keys) if beside else nullcontext():  # no lookup needs it
+        large = len(ids) >= SIDE_STREAM_MIN_IDS
+        with self._side_stream.fork(placed.keys) if large else nullcontext():  # no lookup needs it
             self._sorted = sort_keys(slots, placed.keys, bits)
             id_launches.count(self._sorted, parts, step)
         for index, length in zip(indices, lengths, strict=True):

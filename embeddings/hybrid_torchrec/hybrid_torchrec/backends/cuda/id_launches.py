@@ -11,6 +11,7 @@ import torch
 import triton
 
 from hybrid_torchrec.backends.cuda import map_kernels as kernels
+from hybrid_torchrec.backends.cuda import sighting_kernels
 from hybrid_torchrec.backends.cuda.layout import constants
 from hybrid_torchrec.backends.cuda.map_kernels import ALLOCATION_BLOCK, BLOCK
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, key_type
@@ -182,6 +183,6 @@ def count(sorted_slots: SortedSlots, parts: torch.Tensor, step: int) -> None:
     """A sighting of the row of each key."""
     keys = sorted_slots.keys
     if len(keys):
-        kernels.count_runs[(triton.cdiv(len(keys), ALLOCATION_BLOCK),)](
+        sighting_kernels.count_runs[(triton.cdiv(len(keys), ALLOCATION_BLOCK),)](
             keys, parts, len(keys), sorted_slots.bits, step, BLOCK=ALLOCATION_BLOCK, num_warps=4
         )

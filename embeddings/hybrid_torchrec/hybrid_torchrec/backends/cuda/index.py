@@ -123,7 +123,7 @@ class DeviceIndex:
             self._device_counters.request()
 
     def share_counters(self, device_counters: DeviceCounters, row: int, side_stream: SideStream) -> None:
-        """The counters are with those of other tables from now on; sightings may be counted beside."""
+        """The counters are among those of other tables from now on; sightings may be counted on the side stream."""
         self._side_stream = side_stream
         self._device_counters.synchronize()
         device_counters.counters[row] = self._counters
