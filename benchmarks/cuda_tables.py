@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from hybrid_torchrec import Constant, HashTable, OptimizerSpec, TableConfig, Uniform
-from hybrid_torchrec.backends.cuda.group import TableGroup
+from hybrid_torchrec.table.group import TableGroup
 
 TABLES, DIM, EXPONENT = 10, 128, 1.05
 LENGTH = 104_857  # ids of a table in a batch: 1,048,570 in all

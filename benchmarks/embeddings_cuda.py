@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 import triton
 from hybrid_torchrec import OptimizerSpec
-from hybrid_torchrec.backends.cuda import backend
-from hybrid_torchrec.backends.cuda.group import TableGroup
+from hybrid_torchrec.backends.cuda import row_launches
+from hybrid_torchrec.table.group import TableGroup
 
 from .cuda_tables import (
     BATCHES,
@@ -180,7 +180,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
 
     Needs torchrec. The batch is Workload's, in bags of BAG ids.
     """
-    from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig, together
+    from hybrid_torchrec.modules import HashEmbeddingBagCollection, HashEmbeddingBagConfig, grouping
     from torchrec import KeyedJaggedTensor
 
     work = Workload(rows)
@@ -189,7 +189,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
     lengths = torch.full((TABLES * length // BAG,), BAG, device="cuda")
     ids = [batch[:, :length] for batch in work.ids]
     factors = torch.rand(TABLES * length, device="cuda")
-    alone = together._divided, lambda parts, _: [(together.PartGroup([p]), [i]) for i, p in enumerate(parts)]
+    alone = grouping._divided, lambda parts, _: [(grouping.PartGroup([p]), [i]) for i, p in enumerate(parts)]
     measured = {}
     for weighted in (False, True):
         batches = [
@@ -197,7 +197,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
             for part in ids
         ]
         for divided, way in zip(alone, ("together", "one by one"), strict=True):
-            together._divided = divided
+            grouping._divided = divided
             made = HashEmbeddingBagCollection(
                 [HashEmbeddingBagConfig(name=f"t{i}", num_embeddings=rows, embedding_dim=DIM, feature_names=[keys[i]],
                                         optimizer=OptimizerSpec(kind="adagrad", lr=0.01),
@@ -216,7 +216,7 @@ def collections(rows: int, steps: int) -> dict[str, float]:
             measured |= {name: statistics.median(times), f"{name}: host": host}
             del made, step, case
             torch.cuda.empty_cache()
-    together._divided = alone[0]
+    grouping._divided = alone[0]
     return measured
 
 
@@ -257,8 +257,8 @@ def main() -> None:
     if arguments.sweep:
         for updated in (1024, 2048, 4096):
             for warps in (1, 2, 4):
-                backend.UPDATED = backend.GATHERED = updated
-                backend.UPDATE_WARPS = backend.GATHER_WARPS = warps
+                row_launches.UPDATED = row_launches.GATHERED = updated
+                row_launches.UPDATE_WARPS = row_launches.GATHER_WARPS = warps
                 measured = parts(arguments.rows // 4, 12)
                 print(updated, warps, {k: round(v, 3) for k, v in measured.items() if k in ("lookup", "update")})
         return

@@ -39,18 +39,51 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "LFU", "LRU", "TTL", "AdmissionPolicy", "AdmitAfter", "AdmitAll", "AdmitWithProbability", "Constant", "CustomScore",
-    "EvictionPolicy", "Filled", "HashEmbeddingBagCollection", "HashEmbeddingBagConfig", "HashEmbeddingCollection",
-    "HashEmbeddingConfig", "HashTable", "HashTableError", "HybridTrainPipelineSparseDist", "Initializer", "Normal",
-    "OptimizerSpec", "RowBatch", "RowStats", "Score", "TableConfig", "TableFull", "TruncatedNormal", "Uniform",
-    "VersionTooOld", "__version__", "accumulate_gradients", "get_default_hybrid_sharders", "library_directory", "load",
+    "LFU",
+    "LRU",
+    "TTL",
+    "AdmissionPolicy",
+    "AdmitAfter",
+    "AdmitAll",
+    "AdmitWithProbability",
+    "Constant",
+    "CustomScore",
+    "EvictionPolicy",
+    "Filled",
+    "HashEmbeddingBagCollection",
+    "HashEmbeddingBagConfig",
+    "HashEmbeddingCollection",
+    "HashEmbeddingConfig",
+    "HashTable",
+    "HashTableError",
+    "HybridTrainPipelineSparseDist",
+    "Initializer",
+    "Normal",
+    "OptimizerSpec",
+    "RowBatch",
+    "RowStats",
+    "Score",
+    "TableConfig",
+    "TableFull",
+    "TruncatedNormal",
+    "Uniform",
+    "VersionTooOld",
+    "__version__",
+    "accumulate_gradients",
+    "get_default_hybrid_sharders",
+    "library_directory",
+    "load",
     "use_hash_tables",
-]  # fmt: skip
+]
 _IN_DISTRIBUTED = {"HybridTrainPipelineSparseDist", "get_default_hybrid_sharders"}
 _IN_MODULES = {
-    "HashEmbeddingBagCollection", "HashEmbeddingBagConfig", "HashEmbeddingCollection", "HashEmbeddingConfig",
-    "accumulate_gradients", "use_hash_tables",
-}  # fmt: skip
+    "HashEmbeddingBagCollection",
+    "HashEmbeddingBagConfig",
+    "HashEmbeddingCollection",
+    "HashEmbeddingConfig",
+    "accumulate_gradients",
+    "use_hash_tables",
+}
 
 
 def __getattr__(name: str) -> object:

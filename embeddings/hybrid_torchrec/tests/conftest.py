@@ -1,14 +1,13 @@
-"""Tests run in the npu image. With TORCH_DEVICE_BACKEND_AUTOLOAD=0 those of the CPU run anywhere."""
-
-import os
+"""Fixtures that the tests share."""
 
 import pytest
+from devices import HAS_NPU, add_markers, device
 
-HAS_NPU = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0"
+__all__ = ["device"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "twin: needs the twin's runtime")
+    add_markers(config)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,9 +18,3 @@ def libraries() -> None:
 
         gr_ops.load()
         assert gr_ops.npu_loaded()
-
-
-@pytest.fixture(params=["cpu", "npu:0"] if HAS_NPU else ["cpu"])
-def device(request: pytest.FixtureRequest) -> str:
-    """Each device that this environment has."""
-    return request.param

@@ -61,7 +61,7 @@ def on_its_way(table: HashTable, steps: int = 6) -> HashTable:
 def held(table: HashTable) -> dict[str, torch.Tensor]:
     """Everything but the slots, on the CPU, in an order of its own."""
     rows = table.read(table.ids())[0].to("cpu").sorted_by_id().named_tensors()
-    ids, counts = table._ids.index.sightings()
+    ids, counts = table.index.sightings()
     order = torch.argsort(ids) if len(ids) else torch.arange(len(counts))
     rows["sighted ids"], rows["sightings"] = ids[order] if len(ids) else ids, counts[order]
     rows["counters"] = torch.tensor([float(getattr(table, name)) for name in COUNTERS])

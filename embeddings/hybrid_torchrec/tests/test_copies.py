@@ -6,6 +6,7 @@ import copy
 import pytest
 import torch
 from copied_tables import EVICTIONS, POLICIES, assert_holds, config, held, on_its_way, train
+from devices import HAS_NPU
 from hybrid_torchrec import AdmitAfter, HashTable, Normal, OptimizerSpec
 from hybrid_torchrec.distributed.placement import ColumnShard
 from hybrid_torchrec.distributed.table import ShardedTableModule
@@ -13,8 +14,6 @@ from hybrid_torchrec.modules import HashEmbeddingBagConfig
 from hybrid_torchrec.modules.table import TableModule
 from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.table.copying import copy_into, copy_of
-
-from conftest import HAS_NPU
 
 STEPS = range(6, 12)
 
@@ -45,7 +44,7 @@ def test_a_copy_has_every_optimizers_state(kind: str, device: str) -> None:
 def test_a_copy_rounds_as_the_table_would(dtype: torch.dtype, device: str) -> None:
     """Stochastic rounding draws by slot, so that slots, and those that come next, are part of what a table holds."""
     table = on_its_way(HashTable(config(dtype=dtype, stochastic_rounding=True, **EVICTIONS["lfu"]), device), 5)
-    assert len(table._ids.index.free_slots()) > 0
+    assert len(table.index.free_slots()) > 0
     copied = copy.deepcopy(table)
     for step in STEPS:
         train(table, step)

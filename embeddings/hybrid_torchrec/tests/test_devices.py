@@ -4,8 +4,8 @@ import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
 from hybrid_torchrec.backends.npu import NpuBackend, available
-from hybrid_torchrec.backends.torch import GenericBackend
 from hybrid_torchrec.optimizers import KINDS
+from torch_tables import torch_table
 
 STEPS = 6
 
@@ -13,12 +13,15 @@ STEPS = 6
 def train(kind: str, dim: int, device: str, generic: bool) -> tuple[list[torch.Tensor], HashTable]:
     """Pooled and unpooled steps on a table that grows and evicts; the results of the lookups."""
     config = TableConfig(
-        name="t", dim=dim, optimizer=OptimizerSpec(kind=kind, lr=0.05), initializer=Normal(std=0.5),
-        initial_capacity=4, max_rows=60, eviction=LFU(),
-    )  # fmt: skip
-    table = HashTable(config, device)
-    if generic:
-        table._backend = GenericBackend(config, table._storage)
+        name="t",
+        dim=dim,
+        optimizer=OptimizerSpec(kind=kind, lr=0.05),
+        initializer=Normal(std=0.5),
+        initial_capacity=4,
+        max_rows=60,
+        eviction=LFU(),
+    )
+    table = torch_table(config, device) if generic else HashTable(config, device)
     generator = torch.Generator().manual_seed(0)
     results = []
     for step in range(STEPS):
@@ -66,5 +69,5 @@ def test_default_row_stays(device: str) -> None:
 
 def test_the_npu_has_its_own_backend(device: str) -> None:
     table = HashTable(TableConfig(name="t", dim=8), device)
-    assert isinstance(table._backend, NpuBackend) == (device != "cpu")
+    assert isinstance(table.backend, NpuBackend) == (device != "cpu")
     assert not available(torch.device("cpu"))

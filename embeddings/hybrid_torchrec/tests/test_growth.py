@@ -83,9 +83,14 @@ def test_memory_grows_by_a_share_and_never_past_the_limit(device: str) -> None:
 def test_readers_beside_training(device: str) -> None:
     """Each row's columns are equal at all times; a row that is read is whole, and belongs to the id."""
     config = TableConfig(
-        name="t", dim=24, optimizer=OptimizerSpec(kind="sgd", lr=1.0), initializer=Constant(value=0.0),
-        initial_capacity=8, max_rows=3000, eviction=LRU(),
-    )  # fmt: skip
+        name="t",
+        dim=24,
+        optimizer=OptimizerSpec(kind="sgd", lr=1.0),
+        initializer=Constant(value=0.0),
+        initial_capacity=8,
+        max_rows=3000,
+        eviction=LRU(),
+    )
     table = HashTable(config, device)
     stop = threading.Event()
     faults: list[str] = []

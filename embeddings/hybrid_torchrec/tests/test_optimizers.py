@@ -12,10 +12,10 @@ from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation, PoolingMode
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
 from hybrid_torchrec import HashTable, Normal, OptimizerSpec, TableConfig
-from hybrid_torchrec.backends.torch import GenericBackend
 from hybrid_torchrec.library import LIBRARY, library_directory
 from hybrid_torchrec.optimizers import KINDS
 from reference import ReferenceTable, pooled
+from torch_tables import torch_table
 
 STEPS = 20
 # Whole vectors, halves, quarters and single columns of each instruction set, and less than one vector.
@@ -65,8 +65,8 @@ def test_twenty_steps_against_float64(spec: OptimizerSpec, dim: int, device: str
 @pytest.mark.parametrize("spec", SPECS, ids=name_of)
 def test_generic_path_equals_the_kernels(spec: OptimizerSpec) -> None:
     kernels, ids = make(spec, 24)
-    generic, _ = make(spec, 24)
-    generic._backend = GenericBackend(generic.config, generic._storage)
+    generic = torch_table(kernels.config)
+    assert torch.equal(generic.assign(ids, train=True), kernels.find(ids))
     for slots, grads in batches(kernels, ids, 24):
         kernels.update(slots, grads)
         generic.update(slots, grads)
@@ -100,8 +100,11 @@ def test_torch_optim(spec: OptimizerSpec, peer: type[torch.optim.Optimizer]) -> 
     torch.testing.assert_close(table.lookup(slots[:40]), weight.detach().float(), rtol=1e-4, atol=1e-5)
 
 
-FBGEMM = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD,
-          "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
+FBGEMM = {
+    "sgd": EmbOptimType.EXACT_SGD,
+    "adagrad": EmbOptimType.EXACT_ADAGRAD,
+    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+}
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
@@ -113,9 +116,11 @@ def test_fbgemm_static_table(kind: str, pooling: str) -> None:
     slots = table.assign(torch.arange(rows) + 10**15, train=True)
     static = SplitTableBatchedEmbeddingBagsCodegen(
         [(rows, dim, EmbeddingLocation.HOST, ComputeDevice.CPU)],
-        optimizer=FBGEMM[kind], learning_rate=0.1, eps=1e-4,
+        optimizer=FBGEMM[kind],
+        learning_rate=0.1,
+        eps=1e-4,
         pooling_mode=PoolingMode.SUM if pooling == "sum" else PoolingMode.MEAN,
-    )  # fmt: skip
+    )
     static.split_embedding_weights()[0].copy_(table.lookup(slots))
     generator = torch.Generator().manual_seed(1)
     for _ in range(STEPS):

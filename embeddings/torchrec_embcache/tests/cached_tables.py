@@ -11,15 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import shared  # noqa: F401 (makes helpers of hybrid_torchrec's tests importable)
 from hybrid_torchrec.checkpoint import TableShard
 from hybrid_torchrec.table import HashTable
+from small_tables import make_table
 from torch import nn
 from torchrec_embcache import CacheConfig, CachedTable
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "hybrid_torchrec/tests/checkpoint"))
-
-import kill_report  # noqa: E402, F401 (of hybrid_torchrec's tests; for test_saved_tables.py)
-from small_tables import make_table  # noqa: E402
 
 CACHE_ROWS = 45  # a batch has 40 ids
 HOST_ROWS = 12
@@ -30,9 +27,13 @@ def cached_table(
 ) -> CachedTable:
     """make_table's, with rows on the device, in host memory and on disk; without a folder, on the first two."""
     cache = CacheConfig(
-        cache_rows=rows, host_rows=HOST_ROWS if folder else None, folder=folder, evict_share=0.0, slab_bytes=1 << 12,
+        cache_rows=rows,
+        host_rows=HOST_ROWS if folder else None,
+        folder=folder,
+        evict_share=0.0,
+        slab_bytes=1 << 12,
         io_threads=2,
-    )  # fmt: skip
+    )
     return CachedTable(make_table(kind, **kept).config, cache, device)  # type: ignore[arg-type]
 
 

@@ -1,23 +1,21 @@
-"""Fixtures that the tests share. Slow tests run with ``-m slow`` only; their figures are in benchmarks/results.
-
-They run in the npu image. With TORCH_DEVICE_BACKEND_AUTOLOAD=0 those of the CPU run anywhere.
-"""
+"""Fixtures that the tests share. Slow tests run with ``-m slow`` only; their figures are in benchmarks/results."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+import shared  # noqa: F401 (makes helpers of hybrid_torchrec's tests importable)
 import torch
+from devices import HAS_NPU, add_markers, device
 from hybrid_torchrec.backends import npu
 from hybrid_torchrec.table import TableConfig
 
-HAS_NPU = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0"
+__all__ = ["config", "device", "folder"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "twin: needs the twin's runtime")
+    add_markers(config)
     config.addinivalue_line("markers", "nightly: minutes to an hour, gigabytes of disk; also slow")
     if HAS_NPU:
         import torch_npu  # noqa: F401
@@ -31,12 +29,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     items[:] = [item for item in items if item not in slow]
     config.hook.pytest_deselected(items=slow)
-
-
-@pytest.fixture(params=["cpu", "npu:0"] if HAS_NPU else ["cpu"])
-def device(request: pytest.FixtureRequest) -> str:
-    """Each device that this environment has."""
-    return request.param
 
 
 @pytest.fixture

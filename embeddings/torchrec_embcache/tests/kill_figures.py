@@ -29,24 +29,30 @@ def add_to_report(path: Path, program: str, first: int, kills: list[Kill]) -> No
     report = json.loads(path.read_text()) if path.exists() else {}
     ended = [kill.ended for kill in kills]
     report[f"{program}, seeds {first} to {first + len(kills) - 1}"] = {
-        "kills": len(kills), "fewest": min(ended), "most": max(ended), "all": sum(ended),
+        "kills": len(kills),
+        "fewest": min(ended),
+        "most": max(ended),
+        "all": sum(ended),
         "aimed": {phase: sum(kill.aim == phase for kill in kills) for phase in PHASES},
         "under way": {phase: sum(phase in kill.phases for kill in kills) for phase in PHASES},
-    }  # fmt: skip
+    }
     path.write_text(json.dumps(dict(sorted(report.items())), indent=1) + "\n")
     path.with_suffix(".md").write_text(written(report))
 
 
 def written(report: dict[str, dict[str, Any]]) -> str:
     lines = [
-        "# Processes killed in the middle of a call", "",
+        "# Processes killed in the middle of a call",
+        "",
         "`EMBCACHE_KILLS_REPORT=FILE python -m pytest -m slow embeddings/torchrec_embcache/tests/test_kill.py`: every",
         "process is ended as by kill -9, at a seeded call of the system (pwrite, fdatasync, ftruncate, rename, unlink;",
         "of a write a part may be done), or at a seeded call of a function while a phase was under way.",
         f"{platform.machine()}, {os.cpu_count()} cores. After each kill everything opened again, no committed row was",
-        "lost, none was another id's, and nothing hung.", "",
-        "| program | kills | steps that were committed before (fewest, most, all) |", "|---|---|---|",
-    ]  # fmt: skip
+        "lost, none was another id's, and nothing hung.",
+        "",
+        "| program | kills | steps that were committed before (fewest, most, all) |",
+        "|---|---|---|",
+    ]
     pieces = {
         kind: [piece for name, piece in report.items() if name.startswith(kind)] for kind in ("store", "training")
     }

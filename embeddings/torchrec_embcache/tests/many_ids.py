@@ -98,11 +98,15 @@ def stream(
             table.update(table.assign(ids, train=True), ones[: len(ids)])
         table.flush()
         lines.add(
-            flushed=stop, seconds=time.perf_counter() - start, cpu_seconds=time.process_time() - used,
-            rss_mib=status("VmRSS") >> 20, peak_rss_mib=status("VmHWM") >> 20, anonymous_mib=status("RssAnon") >> 20,
+            flushed=stop,
+            seconds=time.perf_counter() - start,
+            cpu_seconds=time.process_time() - used,
+            rss_mib=status("VmRSS") >> 20,
+            peak_rss_mib=status("VmHWM") >> 20,
+            anonymous_mib=status("RssAnon") >> 20,
             limit_peak_mib=limit.peak >> 20 if limit else 0,
             evicted=table.metrics.counters().evicted_rows - evicted,
-        )  # fmt: skip
+        )
         print(json.dumps(lines.lines[-1]), flush=True)
     start = time.perf_counter()
     assert len(table) == count
@@ -116,7 +120,7 @@ def stream(
         assert bool((rows.state["momentum1"] == 1).all())
         assert not bool(table.read(ids + 1)[1].any())
     reading = time.perf_counter() - start
-    stats = table._below.store._store._disk.stats()  # type: ignore[attr-defined]
+    stats = table._tiers.store._store._disk.stats()  # type: ignore[attr-defined]
     table.close()
     start = time.perf_counter()
     table = CachedTable(config, cache)
@@ -125,13 +129,22 @@ def stream(
     table.close()
     seconds, used = lines.total("seconds"), lines.total("cpu_seconds")
     return {
-        "ids": count, "seconds": seconds, "ids_per_s": count / seconds, "cpu_seconds": used,
-        "ids_per_cpu_s": count / used, "peak_rss_mib": lines.most("peak_rss_mib"),
-        "anonymous_mib": lines.most("anonymous_mib"), "limit_mib": limit.limit >> 20 if limit else 0,
-        "limit_peak_mib": lines.most("limit_peak_mib"), "index_bytes_per_id": stats.index_bytes / count,
-        "disk_bytes": stats.disk_bytes, "disk_bytes_per_id": stats.disk_bytes / count,
-        "evicted_rows": lines.total("evicted"), "read_200000_seconds": reading, "opening_seconds": opening,
-    }  # fmt: skip
+        "ids": count,
+        "seconds": seconds,
+        "ids_per_s": count / seconds,
+        "cpu_seconds": used,
+        "ids_per_cpu_s": count / used,
+        "peak_rss_mib": lines.most("peak_rss_mib"),
+        "anonymous_mib": lines.most("anonymous_mib"),
+        "limit_mib": limit.limit >> 20 if limit else 0,
+        "limit_peak_mib": lines.most("limit_peak_mib"),
+        "index_bytes_per_id": stats.index_bytes / count,
+        "disk_bytes": stats.disk_bytes,
+        "disk_bytes_per_id": stats.disk_bytes / count,
+        "evicted_rows": lines.total("evicted"),
+        "read_200000_seconds": reading,
+        "opening_seconds": opening,
+    }
 
 
 def main() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+import shared  # noqa: F401 (makes helpers of hybrid_torchrec's tests importable)
 import torch
+from batches import Batch
 from hybrid_torchrec import OptimizerSpec
 from hybrid_torchrec.modules import (
     HashEmbeddingBagCollection,
@@ -16,7 +17,6 @@ from hybrid_torchrec.modules import (
 from torch import Tensor, nn
 from torchrec import KeyedJaggedTensor
 from torchrec.modules.embedding_configs import DataType
-from torchrec.streamable import Pipelineable
 from torchrec_embcache.modules import (
     EmbCacheEmbeddingBagCollection,
     EmbCacheEmbeddingBagConfig,
@@ -28,22 +28,6 @@ FEATURES = ["f0", "f1", "f2", "f3"]
 TABLES = {"t0": ["f0", "f1"], "t1": ["f2"], "t2": ["f1", "f3"]}
 IDS = 400
 SAMPLES = 6  # of a rank
-
-
-@dataclass
-class Batch(Pipelineable):
-    features: KeyedJaggedTensor
-    target: Tensor  # (B,)
-
-    def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
-        return Batch(self.features.to(device, non_blocking), self.target.to(device, non_blocking=non_blocking))
-
-    def record_stream(self, stream: torch.Stream) -> None:
-        self.features.record_stream(stream)
-        self.target.record_stream(stream)
-
-    def pin_memory(self) -> Batch:
-        return self
 
 
 def make_batch(step: int, rank: int, *, weighted: bool = False) -> Batch:
@@ -88,11 +72,13 @@ def make_model(
     fields = {"num_embeddings": 100, "data_type": data_type}
     tables = [
         {
-            "name": name, "embedding_dim": 8 if kind == "sequences" or name != "t0" else 4, "feature_names": features,
+            "name": name,
+            "embedding_dim": 8 if kind == "sequences" or name != "t0" else 4,
+            "feature_names": features,
             "optimizer": OptimizerSpec(kind="adam", lr=0.05 / (1 + number)),
         }
         for number, (name, features) in enumerate(TABLES.items())
-    ]  # fmt: skip
+    ]
     bags = kind != "sequences"
     if folder is None:
         config = HashEmbeddingBagConfig if bags else HashEmbeddingConfig

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from torchrec_embcache import CachedTable
-from torchrec_embcache.prefetch import LookAhead
+from torchrec_embcache.prefetch import Prefetcher
 from torchrec_embcache.store.tiered import TieredStore
 
 # save: rows of the device and of host memory go to disk, synced; write-back: evicted rows go below, by a thread of
 # their own; prefetch: rows of a later batch come, by another thread.
 METHODS: dict[str, tuple[Any, str]] = {
     "save": (CachedTable, "flush"),
-    "evict": (CachedTable, "_make_room"),
+    "evict": (CachedTable, "make_room"),
     "write-back": (TieredStore, "write"),
-    "prefetch": (LookAhead, "_fetch"),
+    "prefetch": (Prefetcher, "_fetch"),
 }
 PHASES = tuple(METHODS)
 
@@ -70,4 +70,4 @@ def watch(folder: Path, aim: str | None, calls: int) -> None:
 
 
 def _evicts(table: CachedTable, new: int, used: object) -> bool:
-    return bool(table._ids.missing_room(new) > 0)
+    return bool(table.backend.ids.missing_room(new) > 0)

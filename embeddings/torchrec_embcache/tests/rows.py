@@ -18,9 +18,13 @@ def rows_of(config: TableConfig, ids: list[int], version: int) -> RowBatch:
         for name, width in config.optimizer.state_widths(config.dim).items()
     }
     return RowBatch(
-        ids=tensor, weights=(mixed[:, None] + columns).to(config.dtype), state=state, shows=mixed.float(),
-        clicks=(mixed * 2).float(), last_step=torch.full((count,), version),
-    )  # fmt: skip
+        ids=tensor,
+        weights=(mixed[:, None] + columns).to(config.dtype),
+        state=state,
+        shows=mixed.float(),
+        clicks=(mixed * 2).float(),
+        last_step=torch.full((count,), version),
+    )
 
 
 def assert_rows(config: TableConfig, rows: RowBatch, versions: dict[int, int]) -> None:

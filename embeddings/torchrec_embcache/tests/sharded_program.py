@@ -38,9 +38,12 @@ SHARDINGS = {
     "nodes": ("table_row_wise", "table_column_wise", "grid_shard"),  # of one rank each, of two where there are four
 }
 CASES = [  # kind, sharding, batches looked ahead; None: without the pipeline
-    ("bags", "mixed", 3), ("bags", "rows", 0), ("sequences", "rows", 2), ("sequences", "mixed", None),
+    ("bags", "mixed", 3),
+    ("bags", "rows", 0),
+    ("sequences", "rows", 2),
+    ("sequences", "mixed", None),
     ("bags", "nodes", 2),
-]  # fmt: skip
+]
 CASES_OF_FOUR = {
     "cpu": [("weighted", "mixed", 3), ("sequences", "rows", 2), ("bags", "nodes", 1)],
     "npu": [("weighted", "mixed", 3)],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+import shared  # noqa: F401 (makes helpers of hybrid_torchrec's tests importable)
 import torch
+from copied_tables import ADMISSIONS, assert_holds, config, held, on_its_way, train
 from hybrid_torchrec import HashTable, OptimizerSpec
 from hybrid_torchrec.table import TableConfig
 from hybrid_torchrec.table.copying import copy_into
@@ -15,10 +16,6 @@ from torchrec.distributed.types import ParameterSharding, ShardingEnv
 from torchrec_embcache import CacheConfig, CachedTable
 from torchrec_embcache.distributed import EmbCacheEmbeddingBagCollectionSharder
 from torchrec_embcache.modules import EmbCacheEmbeddingBagCollection, EmbCacheEmbeddingBagConfig
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "hybrid_torchrec/tests"))
-
-from copied_tables import ADMISSIONS, assert_holds, config, held, on_its_way, train  # noqa: E402
 
 STEPS = range(6, 12)
 
@@ -48,9 +45,16 @@ def test_a_cached_table_takes_everything(policy: str, tiers: str, folder: Path, 
 def test_a_sharded_cached_collection_takes_everything(policy: str, folder: Path, device: str) -> None:
     """From a collection that has been trained: through a resident table into a cached one, in tiers of its own."""
     given = EmbCacheEmbeddingBagConfig(
-        name="t", embedding_dim=6, num_embeddings=100, feature_names=["f"], cache_rows=30, host_rows=8, folder=folder,
-        optimizer=OptimizerSpec(kind="adam", lr=0.1), **ADMISSIONS[policy],
-    )  # fmt: skip
+        name="t",
+        embedding_dim=6,
+        num_embeddings=100,
+        feature_names=["f"],
+        cache_rows=30,
+        host_rows=8,
+        folder=folder,
+        optimizer=OptimizerSpec(kind="adam", lr=0.1),
+        **ADMISSIONS[policy],
+    )
     collection = EmbCacheEmbeddingBagCollection([given], device=torch.device(device))
     (before,) = collection.cached_tables()["t"]
     on_its_way(before)

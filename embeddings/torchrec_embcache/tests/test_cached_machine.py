@@ -43,7 +43,7 @@ class CachedTraining(Training):
         """On what the killed process has left of its tiers, if there is a checkpoint that replaces their rows."""
         killed = getattr(self, "table", None)
         if killed is not None:
-            killed._below.store.drain()  # or files would go while they are copied
+            killed._tiers.store.drain()  # or files would go while they are copied
             self.left = killed.cache.folder if self.committed else None
         super().restart()
         self.left = None
@@ -87,7 +87,10 @@ class CachedTraining(Training):
 
 TestCachedTraining = CachedTraining.TestCase
 TestCachedTraining.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True,
+    max_examples=15,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
     phases=(Phase.explicit, Phase.generate),  # shrinking takes minutes; the first failing run says enough
     suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+)

@@ -43,7 +43,7 @@ def test_rows_are_there_before_the_batch_trains() -> None:
     assert cached.metrics.counters().late_batches == 10
     cached.prefetch(BATCHES[10])
     deadline = time.monotonic() + 60
-    while not cached._ahead._queue[0].ready and time.monotonic() < deadline:
+    while not cached._prefetcher._queue[0].ready and time.monotonic() < deadline:
         time.sleep(0.01)
     cached.assign(BATCHES[10], train=True)
     assert cached.metrics.counters().late_batches == 10
@@ -58,7 +58,7 @@ def test_size_and_ids_are_true_while_rows_come_and_go() -> None:
     sizes = set()
     for first in 5 * list(range(0, 3900, 100)):
         cached.prefetch(ids[first : first + 100])
-        while not cached._ahead._queue[0].ready:
+        while not cached._prefetcher._queue[0].ready:
             sizes.add(len(cached))
         cached.prefetch(ids[first : first + 100].flip(0))
         cached.prefetch(ids[first : first + 100] + 100)
@@ -90,7 +90,7 @@ def test_rows_written_from_outside_are_not_overwritten_by_what_was_fetched() -> 
     old = cached.read(BATCHES[0].unique())[0]
     cached.prefetch(BATCHES[0])
     deadline = time.monotonic() + 60
-    while not cached._ahead._queue[0].ready and time.monotonic() < deadline:
+    while not cached._prefetcher._queue[0].ready and time.monotonic() < deadline:
         time.sleep(0.01)
     new = RowBatch.from_named_tensors({**old.named_tensors(), "weights": old.weights + 1})
     cached.write(new)
@@ -126,8 +126,8 @@ def test_failures_of_the_threads_reach_the_training_thread(folder: Path) -> None
     """And nothing is lost: when the disk is back, training goes on as if nothing had been."""
     resident = HashTable(CONFIG)
     cached = CachedTable(CONFIG, CacheConfig(cache_rows=150, host_rows=0, folder=folder, evict_share=0.0))
-    disk = Failing(cached._below.store._store)
-    cached._below.store._store = disk  # type: ignore[assignment]
+    disk = Failing(cached._tiers.store._store)
+    cached._tiers.store._store = disk  # type: ignore[assignment]
     train(resident, BATCHES)
     train(cached, BATCHES[:10])
     failures = 0
@@ -183,7 +183,7 @@ def test_rows_that_are_only_read_stay_until_the_next_batch() -> None:
             for later in BATCHES[20:22]:
                 cached.prefetch(later)
             deadline = time.monotonic() + 0.5
-            while not cached._ahead._queue[1].ready and time.monotonic() < deadline:
+            while not cached._prefetcher._queue[1].ready and time.monotonic() < deadline:
                 time.sleep(0.001)
         there, found = cached.read(ids)
         assert bool(found.all()) and torch.equal(cached.lookup(slots), there.weights)

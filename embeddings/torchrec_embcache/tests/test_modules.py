@@ -103,9 +103,13 @@ def test_weights_rates_accumulation_and_small_types(kind: str, data_type: DataTy
 
 def bags(**fields: object) -> EmbCacheEmbeddingBagCollection:
     config = EmbCacheEmbeddingBagConfig(
-        name="items", embedding_dim=4, num_embeddings=100, feature_names=["f"],
-        optimizer=OptimizerSpec(kind="sgd", lr=0.1), **{"cache_rows": 20, **fields},
-    )  # fmt: skip
+        name="items",
+        embedding_dim=4,
+        num_embeddings=100,
+        feature_names=["f"],
+        optimizer=OptimizerSpec(kind="sgd", lr=0.1),
+        **{"cache_rows": 20, **fields},
+    )
     return EmbCacheEmbeddingBagCollection([config])
 
 

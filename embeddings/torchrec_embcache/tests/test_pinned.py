@@ -15,8 +15,8 @@ from hybrid_torchrec.table.trained_rows import TrainedRows
 from rows import assert_rows, rows_of
 from streams import assert_same, power_law, train, whole
 from torchrec_embcache import CacheConfig, CachedTable
-from torchrec_embcache.counters import Tally
-from torchrec_embcache.prefetch import LookAhead
+from torchrec_embcache.counters import SharedCounters
+from torchrec_embcache.prefetch import Prefetcher
 from torchrec_embcache.store.memory import MemoryStore
 from torchrec_embcache.store.tiered import TieredStore
 
@@ -47,17 +47,17 @@ def none_is_there(ids: torch.Tensor) -> torch.Tensor:
 
 def test_a_row_is_fetched_once_for_all_batches_that_wait_for_it() -> None:
     """A second copy would be read while the first one's batch trains: the disk's work twice, and the older state."""
-    store, tally = Counting(), Tally()
+    store, tally = Counting(), SharedCounters()
     store.write(rows_of(CONFIG, list(range(20)), 1))
-    ahead = LookAhead("item", 50, none_is_there, store, tally, kept_in_host_memory)
+    ahead = Prefetcher("item", 50, none_is_there, store, tally, kept_in_host_memory)
     batches = [torch.tensor(ids) for ids in ([1, 2, 3, 3], [2, 3, 4], [4, 1, 5, 5], [5, 1])]
     for ids in batches:
         ahead.submit(ids)
     staged = []
     for ids in batches:
-        plan = ahead.take(ids)
-        assert plan.staged is not None
-        staged.append(sorted(plan.staged.ids.tolist()))
+        batch = ahead.take(ids)
+        assert batch.staged is not None
+        staged.append(sorted(batch.staged.ids.tolist()))
     assert staged == [[1, 2, 3], [4], [5], []]
     assert Counter(one for read in store.reads for one in read) == Counter(range(1, 6))
     counters = tally.counters()
@@ -72,7 +72,7 @@ def test_a_row_is_fetched_once_for_all_batches_that_wait_for_it() -> None:
 def test_rows_that_wait_are_fetched_again_when_the_store_was_changed() -> None:
     store = Counting()
     store.write(rows_of(CONFIG, [1, 2, 3], 1))
-    ahead = LookAhead("item", 50, none_is_there, store, Tally(), kept_in_host_memory)
+    ahead = Prefetcher("item", 50, none_is_there, store, SharedCounters(), kept_in_host_memory)
     ids = torch.tensor([2, 1])
     ahead.submit(ids)
     deadline = time.monotonic() + 60
@@ -106,16 +106,16 @@ def test_what_is_pinned_stays(ahead: int, monkeypatch: pytest.MonkeyPatch) -> No
     widest = max(len(torch.cat(BATCHES[i : i + ahead + 1]).unique()) for i in range(len(BATCHES)))
     resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=widest, evict_share=0.0))
     evicted: list[int] = []
-    evict = CachedTable._evict
+    evict = CachedTable.evict
 
     def watched(table: CachedTable, ids: torch.Tensor) -> None:
-        plans = [*table._ahead._taken, *(plan for plan in table._ahead._queue if plan.admitted)]
-        needed = {one for plan in plans for one in plan.submitted.tolist()}
+        batches = [*table._prefetcher._taken, *(batch for batch in table._prefetcher._queue if batch.admitted)]
+        needed = {one for batch in batches for one in batch.submitted.tolist()}
         assert needed and not needed & set(ids.tolist())
         evicted.extend(ids.tolist())
         evict(table, ids)
 
-    monkeypatch.setattr(CachedTable, "_evict", watched)
+    monkeypatch.setattr(CachedTable, "evict", watched)
     assert torch.equal(train(cached, BATCHES, ahead=ahead), train(resident, BATCHES))
     assert_same(whole(cached), whole(resident))
     assert len(evicted) > 20 and cached.metrics.counters().shortened == 0
@@ -134,7 +134,7 @@ def test_rows_stay_until_their_update_is_made(monkeypatch: pytest.MonkeyPatch) -
             ids = batches[len(made)]
             for _ in range(20):  # the prefetch thread runs meanwhile
                 assert bool((table.find(ids) >= 0).all()) and set(ids.tolist()) <= set(
-                    table._ahead.pinned_ids().tolist()
+                    table._prefetcher.pinned_ids().tolist()
                 )
                 time.sleep(0.001)
             made.append(ids)

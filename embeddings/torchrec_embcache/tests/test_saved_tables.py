@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kill_report
 import pytest
 import torch
-from cached_tables import cached_table, kill_report
+from cached_tables import cached_table
 from hybrid_torchrec.checkpoint import (
     Checkpointer,
     CheckpointError,
@@ -137,7 +138,7 @@ def test_changes_between_any_two_parts_are_not_seen(
     tmp_path: Path, disk: bool, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Changes of every kind before the first part and after each; rows come, go, spill, and slabs are compacted."""
-    monkeypatch.setattr("torchrec_embcache.saving.CHUNK", 16)
+    monkeypatch.setattr("torchrec_embcache.tier_snapshot.CHUNK", 16)
     table = cached_table(folder=tmp_path / "rows" if disk else None)
     train_all((table,), 0, 10)
     expected = all_rows(table)
@@ -151,12 +152,12 @@ def test_changes_between_any_two_parts_are_not_seen(
         parts.append(source.read(first, min(first + rows, source.count)))
     assert_same_rows(RowBatch.concat(parts), expected)
     snapshot.release()
-    assert table.before_change == [] and table._below.snapshots == []
+    assert table.before_change == [] and table._tiers.snapshots == []
     table.close()
 
 
 def test_saving_while_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchrec_embcache.saving.CHUNK", 16)
+    monkeypatch.setattr("torchrec_embcache.tier_snapshot.CHUNK", 16)
     monkeypatch.setattr("hybrid_torchrec.checkpoint.parts.PART_BYTES", 2000)
     cached, resident = both(tmp_path)
     train_all((cached, resident), 0, 10)
@@ -179,7 +180,7 @@ def test_saving_while_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_table_that_others_change_during_a_save_is_refused(tmp_path: Path) -> None:
     cached, _ = both(tmp_path)
     train_all((cached,), 0, 6)
-    cached._below.count += 1  # as if a row was lost
+    cached._tiers.count += 1  # as if a row was lost
     with pytest.raises(BaseException, match="rows are to be saved and .* were found"):
         Checkpointer(tmp_path / "c", {"user": cached}).save(1)
     assert Checkpointer(tmp_path / "c", {"user": make_table()}).steps() == []

@@ -15,7 +15,7 @@ from hybrid_torchrec.table import RowBatch, TableConfig
 from rows import rows_of
 from streams import assert_same, train, whole
 from torchrec_embcache import CacheConfig, CachedTable, DiskStore, StoreError, StoreIOError
-from torchrec_embcache.prefetch import LookAhead
+from torchrec_embcache.prefetch import Prefetcher
 from torchrec_embcache.store.memory import MemoryStore
 from torchrec_embcache.store.write_behind import WriteBehind
 
@@ -61,9 +61,9 @@ def trained(folder: Path | None = None, host_rows: int = 0) -> tuple[CachedTable
     )
     table = CachedTable(CONFIG, cache)
     train(table, list(torch.arange(400).split(50)))
-    table._below.store.drain()
-    below = Gated(table._below.store._store)
-    table._below.store._store = below  # type: ignore[assignment]
+    table._tiers.store.drain()
+    below = Gated(table._tiers.store._store)
+    table._tiers.store._store = below  # type: ignore[assignment]
     return table, below
 
 
@@ -114,10 +114,10 @@ def test_a_batch_that_failed_does_not_cost_the_next_one_its_rows() -> None:
     expected = whole(table)
     below.fails = True
     table.prefetch(torch.arange(0, 30))
-    wait_for(lambda: table._ahead._queue[0].ready)
+    wait_for(lambda: table._prefetcher._queue[0].ready)
     below.fails = False
     table.prefetch(torch.arange(20, 50))
-    wait_for(lambda: table._ahead._queue[1].ready)
+    wait_for(lambda: table._prefetcher._queue[1].ready)
     with pytest.raises(StoreError, match="on fire"):
         table.assign(torch.arange(0, 30), train=True)
     slots = table.assign(torch.arange(20, 50), train=False)
@@ -127,7 +127,7 @@ def test_a_batch_that_failed_does_not_cost_the_next_one_its_rows() -> None:
     table.close()
 
 
-def waking_late(ahead: LookAhead) -> Callable[[float | None], bool]:
+def waking_late(ahead: Prefetcher) -> Callable[[float | None], bool]:
     """A wait() whose caller is slow to go on, so that the prefetch thread does all that it may before."""
     wait = ahead._changed.wait
 
@@ -149,10 +149,10 @@ def test_nothing_stays_pinned_of_batches_that_are_cancelled_while_they_are_fetch
     table.prefetch(torch.arange(0, 10))
     table.prefetch(torch.arange(40, 50))
     assert below.reading.wait(PATIENCE)
-    monkeypatch.setattr(table._ahead._changed, "wait", waking_late(table._ahead))
+    monkeypatch.setattr(table._prefetcher._changed, "wait", waking_late(table._prefetcher))
     threading.Timer(0.05, below.open.set).start()
     table.cancel_prefetch()
-    assert len(table._ahead._pinned) == 0
+    assert len(table._prefetcher._pinned) == 0
     table.assign(torch.arange(100, 200), train=True)  # all of the cache
     table.close()
 
@@ -165,9 +165,9 @@ def test_a_reader_in_a_reader_does_not_let_rows_move() -> None:
     assert sum(len(rows) for rows in table.scan(50)) == 400
     table.prefetch(torch.arange(30))
     time.sleep(0.05)
-    assert not table._ahead._queue[0].ready
+    assert not table._prefetcher._queue[0].ready
     assert sum(len(rows) for rows in outer) == 400 - 64
-    wait_for(lambda: table._ahead._queue[0].ready)
+    wait_for(lambda: table._prefetcher._queue[0].ready)
     table.close()
 
 
@@ -179,7 +179,7 @@ def test_a_reader_that_is_given_up_waits_for_nobody() -> None:
     ended, held, in_time = threading.Event(), threading.Event(), []
 
     def fetch() -> None:
-        with table._ahead.gate:
+        with table._prefetcher.gate:
             held.set()
             in_time.append(ended.wait(2.0))
 
@@ -191,7 +191,7 @@ def test_a_reader_that_is_given_up_waits_for_nobody() -> None:
     fetching.join(PATIENCE)
     assert in_time == [True]
     table.prefetch(torch.arange(30))
-    wait_for(lambda: table._ahead._queue[0].ready)
+    wait_for(lambda: table._prefetcher._queue[0].ready)
     table.close()
 
 
@@ -225,10 +225,10 @@ def test_closing_tells_who_waits_for_a_batch() -> None:
 
     training = threading.Thread(target=take, daemon=True)
     training.start()
-    wait_for(lambda: below.reading.is_set() and len(table._ahead._changed._waiters) == 1)  # type: ignore[attr-defined]
+    wait_for(lambda: below.reading.is_set() and len(table._prefetcher._changed._waiters) == 1)  # type: ignore[attr-defined]
     closing = threading.Thread(target=table.close, daemon=True)
     closing.start()
-    wait_for(lambda: table._ahead._stop)
+    wait_for(lambda: table._prefetcher._stop)
     training.join(0.2)
     below.open.set()
     training.join(PATIENCE)
@@ -315,15 +315,15 @@ class SlowList(list[object]):
 def test_a_snapshot_that_ends_leaves_one_that_begins() -> None:
     """Saving threads end theirs while training goes on."""
     table, _ = trained()
-    ended = table.snapshot_below()
-    table._below.snapshots = slow = SlowList(ended)  # type: ignore[assignment]
+    ended = table.snapshot_lower_tiers()
+    table._tiers.snapshots = slow = SlowList(ended)  # type: ignore[assignment]
     saving = threading.Thread(target=ended.release, daemon=True)
     saving.start()
     assert slow.walking.wait(PATIENCE)
-    begun = table.snapshot_below()
+    begun = table.snapshot_lower_tiers()
     slow.overtaken.set()
     saving.join(PATIENCE)
-    assert table._below.snapshots == [begun]
+    assert table._tiers.snapshots == [begun]
     table.close()
 
 

@@ -21,7 +21,21 @@ from torchrec_embcache.store.disk import DiskStore
 from torchrec_embcache.store.memory import MemoryStore
 
 __all__ = [
-    "CacheConfig", "CacheMetrics", "CacheTooSmall", "CachedTable", "Counters", "DiskStore", "EmbCacheError",
-    "MemoryStore", "RowStore", "StoreCorrupt", "StoreDiskFull", "StoreError", "StoreFull", "StoreIOError",
-    "StoreInputError", "StoreLocked", "StoreReadOnly",
-]  # fmt: skip
+    "CacheConfig",
+    "CacheMetrics",
+    "CacheTooSmall",
+    "CachedTable",
+    "Counters",
+    "DiskStore",
+    "EmbCacheError",
+    "MemoryStore",
+    "RowStore",
+    "StoreCorrupt",
+    "StoreDiskFull",
+    "StoreError",
+    "StoreFull",
+    "StoreIOError",
+    "StoreInputError",
+    "StoreLocked",
+    "StoreReadOnly",
+]

@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from hybrid_torchrec.backends.choice import choose
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
-from hybrid_torchrec.table.ids import IdTable
 
-from torchrec_embcache.below import RowsBelow, without
 from torchrec_embcache.config import CacheConfig
-from torchrec_embcache.counters import Tally
+from torchrec_embcache.counters import SharedCounters
 from torchrec_embcache.errors import CacheTooSmall
-from torchrec_embcache.prefetch import LookAhead
-from torchrec_embcache.saving import SnapshotBelow
+from torchrec_embcache.lower_tiers import LowerTiers, without
+from torchrec_embcache.prefetch import Prefetcher
 from torchrec_embcache.store.base import RowLayout
+from torchrec_embcache.tier_snapshot import TierSnapshot
 
 PLACED_AT_ONCE = 1024  # rows; training may wait for as long
 
@@ -37,20 +37,26 @@ class CachedTable(HashTable):
     def __init__(self, config: TableConfig, cache: CacheConfig, device: torch.device | str = "cpu") -> None:
         cache.check(config)
         first = min(config.initial_capacity, cache.cache_rows)
-        super().__init__(replace(config, max_rows=cache.cache_rows, initial_capacity=first), device)
+        on_device = replace(config, max_rows=cache.cache_rows, initial_capacity=first)
+        # Ids on the CPU whatever the device: which rows come and go is decided there, batches ahead.
+        super().__init__(on_device, device, backend=choose(on_device, torch.device(device), host_ids=True))
         self.cache = cache
-        self.metrics = Tally()
+        self.metrics = SharedCounters()
         self._row_bytes = RowLayout.of(config).row_bytes
-        self._below = RowsBelow(config, cache)
-        self._ahead = LookAhead(
-            config.name, cache.cache_rows, lambda ids: self._ids.index.find(ids) >= 0, self._below.store, self.metrics,
+        self._tiers = LowerTiers(config, cache)
+        self._prefetcher = Prefetcher(
+            config.name,
+            cache.cache_rows,
+            lambda ids: self.index.find(ids) >= 0,
+            self._tiers.store,
+            self.metrics,
             self._place,
-        )  # fmt: skip
+        )
 
     def __len__(self) -> int:
         """Rows of the whole table."""
-        with self._lock:  # or rows on their way would be counted twice, or not at all
-            return self.device_rows + self._below.count
+        with self.lock:  # or rows on their way would be counted twice, or not at all
+            return self.device_rows + self._tiers.count
 
     def __repr__(self) -> str:
         config, cache = self.config, self.cache
@@ -58,14 +64,14 @@ class CachedTable(HashTable):
         host = "the others" if cache.host_rows is None else f"at most {cache.host_rows}"
         disk = "no disk" if cache.folder is None else f"disk {cache.folder}"
         return (
-            f"CachedTable({config.name!r}: {self.device_rows + self._below.count} rows, {self.device_rows} of at most "
+            f"CachedTable({config.name!r}: {self.device_rows + self._tiers.count} rows, {self.device_rows} of at most "
             f"{cache.cache_rows} on {self.device}, {host} in host memory, {disk}; {config.dim} x {dtype}, "
             f"{config.optimizer.kind} lr={self.learning_rate:g}, {config.initializer}, {config.admission})"
         )
 
     @property
     def device_rows(self) -> int:
-        return len(self._ids)
+        return len(self.backend.ids)
 
     @property
     def occupancy(self) -> float:
@@ -73,8 +79,8 @@ class CachedTable(HashTable):
 
     def bytes(self) -> int:
         """Memory of the rows on the device and of their ids on the CPU, in use."""
-        with self._lock:
-            return (self.device_rows + 1) * self.row_bytes + int(self._ids.index.bytes())
+        with self.lock:
+            return (self.device_rows + 1) * self.row_bytes + int(self.index.bytes())
 
     def device_ids(self) -> torch.Tensor:
         """Ids of the rows on the device, (N,) int64 on the CPU."""
@@ -85,34 +91,34 @@ class CachedTable(HashTable):
         with self.exclusive():
             near = self.device_ids()
             ascending = near.sort().values
-            return torch.cat([near, *(without(rows, ascending).ids for rows in self._below.scan(65536))])
+            return torch.cat([near, *(without(rows, ascending).ids for rows in self._tiers.scan(65536))])
 
     # Training.
 
     def prefetch(self, ids: torch.Tensor) -> None:
         """Ids (L,) of a later batch; assign must get the batches in the order in which they were prefetched."""
-        self._ahead.submit(self._checked(ids))
+        self._prefetcher.submit(self.check_ids(ids))
 
     def cancel_prefetch(self) -> None:
         """Forgets the prefetched batches that were not assigned."""
-        self._ahead.drop()
+        self._prefetcher.drop()
 
     def assign(self, ids: torch.Tensor, *, train: bool) -> torch.Tensor:
         """HashTable.assign; waits for the rows. Raises CacheTooSmall if the batch does not fit, and StoreError."""
-        ids = self._checked(ids)
-        self._below.store.check()  # before anything is changed, so that the call can be repeated
-        plan = self._ahead.take(ids)
-        staged = plan.staged
+        ids = self.check_ids(ids)
+        self._tiers.store.check()  # before anything is changed, so that the call can be repeated
+        batch = self._prefetcher.take(ids)
+        staged = batch.staged
         try:
             assert staged is not None
-            with self._ahead.gate, self._lock:
+            with self._prefetcher.gate, self.lock:
                 self._bring(staged)
                 slots = super().assign(ids, train=train)
         except Exception:
-            self._ahead.release(plan)
+            self._prefetcher.release(batch)
             raise
-        plan.staged = None
-        plan.only_read = not train
+        batch.staged = None
+        batch.only_read = not train
         return slots
 
     def update(self, slots: torch.Tensor, grads: torch.Tensor, *, apply: bool = True, **bags: Any) -> None:
@@ -122,17 +128,17 @@ class CachedTable(HashTable):
 
     def apply_gradients(self) -> None:
         super().apply_gradients()
-        self._ahead.finish()  # without the table's lock, see prefetch.py
+        self._prefetcher.finish()  # without the table's lock, see prefetch.py
 
     # The whole table.
 
     def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
-        ids = self._checked(ids)
-        with self._ahead.gate:  # no eviction between the two
+        ids = self.check_ids(ids)
+        with self._prefetcher.gate:  # no eviction between the two
             near, found = super().read(ids)
             if bool(found.all()):
                 return near, found
-            far, there = self._below.read(ids[~found])
+            far, there = self._tiers.read(ids[~found])
         absent = (~found).nonzero().squeeze(1)
         positions = torch.cat([found.nonzero().squeeze(1), absent[there]])
         found = found.clone()
@@ -142,45 +148,45 @@ class CachedTable(HashTable):
 
     def write(self, rows: RowBatch) -> None:
         """Overwrites rows where they are; new ones go to the tier below."""
-        self._storage.check(rows)
-        ids = self._checked(rows.ids)
-        with self._ahead.gate:
-            with self._lock:
+        self.check_rows(rows)
+        ids = self.check_ids(rows.ids)
+        with self._prefetcher.gate:
+            with self.lock:
                 here = super().find(ids).cpu() >= 0
                 if bool(here.any()):
                     super().write(rows.select(here.to(rows.ids.device)))
                 if not bool(here.all()):
                     below = rows.select((~here).to(rows.ids.device)).to("cpu")
-                    self._below.overwrite(below)
-                    self._below.change(below.ids, self._ids.index)
-            self._ahead.restart()
+                    self._tiers.overwrite(below)
+                    self._tiers.change(below.ids, self.index)
+            self._prefetcher.restart()
 
     def erase(self, ids: torch.Tensor) -> int:
-        ids = self._checked(ids).unique()
-        with self._ahead.gate:
-            with self._lock:
+        ids = self.check_ids(ids).unique()
+        with self._prefetcher.gate:
+            with self.lock:
                 here = super().find(ids).cpu() >= 0
                 super().erase(ids)
-                there = self._below.erase(ids)
+                there = self._tiers.erase(ids)
                 away = ids[there & ~here]
-                self._below.count -= len(away)
-                self._below.change(away, self._ids.index)
-            self._ahead.restart()
+                self._tiers.count -= len(away)
+                self._tiers.change(away, self.index)
+            self._prefetcher.restart()
         return int((here | there).sum())
 
     def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
-        ids = self._checked(ids)
-        with self._ahead.gate:
+        ids = self.check_ids(ids)
+        with self._prefetcher.gate:
             super().add_clicks(ids, clicks)
-            away = self._ids.index.find(ids) < 0
+            away = self.index.find(ids) < 0
             distinct, inverse = ids[away].unique(return_inverse=True)
-            rows, there = self._below.read(distinct)
+            rows, there = self._tiers.read(distinct)
             if len(rows):
                 added = torch.zeros(len(distinct)).index_add_(0, inverse, clicks.detach().cpu()[away].float())
                 self.write(replace(rows, clicks=rows.clicks + added[there]))
 
     def pop(self, ids: torch.Tensor) -> RowBatch:
-        with self._ahead.gate:
+        with self._prefetcher.gate:
             rows, _ = self.read(ids)
             self.erase(ids)
             return rows
@@ -189,67 +195,63 @@ class CachedTable(HashTable):
         """HashTable.changed_since of the whole table; also gives rows that were fetched and not trained since."""
         with self.exclusive():
             rows, gone, now = super().changed_since(version, seen_after=seen_after)
-            gone = torch.cat([gone, *self._below.changed_since(version)]).unique()
-            evicted, there = self._below.read(gone)
-            gone = gone[~there & (self._ids.index.find(gone) < 0)]
-            parts = self._below.scan(65536) if version == 0 else [evicted]
+            gone = torch.cat([gone, *self._tiers.changed_since(version)]).unique()
+            evicted, there = self._tiers.read(gone)
+            gone = gone[~there & (self.index.find(gone) < 0)]
+            parts = self._tiers.scan(65536) if version == 0 else [evicted]
             below = [self._absent(part).to(self.device) for part in parts]
             return RowBatch.concat([rows, *below]), gone, now
 
     def forget_changes(self, before: int) -> None:
-        with self._lock:
+        with self.lock:
             super().forget_changes(before)
-            self._below.forget_changes(before)
+            self._tiers.forget_changes(before)
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         """All rows, on the CPU, at most ``chunk`` at a time; prefetching waits, training and flush must not go on.
 
         For rows that are written meanwhile make the disk store move others, which the scan would then meet again.
         """
-        holder = self._ahead.hold()
+        pause = self._prefetcher.pause()
         near = self.device_ids().sort().values
-        for rows in self._below.scan(chunk):
+        for rows in self._tiers.scan(chunk):
             yield without(rows, near)
         for ids in near.split(chunk):
             yield self.read(ids)[0].to("cpu")
-        self._ahead.go_on(holder)
+        self._prefetcher.resume(pause)
 
     def flush(self) -> None:
         """Makes the disk hold every row, safe from a loss of power."""
         with self.exclusive():  # or a row could be written behind a newer state of it, or move before who reads all
             for ids in self.device_ids().split(65536):
-                self._below.receive(super().read(ids)[0].to("cpu"))
-            self._below.store.flush()
+                self._tiers.receive(super().read(ids)[0].to("cpu"))
+            self._tiers.store.flush()
 
     def close(self) -> None:
         """Flushes if there is a disk, and stops the threads. The table cannot be used any more; again does nothing."""
-        self._ahead.close()
+        self._prefetcher.close()
         try:
-            if self.cache.folder is not None and not self._below.store.closed:
+            if self.cache.folder is not None and not self._tiers.store.closed:
                 self.flush()
         finally:
-            self._below.store.close()
+            self._tiers.store.close()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        with self._ahead.gate, self._lock:  # always in this order
+        with self._prefetcher.gate, self.lock:  # always in this order
             yield
 
-    def snapshot_below(self) -> SnapshotBelow:
+    def snapshot_lower_tiers(self) -> TierSnapshot:
         """The rows that are not on the device, as they are now, to be read by another thread while training goes on."""
         with self.exclusive():
-            return self._below.snapshot(self.device_ids())
+            return self._tiers.snapshot(self.device_ids())
 
     @property
     def waiting_rows(self) -> int:
         """Rows that left the device and are not in the tier below yet."""
-        return self._below.store.waiting
+        return self._tiers.store.waiting
 
     # Internals.
-
-    def _make_ids(self) -> IdTable:
-        """On the CPU whatever the device: which rows come and go is decided there, batches ahead."""
-        return IdTable(self.config)
 
     def _place(self, rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
         """The prefetch thread's: fetched rows to the device, so that the training thread has nothing to copy.
@@ -260,7 +262,7 @@ class CachedTable(HashTable):
             return rows
         for first in range(0, len(rows), PLACED_AT_ONCE):
             part = rows.select(slice(first, first + PLACED_AT_ONCE))
-            with self._ahead.gate, self._lock:
+            with self._prefetcher.gate, self.lock:
                 if not still() or not self._bring(part, wait=False):
                     return rows.select(slice(first, len(rows)))
         return rows.select(slice(0, 0))
@@ -272,43 +274,43 @@ class CachedTable(HashTable):
         """
         if not len(rows):
             return True
-        absent = self._ids.index.find(rows.ids) < 0
+        absent = self.index.find(rows.ids) < 0
         rows = rows if bool(absent.all()) else rows.select(absent)
-        self._below.leave(rows)
+        self._tiers.leave(rows)
         try:
             super().write(rows)
         except CacheTooSmall:
             if wait:
                 raise
             return False
-        self._below.count -= len(rows)
+        self._tiers.count -= len(rows)
         self.metrics.add(fetched_rows=len(rows), bytes_to_device=len(rows) * self._row_bytes)
         return True
 
     def _absent(self, rows: RowBatch) -> RowBatch:
         """Those that are not on the device."""
-        return rows.select(self._ids.index.find(rows.ids) < 0)
+        return rows.select(self.index.find(rows.ids) < 0)
 
-    def _make_room(self, new: int, used: torch.Tensor) -> None:
+    def make_room(self, new: int, used: torch.Tensor) -> None:
         """Evicts to the tier below: the rows that were trained least recently, none that the look-ahead needs."""
-        needed = self._ids.missing_room(new)
+        needed = self.backend.ids.missing_room(new)
         if needed <= 0:
             return
-        with self._ahead.gate:
-            pinned = self._ids.index.find(self._ahead.pinned_ids())
-            keep = torch.cat([used, pinned[pinned >= 0], self._pending.slots()])
+        with self._prefetcher.gate:
+            pinned = self.index.find(self._prefetcher.pinned_ids())
+            keep = torch.cat([used, pinned[pinned >= 0], self.pending_gradients.slots()])
             count = max(needed, int(self.cache.evict_share * self.cache.cache_rows))
-            victims = self._ids.victims(count, self.step, keep)
+            victims = self.backend.ids.victims(count, self.step, keep)
             if len(victims) < needed:
                 raise CacheTooSmall(
                     f"table '{self.config.name}': {new} rows are to come, {len(victims)} of {self.device_rows} can go; "
                     f"raise cache_rows={self.cache.cache_rows} or use smaller batches"
                 )
-            rows = self._rows(victims)
-            self._below.receive(rows.to("cpu"))
-            self._evict(rows.ids.cpu())
-            self._below.count += len(rows)
+            rows = self.rows_at(victims)
+            self._tiers.receive(rows.to("cpu"))
+            self.evict(rows.ids.cpu())
+            self._tiers.count += len(rows)
         self.metrics.add(evicted_rows=len(rows), bytes_from_device=len(rows) * self._row_bytes)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
         """No row is forgotten."""

@@ -22,7 +22,7 @@ class Counters:
     prefetch_wait_seconds: float = 0.0
 
 
-class Tally:
+class SharedCounters:
     """Adds them up; safe from several threads."""
 
     def __init__(self) -> None:

@@ -70,6 +70,11 @@ class StoreFull(StoreError):
 
 
 FAULTS: dict[int, type[StoreError]] = {
-    1: StoreInputError, 2: StoreIOError, 3: StoreDiskFull, 4: StoreReadOnly, 5: StoreCorrupt, 6: StoreLocked,
+    1: StoreInputError,
+    2: StoreIOError,
+    3: StoreDiskFull,
+    4: StoreReadOnly,
+    5: StoreCorrupt,
+    6: StoreLocked,
     7: StoreFull,
-}  # fmt: skip
+}

@@ -50,9 +50,13 @@ class CacheFields:
         """Raises ValueError for settings of which no cached table can be made."""
         config: Any = self
         given = CacheConfig(
-            cache_rows=self.cache_rows, host_rows=self.host_rows, folder=self.folder, evict_share=self.evict_share,
-            slab_bytes=self.slab_bytes, io_threads=self.io_threads,
-        )  # fmt: skip
+            cache_rows=self.cache_rows,
+            host_rows=self.host_rows,
+            folder=self.folder,
+            evict_share=self.evict_share,
+            slab_bytes=self.slab_bytes,
+            io_threads=self.io_threads,
+        )
         given.check(table_config(config, OptimizerSpec()))
 
     def cache_of(self, table: str, shard: str, shares: int) -> CacheConfig:
@@ -61,8 +65,10 @@ class CacheFields:
             cache_rows=-(-self.cache_rows // shares),
             host_rows=None if self.host_rows is None else -(-self.host_rows // shares),
             folder=None if self.folder is None else Path(self.folder) / table / shard,
-            evict_share=self.evict_share, slab_bytes=self.slab_bytes, io_threads=self.io_threads,
-        )  # fmt: skip
+            evict_share=self.evict_share,
+            slab_bytes=self.slab_bytes,
+            io_threads=self.io_threads,
+        )
 
 
 @dataclass

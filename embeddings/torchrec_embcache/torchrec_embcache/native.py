@@ -6,11 +6,11 @@ ctypes lets go of the interpreter's lock during a call, so a prefetch thread doe
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
 from pathlib import Path
 
 import torch
+from hybrid_torchrec.library import directory_of, existing
 
 LIBRARY = "libembcache_store.so"
 BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation embeddings/torchrec_embcache"
@@ -18,19 +18,20 @@ BUILD_COMMAND = "python -m pip install --no-deps --no-build-isolation embeddings
 
 def library_path() -> Path:
     """EMBCACHE_LIBRARY_DIR (a CMake build folder), else beside this file."""
-    chosen = os.environ.get("EMBCACHE_LIBRARY_DIR")
-    return Path(chosen or Path(__file__).resolve().parent) / LIBRARY
+    return directory_of(__file__, "EMBCACHE_LIBRARY_DIR") / LIBRARY
 
 
 @cache
 def load() -> ctypes.CDLL:
-    path = library_path()
-    if not path.is_file():
-        raise ImportError(f"{path} is missing; build it with: {BUILD_COMMAND}")
-    library = ctypes.CDLL(str(path))
+    library = ctypes.CDLL(existing(library_path(), BUILD_COMMAND))
     i32, u32, i64, u64, pointer, text = (
-        ctypes.c_int, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
-    )  # fmt: skip
+        ctypes.c_int,
+        ctypes.c_uint32,
+        ctypes.c_int64,
+        ctypes.c_uint64,
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+    )
     columns = [pointer, pointer, i32]
     signatures: dict[str, tuple[type | None, list[type]]] = {
         "open": (i32, [text, u32, i64, i64, i32, i32, i32, pointer, text]),

@@ -44,9 +44,14 @@ class EmbCacheTrainPipelineSparseDist(HybridTrainPipelineSparseDist[In, Out]):
         if look_ahead < 0:
             raise ValueError(f"look_ahead={look_ahead}: a number of batches, at least 0")
         super().__init__(
-            model, optimizer, device, pipe_n_batch=look_ahead + 1, execute_all_batches=execute_all_batches,
-            custom_model_fwd=custom_model_fwd, **kwargs,
-        )  # fmt: skip
+            model,
+            optimizer,
+            device,
+            pipe_n_batch=look_ahead + 1,
+            execute_all_batches=execute_all_batches,
+            custom_model_fwd=custom_model_fwd,
+            **kwargs,
+        )
         self._prefetched: set[int | None] = set()
 
     def dequeue_batch(self) -> None:

@@ -1,4 +1,4 @@
-"""LookAhead: rows of the next batches come to the device, or to host memory, while the current one trains.
+"""Prefetcher: rows of the next batches come to the device, or to host memory, while the current one trains.
 
 A batch goes through: submitted -> admitted (its ids are pinned: none of them is evicted from now on; those that are
 neither on the device nor pinned by an earlier batch are to be fetched) -> ready (they are fetched, and on the device
@@ -24,19 +24,19 @@ from weakref import WeakSet
 import torch
 from hybrid_torchrec.table import RowBatch
 
-from torchrec_embcache.counters import Tally
+from torchrec_embcache.counters import SharedCounters
 from torchrec_embcache.errors import CacheTooSmall, StoreIOError
 from torchrec_embcache.native import IdCounts, distinct
 from torchrec_embcache.notice import ShortenedNotice
-from torchrec_embcache.plan import Plan
+from torchrec_embcache.prefetch_batch import PrefetchBatch
 from torchrec_embcache.store.base import RowStore
 
 
-class Holder:
-    """Who wants nothing to be fetched."""
+class FetchPause:
+    """While somebody has it, nothing is fetched."""
 
 
-class LookAhead:
+class Prefetcher:
     """The batches between submission and release, and the thread that fetches their rows.
 
     Args:
@@ -54,7 +54,7 @@ class LookAhead:
         rows: int,
         on_device: Callable[[torch.Tensor], torch.Tensor],
         store: RowStore,
-        metrics: Tally,
+        metrics: SharedCounters,
         place: Callable[[RowBatch, Callable[[], bool]], RowBatch],
     ) -> None:
         self._name = name
@@ -66,73 +66,73 @@ class LookAhead:
         self._metrics = metrics
         self.gate = threading.RLock()  # admission and eviction
         self._changed = threading.Condition(self.gate)
-        self._queue: deque[Plan] = deque()  # submitted, not taken
-        self._taken: list[Plan] = []  # not released
+        self._queue: deque[PrefetchBatch] = deque()  # submitted, not taken
+        self._taken: list[PrefetchBatch] = []  # not released
         self._pinned = IdCounts()
         self._stop = False
-        self._holders: WeakSet[Holder] = WeakSet()
+        self._pauses: WeakSet[FetchPause] = WeakSet()
         self._waiting = 0  # for the fetch under way to end; no other begins
         self._notice = ShortenedNotice(name, rows)
         self._crash: Exception | None = None
-        self._busy: Plan | None = None  # being fetched
+        self._busy: PrefetchBatch | None = None  # being fetched
         self._thread: threading.Thread | None = None
 
     def submit(self, ids: torch.Tensor) -> None:
         """The next batch: ids (L,) int64 on the CPU, in the order in which assign will get them."""
         with self._changed:
             self._check_open()
-            self._queue.append(Plan(ids))
+            self._queue.append(PrefetchBatch(ids))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"prefetch of {self._name}", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
-    def take(self, ids: torch.Tensor) -> Plan:
-        """The plan of the batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
+    def take(self, ids: torch.Tensor) -> PrefetchBatch:
+        """The batch that is to be looked up now; if it was not submitted, it is made now. Waits for it."""
         with self._changed:
             self._check_open()
-            for read in [plan for plan in self._taken if plan.only_read]:
+            for read in [batch for batch in self._taken if batch.only_read]:
                 self._forget(read)
-            self._holders.clear()
+            self._pauses.clear()
             self._changed.notify_all()
-            plan = self._queue[0] if self._queue else None
-            if plan is None or not plan.is_of(ids):
+            batch = self._queue[0] if self._queue else None
+            if batch is None or not batch.is_of(ids):
                 return self._take_now(ids)
-            late = not plan.ready
+            late = not batch.ready
             start = time.perf_counter()
-            while not plan.ready:
-                self._check_room(plan)
+            while not batch.ready:
+                self._check_room(batch)
                 self._changed.wait()
                 self._check_open()
                 if self._crash is not None:
                     raise self._crash
             self._queue.popleft()
-            self._taken.append(plan)
+            self._taken.append(batch)
             self._metrics.add(late_batches=late, prefetch_wait_seconds=time.perf_counter() - start if late else 0.0)
-        if plan.failure is not None:
-            self.release(plan)
-            raise plan.failure
+        if batch.failure is not None:
+            self.release(batch)
+            raise batch.failure
         self._notice.give(stacklevel=3)
-        return plan
+        return batch
 
     def finish(self) -> None:
         """The updates of all batches taken so far are made; the next one's rows may evict theirs."""
         with self._changed:
-            for plan in self._taken:
-                self._pinned.remove(plan.ids)
+            for batch in self._taken:
+                self._pinned.remove(batch.ids)
             self._taken.clear()
             self._changed.notify_all()
 
-    def release(self, plan: Plan) -> None:
+    def release(self, batch: PrefetchBatch) -> None:
         """A batch that has failed: those behind it, which counted on its rows, are fetched again; see restart()."""
         with self._changed:
-            self._forget(plan)
+            self._forget(batch)
             self.restart()
 
     def pinned_ids(self) -> torch.Tensor:
         """Ids that must stay, with repetitions; hold `gate`."""
-        plans = [plan.ids for plan in (*self._taken, *self._queue) if plan.admitted]
-        return torch.cat(plans) if plans else torch.empty(0, dtype=torch.int64)
+        batches = [batch.ids for batch in (*self._taken, *self._queue) if batch.admitted]
+        return torch.cat(batches) if batches else torch.empty(0, dtype=torch.int64)
 
     def restart(self) -> None:
         """The store was changed from outside: batches that wait are fetched again. The table's lock must be free."""
@@ -142,18 +142,19 @@ class LookAhead:
                 while self._revoke_last():
                     pass
 
-    def hold(self) -> Holder:
-        """Nothing is fetched until go_on gets the holder, or nobody has it any more: a reader that is given up needs no
-        lock to end. Or until a batch is taken. The table's lock must be free.
-        """
-        holder = Holder()
-        with self._changed, self._idle():
-            self._holders.add(holder)
-        return holder
+    def pause(self) -> FetchPause:
+        """Nothing is fetched until resume gets the pause, nobody has it any more, or a batch is taken.
 
-    def go_on(self, holder: Holder) -> None:
+        So a reader that is given up needs no lock to end. The table's lock must be free.
+        """
+        pause = FetchPause()
+        with self._changed, self._idle():
+            self._pauses.add(pause)
+        return pause
+
+    def resume(self, pause: FetchPause) -> None:
         with self._changed:
-            self._holders.discard(holder)
+            self._pauses.discard(pause)
             self._changed.notify_all()
 
     def drop(self) -> None:
@@ -188,63 +189,63 @@ class LookAhead:
             self._waiting -= 1
             self._changed.notify_all()
 
-    def _take_now(self, ids: torch.Tensor) -> Plan:
-        plan = Plan(ids, ids=distinct(ids))
+    def _take_now(self, ids: torch.Tensor) -> PrefetchBatch:
+        batch = PrefetchBatch(ids, ids=distinct(ids))
         start = time.perf_counter()
-        if not self._fits(plan):
+        if not self._fits(batch):
             with self._idle():
-                while not self._fits(plan) and self._revoke_last():
+                while not self._fits(batch) and self._revoke_last():
                     pass
-        if not self._fits(plan):
-            raise self._too_small(plan)
-        missing = self._admit(plan, known=False)
-        self._taken.append(plan)
+        if not self._fits(batch):
+            raise self._too_small(batch)
+        missing = self._admit(batch, known=False)
+        self._taken.append(batch)
         try:
-            plan.staged, _ = self._store.read(missing)
+            batch.staged, _ = self._store.read(missing)
         except Exception:
-            self._forget(plan)
+            self._forget(batch)
             raise
         self._metrics.add(prefetch_wait_seconds=time.perf_counter() - start, late_batches=1)
         self._changed.notify_all()
-        return plan
+        return batch
 
-    def _admit(self, plan: Plan, *, known: bool) -> torch.Tensor:
+    def _admit(self, batch: PrefetchBatch, *, known: bool) -> torch.Tensor:
         """Pins the ids; returns those to fetch. known: rows of earlier batches count as being on the device."""
-        there = self._on_device(plan.ids)
+        there = self._on_device(batch.ids)
         if known:
-            there |= self._pinned.contains(plan.ids)
-        self._pinned.add(plan.ids)
-        plan.admitted = True
-        missing = plan.ids[~there]
-        self._metrics.add(batches=1, lookups=len(plan.ids), hits=len(plan.ids) - len(missing))
+            there |= self._pinned.contains(batch.ids)
+        self._pinned.add(batch.ids)
+        batch.admitted = True
+        missing = batch.ids[~there]
+        self._metrics.add(batches=1, lookups=len(batch.ids), hits=len(batch.ids) - len(missing))
         return missing
 
-    def _fits(self, plan: Plan) -> bool:
-        fresh = len(plan.ids) - int(self._pinned.contains(plan.ids).sum())
+    def _fits(self, batch: PrefetchBatch) -> bool:
+        fresh = len(batch.ids) - int(self._pinned.contains(batch.ids).sum())
         return len(self._pinned) + fresh <= self._rows
 
-    def _forget(self, plan: Plan) -> None:
-        self._taken.remove(plan)
-        self._pinned.remove(plan.ids)
+    def _forget(self, batch: PrefetchBatch) -> None:
+        self._taken.remove(batch)
+        self._pinned.remove(batch.ids)
         self._changed.notify_all()
 
     def _revoke_last(self) -> bool:
         """Makes the last admitted batch wait again, which is not being fetched; False if there is none."""
-        for plan in reversed(self._queue):
-            if plan.admitted:
-                plan.admitted, plan.staged, plan.failure = False, None, None
-                self._pinned.remove(plan.ids)
+        for batch in reversed(self._queue):
+            if batch.admitted:
+                batch.admitted, batch.staged, batch.failure = False, None, None
+                self._pinned.remove(batch.ids)
                 return True
         return False
 
-    def _check_room(self, plan: Plan) -> None:
-        """Raises if `plan`, the first of the queue, waits for room that nobody will make."""
-        if not plan.admitted and len(plan.ids) and not self._fits(plan):
-            raise self._too_small(plan)
+    def _check_room(self, batch: PrefetchBatch) -> None:
+        """Raises if `batch`, the first of the queue, waits for room that nobody will make."""
+        if not batch.admitted and len(batch.ids) and not self._fits(batch):
+            raise self._too_small(batch)
 
-    def _too_small(self, plan: Plan) -> CacheTooSmall:
-        pinned = 0 if len(plan.ids) > self._rows else len(self._pinned)
-        return CacheTooSmall.of_batch(self._name, self._rows, len(plan.ids), pinned, len(self._taken))
+    def _too_small(self, batch: PrefetchBatch) -> CacheTooSmall:
+        pinned = 0 if len(batch.ids) > self._rows else len(self._pinned)
+        return CacheTooSmall.of_batch(self._name, self._rows, len(batch.ids), pinned, len(self._taken))
 
     # The thread.
 
@@ -262,48 +263,50 @@ class LookAhead:
                 self._changed.wait_for(lambda: self._stop or self._next() is not None)
                 if self._stop:
                     return
-                plan = self._next()
-                assert plan is not None
-                self._busy = plan
+                batch = self._next()
+                assert batch is not None
+                self._busy = batch
             try:
-                self._fetch(plan)
+                self._fetch(batch)
             except Exception as error:  # for the training thread
-                plan.failure = error
+                batch.failure = error
             with self._changed:
                 self._busy = None
                 self._changed.notify_all()
 
-    def _next(self) -> Plan | None:
+    def _next(self) -> PrefetchBatch | None:
         """The first batch that is not admitted, if it fits."""
-        if self._holders or self._waiting:
+        if self._pauses or self._waiting:
             return None
-        for plan in self._queue:
-            if plan.admitted:
+        for batch in self._queue:
+            if batch.admitted:
                 continue
-            if not len(plan.ids) or self._fits(plan):
-                return plan
-            self._tell_shortened(plan)
+            if not len(batch.ids) or self._fits(batch):
+                return batch
+            self._tell_shortened(batch)
             return None
         return None
 
-    def _fetch(self, plan: Plan) -> None:
-        if not len(plan.ids):
-            ids = distinct(plan.submitted)
+    def _fetch(self, batch: PrefetchBatch) -> None:
+        if not len(batch.ids):
+            ids = distinct(batch.submitted)
             with self._changed:
-                plan.ids = ids
-                if not self._fits(plan):  # comes again when there is room
+                batch.ids = ids
+                if not self._fits(batch):  # comes again when there is room
                     return
         with self._changed:
-            if plan.admitted or plan not in self._queue:
+            if batch.admitted or batch not in self._queue:
                 return
-            missing = self._admit(plan, known=True)
+            missing = self._admit(batch, known=True)
             restarts = self._restarts
         rows, _ = self._store.read(missing)
-        plan.staged = self._place(rows, lambda: self._restarts == restarts)
+        batch.staged = self._place(rows, lambda: self._restarts == restarts)
 
-    def _tell_shortened(self, plan: Plan) -> None:
-        if plan.waited_for_room or len(plan.ids) > self._rows:
+    def _tell_shortened(self, batch: PrefetchBatch) -> None:
+        if batch.waited_for_room or len(batch.ids) > self._rows:
             return
-        plan.waited_for_room = True
+        batch.waited_for_room = True
         self._metrics.add(shortened=1)
-        self._notice.note(ahead=sum(plan.admitted for plan in self._queue), ids=len(plan.ids), pinned=len(self._pinned))
+        self._notice.note(
+            ahead=sum(batch.admitted for batch in self._queue), ids=len(batch.ids), pinned=len(self._pinned)
+        )

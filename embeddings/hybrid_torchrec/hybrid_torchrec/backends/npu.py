@@ -2,13 +2,13 @@
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.backends.torch import GenericBackend, Gradient
+from hybrid_torchrec.backends.base import Gradient
+from hybrid_torchrec.backends.torch import TorchBackend
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table.ids import IdTable
+from hybrid_torchrec.table_config import TableConfig
 
 SUM, MEAN, NONE = 0, 1, 2
 # gr_ops' Adam decays as AdamW does. Row-wise Adagrad and gradients of factors need whole rows in a vector core.
@@ -32,17 +32,16 @@ def supports(spec: OptimizerSpec, dim: int) -> bool:
     return not spec.traits.whole_rows or dim <= WHOLE_ROW
 
 
-@dataclass
-class NpuBackend(GenericBackend):
-    """As GenericBackend, with gr_ops where it has the operator."""
+class NpuBackend(TorchBackend):
+    """As TorchBackend, with gr_ops where it has the operator."""
 
-    def __post_init__(self) -> None:
-        dim = self.config.dim
-        device = self.storage.weights.device
+    def __init__(self, config: TableConfig, device: torch.device) -> None:
+        super().__init__(config, device)
+        dim = config.dim
         self._start = torch.zeros(1, dtype=torch.int64, device=device)
         self._columns = torch.tensor([0, dim], dtype=torch.int32, device=device)
-        rounds = self.config.stochastic_rounding and self.config.dtype != torch.float32
-        self._fused = supports(self.config.optimizer, dim) and not rounds
+        rounds = config.stochastic_rounding and config.dtype != torch.float32
+        self._fused = supports(config.optimizer, dim) and not rounds
 
     def _rows(self) -> torch.Tensor:
         """Cumulated sizes of the row space."""
@@ -54,9 +53,18 @@ class NpuBackend(GenericBackend):
         dim = self.config.dim
         factors = None if samples is None else samples.float()
         return torch.ops.mxrec.embedding_pool(
-            self.storage.weights.view(-1), self._start, self._columns, dim, dim, self._rows(), slots, offsets, mode,
-            factors, 0,
-        )  # fmt: skip
+            self.storage.weights.view(-1),
+            self._start,
+            self._columns,
+            dim,
+            dim,
+            self._rows(),
+            slots,
+            offsets,
+            mode,
+            factors,
+            0,
+        )
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return self._pool(slots, _each(slots), NONE, None)
@@ -66,10 +74,10 @@ class NpuBackend(GenericBackend):
     ) -> torch.Tensor:
         return self._pool(slots, offsets, MEAN if mean else SUM, samples)
 
-    def update(self, gradient: Gradient, lr: float, iteration: int, ids: IdTable) -> None:
+    def update(self, gradient: Gradient, lr: float, iteration: int) -> None:
         slots = gradient.slots
         if not self._fused or slots.shape[0] == 0:
-            return super().update(gradient, lr, iteration, ids)
+            return super().update(gradient, lr, iteration)
         storage, spec = self.storage, self.config.optimizer
         tensors = [storage.weights, *storage.state.values()]
         default = [tensor[0].clone() for tensor in tensors]
@@ -80,16 +88,37 @@ class NpuBackend(GenericBackend):
             offsets, mode = gradient.offsets, MEAN if gradient.mean else SUM
         samples = None if gradient.samples is None else gradient.samples.float()
         torch.ops.mxrec.embedding_update(
-            gradient.values.contiguous(), storage.weights.view(-1), self._start, self._columns, self.config.dim,
-            self._rows(), storage.capacity.bit_length(), slots, offsets, mode, samples, None, False, -1.0,
-            KINDS[spec.kind], state.get("momentum1"), self._start if "momentum1" in state else None,
-            state.get("momentum2"), self._start if "momentum2" in state else None, lr, spec.epsilon, *spec.betas,
-            spec.weight_decay, 0, 0.0, iteration,
-        )  # fmt: skip
+            gradient.values.contiguous(),
+            storage.weights.view(-1),
+            self._start,
+            self._columns,
+            self.config.dim,
+            self._rows(),
+            storage.capacity.bit_length(),
+            slots,
+            offsets,
+            mode,
+            samples,
+            None,
+            False,
+            -1.0,
+            KINDS[spec.kind],
+            state.get("momentum1"),
+            self._start if "momentum1" in state else None,
+            state.get("momentum2"),
+            self._start if "momentum2" in state else None,
+            lr,
+            spec.epsilon,
+            *spec.betas,
+            spec.weight_decay,
+            0,
+            0.0,
+            iteration,
+        )
         # The default row may be among the slots, and learns nothing.
         for tensor, row in zip(tensors, default, strict=True):
             tensor[0] = row
-        ids.index.mark_changed(slots.cpu())
+        self.ids.index.mark_changed(slots.cpu())
         return None
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from hybrid_torchrec.backends.rounding import drawn_bits, round_stochastically
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.table.rounding import drawn_bits, round_stochastically
 
 State = dict[str, Tensor]
 

@@ -15,7 +15,20 @@ from hybrid_torchrec.checkpoint.planner import HashLoadPlanner, HashSavePlanner
 from hybrid_torchrec.checkpoint.tables import HashTables, TableShard
 
 __all__ = [
-    "BrokenChain", "CheckpointError", "Checkpointer", "CorruptCheckpoint", "HashLoadPlanner", "HashSavePlanner",
-    "HashTables", "NoCheckpoint", "PendingSave", "ServingTable", "StorageFailure", "TableMismatch", "TableShard",
-    "compact", "export", "export_checkpoint",
-]  # fmt: skip
+    "BrokenChain",
+    "CheckpointError",
+    "Checkpointer",
+    "CorruptCheckpoint",
+    "HashLoadPlanner",
+    "HashSavePlanner",
+    "HashTables",
+    "NoCheckpoint",
+    "PendingSave",
+    "ServingTable",
+    "StorageFailure",
+    "TableMismatch",
+    "TableShard",
+    "compact",
+    "export",
+    "export_checkpoint",
+]

@@ -7,8 +7,8 @@ import weakref
 
 from torch import Tensor
 
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
 
 _readers: weakref.WeakKeyDictionary[HashTable, weakref.WeakSet[ChangeReader]] = weakref.WeakKeyDictionary()
 _readers_lock = threading.Lock()  # a save in the background commits while others begin to read
@@ -29,8 +29,8 @@ class ChangeReader:
 
     def mark(self) -> tuple[int, int]:
         """Where the table is now; pass it to commit() once everything up to here is saved."""
-        with self.table._lock:
-            return self.table._ids.index.next_version(), self.table.step
+        with self.table.lock:
+            return self.table.index.next_version(), self.table.step
 
     def peek(self, *, seen: bool = True) -> tuple[RowBatch, Tensor, tuple[int, int]]:
         """Rows that changed; ids (E,) that are gone; and what to commit() once they are saved.

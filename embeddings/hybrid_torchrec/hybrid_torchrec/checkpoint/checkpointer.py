@@ -20,9 +20,9 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
+from hybrid_torchrec.checkpoint.collective import Collective, failing_collectively
 from hybrid_torchrec.checkpoint.errors import CheckpointError, NoCheckpoint
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder, Entry
-from hybrid_torchrec.checkpoint.group import Together, failing_together
 from hybrid_torchrec.checkpoint.manifest import Manifest, folder_name
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.planner import HashLoadPlanner, HashSavePlanner
@@ -145,9 +145,16 @@ class Checkpointer:
             rows[name], marks[name] = changed(reader)
         last = self._last
         manifest = Manifest(
-            "delta", step, self._world, {}, last.base or last.name, last.sequence + 1, last.digest, last.name,
+            "delta",
+            step,
+            self._world,
+            {},
+            last.base or last.name,
+            last.sequence + 1,
+            last.digest,
+            last.name,
             run=self._run,
-        )  # fmt: skip
+        )
         return self._write(manifest, dict(state or {}), rows, marks)
 
     def load(self, state: dict[str, Any] | None = None, *, step: int | None = None, strict: bool = True) -> int:
@@ -177,8 +184,8 @@ class Checkpointer:
         return self._ranks.all_reduce("remove", lambda: None, lambda _: self.folder.keep_last(self.keep, self._run))
 
     @property
-    def _ranks(self) -> Together:
-        return Together(self._group)
+    def _ranks(self) -> Collective:
+        return Collective(self._group)
 
     @property
     def _world(self) -> int:
@@ -210,11 +217,13 @@ class Checkpointer:
             raise ValueError(f"{TABLES!r} is the tables' own name; give that entry of the state another")
         writer = ManifestWriter(self.folder.root, manifest)
         try:
-            with failing_together(), quiet_when_alone(), self.metrics.timed("save_seconds"):
+            with failing_collectively(), quiet_when_alone(), self.metrics.timed("save_seconds"):
                 dcp.save(
                     {**state, TABLES: self.tables.with_rows(rows)},
-                    storage_writer=writer, planner=HashSavePlanner(), process_group=self._group,
-                )  # fmt: skip
+                    storage_writer=writer,
+                    planner=HashSavePlanner(),
+                    process_group=self._group,
+                )
         finally:
             writer.release()
         self._last = self._ranks.all_reduce("commit", lambda: writer.saved, lambda saved: saved[0])
@@ -225,11 +234,13 @@ class Checkpointer:
         return self.folder.root / folder_name(manifest.kind, manifest.step)
 
     def _read(self, path: Path, state: dict[str, Any], strict: bool) -> None:
-        with failing_together(), quiet_when_alone():
+        with failing_collectively(), quiet_when_alone():
             dcp.load(
-                state, storage_reader=OrderedReader(path),
-                planner=HashLoadPlanner(allow_partial_load=not strict), process_group=self._group,
-            )  # fmt: skip
+                state,
+                storage_reader=OrderedReader(path),
+                planner=HashLoadPlanner(allow_partial_load=not strict),
+                process_group=self._group,
+            )
 
 
 def staged_copy(value: Any) -> Any:

@@ -13,9 +13,9 @@ from pathlib import Path
 from torch.distributed.checkpoint.state_dict_saver import _save_state_dict
 
 from hybrid_torchrec.checkpoint.checkpointer import TABLES
+from hybrid_torchrec.checkpoint.collective import failing_collectively
 from hybrid_torchrec.checkpoint.export import write_rows
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
-from hybrid_torchrec.checkpoint.group import failing_together
 from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.planner import HashSavePlanner
@@ -46,7 +46,7 @@ def compact(root: str | os.PathLike[str], step: int | None = None) -> Path:
     writer = ManifestWriter(root, manifest)
     try:
         state = {**chain[-1].dense(), TABLES: {name: SavedLeaf(sources) for name, sources in tables.items()}}
-        with failing_together():
+        with failing_collectively():
             _save_state_dict(state, writer, no_dist=True, planner=HashSavePlanner())
     finally:
         writer.release()

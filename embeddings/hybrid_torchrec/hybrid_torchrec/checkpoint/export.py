@@ -24,10 +24,10 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from hybrid_torchrec.checkpoint.collective import Collective
 from hybrid_torchrec.checkpoint.errors import TableMismatch, explained
 from hybrid_torchrec.checkpoint.files import checksum_of_file
 from hybrid_torchrec.checkpoint.folder import CheckpointFolder
-from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.manifest import FileSum, Manifest
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
@@ -64,7 +64,7 @@ def write_rows(
     group: dist.ProcessGroup | None = None,
 ) -> Path:
     """As export(), from {table: (rows, shard, shards)}."""
-    folder, ranks = CheckpointFolder(root), Together(group)
+    folder, ranks = CheckpointFolder(root), Collective(group)
     temporary = folder.temporary("export", step)
     with ExitStack() as held:
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.row_batch import RowBatch
 
 PART_BYTES = 32 << 20
 INFO, ERASED, POLICY = "info", "erased", "policy-"

@@ -20,7 +20,7 @@ from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows
 from hybrid_torchrec.checkpoint.tables import overlapping, policies_merged
 from hybrid_torchrec.hashing import rank_of
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.row_batch import RowBatch
 
 
 class SavedTables:

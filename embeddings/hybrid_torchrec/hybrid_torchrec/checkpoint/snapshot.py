@@ -5,17 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.below import InOrder, RowsBelow, Tiered
 from hybrid_torchrec.checkpoint.parts import Rows
 from hybrid_torchrec.checkpoint.tables import TableShard, describe, like, policy_of, refuse_waiting_gradients
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.checkpoint.tiers import LowerTierRows, SequentialRows, TieredTable
+from hybrid_torchrec.row_batch import RowBatch
 
 
 class Snapshot:
     """Copy on write: taking it copies the slots in use, one number a row; a row itself is copied when the saving thread
     comes to it, or just before training changes, evicts or counts a sighting of it.
 
-    Of a table that keeps rows outside its device, those follow, as its snapshot_below() has them.
+    Of a table that keeps rows outside its device, those follow, as its snapshot_lower_tiers() has them.
 
     `rows` are to be read once, in order. Rows that were copied early wait in memory until then: at most those that
     training touched since. release() ends it; the table then has nothing more to copy.
@@ -25,13 +25,13 @@ class Snapshot:
         self._table = table = shard.table
         with table.exclusive():
             refuse_waiting_gradients(table)
-            self._slots = table._ids.index.used_slots().cpu()
+            self._slots = table.index.used_slots().cpu()
             # By slot: still to be copied. Slots that come into use later are beyond its end, or no longer in it.
-            self._due = torch.zeros(table._ids.index.slots(), dtype=torch.bool)
+            self._due = torch.zeros(table.index.slots(), dtype=torch.bool)
             self._due[self._slots] = True
             self._early: list[tuple[Tensor, RowBatch]] = []
             self._info, self._policy = describe(table), policy_of(table)
-            self._below: RowsBelow | None = table.snapshot_below() if isinstance(table, Tiered) else None
+            self._below: LowerTierRows | None = table.snapshot_lower_tiers() if isinstance(table, TieredTable) else None
             table.before_change.append(self._preserve)
 
     @property
@@ -40,7 +40,7 @@ class Snapshot:
         count = here + (below.count if below is not None else 0)
         if below is None:
             return Rows(count, like(self._table), self._read, self._info, self._policy)
-        rest = InOrder(self._table.config.name, below.count, below.batches())
+        rest = SequentialRows(self._table.config.name, below.count, below.batches())
 
         def read(first: int, last: int) -> RowBatch:
             parts = [self._read(first, min(last, here))] if first < here else []
@@ -53,7 +53,7 @@ class Snapshot:
     def release(self) -> None:
         if self._below is not None:
             self._below.release()
-        with self._table._lock:
+        with self._table.lock:
             if self._preserve in self._table.before_change:
                 self._table.before_change.remove(self._preserve)
             self._early.clear()
@@ -64,14 +64,14 @@ class Snapshot:
         slots = slots[self._due[slots]].unique()
         if len(slots):
             self._due[slots] = False
-            self._early.append((slots, self._table._rows(slots).to("cpu")))
+            self._early.append((slots, self._table.rows_at(slots).to("cpu")))
 
     def _read(self, first: int, last: int) -> RowBatch:
         slots = self._slots[first:last]
-        with self._table._lock:
+        with self._table.lock:
             due = self._due[slots]
             self._due[slots] = False
-            late = self._table._rows(slots[due]).to("cpu")
+            late = self._table.rows_at(slots[due]).to("cpu")
             early = self._early
             self._early = []
         if not early and bool(due.all()):
@@ -85,6 +85,6 @@ class Snapshot:
             batches.append(batch.select(inside))
             if not bool(inside.all()):
                 kept.append((there[~inside], batch.select(~inside)))
-        with self._table._lock:
+        with self._table.lock:
             self._early = kept + self._early
         return RowBatch.concat(batches).select(torch.cat(places).argsort())

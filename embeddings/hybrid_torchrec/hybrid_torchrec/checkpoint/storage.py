@@ -177,8 +177,9 @@ class OrderedReader(FileSystemReader):
         start = place.offset + archive.get_record_offset("data/0")
         into = memoryview(target.view(torch.uint8).numpy().reshape(-1))
         if start + len(into) > place.offset + place.length:
-            raise CorruptCheckpoint(f"{file.name}: a tensor at byte {place.offset} is shorter than its shape; load an "
-                                    "earlier checkpoint")  # fmt: skip
+            raise CorruptCheckpoint(
+                f"{file.name}: a tensor at byte {place.offset} is shorter than its shape; load an earlier checkpoint"
+            )
         file.seek(start)
         while len(into):
             size = file.readinto(into)

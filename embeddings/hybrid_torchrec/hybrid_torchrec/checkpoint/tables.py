@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hybrid_torchrec.checkpoint.below import InOrder, Tiered
 from hybrid_torchrec.checkpoint.changes import ChangeReader
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, NoCheckpoint, TableMismatch
 from hybrid_torchrec.checkpoint.parts import ERASED, INFO, POLICY, Key, Rows, Shape
+from hybrid_torchrec.checkpoint.tiers import SequentialRows, TieredTable
 from hybrid_torchrec.hashing import rank_of
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
 
 _log = logging.getLogger(__name__)
 SCANNED = 65536  # rows, of tables that are not all on the device
@@ -49,7 +49,7 @@ def overlapping(shard: int, shards: int, other: int, others: int) -> bool:
 
 def describe(table: HashTable) -> dict[str, Any]:
     """What must be equal to load a table's rows, and its scalars."""
-    exact = len(table._ids.index.sightings()[0]) > 0
+    exact = len(table.index.sightings()[0]) > 0
     scalars = {name: getattr(table, name) for name in _SCALARS}
     return {**_fixed(table), **scalars, "counting": _counting(table, exact=exact), "default": _default_row(table)}
 
@@ -62,7 +62,7 @@ def like(table: HashTable) -> RowBatch:
 
 def policy_of(table: HashTable) -> dict[str, Tensor]:
     """Sightings of ids that have no row yet: of exact counts ids and counts, of a sketch its counters."""
-    ids, counts = table._ids.index.sightings()
+    ids, counts = table.index.sightings()
     return {"sighted_ids": ids, "sightings": counts} if len(counts) else {}
 
 
@@ -77,7 +77,7 @@ def policies_merged(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def refuse_waiting_gradients(table: HashTable) -> None:
-    if len(table._pending.slots()):
+    if len(table.pending_gradients.slots()):
         raise CheckpointError(
             f"table {table.config.name!r}: gradients wait for their optimizer step; call apply_gradients(), then save"
         )
@@ -87,16 +87,16 @@ def freeze(shard: TableShard) -> Rows:
     """The rows of a table that nobody changes until they are written: they may be its own memory."""
     table = shard.table
     refuse_waiting_gradients(table)
-    if isinstance(table, Tiered):
+    if isinstance(table, TieredTable):
         count = len(table)
-        below = InOrder(table.config.name, count, table.scan(SCANNED))
+        below = SequentialRows(table.config.name, count, table.scan(SCANNED))
         return Rows(count, like(table), below.read, describe(table), policy_of(table))
-    with table._lock:
-        slots = table._ids.index.used_slots()
+    with table.lock:
+        slots = table.index.used_slots()
 
     def read(first: int, last: int) -> RowBatch:
-        with table._lock:
-            return table._rows(slots[first:last], shared=True).to("cpu")
+        with table.lock:
+            return table.rows_at(slots[first:last], shared=True).to("cpu")
 
     return Rows(len(slots), like(table), read, describe(table), policy_of(table))
 
@@ -127,7 +127,7 @@ def restore(shard: TableShard, infos: list[dict[str, Any]], policies: list[dict[
     if len(ids):
         mine = shard.owns(ids)
         ids, counts = ids[mine], counts[mine]
-    table._ids.index.set_sightings(ids, counts)
+    table.index.set_sightings(ids, counts)
 
 
 def _fixed(table: HashTable) -> dict[str, Any]:

@@ -15,9 +15,13 @@ from hybrid_torchrec.distributed.embeddingbag import (
 from hybrid_torchrec.distributed.pipeline import HybridTrainPipelineSparseDist
 
 __all__ = [
-    "HashEmbeddingBagCollectionSharder", "HashEmbeddingCollectionSharder", "HybridTrainPipelineSparseDist",
-    "ShardedHashEmbeddingBagCollection", "ShardedHashEmbeddingCollection", "get_default_hybrid_sharders",
-]  # fmt: skip
+    "HashEmbeddingBagCollectionSharder",
+    "HashEmbeddingCollectionSharder",
+    "HybridTrainPipelineSparseDist",
+    "ShardedHashEmbeddingBagCollection",
+    "ShardedHashEmbeddingCollection",
+    "get_default_hybrid_sharders",
+]
 
 
 def get_default_hybrid_sharders(

@@ -42,7 +42,9 @@ class ShardedHashEmbeddingCollection(ShardedHashModule[Sequences]):
         """Nothing: where each row lies is known already."""
 
     def _local_output(self, features: KeyedJaggedTensor) -> Sequences:
-        return local_sequences(features, self._configs, self.embeddings, self.training, self._output, self._together)
+        return local_sequences(
+            features, self._configs, self.embeddings, self.training, self._output, self._table_groups
+        )
 
     def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> Sequences:
         """One row for each value, of the rows of distinct ids."""

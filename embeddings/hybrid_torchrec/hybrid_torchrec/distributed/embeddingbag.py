@@ -70,7 +70,7 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
     def _local_output(self, features: KeyedJaggedTensor) -> KeyedTensor:
         tables = self.embedding_bags
         return local_bags(
-            features, self._configs, tables, self._is_weighted, self.training, self._output, self._together
+            features, self._configs, tables, self._is_weighted, self.training, self._output, self._table_groups
         )
 
     def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> KeyedTensor:

@@ -43,10 +43,10 @@ from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict
+from hybrid_torchrec.modules.grouping import GroupLookup, PartGroup, TableGroups
 from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.optimizer import HashOptimizer
 from hybrid_torchrec.modules.table import TablePart
-from hybrid_torchrec.modules.together import GroupLookup, PartGroup, Together
 
 Out = TypeVar("Out")
 
@@ -119,8 +119,8 @@ class ShardedHashModule(
         self._optim = HashOptimizer(weights, [table.group for table in self._tables()])
         for table in self._tables():
             table.weight._in_backward_optimizers = [self._optim]
-        self._together = Together()  # with one rank
-        self._together_of = [Together() for _ in self._groups]
+        self._table_groups = TableGroups()  # with one rank
+        self._table_groups_of = [TableGroups() for _ in self._groups]
         self._with_occurrences = any(table.counts_occurrences for table in self._tables())
 
     def _number_shards(self, placement: Mapping[str, list[ColumnShard]]) -> None:
@@ -192,7 +192,7 @@ class ShardedHashModule(
         starts = (owned.counts.flatten().cumsum(0) - owned.counts.flatten()).view_as(owned.counts).tolist()
         counts = owned.counts.tolist()
         result = OwnedRows([], [], [], owned.counts)
-        for group, together in zip(self._groups, self._together_of):
+        for group, table_groups in zip(self._groups, self._table_groups_of):
             parts: list[TablePart] = []
             ids: list[Tensor] = []
             occurrences: list[Tensor] = []
@@ -212,7 +212,7 @@ class ShardedHashModule(
             dtype = self._table(first.table).dtype  # of the rows in storage, which loses nothing
             rows = [torch.empty(0, first.width, dtype=dtype, device=self._device)] * len(parts)
             lookups = []
-            for some, places in together.groups(parts):
+            for some, places in table_groups.groups(parts):
                 seen = [occurrences[place] for place in places] if occurrences else None
                 lookup = some.assign([ids[place] for place in places], train=self.training, occurrences=seen)
                 for place, found in zip(places, some.rows(lookup).to(dtype).split(list(lookup.lengths))):

@@ -65,9 +65,11 @@ class ShardedTableModule(TableModule):
     def _take_over(self, source: TableModule, shard: ColumnShard, part: TablePart) -> None:
         """Every rank has the whole source and keeps what it owns."""
         copy_into(
-            source.whole.table, part.table, owned=lambda ids: shard.owner(ids) == self.rank,
+            source.whole.table,
+            part.table,
+            owned=lambda ids: shard.owner(ids) == self.rank,
             columns=(shard.column, shard.width),
-        )  # fmt: skip
+        )
 
     # State: collective where there are several ranks, in the same order on all of them.
 
@@ -87,9 +89,15 @@ class ShardedTableModule(TableModule):
         destination[prefix + state.CLOCK] = clock.cpu()
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Any, strict: bool,
-        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         """Takes shards of as many ranks as there are now, or whole tensors, of which each rank keeps what it owns."""
         names = {}
         known = {prefix + state.CLOCK}

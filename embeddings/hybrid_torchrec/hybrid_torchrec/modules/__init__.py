@@ -8,6 +8,12 @@ from hybrid_torchrec.modules.embeddingbag import HashEmbeddingBagCollection
 from hybrid_torchrec.modules.optimizer import HashOptimizer
 
 __all__ = [
-    "HashEmbeddingBagCollection", "HashEmbeddingBagConfig", "HashEmbeddingCollection", "HashEmbeddingConfig",
-    "HashOptimizer", "accumulate_gradients", "hash_tables", "use_hash_tables",
-]  # fmt: skip
+    "HashEmbeddingBagCollection",
+    "HashEmbeddingBagConfig",
+    "HashEmbeddingCollection",
+    "HashEmbeddingConfig",
+    "HashOptimizer",
+    "accumulate_gradients",
+    "hash_tables",
+    "use_hash_tables",
+]

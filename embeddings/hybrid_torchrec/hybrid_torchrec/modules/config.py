@@ -156,9 +156,14 @@ def dtype_of(config: HashConfig) -> torch.dtype:
 
 
 def table_config(
-    config: HashConfig, spec: OptimizerSpec, *, column: int = 0, width: int | None = None, share: int = 0,
+    config: HashConfig,
+    spec: OptimizerSpec,
+    *,
+    column: int = 0,
+    width: int | None = None,
+    share: int = 0,
     shares: int = 1,
-) -> TableConfig:  # fmt: skip
+) -> TableConfig:
     """Of a part: columns [column, column + width) and about one in `shares` of the ids."""
     initializer = initializer_of(config)
     if width is None:
@@ -168,12 +173,18 @@ def table_config(
             whole=initializer, columns=config.embedding_dim, first=column, per_id=initializer.per_id
         )
     made = TableConfig(
-        name=config.name, dim=width, dtype=dtype_of(config), optimizer=spec, initializer=initializer,
-        admission=config.admission, eviction=config.eviction, seed=seed_of(config),
+        name=config.name,
+        dim=width,
+        dtype=dtype_of(config),
+        optimizer=spec,
+        initializer=initializer,
+        admission=config.admission,
+        eviction=config.eviction,
+        seed=seed_of(config),
         # Rows by order of insertion are not the same on every rank; 2^40 of them are a rank's.
         first_key=share << 40,
         max_rows=None if config.max_rows is None else -(-config.max_rows // shares),
-    )  # fmt: skip
+    )
     if config.initial_capacity is not None:
         made = dataclasses.replace(made, initial_capacity=-(-config.initial_capacity // shares))
     return made

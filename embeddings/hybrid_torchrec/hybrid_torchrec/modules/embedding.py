@@ -12,10 +12,10 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig, hash_config
+from hybrid_torchrec.modules.grouping import TableGroups
 from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.rows import single_rows
 from hybrid_torchrec.modules.table import TableModule
-from hybrid_torchrec.modules.together import Together
 
 
 class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
@@ -44,12 +44,12 @@ class HashEmbeddingCollection(FusedCollection, EmbeddingCollectionInterface):
         self._device = torch.device(device) if device is not None else torch.device("cpu")
         self.embeddings = TableDict({config.name: self.table_type(config, device) for config in configs})
         self.output = SequenceOutput(self._configs, need_indices)
-        self._together = Together()
+        self._table_groups = TableGroups()
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
         """Features of the tables -> by embedding name, rows (L, D) float32 of its L ids."""
         self._warn_if_alone()
-        return local_sequences(features, self._configs, self.embeddings, self.training, self.output, self._together)
+        return local_sequences(features, self._configs, self.embeddings, self.training, self.output, self._table_groups)
 
     def embedding_configs(self) -> list[HashEmbeddingConfig]:
         return self._configs
@@ -104,13 +104,13 @@ def local_sequences(
     tables: nn.ModuleDict,
     train: bool,
     output: SequenceOutput,
-    together: Together,
+    table_groups: TableGroups,
 ) -> dict[str, JaggedTensor]:
     """All rows are in this process: one lookup and one step for each table, or each group of tables."""
     per_feature: dict[str, JaggedTensor] = features.to_dict()
     values = [[per_feature[feature].values() for feature in config.feature_names] for config in configs]
     rows: list[Tensor] = [torch.empty(0)] * len(configs)
-    for group, numbers in together.groups([tables[config.name].whole for config in configs]):
+    for group, numbers in table_groups.groups([tables[config.name].whole for config in configs]):
         ids = [joined_ids(values[number], configs[number].name) for number in numbers]
         modules = [tables[configs[number].name] for number in numbers]
         for number, found in zip(numbers, single_rows(group, modules, ids, train)):

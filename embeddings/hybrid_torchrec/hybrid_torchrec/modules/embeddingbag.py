@@ -17,11 +17,11 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, Keyed
 
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, hash_config
+from hybrid_torchrec.modules.grouping import Bags, TableGroups
 from hybrid_torchrec.modules.ids import joined_ids
 from hybrid_torchrec.modules.pooling import join_offsets
 from hybrid_torchrec.modules.rows import pooled_rows
 from hybrid_torchrec.modules.table import TableModule
-from hybrid_torchrec.modules.together import Bags, Together
 
 POOLINGS = {PoolingType.SUM: "sum", PoolingType.MEAN: "mean"}
 
@@ -56,13 +56,20 @@ class HashEmbeddingBagCollection(FusedCollection, EmbeddingBagCollectionInterfac
         self._device = torch.device(device) if device is not None else torch.device("cpu")
         self.embedding_bags = TableDict({config.name: self.table_type(config, device) for config in configs})
         self.output = BagOutput(self._configs)
-        self._together = Together()
+        self._table_groups = TableGroups()
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:
         """Features of the tables, (T, B, any length) -> KeyedTensor (B, sum of D) float32."""
         self._warn_if_alone()
-        return local_bags(features, self._configs, self.embedding_bags, self._is_weighted, self.training, self.output,
-                          self._together)  # fmt: skip
+        return local_bags(
+            features,
+            self._configs,
+            self.embedding_bags,
+            self._is_weighted,
+            self.training,
+            self.output,
+            self._table_groups,
+        )
 
     def embedding_bag_configs(self) -> list[HashEmbeddingBagConfig]:
         return self._configs
@@ -102,13 +109,13 @@ def local_bags(
     is_weighted: bool,
     train: bool,
     output: BagOutput,
-    together: Together,
+    table_groups: TableGroups,
 ) -> KeyedTensor:
     """All rows are in this process: one lookup and one step for each table, or each group of tables."""
     per_feature: dict[str, JaggedTensor] = features.to_dict()
     poolings = [POOLINGS[config.pooling] for config in configs]
     pooled: list[Tensor] = [torch.empty(0)] * len(configs)
-    for group, numbers in together.groups([tables[config.name].whole for config in configs], poolings):
+    for group, numbers in table_groups.groups([tables[config.name].whole for config in configs], poolings):
         parts = [[per_feature[feature] for feature in configs[number].feature_names] for number in numbers]
         offsets = [[part.offsets() for part in own] for own in parts]
         bags = Bags(

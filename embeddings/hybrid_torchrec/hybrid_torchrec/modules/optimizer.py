@@ -47,10 +47,21 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 }
 _WITHOUT_MEANING = ("foreach", "capturable", "differentiable", "fused")  # how torch computes it, not what
 _FBGEMM_WITHOUT_MEANING = (
-    "output_dtype", "stochastic_rounding", "enforce_hbm", "bounds_check_mode", "cache_precision", "cache_algorithm",
-    "cache_load_factor", "cache_reserved_memory", "prefetch_pipeline", "multipass_prefetch_config", "output_dtensor",
-    "uvm_host_mapped", "gather_uvm_cache_stats", "record_cache_metrics",
-)  # fmt: skip
+    "output_dtype",
+    "stochastic_rounding",
+    "enforce_hbm",
+    "bounds_check_mode",
+    "cache_precision",
+    "cache_algorithm",
+    "cache_load_factor",
+    "cache_reserved_memory",
+    "prefetch_pipeline",
+    "multipass_prefetch_config",
+    "output_dtensor",
+    "uvm_host_mapped",
+    "gather_uvm_cache_stats",
+    "record_cache_metrics",
+)
 
 
 def spec_of_class(optimizer_class: type, kwargs: Mapping[str, Any], table: str) -> OptimizerSpec:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hybrid_torchrec.modules.grouping import Bags, GroupLookup, PartGroup
 from hybrid_torchrec.modules.table import TableModule
-from hybrid_torchrec.modules.together import Bags, GroupLookup, PartGroup
 
 # Each table's rows are an output of their own: a table that the loss does not need gets no gradient, and no step.
 
@@ -47,9 +47,13 @@ class _Rows(torch.autograd.Function):
 
 
 def pooled_rows(
-    group: PartGroup, tables: Sequence[TableModule], ids: Sequence[Tensor], bags: Bags, weights: Tensor | None,
+    group: PartGroup,
+    tables: Sequence[TableModule],
+    ids: Sequence[Tensor],
+    bags: Bags,
+    weights: Tensor | None,
     train: bool,
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor, ...]:
     """Of each table, ids (L,) int64 -> (B, D) float32; weights (L,) of all of them are differentiable."""
     lookup = group.assign(ids, train=train)
     pooled: tuple[Tensor, ...] = _PooledRows.apply(group, lookup, bags, weights, *(table.weight for table in tables))

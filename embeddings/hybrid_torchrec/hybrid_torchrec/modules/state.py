@@ -59,7 +59,7 @@ def of_another_optimizer(unexpected_keys: Iterable[str], prefix: str, config: Ta
 
 def replace_rows(table: HashTable, rows: RowBatch, clock: Tensor) -> None:
     """The table has these rows, and no others. Raises ValueError, with nothing changed, for rows that do not fit."""
-    table._storage.check(rows)
+    table.check_rows(rows)
     if clock.shape != (4,):
         raise ValueError(f"table '{table.config.name}': clock must have 4 counters, got shape {tuple(clock.shape)}")
     table.erase(table.ids())

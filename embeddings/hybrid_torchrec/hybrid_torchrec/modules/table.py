@@ -159,9 +159,15 @@ class TableModule(nn.Module):
         destination[prefix + state.CLOCK] = state.clock_of(table)
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Any, strict: bool,
-        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         table = self.whole.table
         keys = [*state.keys_of(table), state.CLOCK]
         missing = [prefix + key for key in keys if prefix + key not in state_dict]

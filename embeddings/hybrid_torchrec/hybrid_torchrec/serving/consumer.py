@@ -15,10 +15,10 @@ from torch import Tensor
 from hybrid_torchrec.checkpoint.errors import CheckpointError, CorruptCheckpoint, StorageFailure
 from hybrid_torchrec.hashing import rank_of
 from hybrid_torchrec.metrics import Metrics
+from hybrid_torchrec.serving.id_shards import faults
 from hybrid_torchrec.serving.layout import Current, StreamShard
 from hybrid_torchrec.serving.record import Record
 from hybrid_torchrec.serving.served import ServedShard
-from hybrid_torchrec.serving.shares import faults
 
 _log = logging.getLogger(__name__)
 
@@ -232,9 +232,12 @@ class Consumer:
             if s is not None
         ]
         return {
-            "run": self._run, "ready": self._ready.is_set(), "tables": tables, "shards": shards,
+            "run": self._run,
+            "ready": self._ready.is_set(),
+            "tables": tables,
+            "shards": shards,
             "refused": self._refused[1],
-        }  # fmt: skip
+        }
 
     def _follow(self) -> None:
         while not self._stop.is_set():

@@ -11,14 +11,14 @@ from pathlib import Path
 import torch.distributed as dist
 
 from hybrid_torchrec.checkpoint.changes import ChangeReader
+from hybrid_torchrec.checkpoint.collective import Collective
 from hybrid_torchrec.checkpoint.errors import CheckpointError, explained
 from hybrid_torchrec.checkpoint.export import DTYPES, write_alone
-from hybrid_torchrec.checkpoint.group import Together
 from hybrid_torchrec.checkpoint.tables import TableShard, freeze
 from hybrid_torchrec.metrics import Metrics
+from hybrid_torchrec.serving.id_shards import Share, faults
 from hybrid_torchrec.serving.layout import Current, StreamShard, remove_runs
 from hybrid_torchrec.serving.record import Changes, Record
-from hybrid_torchrec.serving.shares import Share, faults
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Publisher:
         self._readers = {name: ChangeReader(shard.table) for name, shard in self.tables.items()}
         self._sequence = 0
         self._base_wanted = False
-        ranks = Together(group)
+        ranks = Collective(group)
         shares = {name: (shard.shard, shard.shards) for name, shard in self.tables.items()}
         self.run = ranks.all_reduce("name the run", lambda: shares, self._name_run)
         self.shard = StreamShard.of(self.root, self.run, ranks.rank, ranks.world)

@@ -44,9 +44,12 @@ class Record:
     def encode(self) -> bytes:
         names = sorted(self.tables)
         about = {
-            "run": self.run, "sequence": str(self.sequence), "step": str(self.step), "created": repr(self.created),
+            "run": self.run,
+            "sequence": str(self.sequence),
+            "step": str(self.step),
+            "created": repr(self.created),
             "tables": json.dumps(names),
-        }  # fmt: skip
+        }
         tensors = {}
         for index, name in enumerate(names):
             changes = self.tables[name]

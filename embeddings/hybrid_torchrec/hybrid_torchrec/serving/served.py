@@ -10,11 +10,11 @@ from hybrid_torchrec.checkpoint.export import ServingTable
 from hybrid_torchrec.checkpoint.folder import Entry
 from hybrid_torchrec.checkpoint.manifest import Manifest
 from hybrid_torchrec.optimizers import OptimizerSpec
+from hybrid_torchrec.row_batch import RowBatch
+from hybrid_torchrec.serving.id_shards import Share
 from hybrid_torchrec.serving.record import Changes, Record
-from hybrid_torchrec.serving.shares import Share
-from hybrid_torchrec.table.config import TableConfig
 from hybrid_torchrec.table.hash_table import HashTable
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.table_config import TableConfig
 
 _BLOCK = 16384  # rows applied between two lookups
 
@@ -103,9 +103,12 @@ def _share(base: Entry, name: str, info: dict[str, object]) -> Share:
 def _config(name: str, info: dict[str, object]) -> TableConfig:
     dtype = torch.float32 if info["dtype"] == "int8" else getattr(torch, str(info["dtype"]))
     return TableConfig(
-        name=name, dim=int(str(info["dim"])), dtype=dtype, optimizer=OptimizerSpec(kind="sgd"),
+        name=name,
+        dim=int(str(info["dim"])),
+        dtype=dtype,
+        optimizer=OptimizerSpec(kind="sgd"),
         initial_capacity=int(str(info["rows"])),
-    )  # fmt: skip
+    )
 
 
 def _rows(ids: Tensor, weights: Tensor) -> RowBatch:

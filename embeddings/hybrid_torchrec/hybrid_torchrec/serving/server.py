@@ -80,8 +80,11 @@ def make_server(
         def _may_ask(self) -> bool:
             if token is None or agrees(token, self.headers.get("Authorization")):
                 return True
-            self.refuse(401, "this server asks for its token: send `Authorization: Bearer TOKEN`, the one that it was "
-                             f"started with by --token-file or {VARIABLE}")  # fmt: skip
+            self.refuse(
+                401,
+                "this server asks for its token: send `Authorization: Bearer TOKEN`, the one that it was "
+                f"started with by --token-file or {VARIABLE}",
+            )
             return False
 
         def error(self, code: int, error: str) -> None:
@@ -136,8 +139,10 @@ def main(arguments: list[str] | None = None) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
         if token is None:
-            print(f"no token: whoever reaches {options.host} reads every table; --token-file FILE asks for one",
-                  file=sys.stderr)  # fmt: skip
+            print(
+                f"no token: whoever reaches {options.host} reads every table; --token-file FILE asks for one",
+                file=sys.stderr,
+            )
         print(f"serving on port {server.server_address[1]}", flush=True)
         server.serve_forever()
         server.server_close()

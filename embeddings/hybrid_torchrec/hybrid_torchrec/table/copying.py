@@ -34,7 +34,7 @@ def copy_of(table: HashTable, device: torch.device | str | None = None) -> HashT
         copied = type(table)(table.config, table.device if device is None else device)
         _copy_slots(table, copied)
         _copy_numbers(table, copied)
-        _copy_sightings(table, copied, None)
+        _copy_admission_counts(table, copied, None)
     return copied
 
 
@@ -60,11 +60,11 @@ def copy_into(
         evicted = target.evictions - before  # where the share of max_rows is less than that of the rows
         _copy_numbers(source, target)
         target.evictions += evicted
-        _copy_sightings(source, target, owned)
+        _copy_admission_counts(source, target, owned)
 
 
 def _refuse_waiting_gradients(table: HashTable) -> None:
-    if not table._pending.empty:
+    if not table.pending_gradients.empty:
         raise RuntimeError(
             f"table {table.config.name!r}: gradients wait for their step; call apply_gradients(), then copy or move it"
         )
@@ -72,9 +72,9 @@ def _refuse_waiting_gradients(table: HashTable) -> None:
 
 def _copy_slots(source: HashTable, copied: HashTable) -> None:
     """Slots that are free get ids for a moment, so that the others follow in their order; then they go as they went."""
-    slots = torch.arange(1, source._ids.index.slots())
-    free = source._ids.index.free_slots().cpu()
-    rows = source._rows(slots).to("cpu")
+    slots = torch.arange(1, source.index.slots())
+    free = source.index.free_slots().cpu()
+    rows = source.rows_at(slots).to("cpu")
     ids, last_step = rows.ids.clone(), rows.last_step.clone()
     used = torch.ones(len(ids), dtype=torch.bool)
     used[free - 1] = False
@@ -82,7 +82,7 @@ def _copy_slots(source: HashTable, copied: HashTable) -> None:
     stand_ins = candidates[~torch.isin(candidates, ids[used])][: len(free)]
     ids[free - 1], last_step[free - 1] = stand_ins, 0
     copied.write(replace(rows, ids=ids, last_step=last_step))
-    copied._ids.index.erase(stand_ins)
+    copied.index.erase(stand_ins)
 
 
 def _copy_numbers(source: HashTable, target: HashTable) -> None:
@@ -90,8 +90,10 @@ def _copy_numbers(source: HashTable, target: HashTable) -> None:
         setattr(target, attribute, getattr(source, attribute))
 
 
-def _copy_sightings(source: HashTable, target: HashTable, owned: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
-    ids, counts = source._ids.index.sightings()
+def _copy_admission_counts(
+    source: HashTable, target: HashTable, owned: Callable[[torch.Tensor], torch.Tensor] | None
+) -> None:
+    ids, counts = source.index.sightings()
     if not len(counts):
         return
     exact = len(ids) > 0
@@ -103,4 +105,4 @@ def _copy_sightings(source: HashTable, target: HashTable, owned: Callable[[torch
     if exact and owned is not None:  # a sketch stays whole: counts may be too high, and are never too low
         mine = owned(ids)
         ids, counts = ids[mine], counts[mine]
-    target._ids.index.set_sightings(ids, counts)
+    target.index.set_sightings(ids, counts)

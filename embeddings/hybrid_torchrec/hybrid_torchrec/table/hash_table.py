@@ -7,15 +7,14 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from hybrid_torchrec.backends.choice import Backend, choose
-from hybrid_torchrec.policies import TTL
-from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.backends.base import Backend
+from hybrid_torchrec.backends.choice import choose
+from hybrid_torchrec.backends.ids import NONE, IdIndex
+from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.copying import copy_of
-from hybrid_torchrec.table.ids import NONE, IdTable
 from hybrid_torchrec.table.pending import PendingGradients
-from hybrid_torchrec.table.rows import RowBatch
-from hybrid_torchrec.table.storage import RowStorage
 from hybrid_torchrec.table.trained_rows import TrainedRows
+from hybrid_torchrec.table_config import TableConfig
 
 
 class HashTable(TrainedRows):
@@ -31,7 +30,10 @@ class HashTable(TrainedRows):
 
     resident = True  # all rows have slots; not so where the device is a cache
 
-    def __init__(self, config: TableConfig, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, config: TableConfig, device: torch.device | str = "cpu", *, backend: Backend | None = None
+    ) -> None:
+        """backend: of `config` and new, for tests and for tables that look ids up elsewhere; None: the device's."""
         self.config = config
         self.device = torch.device(device)
         self.learning_rate = config.optimizer.lr
@@ -40,16 +42,10 @@ class HashTable(TrainedRows):
         self.updates = 0
         self.evictions = 0
         self.lookups = 0  # ids given to assign
-        self._insertions = 0  # those that the index does not count
         self.before_change = []
-        self._lock = threading.RLock()
-        self._ids = self._make_ids()
-        self._storage = RowStorage(config, self.device)
-        self._pending = PendingGradients()
-        self._storage.grow(1 + config.initial_capacity)
-        default = config.initializer.default_row(config.dim, config.seed)
-        self._storage.set_new(torch.zeros(1, dtype=torch.int64), default.unsqueeze(0))
-        self._backend = self._make_backend()
+        self.lock = threading.RLock()
+        self.pending_gradients = PendingGradients()
+        self.backend = choose(config, self.device) if backend is None else backend
 
     def __repr__(self) -> str:
         config, eviction = self.config, self.config.eviction
@@ -66,45 +62,45 @@ class HashTable(TrainedRows):
 
     def __len__(self) -> int:
         """Rows, without the default row."""
-        return len(self._ids)
+        return len(self.backend.ids)
 
     @property
     def capacity(self) -> int:
         """C: slots for which there is memory, with slot 0."""
-        return self._storage.capacity
+        return self.backend.storage.capacity
 
     @property
     def insertions(self) -> int:
         """Rows made by assign."""
-        return self._insertions + self._ids.counted()[0]
+        return self.backend.ids.insertions
 
     @insertions.setter
     def insertions(self, value: int) -> None:
-        self._insertions = value - self._ids.counted()[0]
+        self.backend.ids.insertions = value
 
     @property
     def hits(self) -> int:
         """Of the ids given to assign, those that had a row."""
-        return self._ids.counted()[1]
+        return self.backend.ids.hits
 
     @hits.setter
     def hits(self, value: int) -> None:
-        self._ids.count_hits(value - self.hits)
+        self.backend.ids.hits = value
 
     @property
     def weights(self) -> torch.Tensor:
         """(C, D) in the table's dtype."""
-        return self._storage.weights
+        return self.backend.storage.weights
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
         """Optimizer state: name -> (C,) or (C, D) float32."""
-        return self._storage.state
+        return self.backend.storage.state
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row with its optimizer state."""
-        return self._storage.row_bytes
+        return self.backend.storage.row_bytes
 
     @property
     def occupancy(self) -> float:
@@ -114,17 +110,17 @@ class HashTable(TrainedRows):
 
     def bytes(self) -> int:
         """Memory of the rows and of the ids, in use."""
-        with self._lock:  # the map of ids is not to be measured while it grows
-            return (len(self) + 1) * self.row_bytes + int(self._ids.index.bytes())
+        with self.lock:  # the map of ids is not to be measured while it grows
+            return (len(self) + 1) * self.row_bytes + int(self.index.bytes())
 
     @property
     def kind(self) -> TableConfig | None:
-        """Tables of one device with equal kinds can share a TableGroup (backends/cuda/group.py); None: it cannot."""
-        return self._backend.kind
+        """Tables of one device with equal kinds can share a TableGroup (table/group.py); None: it cannot."""
+        return self.backend.kind
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Inside, no other thread changes the table."""
-        return self._lock
+        return self.lock
 
     # Ids to slots.
 
@@ -135,43 +131,49 @@ class HashTable(TrainedRows):
         rows are evicted by the policy, none of this batch's nor of gradients that wait. Raises TableFull, with nothing
         inserted. Ids without a row, and with train=False absent ones, get slot 0.
         """
-        ids = self._checked(ids)
+        ids = self.check_ids(ids)
         self.lookups += len(ids)
         if not train:
-            return self._ids.look_up(ids).to(self.device)
-        with self._lock:
+            return self.backend.ids.look_up(ids).to(self.device)
+        with self.lock:
             self.step += 1
-            self._expire()
+            self.expire()
             if self.before_change:
-                self._changing(self._ids.index.find(ids))
-            return self._assign(ids).to(self.device)
+                self._changing(self.index.find(ids))
+            batch = self.backend.admit(ids, self.step)
+            try:
+                self.make_room(batch.rows_needed, batch.slots)
+            except Exception:
+                batch.cancel()
+                raise
+            return batch.insert().to(self.device)
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), -1 where absent; (L,) int64 on the table's device. Counts nothing. Any thread."""
-        return self._ids.index.find(self._checked(ids)).to(self.device)
+        return self.index.find(self.check_ids(ids)).to(self.device)
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU, in the order of their slots."""
-        with self._lock:
-            return self._ids.index.infos(self._ids.index.used_slots())[0].cpu()
+        with self.lock:
+            return self.index.infos(self.index.used_slots())[0].cpu()
 
     def select_victims(self, n: int, keep: torch.Tensor | None = None) -> torch.Tensor:
         """At most n ids by the eviction policy (LRU without one), the first to go first; none of the ids in keep.
 
         (<= n,) int64 on the CPU. Nothing is evicted.
         """
-        with self._lock:
-            kept = NONE if keep is None else self._ids.index.find(self._checked(keep)).cpu()
-            victims = self._ids.victims(n, self.step, torch.cat([kept, self._pending.slots()]))
-            return self._ids.index.infos(victims)[0].cpu()
+        with self.lock:
+            kept = NONE if keep is None else self.index.find(self.check_ids(keep)).cpu()
+            victims = self.backend.ids.victims(n, self.step, torch.cat([kept, self.pending_gradients.slots()]))
+            return self.index.infos(victims)[0].cpu()
 
     def add_clicks(self, ids: torch.Tensor, clicks: torch.Tensor) -> None:
         """Adds clicks (L,) to the rows of ids (L,), as of their last sighting; absent ids are passed over."""
-        with self._lock:
-            slots = self._ids.index.find(self._checked(ids)).clamp_(min=0)
+        with self.lock:
+            slots = self.index.find(self.check_ids(ids)).clamp_(min=0)
             self._changing(slots)
-            self._ids.index.add_clicks(slots, clicks.detach().to(slots.device))
-            self._ids.index.mark_changed(slots)
+            self.index.add_clicks(slots, clicks.detach().to(slots.device))
+            self.index.mark_changed(slots)
 
     # Rows by ids.
 
@@ -180,51 +182,51 @@ class HashTable(TrainedRows):
 
         Also returns which are: (L,) bool on the CPU. Waits for a change that is under way; any thread.
         """
-        ids = self._checked(ids)
-        with self._lock:
-            slots = self._ids.index.find(ids)
+        ids = self.check_ids(ids)
+        with self.lock:
+            slots = self.index.find(ids)
             found = slots >= 0
-            return self._rows(slots[found]), found.cpu()
+            return self.rows_at(slots[found]), found.cpu()
 
     def write(self, rows: RowBatch) -> None:
         """Inserts or overwrites rows exactly as given, without counting a sighting or admission.
 
         ids must be distinct. At max_rows the policy evicts, as in assign.
         """
-        ids = self._checked(rows.ids)
-        self._storage.check(rows)
-        with self._lock:
-            slots = self._ids.index.find(ids)
+        ids = self.check_ids(rows.ids)
+        self.check_rows(rows)
+        with self.lock:
+            slots = self.index.find(ids)
             absent = slots < 0
             new = ids if bool(absent.all()) else ids[absent]
             if len(new):
-                self._make_room(len(new), slots)
-                inserted = self._ids.index.insert(new, torch.zeros_like(new), self.step)
-                self._storage.grow(self._ids.index.slots())
+                self.make_room(len(new), slots)
+                inserted = self.index.insert(new, torch.zeros_like(new), self.step)
+                self.backend.storage.grow(self.index.slots())
                 if len(new) == len(ids):
                     slots = inserted
                 else:
                     slots[absent] = inserted
             self._changing(slots)
-            self._storage.write(slots, rows)
-            infos = (tensor.to(self._ids.device) for tensor in (rows.shows, rows.clicks, rows.last_step))
-            self._ids.index.set_infos(slots, *infos)
-            self._ids.index.mark_changed(slots)
+            self.backend.storage.write(slots, rows)
+            infos = (tensor.to(self.backend.ids.device) for tensor in (rows.shows, rows.clicks, rows.last_step))
+            self.index.set_infos(slots, *infos)
+            self.index.mark_changed(slots)
 
     def erase(self, ids: torch.Tensor) -> int:
         """Removes the rows of ids (L,) with their state; returns how many there were. Gradients that wait go too."""
-        ids = self._checked(ids)
-        with self._lock:
+        ids = self.check_ids(ids)
+        with self.lock:
             if self.before_change:
-                self._changing(self._ids.index.find(ids))
-            slots = self._ids.index.erase(ids)
+                self._changing(self.index.find(ids))
+            slots = self.index.erase(ids)
             gone = slots[slots >= 0]
-            self._pending.drop(gone)
+            self.pending_gradients.drop(gone)
             return len(gone)
 
     def pop(self, ids: torch.Tensor) -> RowBatch:
         """read, then erase: the rows of those of ids that are there."""
-        with self._lock:
+        with self.lock:
             rows, _ = self.read(ids)
             self.erase(ids)
             return rows
@@ -236,75 +238,61 @@ class HashTable(TrainedRows):
         changed. Erased ids (E,) int64 on the CPU, without those that are back. They are recorded from the first call
         on; a version before that, or before forget_changes, raises VersionTooOld.
         """
-        with self._lock:
-            slots, erased, now = self._ids.changes(version)
+        with self.lock:
+            slots, erased, now = self.backend.ids.changes(version)
             if seen_after is not None:
-                used = self._ids.index.used_slots()
-                slots = torch.cat([slots, used[self._ids.index.infos(used)[3] > seen_after]]).unique()
-            return self._rows(slots), erased.cpu(), now
+                used = self.index.used_slots()
+                slots = torch.cat([slots, used[self.index.infos(used)[3] > seen_after]]).unique()
+            return self.rows_at(slots), erased.cpu(), now
 
     def forget_changes(self, before: int) -> None:
         """Erased ids of versions before `before` need not be known any more (a full dump was taken)."""
-        with self._lock:
-            self._ids.index.forget_erased(before)
+        with self.lock:
+            self.index.forget_erased(before)
 
-    # Internals.
+    # What tables that keep rows elsewhere too may replace, or need. All under the lock.
 
-    def _make_ids(self) -> IdTable:
-        if self.device.type != "cuda":
-            return IdTable(self.config)
-        from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
+    @property
+    def index(self) -> IdIndex:
+        """The slots of ids, and what is known of their rows."""
+        return self.backend.ids.index
 
-        return DeviceIdTable(self.config, self.device)
+    def make_room(self, new: int, used: torch.Tensor) -> None:
+        """Makes room for `new` rows: evicts none of the slots `used` (L,), nor of gradients that wait.
 
-    def _make_backend(self) -> Backend:
-        return choose(self.config, self._storage, self._ids)
-
-    def _assign(self, ids: torch.Tensor) -> torch.Tensor:
-        if self._ids.admits_all:
-            from hybrid_torchrec.backends.cuda.assign import assign
-
-            return assign(ids, self._ids, self._backend, self.step, self._make_room, lambda: self.insertions)
-        slots, new, shows = self._ids.see(ids, self.step)
-        if len(new):
-            self._make_room(len(new), slots)
-            self._insert(new, shows)
-        return self._ids.index.resolve(ids, slots)
-
-    def _insert(self, new: torch.Tensor, shows: torch.Tensor) -> None:
-        slots = self._ids.index.insert(new, shows, self.step)
-        self._storage.grow(self._ids.index.slots())
-        initializer = self.config.initializer
-        first = self.config.first_key + self.insertions
-        keys = new if initializer.per_id else torch.arange(first, first + len(new))
-        self._backend.start(slots, keys)
-        self._insertions += len(new)
-
-    def _make_room(self, new: int, used: torch.Tensor) -> None:
-        needed = self._ids.missing_room(new)
+        Raises TableFull, with nothing evicted.
+        """
+        needed = self.backend.ids.missing_room(new) if new else 0
         if needed > 0:
-            keep = torch.cat([used, self._pending.slots().to(used.device)])
-            self._evict(self._ids.make_room(needed, self.step, keep))
+            keep = torch.cat([used, self.pending_gradients.slots().to(used.device)])
+            self.evict(self.backend.ids.make_room(needed, self.step, keep))
 
-    def _expire(self) -> None:
-        policy = self.config.eviction
-        if isinstance(policy, TTL) and self.step % policy.every == 0:
-            victims = self._ids.victims(len(self), self.step, self._pending.slots())
-            self._evict(self._ids.index.infos(victims)[0])
+    def expire(self) -> None:
+        """Evicts what is too old by the policy; called in every step of training."""
+        every = self.backend.ids.expires_every
+        if every is not None and self.step % every == 0:
+            victims = self.backend.ids.victims(len(self), self.step, self.pending_gradients.slots())
+            self.evict(self.index.infos(victims)[0])
 
-    def _evict(self, ids: torch.Tensor) -> None:
+    def evict(self, ids: torch.Tensor) -> None:
+        """Removes the rows of ids (N,), which are there, and counts them."""
         if self.before_change:
-            self._changing(self._ids.index.find(ids))
-        self._ids.index.erase(ids)
+            self._changing(self.index.find(ids))
+        self.index.erase(ids)
         self.evictions += len(ids)
 
-    def _rows(self, slots: torch.Tensor, *, shared: bool = False) -> RowBatch:
+    def rows_at(self, slots: torch.Tensor, *, shared: bool = False) -> RowBatch:
         """Copies; shared: weights and state may be the table's memory, to be read before anything changes."""
-        ids, shows, clicks, last_step = (t.to(self.device) for t in self._ids.index.infos(slots))
-        weights, state = self._storage.read(slots, shared=shared)
+        ids, shows, clicks, last_step = (t.to(self.device) for t in self.index.infos(slots))
+        weights, state = self.backend.storage.read(slots, shared=shared)
         return RowBatch(ids=ids, weights=weights, state=state, shows=shows, clicks=clicks, last_step=last_step)
 
-    def _checked(self, ids: torch.Tensor) -> torch.Tensor:
+    def check_rows(self, rows: RowBatch) -> None:
+        """Raises ValueError where rows do not fit the table."""
+        self.backend.storage.check(rows)
+
+    def check_ids(self, ids: torch.Tensor) -> torch.Tensor:
+        """ids (L,) on the device of the index; ValueError where they are none."""
         if ids.dtype != torch.int64 or ids.dim() != 1:
             raise ValueError(f"table '{self.config.name}': ids must be int64 (L,), got {ids.dtype} {tuple(ids.shape)}")
-        return ids.detach().to(self._ids.device)
+        return ids.detach().to(self.backend.ids.device)

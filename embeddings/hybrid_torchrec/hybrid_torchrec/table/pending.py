@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from hybrid_torchrec.backends.torch import Gradient
-from hybrid_torchrec.table.ids import NONE
+from hybrid_torchrec.backends.base import Gradient
+from hybrid_torchrec.backends.ids import NONE
 
 
 class PendingGradients:

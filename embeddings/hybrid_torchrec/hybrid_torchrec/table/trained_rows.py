@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 import torch
 
-from hybrid_torchrec.backends.choice import Backend
-from hybrid_torchrec.backends.torch import Gradient
+from hybrid_torchrec.backends.base import Backend, Gradient
 from hybrid_torchrec.table import autograd
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.ids import IdTable
 from hybrid_torchrec.table.pending import PendingGradients
+from hybrid_torchrec.table_config import TableConfig
 
 POOLINGS = ("sum", "mean")
 
@@ -26,14 +24,13 @@ class TrainedRows:
     updates: int  # optimizer steps, for bias corrections
     # Called, under the lock, with slots (L,) on the CPU whose rows are about to change, be counted or go.
     before_change: list[Callable[[torch.Tensor], None]]
-    _lock: threading.RLock
-    _ids: IdTable
-    _backend: Backend
-    _pending: PendingGradients
+    lock: threading.RLock  # held by every call that changes the table
+    backend: Backend
+    pending_gradients: PendingGradients
 
     def lookup(self, slots: torch.Tensor) -> torch.Tensor:
         """Rows of slots (L,); (L, D) float32. Not differentiable: see embed."""
-        return self._backend.gather(slots)
+        return self.backend.gather(slots)
 
     def lookup_pooled(
         self, slots: torch.Tensor, offsets: torch.Tensor, pooling: str, weights: torch.Tensor | None = None
@@ -42,7 +39,7 @@ class TrainedRows:
 
         pooling: 'sum' or 'mean' (divided by the bag's length); weights (L,): factors of the rows. Empty bags give 0.
         """
-        return self._backend.pool(slots, offsets, self._mean(pooling), weights)
+        return self.backend.pool(slots, offsets, self.is_mean(pooling), weights)
 
     def embed(self, slots: torch.Tensor) -> torch.Tensor:
         """lookup, differentiable: the backward pass is the optimizer's step of these rows (``update``).
@@ -72,9 +69,9 @@ class TrainedRows:
         grads (L, D), or (B, D) of pooled bags with the arguments that lookup_pooled had. apply=False: the gradients
         wait and are added to those of the next update or apply_gradients (gradient accumulation).
         """
-        gradient = Gradient(slots=slots, values=grads, offsets=offsets, mean=self._mean(pooling), samples=weights)
-        with self._lock:
-            self._pending.add(gradient)
+        gradient = Gradient(slots=slots, values=grads, offsets=offsets, mean=self.is_mean(pooling), samples=weights)
+        with self.lock:
+            self.pending_gradients.add(gradient)
             if apply:
                 self.apply_gradients()
 
@@ -82,17 +79,23 @@ class TrainedRows:
         self, slots: torch.Tensor, offsets: torch.Tensor, grads: torch.Tensor, pooling: str
     ) -> torch.Tensor:
         """Gradient (L,) float32 of the factors of lookup_pooled, for grads (B, D) of its result."""
-        return self._backend.sample_weight_gradients(slots, offsets, grads, self._mean(pooling))
+        return self.backend.sample_weight_gradients(slots, offsets, grads, self.is_mean(pooling))
 
     def apply_gradients(self) -> None:
         """The optimizer step of all gradients that wait."""
-        with self._lock:
-            gradient = self._pending.take()
+        with self.lock:
+            gradient = self.pending_gradients.take()
             if gradient is None:
                 return
             self.updates += 1
             self._changing(gradient.slots)
-            self._backend.update(gradient, self.learning_rate, self.updates, self._ids)
+            self.backend.update(gradient, self.learning_rate, self.updates)
+
+    def is_mean(self, pooling: str) -> bool:
+        """Of a pooling, 'sum' or 'mean'; ValueError for another."""
+        if pooling not in POOLINGS:
+            raise ValueError(f"table '{self.config.name}': pooling must be one of {POOLINGS}, got '{pooling}'")
+        return pooling == "mean"
 
     # Internals.
 
@@ -101,8 +104,3 @@ class TrainedRows:
             slots = slots.cpu()
             for watcher in self.before_change:
                 watcher(slots)
-
-    def _mean(self, pooling: str) -> bool:
-        if pooling not in POOLINGS:
-            raise ValueError(f"table '{self.config.name}': pooling must be one of {POOLINGS}, got '{pooling}'")
-        return pooling == "mean"

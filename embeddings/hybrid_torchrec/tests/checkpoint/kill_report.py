@@ -25,7 +25,8 @@ def summary(whole: dict[str, int], results: list[dict[str, int]]) -> dict[str, o
     """Every line stands for a kill whose remains were found whole: a row lost or mixed up ends the program."""
     return {
         "kills whose remains were whole": len(results),
-        "first seed": results[0]["seed"], "last seed": results[-1]["seed"],
+        "first seed": results[0]["seed"],
+        "last seed": results[-1]["seed"],
         "kills at calls of the system": sum(result["point"] > 0 for result in results),
         "kills at calls of functions": sum(result["call"] > 0 for result in results),
         "calls of the system in an unharmed run": whole["points"],
@@ -34,13 +35,17 @@ def summary(whole: dict[str, int], results: list[dict[str, int]]) -> dict[str, o
         "kills by the last step that was committed": {
             str(step): sum(result["saved"] == step for result in results) for step in range(10)
         },
-    }  # fmt: skip
+    }
 
 
 def total(pieces: list[dict[str, object]]) -> dict[str, object]:
     by_step = [piece["kills by the last step that was committed"] for piece in pieces]
-    names = ("kills whose remains were whole", "kills at calls of the system", "kills at calls of functions",
-             "kills that left an unfinished save")  # fmt: skip
+    names = (
+        "kills whose remains were whole",
+        "kills at calls of the system",
+        "kills at calls of functions",
+        "kills that left an unfinished save",
+    )
     sums = {name: sum(piece[name] for piece in pieces) for name in names}
     return sums | {
         "kills by the last step that was committed": {

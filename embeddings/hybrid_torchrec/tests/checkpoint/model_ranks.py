@@ -55,9 +55,12 @@ def trained(root: Path, name: str) -> None:
 
         resumed = new_model(name, 2)
         other = optimizer_of(resumed)
-        assert Checkpointer(root / name, table_shards(resumed)).load(
-            {"model": DenseState(resumed), "optimizer": _with_state(other)}
-        ) == 2  # fmt: skip
+        assert (
+            Checkpointer(root / name, table_shards(resumed)).load(
+                {"model": DenseState(resumed), "optimizer": _with_state(other)}
+            )
+            == 2
+        )
         train(resumed, other, 2, 4, rank, 2)
         expected, found = table_shards(whole), table_shards(resumed)
         assert expected.keys() == found.keys() and len(found) >= 2, found.keys()

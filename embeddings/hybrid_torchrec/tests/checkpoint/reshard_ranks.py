@@ -69,9 +69,9 @@ def load(root: Path, world: int, expected: HashTable, erased: torch.Tensor) -> N
         mine = part.owns(rows.ids) & ~torch.isin(rows.ids, erased)
         assert_same_rows(all_rows(part.table), rows.select(mine))
         assert part.table.step == expected.step and part.table.updates == expected.updates
-        ids, counts = expected._ids.index.sightings()
+        ids, counts = expected.index.sightings()
         kept = part.owns(ids)
-        found = part.table._ids.index.sightings()
+        found = part.table.index.sightings()
         assert torch.equal(found[0], ids[kept]) and torch.equal(found[1], counts[kept])
         for table in where.values():
             assert_same_rows(all_rows(table.table), all_rows(trained(0, 1, STEPS).table))

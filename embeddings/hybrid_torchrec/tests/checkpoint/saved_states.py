@@ -27,9 +27,14 @@ DIM, MAX_ROWS, LR = 3, 12, 0.5
 IDS = st.sampled_from([0, -1, 2**63 - 1, -(2**63), *range(1, 16)])
 BATCH = st.lists(IDS, min_size=1, max_size=6)
 CONFIG = TableConfig(
-    name="user", dim=DIM, optimizer=OptimizerSpec(kind="adagrad", lr=LR), initializer=Uniform(low=-1, high=1),
-    eviction=LFU(share=0.0), max_rows=MAX_ROWS, initial_capacity=1,
-)  # fmt: skip
+    name="user",
+    dim=DIM,
+    optimizer=OptimizerSpec(kind="adagrad", lr=LR),
+    initializer=Uniform(low=-1, high=1),
+    eviction=LFU(share=0.0),
+    max_rows=MAX_ROWS,
+    initial_capacity=1,
+)
 
 
 @dataclass
@@ -148,10 +153,13 @@ class Training(RuleBasedStateMachine):
             self.model.make_room(1, {i})
         self.model.rows[i] = Row(np.full(DIM, value), np.full(DIM, 0.25), 5, self.model.step)
         row = RowBatch(
-            ids=torch.tensor([i]), weights=torch.full((1, DIM), value), shows=torch.tensor([5.0]),
-            state={"momentum1": torch.full((1, DIM), 0.25)}, clicks=torch.zeros(1),
+            ids=torch.tensor([i]),
+            weights=torch.full((1, DIM), value),
+            shows=torch.tensor([5.0]),
+            state={"momentum1": torch.full((1, DIM), 0.25)},
+            clicks=torch.zeros(1),
             last_step=torch.tensor([self.model.step]),
-        )  # fmt: skip
+        )
         self.table.write(row)
         assert_agree(self.table, self.model)
 

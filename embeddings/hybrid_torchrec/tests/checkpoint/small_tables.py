@@ -28,10 +28,17 @@ def make_table(
     if max_rows is not None and eviction is None:
         eviction = LFU(share=0.0)
     config = TableConfig(
-        name=name, dim=dim, dtype=dtype, optimizer=OptimizerSpec(kind=kind, lr=0.1),
-        initializer=Normal(std=0.5, per_id=per_id), admission=admission or AdmitAll(), eviction=eviction,
-        max_rows=max_rows, initial_capacity=8, seed=seed,
-    )  # fmt: skip
+        name=name,
+        dim=dim,
+        dtype=dtype,
+        optimizer=OptimizerSpec(kind=kind, lr=0.1),
+        initializer=Normal(std=0.5, per_id=per_id),
+        admission=admission or AdmitAll(),
+        eviction=eviction,
+        max_rows=max_rows,
+        initial_capacity=8,
+        seed=seed,
+    )
     return HashTable(config, device)
 
 
@@ -70,5 +77,5 @@ def assert_same_table(found: HashTable, expected: HashTable) -> None:
     assert_same_rows(all_rows(found), all_rows(expected))
     for name in ("step", "updates", "insertions", "evictions"):
         assert getattr(found, name) == getattr(expected, name), name
-    for mine, theirs in zip(found._ids.index.sightings(), expected._ids.index.sightings(), strict=True):
+    for mine, theirs in zip(found.index.sightings(), expected.index.sightings(), strict=True):
         assert torch.equal(mine, theirs)

@@ -172,7 +172,7 @@ def test_sightings_of_another_policy_start_anew(tmp_path: Path, caplog: pytest.L
     other = make_table(admission=AdmitAfter(sightings=4))
     Checkpointer(tmp_path, {"user": other}).load()
     assert "sightings start anew" in caplog.text
-    assert len(other._ids.index.sightings()[0]) == 0 < len(table._ids.index.sightings()[0])
+    assert len(other.index.sightings()[0]) == 0 < len(table.index.sightings()[0])
 
 
 def test_waiting_gradients_are_refused(tmp_path: Path):

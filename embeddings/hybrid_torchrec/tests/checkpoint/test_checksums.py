@@ -24,8 +24,12 @@ def reference(data: bytes) -> str:
     """XXH64 as the specification words it, in Python's integers."""
     mask = 2**64 - 1
     primes = (
-        11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261,
-    )  # fmt: skip
+        11400714785074694791,
+        14029467366897019727,
+        1609587929392839161,
+        9650029242287828579,
+        2870177450012600261,
+    )
     one, two, three, four, five = primes
 
     def rotate(value: int, bits: int) -> int:
@@ -92,10 +96,13 @@ def test_rows_side_by_side_and_not(erased: tuple[int, ...], dtype: torch.dtype) 
     config = TableConfig(name="item", dim=3, dtype=dtype, optimizer=OptimizerSpec(kind="adam"))
     table = HashTable(config)
     rows = RowBatch(
-        ids=torch.arange(10) * 7, weights=torch.randn(10, 3).to(dtype),
+        ids=torch.arange(10) * 7,
+        weights=torch.randn(10, 3).to(dtype),
         state={"momentum1": torch.randn(10, 3), "momentum2": torch.rand(10, 3)},
-        shows=torch.rand(10), clicks=torch.rand(10), last_step=torch.arange(10),
-    )  # fmt: skip
+        shows=torch.rand(10),
+        clicks=torch.rand(10),
+        last_step=torch.arange(10),
+    )
     table.write(rows)
     if erased:
         gone = rows.ids[list(erased)]

@@ -47,9 +47,9 @@ def clone(table: HashTable) -> HashTable:
     copy.write(all_rows(table))
     for name in ("step", "updates", "insertions", "evictions"):
         setattr(copy, name, getattr(table, name))
-    ids, counts = table._ids.index.sightings()
+    ids, counts = table.index.sightings()
     if len(counts):
-        copy._ids.index.set_sightings(ids, counts)
+        copy.index.set_sightings(ids, counts)
     return copy
 
 

@@ -69,7 +69,7 @@ def publish_on(
                 result = each()
                 return run if step == "name the run" else one([result])
 
-        monkeypatch.setattr("hybrid_torchrec.serving.publisher.Together", Alone)
+        monkeypatch.setattr("hybrid_torchrec.serving.publisher.Collective", Alone)
         held = {
             name: TableShard(table.parts[table.holders.index(rank)], table.holders.index(rank), len(table.holders))
             for name, table in tables.items()
@@ -236,11 +236,14 @@ def test_sharded_models(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-6000:]
     told = [json.loads(line) for line in run.stdout.splitlines()]
     assert {case["world"] for case in told} == {1, 2, 4, 8}
-    by_kind = {
-        (case["world"], case["kinds"][name]): len(on) for case in told for name, on in case["ranks"].items()
-    }  # fmt: skip
+    by_kind = {(case["world"], case["kinds"][name]): len(on) for case in told for name, on in case["ranks"].items()}
     assert {kind for _, kind in by_kind} == {
-        "row_wise", "table_wise", "column_wise", "table_row_wise", "table_column_wise", "grid_shard"
-    }  # fmt: skip
+        "row_wise",
+        "table_wise",
+        "column_wise",
+        "table_row_wise",
+        "table_column_wise",
+        "grid_shard",
+    }
     # These were answered wrongly: on more than one rank, but not on all.
     assert by_kind[4, "table_row_wise"] == 2 and by_kind[8, "table_row_wise"] == by_kind[8, "grid_shard"] == 4

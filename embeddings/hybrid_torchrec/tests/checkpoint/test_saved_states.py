@@ -7,6 +7,9 @@ from saved_states import Training
 
 TestTraining = Training.TestCase
 TestTraining.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, derandomize=True,
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
     suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+)

@@ -213,7 +213,7 @@ def publisher_of(root: Path, monkeypatch: pytest.MonkeyPatch, rank: int, tables:
             result = each()
             return "run" if step == "name the run" else one([result])
 
-    monkeypatch.setattr("hybrid_torchrec.serving.publisher.Together", Alone)
+    monkeypatch.setattr("hybrid_torchrec.serving.publisher.Collective", Alone)
     return Publisher(root, tables)
 
 

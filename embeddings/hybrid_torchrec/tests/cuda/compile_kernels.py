@@ -6,23 +6,61 @@ from types import ModuleType
 
 import triton
 import triton.language as tl
-from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, update_kernels
+from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, sighting_kernels, update_kernels
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 TYPES = {
-    "slots": "*i64", "ids": "*i64", "keys": "*i32", "sources": "*i64", "parts": "*i64", "starts": "*i64",
-    "offsets": "*i64", "bags": "*i64", "gradient_rows": "*i64", "new_ids": "*i64", "new_slots": "*i64", "old": "*i64",
-    "cells": "*i64", "moved": "*i64", "values": "*i64", "sums": "*i32", "absentees": "*i32", "numbers": "*fp64",
-    "out": "*fp32", "factors": "*fp32", "gradients": "*fp32", "heads": "*fp32", "tails": "*fp32", "count": "i32",
-    "bits": "i32", "step": "i32", "version": "i32", "mask": "i64", "old_count": "i64",
-}  # fmt: skip
+    "slots": "*i64",
+    "ids": "*i64",
+    "keys": "*i32",
+    "sources": "*i64",
+    "parts": "*i64",
+    "starts": "*i64",
+    "offsets": "*i64",
+    "bags": "*i64",
+    "gradient_rows": "*i64",
+    "new_ids": "*i64",
+    "new_slots": "*i64",
+    "old": "*i64",
+    "buckets": "*i64",
+    "moved": "*i64",
+    "values": "*i64",
+    "sums": "*i32",
+    "absent_counts": "*i32",
+    "numbers": "*fp64",
+    "out": "*fp32",
+    "factors": "*fp32",
+    "gradients": "*fp32",
+    "heads": "*fp32",
+    "tails": "*fp32",
+    "count": "i32",
+    "bits": "i32",
+    "step": "i32",
+    "version": "i32",
+    "mask": "i64",
+    "old_count": "i64",
+}
 CHOICES = {
-    "GROUPED": (True,), "COUNT_HITS": (True,), "CLAMP": (True,), "COUNTED": (True,), "MEAN": (True,),
-    "WEIGHTED": (True,), "POOLED": (True,), "VERSIONED": (True,), "DECAYS": (1, 2), "DTYPE": (tl.bfloat16,),
-    "D": (120,), "COLUMNS": (128,), "ROWS": (8,), "CHUNK": (8,), "SPAN": (16,), "BLOCK": (128,), "FIRST_WIDTH": (120,),
+    "GROUPED": (True,),
+    "COUNT_HITS": (True,),
+    "CLAMP": (True,),
+    "COUNTED": (True,),
+    "MEAN": (True,),
+    "WEIGHTED": (True,),
+    "POOLED": (True,),
+    "VERSIONED": (True,),
+    "DECAYS": (1, 2),
+    "DTYPE": (tl.bfloat16,),
+    "D": (120,),
+    "COLUMNS": (128,),
+    "ROWS": (8,),
+    "CHUNK": (8,),
+    "SPAN": (16,),
+    "BLOCK": (128,),
+    "FIRST_WIDTH": (120,),
     "SECOND_WIDTH": (1,),
-}  # fmt: skip
+}
 KINDS = {"start": (1, 2, 3), "update_runs": (1, 2, 3, 4, 5), "update_long_runs": (2, 5)}
 
 
@@ -45,7 +83,7 @@ def compile_one(kernel: triton.JITFunction, constants: dict[str, object]) -> Non
 
 def main() -> None:
     done = 0
-    for kernel in itertools.chain(*map(kernels, (map_kernels, row_kernels, update_kernels))):
+    for kernel in itertools.chain(*map(kernels, (map_kernels, row_kernels, sighting_kernels, update_kernels))):
         choices = {name: CHOICES[name] for name in kernel.arg_names if name in CHOICES}
         if "KIND" in kernel.arg_names:
             choices["KIND"] = KINDS[kernel.fn.__name__]

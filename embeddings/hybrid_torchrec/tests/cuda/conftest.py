@@ -20,10 +20,10 @@ def libraries() -> None:
 def small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of few elements, so that runs of equal rows and searches go over their ends in small batches, which are
     sorted beside the lookup as large ones are. The interpreter's time goes by elements."""
-    from hybrid_torchrec.backends.cuda import backend, group, launch
+    from hybrid_torchrec.backends.cuda import group, id_launches, row_launches
 
-    monkeypatch.setattr(backend, "UPDATED", 32)
-    monkeypatch.setattr(group, "BESIDE", 1)
+    monkeypatch.setattr(row_launches, "UPDATED", 32)
+    monkeypatch.setattr(group, "SIDE_STREAM_MIN_IDS", 1)
     if not torch.cuda.is_available():
-        monkeypatch.setattr(launch, "BLOCK", 32)
-        monkeypatch.setattr(launch, "PLACED", 16)
+        monkeypatch.setattr(id_launches, "BLOCK", 32)
+        monkeypatch.setattr(id_launches, "ALLOCATION_BLOCK", 16)

@@ -15,8 +15,8 @@ from hybrid_torchrec.modules import (
     HashEmbeddingCollection,
     HashEmbeddingConfig,
     accumulate_gradients,
+    grouping,
     hash_tables,
-    together,
 )
 from hybrid_torchrec.policies import LFU, AdmitAfter
 from hybrid_torchrec.table import HashTable
@@ -41,8 +41,15 @@ BATCH = 4
 def fields(name: str, number: int, kind: str, more: dict[str, object]) -> dict[str, object]:
     """num_embeddings sets the range of first values, which differs from table to table."""
     spec = OptimizerSpec(kind=kind, lr=0.1)
-    return {"name": name, "num_embeddings": 10 * (number + 1), "embedding_dim": 9 if name == "wide" else 5,
-            "feature_names": FEATURES[name], "optimizer": spec, "initial_capacity": 40, **more}  # fmt: skip
+    return {
+        "name": name,
+        "num_embeddings": 10 * (number + 1),
+        "embedding_dim": 9 if name == "wide" else 5,
+        "feature_names": FEATURES[name],
+        "optimizer": spec,
+        "initial_capacity": 40,
+        **more,
+    }
 
 
 @pytest.fixture(params=["together", "one by one"])
@@ -50,7 +57,7 @@ def device_tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Sets the class of the tables that are made."""
     if request.param == "one by one":
         monkeypatch.setattr(
-            together, "_divided", lambda parts, keys: [(together.PartGroup([p]), [i]) for i, p in enumerate(parts)]
+            grouping, "_divided", lambda parts, keys: [(grouping.PartGroup([p]), [i]) for i, p in enumerate(parts)]
         )
     return lambda kind: monkeypatch.setattr("hybrid_torchrec.modules.table.HashTable", kind)
 
@@ -83,8 +90,10 @@ def sequences(kind: str, device: torch.device, weighted: bool, more: dict[str, o
 
 def outputs(module: nn.Module, features: KeyedJaggedTensor) -> dict[str, Tensor]:
     out = module(features)
-    return {name: out[name] if hasattr(out, "key_dict") or hasattr(out, "length_per_key") else out[name].values()
-            for name in out.keys()}  # noqa: SIM118  # fmt: skip
+    return {
+        name: out[name] if hasattr(out, "key_dict") or hasattr(out, "length_per_key") else out[name].values()
+        for name in out.keys()  # noqa: SIM118 (not every output is a mapping)
+    }
 
 
 def train(module: nn.Module, device: torch.device, weighted: bool, unused: str = "", steps: int = 4) -> list[Tensor]:
@@ -112,7 +121,7 @@ def compare(mine: nn.Module, expected: nn.Module) -> None:
 
 
 def groups(module: nn.Module) -> list[list[int]]:
-    return [numbers for _, numbers in module._together._groups]
+    return [numbers for _, numbers in module._table_groups._groups]
 
 
 @pytest.mark.parametrize(
@@ -136,9 +145,10 @@ def test_equal_to_tables_of_the_cpu(make, kind: str, weighted: bool, device_tabl
 def test_what_the_tables_of_a_group_do_apart(case: str, device_tables) -> None:
     """One table without gradients or a step, with a rate of its own; policies that look at each table."""
     more = {
-        "evicted": {"max_rows": 15, "eviction": LFU()}, "admitted": {"admission": AdmitAfter(sightings=2)},
+        "evicted": {"max_rows": 15, "eviction": LFU()},
+        "admitted": {"admission": AdmitAfter(sightings=2)},
         "small": {"initial_capacity": 0},
-    }.get(case, {})  # fmt: skip
+    }.get(case, {})
     made, results = [], []
     for kind, device in ((HashTable, torch.device("cpu")), (DeviceTable, DEVICE)):
         device_tables(kind)
@@ -167,11 +177,11 @@ def test_tables_that_move_are_grouped_anew(device_tables) -> None:
     device_tables(DeviceTable)
     module = sequences("sgd", DEVICE, False, {})
     train(module, DEVICE, False, steps=1)
-    before = module._together._groups[0][0]
+    before = module._table_groups._groups[0][0]
     part = module.embeddings["t1"].whole
     part.table = DeviceTable(part.table.config)
     train(module, DEVICE, False, steps=1)
-    assert module._together._groups[0][0] is not before
+    assert module._table_groups._groups[0][0] is not before
     assert len(part.table) > 0
 
 
@@ -205,8 +215,10 @@ def test_lookup_of_a_shard(counted: bool, device_tables) -> None:
     for kind, device in ((HashTable, torch.device("cpu")), (DeviceTable, DEVICE)):
         device_tables(kind)
         module = sequences("adagrad", torch.device("meta"), False, more)
-        plan = {config.name: placed(config, (0, 1) if config.name == "t0" else (0,))
-                for config in module.embedding_configs()}  # fmt: skip
+        plan = {
+            config.name: placed(config, (0, 1) if config.name == "t0" else (0,))
+            for config in module.embedding_configs()
+        }
         sharded = ShardedHashEmbeddingCollection(module, plan, env, None, device)
         results = []
         for step in range(3):

@@ -30,7 +30,7 @@ def test_a_copy_trains_on_by_itself(policy: str) -> None:
     table = made(policy)
     copied, before = copy.deepcopy(table), held(table)
     assert type(copied) is DeviceTable
-    assert copied._ids.index.free_slots().tolist() == table._ids.index.free_slots().tolist()
+    assert copied.index.free_slots().tolist() == table.index.free_slots().tolist()
     ahead = [train(table, step) for step in STEPS]
     assert_holds(copied, before)
     for expected, step in zip(ahead, STEPS):

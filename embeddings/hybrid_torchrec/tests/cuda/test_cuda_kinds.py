@@ -69,7 +69,7 @@ def test_an_unknown_initialiser_is_refused_before_any_launch() -> None:
 def test_an_unknown_ranking_is_refused(number: int) -> None:
     table, _ = made(OptimizerSpec())
     with pytest.raises(ValueError, match=f"unknown eviction policy {number}; valid: 0 .LFU.*3 .TTL."):
-        table._ids.index.victims(2, number, 1.0, 0.0, 1.0, 0, 2, torch.empty(0, dtype=torch.int64))
+        table.index.victims(2, number, 1.0, 0.0, 1.0, 0, 2, torch.empty(0, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(("kernel", "number"), [("update_runs", 6), ("update_long_runs", -1), ("start", 4)])

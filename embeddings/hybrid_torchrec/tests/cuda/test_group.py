@@ -5,9 +5,9 @@ import weakref
 import pytest
 import torch
 from hybrid_torchrec import LFU, HashTable, Normal, OptimizerSpec, TableConfig
-from hybrid_torchrec.backends.cuda.beside import Beside
-from hybrid_torchrec.backends.cuda.group import TableGroup
-from hybrid_torchrec.backends.cuda.shares import Stacked
+from hybrid_torchrec.backends.cuda.side_stream import SideStream
+from hybrid_torchrec.backends.cuda.table_offsets import StackedDescriptors
+from hybrid_torchrec.table.group import TableGroup
 from interpreted import DeviceTable
 from test_tables import same
 
@@ -17,10 +17,13 @@ SIZES = (0, 4, 200)
 def tables(kind: type[HashTable], optimizer: str = "adagrad", **fields: object) -> list[HashTable]:
     spec = OptimizerSpec(kind=optimizer, lr=0.1)
     return [
-        kind(TableConfig(name=f"t{i}", dim=5, seed=i, optimizer=spec, initializer=Normal(), initial_capacity=size,
-                         **fields))
+        kind(
+            TableConfig(
+                name=f"t{i}", dim=5, seed=i, optimizer=spec, initializer=Normal(), initial_capacity=size, **fields
+            )
+        )
         for i, size in enumerate(SIZES)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad", "adam"])
@@ -65,15 +68,15 @@ def test_freed_slots_are_used_again(optimizer: str) -> None:
         same(table, other)
 
 
-class Told(Beside):
+class Told(SideStream):
     """What it takes."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
         self.taken: list[torch.Tensor] = []
 
-    def takes(self, *tensors: torch.Tensor) -> None:
-        super().takes(*tensors)
+    def record_use(self, *tensors: torch.Tensor) -> None:
+        super().record_use(*tensors)
         self.taken += tensors
 
 
@@ -81,13 +84,13 @@ def test_memory_is_not_given_up_while_sightings_are_counted() -> None:
     """Growth gives every table other records; a table may be deleted before its last batch has been counted."""
     mine = tables(DeviceTable)
     group = TableGroup(mine)
-    group._beside = told = Told(mine[0].device)
+    group._launches._side_stream = told = Told(mine[0].device)
     for size in (100, 400):
         before = len(told.taken)
         for ids in (torch.arange(size), torch.arange(size, size + 9), torch.arange(5)):  # the last grows no table
             group.assign(ids.repeat(len(mine)), [len(ids)] * len(mine), train=True)
         new = told.taken[before:]
-        assert all(any(table._ids.index.records is tensor for tensor in new) for table in mine)
+        assert all(any(table.index.records is tensor for tensor in new) for table in mine)
 
 
 def test_limits_and_policies_of_each() -> None:
@@ -105,14 +108,14 @@ def test_limits_and_policies_of_each() -> None:
 
 def test_stacked_addresses_are_of_the_tables_now() -> None:
     """Were they known by the identity of tensors that are gone, another's could be taken for theirs."""
-    stacked = Stacked()
+    stacked = StackedDescriptors()
     old = [torch.tensor([[1, 2]]), torch.tensor([[3, 4]])]
-    first = stacked.of(list(old))
-    assert first.tolist() == [[1, 2], [3, 4]] and stacked.of(list(old)) is first
+    first = stacked.stack(list(old))
+    assert first.tolist() == [[1, 2], [3, 4]] and stacked.stack(list(old)) is first
     kept = weakref.ref(old[0])
     old[0] = torch.tensor([[5, 6]])
     assert kept() is not None
-    assert stacked.of(list(old)).tolist() == [[5, 6], [3, 4]] and kept() is None
+    assert stacked.stack(list(old)).tolist() == [[5, 6], [3, 4]] and kept() is None
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])

@@ -14,6 +14,7 @@ from hybrid_torchrec import (
     HashTable,
     Normal,
     OptimizerSpec,
+    RowStats,
     Score,
     TableConfig,
     TableFull,
@@ -151,7 +152,7 @@ def test_every_id_is_legal_and_slots_are_used_again() -> None:
 def test_growth_and_rebuilding() -> None:
     """Thousands of ids through a small table, most of them erased again: keys without rows do not fill the map."""
     table = DeviceTable(config(dim=1, initial_capacity=0))
-    before = table._ids.index._cells.mask
+    before = table.index._buckets.mask
     rounds, size = (40, 4000) if ON_GPU else (6, 100)
     for i in range(rounds):
         ids = torch.arange(i * size, (i + 1) * size) * 7919
@@ -160,10 +161,10 @@ def test_growth_and_rebuilding() -> None:
         if i % 3:
             assert table.erase(ids) == size and (table.find(ids) == -1).all()
     kept = [i for i in range(rounds) if i % 3 == 0]
-    assert len(table) == len(kept) * size and before < table._ids.index._cells.mask
+    assert len(table) == len(kept) * size and before < table.index._buckets.mask
     for i in kept:
         assert (table.find(torch.arange(i * size, (i + 1) * size) * 7919) > 0).all()
-    assert table._ids.index.capacity <= 4 * len(table)
+    assert table.index.capacity <= 4 * len(table)
 
 
 def test_full_table_changes_nothing() -> None:
@@ -208,3 +209,24 @@ def test_device_of_results() -> None:
     slots = table.assign(EXTREMES, train=True)
     assert slots.device.type == table.lookup(slots).device.type == DEVICE.type
     assert table.ids().device.type == table.read(EXTREMES)[1].device.type == "cpu"
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_batch_whose_eviction_fails_leaves_the_ids_as_they_were(kind: type[HashTable]) -> None:
+    """A user's score may raise anything. The new ids have no row, and get one later, at other places of a batch."""
+    broken = [True]
+
+    def score(stats: RowStats) -> torch.Tensor:
+        if broken[0]:
+            raise ZeroDivisionError("score")
+        return stats.ids.float()
+
+    table = kind(config(max_rows=8, eviction=CustomScore(score=score)))
+    table.assign(torch.arange(8), train=True)
+    with pytest.raises(ZeroDivisionError):
+        table.assign(torch.arange(11, 5, -1), train=True)
+    assert table.find(torch.arange(12)).cpu().tolist() == [*range(1, 9), -1, -1, -1, -1]
+    broken[0] = False
+    slots = table.assign(torch.arange(6, 12), train=True)
+    assert sorted(table.ids().tolist()) == [4, 5, *range(6, 12)] and len(table) == 8
+    assert torch.equal(table.find(torch.arange(6, 12)), slots) and len(slots.unique()) == 6

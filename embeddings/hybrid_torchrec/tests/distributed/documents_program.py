@@ -86,11 +86,15 @@ def train(device: torch.device) -> tuple[list[torch.Tensor], torch.nn.Module]:
     """Losses of this rank, and the model."""
     configs = [
         HashEmbeddingBagConfig(
-            name=f"table{i}", embedding_dim=DIMS[i], num_embeddings=ROWS[i], feature_names=[FEATURES[i]],
-            pooling=torchrec.PoolingType.MEAN, init_fn=weight_init,
+            name=f"table{i}",
+            embedding_dim=DIMS[i],
+            num_embeddings=ROWS[i],
+            feature_names=[FEATURES[i]],
+            pooling=torchrec.PoolingType.MEAN,
+            init_fn=weight_init,
         )
         for i in range(len(ROWS))
-    ]  # fmt: skip
+    ]
     model = Model(HashEmbeddingBagCollection(device="meta", tables=configs), dense_model())
     apply_optimizer_in_backward(
         torch.optim.Adagrad, model.sparse.parameters(), optimizer_kwargs={"lr": TABLE_RATE, "eps": EPS}

@@ -138,9 +138,11 @@ def evaluation(rank: int, world: int, device: torch.device) -> Record:
     lengths = absent.features["f0"].lengths()
     default = table[0].lookup(torch.zeros(1, dtype=torch.int64, device=device))
     return {
-        "before": before, "after": after, "read": out.detach().cpu(),
+        "before": before,
+        "after": after,
+        "read": out.detach().cpu(),
         "default": lengths.unsqueeze(1) * default.cpu(),
-    }  # fmt: skip
+    }
 
 
 def sixteen_bits(rank: int, world: int, device: torch.device) -> Record:
@@ -178,9 +180,15 @@ def no_values(rank: int, world: int, device: torch.device) -> Record:
 def called_twice(rank: int, world: int, device: torch.device) -> Record:
     """Rows that a second forward pass evicts before the first one's backward: their gradients go nowhere."""
     model = sharded_model(
-        Case("bags", "sgd", "tables", 0), device, world, eviction=LRU(share=0.0), max_rows=16,
-        initializer=None, weight_init_min=0.25, weight_init_max=0.25,
-    )  # fmt: skip
+        Case("bags", "sgd", "tables", 0),
+        device,
+        world,
+        eviction=LRU(share=0.0),
+        max_rows=16,
+        initializer=None,
+        weight_init_min=0.25,
+        weight_init_max=0.25,
+    )
     first = make_batch(0, rank, world, 8, every_row=True, static=False).to(device)
     second = copy.deepcopy(first)
     loss, _ = model(first)
@@ -261,6 +269,13 @@ def sparse_nn(rank: int, world: int, device: torch.device) -> Record:
 
 
 SCENARIOS: dict[str, Callable[[int, int, torch.device], Record]] = {
-    "state": state, "schedule": schedule, "policies": policies, "evaluation": evaluation, "sixteen_bits": sixteen_bits,
-    "no_values": no_values, "called_twice": called_twice, "refused": refused, "sparse_nn": sparse_nn,
-}  # fmt: skip
+    "state": state,
+    "schedule": schedule,
+    "policies": policies,
+    "evaluation": evaluation,
+    "sixteen_bits": sixteen_bits,
+    "no_values": no_values,
+    "called_twice": called_twice,
+    "refused": refused,
+    "sparse_nn": sparse_nn,
+}

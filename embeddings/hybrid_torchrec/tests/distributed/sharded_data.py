@@ -5,12 +5,10 @@ t0 has two features, one of which t2 has too; t1 is of another width in pooled m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+from batches import Batch
 from torch import Tensor
 from torchrec import KeyedJaggedTensor
-from torchrec.streamable import Pipelineable
 
 GLOBAL_BATCH = 12  # as many for each of 1, 2, 3 or 4 ranks
 TABLES = {"t0": ["f0", "f1"], "t1": ["f2"], "t2": ["f1", "f3"]}
@@ -24,22 +22,6 @@ def raw_ids(rows: int) -> Tensor:
     others = torch.randint(-(2**62), 2**62, (rows,), generator=generator)
     others[: len(FIRST_IDS)] = torch.tensor(FIRST_IDS)
     return others
-
-
-@dataclass
-class Batch(Pipelineable):
-    features: KeyedJaggedTensor
-    target: Tensor  # (B,)
-
-    def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
-        return Batch(self.features.to(device, non_blocking), self.target.to(device, non_blocking=non_blocking))
-
-    def record_stream(self, stream: torch.Stream) -> None:
-        self.features.record_stream(stream)
-        self.target.record_stream(stream)
-
-    def pin_memory(self) -> Batch:
-        return self
 
 
 def make_batch(

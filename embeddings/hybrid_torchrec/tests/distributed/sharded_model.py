@@ -72,11 +72,14 @@ def static_model(module: str, rows: int) -> Model:
         return Model(module, EmbeddingCollection(tables=configs))
     bag_configs = [
         EmbeddingBagConfig(
-            name=name, num_embeddings=rows, embedding_dim=dim, feature_names=TABLES[name],
+            name=name,
+            num_embeddings=rows,
+            embedding_dim=dim,
+            feature_names=TABLES[name],
             pooling=pooling_of(module, name),
         )
         for name, dim in dims(module).items()
-    ]  # fmt: skip
+    ]
     return Model(module, EmbeddingBagCollection(tables=bag_configs, is_weighted=module == "weighted"))
 
 
@@ -92,11 +95,15 @@ def hash_model(module: str, optimizers: Sequence[OptimizerSpec], device: torch.d
         return Model(module, HashEmbeddingCollection(tables=configs, device=device))
     bag_configs = [
         HashEmbeddingBagConfig(
-            name=name, embedding_dim=dim, feature_names=TABLES[name], optimizer=spec,
-            pooling=pooling_of(module, name), **shared,
+            name=name,
+            embedding_dim=dim,
+            feature_names=TABLES[name],
+            optimizer=spec,
+            pooling=pooling_of(module, name),
+            **shared,
         )
         for (name, dim), spec in named
-    ]  # fmt: skip
+    ]
     collection = HashEmbeddingBagCollection(tables=bag_configs, is_weighted=module == "weighted", device=device)
     return Model(module, collection)
 

@@ -187,9 +187,12 @@ def main(kind: str, store: str, folder: Path, cases: list[str]) -> None:
         torch.npu.set_device(rank)  # type: ignore[attr-defined]
     device = torch.device("npu", rank) if kind == "npu" else torch.device("cpu")
     dist.init_process_group(
-        "hccl" if kind == "npu" else "gloo", init_method=f"file://{store}", rank=rank, world_size=world,
+        "hccl" if kind == "npu" else "gloo",
+        init_method=f"file://{store}",
+        rank=rank,
+        world_size=world,
         timeout=timedelta(seconds=240),
-    )  # fmt: skip
+    )
     # Destroying a group while ranks still use it ends the other rank's collectives; leave together.
     try:
         for name in cases:

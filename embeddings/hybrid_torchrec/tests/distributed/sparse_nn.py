@@ -63,11 +63,15 @@ def batches(world: int) -> list[list[ModelInput]]:
     weighted = [EmbeddingBagConfig(**fields) for fields in WEIGHTED]
     return [
         ModelInput.generate(
-            batch_size=BATCH, world_size=world, num_float_features=FLOATS, tables=tables, weighted_tables=weighted,
+            batch_size=BATCH,
+            world_size=world,
+            num_float_features=FLOATS,
+            tables=tables,
+            weighted_tables=weighted,
             pooling_avg=3,
         )[1]
         for _ in range(STEPS)
-    ]  # fmt: skip
+    ]
 
 
 def train(model: nn.Module, mine: Sequence[ModelInput], device: torch.device, pipeline_type: type | None) -> Tensor:

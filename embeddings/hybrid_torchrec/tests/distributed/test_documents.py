@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from devices import HAS_NPU
 from documents_program import (
     BATCH,
     CLASSES,
@@ -26,8 +27,6 @@ from documents_program import (
 from launch import wait
 from torch import nn
 from torch.nn import functional
-
-from conftest import HAS_NPU
 
 PROGRAM = Path(__file__).with_name("documents_program.py")
 KINDS = [("cpu", 2), *([("npu", 1)] if HAS_NPU else [])]

@@ -134,7 +134,7 @@ def test_placeholders_of_torchrec_can_be_applied() -> None:
         (torchrec.optim.RowWiseAdagrad, {"lr": 0.1, "eps": 1}, OptimizerSpec(kind="rowwise_adagrad", lr=0.1, eps=1.0)),
         (torchrec.optim.LAMB, {"lr": 0.1}, OptimizerSpec(kind="lamb", lr=0.1, eps=1e-8)),
     ],
-)  # fmt: skip
+)
 def test_optimizers_of_torch_and_torchrec(optimizer: type, kwargs: dict, expected: OptimizerSpec) -> None:
     assert spec_of_class(optimizer, kwargs, "t") == expected
 

@@ -32,9 +32,11 @@ def test_sharded_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         model = hash_model("bags", specs("adam"), torch.device("meta"))
         batches = [make_batch(step, 0, 1, 8, every_row=True, static=False) for step in range(4)]
         names = {
-            "model": model, "device": torch.device("cpu"), "batches": iter(batches),
+            "model": model,
+            "device": torch.device("cpu"),
+            "batches": iter(batches),
             "dense_optimizer": torch.optim.SGD(model.over.parameters(), lr=0.1),
-        }  # fmt: skip
+        }
         with pytest.raises(StopIteration):
             exec(compile(examples()[1], str(README), "exec"), names)
         table = names["model"].module.sparse.embedding_bags["t0"].parts[0].table

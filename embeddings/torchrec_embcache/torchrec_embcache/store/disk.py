@@ -46,9 +46,13 @@ class DiskStore:
         self._layout = RowLayout.of(config)
         _check_schema(self.folder, config, read_only)
         self._raw = RawStore(
-            self.folder, self._layout.row_bytes, slab_bytes=slab_bytes, io_threads=io_threads, index_rows=index_rows,
+            self.folder,
+            self._layout.row_bytes,
+            slab_bytes=slab_bytes,
+            io_threads=io_threads,
+            index_rows=index_rows,
             read_only=read_only,
-        )  # fmt: skip
+        )
         self._read_only = read_only
 
     @staticmethod
@@ -109,9 +113,11 @@ def _check_schema(folder: Path, config: TableConfig, read_only: bool) -> None:
     """The folder's rows must have the shape of the table's; a new folder takes it."""
     layout = RowLayout.of(config)
     wanted = {
-        "dim": layout.dim, "dtype": str(layout.dtype).removeprefix("torch."), "state": layout.state,
+        "dim": layout.dim,
+        "dtype": str(layout.dtype).removeprefix("torch."),
+        "state": layout.state,
         "optimizer": config.optimizer.kind,
-    }  # fmt: skip
+    }
     file = folder / SCHEMA
     try:
         if file.is_file():

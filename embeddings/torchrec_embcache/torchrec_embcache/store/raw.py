@@ -57,9 +57,16 @@ class RawStore:
         self._calls = 0  # under way: close() waits for them
         self._ended = threading.Condition()
         self._call(
-            "embcache_open", os.fsencode(folder), row_bytes, slab_bytes, index_rows, io_threads, read_only,
-            repair, ctypes.byref(self._handle),
-        )  # fmt: skip
+            "embcache_open",
+            os.fsencode(folder),
+            row_bytes,
+            slab_bytes,
+            index_rows,
+            io_threads,
+            read_only,
+            repair,
+            ctypes.byref(self._handle),
+        )
 
     def write(self, ids: torch.Tensor, columns: Sequence[torch.Tensor]) -> None:
         self._use("embcache_write", ids.data_ptr(), ids.numel(), *_columns(columns, ids.numel()))
@@ -83,9 +90,14 @@ class RawStore:
         sequence, record = ctypes.c_uint64(cursor[0]), ctypes.c_uint32(cursor[1])
         filled = ctypes.c_int64()
         self._use(
-            "embcache_scan", ctypes.byref(sequence), ctypes.byref(record), ids.numel(), ids.data_ptr(),
-            *_columns(columns, ids.numel()), ctypes.byref(filled),
-        )  # fmt: skip
+            "embcache_scan",
+            ctypes.byref(sequence),
+            ctypes.byref(record),
+            ids.numel(),
+            ids.data_ptr(),
+            *_columns(columns, ids.numel()),
+            ctypes.byref(filled),
+        )
         return filled.value, (sequence.value, record.value)
 
     def flush(self, *, snapshot: bool = False) -> None:

@@ -2,202 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import cast
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, cast
 
 import torch
 
-from hybrid_torchrec.backends import torch_rows
-from hybrid_torchrec.backends.cuda import backend, launch
-from hybrid_torchrec.backends.cuda.backend import CudaBackend
-from hybrid_torchrec.backends.cuda.beside import Beside
-from hybrid_torchrec.backends.cuda.census import Census
+from hybrid_torchrec.backends.base import Gradient
+from hybrid_torchrec.backends.cuda import id_launches, row_launches
+from hybrid_torchrec.backends.cuda.counters import DeviceCounters
 from hybrid_torchrec.backends.cuda.ids import DeviceIdTable
-from hybrid_torchrec.backends.cuda.order import Order, sort, sort_keys
-from hybrid_torchrec.backends.cuda.shares import Shares, Stacked
-from hybrid_torchrec.table.hash_table import HashTable
+from hybrid_torchrec.backends.cuda.side_stream import SideStream
+from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort, sort_keys
+from hybrid_torchrec.backends.cuda.table_offsets import StackedDescriptors, TableOffsets
 
-BESIDE = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams
+if TYPE_CHECKING:
+    from hybrid_torchrec.backends.cuda.backend import CudaBackend
+
+SIDE_STREAM_MIN_IDS = 1 << 16  # ids of a batch; fewer are sorted sooner than the host has changed streams
 
 
-class TableGroup:
-    """Tables of one device whose rows, optimizers and kinds of initialisers are alike.
+class CudaGroup:
+    """Tables of one device and of equal kind; base.BackendGroup."""
 
-    Elements of all arguments are in the order of the tables, lengths[t] of table t. Results are those of the tables'
-    own methods, to which a call goes that needs more than they share: eviction, growth of rows, admission by count,
-    watchers of changes, gradients that wait, tables that have not taken the same number of steps.
-    """
+    def __init__(self, backends: Sequence[CudaBackend]) -> None:
+        self._backends = list(backends)
+        self._known = [cast(DeviceIdTable, backend.device_ids) for backend in backends]  # kind says that they have some
+        self._config = backends[0].config
+        device = backends[0].storage.weights.device
+        counters, self._side_stream = DeviceCounters(len(backends), device), SideStream(device)
+        for row, known in enumerate(self._known):
+            known.index.share_counters(counters, row, self._side_stream)
+        counters.synchronize()
+        self._numbers = torch.stack([cast(torch.Tensor, backend.numbers) for backend in backends])
+        self._ids, self._rows = StackedDescriptors(), StackedDescriptors()
+        self._elements, self._bags = TableOffsets(device), TableOffsets(device)
+        self._sorted: SortedSlots | None = None
+        self._taken: torch.Tensor | None = None  # the addresses of the tables, of which `_side_stream` has been told
 
-    def __init__(self, tables: Sequence[HashTable]) -> None:
-        first = tables[0] if tables else None
-        if first is None or any(not alike(table, first) for table in tables):
-            raise ValueError("TableGroup: tables must be on one CUDA device and alike but for name, seed and sizes")
-        self.tables = list(tables)
-        census, self._beside = Census(len(tables), first.device), Beside(first.device)
-        for row, table in enumerate(tables):
-            table._ids.index.share(census, row, self._beside)
-        census.wait()
-        self._numbers = torch.stack([cast(torch.Tensor, _backend(table).numbers) for table in tables])
-        self._ids, self._rows = Stacked(), Stacked()
-        self._elements, self._bags = Shares(first.device), Shares(first.device)
-        self._order: Order | None = None
-        self._taken: torch.Tensor | None = None  # the addresses of the tables, of which `_beside` has been told
+    def look_up(self, ids: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+        per_table = self._elements.update(lengths)
+        parts = self._ids.stack([known.index.parts for known in self._known])
+        return id_launches.find(ids, parts, per_table, count_hits=True, clamp=True)
 
-    def assign(self, ids: torch.Tensor, lengths: Sequence[int], *, train: bool) -> torch.Tensor:
-        """HashTable.assign of each; (L,) int64, every table's own slots."""
-        first = self.tables[0]
-        ids = ids.detach().to(first.device)
-        with self._locked():
-            together = not train or self._together(lengths)
-            if not together or len(ids) == 0:
-                parts = zip(self.tables, ids.split(list(lengths)), strict=True)
-                return torch.cat([table.assign(part, train=train) for table, part in parts])
-            self._elements.divide(lengths)
-            for table, length in zip(self.tables, lengths, strict=True):
-                table.lookups += length
-            return self._see(ids, lengths) if train else self._find(ids)
-
-    def lookup(self, slots: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-        """HashTable.lookup of each; (L, D) float32."""
-        shares = self._elements.divide(lengths)
-        return backend.gather(self.tables[0].config, self._row_parts(), slots, shares.starts, shares.longest)
-
-    def lookup_pooled(
-        self, slots: torch.Tensor, offsets: torch.Tensor, bags: Sequence[int], pooling: str,
-        weights: torch.Tensor | None = None,
-    ) -> torch.Tensor:  # fmt: skip
-        """HashTable.lookup_pooled of each: offsets (B + 1,) int64 of the bags of all tables, bags[t] of table t;
-        (B, D) float32."""
-        first = self.tables[0]
-        mean, shares = first._mean(pooling), self._bags.divide(bags)
-        return backend.pool(
-            first.config, self._row_parts(), slots, offsets, mean, weights, shares.starts, shares.longest
+    def can_insert(self, lengths: Sequence[int]) -> bool:
+        version = self._known[0].index.version()
+        return all(
+            known.index.version() == version and known.simple and known.index.has_room(length)
+            for known, length in zip(self._known, lengths, strict=True)
         )
 
-    def sample_weight_gradients(
-        self, slots: torch.Tensor, lengths: Sequence[int], offsets: torch.Tensor, grads: torch.Tensor, pooling: str
-    ) -> torch.Tensor:
-        """Gradient (L,) float32 of lookup_pooled's weights, for grads (B, D) of its result."""
-        first, shares = self.tables[0], self._elements.divide(lengths)
-        return backend.factor_gradients(
-            first.config, self._row_parts(), slots, offsets, grads, first._mean(pooling), shares.starts, shares.longest
-        )
-
-    def update(
-        self, slots: torch.Tensor, lengths: Sequence[int], grads: torch.Tensor, *,
-        offsets: torch.Tensor | None = None, bags: Sequence[int] = (), pooling: str = "sum",
-        weights: torch.Tensor | None = None,
-    ) -> None:  # fmt: skip
-        """HashTable.update of each; grads (L, D), or (B, D) of pooled bags."""
-        first, mean = self.tables[0], self.tables[0]._mean(pooling)
-        with self._locked():
-            alone = any(table.before_change or not table._pending.empty for table in self.tables)
-            if alone or len({(t.updates, t.learning_rate, t._ids.index.version()) for t in self.tables}) > 1:
-                self._update_each(slots, lengths, grads, offsets, bags, pooling, weights)
-                return
-            shares = self._elements.divide(lengths)
-            for table in self.tables:
-                table.updates += 1
-            if not len(slots):
-                return
-            bag_of_each = None if offsets is None else torch_rows.bag_of_each(offsets, len(slots))
-            factors = weights
-            if offsets is not None and bag_of_each is not None:
-                factors = torch_rows.scales(offsets, bag_of_each, mean, weights)
-            order = self._order
-            if order is not None and order.is_of(slots):
-                self._beside.join(order.keys, order.sources)
-            else:
-                order = self._sort(slots, shares)
-            backend.update(first.config, self._row_parts(), order, grads, bag_of_each, factors, first.learning_rate,
-                           first.updates, first._ids.index.version())  # fmt: skip
-
-    def _find(self, ids: torch.Tensor) -> torch.Tensor:
-        shares = self._elements
-        parts = self._ids.of([_ids(table).index.parts for table in self.tables])
-        return launch.find(ids, parts, shares.starts, shares.longest, count_hits=True, clamp=True)
-
-    def _see(self, ids: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-        shares, first = self._elements, self.tables[0]
-        indices = [_ids(table).index for table in self.tables]
-        for table, index, length in zip(self.tables, indices, lengths, strict=True):
-            table.step += 1
+    def insert(self, ids: torch.Tensor, lengths: Sequence[int], step: int) -> torch.Tensor:
+        per_table = self._elements.update(lengths)
+        indices = [known.index for known in self._known]
+        for backend, index, length in zip(self._backends, indices, lengths, strict=True):
             index.reserve_keys(length)
             index.reserve(length)
-            table._storage.grow(index.capacity)
+            backend.storage.grow(index.capacity)
         parts = self._row_parts()
-        slots, firsts = launch.see(ids, parts, shares.starts, shares.longest, count_hits=True)
+        slots, new_counts = id_launches.find_or_insert(ids, parts, per_table, count_hits=True)
         bits = self._bits()
-        placed = launch.place(
-            ids, slots, firsts, parts, first.step, indices[0].version(), bits, shares.starts, shares.longest
-        )
+        placed = id_launches.allocate_slots(ids, slots, new_counts, parts, step, indices[0].version(), bits, per_table)
         if parts is not self._taken:
-            self._beside.takes(parts, *(index.records for index in indices))
+            self._side_stream.record_use(parts, *(index.records for index in indices))
             self._taken = parts
-        with self._beside.work(placed.keys) if len(ids) >= BESIDE else nullcontext():  # no lookup needs it
-            self._order = sort_keys(slots, placed.keys, bits)
-            launch.count(self._order, parts, first.step)
+        large = len(ids) >= SIDE_STREAM_MIN_IDS
+        with self._side_stream.fork(placed.keys) if large else nullcontext():  # no lookup needs it
+            self._sorted = sort_keys(slots, placed.keys, bits)
+            id_launches.count(self._sorted, parts, step)
         for index, length in zip(indices, lengths, strict=True):
-            index.look_ahead(length)
-        backend.start(first.config, self._numbers, parts, placed.ids, placed.slots, shares.starts,
-                      shares.longest, counted=True)  # fmt: skip
+            index.prefetch_counters(length)
+        row_launches.start(
+            self._config,
+            self._numbers,
+            parts,
+            placed.ids,
+            placed.slots,
+            per_table,
+            counted=True,
+        )
         return slots
 
-    def _update_each(
-        self, slots: torch.Tensor, lengths: Sequence[int], grads: torch.Tensor, offsets: torch.Tensor | None,
-        bags: Sequence[int], pooling: str, weights: torch.Tensor | None,
-    ) -> None:  # fmt: skip
-        slots_of = slots.split(list(lengths))
-        weights_of = [None] * len(lengths) if weights is None else weights.split(list(lengths))
-        if offsets is None:
-            for table, part, gradients in zip(self.tables, slots_of, grads.split(list(lengths)), strict=True):
-                table.update(part, gradients)
-            return
-        first = 0
-        for number, (table, gradients) in enumerate(zip(self.tables, grads.split(list(bags)), strict=True)):
-            ends = offsets[first : first + bags[number] + 1]
-            table.update(slots_of[number], gradients, offsets=ends - ends[0], pooling=pooling,
-                         weights=weights_of[number])  # fmt: skip
-            first += bags[number]
+    def gather(self, slots: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+        per_table = self._elements.update(lengths)
+        return row_launches.gather(self._config, self._row_parts(), slots, per_table)
+
+    def pool(
+        self,
+        slots: torch.Tensor,
+        offsets: torch.Tensor,
+        bags: Sequence[int],
+        mean: bool,
+        samples: torch.Tensor | None,
+    ) -> torch.Tensor:
+        per_table = self._bags.update(bags)
+        return row_launches.pool(self._config, self._row_parts(), slots, offsets, mean, samples, per_table)
+
+    def sample_weight_gradients(
+        self,
+        slots: torch.Tensor,
+        lengths: Sequence[int],
+        offsets: torch.Tensor,
+        gradients: torch.Tensor,
+        mean: bool,
+    ) -> torch.Tensor:
+        per_table = self._elements.update(lengths)
+        return row_launches.factor_gradients(
+            self._config, self._row_parts(), slots, offsets, gradients, mean, per_table
+        )
+
+    def update(self, gradient: Gradient, lengths: Sequence[int], lr: float, iteration: int) -> None:
+        slots, per_table = gradient.slots, self._elements.update(lengths)
+        sorted_slots = self._sorted
+        if sorted_slots is not None and sorted_slots.matches(slots):
+            self._side_stream.join(sorted_slots.keys, sorted_slots.sources)
+        else:
+            bits = self._bits()
+            sorted_slots = sort(slots, bits, per_table.keys(bits))
+        row_launches.update(
+            self._config,
+            self._row_parts(),
+            sorted_slots,
+            gradient,
+            lr,
+            iteration,
+            self._known[0].index.version(),
+        )
 
     def _row_parts(self) -> torch.Tensor:
-        return self._rows.of([_backend(table).parts() for table in self.tables])
-
-    def _sort(self, slots: torch.Tensor, shares: Shares) -> Order:
-        bits = self._bits()
-        return sort(slots, bits, shares.keys(bits))
+        return self._rows.stack([backend.parts() for backend in self._backends])
 
     def _bits(self) -> int:
-        return max(table.capacity for table in self.tables).bit_length()
-
-    def _together(self, lengths: Sequence[int]) -> bool:
-        """Whether all tables can take a step in the same launches."""
-        first = self.tables[0]
-        for table, length in zip(self.tables, lengths, strict=True):
-            ids = _ids(table)
-            same = table.step == first.step and ids.index.version() == _ids(first).index.version()
-            if table.before_change or not same or not ids.simple or not ids.index.has_room(length):
-                return False
-        return True
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """No other thread reads or changes the tables; always in the group's order."""
-        with ExitStack() as stack:
-            for table in self.tables:
-                stack.enter_context(table.exclusive())
-            yield
-
-
-def alike(table: HashTable, other: HashTable) -> bool:
-    """Whether two tables can be of one group."""
-    return table.kind is not None and table.device == other.device and table.kind == other.kind
-
-
-def _ids(table: HashTable) -> DeviceIdTable:
-    return cast(DeviceIdTable, table._ids)
-
-
-def _backend(table: HashTable) -> CudaBackend:
-    return cast(CudaBackend, table._backend)
+        return max(backend.storage.capacity for backend in self._backends).bit_length()

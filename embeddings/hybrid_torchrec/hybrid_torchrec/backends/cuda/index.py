@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from hybrid_torchrec.backends.cuda import launch, victims
-from hybrid_torchrec.backends.cuda.beside import Beside
-from hybrid_torchrec.backends.cuda.cells import Cells
-from hybrid_torchrec.backends.cuda.census import Census
-from hybrid_torchrec.backends.cuda.changes import Changes
-from hybrid_torchrec.backends.cuda.order import Order, sort
-from hybrid_torchrec.backends.cuda.sighting import NewRows, Sighting
-from hybrid_torchrec.backends.cuda.slots import Slots
-from hybrid_torchrec.backends.cuda.words import words
-from hybrid_torchrec.table.ids import victim_order
+from hybrid_torchrec.backends.cuda import eviction, id_launches
+from hybrid_torchrec.backends.cuda.buckets import Buckets
+from hybrid_torchrec.backends.cuda.change_log import ChangeLog
+from hybrid_torchrec.backends.cuda.counters import DeviceCounters
+from hybrid_torchrec.backends.cuda.insertion import NewRows, PendingInsertion
+from hybrid_torchrec.backends.cuda.layout import constants
+from hybrid_torchrec.backends.cuda.side_stream import SideStream
+from hybrid_torchrec.backends.cuda.slot_records import SlotRecords
+from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort
+from hybrid_torchrec.backends.ids import victim_order
 
-FREE_STEP, LIVE, FREED, KEYS, INSERTED, HITS = words("FREE_STEP", "LIVE", "FREED", "KEYS", "INSERTED", "HITS")
+FREE_STEP, LIVE, FREED, KEYS, INSERTED, HITS = constants("FREE_STEP", "LIVE", "FREED", "KEYS", "INSERTED", "HITS")
 
 
 class DeviceIndex:
@@ -28,23 +28,23 @@ class DeviceIndex:
     def __init__(self, capacity: int, max_rows: int | None, device: torch.device) -> None:
         self.device = device
         self._most = None if max_rows is None else max_rows + 1
-        self._known = Slots(capacity + 1, device)
-        self._beside: Beside | None = None
-        self._census = Census(1, device)
-        self._counters, self._bounds = self._census.counters[0], self._census.bounds[0]
-        self._cells = Cells(capacity, device)
+        self._known = SlotRecords(capacity + 1, device)
+        self._side_stream: SideStream | None = None
+        self._device_counters = DeviceCounters(1, device)
+        self._counters, self._bounds = self._device_counters.counters[0], self._device_counters.bounds[0]
+        self._buckets = Buckets(capacity, device)
         self._parts = self._addresses()
         self._host = torch.classes.hybrid_torchrec.HashIndex(0)  # for admission: sightings of ids without a row
-        self._changes = Changes(device)
+        self._change_log = ChangeLog(device)
 
     # Sizes.
 
     def size(self) -> int:
-        self._census.wait()
+        self._device_counters.synchronize()
         return self._bounds.live
 
     def slots(self) -> int:
-        self._census.wait()
+        self._device_counters.synchronize()
         return self._bounds.next
 
     @property
@@ -53,7 +53,7 @@ class DeviceIndex:
         return self._known.capacity
 
     def bytes(self) -> int:
-        return self._cells.tensor.nbytes + self._known.bytes() + int(self._host.bytes())
+        return self._buckets.tensor.nbytes + self._known.bytes() + int(self._host.bytes())
 
     def hits(self) -> int:
         return int(self._counters[HITS])
@@ -74,40 +74,42 @@ class DeviceIndex:
     # Ids to slots.
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
-        return launch.find(self._on(ids), self._parts)
+        return id_launches.find(self._on(ids), self._parts)
 
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """find with 0 for absent ids; counts hits."""
-        return launch.find(self._on(ids), self._parts, count_hits=True, clamp=True)
+        return id_launches.find(self._on(ids), self._parts, count_hits=True, clamp=True)
 
-    def see(self, ids: torch.Tensor) -> Sighting:
-        """Slots of ids (L,); every id gets a key in the map. `place` or `withdraw` must follow."""
+    def find_or_insert(self, ids: torch.Tensor) -> PendingInsertion:
+        """Slots of ids (L,); every id gets a key in the map. `allocate_slots` or `cancel` must follow."""
         ids = self._on(ids)
         self.reserve_keys(len(ids))
-        return Sighting(ids, *launch.see(ids, self._parts, count_hits=True))
+        return PendingInsertion(ids, *id_launches.find_or_insert(ids, self._parts, count_hits=True))
 
-    def place(self, sighting: Sighting, step: int) -> NewRows:
-        """Gives slots to the ids that have none; `sighting.slots` are complete then. Room must have been reserved."""
+    def allocate_slots(self, pending: PendingInsertion, step: int) -> NewRows:
+        """Gives slots to the ids that have none; `pending.slots` are complete then. Room must have been reserved."""
         bits = self.capacity.bit_length()
-        placed = launch.place(sighting.ids, sighting.slots, sighting.firsts, self._parts, step, self.version(), bits)
+        placed = id_launches.allocate_slots(
+            pending.ids, pending.slots, pending.new_counts, self._parts, step, self.version(), bits
+        )
         return NewRows(placed.ids, placed.slots, self._counters, placed.keys, bits)
 
-    def withdraw(self, sighting: Sighting) -> None:
+    def cancel(self, pending: PendingInsertion) -> None:
         """Ids that were to get a row do not."""
-        absent = sighting.ids[sighting.slots < 0]
-        launch.set_cells(absent, torch.full_like(absent, -1), self._parts)
+        absent = pending.ids[pending.slots < 0]
+        id_launches.set_buckets(absent, torch.full_like(absent, -1), self._parts)
 
     def has_room(self, new: int) -> bool:
         """Whether `new` more rows fit in max_rows and the slots' memory; waits for the device if that is not sure."""
-        self._census.settle()
+        self._device_counters.poll()
         if not self._fits(new):
-            self._census.wait()
+            self._device_counters.synchronize()
         return self._fits(new)
 
     def reserve(self, new: int) -> None:
         """Memory for `new` more rows; the caller has seen to max_rows."""
         if self._bounds.slots_with(new) > self.capacity:
-            self._census.wait()
+            self._device_counters.synchronize()
             wanted = self._bounds.slots_with(new)
             if wanted > self.capacity:
                 grown = max(wanted, 2 * self.capacity)
@@ -115,17 +117,21 @@ class DeviceIndex:
                 self._parts = self._addresses()
         self._bounds.add_rows(new)
 
-    def look_ahead(self, new: int) -> None:
+    def prefetch_counters(self, new: int) -> None:
         """After a batch of `new` ids: has the counters come if the next ones may not fit."""
-        if not self._fits(3 * new) or self._crowded(3 * new):
-            self._census.observe()
+        if not self._fits(3 * new) or self._overloaded(3 * new):
+            self._device_counters.request()
 
-    def share(self, census: Census, row: int, beside: Beside) -> None:
-        """The counters are with those of other tables from now on; sightings may be counted beside."""
-        self._beside = beside
-        self._census.wait()
-        census.counters[row] = self._counters
-        self._census, self._counters, self._bounds = census, census.counters[row], census.bounds[row]
+    def share_counters(self, device_counters: DeviceCounters, row: int, side_stream: SideStream) -> None:
+        """The counters are among those of other tables from now on; sightings may be counted on the side stream."""
+        self._side_stream = side_stream
+        self._device_counters.synchronize()
+        device_counters.counters[row] = self._counters
+        self._device_counters, self._counters, self._bounds = (
+            device_counters,
+            device_counters.counters[row],
+            device_counters.bounds[row],
+        )
         self._parts = self._addresses()
 
     def touch(self, slots: torch.Tensor, step: int, decay: float) -> int:
@@ -134,15 +140,15 @@ class DeviceIndex:
         self.count(slots.clamp(min=0), step, decay)
         return int((slots > 0).sum())
 
-    def count(self, slots: torch.Tensor, step: int, decay: float) -> Order:
+    def count(self, slots: torch.Tensor, step: int, decay: float) -> SortedSlots:
         """A sighting of each of slots, none of which is negative; returns them sorted."""
         return self.count_sorted(sort(slots, self.capacity.bit_length()), step, decay)
 
-    def count_sorted(self, order: Order, step: int, decay: float) -> Order:
+    def count_sorted(self, sorted_slots: SortedSlots, step: int, decay: float) -> SortedSlots:
         if decay != 1.0:
-            self._slots.decay(order.slots[order.slots > 0].unique(), step, decay)
-        launch.count(order, self._parts, step)
-        return order
+            self._slots.decay(sorted_slots.slots[sorted_slots.slots > 0].unique(), step, decay)
+        id_launches.count(sorted_slots, self._parts, step)
+        return sorted_slots
 
     def admit(
         self, ids: torch.Tensor, slots: torch.Tensor, step: int, sightings: int, probability: float, seed: int
@@ -161,11 +167,11 @@ class DeviceIndex:
             self._host.erase(waiting)
         self.reserve_keys(len(ids))
         self.reserve(len(ids))
-        sighting = Sighting(ids, *launch.see(ids, self._parts, count_hits=False))
-        self.place(sighting, step)
+        pending = PendingInsertion(ids, *id_launches.find_or_insert(ids, self._parts, count_hits=False))
+        self.allocate_slots(pending, step)
         self._counters[INSERTED] -= len(ids)  # those that the host knows of
-        self._slots.shows[sighting.slots] = self._on(shows).float()
-        return sighting.slots
+        self._slots.shows[pending.slots] = self._on(shows).float()
+        return pending.slots
 
     def resolve(self, ids: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
         return self.find(ids).clamp_(min=0)
@@ -180,25 +186,32 @@ class DeviceIndex:
         gone = torch.zeros_like(first).scatter_(0, source, first) & (slots >= 0)
         freed, erased = slots[gone], ids[gone]
         if len(freed):
-            launch.set_cells(erased, torch.full_like(erased, -1), self._parts)
+            id_launches.set_buckets(erased, torch.full_like(erased, -1), self._parts)
             self._slots.last[freed] = FREE_STEP
             top = self._counters[FREED]
             self._slots.free[top + torch.arange(len(freed), device=self.device)] = freed
             self._counters[FREED] += len(freed)
             self._counters[LIVE] -= len(freed)
-            self._changes.record_erased(erased)
+            self._change_log.record_erased(erased)
         return torch.where(gone, slots, -1)
 
     # Rows.
 
     def victims(
-        self, count: int, kind: int, show_weight: float, click_weight: float, decay: float, time_to_live: int,
-        step: int, keep: torch.Tensor,
-    ) -> torch.Tensor:  # fmt: skip
-        victims.check(kind)
-        slots = victims.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
+        self,
+        count: int,
+        kind: int,
+        show_weight: float,
+        click_weight: float,
+        decay: float,
+        time_to_live: int,
+        step: int,
+        keep: torch.Tensor,
+    ) -> torch.Tensor:
+        eviction.check(kind)
+        slots = eviction.candidates(kind, self._slots.last, step, time_to_live, self._on(keep))
         ids, shows, clicks, last = self.infos(slots)
-        key = victims.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
+        key = eviction.keys(kind, shows, clicks, last, show_weight, click_weight, decay, step)
         return slots[victim_order(key, last, ids)[: max(count, 0)]]
 
     def free_slots(self) -> torch.Tensor:
@@ -230,24 +243,24 @@ class DeviceIndex:
         return self._slots.versions
 
     def version(self) -> int:
-        return self._changes.version
+        return self._change_log.version
 
     def next_version(self) -> int:
-        return self._changes.next_version()
+        return self._change_log.next_version()
 
     def recorded_from(self) -> int:
-        return self._changes.recorded_from
+        return self._change_log.recorded_from
 
     def changed_slots(self, since: int) -> torch.Tensor:
         used = self._slots.last != FREE_STEP
         return (used & (self._slots.versions >= since)).nonzero()[:, 0]
 
     def erased_ids(self, since: int) -> torch.Tensor:
-        gone = self._changes.erased(since)
+        gone = self._change_log.erased(since)
         return gone[self.find(gone) < 0]
 
     def forget_erased(self, before: int) -> None:
-        self._changes.forget(before)
+        self._change_log.forget(before)
 
     # Admission, which is the CPU's.
 
@@ -266,10 +279,10 @@ class DeviceIndex:
     # Internals.
 
     @property
-    def _slots(self) -> Slots:
+    def _slots(self) -> SlotRecords:
         """When sightings that are still being counted have been."""
-        if self._beside is not None:
-            self._beside.join()
+        if self._side_stream is not None:
+            self._side_stream.join()
         return self._known
 
     def _on(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -279,25 +292,30 @@ class DeviceIndex:
         bounds = self._bounds
         return bounds.slots_with(new) <= self.capacity and (self._most is None or bounds.live + new < self._most)
 
-    def _crowded(self, new: int) -> bool:
-        return self._cells.crowded(self._bounds.keys + new)
+    def _overloaded(self, new: int) -> bool:
+        return self._buckets.overloaded(self._bounds.keys + new)
 
     def reserve_keys(self, new: int) -> None:
-        """Cells for `new` more keys."""
-        if self._crowded(new):
-            self._census.wait()
-            if self._crowded(new):
+        """Buckets for `new` more keys."""
+        if self._overloaded(new):
+            self._device_counters.synchronize()
+            if self._overloaded(new):
                 self._rebuild(self._bounds.live + new)
         self._bounds.add_keys(new)
 
     def _rebuild(self, rows: int) -> None:
         self._counters[KEYS] = 0
-        self._cells = self._cells.copied(rows, self._counters[KEYS:])
+        self._buckets = self._buckets.copied(rows, self._counters[KEYS:])
         self._bounds.keys = rows
         self._parts = self._addresses()
 
     def _addresses(self) -> torch.Tensor:
         known = self._known
-        words = [self._cells.tensor.data_ptr(), self._cells.mask, known.records.data_ptr(), known.free.data_ptr(),
-                 self._counters.data_ptr()]  # fmt: skip
-        return launch.parts_tensor(words, self.device)
+        words = [
+            self._buckets.tensor.data_ptr(),
+            self._buckets.mask,
+            known.records.data_ptr(),
+            known.free.data_ptr(),
+            self._counters.data_ptr(),
+        ]
+        return id_launches.parts_tensor(words, self.device)

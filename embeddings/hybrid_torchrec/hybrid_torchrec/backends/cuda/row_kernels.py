@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.backends.cuda.words import (
+from hybrid_torchrec.backends.cuda.layout import (
     AGAIN,
     COUNTERS,
     FIRST_MOMENT,
@@ -11,12 +11,12 @@ from hybrid_torchrec.backends.cuda.words import (
     PARTS,
     SECOND_MOMENT,
     SEED,
-    longs,
+    element_range,
+    int64_pointer,
     mix64,
     mix_pair,
     moments,
     rows,
-    share,
 )
 from hybrid_torchrec.initializers import Constant, Normal, TruncatedNormal, Uniform
 
@@ -29,11 +29,21 @@ NUMBERS = tl.constexpr(8 + 3 * 16)  # of a table
 
 
 @triton.jit(do_not_specialize=["count"])
-def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
-           GROUPED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+def gather(
+    slots,
+    out,
+    parts,
+    starts,
+    count,
+    DTYPE: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """out[i] = the row of slots[i], in float32."""
     table = tl.program_id(1)
-    first, end = share(starts, count, table, GROUPED)
+    first, end = element_range(starts, count, table, GROUPED)
     at = first + tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     if tl.program_id(0).to(tl.int64) * ROWS < end - first:
@@ -45,12 +55,25 @@ def gather(slots, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexp
 
 
 @triton.jit(do_not_specialize=["count"])
-def pool(slots, offsets, factors, out, parts, starts, count, DTYPE: tl.constexpr, MEAN: tl.constexpr,
-         WEIGHTED: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
-         ROWS: tl.constexpr):  # fmt: skip
+def pool(
+    slots,
+    offsets,
+    factors,
+    out,
+    parts,
+    starts,
+    count,
+    DTYPE: tl.constexpr,
+    MEAN: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """out[b] = sum (mean) of the rows of a bag, times their factors; starts and count are of bags."""
     table = tl.program_id(1)
-    first_bag, end_bag = share(starts, count, table, GROUPED)
+    first_bag, end_bag = element_range(starts, count, table, GROUPED)
     bag = first_bag + tl.program_id(0).to(tl.int64)
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     if bag < end_bag:
@@ -72,11 +95,22 @@ def pool(slots, offsets, factors, out, parts, starts, count, DTYPE: tl.constexpr
 
 
 @triton.jit(do_not_specialize=["count"])
-def factor_gradients(slots, bags, gradients, out, parts, starts, count, DTYPE: tl.constexpr, D: tl.constexpr,
-                     COLUMNS: tl.constexpr, GROUPED: tl.constexpr):  # fmt: skip
+def factor_gradients(
+    slots,
+    bags,
+    gradients,
+    out,
+    parts,
+    starts,
+    count,
+    DTYPE: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+):
     """out[i] = the row of slots[i] times the gradient of its bag."""
     table = tl.program_id(1)
-    first, end = share(starts, count, table, GROUPED)
+    first, end = element_range(starts, count, table, GROUPED)
     at = first + tl.program_id(0).to(tl.int64)
     if at < end:
         weights = rows(parts, table, DTYPE)
@@ -115,19 +149,33 @@ def _normal_quantile(numbers, p):
 
 
 @triton.jit(do_not_specialize=["count"])
-def start(keys, slots, numbers, parts, starts, count, KIND: tl.constexpr, DTYPE: tl.constexpr, D: tl.constexpr,
-          FIRST_WIDTH: tl.constexpr, SECOND_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, GROUPED: tl.constexpr,
-          COUNTED: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+def start(
+    keys,
+    slots,
+    numbers,
+    parts,
+    starts,
+    count,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    D: tl.constexpr,
+    FIRST_WIDTH: tl.constexpr,
+    SECOND_WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    GROUPED: tl.constexpr,
+    COUNTED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
     """First values of the rows of `slots` by their keys, and a state of zero. COUNTED: of counters[NEW] rows, and only
     the first counters[AGAIN] have had another state than zero. Two columns share 64 bits that were drawn.
     """
     table = tl.program_id(1)
     numbers += table * NUMBERS
-    first, end = share(starts, count, table, GROUPED)
+    first, end = element_range(starts, count, table, GROUPED)
     used = end  # have a state
     if COUNTED:
-        used = first + tl.load(longs(parts, table, COUNTERS) + AGAIN)
-        end = first + tl.load(longs(parts, table, COUNTERS) + NEW)
+        used = first + tl.load(int64_pointer(parts, table, COUNTERS) + AGAIN)
+        end = first + tl.load(int64_pointer(parts, table, COUNTERS) + NEW)
     weights = rows(parts, table, DTYPE)
     seed = tl.load(parts + table * PARTS + SEED).to(tl.uint64, bitcast=True)
     row = tl.arange(0, ROWS)

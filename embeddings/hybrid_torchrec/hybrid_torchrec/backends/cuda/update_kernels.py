@@ -8,7 +8,7 @@ Sums have the same order in every run of the program. Formulas: hybrid_torchrec/
 import triton
 import triton.language as tl
 
-from hybrid_torchrec.backends.cuda.words import FIRST_MOMENT, SECOND_MOMENT, VERSION, moments, records, rows
+from hybrid_torchrec.backends.cuda.layout import FIRST_MOMENT, SECOND_MOMENT, VERSION, moments, records, rows
 from hybrid_torchrec.optimizers import KINDS
 
 KERNEL_KINDS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "lamb")  # that have a step here

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from hybrid_torchrec.modules.table import Lookup, TablePart
-from hybrid_torchrec.table import HashTable
-
-if TYPE_CHECKING:
-    from hybrid_torchrec.backends.cuda.group import TableGroup
+from hybrid_torchrec.table import HashTable, TableGroup
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,6 @@ class PartGroup:
         self.parts = list(parts)
         self._group: TableGroup | None = None
         if len(parts) > 1:
-            from hybrid_torchrec.backends.cuda.group import TableGroup
-
             self._group = TableGroup([part.table for part in parts])
 
     def assign(self, ids: Sequence[Tensor], *, train: bool, occurrences: Sequence[Tensor] | None = None) -> GroupLookup:
@@ -70,9 +64,13 @@ class PartGroup:
         return GroupLookup(lookups, slots, lengths)
 
     def _assign(
-        self, group: TableGroup, ids: Tensor, lengths: tuple[int, ...], train: bool,
+        self,
+        group: TableGroup,
+        ids: Tensor,
+        lengths: tuple[int, ...],
+        train: bool,
         occurrences: Sequence[Tensor] | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         if occurrences is None or not train:
             return group.assign(ids, lengths, train=train)
         every = torch.cat(list(occurrences))
@@ -119,8 +117,15 @@ class PartGroup:
         if bags is None:
             self._group.update(slots, lookup.lengths, joined)
         else:
-            self._group.update(slots, lookup.lengths, joined, offsets=bags.offsets, bags=bags.counts,
-                               pooling=bags.pooling, weights=bags.weights)  # fmt: skip
+            self._group.update(
+                slots,
+                lookup.lengths,
+                joined,
+                offsets=bags.offsets,
+                bags=bags.counts,
+                pooling=bags.pooling,
+                weights=bags.weights,
+            )
 
     def _update_each(self, lookup: GroupLookup, grads: Sequence[Tensor | None], bags: Bags | None) -> None:
         lengths = list(lookup.lengths)
@@ -131,8 +136,13 @@ class PartGroup:
             if bags is None:
                 part.update(own, grad)
             else:
-                part.update(own, grad, offsets=bags.of(number), pooling=bags.pooling,
-                            weights=None if weights is None else weights[number])  # fmt: skip
+                part.update(
+                    own,
+                    grad,
+                    offsets=bags.of(number),
+                    pooling=bags.pooling,
+                    weights=None if weights is None else weights[number],
+                )
 
     def _slots_now(self, lookup: GroupLookup) -> Tensor:
         """The lookup's own tensor, which the group knows sorted, unless rows have gone since."""
@@ -142,7 +152,7 @@ class PartGroup:
         return torch.cat(now)
 
 
-class Together:
+class TableGroups:
     """Divides the parts of a collection into groups, and keeps them as long as the parts' tables are the same."""
 
     def __init__(self) -> None:
@@ -150,8 +160,8 @@ class Together:
         self._keys: list[Hashable] = []
         self._groups: list[tuple[PartGroup, list[int]]] = []
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Together:
-        return Together()  # the copies of the parts have tables of their own
+    def __deepcopy__(self, memo: dict[int, object]) -> TableGroups:
+        return TableGroups()  # the copies of the parts have tables of their own
 
     def groups(
         self, parts: Sequence[TablePart], keys: Sequence[Hashable] | None = None

@@ -1,4 +1,4 @@
-"""Plan: one batch between its submission and its update; see prefetch.py."""
+"""PrefetchBatch: one batch between its submission and its update; see prefetch.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchrec_embcache.native import distinct
 
 
 @dataclass(eq=False)
-class Plan:
+class PrefetchBatch:
     """One batch of one table."""
 
     submitted: torch.Tensor  # (L,) int64, as they came

@@ -43,8 +43,14 @@ class RowBatch:
     def named_tensors(self) -> dict[str, torch.Tensor]:
         """Every tensor by its name, state as 'state.<name>'; the inverse of from_named_tensors."""
         state = {f"state.{name}": tensor for name, tensor in self.state.items()}
-        return {"ids": self.ids, "weights": self.weights, **state,
-                "shows": self.shows, "clicks": self.clicks, "last_step": self.last_step}  # fmt: skip
+        return {
+            "ids": self.ids,
+            "weights": self.weights,
+            **state,
+            "shows": self.shows,
+            "clicks": self.clicks,
+            "last_step": self.last_step,
+        }
 
     @staticmethod
     def from_named_tensors(tensors: Mapping[str, torch.Tensor]) -> RowBatch:

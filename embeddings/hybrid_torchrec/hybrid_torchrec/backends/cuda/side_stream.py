@@ -1,4 +1,4 @@
-"""Work beside what comes next: a stream of its own."""
+"""SideStream: work on a CUDA stream of its own, beside the caller's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import torch
 
 
-class Beside:
-    """A CUDA stream whose kernels go first where both it and the caller's have some: those of the caller, which move
-    rows, fill the GPU for long. On a device without streams, work is done at once.
+class SideStream:
+    """A CUDA stream of high priority: the caller's kernels, which move rows, fill the GPU for long.
+
+    On a device without streams, work is done at once.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -21,9 +22,9 @@ class Beside:
             self._ready, self._done = torch.cuda.Event(), torch.cuda.Event()
 
     @contextmanager
-    def work(self, *inputs: torch.Tensor) -> Iterator[None]:
+    def fork(self, *inputs: torch.Tensor) -> Iterator[None]:
         """Launches within begin when all earlier ones of the caller's stream have ended. inputs: made for this work;
-        for others, `takes` once will do."""
+        for others, `record_use` once will do."""
         if self._stream is None:
             yield
             return
@@ -32,9 +33,9 @@ class Beside:
         with torch.cuda.stream(self._stream):
             yield
             self._done.record(self._stream)
-        self.takes(*inputs)
+        self.record_use(*inputs)
 
-    def takes(self, *tensors: torch.Tensor) -> None:
+    def record_use(self, *tensors: torch.Tensor) -> None:
         """Memory that work uses; given up, it is not used for something else before the work has ended."""
         if self._stream is not None:
             for tensor in tensors:

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from hybrid_torchrec.table.config import TableConfig
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.row_batch import RowBatch
+from hybrid_torchrec.table_config import TableConfig
 
 
 class RowStorage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class Changes:
+class ChangeLog:
     """The version that changed rows get from now on, and ids erased since `recorded_from`, if that is not 0."""
 
     def __init__(self, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""What the host knows of the counters of tables on a device, without waiting for it."""
+"""Counters of tables in device memory, and what the host knows of them without waiting for the device."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.backends.cuda.words import COUNTER_WORDS, words
+from hybrid_torchrec.backends.cuda.layout import COUNTER_WORDS, constants
 
-LIVE, NEXT, FREED, KEYS = words("LIVE", "NEXT", "FREED", "KEYS")
+LIVE, NEXT, FREED, KEYS = constants("LIVE", "NEXT", "FREED", "KEYS")
 
 
 @dataclass
-class Bounds:
+class CounterBounds:
     """Of a table: not more rows, slots and keys are in use, and not fewer slots are free."""
 
     live: int = 0
@@ -45,22 +45,22 @@ class Bounds:
         self.since, self.keys_since = since, keys_since
 
 
-class Census:
+class DeviceCounters:
     """counters (T, COUNTER_WORDS) int64 of T tables on the device, and their bounds.
 
-    `observe` asks for the counters, and `settle` takes what has come: bounds become tight some batches later.
+    `request` copies the counters to the host, and `poll` takes what has come: bounds become tight some batches later.
     """
 
     def __init__(self, tables: int, device: torch.device) -> None:
         self.counters = torch.zeros((tables, COUNTER_WORDS), dtype=torch.int64, device=device)
         self.counters[:, NEXT] = 1
-        self.bounds = [Bounds() for _ in range(tables)]
+        self.bounds = [CounterBounds() for _ in range(tables)]
         cuda = device.type == "cuda"
         self._seen = torch.zeros((tables, COUNTER_WORDS), dtype=torch.int64, pin_memory=cuda)
         self._event = torch.cuda.Event() if cuda else None
         self._asked = False
 
-    def observe(self) -> None:
+    def request(self) -> None:
         if not self._asked:
             self._seen.copy_(self.counters, non_blocking=True)
             if self._event is not None:
@@ -68,11 +68,11 @@ class Census:
             self._asked = True
             self._forget()
 
-    def settle(self) -> None:
+    def poll(self) -> None:
         if self._asked and (self._event is None or self._event.query()):
             self._take(self._seen.tolist())
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         """Bounds are exact."""
         self._forget()
         self._take(self.counters.tolist())

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from hybrid_torchrec.checkpoint.errors import CheckpointError
-from hybrid_torchrec.table.rows import RowBatch
+from hybrid_torchrec.row_batch import RowBatch
 
 
-class RowsBelow(Protocol):
-    """What a table's snapshot_below() gives: its rows that were not on the device at that call, as they were then."""
+class LowerTierRows(Protocol):
+    """A table's rows that were not on the device when snapshot_lower_tiers() was called, as they were then."""
 
     count: int
 
@@ -24,17 +24,17 @@ class RowsBelow(Protocol):
 
 
 @runtime_checkable
-class Tiered(Protocol):
+class TieredTable(Protocol):
     """A table that keeps rows elsewhere too."""
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         """All rows, on the CPU, while nobody changes the table."""
         ...
 
-    def snapshot_below(self) -> RowsBelow: ...
+    def snapshot_lower_tiers(self) -> LowerTierRows: ...
 
 
-class InOrder:
+class SequentialRows:
     """Batches of any size, read as rows [first, last), each row once and in order."""
 
     def __init__(self, name: str, count: int, batches: Iterable[RowBatch]) -> None:

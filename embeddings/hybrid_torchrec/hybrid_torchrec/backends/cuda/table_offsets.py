@@ -1,4 +1,4 @@
-"""What the launches of several tables need beside their elements: each table's share of them, and its addresses."""
+"""What a launch over several tables needs: where the elements of each begin, and its addresses."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from hybrid_torchrec.backends.cuda.order import key_type
+from hybrid_torchrec.backends.cuda.sorted_slots import key_type
 
 
-class Shares:
-    """How elements are divided among tables, on the device; kept while lengths stay the same."""
+class TableOffsets:
+    """Offsets of each table's elements, on the device; kept while lengths stay the same."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -19,7 +19,7 @@ class Shares:
         self.longest = 0
         self._keys: tuple[int, torch.Tensor] | None = None
 
-    def divide(self, lengths: Sequence[int]) -> Shares:
+    def update(self, lengths: Sequence[int]) -> TableOffsets:
         given = tuple(lengths)
         if given != self._lengths:
             self.starts = torch.tensor([0, *given], dtype=torch.int64).cumsum(0).to(self._device)
@@ -37,7 +37,17 @@ class Shares:
         return self._keys[1]
 
 
-class Stacked:
+def longest_of(per_table: TableOffsets | None, count: int) -> int:
+    """Elements of the table that has the most; one table has all."""
+    return count if per_table is None else per_table.longest
+
+
+def starts_of(per_table: TableOffsets | None, elements: torch.Tensor) -> torch.Tensor:
+    """What a kernel takes for `starts`; of one table it reads none, and any tensor will do."""
+    return elements if per_table is None else per_table.starts
+
+
+class StackedDescriptors:
     """The rows (1, PARTS) of several tables in one tensor (T, PARTS), made anew when one of them is another tensor.
 
     It keeps the tensors of which it was made, so that none of another table can come to lie in their place.
@@ -47,7 +57,7 @@ class Stacked:
         self._made_of: list[torch.Tensor] = []
         self._joined = torch.empty(0)
 
-    def of(self, parts: list[torch.Tensor]) -> torch.Tensor:
+    def stack(self, parts: list[torch.Tensor]) -> torch.Tensor:
         if len(parts) != len(self._made_of) or any(a is not b for a, b in zip(parts, self._made_of)):
             self._joined, self._made_of = torch.cat(parts), parts
         return self._joined

@@ -1,4 +1,4 @@
-"""RowsBelow: the rows of a table that are not on its device, in host memory and on disk."""
+"""LowerTiers: the rows of a table that are not on its device, in host memory and on disk."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from hybrid_torchrec.table import RowBatch, TableConfig
 
 from torchrec_embcache.config import CacheConfig
-from torchrec_embcache.saving import SnapshotBelow
 from torchrec_embcache.store.base import RowStore
 from torchrec_embcache.store.disk import DiskStore
 from torchrec_embcache.store.memory import MemoryStore
 from torchrec_embcache.store.tiered import TieredStore
 from torchrec_embcache.store.write_behind import WriteBehind
+from torchrec_embcache.tier_snapshot import TierSnapshot
 
 
-class RowsBelow:
+class LowerTiers:
     """The tiers below a device, with what snapshots and readers of changes must know of them.
 
     A row that was fetched stays in the tiers, where its older state is nobody's. All but read and scan are called under
@@ -27,7 +27,7 @@ class RowsBelow:
     def __init__(self, config: TableConfig, cache: CacheConfig) -> None:
         self.store = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
         self.count = len(self.store)  # rows that are not on the device
-        self.snapshots: list[SnapshotBelow] = []  # replaced, never changed: they end on other threads
+        self.snapshots: list[TierSnapshot] = []  # replaced, never changed: they end on other threads
         self._ending = threading.Lock()
         self._changed: list[tuple[int, torch.Tensor]] = []  # version, and ids that were written or erased here
 
@@ -74,14 +74,14 @@ class RowsBelow:
     def forget_changes(self, before: int) -> None:
         self._changed = [(at, ids) for at, ids in self._changed if at >= before]
 
-    def snapshot(self, device_ids: torch.Tensor) -> SnapshotBelow:
+    def snapshot(self, device_ids: torch.Tensor) -> TierSnapshot:
         """The rows that are not on the device, as they are now; device_ids (N,) are there."""
-        made = SnapshotBelow(self.count, device_ids, self.scan, self._end)
+        made = TierSnapshot(self.count, device_ids, self.scan, self._end)
         with self._ending:
             self.snapshots = [*self.snapshots, made]
         return made
 
-    def _end(self, ended: SnapshotBelow) -> None:
+    def _end(self, ended: TierSnapshot) -> None:
         with self._ending:
             self.snapshots = [one for one in self.snapshots if one is not ended]
 

@@ -2,16 +2,22 @@
 
 import torch
 
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.layout import constants
 
-(FREE_STEP,) = words("FREE_STEP")
+(FREE_STEP,) = constants("FREE_STEP")
 SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
 
 
 def keys(
-    kind: int, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor, show_weight: float, click_weight: float,
-    decay: float, step: int,
-) -> torch.Tensor:  # fmt: skip
+    kind: int,
+    shows: torch.Tensor,
+    clicks: torch.Tensor,
+    last: torch.Tensor,
+    show_weight: float,
+    click_weight: float,
+    decay: float,
+    step: int,
+) -> torch.Tensor:
     """(R,) float64: the lowest go first."""
     if kind == SHOWS:
         return shows.double()

@@ -8,7 +8,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Order:
+class SortedSlots:
     """keys (L,) ascending, int32 or int64: table << bits | slot; sources (L,) int64, where each was in the batch."""
 
     slots: torch.Tensor
@@ -17,7 +17,7 @@ class Order:
     sources: torch.Tensor
     bits: int
 
-    def is_of(self, slots: torch.Tensor) -> bool:
+    def matches(self, slots: torch.Tensor) -> bool:
         return slots is self.slots and slots._version == self.version
 
 
@@ -26,13 +26,13 @@ def key_type(bits: int, tables: int) -> torch.dtype:
     return torch.int32 if bits + (tables - 1).bit_length() < 31 else torch.int64
 
 
-def sort(slots: torch.Tensor, bits: int, tables: torch.Tensor | None = None) -> Order:
+def sort(slots: torch.Tensor, bits: int, tables: torch.Tensor | None = None) -> SortedSlots:
     """slots (L,) < 2^bits; tables (L,) in the keys' type: the number of each element's table << bits."""
     keys = slots.to(key_type(bits, 1) if tables is None else tables.dtype)
     return sort_keys(slots, keys if tables is None else keys + tables, bits)
 
 
-def sort_keys(slots: torch.Tensor, keys: torch.Tensor, bits: int) -> Order:
+def sort_keys(slots: torch.Tensor, keys: torch.Tensor, bits: int) -> SortedSlots:
     """keys (L,): those of slots, in their order."""
     keys, sources = keys.sort(stable=True)
-    return Order(slots, slots._version, keys, sources, bits)
+    return SortedSlots(slots, slots._version, keys, sources, bits)

@@ -2,12 +2,12 @@
 
 import torch
 
-from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.backends.cuda.layout import constants
 
-FREE_STEP, RECORD, ID, SHOWS, LAST, VERSION = words("FREE_STEP", "RECORD", "ID", "SHOWS", "LAST", "VERSION")
+FREE_STEP, RECORD, ID, SHOWS, LAST, VERSION = constants("FREE_STEP", "RECORD", "ID", "SHOWS", "LAST", "VERSION")
 
 
-class Slots:
+class SlotRecords:
     """records (C, RECORD) int64 of C slots, and a list `free` (C,) with room for all of them.
 
     ids, shows, clicks, last, versions (C,) each are parts of the records; last is FREE_STEP where the slot has no row.

@@ -1,13 +1,66 @@
 """The ids of a table: which have a slot, which get one, which lose theirs. All on the CPU."""
 
+from typing import Protocol
+
 import torch
 
 from hybrid_torchrec.errors import TableFull, VersionTooOld
 from hybrid_torchrec.policies import LRU, TTL, AdmitAfter, CustomScore, RowStats, Score, rank_of_policy
-from hybrid_torchrec.table.config import TableConfig
+from hybrid_torchrec.table_config import TableConfig
 
 Infos = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 NONE = torch.empty(0, dtype=torch.int64)
+
+
+class IdIndex(Protocol):
+    """Slots of ids and what is known of their rows: csrc/ids/index.h's class, or one in a device's memory.
+
+    Results are on the index's device, tensors of ids and slots are int64. Its functions are described in index.h.
+    """
+
+    def size(self) -> int: ...
+    def slots(self) -> int: ...
+    def bytes(self) -> int: ...
+
+    def find(self, ids: torch.Tensor) -> torch.Tensor: ...
+    def touch(self, slots: torch.Tensor, step: int, decay: float) -> int: ...
+    def admit(
+        self, ids: torch.Tensor, slots: torch.Tensor, step: int, sightings: int, probability: float, seed: int
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+    def insert(self, ids: torch.Tensor, shows: torch.Tensor, step: int) -> torch.Tensor: ...
+    def resolve(self, ids: torch.Tensor, slots: torch.Tensor) -> torch.Tensor: ...
+    def erase(self, ids: torch.Tensor) -> torch.Tensor: ...
+    def victims(
+        self,
+        count: int,
+        kind: int,
+        show_weight: float,
+        click_weight: float,
+        decay: float,
+        time_to_live: int,
+        step: int,
+        keep: torch.Tensor,
+    ) -> torch.Tensor: ...
+
+    def free_slots(self) -> torch.Tensor: ...
+    def used_slots(self) -> torch.Tensor: ...
+    def infos(self, slots: torch.Tensor) -> Infos: ...
+    def set_infos(self, slots: torch.Tensor, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor) -> None: ...
+    def add_clicks(self, slots: torch.Tensor, clicks: torch.Tensor) -> None: ...
+
+    def mark_changed(self, slots: torch.Tensor) -> None: ...
+    def versions(self) -> torch.Tensor: ...
+    def version(self) -> int: ...
+    def next_version(self) -> int: ...
+    def recorded_from(self) -> int: ...
+    def changed_slots(self, since: int) -> torch.Tensor: ...
+    def erased_ids(self, since: int) -> torch.Tensor: ...
+    def forget_erased(self, before: int) -> None: ...
+
+    def count_exactly(self) -> None: ...
+    def count_by_sketch(self, width: int, depth: int, seed: int) -> None: ...
+    def sightings(self) -> tuple[torch.Tensor, torch.Tensor]: ...
+    def set_sightings(self, ids: torch.Tensor, counts: torch.Tensor) -> None: ...
 
 
 def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -20,18 +73,16 @@ def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) 
 
 
 class IdTable:
-    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on `device`.
-
-    index: csrc/ids/index.h's class, which is on the CPU, or one for another device.
-    """
+    """Ids and slots with sightings, admission, eviction and changes; tensors of ids and slots are int64 on `device`."""
 
     device = torch.device("cpu")
-    admits_all = False  # every id gets a row, without a look at it by the CPU
+    index: IdIndex
 
     def __init__(self, config: TableConfig) -> None:
         self._config = config
         self._admission = config.admission
         capacity = config.initial_capacity if config.max_rows is None else min(config.initial_capacity, config.max_rows)
+        self._insertions = 0
         self._hits = 0
         self.index = self._make_index(capacity)
         if isinstance(self._admission, AdmitAfter) and self._admission.sketch is not None:
@@ -39,19 +90,32 @@ class IdTable:
         elif self._admission.sightings > 1:
             self.index.count_exactly()
         self._decay = config.eviction.decay if isinstance(config.eviction, Score) else 1.0
+        # Steps between two looks at the age of rows; None: they do not expire.
+        self.expires_every = config.eviction.every if isinstance(config.eviction, TTL) else None
 
-    def _make_index(self, capacity: int) -> torch.ScriptObject:
+    def _make_index(self, capacity: int) -> IdIndex:
         return torch.classes.hybrid_torchrec.HashIndex(capacity)
 
     def __len__(self) -> int:
         return self.index.size()
 
-    def counted(self) -> tuple[int, int]:
-        """Rows made that the index has counted by itself, and ids that had a row when they were assigned."""
-        return 0, self._hits
+    @property
+    def insertions(self) -> int:
+        """Rows made for training batches."""
+        return self._insertions
 
-    def count_hits(self, more: int) -> None:
-        self._hits += more
+    @insertions.setter
+    def insertions(self, value: int) -> None:
+        self._insertions = value
+
+    @property
+    def hits(self) -> int:
+        """Of the ids that were looked up, those that had a row."""
+        return self._hits
+
+    @hits.setter
+    def hits(self, value: int) -> None:
+        self._hits = value
 
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), 0 where absent."""
@@ -59,7 +123,7 @@ class IdTable:
         self._hits += int((slots >= 0).sum())
         return slots.clamp_(min=0)
 
-    def see(self, ids: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def admit(self, ids: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Counts a sighting of each of ids (L,).
 
         Returns slots (L,), -1 for ids without one, and of the distinct ids that are to get one, in the order of their
@@ -87,6 +151,7 @@ class IdTable:
         if isinstance(policy, TTL):
             ttl = policy.steps
         rank = rank_of_policy(policy)
+        assert rank is not None, policy  # only a CustomScore has none
         return self.index.victims(count, rank, show_weight, click_weight, self._decay, ttl, step, keep)
 
     def _custom_victims(self, policy: CustomScore, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
@@ -108,15 +173,19 @@ class IdTable:
             raise self._full(needed, "it has no eviction policy", "raise max_rows or set an eviction policy")
         victims = self.victims(max(needed, int(policy.share * limit)), step, keep)
         if len(victims) < needed:
-            evictable = "expired" if isinstance(policy, TTL) else "outside of this batch"
-            raise self._full(needed, f"only {len(victims)} rows are {evictable}",
-                             "raise max_rows, or use smaller batches or a shorter time to live")  # fmt: skip
+            evictable = "outside of this batch" if self.expires_every is None else "expired"
+            raise self._full(
+                needed,
+                f"only {len(victims)} rows are {evictable}",
+                "raise max_rows, or use smaller batches or a shorter time to live",
+            )
         return self.index.infos(victims)[0]
 
     def _full(self, wanted: int, reason: str, remedy: str) -> TableFull:
         limit = self._config.max_rows or 0
-        return TableFull(table=self._config.name, size=len(self), limit=limit, wanted=wanted, reason=reason,
-                         remedy=remedy)  # fmt: skip
+        return TableFull(
+            table=self._config.name, size=len(self), limit=limit, wanted=wanted, reason=reason, remedy=remedy
+        )
 
     def changes(self, since: int) -> tuple[torch.Tensor, torch.Tensor, int]:
         """Slots of rows changed since a version, ids erased since, and the version to ask for next time."""

@@ -1,4 +1,4 @@
-"""Ranks that do one thing together: what fails on one fails on all, by the name of its cause."""
+"""Collective steps of ranks: what fails on one fails on all, by the name of its cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Together:
+class Collective:
     """Steps of the ranks of `group` (None: the default group, or this process alone); rank 0 coordinates."""
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -27,11 +27,11 @@ class Together:
 
     def all_reduce(self, step: str, each: Callable[[], T], one: Callable[[list[T]], R]) -> R:
         """Runs `each` on all ranks, `one` on their results on the coordinator, and returns its result everywhere."""
-        with failing_together():
+        with failing_collectively():
             return self._ranks.all_reduce(step, each, one)
 
 
-class failing_together:
+class failing_collectively:
     """Raises the CheckpointError that a rank raised in a collective step, with that rank's number, on this one."""
 
     def __enter__(self) -> None:

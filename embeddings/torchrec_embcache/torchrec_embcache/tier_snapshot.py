@@ -1,4 +1,4 @@
-"""SnapshotBelow: the rows below the device as they were at one moment, read while training goes on."""
+"""TierSnapshot: the rows below the device as they were at one moment, read while training goes on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrec_embcache.native import IdCounts
 CHUNK = 65536  # rows read at a time
 
 
-class SnapshotBelow:
+class TierSnapshot:
     """Made under the table's locks. The tiers below are scanned once, later and by another thread.
 
     Training changes a row below only after it has fetched it, and then the fetched row, which is still as it was, is
@@ -32,7 +32,7 @@ class SnapshotBelow:
         count: int,
         device_ids: torch.Tensor,
         scan: Callable[[int], Iterator[RowBatch]],
-        forget: Callable[[SnapshotBelow], None],
+        forget: Callable[[TierSnapshot], None],
     ) -> None:
         self.count = count
         self._scan = scan
