@@ -14,7 +14,7 @@ import torch
 import triton
 
 from gr_ops.cuda import backward, bias_gradients, forward, paths, relative_bias
-from gr_ops.cuda.sight import DISTANCE, HISTORY, LOWER, USER
+from gr_ops.cuda.mask import DISTANCE, HISTORY, LOWER, USER
 from gr_ops.cuda.tiles import NO_BIAS, RELATIVE, SQUARE
 
 NARROWEST = 16  # columns of an operand of a product on tensor cores

@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.sight import keys_seen, queries_that_see, seen, tile_of, turns
+from gr_ops.cuda.mask import keys_seen, queries_that_see, seen, tile_of, turns
 from gr_ops.cuda.tiles import biased, moments, row_of_batch, rows, silu_and_slope, store, weighed
 from gr_ops.cuda.tuning import tiles, tuned
 

@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 
 from gr_ops.cuda.backward import of_scores
+from gr_ops.cuda.mask import tile_of, turns
 from gr_ops.cuda.relative_bias import time_bucket
-from gr_ops.cuda.sight import tile_of, turns
 from gr_ops.cuda.tiles import row_of_batch, rows
 from gr_ops.cuda.tuning import tuned
 

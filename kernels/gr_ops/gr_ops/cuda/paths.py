@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from gr_ops.cuda.sight import LOWER
+from gr_ops.cuda.mask import LOWER
 
 log = logging.getLogger(__name__)
 HOPPER = (9, 0)

@@ -11,7 +11,7 @@ import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
 
-from gr_ops.cuda import launching
+from gr_ops.cuda import launch_cache as launching
 
 KEY = ["A", "V", "BIAS", "COUNTS", "WINDOW", "MASK"]
 HOPPER = 227 * 1024  # bytes of shared memory for one program

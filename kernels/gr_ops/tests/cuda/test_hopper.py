@@ -1,7 +1,7 @@
 """The kernels for Hopper against the formulas in float64; benchmarks/results/hstu-attention-tests.md has a run.
 
 Without such a GPU nothing here can run: Gluon has no interpreter. What they visit is tested without one
-(test_hopper_ranges.py), and so is who takes what (test_paths.py).
+(test_hopper_tile_ranges.py), and so is who takes what (test_paths.py).
 """
 
 import itertools

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
-from gr_ops.cuda import attention, launching, paths, tuning
+from gr_ops.cuda import attention, paths, tuning
+from gr_ops.cuda import launch_cache as launching
 from gr_ops.cuda.paths import Machine
 
 HERE = Machine((9, 0), "2.11.0+cu130", "3.6.0", True)

@@ -3,7 +3,8 @@
 import pytest
 import time_buckets
 import torch
-from gr_ops.cuda import attention, launching, tuning
+from gr_ops.cuda import attention, tuning
+from gr_ops.cuda import launch_cache as launching
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the interpreter compiles nothing")
 LENGTHS = (70, 33, 16, 0, 1)

@@ -6,9 +6,9 @@ with which versions, and for which problems, these kernels take over from Triton
 (targets.md, section 1), these 0.20 and 0.66 (benchmarks/results/hstu-attention-*.md). And what is compiled are, at
 their first call, the shapes in use; CUTLASS takes a minute and a half for each, for each version of PyTorch.
 
-    ranges.py    tiles of keys and of queries that a mask leaves; plain Triton
-    order.py     the list of work of ragged rows; plain Triton
-    work.py      the order of work
-    rows.py      what forward.py and backward.py share
+    tile_ranges.py    tiles of keys and of queries that a mask leaves; plain Triton
+    work_list.py     the list of work of ragged rows; plain Triton
+    scheduler.py      the order of work
+    batch.py      what forward.py and backward.py share
     launch.py    from tensors to kernels
 """

@@ -19,8 +19,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.language.core import _aggregate as aggregate
 
-from gr_ops.cuda.hopper.ranges import query_tile, query_tiles
-from gr_ops.cuda.hopper.rows import (
+from gr_ops.cuda.hopper.batch import (
     NUMBERS,
     POINTERS,
     Batch,
@@ -31,6 +30,7 @@ from gr_ops.cuda.hopper.rows import (
     make_draw,
     tanh,
 )
+from gr_ops.cuda.hopper.tile_ranges import query_tile, query_tiles
 
 HALF = gl.constexpr(64)  # keys of a warpgroup
 KEYS = 128

@@ -8,8 +8,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
 from triton.language.core import _aggregate as aggregate
 
-from gr_ops.cuda.hopper.ranges import key_tile, key_tiles
-from gr_ops.cuda.hopper.rows import (
+from gr_ops.cuda.hopper.batch import (
     NUMBERS,
     POINTERS,
     Batch,
@@ -20,6 +19,7 @@ from gr_ops.cuda.hopper.rows import (
     make_draw,
     tanh,
 )
+from gr_ops.cuda.hopper.tile_ranges import key_tile, key_tiles
 
 HALF = gl.constexpr(64)  # queries of a warpgroup
 QUERIES = 128

@@ -1,6 +1,6 @@
 """From tensors to the kernels for Hopper; which problems they take is in paths.py.
 
-Few facts decide which compiled kernel it is: numbers and addresses do not (rows.NUMBERS, rows.POINTERS).
+Few facts decide which compiled kernel it is: numbers and addresses do not (batch.NUMBERS, batch.POINTERS).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, order
-from gr_ops.cuda.launching import launch
+from gr_ops.cuda.hopper import backward, forward
+from gr_ops.cuda.hopper import work_list as order
+from gr_ops.cuda.launch_cache import launch
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
 # Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
@@ -127,7 +128,7 @@ def _types(p: Any) -> tuple[Any, ...]:
 
 
 def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, bool]:
-    """The device; arguments of rows.Batch, programs, and whether there is a list of tiles."""
+    """The device; arguments of batch.Batch, programs, and whether there is a list of tiles."""
     total, heads, dim = p.q.shape
     device, sequences, tiles = p.q.device.index, p.sequences, triton.cdiv(p.longest, size)
     offsets = p.offsets.contiguous()

@@ -1,6 +1,6 @@
 """Which tiles a program visits: those of keys for a tile of queries, and of queries for a tile of keys.
 
-sight.py gives ranges of tokens beyond which nothing is seen. Here each is cut into tiles, those that need a mask and
+mask.py gives ranges of tokens beyond which nothing is seen. Here each is cut into tiles, those that need a mask and
 those of which every query sees every key, numbered so that masked ones come first. SiLU needs no running maximum, so
 the order is free, and loader and consumers go by the same numbers. Plain Triton: Gluon kernels call it, and tests run
 it in the interpreter.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.sight import keys_seen, queries_that_see
+from gr_ops.cuda.mask import keys_seen, queries_that_see
 
 
 @triton.jit

@@ -5,8 +5,8 @@ import torch
 import triton
 import triton.language as tl
 from cuda_cases import ON_GPU, Case
-from gr_ops.cuda.hopper.order import list_tiles
-from gr_ops.cuda.hopper.ranges import key_tile, key_tiles, query_tile, query_tiles
+from gr_ops.cuda.hopper.tile_ranges import key_tile, key_tiles, query_tile, query_tiles
+from gr_ops.cuda.hopper.work_list import list_tiles
 
 DEVICE = "cuda" if ON_GPU else "cpu"
 TILE = 16  # of the program's own side; the other's are of SMALL

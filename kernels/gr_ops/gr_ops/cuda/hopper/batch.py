@@ -5,9 +5,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 from triton.language.core import _aggregate as aggregate
 
-from gr_ops.cuda.hopper.ranges import row_of
-from gr_ops.cuda.hopper.work import how_many, item_of
-from gr_ops.cuda.sight import seen
+from gr_ops.cuda.hopper.scheduler import how_many, item_of
+from gr_ops.cuda.hopper.tile_ranges import row_of
+from gr_ops.cuda.mask import seen
 
 # What the compiled kernel must not depend on (launch.py).
 NUMBERS = ["sequences", "tiles", "together", "total", "longest", "group", "window", "whole"]

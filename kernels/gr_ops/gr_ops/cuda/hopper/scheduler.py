@@ -1,7 +1,7 @@
 """The order of work: items of a sequence, a head and a tile, costly ones first, handed out one by one.
 
 A program stays on its multiprocessor and draws its next item from a counter, so nobody waits for a fixed share. Rows of
-one length are numbered by arithmetic; ragged ones have a list (order.py), whose length is that of real tiles, not of B
+one length are numbered by arithmetic; ragged ones have a list (work_list.py), whose length is that of real tiles, not of B
 times the longest row's.
 """
 
