@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 import triton
 from gr_ops.cuda import attention, paths
+from gr_ops.cuda.problem import Problem
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -113,7 +114,7 @@ class Side:
             for name in ("contexts", "targets") if getattr(shape, name)
         }  # fmt: skip
         longest = max(self.lengths)
-        self.problem = attention.Problem(
+        self.problem = Problem(
             q=self.q, k=self.k, v=self.v, offsets=offsets, longest=longest, scale=1 / longest, window=shape.window,
             **counts,
         )  # fmt: skip
@@ -158,11 +159,11 @@ class _Triton:
     """attention.attend and .gradients with the other path closed."""
 
     @staticmethod
-    def attend(p: attention.Problem, *outs: torch.Tensor) -> None:
+    def attend(p: Problem, *outs: torch.Tensor) -> None:
         attention.attend_in_triton(p, *outs)
 
     @staticmethod
-    def gradients(p: attention.Problem, *tensors: torch.Tensor) -> None:
+    def gradients(p: Problem, *tensors: torch.Tensor) -> None:
         attention.gradients_in_triton(p, *tensors)
 
 

@@ -57,7 +57,7 @@ class Case:
         return (self.contexts or self.lengths)[row] if self.contexts else 0, self.targets[row] if self.targets else 0
 
     def seen(self, row: int) -> list[list[bool]]:
-        """A row's mask, cell by cell as spec/operators.md 5.4 writes it."""
+        """A row's mask, cell by cell as the documents of hstu_jagged define it."""
         n, (c, t), g = self.lengths[row], self.counts(row), max(self.group, 1)
         h = n - t
 

@@ -6,7 +6,7 @@ import pytest
 import time_buckets
 import torch
 from cuda_cases import CASES, LENGTHS, ON_GPU, Case, assert_near
-from gr_ops.cuda import operators
+from gr_ops.cuda.arguments import Arguments
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -136,7 +136,7 @@ def test_bad_contents(words, monkeypatch):
     monkeypatch.setenv("MXREC_CHECK", "1")
     arguments = wrong_arguments(WRONG_INSIDE[words], "cuda" if ON_GPU else "cpu")
     op = torch.ops.mxrec.hstu_jagged.equal
-    call = op if ON_GPU else lambda *_: operators._look_inside(op, arguments, arguments[8], arguments[6])
+    call = op if ON_GPU else lambda *_: Arguments(op, tuple(arguments)).look_if_asked()
     expected = said(lambda: op(*wrong_arguments(WRONG_INSIDE[words], "cpu")))
     assert words.replace(".1.", "[1]") in expected
     assert said(lambda: call(*arguments)) == expected

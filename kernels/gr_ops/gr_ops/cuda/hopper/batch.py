@@ -7,7 +7,7 @@ from triton.language.core import _aggregate as aggregate
 
 from gr_ops.cuda.hopper.scheduler import how_many, item_of
 from gr_ops.cuda.hopper.tile_ranges import row_of
-from gr_ops.cuda.mask import seen
+from gr_ops.cuda.mask import visible
 
 # What the compiled kernel must not depend on (launch.py).
 NUMBERS = ["sequences", "tiles", "together", "total", "longest", "group", "window", "whole"]
@@ -83,7 +83,7 @@ class Batch:
 
     @gluon.jit
     def sees(self, query, key, length, context, history):
-        return seen(
+        return visible(
             query, key, length, context, history, self.group, self.window, self.whole, 0, self.COUNTS, self.WINDOW
         )
 

@@ -14,7 +14,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from gr_ops.cuda.hopper import backward, forward
-from gr_ops.cuda.hopper import work_list as order
+from gr_ops.cuda.hopper import work_list
 from gr_ops.cuda.launch_cache import launch
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
@@ -83,7 +83,7 @@ def attend(p: Any, out: torch.Tensor) -> None:
     dim, padded = q.shape[2], padded_dim(q.shape[2])
     shape = FORWARD[padded]
     device, batch, grid, listed = _batch(p, forward.QUERIES, False)
-    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, p.counts, p.window > 0, shape.in_registers)
+    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, p.segments, p.window > 0, shape.in_registers)
     arguments = (
         _describe(q, 64, padded), _describe(k, shape.keys, padded), _describe(v, shape.keys, padded), out, *batch,
         0.5 * p.alpha, float(p.scale), out.stride(0), *flags,
@@ -98,7 +98,7 @@ def gradients(p: Any, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv
     shape = BACKWARD[padded]
     device, batch, grid, listed = _batch(p, backward.KEYS, True)
     flags = (
-        q.shape[1], dim, padded, shape.queries, shape.stages, shape.slots, shape.registers, listed, p.counts,
+        q.shape[1], dim, padded, shape.queries, shape.stages, shape.slots, shape.registers, listed, p.segments,
         p.window > 0,
     )  # fmt: skip
     summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
@@ -133,7 +133,7 @@ def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, 
     device, sequences, tiles = p.q.device.index, p.sequences, triton.cdiv(p.longest, size)
     offsets = p.offsets.contiguous()
     contexts, targets = p.contexts, p.targets
-    if p.counts and (contexts is None or targets is None):
+    if p.segments and (contexts is None or targets is None):
         none = offsets.new_zeros(sequences)
         contexts, targets = (none if x is None else x for x in (contexts, targets))
     contexts, targets = (offsets if x is None else x.contiguous() for x in (contexts, targets))
@@ -142,12 +142,12 @@ def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, 
     if listed:
         many = min(many, total // size + sequences)
         items = torch.empty(many + 1, dtype=torch.int64, device=p.q.device)
-        arguments = (offsets, items, sequences, total, p.longest, many, size, order.CHUNK, rising)
-        launch(order.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
+        arguments = (offsets, items, sequences, total, p.longest, many, size, work_list.CHUNK, rising)
+        launch(work_list.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
     together = L2_BYTES // (p.longest * dim * 12) if rising else TOGETHER
     together = max(1, min(sequences * heads, together))
     batch = (
         offsets, contexts, targets, items, _counter(p.q.device), sequences, tiles, together, total, p.longest, p.group,
-        p.window, p.whole,
+        p.window, p.min_full,
     )  # fmt: skip
     return device, batch, max(1, min(_multiprocessors(device), many * heads)), listed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.mask import keys_seen, queries_that_see
+from gr_ops.cuda.mask import visible_keys, visible_queries
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def key_tiles(
 ):  # fmt: skip
     """Of the queries from `first` to `last`: three ranges of keys that need masks, (at, end) each, the start of the
     whole tiles between the third and the first, and the numbers of all tiles with a mask and of whole ones."""
-    start, stop, start_2, stop_2 = keys_seen(
+    start, stop, start_2, stop_2 = visible_keys(
         first, last, length, context, history, group, window, whole, 0, COUNTS, WINDOW
     )
     stop = tl.maximum(stop, start)
@@ -77,7 +77,7 @@ def query_tiles(
 ):  # fmt: skip
     """Of the keys from `first` to `last`: two ranges of queries that need masks, (at, end) each, then `whole` tiles
     from `inner` on, then a third masked range from behind them to its end; and the number of tiles with a mask."""
-    start, stop, start_2, stop_2 = queries_that_see(
+    start, stop, start_2, stop_2 = visible_queries(
         first, last, length, context, history, group, window, whole, 0, COUNTS, WINDOW, Q
     )
     stop_2 = tl.maximum(stop_2, start_2)
