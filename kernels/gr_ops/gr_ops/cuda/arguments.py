@@ -57,8 +57,8 @@ class Arguments:
         return made
 
     def look_if_asked(self) -> None:
-        """What offsets and counts hold is looked at where it is on the host, where the longest row must be found anyway,
-        and with MXREC_CHECK=1."""
+        """What offsets and counts hold is looked at where it is on the host, where the longest row must be found
+        anyway, and with MXREC_CHECK=1."""
         on_host = not isinstance(self["seq_offset"], torch.Tensor)
         more_keys = self["seq_offset_k"] is not None or self["kv_cache"] is not None
         unknown = not self["max_seq_len"] or (more_keys and not self["max_seq_len_k"])

@@ -53,7 +53,7 @@ def cached_rows(
     base, cache, pages, first, cached, length, stride, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr,
     PADDED: tl.constexpr, COUNT: tl.constexpr,
 ):
-    """`rows` of which the first `cached` lie in pages of a cache [pages, 2, page_size, N, D]; PART 0: keys, 1: values."""
+    """`rows`, the first `cached` from pages of a cache [pages, 2, page_size, N, D]; PART 0: keys, 1: values."""
     PAGE: tl.constexpr = S.value.page_size
     N: tl.constexpr = S.value.heads
     token, column = first + tl.arange(0, COUNT), tl.arange(0, PADDED)
