@@ -82,15 +82,15 @@ def keys_and_values(
     for step in range(begin_step, end_step, 1 if SEGMENTS else Q):
         at, _ = tile_bounds(step, start, stop, start_2, stop_2, SEGMENTS, Q)
         query = tl.minimum(at + tl.arange(0, Q), length - 1)
+        query_high, query_low = moments(high, low, query, S.value.bias)
         query_QA = rows(q, at, length, q_stride, A, AP, Q)
         grad_QV = rows(grad, at, length, grad_stride, V, VP, Q)
         score_KQ = tl.dot(key_KA, tl.trans(query_QA), input_precision=S.value.precision)
-        query_high, query_low = moments(high, low, query, S.value.bias)
+        of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=S.value.precision)
         score_KQ = biased(
             score_KQ, query[None, :], key[:, None], query_high[None, :], query_low[None, :], key_high[:, None],
             key_low[:, None], history, position, time, cells, bias, bias_side, alpha, S,
         )
-        of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=S.value.precision)
         found = visible(
             query[None, :], key[:, None], length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
         )
@@ -152,15 +152,15 @@ def queries(
         at, end = tile_bounds(step, start, stop, start_2, stop_2, SEGMENTS, K)
         place = at + tl.arange(0, K)
         key = tl.minimum(place, length - 1)
+        key_high, key_low = moments(high, low, key, S.value.bias)
         key_KA = rows(k, at, length, k_stride, A, AP, K)
         value_KV = rows(v, at, length, v_stride, V, VP, K)
         score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
-        key_high, key_low = moments(high, low, key, S.value.bias)
+        of_weight_QK = tl.dot(grad_QV, tl.trans(value_KV), input_precision=S.value.precision)
         score_QK = biased(
             score_QK, query[:, None], key[None, :], query_high[:, None], query_low[:, None], key_high[None, :],
             key_low[None, :], history, position, time, cells, bias, bias_side, alpha, S,
         )
-        of_weight_QK = tl.dot(grad_QV, tl.trans(value_KV), input_precision=S.value.precision)
         found = visible(
             query[:, None], key[None, :], length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
         )

@@ -10,6 +10,7 @@ from gr_ops.cuda.tiles import (
     biased,
     cached_of,
     cached_rows,
+    mixed_rows,
     moments,
     rows,
     sequence_of,
@@ -76,20 +77,29 @@ def forward(
         unmasked = tl.minimum(first, stop) // K * K
     else:
         unmasked = start
-    for MASKED in tl.static_range(2):
-        if MASKED == 1:
-            begin_step, end_step = loop_bounds(unmasked, stop, start_2, stop_2, SEGMENTS, K)
+    whole_pages = start
+    if S.value.page_size:
+        whole_pages = tl.maximum(start, tl.minimum(start + (cached - start) // K * K, unmasked))
+    # Tiles of whole pages, other ones without a mask, those with one.
+    FIRST: tl.constexpr = 0 if S.value.page_size else 1
+    for PART in tl.static_range(FIRST, 3):
+        if PART == 0:
+            begin_step, end_step = start, whole_pages
+        elif PART == 1:
+            begin_step, end_step = whole_pages, unmasked
         else:
-            begin_step, end_step = start, unmasked
-        for step in range(begin_step, end_step, 1 if SEGMENTS and MASKED == 1 else K):
-            if MASKED == 1:
+            begin_step, end_step = loop_bounds(unmasked, stop, start_2, stop_2, SEGMENTS, K)
+        for step in range(begin_step, end_step, 1 if SEGMENTS and PART == 2 else K):
+            if PART == 2:
                 at, end = tile_bounds(step, unmasked, stop, start_2, stop_2, SEGMENTS, K)
             else:
                 at, end = step, stop
             place = at + tl.arange(0, K)
             key = tl.minimum(place, length - 1)
-            if S.value.page_size:
-                key_KA = cached_rows(k, cache, page_ids, at, cached, length, k_stride, 0, S, A, AP, K)
+            if PART == 0:
+                key_KA = cached_rows(cache, page_ids, at, 0, S, A, AP, K)
+            elif S.value.page_size:
+                key_KA = mixed_rows(k, cache, page_ids, at, cached, length, k_stride, 0, S, A, AP, K)
             else:
                 key_KA = rows(k, at, length, k_stride, A, AP, K)
             score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
@@ -99,7 +109,7 @@ def forward(
                 key_low[None, :], history, position, time, cells, bias, bias_side, alpha, S,
             )
             weight_QK = score_QK * sigmoid(score_QK, S.value.fast)
-            if MASKED == 1:
+            if PART == 2:
                 found = visible(
                     query[:, None], key[None, :], length, context, history, group, window, min_full,
                     MASK, SEGMENTS, WINDOW,
@@ -107,8 +117,10 @@ def forward(
                 if SEGMENTS:  # the other range has the rest of the tile
                     found = found & (place < end)[None, :]
                 weight_QK = weighed(weight_QK, query[:, None], key[None, :], found, mask, mask_side, MASK)
-            if S.value.page_size:
-                value_KV = cached_rows(v, cache, page_ids, at, cached, length, v_stride, 1, S, V, VP, K)
+            if PART == 0:
+                value_KV = cached_rows(cache, page_ids, at, 1, S, V, VP, K)
+            elif S.value.page_size:
+                value_KV = mixed_rows(v, cache, page_ids, at, cached, length, v_stride, 1, S, V, VP, K)
             else:
                 value_KV = rows(v, at, length, v_stride, V, VP, K)
             sum_QV = tl.dot(weight_QK.to(value_KV.dtype), value_KV, sum_QV, input_precision=S.value.precision)

@@ -49,22 +49,47 @@ def query_rows(
 
 
 @triton.jit
+def _in_pages(cache, pages, token, inside, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr):
+    """Where tokens' rows are in a cache [pages, 2, page_size, N, D]; PART 0: keys, 1: values."""
+    PAGE: tl.constexpr = S.value.page_size
+    N: tl.constexpr = S.value.heads
+    page = tl.load(pages + token // PAGE, mask=inside, other=0).to(tl.int64)
+    return cache + ((page * 2 + PART) * PAGE + token % PAGE) * (N * WIDTH)
+
+
+@triton.jit
 def cached_rows(
+    cache, pages, first, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
+    COUNT: tl.constexpr,
+):
+    """`rows`, all of them in pages; `first` is a multiple of COUNT."""
+    PAGE: tl.constexpr = S.value.page_size
+    N: tl.constexpr = S.value.heads
+    row, column = tl.arange(0, COUNT), tl.arange(0, PADDED)
+    if PAGE % COUNT == 0:  # one page has them all
+        page = tl.load(pages + first // PAGE).to(tl.int64)
+        begin = cache + ((page * 2 + PART) * PAGE + first % PAGE) * (N * WIDTH)
+        place = begin + row[:, None] * (N * WIDTH) + column[None, :]
+    else:
+        place = _in_pages(cache, pages, first + row, row >= 0, PART, S, WIDTH)[:, None] + column[None, :]
+    if WIDTH != PADDED:
+        return tl.load(place, mask=(row >= 0)[:, None] & (column[None, :] < WIDTH), other=0.0)
+    return tl.load(place)
+
+
+@triton.jit
+def mixed_rows(
     base, cache, pages, first, cached, length, stride, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr,
     PADDED: tl.constexpr, COUNT: tl.constexpr,
 ):
-    """`rows`, the first `cached` from pages of a cache [pages, 2, page_size, N, D]; PART 0: keys, 1: values."""
-    PAGE: tl.constexpr = S.value.page_size
-    N: tl.constexpr = S.value.heads
+    """`rows`, the first `cached` of a sequence in pages."""
     token, column = first + tl.arange(0, COUNT), tl.arange(0, PADDED)
     in_cache = token < cached
-    page = tl.load(pages + token // PAGE, mask=in_cache, other=0).to(tl.int64)
-    row = (page * 2 + PART) * PAGE + token % PAGE
-    in_pages = cache + row[:, None] * (N * WIDTH) + column[None, :]
-    fresh = base + token[:, None] * stride + column[None, :]
+    in_pages = _in_pages(cache, pages, token, in_cache, PART, S, WIDTH)[:, None] + column[None, :]
     inside = token[:, None] < length
     if WIDTH != PADDED:
         inside = inside & (column[None, :] < WIDTH)
+    fresh = base + token[:, None] * stride + column[None, :]
     return tl.load(tl.where(in_cache[:, None], in_pages, fresh), mask=inside, other=0.0)
 
 

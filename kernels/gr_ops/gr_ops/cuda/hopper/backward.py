@@ -95,9 +95,10 @@ def _add(
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
     a_layout: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=g_layout, k_width=2)
     zero = gl.zeros([HALF, m.Q], gl.float32, s_layout)
-    q = m.q.matrix(used)
-    grad = m.grad.matrix(used)
-    m.q.wait(used)
+    stage, phase = m.q.place(used)
+    q = m.q.matrix(stage)
+    grad = m.grad.matrix(stage)
+    m.q.wait(stage, phase)
     if MASKED:
         clear_behind(q, item.length - at, m.Q, m.P)
     score = warpgroup_mma(m.k.matrix(PART), q.permute((1, 0)), zero, use_acc=False)
@@ -113,7 +114,7 @@ def _add(
         slope = gl.where(found, slope, 0.0)
     slope = slope.to(gl.float16)  # between -0.1 and 1.1: half the registers, an eighth of bfloat16's error
     p = gl.convert_layout(silu.to(dtype), a_layout)
-    m.grad.wait(used)
+    m.grad.wait(stage, phase)
     if MASKED:
         clear_behind(grad, item.length - at, m.Q, m.P)
     p_token = warpgroup_mma(m.v.matrix(PART), grad.permute((1, 0)), zero, use_acc=False, is_async=True)
@@ -127,9 +128,9 @@ def _add(
     a = gl.convert_layout(of_score, a_layout)
     dk_token = warpgroup_mma(a, q, dk, is_async=True)
     dv, _p = warpgroup_mma_wait(1, deps=(dv_token, p))
-    m.grad.release(used)
+    m.grad.release(stage)
     dk, _a = warpgroup_mma_wait(0, deps=(dk_token, a))
-    m.q.release(used)
+    m.q.release(stage)
     return dk, dv
 
 
@@ -137,8 +138,9 @@ def _add(
 def _skip(m: Shared, used, PART: gl.constexpr):
     """A tile of queries that sees none of a warpgroup's keys."""
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
-    m.q.skip(used)
-    m.grad.skip(used)
+    stage, phase = m.q.place(used)
+    m.q.skip(stage, phase)
+    m.grad.skip(stage, phase)
     m.put_ds(used, gl.zeros([HALF, m.Q], m.q.data.dtype, layout), PART)
 
 

@@ -93,58 +93,62 @@ def _consume(
         else:
             q = q_shared
         at, end = keys.tile(0)
-        m.k.wait(used)
-        score = warpgroup_mma(q, m.k.matrix(used).permute((1, 0)), zero, use_acc=False)
-        m.k.release(used)
+        stage, phase = m.k.place(used)
+        m.k.wait(stage, phase)
+        score = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False)
+        m.k.release(stage)
         weight = _weights(score, row, at, end, item, half, batch, K, True)
         p = gl.convert_layout(weight.to(dtype), p_layout)
-        previous = used  # the tile whose weights wait for their product
         for j in range(1, 1 if SKIPS else keys.masked):
-            m.v.wait(previous)
-            v = m.v.matrix(previous)
+            m.v.wait(stage, phase)
+            v = m.v.matrix(stage)
             clear_behind(v, length - at, K, m.P)
+            last_stage = stage
             used += 1
             at, end = keys.tile(j)
-            m.k.wait(used)
-            s_token = warpgroup_mma(q, m.k.matrix(used).permute((1, 0)), zero, use_acc=False, is_async=True)
+            stage, phase = m.k.place(used)
+            m.k.wait(stage, phase)
+            s_token = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False, is_async=True)
             o_token = warpgroup_mma(p, v, acc, is_async=True)
             score = warpgroup_mma_wait(1, deps=(s_token,))
-            m.k.release(used)
+            m.k.release(stage)
             weight = _weights(score, row, at, end, item, half, batch, K, True)
             following = gl.convert_layout(weight.to(dtype), p_layout)
             acc, _ = warpgroup_mma_wait(0, deps=(o_token, p))
-            m.v.release(previous)
+            m.v.release(last_stage)
             p = following
-            previous = used
         if SKIPS:  # noqa: SIM102 (the compiler knows this one)
             if keys.masked > 1:
                 used += 1
-                m.k.skip(used)
-                m.v.skip(used)
+                unseen, unseen_phase = m.k.place(used)
+                m.k.skip(unseen, unseen_phase)
+                m.v.skip(unseen, unseen_phase)
         if (at + K > length) & (keys.unmasked > 0):  # the last masked tile may be the row's last
-            m.v.wait(previous)
-            clear_behind(m.v.matrix(previous), length - at, K, m.P)
+            m.v.wait(stage, phase)
+            clear_behind(m.v.matrix(stage), length - at, K, m.P)
         for _ in range(keys.unmasked):
+            last_stage = stage
+            last_phase = phase
             used += 1
-            m.k.wait(used)
-            s_token = warpgroup_mma(q, m.k.matrix(used).permute((1, 0)), zero, use_acc=False, is_async=True)
-            m.v.wait(previous)
-            o_token = warpgroup_mma(p, m.v.matrix(previous), acc, is_async=True)
+            stage, phase = m.k.place(used)
+            m.k.wait(stage, phase)
+            s_token = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False, is_async=True)
+            m.v.wait(last_stage, last_phase)
+            o_token = warpgroup_mma(p, m.v.matrix(last_stage), acc, is_async=True)
             score = warpgroup_mma_wait(1, deps=(s_token,))
-            m.k.release(used)
+            m.k.release(stage)
             weight = _weights(score, row, 0, 0, item, half, batch, K, False)
             following = gl.convert_layout(weight.to(dtype), p_layout)
             acc, _ = warpgroup_mma_wait(0, deps=(o_token, p))
-            m.v.release(previous)
+            m.v.release(last_stage)
             p = following
-            previous = used
         mbarrier.arrive(m.q_empty.index(0), count=1)
-        m.v.wait(previous)
-        v = m.v.matrix(previous)
+        m.v.wait(stage, phase)
+        v = m.v.matrix(stage)
         if (at + K > length) & (keys.unmasked == 0):
             clear_behind(v, length - at, K, m.P)
         acc = warpgroup_mma(p, v, acc)
-        m.v.release(previous)
+        m.v.release(stage)
         used += 1
         layout: gl.constexpr = gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0])
         result = gl.convert_layout((acc * scale).to(dtype), layout)

@@ -9,7 +9,10 @@ from gr_ops.cuda.hopper.structs import struct
 
 @struct
 class Ring:
-    """Tiles that TMA fills, one after another; `number` counts them, and tells stage and phase."""
+    """Tiles that TMA fills, one after another: the tile of number n is in stage n % STAGES, in phase n // STAGES.
+
+    Consumers keep both, and do not calculate them again for each use: the forward pass loses 5 % by that.
+    """
 
     data: gl.shared_memory_descriptor  # [STAGES, rows, 1, columns]
     full: gl.shared_memory_descriptor
@@ -19,41 +22,38 @@ class Ring:
     COLUMNS: gl.constexpr
 
     @gluon.jit
+    def place(self, number):
+        """Stage and phase."""
+        return number % self.STAGES, (number // self.STAGES) & 1
+
+    @gluon.jit
     def load(self, number, desc, row, head):
         """The producer's: waits until the stage is empty, and has TMA fill it."""
-        self.acquire(number)
-        mbarrier.expect(self.full.index(number % self.STAGES), self.ROWS * self.COLUMNS * 2)
-        self.copy(number, desc, row, head)
-
-    @gluon.jit
-    def acquire(self, number):
-        mbarrier.wait(self.empty.index(number % self.STAGES), ((number // self.STAGES) & 1) ^ 1)
-
-    @gluon.jit
-    def copy(self, number, desc, row, head):
-        stage = number % self.STAGES
+        stage, phase = self.place(number)
+        mbarrier.wait(self.empty.index(stage), phase ^ 1)
+        mbarrier.expect(self.full.index(stage), self.ROWS * self.COLUMNS * 2)
         tma.async_copy_global_to_shared(desc, [row, head, 0], self.full.index(stage), self.data.index(stage))
 
     @gluon.jit
-    def wait(self, number):
+    def wait(self, stage, phase):
         """A consumer's: until the stage is full."""
-        mbarrier.wait(self.full.index(number % self.STAGES), (number // self.STAGES) & 1)
+        mbarrier.wait(self.full.index(stage), phase)
 
     @gluon.jit
-    def release(self, number):
+    def release(self, stage):
         """A consumer's: it no longer reads the stage."""
-        mbarrier.arrive(self.empty.index(number % self.STAGES), count=1)
+        mbarrier.arrive(self.empty.index(stage), count=1)
 
     @gluon.jit
-    def skip(self, number):
+    def skip(self, stage, phase):
         """A consumer's, of a tile that it does not need."""
-        self.wait(number)
-        self.release(number)
+        self.wait(stage, phase)
+        self.release(stage)
 
     @gluon.jit
-    def matrix(self, number):
+    def matrix(self, stage):
         """The stage as [ROWS, COLUMNS]."""
-        return matrix(self.data.index(number % self.STAGES), self.ROWS, self.COLUMNS)
+        return matrix(self.data.index(stage), self.ROWS, self.COLUMNS)
 
 
 @gluon.jit
