@@ -39,9 +39,37 @@ def of_scores(score, of_weight, query, key, found, mask, mask_side, S: tl.conste
 )
 @triton.jit
 def keys_and_values(
-    q, k, v, grad, dk, dv, position, time, high, low, cells, bias, mask, offsets, key_offsets, contexts, targets,
-    scale, alpha, group, window, min_full, bias_side, mask_side, q_stride, k_stride, v_stride, grad_stride,
-    S: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    grad,
+    dk,
+    dv,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    bias,
+    mask,
+    offsets,
+    key_offsets,
+    contexts,
+    targets,
+    scale,
+    alpha,
+    group,
+    window,
+    min_full,
+    bias_side,
+    mask_side,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    Q: tl.constexpr,
+    K: tl.constexpr,
 ):
     N: tl.constexpr = S.value.heads
     A: tl.constexpr = S.value.dim
@@ -88,8 +116,21 @@ def keys_and_values(
         score_KQ = tl.dot(key_KA, tl.trans(query_QA), input_precision=S.value.precision)
         of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=S.value.precision)
         score_KQ = biased(
-            score_KQ, query[None, :], key[:, None], query_high[None, :], query_low[None, :], key_high[:, None],
-            key_low[:, None], history, position, time, cells, bias, bias_side, alpha, S,
+            score_KQ,
+            query[None, :],
+            key[:, None],
+            query_high[None, :],
+            query_low[None, :],
+            key_high[:, None],
+            key_low[:, None],
+            history,
+            position,
+            time,
+            cells,
+            bias,
+            bias_side,
+            alpha,
+            S,
         )
         found = visible(
             query[None, :], key[:, None], length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
@@ -111,9 +152,36 @@ def keys_and_values(
 )
 @triton.jit
 def queries(
-    q, k, v, grad, dq, position, time, high, low, cells, bias, mask, offsets, key_offsets, contexts, targets,
-    scale, alpha, group, window, min_full, bias_side, mask_side, q_stride, k_stride, v_stride, grad_stride,
-    S: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    grad,
+    dq,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    bias,
+    mask,
+    offsets,
+    key_offsets,
+    contexts,
+    targets,
+    scale,
+    alpha,
+    group,
+    window,
+    min_full,
+    bias_side,
+    mask_side,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    Q: tl.constexpr,
+    K: tl.constexpr,
 ):
     N: tl.constexpr = S.value.heads
     A: tl.constexpr = S.value.dim
@@ -158,17 +226,28 @@ def queries(
         score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
         of_weight_QK = tl.dot(grad_QV, tl.trans(value_KV), input_precision=S.value.precision)
         score_QK = biased(
-            score_QK, query[:, None], key[None, :], query_high[:, None], query_low[:, None], key_high[None, :],
-            key_low[None, :], history, position, time, cells, bias, bias_side, alpha, S,
+            score_QK,
+            query[:, None],
+            key[None, :],
+            query_high[:, None],
+            query_low[:, None],
+            key_high[None, :],
+            key_low[None, :],
+            history,
+            position,
+            time,
+            cells,
+            bias,
+            bias_side,
+            alpha,
+            S,
         )
         found = visible(
             query[:, None], key[None, :], length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
         )
         if SEGMENTS:  # the other range has the rest of the tile
             found = found & (place < end)[None, :]
-        _, of_score_QK = of_scores(
-            score_QK, of_weight_QK, query[:, None], key[None, :], found, mask, mask_side, S
-        )
+        _, of_score_QK = of_scores(score_QK, of_weight_QK, query[:, None], key[None, :], found, mask, mask_side, S)
         of_query_QA = tl.dot(of_score_QK.to(key_KA.dtype), key_KA, of_query_QA, input_precision=S.value.precision)
     of_query_QA *= scale * alpha
     dq += (begin - shift) * (N * A) + head * A

@@ -20,8 +20,27 @@ DENSE_TILE = 64
 
 @triton.jit
 def _of_all_heads(
-    q, k, v, grad, query_tile, key_tile, query, key, bucket_KK, found, length, history, position, time, alpha,
-    q_stride, k_stride, v_stride, grad_stride, S: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    grad,
+    query_tile,
+    key_tile,
+    query,
+    key,
+    bucket_KK,
+    found,
+    length,
+    history,
+    position,
+    time,
+    alpha,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    K: tl.constexpr,
 ):
     """[K, K]: the gradient of the scores of one tile, added over its heads."""
     A: tl.constexpr = S.value.dim
@@ -61,9 +80,29 @@ def _by_bucket(sum_T, of_score_KK, bucket_KK, found, T: tl.constexpr):
 @tuned([triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * BLOCK)
 @triton.jit
 def diagonals(
-    q, k, v, grad, of_position, of_time, position, time, high, low, cells, offsets, contexts, targets, scale, alpha,
-    q_stride, k_stride, v_stride, grad_stride,
-    S: tl.constexpr, T: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    grad,
+    of_position,
+    of_time,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    offsets,
+    contexts,
+    targets,
+    scale,
+    alpha,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    T: tl.constexpr,
+    K: tl.constexpr,
 ):
     """Queries before the targets, and keys up to them: blocks along one diagonal of one sequence, in which distances
     are the same, so that their sums stay in registers."""
@@ -79,14 +118,35 @@ def diagonals(
         query = tl.minimum(start + row, length - 1)
         key = tl.minimum(first_key + row, length - 1)
         bucket_KK = time_bucket(
-            tl.load(high + query)[:, None], tl.load(low + query)[:, None], tl.load(high + key)[None, :],
-            tl.load(low + key)[None, :], cells,
+            tl.load(high + query)[:, None],
+            tl.load(low + query)[:, None],
+            tl.load(high + key)[None, :],
+            tl.load(low + key)[None, :],
+            cells,
         )
         found = (query[:, None] >= key[None, :]) & (start + row < history)[:, None]
         of_score_KK = _of_all_heads(
-            q + begin * q_stride, k + begin * k_stride, v + begin * v_stride, grad + begin * grad_stride, start,
-            first_key, query, key, bucket_KK, found, length, history, position, time, alpha, q_stride, k_stride,
-            v_stride, grad_stride, S, K,
+            q + begin * q_stride,
+            k + begin * k_stride,
+            v + begin * v_stride,
+            grad + begin * grad_stride,
+            start,
+            first_key,
+            query,
+            key,
+            bucket_KK,
+            found,
+            length,
+            history,
+            position,
+            time,
+            alpha,
+            q_stride,
+            k_stride,
+            v_stride,
+            grad_stride,
+            S,
+            K,
         )
         sum_KK += of_score_KK
         sum_T = _by_bucket(sum_T, of_score_KK, bucket_KK, found, T)
@@ -98,9 +158,31 @@ def diagonals(
 @tuned([triton.Config({}, num_warps=8, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * BLOCK)
 @triton.jit
 def off_diagonals(
-    q, k, v, grad, of_key, of_near, of_time, position, time, high, low, cells, offsets, contexts, targets, scale, alpha,
-    group, q_stride, k_stride, v_stride, grad_stride,
-    S: tl.constexpr, T: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    grad,
+    of_key,
+    of_near,
+    of_time,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    offsets,
+    contexts,
+    targets,
+    scale,
+    alpha,
+    group,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    T: tl.constexpr,
+    K: tl.constexpr,
 ):
     """What `diagonals` leaves out: targets, and contextual queries with later keys. A program has one block of keys.
 
@@ -123,8 +205,11 @@ def off_diagonals(
         place = start + tl.arange(0, K)
         query = tl.minimum(place, length - 1)
         bucket_KK = time_bucket(
-            tl.load(high + query)[:, None], tl.load(low + query)[:, None], tl.load(high + key)[None, :],
-            tl.load(low + key)[None, :], cells,
+            tl.load(high + query)[:, None],
+            tl.load(low + query)[:, None],
+            tl.load(high + key)[None, :],
+            tl.load(low + key)[None, :],
+            cells,
         )
         before = (key < history)[None, :]
         of_target = (query >= history)[:, None]
@@ -133,9 +218,27 @@ def off_diagonals(
         later = (query < context)[:, None] & before & (key[None, :] > query[:, None])
         found = ((of_target & before) | own | later) & (place < stop)[:, None] & (place_K < length)[None, :]
         of_score_KK = _of_all_heads(
-            q + begin * q_stride, k + begin * k_stride, v + begin * v_stride, grad + begin * grad_stride, start,
-            first_key, query, key, bucket_KK, found, length, history, position, time, alpha, q_stride, k_stride,
-            v_stride, grad_stride, S, K,
+            q + begin * q_stride,
+            k + begin * k_stride,
+            v + begin * v_stride,
+            grad + begin * grad_stride,
+            start,
+            first_key,
+            query,
+            key,
+            bucket_KK,
+            found,
+            length,
+            history,
+            position,
+            time,
+            alpha,
+            q_stride,
+            k_stride,
+            v_stride,
+            grad_stride,
+            S,
+            K,
         )
         far = of_target & before
         sum_K += tl.sum(tl.where(far, of_score_KK, 0.0), 0)
@@ -150,8 +253,31 @@ def off_diagonals(
 @tuned([triton.Config({}, num_warps=4, num_stages=stages) for stages in (2, 1)], lambda stages: stages * 4 * DENSE_TILE)
 @triton.jit
 def dense(
-    q, k, v, grad, out, bias, mask, offsets, key_offsets, contexts, targets, sequences, scale, alpha, group, window,
-    min_full, bias_side, mask_side, q_stride, k_stride, v_stride, grad_stride, S: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    grad,
+    out,
+    bias,
+    mask,
+    offsets,
+    key_offsets,
+    contexts,
+    targets,
+    sequences,
+    scale,
+    alpha,
+    group,
+    window,
+    min_full,
+    bias_side,
+    mask_side,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    K: tl.constexpr,
 ):
     """One tile of the gradient of a dense bias, over the sequences and heads that share it."""
     A: tl.constexpr = S.value.dim
@@ -184,7 +310,16 @@ def dense(
         query = tl.maximum(tl.minimum(query_place, length - 1), 0)
         key = tl.maximum(tl.minimum(key_place, length - 1), 0)
         found = visible(
-            query[:, None], key[None, :], length, context, history, group, window, min_full, MASK, SEGMENTS,
+            query[:, None],
+            key[None, :],
+            length,
+            context,
+            history,
+            group,
+            window,
+            min_full,
+            MASK,
+            SEGMENTS,
             S.value.window,
         )
         found = found & (query_place < length)[:, None] & (key_place < length)[None, :]

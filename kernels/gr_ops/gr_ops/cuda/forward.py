@@ -22,14 +22,41 @@ from gr_ops.cuda.tiles import (
 from gr_ops.cuda.tuning import tiles, tuned
 
 
-@tuned(
-    tiles((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 4, 2)), lambda stages, Q, K: Q + stages * 2 * K
-)
+@tuned(tiles((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 4, 2)), lambda stages, Q, K: Q + stages * 2 * K)
 @triton.jit
 def forward(
-    q, k, v, out, position, time, high, low, cells, bias, mask, offsets, key_offsets, contexts, targets,
-    cache, page_offsets, page_ids, last_page, scale, alpha, group, window, min_full, bias_side, mask_side,
-    q_stride, k_stride, v_stride, S: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
+    q,
+    k,
+    v,
+    out,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    bias,
+    mask,
+    offsets,
+    key_offsets,
+    contexts,
+    targets,
+    cache,
+    page_offsets,
+    page_ids,
+    last_page,
+    scale,
+    alpha,
+    group,
+    window,
+    min_full,
+    bias_side,
+    mask_side,
+    q_stride,
+    k_stride,
+    v_stride,
+    S: tl.constexpr,
+    Q: tl.constexpr,
+    K: tl.constexpr,
 ):
     N: tl.constexpr = S.value.heads
     A: tl.constexpr = S.value.dim
@@ -105,14 +132,36 @@ def forward(
             score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
             key_high, key_low = moments(high, low, key, S.value.bias)
             score_QK = biased(
-                score_QK, query[:, None], key[None, :], query_high[:, None], query_low[:, None], key_high[None, :],
-                key_low[None, :], history, position, time, cells, bias, bias_side, alpha, S,
+                score_QK,
+                query[:, None],
+                key[None, :],
+                query_high[:, None],
+                query_low[:, None],
+                key_high[None, :],
+                key_low[None, :],
+                history,
+                position,
+                time,
+                cells,
+                bias,
+                bias_side,
+                alpha,
+                S,
             )
             weight_QK = score_QK * sigmoid(score_QK, S.value.fast)
             if PART == 2:
                 found = visible(
-                    query[:, None], key[None, :], length, context, history, group, window, min_full,
-                    MASK, SEGMENTS, WINDOW,
+                    query[:, None],
+                    key[None, :],
+                    length,
+                    context,
+                    history,
+                    group,
+                    window,
+                    min_full,
+                    MASK,
+                    SEGMENTS,
+                    WINDOW,
                 )
                 if SEGMENTS:  # the other range has the rest of the tile
                     found = found & (place < end)[None, :]

@@ -55,8 +55,17 @@ def visible(
 
 @triton.jit
 def visible_keys(
-    first, last, length, contexts, history, group, window, min_full,
-    MASK: tl.constexpr, SEGMENTS: tl.constexpr, WINDOW: tl.constexpr,
+    first,
+    last,
+    length,
+    contexts,
+    history,
+    group,
+    window,
+    min_full,
+    MASK: tl.constexpr,
+    SEGMENTS: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Two ranges of keys, [start, stop) each, beyond which the queries from `first` to `last` see none."""
     start, stop, start_2, stop_2 = 0, length, 0, 0
@@ -83,8 +92,18 @@ def visible_keys(
 
 @triton.jit
 def visible_queries(
-    first, last, length, contexts, history, group, window, min_full,
-    MASK: tl.constexpr, SEGMENTS: tl.constexpr, WINDOW: tl.constexpr, Q: tl.constexpr,
+    first,
+    last,
+    length,
+    contexts,
+    history,
+    group,
+    window,
+    min_full,
+    MASK: tl.constexpr,
+    SEGMENTS: tl.constexpr,
+    WINDOW: tl.constexpr,
+    Q: tl.constexpr,
 ):
     """Two ranges of queries that begin at a multiple of Q, beyond which none sees the keys from `first` to `last`."""
     start, stop, start_2, stop_2 = 0, 0, 0, length

@@ -28,9 +28,7 @@ OPERATORS = {
 DEFINITIONS = ("gr_ops.cuda.hstu_relative",)
 
 
-def register(
-    device: str, operators: Mapping[str, str] = OPERATORS, namespace: str = "mxrec"
-) -> torch.library.Library:
+def register(device: str, operators: Mapping[str, str] = OPERATORS, namespace: str = "mxrec") -> torch.library.Library:
     """For a key of the dispatcher; they stay as long as what is returned."""
     library = torch.library.Library(namespace, "IMPL")
     for name, place in operators.items():

@@ -59,7 +59,13 @@ def _in_pages(cache, pages, token, inside, PART: tl.constexpr, S: tl.constexpr, 
 
 @triton.jit
 def cached_rows(
-    cache, pages, first, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
+    cache,
+    pages,
+    first,
+    PART: tl.constexpr,
+    S: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
     COUNT: tl.constexpr,
 ):
     """`rows`, all of them in pages; `first` is a multiple of COUNT."""
@@ -79,8 +85,18 @@ def cached_rows(
 
 @triton.jit
 def mixed_rows(
-    base, cache, pages, first, cached, length, stride, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr,
-    PADDED: tl.constexpr, COUNT: tl.constexpr,
+    base,
+    cache,
+    pages,
+    first,
+    cached,
+    length,
+    stride,
+    PART: tl.constexpr,
+    S: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    COUNT: tl.constexpr,
 ):
     """`rows`, the first `cached` of a sequence in pages."""
     token, column = first + tl.arange(0, COUNT), tl.arange(0, PADDED)
@@ -152,7 +168,20 @@ def square_of(base, side, sequence, head, HEADS: tl.constexpr, ROWS: tl.constexp
 
 @triton.jit
 def biased(
-    score, query, key, query_high, query_low, key_high, key_low, history, position, time, cells, bias, bias_side, alpha,
+    score,
+    query,
+    key,
+    query_high,
+    query_low,
+    key_high,
+    key_low,
+    history,
+    position,
+    time,
+    cells,
+    bias,
+    bias_side,
+    alpha,
     S: tl.constexpr,
 ):
     """alpha (score + bias), of tokens [Q, 1] and [1, K] or the other way."""

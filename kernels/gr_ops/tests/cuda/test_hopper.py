@@ -29,9 +29,12 @@ MASKS = {
     "a window": {"window": 50},
     "a wide window": {"window": 400},
     "a window, contexts and targets": {
-        "window": 90, "min_full": 40, "contexts": (0, 20, 3, 0, 0, 70, 0), "targets": (0, 60, 2, 1, 0, 9, 0),
+        "window": 90,
+        "min_full": 40,
+        "contexts": (0, 20, 3, 0, 0, 70, 0),
+        "targets": (0, 60, 2, 1, 0, 9, 0),
     },
-}  # fmt: skip
+}
 
 
 def visible(n, contexts, targets, group, window, whole):
@@ -75,10 +78,16 @@ class Sample:
 
         masks = dict(self.masks)
         return Problem(
-            q=self.q, k=self.k, v=self.v, offsets=on_gpu([0, *itertools.accumulate(self.lengths)]),
-            longest=max(self.lengths), scale=1 / max(self.lengths), contexts=on_gpu(masks.pop("contexts", None)),
-            targets=on_gpu(masks.pop("targets", None)), **masks,
-        )  # fmt: skip
+            q=self.q,
+            k=self.k,
+            v=self.v,
+            offsets=on_gpu([0, *itertools.accumulate(self.lengths)]),
+            longest=max(self.lengths),
+            scale=1 / max(self.lengths),
+            contexts=on_gpu(masks.pop("contexts", None)),
+            targets=on_gpu(masks.pop("targets", None)),
+            **masks,
+        )
 
     def expected(self, p):
         """Output, dq, dk, dv."""

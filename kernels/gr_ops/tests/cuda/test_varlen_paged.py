@@ -42,9 +42,13 @@ def test_varlen_and_its_gradients(mask_type, bias_shape, device):
     out = ops.hstu_varlen(*given, mask_type, 0, 0, 0.0, *offsets)
     found = torch.autograd.grad(out, leaves, grad.to(device))
     rows = reference.batch(
-        *numbers(q, k, v), offsets_of(QUERIES).tolist(), offsets_of(KEYS).tolist(), mask_type=mask_type,
-        bias=None if bias is None else numbers(bias)[0], mask=numbers(mask)[0],
-    )  # fmt: skip
+        *numbers(q, k, v),
+        offsets_of(QUERIES).tolist(),
+        offsets_of(KEYS).tolist(),
+        mask_type=mask_type,
+        bias=None if bias is None else numbers(bias)[0],
+        mask=numbers(mask)[0],
+    )
     wanted = reference.gradients(rows, numbers(grad)[0], None if bias is None else bias.shape)
     expected = [torch.from_numpy(x) for x in (reference.outputs(rows), *wanted) if x is not None]
     assert_near([out, *found], expected[: 1 + len(leaves)])

@@ -86,9 +86,7 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch:
 
 
 @gluon.jit
-def _add(
-    dk, dv, m: Shared, batch: Batch, used, at, end, key, item, half, PART: gl.constexpr, MASKED: gl.constexpr
-):
+def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, item, half, PART: gl.constexpr, MASKED: gl.constexpr):
     """What the queries from `at` on add to the gradients of keys and values."""
     dtype: gl.constexpr = m.q.data.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
@@ -146,8 +144,18 @@ def _skip(m: Shared, used, PART: gl.constexpr):
 
 @gluon.jit
 def _of_keys(
-    m: Shared, queue: WorkQueue, batch: Batch, dk_out, dv_out, dk_stride, dv_stride, half, scale, key_scale,
-    D: gl.constexpr, PART: gl.constexpr,
+    m: Shared,
+    queue: WorkQueue,
+    batch: Batch,
+    dk_out,
+    dv_out,
+    dk_stride,
+    dv_stride,
+    half,
+    scale,
+    key_scale,
+    D: gl.constexpr,
+    PART: gl.constexpr,
 ):
     dtype: gl.constexpr = m.q.data.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
@@ -251,25 +259,79 @@ def _of_queries(m: Shared, queue: WorkQueue, batch: Batch, dq_desc, key_scale):
 
 @gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
 def backward(
-    q_desc, k_desc, v_desc, grad_desc, dq_desc, dk, dv, offsets, contexts, targets, items, counter, sequences, tiles,
-    swizzle, total, longest, group, window, min_full, half, scale, key_scale, dk_stride, dv_stride,
-    HEADS: gl.constexpr, D: gl.constexpr, P: gl.constexpr, Q: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    REGISTERS: gl.constexpr, LISTED: gl.constexpr, SEGMENTS: gl.constexpr, WINDOW: gl.constexpr,
+    q_desc,
+    k_desc,
+    v_desc,
+    grad_desc,
+    dq_desc,
+    dk,
+    dv,
+    offsets,
+    contexts,
+    targets,
+    items,
+    counter,
+    sequences,
+    tiles,
+    swizzle,
+    total,
+    longest,
+    group,
+    window,
+    min_full,
+    half,
+    scale,
+    key_scale,
+    dk_stride,
+    dv_stride,
+    HEADS: gl.constexpr,
+    D: gl.constexpr,
+    P: gl.constexpr,
+    Q: gl.constexpr,
+    STAGES: gl.constexpr,
+    SLOTS: gl.constexpr,
+    REGISTERS: gl.constexpr,
+    LISTED: gl.constexpr,
+    SEGMENTS: gl.constexpr,
+    WINDOW: gl.constexpr,
 ):
     WIDTH: gl.constexpr = dq_desc.block_type.shape[2]
     ds_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], q_desc.dtype)
     batch = Batch(
-        offsets, contexts, targets, items, counter, sequences, tiles, swizzle, total, longest, group, window, min_full,
-        HEADS, LISTED, SEGMENTS, WINDOW, True,
+        offsets,
+        contexts,
+        targets,
+        items,
+        counter,
+        sequences,
+        tiles,
+        swizzle,
+        total,
+        longest,
+        group,
+        window,
+        min_full,
+        HEADS,
+        LISTED,
+        SEGMENTS,
+        WINDOW,
+        True,
     )
     queue = make_work_queue(3)
     m = Shared(
-        make_halves(k_desc, P), make_halves(v_desc, P), make_barriers(1, 1), make_barriers(1, 3),
-        make_ring(q_desc, STAGES, Q, P, 2), make_ring(grad_desc, STAGES, Q, P, 2),
+        make_halves(k_desc, P),
+        make_halves(v_desc, P),
+        make_barriers(1, 1),
+        make_barriers(1, 3),
+        make_ring(q_desc, STAGES, Q, P, 2),
+        make_ring(grad_desc, STAGES, Q, P, 2),
         gl.allocate_shared_memory(q_desc.dtype, [2 * SLOTS, HALF, Q], ds_layout),
-        make_barriers(2 * SLOTS, 1), make_barriers(SLOTS, 1),
+        make_barriers(2 * SLOTS, 1),
+        make_barriers(SLOTS, 1),
         gl.allocate_shared_memory(gl.float32, [P // WIDTH, Q, 1, WIDTH], dq_desc.layout),
-        P, Q, SLOTS,
+        P,
+        Q,
+        SLOTS,
     )
     gl.warp_specialize(
         [

@@ -34,7 +34,15 @@ class KeyTiles:
     def tile(self, number):
         """Where a tile begins, and where its range ends."""
         return key_tile(
-            number, self.edge, self.stop, self.start_2, self.stop_2, self.start, self.inner, self.masked, self.SEGMENTS,
+            number,
+            self.edge,
+            self.stop,
+            self.start_2,
+            self.stop_2,
+            self.start,
+            self.inner,
+            self.masked,
+            self.SEGMENTS,
             self.K,
         )
 
@@ -58,8 +66,16 @@ class QueryTiles:
     def tile(self, number):
         """Where a tile begins, and where its range ends."""
         return query_tile(
-            number, self.start, self.stop, self.start_2, self.stop_2, self.inner, self.behind, self.masked,
-            self.SEGMENTS, self.Q,
+            number,
+            self.start,
+            self.stop,
+            self.start_2,
+            self.stop_2,
+            self.inner,
+            self.behind,
+            self.masked,
+            self.SEGMENTS,
+            self.Q,
         )
 
 
@@ -109,12 +125,29 @@ class Batch:
         first = item.tile * TILE
         last = gl.minimum(first + TILE, item.length) - 1
         edge, stop, start_2, stop_2, start, inner, masked, unmasked = key_tiles(
-            first, last, item.length, item.context, item.history, self.group, self.window, self.min_full,
-            self.SEGMENTS, self.WINDOW, K,
+            first,
+            last,
+            item.length,
+            item.context,
+            item.history,
+            self.group,
+            self.window,
+            self.min_full,
+            self.SEGMENTS,
+            self.WINDOW,
+            K,
         )
         return KeyTiles(
-            gl.to_tensor(edge), gl.to_tensor(stop), gl.to_tensor(start_2), gl.to_tensor(stop_2), gl.to_tensor(start),
-            gl.to_tensor(inner), masked, unmasked, self.SEGMENTS, K,
+            gl.to_tensor(edge),
+            gl.to_tensor(stop),
+            gl.to_tensor(start_2),
+            gl.to_tensor(stop_2),
+            gl.to_tensor(start),
+            gl.to_tensor(inner),
+            masked,
+            unmasked,
+            self.SEGMENTS,
+            K,
         )
 
     @gluon.jit
@@ -123,19 +156,45 @@ class Batch:
         first = item.tile * TILE
         last = gl.minimum(first + TILE, item.length) - 1
         start, stop, start_2, stop_2, inner, behind, masked, unmasked = query_tiles(
-            first, last, item.length, item.context, item.history, self.group, self.window, self.min_full,
-            self.SEGMENTS, self.WINDOW, Q,
+            first,
+            last,
+            item.length,
+            item.context,
+            item.history,
+            self.group,
+            self.window,
+            self.min_full,
+            self.SEGMENTS,
+            self.WINDOW,
+            Q,
         )
         return QueryTiles(
-            gl.to_tensor(start), gl.to_tensor(stop), gl.to_tensor(start_2), gl.to_tensor(stop_2), gl.to_tensor(inner),
-            gl.to_tensor(behind), masked, unmasked, self.SEGMENTS, Q,
+            gl.to_tensor(start),
+            gl.to_tensor(stop),
+            gl.to_tensor(start_2),
+            gl.to_tensor(stop_2),
+            gl.to_tensor(inner),
+            gl.to_tensor(behind),
+            masked,
+            unmasked,
+            self.SEGMENTS,
+            Q,
         )
 
     @gluon.jit
     def sees(self, query, key, item):
         return visible(
-            query, key, item.length, item.context, item.history, self.group, self.window, self.min_full, 0,
-            self.SEGMENTS, self.WINDOW,
+            query,
+            key,
+            item.length,
+            item.context,
+            item.history,
+            self.group,
+            self.window,
+            self.min_full,
+            0,
+            self.SEGMENTS,
+            self.WINDOW,
         )
 
 

@@ -65,7 +65,15 @@ def _weights(score, row, at, end, item, half, batch: Batch, K: gl.constexpr, MAS
 
 @gluon.jit
 def _consume(
-    m: Shared, queue: WorkQueue, batch: Batch, out, out_stride, half, scale, D: gl.constexpr, PART: gl.constexpr,
+    m: Shared,
+    queue: WorkQueue,
+    batch: Batch,
+    out,
+    out_stride,
+    half,
+    scale,
+    D: gl.constexpr,
+    PART: gl.constexpr,
     IN_REGISTERS: gl.constexpr,
 ):
     dtype: gl.constexpr = m.k.data.dtype
@@ -165,19 +173,65 @@ def _consume(
 
 @gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
 def forward(
-    q_desc, k_desc, v_desc, out, offsets, contexts, targets, items, counter, sequences, tiles, swizzle, total, longest,
-    group, window, min_full, half, scale, out_stride, HEADS: gl.constexpr, D: gl.constexpr, P: gl.constexpr,
-    K: gl.constexpr, STAGES: gl.constexpr, LISTED: gl.constexpr, SEGMENTS: gl.constexpr, WINDOW: gl.constexpr,
+    q_desc,
+    k_desc,
+    v_desc,
+    out,
+    offsets,
+    contexts,
+    targets,
+    items,
+    counter,
+    sequences,
+    tiles,
+    swizzle,
+    total,
+    longest,
+    group,
+    window,
+    min_full,
+    half,
+    scale,
+    out_stride,
+    HEADS: gl.constexpr,
+    D: gl.constexpr,
+    P: gl.constexpr,
+    K: gl.constexpr,
+    STAGES: gl.constexpr,
+    LISTED: gl.constexpr,
+    SEGMENTS: gl.constexpr,
+    WINDOW: gl.constexpr,
     IN_REGISTERS: gl.constexpr,
 ):
     batch = Batch(
-        offsets, contexts, targets, items, counter, sequences, tiles, swizzle, total, longest, group, window, min_full,
-        HEADS, LISTED, SEGMENTS, WINDOW, False,
+        offsets,
+        contexts,
+        targets,
+        items,
+        counter,
+        sequences,
+        tiles,
+        swizzle,
+        total,
+        longest,
+        group,
+        window,
+        min_full,
+        HEADS,
+        LISTED,
+        SEGMENTS,
+        WINDOW,
+        False,
     )
     queue = make_work_queue(2)
     m = Shared(
-        make_halves(q_desc, P), make_barriers(1, 1), make_barriers(1, 2), make_ring(k_desc, STAGES, K, P, 2),
-        make_ring(v_desc, STAGES, K, P, 2), P, K,
+        make_halves(q_desc, P),
+        make_barriers(1, 1),
+        make_barriers(1, 2),
+        make_ring(k_desc, STAGES, K, P, 2),
+        make_ring(v_desc, STAGES, K, P, 2),
+        P,
+        K,
     )
     gl.warp_specialize(
         [

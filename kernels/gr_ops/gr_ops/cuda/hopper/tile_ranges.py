@@ -30,7 +30,16 @@ def row_of(offsets, contexts, targets, sequence, total, longest, SEGMENTS: tl.co
 
 @triton.jit
 def key_tiles(
-    first, last, length, context, history, group, window, min_full, SEGMENTS: tl.constexpr, WINDOW: tl.constexpr,
+    first,
+    last,
+    length,
+    context,
+    history,
+    group,
+    window,
+    min_full,
+    SEGMENTS: tl.constexpr,
+    WINDOW: tl.constexpr,
     K: tl.constexpr,
 ):
     """Of the queries from `first` to `last`: three ranges of keys that need masks, (at, end) each, the start of the
@@ -72,7 +81,16 @@ def key_tile(number, edge, stop, start_2, stop_2, start, inner, masked, SEGMENTS
 
 @triton.jit
 def query_tiles(
-    first, last, length, context, history, group, window, min_full, SEGMENTS: tl.constexpr, WINDOW: tl.constexpr,
+    first,
+    last,
+    length,
+    context,
+    history,
+    group,
+    window,
+    min_full,
+    SEGMENTS: tl.constexpr,
+    WINDOW: tl.constexpr,
     Q: tl.constexpr,
 ):
     """Of the keys from `first` to `last`: two ranges of queries that need masks, (at, end) each, then `unmasked` tiles
