@@ -20,7 +20,7 @@ import triton
 from gr_ops.cuda import attention
 from gr_ops.cuda.problem import Pages, Problem
 
-from benchmarks.hstu_attention import HEADS, RESULTS, Clock, gpu
+from .hstu_attention import HEADS, RESULTS, Clock, gpu
 
 DIM = 128
 

@@ -113,7 +113,8 @@ def relative_gradient(p: Problem, grad: torch.Tensor) -> tuple[torch.Tensor, tor
 
 def specialize(p: Problem) -> Specialization:
     """What the compiler has to know."""
-    heads, dim, value_dim = *p.q.shape[1:], p.v.shape[2]
+    _, heads, dim = p.q.shape
+    value_dim = p.v.shape[2]
     mask = p.mask if p.mask_type == USER else None
     return Specialization(
         heads=heads,

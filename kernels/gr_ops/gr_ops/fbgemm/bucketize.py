@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from gr_ops.fbgemm import checks
 from gr_ops.fbgemm.ranges import inverse
 from gr_ops.fbgemm.registry import composite
 
-Optional = Tensor | None
+Optional: TypeAlias = Tensor | None
 
 
 @dataclass(frozen=True)
