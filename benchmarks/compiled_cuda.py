@@ -64,9 +64,12 @@ def measured(base: Config, users: Interactions, device: torch.device, steps: int
     return {
         "eager ms": 1e3 * statistics.median(seconds["eager"]),
         "compiled ms": 1e3 * statistics.median(seconds["compiled"]),
-        "eager / compiled": middle, "quartiles": [low, high], "first steps s": first,
-        "compilations": counters["stats"]["unique_graphs"], "the first loss differs by": apart,
-    }  # fmt: skip
+        "eager / compiled": middle,
+        "quartiles": [low, high],
+        "first steps s": first,
+        "compilations": counters["stats"]["unique_graphs"],
+        "the first loss differs by": apart,
+    }
 
 
 def main() -> None:
@@ -84,13 +87,15 @@ def main() -> None:
         "ML-100K retrieval, bf16": (small(["train.precision=bf16"]), short),
     }
     lines = [
-        "# model.compile on a GPU", "",
+        "# model.compile on a GPU",
+        "",
         f"{name}, torch {torch.__version__}; {options.steps} steps of each in turn, wall clock, median (quartiles of "
-        "the ratio). `python -m benchmarks.compiled_cuda`.", "",
+        "the ratio). `python -m benchmarks.compiled_cuda`.",
+        "",
         "| model | eager ms | compiled ms | eager / compiled | first 3 steps s | compilations "
         "| first loss differs by |",
         "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     found = {}
     for model, (config, users) in models.items():
         found[model] = m = measured(config, users, device, options.steps)

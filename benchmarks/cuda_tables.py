@@ -58,10 +58,19 @@ class Workload:
 def tables(kind: str, rows: int, slack: int) -> list[HashTable]:
     spec = OptimizerSpec(kind=kind, lr=0.01, eps=1e-8)
     return [
-        HashTable(TableConfig(name=f"t{i}", dim=DIM, optimizer=spec, initial_capacity=rows + slack,
-                              initializer=Uniform(low=-0.05, high=0.05), seed=i), "cuda")
+        HashTable(
+            TableConfig(
+                name=f"t{i}",
+                dim=DIM,
+                optimizer=spec,
+                initial_capacity=rows + slack,
+                initializer=Uniform(low=-0.05, high=0.05),
+                seed=i,
+            ),
+            "cuda",
+        )
         for i in range(TABLES)
-    ]  # fmt: skip
+    ]
 
 
 def fill(hashed: list[HashTable], known: torch.Tensor) -> None:
@@ -77,8 +86,10 @@ class TorchTables:
         each = rows + LENGTH + 1
         self.weights = torch.zeros(TABLES * each, DIM, device="cuda")
         spec = OptimizerSpec(kind=kind, lr=0.01, eps=1e-8)
-        self.state = {n: torch.zeros((len(self.weights), w) if w else (len(self.weights),), device="cuda")
-                      for n, w in spec.state_widths(DIM).items()}  # fmt: skip
+        self.state = {
+            n: torch.zeros((len(self.weights), w) if w else (len(self.weights),), device="cuda")
+            for n, w in spec.state_widths(DIM).items()
+        }
         self.spec, self.base = spec, (torch.arange(TABLES, device="cuda") * each).repeat_interleave(LENGTH)
 
     def lookup(self, slots: torch.Tensor) -> torch.Tensor:

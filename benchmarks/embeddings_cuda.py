@@ -83,8 +83,16 @@ def row(name: str, ours_of: Case, static_of: Case, torch_of: Case, steps: int) -
     ours = [*ours, *again]
     best = min(statistics.median(static), statistics.median(plain))
     low, middle, high = statistics.quantiles(ours, n=4)
-    return Row(name=name, ours=middle, static=statistics.median(static), torch=statistics.median(plain),
-               ratio=middle / best, low=low / best, high=high / best, host=host)  # fmt: skip
+    return Row(
+        name=name,
+        ours=middle,
+        static=statistics.median(static),
+        torch=statistics.median(plain),
+        ratio=middle / best,
+        low=low / best,
+        high=high / best,
+        host=host,
+    )
 
 
 def cases(rows: int, steps: int, kinds: list[str]) -> Iterator[Row]:
@@ -161,9 +169,10 @@ def parts(rows: int, steps: int) -> dict[str, float]:
         "update": (slots, lambda given: group.update(given, work.lengths, grads)),
         "copy of 2 GiB": (slots, lambda given: target.copy_(source)),
         "insertion of 1,048,570 new ids, until slots are there": (
-            lambda i: new[next(turn)], lambda given: group.assign(given, work.lengths, train=True)
+            lambda i: new[next(turn)],
+            lambda given: group.assign(given, work.lengths, train=True),
         ),
-    }  # fmt: skip
+    }
     measured = {}
     for name, (prepare, call) in calls.items():
         case = Case(prepare=prepare, call=call)
@@ -171,8 +180,11 @@ def parts(rows: int, steps: int) -> dict[str, float]:
         measured[name] = statistics.median(times)
         measured[f"{name}: host"] = host
     distinct = sum(len(slots.unique()) for slots in work.slots[0].split(LENGTH))
-    return {**measured, "distinct rows of a batch": distinct,
-            "copy GB/s": 2 * source.nbytes / measured["copy of 2 GiB"] / 1e6}  # fmt: skip
+    return {
+        **measured,
+        "distinct rows of a batch": distinct,
+        "copy GB/s": 2 * source.nbytes / measured["copy of 2 GiB"] / 1e6,
+    }
 
 
 def collections(rows: int, steps: int) -> dict[str, float]:
@@ -199,11 +211,20 @@ def collections(rows: int, steps: int) -> dict[str, float]:
         for divided, way in zip(alone, ("together", "one by one"), strict=True):
             grouping._divided = divided
             made = HashEmbeddingBagCollection(
-                [HashEmbeddingBagConfig(name=f"t{i}", num_embeddings=rows, embedding_dim=DIM, feature_names=[keys[i]],
-                                        optimizer=OptimizerSpec(kind="adagrad", lr=0.01),
-                                        initial_capacity=rows + 8 * LENGTH) for i in range(TABLES)],
-                is_weighted=weighted, device=torch.device("cuda"),
-            )  # fmt: skip
+                [
+                    HashEmbeddingBagConfig(
+                        name=f"t{i}",
+                        num_embeddings=rows,
+                        embedding_dim=DIM,
+                        feature_names=[keys[i]],
+                        optimizer=OptimizerSpec(kind="adagrad", lr=0.01),
+                        initial_capacity=rows + 8 * LENGTH,
+                    )
+                    for i in range(TABLES)
+                ],
+                is_weighted=weighted,
+                device=torch.device("cuda"),
+            )
 
             def step(which: torch.Tensor, made=made, batches=batches) -> None:
                 made(batches[int(which)]).values().sum().backward()
@@ -225,8 +246,10 @@ HEADER = f"| {' | '.join(NAMES)} |\n{'|---' * len(NAMES)}|"
 
 
 def line(row: Row) -> str:
-    return (f"| {row.name} | {row.ours:.3f} | {row.static:.3f} | {row.torch:.3f} | {row.ratio:.2f} | "
-            f"{row.low:.2f} to {row.high:.2f} | {row.host:.3f} |")  # fmt: skip
+    return (
+        f"| {row.name} | {row.ours:.3f} | {row.static:.3f} | {row.torch:.3f} | {row.ratio:.2f} | "
+        f"{row.low:.2f} to {row.high:.2f} | {row.host:.3f} |"
+    )
 
 
 def page(data: dict, rows: int) -> str:
@@ -270,8 +293,12 @@ def main() -> None:
     steps = parts(arguments.rows, arguments.steps)
     if arguments.collections:
         steps |= collections(arguments.rows, arguments.steps)
-    facts = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
-             "python": platform.python_version()}  # fmt: skip
+    facts = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+    }
     data = {"machine": facts, "steps": arguments.steps, "rows": [asdict(r) for r in results], "parts": steps}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")

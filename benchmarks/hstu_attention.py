@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 import triton
 from gr_ops.cuda import attention, paths
+from gr_ops.cuda.problem import Problem
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -52,8 +53,11 @@ class Shape:
     @property
     def name(self) -> str:
         lengths = f"U(1..{self.length})" if self.ragged else f"{self.length}"
-        masks = [f"{n} {what}" for n, what in
-                 ((self.contexts, "contexts"), (self.targets, "targets"), (self.window, "window")) if n]  # fmt: skip
+        masks = [
+            f"{n} {what}"
+            for n, what in ((self.contexts, "contexts"), (self.targets, "targets"), (self.window, "window"))
+            if n
+        ]
         return ", ".join([f"{self.batch}x{lengths}", f"D{self.dim}", self.dtype, *masks])
 
     @property
@@ -110,13 +114,20 @@ class Side:
         offsets = torch.tensor([0, *torch.tensor(self.lengths).cumsum(0).tolist()], device="cuda")
         counts = {
             name: torch.full((shape.batch,), getattr(shape, name), device="cuda")
-            for name in ("contexts", "targets") if getattr(shape, name)
-        }  # fmt: skip
+            for name in ("contexts", "targets")
+            if getattr(shape, name)
+        }
         longest = max(self.lengths)
-        self.problem = attention.Problem(
-            q=self.q, k=self.k, v=self.v, offsets=offsets, longest=longest, scale=1 / longest, window=shape.window,
+        self.problem = Problem(
+            q=self.q,
+            k=self.k,
+            v=self.v,
+            offsets=offsets,
+            longest=longest,
+            scale=1 / longest,
+            window=shape.window,
             **counts,
-        )  # fmt: skip
+        )
         self.outs = [torch.empty_like(self.grad) for _ in range(4)]
 
     def call(self, path: str, backward: bool) -> Call | None:
@@ -158,11 +169,11 @@ class _Triton:
     """attention.attend and .gradients with the other path closed."""
 
     @staticmethod
-    def attend(p: attention.Problem, *outs: torch.Tensor) -> None:
+    def attend(p: Problem, *outs: torch.Tensor) -> None:
         attention.attend_in_triton(p, *outs)
 
     @staticmethod
-    def gradients(p: attention.Problem, *tensors: torch.Tensor) -> None:
+    def gradients(p: Problem, *tensors: torch.Tensor) -> None:
         attention.gradients_in_triton(p, *tensors)
 
 
@@ -242,14 +253,15 @@ def measure(shape: Shape, clock: Clock, seconds: float, check: bool) -> Iterator
         times, host = clock.times(ours | peers, seconds)
         flop = shape.flop() * (2.5 if backward else 1)
         yield {
-            "shape": shape.name, "direction": "backward" if backward else "forward",
+            "shape": shape.name,
+            "direction": "backward" if backward else "forward",
             "ms": {name: round(statistics.median(values), 4) for name, values in times.items()},
             "tflops": {name: round(flop / statistics.median(values) / 1e9) for name, values in times.items()},
             "host_ms": {name: round(value, 3) for name, value in host.items()},
             "of_cudnn": quartiles(times["cuDNN"], times[next(iter(ours))]) if peers else None,
             "errors": {path: values[1:] if backward else values[:1] for path, values in errors.items()},
             "clock_and_power": gpu("clocks.sm,power.draw"),
-        }  # fmt: skip
+        }
         del peers, ours
 
 
@@ -259,15 +271,23 @@ def quartiles(theirs: list[float], ours: list[float]) -> list[float]:
 
 
 def report(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
-    text = ["# HSTU attention on a GPU", "", ", ".join(f"{name} {value}" for name, value in about.items()) + ".", "",
-            f"`python -m benchmarks.hstu_attention`; its head says how. {HEADS} heads, TFLOP/s (ms). Ratio: cuDNN's "
-            f"time over that of our first path, quartiles in brackets; asked is {ASKED:.2f} on causal rows. Error: "
-            "relative, against float64.", "",
-            "| shape | direction | Hopper | Triton | cuDNN | flash | ratio | error | host ms, cuDNN's | clock, power |",
-            "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    text = [
+        "# HSTU attention on a GPU",
+        "",
+        ", ".join(f"{name} {value}" for name, value in about.items()) + ".",
+        "",
+        f"`python -m benchmarks.hstu_attention`; its head says how. {HEADS} heads, TFLOP/s (ms). Ratio: cuDNN's "
+        f"time over that of our first path, quartiles in brackets; asked is {ASKED:.2f} on causal rows. Error: "
+        "relative, against float64.",
+        "",
+        "| shape | direction | Hopper | Triton | cuDNN | flash | ratio | error | host ms, cuDNN's | clock, power |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
-        cells = [f"{row['tflops'][name]} ({row['ms'][name]:.3f})" if name in row["ms"] else "-"
-                 for name in ("Hopper", "Triton", *PEERS)]  # fmt: skip
+        cells = [
+            f"{row['tflops'][name]} ({row['ms'][name]:.3f})" if name in row["ms"] else "-"
+            for name in ("Hopper", "Triton", *PEERS)
+        ]
         ratio = "-"
         if row["of_cudnn"]:
             low, middle, high = row["of_cudnn"]
@@ -275,8 +295,10 @@ def report(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         errors = next(iter(row["errors"].values()), [])
         path = next(iter(row["ms"]))
         host = f"{row['host_ms'][path]:.3f} / {row['host_ms'].get('cuDNN', '-')}"
-        text.append(f"| {row['shape']} | {row['direction']} | {' | '.join(cells)} | {ratio} | "
-                    f"{', '.join(f'{x:.1e}' for x in errors)} | {host} | {row['clock_and_power']} |")  # fmt: skip
+        text.append(
+            f"| {row['shape']} | {row['direction']} | {' | '.join(cells)} | {ratio} | "
+            f"{', '.join(f'{x:.1e}' for x in errors)} | {host} | {row['clock_and_power']} |"
+        )
     asked = [row for row in rows if row["of_cudnn"]]
     missed = sum(row["of_cudnn"][1] < ASKED for row in asked)
     text += ["", f"{len(asked) - missed} of {len(asked)} rows reach what is asked for."]
@@ -296,9 +318,15 @@ def main() -> None:
         or subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     )
     clock, name = Clock(), torch.cuda.get_device_name()
-    about = {"device": name, "limit and top clock": gpu("power.limit,clocks.max.sm"), "torch": torch.__version__,
-             "triton": triton.__version__, "cuDNN": torch.backends.cudnn.version(), "commit": commit,
-             "TFLOP/s of a product of 8192 squared, before": round(clock.ceiling())}  # fmt: skip
+    about = {
+        "device": name,
+        "limit and top clock": gpu("power.limit,clocks.max.sm"),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "cuDNN": torch.backends.cudnn.version(),
+        "commit": commit,
+        "TFLOP/s of a product of 8192 squared, before": round(clock.ceiling()),
+    }
     print(about, flush=True)
     rows: list[dict[str, Any]] = []
     file = options.out / f"hstu-attention-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}"

@@ -65,16 +65,31 @@ def measure(config: configs.Config, users: Any, device: torch.device, here: worl
     peak, source = flops.peak(device, torch.bfloat16)
     low, middle, high = statistics.quantiles([t / s for t, s in zip(tokens, seconds)], n=4)
     return {
-        "device": describe(device), "processes": here.size, "ms": 1e3 * statistics.median(seconds),
-        "tokens_per_s": middle, "quartiles": [low, high], "tokens": statistics.mean(tokens),
-        "mfu": statistics.median(w / s for w, s in zip(work, seconds)) / (peak * here.size), "peak": source,
+        "device": describe(device),
+        "processes": here.size,
+        "ms": 1e3 * statistics.median(seconds),
+        "tokens_per_s": middle,
+        "quartiles": [low, high],
+        "tokens": statistics.mean(tokens),
+        "mfu": statistics.median(w / s for w, s in zip(work, seconds)) / (peak * here.size),
+        "peak": source,
         "losses": losses,
-    }  # fmt: skip
+    }
 
 
 def launch(processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    argv = [sys.executable, "-m", "benchmarks.training_nccl", "--worker", "--steps", str(options.steps),
-            "--device", options.device, "--set", *options.settings]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "benchmarks.training_nccl",
+        "--worker",
+        "--steps",
+        str(options.steps),
+        "--device",
+        options.device,
+        "--set",
+        *options.settings,
+    ]
     common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(options.port + processes)}
     running = []
     for rank in range(processes):
@@ -89,18 +104,22 @@ def launch(processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
 def report(rows: list[dict[str, Any]], about: str) -> str:
     alone = next((row for row in rows if row["processes"] == 1), None)
     lines = [
-        "# Training on several GPUs", "",
+        "# Training on several GPUs",
+        "",
         f"{about}. The article's configuration in bfloat16 over nccl, medians over the steps (quartiles); "
-        "`python -m benchmarks.training_nccl`: its head says what is measured.", "",
+        "`python -m benchmarks.training_nccl`: its head says what is measured.",
+        "",
         "| GPUs | dense part | batch over all | ms a step | tokens/s | quartiles | to one GPU | MFU |",
         "|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for r in rows:
         low, high = r["quartiles"]
         ratio = f"{r['tokens_per_s'] / alone['tokens_per_s']:.2f}" if alone else ""
-        lines.append(f"| {r['processes']} | {r['parallel'] if r['processes'] > 1 else 'whole'} | {r['batch']} | "
-                     f"{r['ms']:.1f} | {r['tokens_per_s']:,.0f} | {low:,.0f} to {high:,.0f} | {ratio} | "
-                     f"{100 * r['mfu']:.1f} % |")  # fmt: skip
+        lines.append(
+            f"| {r['processes']} | {r['parallel'] if r['processes'] > 1 else 'whole'} | {r['batch']} | "
+            f"{r['ms']:.1f} | {r['tokens_per_s']:,.0f} | {low:,.0f} to {high:,.0f} | {ratio} | "
+            f"{100 * r['mfu']:.1f} % |"
+        )
     return "\n".join(lines) + "\n"
 
 

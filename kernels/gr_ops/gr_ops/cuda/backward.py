@@ -8,32 +8,29 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.sight import keys_seen, queries_that_see, seen, tile_of, turns
-from gr_ops.cuda.tiles import biased, moments, row_of_batch, rows, silu_and_slope, store, weighed
+from gr_ops.cuda.mask import loop_bounds, tile_bounds, visible, visible_keys, visible_queries
+from gr_ops.cuda.tiles import (
+    biased,
+    moments,
+    rows,
+    sequence_of,
+    silu_and_slope,
+    square_of,
+    store,
+    weighed,
+)
 from gr_ops.cuda.tuning import tiles, tuned
 
 
 @triton.jit
-def of_scores(
-    score, of_weight, query, key, query_high, query_low, key_high, key_low, inside, position, time, cells, square, side,
-    mask, mask_side, length, contexts, history, alpha, group, window, whole,
-    BIAS: tl.constexpr, MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr, SCALED: tl.constexpr,
-    FAST: tl.constexpr, LIMITED: tl.constexpr,
-):  # fmt: skip
-    """The weights of a tile, and the gradient of what SiLU is taken of, without alpha and the output's scale.
+def of_scores(score, of_weight, query, key, found, mask, mask_side, S: tl.constexpr):
+    """The weights of a tile, and the gradient of the scores, without alpha and the output's scale.
 
-    Tokens are [Q, 1] and [1, K], or the other way, as the tile is; LIMITED: cells that are not `inside` give 0.
+    Tokens are [Q, 1] and [1, K], or the other way, as the tile is; keys that are not `found` give 0.
     """
-    score = biased(
-        score, query, key, query_high, query_low, key_high, key_low, history, position, time, cells, square, side,
-        alpha, BIAS, COUNTS, SCALED,
-    )  # fmt: skip
-    silu, slope = silu_and_slope(score, FAST)
-    found = seen(query, key, length, contexts, history, group, window, whole, MASK, COUNTS, WINDOW)
-    if LIMITED:
-        found = found & inside
-    weight = weighed(silu, query, key, found, mask, mask_side, MASK)
-    return weight, weighed(of_weight * slope, query, key, found, mask, mask_side, MASK)
+    silu, slope = silu_and_slope(score, S.value.fast)
+    weight = weighed(silu, query, key, found, mask, mask_side, S.value.mask)
+    return weight, weighed(of_weight * slope, query, key, found, mask, mask_side, S.value.mask)
 
 
 @tuned(
@@ -42,55 +39,112 @@ def of_scores(
 )
 @triton.jit
 def keys_and_values(
-    q, k, v, grad, dk, dv, position, time, high, low, cells, square, mask, offsets, contexts, targets,
-    scale, alpha, group, window, whole, square_row, square_head, side, mask_row, mask_head, mask_side,
-    q_stride, k_stride, v_stride, grad_stride, dk_stride, dv_stride,
-    N: tl.constexpr, A: tl.constexpr, V: tl.constexpr, AP: tl.constexpr, VP: tl.constexpr, BIAS: tl.constexpr,
-    MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr, SCALED: tl.constexpr, FAST: tl.constexpr,
-    DOT: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
+    q,
+    k,
+    v,
+    grad,
+    dk,
+    dv,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    bias,
+    mask,
+    offsets,
+    key_offsets,
+    contexts,
+    targets,
+    scale,
+    alpha,
+    group,
+    window,
+    min_full,
+    bias_side,
+    mask_side,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    Q: tl.constexpr,
+    K: tl.constexpr,
+):
+    N: tl.constexpr = S.value.heads
+    A: tl.constexpr = S.value.dim
+    V: tl.constexpr = S.value.value_dim
+    AP: tl.constexpr = S.value.padded
+    VP: tl.constexpr = S.value.padded_value
+    MASK: tl.constexpr = S.value.mask
+    SEGMENTS: tl.constexpr = S.value.segments
+    WINDOW: tl.constexpr = S.value.window
     sequence, head = tl.program_id(1) // N, tl.program_id(1) % N
-    begin, length, context, history = row_of_batch(offsets, contexts, targets, sequence, COUNTS)
+    begin, key_begin, length, shift, context, history = sequence_of(
+        offsets, key_offsets, contexts, targets, sequence, S
+    )
     first = tl.program_id(0) * K
     if first >= length:
         return
-    q += begin * q_stride + head * A
-    k += begin * k_stride + head * A
-    v += begin * v_stride + head * V
-    grad += begin * grad_stride + head * V
+    q += (begin - shift) * q_stride + head * A
+    k += key_begin * k_stride + head * A
+    v += key_begin * v_stride + head * V
+    grad += (begin - shift) * grad_stride + head * V
     high += begin
     low += begin
-    square += sequence.to(tl.int64) * square_row + head * square_head
-    mask += sequence.to(tl.int64) * mask_row + head * mask_head
+    bias = square_of(bias, bias_side, sequence, head, S.value.bias_heads, S.value.bias_rows)
+    mask = square_of(mask, mask_side, sequence, head, S.value.mask_heads, S.value.mask_rows)
     last = tl.minimum(first + K, length) - 1
     key = tl.minimum(first + tl.arange(0, K), length - 1)
-    key_high, key_low = moments(high, low, key, BIAS)
+    key_high, key_low = moments(high, low, key, S.value.bias)
     key_KA = rows(k, first, length, k_stride, A, AP, K)
     value_KV = rows(v, first, length, v_stride, V, VP, K)
     of_key_KA = tl.zeros([K, AP], tl.float32)
     of_value_KV = tl.zeros([K, VP], tl.float32)
-    start, stop, start_2, stop_2 = queries_that_see(
-        first, last, length, context, history, group, window, whole, MASK, COUNTS, WINDOW, Q
+    start, stop, start_2, stop_2 = visible_queries(
+        first, last, length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW, Q
     )
-    begin_turn, end_turn = turns(start, stop, start_2, stop_2, COUNTS, Q)
-    for turn in range(begin_turn, end_turn, 1 if COUNTS else Q):
-        at, _ = tile_of(turn, start, stop, start_2, stop_2, COUNTS, Q)
+    if S.value.varlen:  # without segments the first range is empty
+        start_2 = tl.maximum(start_2, shift)
+    begin_step, end_step = loop_bounds(start, stop, start_2, stop_2, SEGMENTS, Q)
+    for step in range(begin_step, end_step, 1 if SEGMENTS else Q):
+        at, _ = tile_bounds(step, start, stop, start_2, stop_2, SEGMENTS, Q)
         query = tl.minimum(at + tl.arange(0, Q), length - 1)
-        query_high, query_low = moments(high, low, query, BIAS)
+        query_high, query_low = moments(high, low, query, S.value.bias)
         query_QA = rows(q, at, length, q_stride, A, AP, Q)
         grad_QV = rows(grad, at, length, grad_stride, V, VP, Q)
-        score_KQ = tl.dot(key_KA, tl.trans(query_QA), input_precision=DOT)
-        of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=DOT)
+        score_KQ = tl.dot(key_KA, tl.trans(query_QA), input_precision=S.value.precision)
+        of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=S.value.precision)
+        score_KQ = biased(
+            score_KQ,
+            query[None, :],
+            key[:, None],
+            query_high[None, :],
+            query_low[None, :],
+            key_high[:, None],
+            key_low[:, None],
+            history,
+            position,
+            time,
+            cells,
+            bias,
+            bias_side,
+            alpha,
+            S,
+        )
+        found = visible(
+            query[None, :], key[:, None], length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
+        )
         weight_KQ, of_score_KQ = of_scores(
-            score_KQ, of_weight_KQ, query[None, :], key[:, None], query_high[None, :], query_low[None, :],
-            key_high[:, None], key_low[:, None], True, position, time, cells, square, side, mask, mask_side, length,
-            context, history, alpha, group, window, whole, BIAS, MASK, COUNTS, WINDOW, SCALED, FAST, False,
-        )  # fmt: skip
-        of_value_KV = tl.dot(weight_KQ.to(grad_QV.dtype), grad_QV, of_value_KV, input_precision=DOT)
-        of_key_KA = tl.dot(of_score_KQ.to(query_QA.dtype), query_QA, of_key_KA, input_precision=DOT)
+            score_KQ, of_weight_KQ, query[None, :], key[:, None], found, mask, mask_side, S
+        )
+        of_value_KV = tl.dot(weight_KQ.to(grad_QV.dtype), grad_QV, of_value_KV, input_precision=S.value.precision)
+        of_key_KA = tl.dot(of_score_KQ.to(query_QA.dtype), query_QA, of_key_KA, input_precision=S.value.precision)
     of_key_KA *= scale * alpha
-    store(dk + begin * dk_stride + head * A, of_key_KA, first, length, dk_stride, A, AP, K)
-    store(dv + begin * dv_stride + head * V, of_value_KV * scale, first, length, dv_stride, V, VP, K)
+    dk += key_begin * (N * A) + head * A
+    dv += key_begin * (N * V) + head * V
+    store(dk, of_key_KA, first, length, N * A, A, AP, K)
+    store(dv, of_value_KV * scale, first, length, N * V, V, VP, K)
 
 
 @tuned(
@@ -98,51 +152,103 @@ def keys_and_values(
 )
 @triton.jit
 def queries(
-    q, k, v, grad, dq, position, time, high, low, cells, square, mask, offsets, contexts, targets,
-    scale, alpha, group, window, whole, square_row, square_head, side, mask_row, mask_head, mask_side,
-    q_stride, k_stride, v_stride, grad_stride, dq_stride,
-    N: tl.constexpr, A: tl.constexpr, V: tl.constexpr, AP: tl.constexpr, VP: tl.constexpr, BIAS: tl.constexpr,
-    MASK: tl.constexpr, COUNTS: tl.constexpr, WINDOW: tl.constexpr, SCALED: tl.constexpr, FAST: tl.constexpr,
-    DOT: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
+    q,
+    k,
+    v,
+    grad,
+    dq,
+    position,
+    time,
+    high,
+    low,
+    cells,
+    bias,
+    mask,
+    offsets,
+    key_offsets,
+    contexts,
+    targets,
+    scale,
+    alpha,
+    group,
+    window,
+    min_full,
+    bias_side,
+    mask_side,
+    q_stride,
+    k_stride,
+    v_stride,
+    grad_stride,
+    S: tl.constexpr,
+    Q: tl.constexpr,
+    K: tl.constexpr,
+):
+    N: tl.constexpr = S.value.heads
+    A: tl.constexpr = S.value.dim
+    V: tl.constexpr = S.value.value_dim
+    AP: tl.constexpr = S.value.padded
+    VP: tl.constexpr = S.value.padded_value
+    MASK: tl.constexpr = S.value.mask
+    SEGMENTS: tl.constexpr = S.value.segments
+    WINDOW: tl.constexpr = S.value.window
     sequence, head = tl.program_id(1) // N, tl.program_id(1) % N
-    begin, length, context, history = row_of_batch(offsets, contexts, targets, sequence, COUNTS)
-    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * Q
+    begin, key_begin, length, shift, context, history = sequence_of(
+        offsets, key_offsets, contexts, targets, sequence, S
+    )
+    first = shift + (tl.num_programs(0) - 1 - tl.program_id(0)) * Q
     if first >= length:
         return
-    q += begin * q_stride + head * A
-    k += begin * k_stride + head * A
-    v += begin * v_stride + head * V
-    grad += begin * grad_stride + head * V
+    q += (begin - shift) * q_stride + head * A
+    k += key_begin * k_stride + head * A
+    v += key_begin * v_stride + head * V
+    grad += (begin - shift) * grad_stride + head * V
     high += begin
     low += begin
-    square += sequence.to(tl.int64) * square_row + head * square_head
-    mask += sequence.to(tl.int64) * mask_row + head * mask_head
+    bias = square_of(bias, bias_side, sequence, head, S.value.bias_heads, S.value.bias_rows)
+    mask = square_of(mask, mask_side, sequence, head, S.value.mask_heads, S.value.mask_rows)
     last = tl.minimum(first + Q, length) - 1
     query = tl.minimum(first + tl.arange(0, Q), length - 1)
-    query_high, query_low = moments(high, low, query, BIAS)
+    query_high, query_low = moments(high, low, query, S.value.bias)
     query_QA = rows(q, first, length, q_stride, A, AP, Q)
     grad_QV = rows(grad, first, length, grad_stride, V, VP, Q)
     of_query_QA = tl.zeros([Q, AP], tl.float32)
-    start, stop, start_2, stop_2 = keys_seen(
-        first, last, length, context, history, group, window, whole, MASK, COUNTS, WINDOW
+    start, stop, start_2, stop_2 = visible_keys(
+        first, last, length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
     )
-    begin_turn, end_turn = turns(start, stop, start_2, stop_2, COUNTS, K)
-    for turn in range(begin_turn, end_turn, 1 if COUNTS else K):
-        at, end = tile_of(turn, start, stop, start_2, stop_2, COUNTS, K)
+    begin_step, end_step = loop_bounds(start, stop, start_2, stop_2, SEGMENTS, K)
+    for step in range(begin_step, end_step, 1 if SEGMENTS else K):
+        at, end = tile_bounds(step, start, stop, start_2, stop_2, SEGMENTS, K)
         place = at + tl.arange(0, K)
         key = tl.minimum(place, length - 1)
-        key_high, key_low = moments(high, low, key, BIAS)
+        key_high, key_low = moments(high, low, key, S.value.bias)
         key_KA = rows(k, at, length, k_stride, A, AP, K)
         value_KV = rows(v, at, length, v_stride, V, VP, K)
-        score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=DOT)
-        of_weight_QK = tl.dot(grad_QV, tl.trans(value_KV), input_precision=DOT)
-        _, of_score_QK = of_scores(
-            score_QK, of_weight_QK, query[:, None], key[None, :], query_high[:, None], query_low[:, None],
-            key_high[None, :], key_low[None, :], (place < end)[None, :], position, time, cells, square, side, mask,
-            mask_side, length, context, history, alpha, group, window, whole, BIAS, MASK, COUNTS, WINDOW, SCALED, FAST,
-            COUNTS,
-        )  # fmt: skip
-        of_query_QA = tl.dot(of_score_QK.to(key_KA.dtype), key_KA, of_query_QA, input_precision=DOT)
+        score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
+        of_weight_QK = tl.dot(grad_QV, tl.trans(value_KV), input_precision=S.value.precision)
+        score_QK = biased(
+            score_QK,
+            query[:, None],
+            key[None, :],
+            query_high[:, None],
+            query_low[:, None],
+            key_high[None, :],
+            key_low[None, :],
+            history,
+            position,
+            time,
+            cells,
+            bias,
+            bias_side,
+            alpha,
+            S,
+        )
+        found = visible(
+            query[:, None], key[None, :], length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
+        )
+        if SEGMENTS:  # the other range has the rest of the tile
+            found = found & (place < end)[None, :]
+        _, of_score_QK = of_scores(score_QK, of_weight_QK, query[:, None], key[None, :], found, mask, mask_side, S)
+        of_query_QA = tl.dot(of_score_QK.to(key_KA.dtype), key_KA, of_query_QA, input_precision=S.value.precision)
     of_query_QA *= scale * alpha
-    store(dq + begin * dq_stride + head * A, of_query_QA, first, length, dq_stride, A, AP, Q)
+    dq += (begin - shift) * (N * A) + head * A
+    store(dq, of_query_QA, first, length, N * A, A, AP, Q)

@@ -1,6 +1,6 @@
 """Which kernels take a problem: those for Hopper in Gluon, or those in Triton, which take all.
 
-The table says where the former do not, and why; the first line that holds decides. On a Hopper GPU without the versions
+RULES say where the former do not, and why; the first that holds decides. On a Hopper GPU without the versions
 that its kernels were tested with, the log says so once.
 """
 
@@ -16,7 +16,8 @@ from typing import Any
 import torch
 import triton
 
-from gr_ops.cuda.sight import LOWER
+from gr_ops.cuda.mask import LOWER
+from gr_ops.cuda.problem import Problem
 
 log = logging.getLogger(__name__)
 HOPPER = (9, 0)
@@ -39,35 +40,40 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Line:
-    refuses: Callable[[Any, Machine, bool], bool]  # attention.Problem, the machine, whether gradients are asked for
+class Rule:
+    refuses: Callable[[Problem, Machine, bool], bool]  # the problem, the machine, whether gradients are asked for
     why: str
 
 
-TABLE = (
-    Line(lambda p, m, _: m.capability != HOPPER, "wgmma and its registers are Hopper's alone (Blackwell has others)"),
-    Line(lambda p, m, _: not m.tested, "Gluon is experimental: tested versions only"),
-    Line(lambda p, m, _: p.q.dtype not in (torch.bfloat16, torch.float16), "wgmma takes no float32 but as TF32"),
-    Line(lambda p, m, _: p.square is not None or p.relative is not None, "a bias is not in these kernels"),
-    Line(lambda p, m, _: p.mask_type != LOWER, "of the mask types the lower one"),
-    Line(lambda p, m, _: p.distance >= 0, "a window by distance in the row is not in these kernels"),
-    Line(lambda p, m, _: p.q.shape[2] != p.v.shape[2], "one width for queries and values"),
-    Line(lambda p, m, _: p.q.shape[2] % 8 != 0, "TMA moves 16 bytes at least"),
-    Line(lambda p, m, _: not 32 <= p.q.shape[2] <= 256, "registers and shared memory hold heads of 32 to 256"),
-    Line(lambda p, m, back: back and p.q.shape[2] > 128, "gradients of keys and values wider than 128 do not fit "
-         "the registers of two warpgroups"),
-    Line(lambda p, m, _: p.fixed or torch.are_deterministic_algorithms_enabled(), "the gradient of queries is summed "
-         "in any order; both directions, so that one problem has one path"),
-    Line(lambda p, m, _: len(p.q) >= 2**31 - 256, "tokens are numbered in 32 bits"),
-)  # fmt: skip
+RULES = (
+    Rule(lambda p, m, _: m.capability != HOPPER, "wgmma and its registers are Hopper's alone (Blackwell has others)"),
+    Rule(lambda p, m, _: not m.tested, "Gluon is experimental: tested versions only"),
+    Rule(lambda p, m, _: p.q.dtype not in (torch.bfloat16, torch.float16), "wgmma takes no float32 but as TF32"),
+    Rule(lambda p, m, _: p.dense is not None or p.relative is not None, "a bias is not in these kernels"),
+    Rule(lambda p, m, _: p.mask_type != LOWER, "of the mask types the lower one"),
+    Rule(lambda p, m, _: p.distance >= 0, "a window by distance in the row is not in these kernels"),
+    Rule(lambda p, m, _: p.varlen, "fewer queries than keys, or keys in pages, are not in these kernels"),
+    Rule(lambda p, m, _: p.q.shape[2] != p.v.shape[2], "one width for queries and values"),
+    Rule(lambda p, m, _: p.q.shape[2] % 8 != 0, "TMA moves 16 bytes at least"),
+    Rule(lambda p, m, _: not 32 <= p.q.shape[2] <= 256, "registers and shared memory hold heads of 32 to 256"),
+    Rule(
+        lambda p, m, gradients: gradients and p.q.shape[2] > 128,
+        "gradients of keys and values wider than 128 do not fit the registers of two warpgroups",
+    ),
+    Rule(
+        lambda p, m, _: p.deterministic or torch.are_deterministic_algorithms_enabled(),
+        "the gradient of queries is summed in any order; both directions, so that one problem has one path",
+    ),
+    Rule(lambda p, m, _: len(p.q) >= 2**31 - 256, "tokens are numbered in 32 bits"),
+)
 
 
-def refusal(p: Any, machine: Machine, gradients: bool) -> str | None:
+def refusal(p: Problem, machine: Machine, gradients: bool) -> str | None:
     """Why Triton's kernels take the problem; None: those for Hopper do."""
-    return next((line.why for line in TABLE if line.refuses(p, machine, gradients)), None)
+    return next((rule.why for rule in RULES if rule.refuses(p, machine, gradients)), None)
 
 
-def hopper(p: Any, gradients: bool) -> Any:
+def hopper(p: Problem, gradients: bool) -> Any:
     """gr_ops.cuda.hopper.launch if it takes the problem, else None."""
     if not p.q.is_cuda or refusal(p, machine(p.q.device.index), gradients) is not None:
         return None
@@ -79,13 +85,18 @@ def hopper(p: Any, gradients: bool) -> Any:
 @cache
 def machine(device: int) -> Machine:
     found = Machine(
-        torch.cuda.get_device_capability(device), torch.__version__, triton.__version__,
+        torch.cuda.get_device_capability(device),
+        torch.__version__,
+        triton.__version__,
         importlib.util.find_spec("triton.experimental.gluon") is not None,
-    )  # fmt: skip
+    )
     if found.capability == HOPPER and not found.tested:
+        tested = " or ".join(f"torch {t} and triton {r}" for t, r in sorted(TESTED))
         log.warning(
             "HSTU attention on this Hopper GPU runs in Triton, at about 0.7 times the speed: the kernels for Hopper "
             "were tested with %s, here are torch %s and triton %s",
-            " or ".join(f"torch {t} and triton {r}" for t, r in sorted(TESTED)), found.torch, found.triton,
-        )  # fmt: skip
+            tested,
+            found.torch,
+            found.triton,
+        )
     return found

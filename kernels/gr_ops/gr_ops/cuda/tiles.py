@@ -1,8 +1,9 @@
-"""What the kernels of attention have in common: rows of tokens, scores of one tile, SiLU and its slope.
+"""What the kernels of attention have in common: sequences, rows of tokens, scores of one tile, SiLU and its slope.
 
-Rows behind a sequence's last token are read as 0, so that they add nothing; their number is taken for the last one's.
-Head dims need not be powers of two: A and V are those of the tensors, AP and VP the next powers of two from 16 on, and
-the columns between are 0.
+Tokens are numbered by their key's place in the sequence; queries are the last of the keys. Rows behind a sequence's
+last token are read as 0, so that they add nothing; their number is taken for the last one's.
+Head dims need not be powers of two: WIDTH is that of the tensors, PADDED the next power of two from 16 on, and the
+columns between are 0.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import triton
 import triton.language as tl
 
 from gr_ops.cuda.relative_bias import time_bucket
-
-NO_BIAS, RELATIVE, SQUARE = 0, 1, 2  # BIAS of the kernels
 
 
 @triton.jit
@@ -36,6 +35,81 @@ def rows(base, first, length, stride, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 
 
 @triton.jit
+def query_rows(
+    base, first, shift, length, stride, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, COUNT: tl.constexpr
+):
+    """`rows` of queries, of which there are none before token `shift`; 0 there."""
+    token, column = first + tl.arange(0, COUNT), tl.arange(0, PADDED)
+    inside = token[:, None] < length
+    if S.value.varlen:
+        inside = inside & (token[:, None] >= shift)
+    if WIDTH != PADDED:
+        inside = inside & (column[None, :] < WIDTH)
+    return tl.load(base + token[:, None] * stride + column[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def _in_pages(cache, pages, token, inside, PART: tl.constexpr, S: tl.constexpr, WIDTH: tl.constexpr):
+    """Where tokens' rows are in a cache [pages, 2, page_size, N, D]; PART 0: keys, 1: values."""
+    PAGE: tl.constexpr = S.value.page_size
+    N: tl.constexpr = S.value.heads
+    page = tl.load(pages + token // PAGE, mask=inside, other=0).to(tl.int64)
+    return cache + ((page * 2 + PART) * PAGE + token % PAGE) * (N * WIDTH)
+
+
+@triton.jit
+def cached_rows(
+    cache,
+    pages,
+    first,
+    PART: tl.constexpr,
+    S: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    COUNT: tl.constexpr,
+):
+    """`rows`, all of them in pages; `first` is a multiple of COUNT."""
+    PAGE: tl.constexpr = S.value.page_size
+    N: tl.constexpr = S.value.heads
+    row, column = tl.arange(0, COUNT), tl.arange(0, PADDED)
+    if PAGE % COUNT == 0:  # one page has them all
+        page = tl.load(pages + first // PAGE).to(tl.int64)
+        begin = cache + ((page * 2 + PART) * PAGE + first % PAGE) * (N * WIDTH)
+        place = begin + row[:, None] * (N * WIDTH) + column[None, :]
+    else:
+        place = _in_pages(cache, pages, first + row, row >= 0, PART, S, WIDTH)[:, None] + column[None, :]
+    if WIDTH != PADDED:
+        return tl.load(place, mask=(row >= 0)[:, None] & (column[None, :] < WIDTH), other=0.0)
+    return tl.load(place)
+
+
+@triton.jit
+def mixed_rows(
+    base,
+    cache,
+    pages,
+    first,
+    cached,
+    length,
+    stride,
+    PART: tl.constexpr,
+    S: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    COUNT: tl.constexpr,
+):
+    """`rows`, the first `cached` of a sequence in pages."""
+    token, column = first + tl.arange(0, COUNT), tl.arange(0, PADDED)
+    in_cache = token < cached
+    in_pages = _in_pages(cache, pages, token, in_cache, PART, S, WIDTH)[:, None] + column[None, :]
+    inside = token[:, None] < length
+    if WIDTH != PADDED:
+        inside = inside & (column[None, :] < WIDTH)
+    fresh = base + token[:, None] * stride + column[None, :]
+    return tl.load(tl.where(in_cache[:, None], in_pages, fresh), mask=inside, other=0.0)
+
+
+@triton.jit
 def store(base, values, first, length, stride, WIDTH: tl.constexpr, PADDED: tl.constexpr, COUNT: tl.constexpr):
     token, column = first + tl.arange(0, COUNT), tl.arange(0, PADDED)
     inside = token[:, None] < length
@@ -46,15 +120,29 @@ def store(base, values, first, length, stride, WIDTH: tl.constexpr, PADDED: tl.c
 
 
 @triton.jit
-def row_of_batch(offsets, contexts, targets, sequence, COUNTS: tl.constexpr):
-    """Where a sequence begins, how long it is, its contextual tokens, and where its targets begin."""
+def sequence_of(offsets, key_offsets, contexts, targets, sequence, S: tl.constexpr):
+    """Of a sequence: its first query's row and first key's row, its tokens, those before its first query, its
+    contextual tokens, and where its targets begin."""
     begin = tl.load(offsets + sequence).to(tl.int64)
-    length = (tl.load(offsets + sequence + 1).to(tl.int64) - begin).to(tl.int32)
+    queries = (tl.load(offsets + sequence + 1).to(tl.int64) - begin).to(tl.int32)
+    key_begin, length = begin, queries
+    if S.value.varlen:
+        key_begin = tl.load(key_offsets + sequence).to(tl.int64)
+        length = (tl.load(key_offsets + sequence + 1).to(tl.int64) - key_begin).to(tl.int32)
     context, history = length * 0, length
-    if COUNTS:
+    if S.value.segments:
         context = tl.load(contexts + sequence).to(tl.int32)
         history = length - tl.load(targets + sequence).to(tl.int32)
-    return begin, length, context, history
+    return begin, key_begin, length, length - queries, context, history
+
+
+@triton.jit
+def cached_of(page_offsets, last_page, sequence, S: tl.constexpr):
+    """Where a sequence's pages begin, and how many tokens they hold."""
+    first = tl.load(page_offsets + sequence).to(tl.int64)
+    pages = (tl.load(page_offsets + sequence + 1).to(tl.int64) - first).to(tl.int32)
+    last = tl.load(last_page + sequence).to(tl.int32)
+    return first, tl.where(pages > 0, (pages - 1) * S.value.page_size + last, 0)
 
 
 @triton.jit
@@ -68,21 +156,46 @@ def moments(high, low, token, BIAS: tl.constexpr):
 
 
 @triton.jit
+def square_of(base, side, sequence, head, HEADS: tl.constexpr, ROWS: tl.constexpr):
+    """Where the [side, side] of a sequence and a head begins, of a contiguous bias or mask [B or 1, N or 1, M, M]."""
+    of_head = side.to(tl.int64) * side
+    if ROWS:
+        base += tl.cast(sequence, tl.int64) * HEADS * of_head
+    if HEADS > 1:
+        base += head * of_head
+    return base
+
+
+@triton.jit
 def biased(
-    score, query, key, query_high, query_low, key_high, key_low, history, position, time, cells, square, side, alpha,
-    BIAS: tl.constexpr, COUNTS: tl.constexpr, SCALED: tl.constexpr,
-):  # fmt: skip
+    score,
+    query,
+    key,
+    query_high,
+    query_low,
+    key_high,
+    key_low,
+    history,
+    position,
+    time,
+    cells,
+    bias,
+    bias_side,
+    alpha,
+    S: tl.constexpr,
+):
     """alpha (score + bias), of tokens [Q, 1] and [1, K] or the other way."""
+    BIAS: tl.constexpr = S.value.bias
     if BIAS == 1:
         bucket = time_bucket(query_high, query_low, key_high, key_low, cells)
-        if COUNTS:  # all targets stand where the next token would
+        if S.value.segments:  # all targets stand where the next token would
             distance = tl.minimum(query, history) - tl.minimum(key, history)
         else:
             distance = query - key
         score += tl.load(position + tl.maximum(distance, 0)) + tl.load(time + bucket)
     elif BIAS == 2:
-        score += tl.load(square + query.to(tl.int64) * side + key).to(tl.float32)
-    if SCALED:
+        score += tl.load(bias + query.to(tl.int64) * bias_side + key).to(tl.float32)
+    if S.value.scaled:
         score *= alpha
     return score
 

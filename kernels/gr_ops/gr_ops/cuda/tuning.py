@@ -11,9 +11,9 @@ import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
 
-from gr_ops.cuda import launching
+from gr_ops.cuda import launch_cache
+from gr_ops.cuda.specialization import Specialization
 
-KEY = ["A", "V", "BIAS", "COUNTS", "WINDOW", "MASK"]
 HOPPER = 227 * 1024  # bytes of shared memory for one program
 
 
@@ -22,12 +22,12 @@ class Tuned:
     that win where a row has three of them lose where it has a hundred.
 
     Another shape sums in another order. So with deterministic algorithms, and in Triton's interpreter, which has no
-    times to compare, it is the first shape that fits. `held` counts the rows that a program holds in shared memory.
+    times to compare, it is the first shape that fits. `shared_rows` counts those that a program has in shared memory.
     """
 
-    def __init__(self, kernel: Any, configs: list[triton.Config], held: Callable[..., int]) -> None:
-        self.kernel, self.configs, self.held = kernel, configs, held
-        self._tuners: dict[int, Autotuner] = {}
+    def __init__(self, kernel: Any, configs: list[triton.Config], shared_rows: Callable[..., int]) -> None:
+        self.kernel, self.configs, self.shared_rows = kernel, configs, shared_rows
+        self._tuners: dict[tuple[Any, ...], Autotuner] = {}
         self._best: dict[tuple[Any, ...], triton.Config] = {}
 
     def at(self, grid: Any, fixed: bool, longest: int) -> Callable[..., None]:
@@ -39,10 +39,10 @@ class Tuned:
             self._launch_first(grid, *arguments, **named)
             return
         length, device = length_class(longest), arguments[0].device.index
-        key = (length, device, launching.of_values(arguments), *named.items())
+        key = (length, device, launch_cache.of_values(arguments), *named.items())
         config = self._best.get(key)
         if config is None:
-            tuner = self._tuned(length)
+            tuner = self._tuner(length, named["S"])
             tuner[grid](*arguments, **named)
             self._best[key] = tuner.best_config
             return
@@ -50,7 +50,7 @@ class Tuned:
         constants = tuple(every[name] for name in self.kernel.arg_names[len(arguments) :])
         options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         size = grid(config.kwargs) if callable(grid) else grid
-        launching.launch(self.kernel, size, key, (*arguments, *constants), device, **options)
+        launch_cache.launch(self.kernel, size, key, (*arguments, *constants), device, **options)
 
     def _launch_first(self, grid: Any, *arguments: Any, **named: Any) -> None:
         fitting = self._fitting(self.configs, {"q": arguments[0]}, **named)
@@ -63,20 +63,26 @@ class Tuned:
                 if config is fitting[-1]:
                     raise
 
-    def _tuned(self, length: int) -> Autotuner:
+    def _tuner(self, length: int, specialization: Specialization) -> Autotuner:
         # At the first launch: an Autotuner looks for a GPU when it is made.
-        if length not in self._tuners:
-            key = [name for name in KEY if name in self.kernel.arg_names]
-            prune = {"early_config_prune": self._fitting}
-            self._tuners[length] = Autotuner(
-                self.kernel, self.kernel.arg_names, self.configs, key, None, None, prune_configs_by=prune,
+        key = (length, *specialization.tuning)
+        if key not in self._tuners:
+            self._tuners[key] = Autotuner(
+                self.kernel,
+                self.kernel.arg_names,
+                self.configs,
+                [],  # it tells types apart by itself
+                None,
+                None,
+                prune_configs_by={"early_config_prune": self._fitting},
                 do_bench=_timed,
-            )  # fmt: skip
-        return self._tuners[length]
+            )
+        return self._tuners[key]
 
     def _fitting(self, configs: list[triton.Config], arguments: dict[str, Any], **named: Any) -> list[triton.Config]:
-        row = (named["AP"] + named["VP"]) // 2 * arguments["q"].element_size()  # of queries and values in the mean
-        small = [c for c in configs if row * self.held(c.num_stages, **c.kwargs) <= shared_memory()]
+        s: Specialization = named["S"]
+        row = (s.padded + s.padded_value) // 2 * arguments["q"].element_size()  # of queries and values in the mean
+        small = [c for c in configs if row * self.shared_rows(c.num_stages, **c.kwargs) <= shared_memory()]
         return small or configs[-1:]
 
 
@@ -85,8 +91,8 @@ def length_class(longest: int) -> int:
     return min(max(triton.next_power_of_2(longest), 256), 16_384)
 
 
-def tuned(configs: list[triton.Config], held: Callable[..., int]) -> Callable[[Any], Tuned]:
-    return lambda kernel: Tuned(kernel, configs, held)
+def tuned(configs: list[triton.Config], shared_rows: Callable[..., int]) -> Callable[[Any], Tuned]:
+    return lambda kernel: Tuned(kernel, configs, shared_rows)
 
 
 def tiles(*shapes: tuple[int, int, int, int]) -> list[triton.Config]:

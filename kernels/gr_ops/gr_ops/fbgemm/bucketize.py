@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from gr_ops.fbgemm import checks
 from gr_ops.fbgemm.ranges import inverse
 from gr_ops.fbgemm.registry import composite
 
-Optional = Tensor | None
+Optional: TypeAlias = Tensor | None
 
 
 @dataclass(frozen=True)
@@ -123,36 +124,84 @@ def check_ids(op: str, lengths: Tensor, indices: Tensor, my_size: int, weights: 
 
 @composite("block_bucketize_sparse_features")
 def block_bucketize_sparse_features(
-    lengths: Tensor, indices: Tensor, bucketize_pos: bool, sequence: bool, block_sizes: Tensor, my_size: int,
-    weights: Optional = None, batch_size_per_feature: Optional = None, max_B: int = -1,
-    block_bucketize_pos: Sequence[Tensor] | None = None, keep_orig_idx: bool = False, total_num_blocks: Optional = None,
-) -> tuple[Tensor, Tensor, Optional, Optional, Optional]:  # fmt: skip
+    lengths: Tensor,
+    indices: Tensor,
+    bucketize_pos: bool,
+    sequence: bool,
+    block_sizes: Tensor,
+    my_size: int,
+    weights: Optional = None,
+    batch_size_per_feature: Optional = None,
+    max_B: int = -1,
+    block_bucketize_pos: Sequence[Tensor] | None = None,
+    keep_orig_idx: bool = False,
+    total_num_blocks: Optional = None,
+) -> tuple[Tensor, Tensor, Optional, Optional, Optional]:
     """Lengths [my_size * R], ids [L], weights, positions in their bags, and where each id went (`sequence`)."""
     return _block_bucketize(
-        "block_bucketize_sparse_features", lengths, indices, bucketize_pos, sequence, block_sizes, my_size, weights,
-        batch_size_per_feature, block_bucketize_pos, keep_orig_idx, total_num_blocks,
-    )[:5]  # fmt: skip
+        "block_bucketize_sparse_features",
+        lengths,
+        indices,
+        bucketize_pos,
+        sequence,
+        block_sizes,
+        my_size,
+        weights,
+        batch_size_per_feature,
+        block_bucketize_pos,
+        keep_orig_idx,
+        total_num_blocks,
+    )[:5]
 
 
 @composite("block_bucketize_sparse_features_inference")
 def block_bucketize_sparse_features_inference(
-    lengths: Tensor, indices: Tensor, bucketize_pos: bool, sequence: bool, block_sizes: Tensor, my_size: int,
-    weights: Optional = None, batch_size_per_feature: Optional = None, max_B: int = -1,
-    block_bucketize_pos: Sequence[Tensor] | None = None, return_bucket_mapping: bool = False,
-    keep_orig_idx: bool = False, total_num_blocks: Optional = None,
-) -> tuple[Tensor, Tensor, Optional, Optional, Optional, Optional]:  # fmt: skip
+    lengths: Tensor,
+    indices: Tensor,
+    bucketize_pos: bool,
+    sequence: bool,
+    block_sizes: Tensor,
+    my_size: int,
+    weights: Optional = None,
+    batch_size_per_feature: Optional = None,
+    max_B: int = -1,
+    block_bucketize_pos: Sequence[Tensor] | None = None,
+    return_bucket_mapping: bool = False,
+    keep_orig_idx: bool = False,
+    total_num_blocks: Optional = None,
+) -> tuple[Tensor, Tensor, Optional, Optional, Optional, Optional]:
     """The same, and the bucket of each id (`return_bucket_mapping`)."""
     results = _block_bucketize(
-        "block_bucketize_sparse_features_inference", lengths, indices, bucketize_pos, sequence, block_sizes, my_size,
-        weights, batch_size_per_feature, block_bucketize_pos, keep_orig_idx, total_num_blocks,
-    )  # fmt: skip
+        "block_bucketize_sparse_features_inference",
+        lengths,
+        indices,
+        bucketize_pos,
+        sequence,
+        block_sizes,
+        my_size,
+        weights,
+        batch_size_per_feature,
+        block_bucketize_pos,
+        keep_orig_idx,
+        total_num_blocks,
+    )
     return (*results[:5], results[5] if return_bucket_mapping else None)
 
 
 def _block_bucketize(
-    op: str, lengths: Tensor, indices: Tensor, bucketize_pos: bool, sequence: bool, block_sizes: Tensor, my_size: int,
-    weights: Optional, batch_sizes: Optional, ranges: Sequence[Tensor] | None, keep_ids: bool, blocks: Optional,
-) -> tuple[Tensor, Tensor, Optional, Optional, Optional, Tensor]:  # fmt: skip
+    op: str,
+    lengths: Tensor,
+    indices: Tensor,
+    bucketize_pos: bool,
+    sequence: bool,
+    block_sizes: Tensor,
+    my_size: int,
+    weights: Optional,
+    batch_sizes: Optional,
+    ranges: Sequence[Tensor] | None,
+    keep_ids: bool,
+    blocks: Optional,
+) -> tuple[Tensor, Tensor, Optional, Optional, Optional, Tensor]:
     check_ids(op, lengths, indices, my_size, weights)
     checks.index_vector(op, indices=indices, block_sizes=block_sizes, total_num_blocks=blocks, batch_sizes=batch_sizes)
     if blocks is not None:
@@ -175,10 +224,13 @@ def _block_bucketize(
     new = buckets.moved(indices if keep_ids else inside.to(indices.dtype))
     assert new is not None
     return (
-        buckets.lengths, new, buckets.moved(weights),
+        buckets.lengths,
+        new,
+        buckets.moved(weights),
         buckets.moved(_positions(bags, indices)) if bucketize_pos else None,
-        buckets.places(indices) if sequence else None, bucket.to(indices.dtype),
-    )  # fmt: skip
+        buckets.places(indices) if sequence else None,
+        bucket.to(indices.dtype),
+    )
 
 
 def _positions(bags: Bags, indices: Tensor) -> Tensor:

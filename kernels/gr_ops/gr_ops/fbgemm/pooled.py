@@ -16,13 +16,19 @@ Sizes = Sequence[Sequence[int]]
 
 
 @composite(
-    "permute_pooled_embs", "permute_pooled_embs_split", "permute_pooled_embs_auto_grad",
-    "permute_pooled_embs_auto_grad_split", differentiable=True,
-)  # fmt: skip
+    "permute_pooled_embs",
+    "permute_pooled_embs_split",
+    "permute_pooled_embs_auto_grad",
+    "permute_pooled_embs_auto_grad_split",
+    differentiable=True,
+)
 def permute_pooled_embs(
-    pooled_embs: Tensor, offset_dim_list: Tensor, permute_list: Tensor, inv_offset_dim_list: Tensor,
+    pooled_embs: Tensor,
+    offset_dim_list: Tensor,
+    permute_list: Tensor,
+    inv_offset_dim_list: Tensor,
     inv_permute_list: Tensor,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """[B, D] -> [B, D]: the columns of feature permute_list[0], then of permute_list[1], ..."""
     checks.rank("permute_pooled_embs", "pooled_embs", pooled_embs, 2, "[B, D]")
     offsets, permute = _lists("permute_pooled_embs", pooled_embs, offset_dim_list, permute_list)
@@ -31,13 +37,19 @@ def permute_pooled_embs(
 
 
 @composite(
-    "permute_duplicate_pooled_embs", "permute_duplicate_pooled_embs_split", "permute_duplicate_pooled_embs_auto_grad",
-    "permute_duplicate_pooled_embs_auto_grad_split", differentiable=True,
-)  # fmt: skip
+    "permute_duplicate_pooled_embs",
+    "permute_duplicate_pooled_embs_split",
+    "permute_duplicate_pooled_embs_auto_grad",
+    "permute_duplicate_pooled_embs_auto_grad_split",
+    differentiable=True,
+)
 def permute_duplicate_pooled_embs(
-    pooled_embs: Tensor, offset_dim_list: Tensor, permute_list: Tensor, inv_offset_dim_list: Tensor,
+    pooled_embs: Tensor,
+    offset_dim_list: Tensor,
+    permute_list: Tensor,
+    inv_offset_dim_list: Tensor,
     inv_permute_list: Tensor,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """[B, D] -> [B, E]: the same with features left out or repeated; the host waits for E, where the result's end."""
     op = "permute_duplicate_pooled_embs"
     checks.rank(op, "pooled_embs", pooled_embs, 2, "[B, D]")
@@ -79,9 +91,13 @@ def permute_multi_embedding(
 
 @composite("permute_multi_embedding_function")
 def permute_multi_embedding_function(
-    pooled_embs: Sequence[Tensor], permutes: Tensor, in_shapes: Tensor, out_shapes: Tensor,
-    out_lengths: Sequence[int], reverse: bool = False,
-) -> list[Tensor]:  # fmt: skip
+    pooled_embs: Sequence[Tensor],
+    permutes: Tensor,
+    in_shapes: Tensor,
+    out_shapes: Tensor,
+    out_lengths: Sequence[int],
+    reverse: bool = False,
+) -> list[Tensor]:
     """The same, or its gradient (`reverse`): of the results' gradients those of the inputs, copies added up."""
     if not reverse:
         return _multi(pooled_embs, permutes, out_lengths)

@@ -87,9 +87,10 @@ def jagged_dense_elementwise_add(x_values: Tensor, x_offsets: Offsets, y: Tensor
 
 
 @composite(
-    "jagged_dense_elementwise_add_jagged_output", "jagged_dense_dense_elementwise_add_jagged_output",
+    "jagged_dense_elementwise_add_jagged_output",
+    "jagged_dense_dense_elementwise_add_jagged_output",
     differentiable=True,
-)  # fmt: skip
+)
 def jagged_dense_elementwise_add_jagged_output(
     x_values: Tensor, x_offsets: Offsets, *dense: Tensor, **named: Tensor
 ) -> tuple[Tensor, list[Tensor]]:

@@ -36,9 +36,13 @@ def jagged_index_select_2d_forward(
 
 @composite("jagged_index_add_2d_forward", differentiable=True)
 def jagged_index_add_2d_forward(
-    values: Tensor, indices: Tensor, input_offsets: Tensor, output_offsets: Tensor, num_dense_input_rows: int,
+    values: Tensor,
+    indices: Tensor,
+    input_offsets: Tensor,
+    output_offsets: Tensor,
+    num_dense_input_rows: int,
     num_output_rows: int,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Its gradient: each row of `values` added to the row that it was selected from."""
     op = "jagged_index_add_2d_forward"
     checks.rank(op, "values", values, 2, "[L, D]")
@@ -49,9 +53,14 @@ def jagged_index_add_2d_forward(
 
 @composite("keyed_jagged_index_select_dim1", differentiable=True)
 def keyed_jagged_index_select_dim1(
-    values: Tensor, lengths: Tensor, offsets: Tensor, indices: Tensor, batch_size: int, weights: Tensor | None = None,
+    values: Tensor,
+    lengths: Tensor,
+    offsets: Tensor,
+    indices: Tensor,
+    batch_size: int,
+    weights: Tensor | None = None,
     selected_lengths_sum: int | None = None,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """Bags `indices` [N] of every feature: values, lengths [T * N] and, if given, weights.
 
     lengths: [T * batch_size], offsets: [T * batch_size + 1]. Without selected_lengths_sum the host waits for the sum.
@@ -117,9 +126,13 @@ def jagged_unique_indices(
 
 @composite("batch_index_select_dim0", differentiable=True)
 def batch_index_select_dim0(
-    inputs: Tensor, indices: Tensor, input_num_indices: Sequence[int], input_rows: Sequence[int],
-    input_columns: Sequence[int], permute_output_dim_0_1: bool = False,
-) -> Tensor:  # fmt: skip
+    inputs: Tensor,
+    indices: Tensor,
+    input_num_indices: Sequence[int],
+    input_rows: Sequence[int],
+    input_columns: Sequence[int],
+    permute_output_dim_0_1: bool = False,
+) -> Tensor:
     """Rows of matrices that stand one behind the other in `inputs`; flat, matrix by matrix or (permuted) row by row."""
     op = "batch_index_select_dim0"
     sizes = [rows * columns for rows, columns in zip(input_rows, input_columns)]
@@ -155,9 +168,12 @@ def group_index_select_dim0(input_group: Sequence[Tensor], indices_group: Sequen
 
 @composite("index_select_dim0", differentiable=True)
 def index_select_dim0(
-    input: Tensor, indices: Tensor, consecutive_range_start: int | None = 0, consecutive_range_length: int | None = 0,
+    input: Tensor,
+    indices: Tensor,
+    consecutive_range_start: int | None = 0,
+    consecutive_range_length: int | None = 0,
     skip_indices_sorting_fwd: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     checks.index_vector("index_select_dim0", indices=indices)
     return checks.pick(input, indices)
 

@@ -15,9 +15,12 @@ Permuted = tuple[Tensor, Tensor, Tensor | None]
 
 @composite("permute_sparse_data", differentiable=True)
 def permute_sparse_data(
-    permute: Tensor, lengths: Tensor, values: Tensor, weights: Tensor | None = None,
+    permute: Tensor,
+    lengths: Tensor,
+    values: Tensor,
+    weights: Tensor | None = None,
     permuted_lengths_sum: int | None = None,
-) -> Permuted:  # fmt: skip
+) -> Permuted:
     result: Permuted = torch.ops.mxrec.permute_2D_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)
     return result
 
@@ -31,9 +34,13 @@ def permute_sparse_features(
 
 @composite("permute_2D_sparse_data_input1D", differentiable=True)
 def permute_2D_sparse_data_input1D(
-    permute: Tensor, lengths: Tensor, values: Tensor, stride: int, weights: Tensor | None = None,
+    permute: Tensor,
+    lengths: Tensor,
+    values: Tensor,
+    stride: int,
+    weights: Tensor | None = None,
     permuted_lengths_sum: int | None = None,
-) -> Permuted:  # fmt: skip
+) -> Permuted:
     """permute_2D_sparse_data with the lengths of all features in one row, `stride` of each."""
     op = "permute_2D_sparse_data_input1D"
     checks.rank(op, "lengths", lengths, 1, "[T * stride]")
@@ -61,9 +68,12 @@ def jagged_2d_to_dense(values: Tensor, offsets: Tensor, max_sequence_length: int
 
 @composite("stacked_jagged_1d_to_dense", "stacked_jagged_2d_to_dense", differentiable=True)
 def stacked_jagged_to_dense(
-    values: Tensor, lengths: Tensor, offset_per_key: Sequence[int], max_lengths_per_key: Sequence[int],
+    values: Tensor,
+    lengths: Tensor,
+    offset_per_key: Sequence[int],
+    max_lengths_per_key: Sequence[int],
     padding_value: int = 0,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """A padded tensor for each key: its values are [offset_per_key[k], offset_per_key[k + 1]), lengths [K, B]."""
     op = "stacked_jagged_to_dense"
     checks.rank(op, "lengths", lengths, 2, "[K, B]")

@@ -26,7 +26,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     from gr_ops.cuda.tuning import tiles
 
     monkeypatch.setattr(bias_gradients, "BLOCK", 16)
-    monkeypatch.setattr(bias_gradients, "SQUARE_TILE", 16)
+    monkeypatch.setattr(bias_gradients, "DENSE_TILE", 16)
     for module, names in TUNED.items():
         for name in names:
             kernel = getattr(importlib.import_module(f"gr_ops.cuda.{module}"), name)
@@ -39,12 +39,12 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def device() -> Iterator[torch.device]:
     """Where torch.ops.mxrec.hstu_* are the kernels under test."""
-    from gr_ops.cuda import operators
+    from gr_ops.cuda import hstu_relative, operators
 
     if torch.cuda.is_available():
         yield torch.device("cuda")
         return
-    for op in operators.RELATIVE:
+    for op in hstu_relative.OPERATORS:
         op.register_kernel("cpu", op._backend_fns["cuda"])
     library = operators.register("CPU")
     yield torch.device("cpu")

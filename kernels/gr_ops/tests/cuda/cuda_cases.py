@@ -57,7 +57,7 @@ class Case:
         return (self.contexts or self.lengths)[row] if self.contexts else 0, self.targets[row] if self.targets else 0
 
     def seen(self, row: int) -> list[list[bool]]:
-        """A row's mask, cell by cell as spec/operators.md 5.4 writes it."""
+        """A row's mask, cell by cell as the documents of hstu_jagged define it."""
         n, (c, t), g = self.lengths[row], self.counts(row), max(self.group, 1)
         h = n - t
 
@@ -132,13 +132,39 @@ class Case:
         if self.relative:
             cells = time_buckets.cells(device)
             return torch.ops.mxrec.hstu_relative(
-                t["q"], t["k"], t["v"], t["position"], t["time"], t["times"], cells, offsets, contexts, targets,
-                self.group, max(self.lengths, default=0), self.scale,
-            )  # fmt: skip
+                t["q"],
+                t["k"],
+                t["v"],
+                t["position"],
+                t["time"],
+                t["times"],
+                cells,
+                offsets,
+                contexts,
+                targets,
+                self.group,
+                max(self.lengths, default=0),
+                self.scale,
+            )
         return torch.ops.mxrec.hstu_jagged(
-            t["q"], t["k"], t["v"], t.get("mask"), t.get("bias"), self.mask_type, 0, self.scale, offsets, contexts,
-            targets, self.group, self.alpha, self.window, self.whole, deterministic, self.distance,
-        )  # fmt: skip
+            t["q"],
+            t["k"],
+            t["v"],
+            t.get("mask"),
+            t.get("bias"),
+            self.mask_type,
+            0,
+            self.scale,
+            offsets,
+            contexts,
+            targets,
+            self.group,
+            self.alpha,
+            self.window,
+            self.whole,
+            deterministic,
+            self.distance,
+        )
 
 
 def assert_near(found, expected, bound=2e-6):

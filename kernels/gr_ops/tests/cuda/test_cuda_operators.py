@@ -6,7 +6,7 @@ import pytest
 import time_buckets
 import torch
 from cuda_cases import CASES, LENGTHS, ON_GPU, Case, assert_near
-from gr_ops.cuda import operators
+from gr_ops.cuda.arguments import Arguments
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -75,9 +75,20 @@ def test_registration(name, device):
     if case.relative:
         op = torch.ops.mxrec.hstu_relative.default
         arguments = (
-            t["q"], t["k"], t["v"], t["position"], t["time"], t["times"], time_buckets.cells(device),
-            offsets, contexts, targets, 1, 5, 0.1,
-        )  # fmt: skip
+            t["q"],
+            t["k"],
+            t["v"],
+            t["position"],
+            t["time"],
+            t["times"],
+            time_buckets.cells(device),
+            offsets,
+            contexts,
+            targets,
+            1,
+            5,
+            0.1,
+        )
     else:
         op = torch.ops.mxrec.hstu_jagged.equal
         arguments = (t["q"], t["k"], t["v"], None, t.get("bias"), 0, 5, 0.1, offsets, contexts, targets, 1, 0.5)
@@ -111,10 +122,20 @@ WRONG_INSIDE = {
 
 def wrong_arguments(change, device):
     a = {
-        "q": torch.randn(8, 2, 16), "k": torch.randn(8, 2, 16), "v": torch.randn(8, 2, 16), "mask": None, "bias": None,
-        "mask_type": 0, "longest": 5, "scale": 0.1, "offsets": torch.tensor([0, 5, 8]),
-        "contexts": torch.tensor([1, 1]), "targets": torch.tensor([2, 1]), "group": 1, "alpha": 1.0,
-    }  # fmt: skip
+        "q": torch.randn(8, 2, 16),
+        "k": torch.randn(8, 2, 16),
+        "v": torch.randn(8, 2, 16),
+        "mask": None,
+        "bias": None,
+        "mask_type": 0,
+        "longest": 5,
+        "scale": 0.1,
+        "offsets": torch.tensor([0, 5, 8]),
+        "contexts": torch.tensor([1, 1]),
+        "targets": torch.tensor([2, 1]),
+        "group": 1,
+        "alpha": 1.0,
+    }
     a |= {name: value(a[name]) for name, value in change.items()}
     return [x.to(device) if isinstance(x, torch.Tensor) else x for x in a.values()]
 
@@ -136,7 +157,7 @@ def test_bad_contents(words, monkeypatch):
     monkeypatch.setenv("MXREC_CHECK", "1")
     arguments = wrong_arguments(WRONG_INSIDE[words], "cuda" if ON_GPU else "cpu")
     op = torch.ops.mxrec.hstu_jagged.equal
-    call = op if ON_GPU else lambda *_: operators._look_inside(op, arguments, arguments[8], arguments[6])
+    call = op if ON_GPU else lambda *_: Arguments(op, tuple(arguments)).look_if_asked()
     expected = said(lambda: op(*wrong_arguments(WRONG_INSIDE[words], "cpu")))
     assert words.replace(".1.", "[1]") in expected
     assert said(lambda: call(*arguments)) == expected
@@ -144,8 +165,11 @@ def test_bad_contents(words, monkeypatch):
 
 def test_bad_tables(device):
     case = Case((5, 3), relative=True)
-    wrong = {"position": [("half", "position does not fit"), (slice(3), "position has 3 distances")],
-             "times": [(slice(4), "times does not fit")], "time": [("half", "time does not fit")]}  # fmt: skip
+    wrong = {
+        "position": [("half", "position does not fit"), (slice(3), "position has 3 distances")],
+        "times": [(slice(4), "times does not fit")],
+        "time": [("half", "time does not fit")],
+    }
     for name, faults in wrong.items():
         for change, words in faults:
             t = {key: x.to(device) for key, x in case.tensors.items()}

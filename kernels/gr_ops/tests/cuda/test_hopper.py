@@ -1,14 +1,16 @@
 """The kernels for Hopper against the formulas in float64; benchmarks/results/hstu-attention-tests.md has a run.
 
 Without such a GPU nothing here can run: Gluon has no interpreter. What they visit is tested without one
-(test_hopper_ranges.py), and so is who takes what (test_paths.py).
+(test_hopper_tile_ranges.py), and so is who takes what (test_paths.py).
 """
 
+import dataclasses
 import itertools
 
 import pytest
 import torch
 from gr_ops.cuda import attention, paths
+from gr_ops.cuda.problem import Problem
 
 HOPPER = torch.cuda.is_available() and paths.machine(0).capability == paths.HOPPER and paths.machine(0).tested
 pytestmark = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU with the versions in gr_ops/cuda/paths.py")
@@ -27,13 +29,16 @@ MASKS = {
     "a window": {"window": 50},
     "a wide window": {"window": 400},
     "a window, contexts and targets": {
-        "window": 90, "whole": 40, "contexts": (0, 20, 3, 0, 0, 70, 0), "targets": (0, 60, 2, 1, 0, 9, 0),
+        "window": 90,
+        "min_full": 40,
+        "contexts": (0, 20, 3, 0, 0, 70, 0),
+        "targets": (0, 60, 2, 1, 0, 9, 0),
     },
-}  # fmt: skip
+}
 
 
 def visible(n, contexts, targets, group, window, whole):
-    """[n, n] as spec/operators.md 5.4 has it."""
+    """[n, n] as the documents of hstu_jagged define it."""
     i, j = torch.arange(n, device="cuda")[:, None], torch.arange(n, device="cuda")[None, :]
     history = n - targets
     if not window:
@@ -72,11 +77,17 @@ class Sample:
             return None if counts is None else torch.tensor(counts, dtype=self.index, device="cuda")
 
         masks = dict(self.masks)
-        return attention.Problem(
-            q=self.q, k=self.k, v=self.v, offsets=on_gpu([0, *itertools.accumulate(self.lengths)]),
-            longest=max(self.lengths), scale=1 / max(self.lengths), contexts=on_gpu(masks.pop("contexts", None)),
-            targets=on_gpu(masks.pop("targets", None)), **masks,
-        )  # fmt: skip
+        return Problem(
+            q=self.q,
+            k=self.k,
+            v=self.v,
+            offsets=on_gpu([0, *itertools.accumulate(self.lengths)]),
+            longest=max(self.lengths),
+            scale=1 / max(self.lengths),
+            contexts=on_gpu(masks.pop("contexts", None)),
+            targets=on_gpu(masks.pop("targets", None)),
+            **masks,
+        )
 
     def expected(self, p):
         """Output, dq, dk, dv."""
@@ -87,7 +98,7 @@ class Sample:
             begin += n
             q, k, v, grad = (x[own].double().transpose(0, 1) for x in (self.q, self.k, self.v, self.grad))
             counts = [self.masks[name][row] if name in self.masks else 0 for name in ("contexts", "targets")]
-            seen = visible(n, *counts, p.group, p.window, p.whole)
+            seen = visible(n, *counts, p.group, p.window, p.min_full)
             score = q @ k.transpose(1, 2) * p.alpha
             at = torch.sigmoid(score)
             weight = torch.where(seen, score * at * p.scale, 0.0)
@@ -148,7 +159,7 @@ def test_drawn_batches(dim, seed):
     if number(1):
         masks["contexts"] = tuple(number(n - t) for n, t in zip(lengths, masks.get("targets", [0] * len(lengths))))
     if number(1):
-        masks |= {"window": 1 + number(300), "whole": number(1) * number(200), "group": 1}
+        masks |= {"window": 1 + number(300), "min_full": number(1) * number(200), "group": 1}
     Sample(dim, (torch.bfloat16, torch.float16)[seed % 2], lengths, 1 + number(3), seed=seed, **masks).check()
 
 
@@ -224,7 +235,7 @@ def test_offsets_and_counts_that_lie_touch_no_other_memory(name, lengths):
         p = sample.problem()
         p.offsets.copy_(torch.tensor(offsets))
         if name == "groups":
-            p = attention.replace(p, contexts=p.offsets[:3] - 90, targets=p.offsets[1:] * 2)
+            p = dataclasses.replace(p, contexts=p.offsets[:3] - 90, targets=p.offsets[1:] * 2)
         guarded = [torch.full((total + 256, heads, dim), 7.0, dtype=sample.q.dtype, device="cuda") for _ in range(4)]
         outs = [x[128:-128] for x in guarded]
         attention.attend(p, outs[0])

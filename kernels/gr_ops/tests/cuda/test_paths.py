@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
-from gr_ops.cuda import attention, launching, paths, tuning
+from gr_ops.cuda import attention, launch_cache, paths, tuning
 from gr_ops.cuda.paths import Machine
+from gr_ops.cuda.problem import Pages, Problem, Relative
+from gr_ops.cuda.specialization import Specialization
 
 HERE = Machine((9, 0), "2.11.0+cu130", "3.6.0", True)
 
@@ -16,7 +18,7 @@ HERE = Machine((9, 0), "2.11.0+cu130", "3.6.0", True)
 def problem(dim=128, value_dim=None, dtype=torch.bfloat16, **others):
     q = torch.empty(8, 2, dim, dtype=dtype)
     v = q if value_dim is None else torch.empty(8, 2, value_dim, dtype=dtype)
-    return attention.Problem(q=q, k=q, v=v, offsets=torch.tensor([0, 8]), longest=8, scale=1.0, **others)
+    return Problem(q=q, k=q, v=v, offsets=torch.tensor([0, 8]), longest=8, scale=1.0, **others)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -29,7 +31,7 @@ def test_hopper_takes_both_directions(dtype, dim):
 def test_hopper_takes_masks_and_wide_outputs():
     counts = torch.tensor([1])
     assert paths.refusal(problem(contexts=counts, targets=counts, group=2, alpha=0.5), HERE, True) is None
-    assert paths.refusal(problem(window=4, whole=2), HERE, True) is None
+    assert paths.refusal(problem(window=4, min_full=2), HERE, True) is None
     assert paths.refusal(problem(256), HERE, False) is None
 
 
@@ -42,18 +44,20 @@ REFUSED = {
     "another triton": (problem(), {"triton": "3.4.0"}, "tested versions only"),
     "no gluon": (problem(), {"gluon": False}, "tested versions only"),
     "float32": (problem(dtype=torch.float32), {}, "float32"),
-    "a square bias": (problem(square=SQUARE), {}, "bias"),
-    "a relative bias": (problem(relative=attention.Relative(*[SQUARE] * 4)), {}, "bias"),
+    "a dense bias": (problem(dense=SQUARE), {}, "bias"),
+    "a relative bias": (problem(relative=Relative(*[SQUARE] * 4)), {}, "bias"),
     "upper": (problem(mask_type=1), {}, "lower"),
     "none": (problem(mask_type=2), {}, "lower"),
     "the user's": (problem(mask_type=3, mask=SQUARE), {}, "lower"),
     "a window by distance": (problem(distance=4), {}, "by distance"),
     "a window by distance of none": (problem(distance=0), {}, "by distance"),
+    "keys of their own": (problem(key_offsets=torch.tensor([0, 8])), {}, "fewer queries"),
+    "pages": (problem(pages=Pages(*[SQUARE] * 4)), {}, "fewer queries"),
     "two widths": (problem(64, 128), {}, "one width"),
     "odd width": (problem(36), {}, "16 bytes"),
     "narrow": (problem(24), {}, "32 to 256"),
     "wide": (problem(264), {}, "32 to 256"),
-    "deterministic": (problem(fixed=True), {}, "any order"),
+    "deterministic": (problem(deterministic=True), {}, "any order"),
 }
 
 
@@ -77,14 +81,14 @@ def test_triton_keeps_deterministic_algorithms():
         torch.use_deterministic_algorithms(False)
 
 
-def test_every_line_of_the_table_is_needed():
+def test_every_rule_is_needed():
     """Without it some problem above would be taken."""
-    for line in paths.TABLE[:-1]:  # the last: 2^31 tokens
+    for rule in paths.RULES[:-1]:  # the last: 2^31 tokens
         cases = [(p, dataclasses.replace(HERE, **m)) for p, m, _ in REFUSED.values()] + [(problem(256), HERE)]
-        rest = [other for other in paths.TABLE if other is not line]
+        rest = [other for other in paths.RULES if other is not rule]
         assert any(
-            line.refuses(p, m, True) and not any(other.refuses(p, m, True) for other in rest) for p, m in cases
-        ), line.why
+            rule.refuses(p, m, True) and not any(other.refuses(p, m, True) for other in rest) for p, m in cases
+        ), rule.why
 
 
 @pytest.mark.parametrize(("version", "lines"), [("3.4.0", 1), ("3.6.0", 0)])
@@ -106,9 +110,8 @@ def test_the_log_says_once_that_hopper_has_another_version(version, lines, monke
 def test_sixteen_bits_take_the_fast_sigmoid(dtype, fast):
     """One instruction for both: its error is no more than half of theirs."""
     tensor = SimpleNamespace(dtype=dtype, is_cuda=True, shape=(8, 2, 64))
-    plain = {"square": None, "relative": None, "mask_type": 0, "counts": False, "windowed": 0, "alpha": 1.0}
-    p = SimpleNamespace(q=tensor, v=tensor, **plain)
-    assert attention._kind(p)["FAST"] is fast
+    p = Problem(q=tensor, k=tensor, v=tensor, offsets=torch.tensor([0, 8]), longest=8, scale=1.0)
+    assert attention.specialize(p).fast is fast
 
 
 class Tuner:
@@ -129,7 +132,7 @@ class Tuner:
 
 
 class Kernel(triton.JITFunction):
-    arg_names = ("q", "AP", "VP", "Q")
+    arg_names = ("q", "S", "Q")
 
     def __init__(self):
         pass
@@ -140,20 +143,20 @@ def test_tiles_are_chosen_for_their_lengths(monkeypatch):
     Tuner.made, launched = [], []
     monkeypatch.setattr(tuning, "Autotuner", Tuner)
     monkeypatch.setattr(
-        launching, "launch", lambda kernel, grid, key, arguments, device, **options: launched.append(arguments[-1])
+        launch_cache, "launch", lambda kernel, grid, key, arguments, device, **options: launched.append(arguments[-1])
     )
     tuned = tuning.Tuned(Kernel(), [], lambda *_: 0)
     q = torch.empty(1)
     q = SimpleNamespace(device=SimpleNamespace(index=0), dtype=q.dtype, data_ptr=q.data_ptr)
     for longest in (200, 8000, 130, 7000, 8000):
-        tuned.at((1,), False, longest)(q, AP=16, VP=16)
+        tuned.at((1,), False, longest)(q, S=Specialization(2, 16, 16, 16, 16))
     assert [tuner.launches for tuner in Tuner.made] == [1, 1]
     assert launched == [16, 32, 32]
 
 
 def test_a_launch_is_found_by_all_that_triton_compiles_for():
     x = torch.empty(64, dtype=torch.float16)
-    base = launching.of_values((x, 32, 0.5))
-    assert launching.of_values((x.clone(), 48, 0.25)) == base
+    base = launch_cache.of_values((x, 32, 0.5))
+    assert launch_cache.of_values((x.clone(), 48, 0.25)) == base
     for other in ((x[1:], 32, 0.5), (x, 33, 0.5), (x, 1, 0.5), (x.float(), 32, 0.5), (x, 2**40, 0.5), (x, 32, 1)):
-        assert launching.of_values(other) != base
+        assert launch_cache.of_values(other) != base

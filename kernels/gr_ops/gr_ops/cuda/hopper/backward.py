@@ -17,23 +17,13 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton.language.core import _aggregate as aggregate
 
-from gr_ops.cuda.hopper.ranges import query_tile, query_tiles
-from gr_ops.cuda.hopper.rows import (
-    NUMBERS,
-    POINTERS,
-    Batch,
-    Draw,
-    clear_behind,
-    draw_from,
-    make_barriers,
-    make_draw,
-    tanh,
-)
+from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch, tanh
+from gr_ops.cuda.hopper.ring import Halves, Ring, clear_behind, make_barriers, make_halves, make_ring
+from gr_ops.cuda.hopper.structs import struct
+from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 
 HALF = gl.constexpr(64)  # keys of a warpgroup
-KEYS = 128
 
 
 @builtin
@@ -43,117 +33,73 @@ def tma_add(desc, coord, source, _semantic=None):
     _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, desc.handle, coord, source.handle)
 
 
-@aggregate
+@struct
 class Shared:
-    k: gl.shared_memory_descriptor  # [2, 64, 1, P]
-    v: gl.shared_memory_descriptor
-    q: gl.shared_memory_descriptor  # [STAGES, Q, 1, P]
-    grad: gl.shared_memory_descriptor
-    ds: gl.shared_memory_descriptor  # [2 SLOTS, 64, Q]
-    dq: gl.shared_memory_descriptor  # [P / WIDTH, Q, 1, WIDTH] float32
+    k: Halves
+    v: Halves
     kv_full: gl.shared_memory_descriptor
     kv_empty: gl.shared_memory_descriptor
-    q_full: gl.shared_memory_descriptor
-    q_empty: gl.shared_memory_descriptor
-    grad_full: gl.shared_memory_descriptor
-    grad_empty: gl.shared_memory_descriptor
+    q: Ring
+    grad: Ring
+    ds: gl.shared_memory_descriptor  # [2 SLOTS, 64, Q]
     ds_full: gl.shared_memory_descriptor
     ds_empty: gl.shared_memory_descriptor
+    dq: gl.shared_memory_descriptor  # [P / WIDTH, Q, 1, WIDTH] float32
     P: gl.constexpr
     Q: gl.constexpr
-    STAGES: gl.constexpr
     SLOTS: gl.constexpr
 
-    @gluon.constexpr_function
-    def __init__(
-        self, k, v, q, grad, ds, dq, kv_full, kv_empty, q_full, q_empty, grad_full, grad_empty, ds_full, ds_empty, P, Q,
-        STAGES, SLOTS,
-    ):  # fmt: skip
-        self.k = k
-        self.v = v
-        self.q = q
-        self.grad = grad
-        self.ds = ds
-        self.dq = dq
-        self.kv_full = kv_full
-        self.kv_empty = kv_empty
-        self.q_full = q_full
-        self.q_empty = q_empty
-        self.grad_full = grad_full
-        self.grad_empty = grad_empty
-        self.ds_full = ds_full
-        self.ds_empty = ds_empty
-        self.P = gl.constexpr(P)
-        self.Q = gl.constexpr(Q)
-        self.STAGES = gl.constexpr(STAGES)
-        self.SLOTS = gl.constexpr(SLOTS)
-
     @gluon.jit
-    def matrix(self, tile, ROWS: gl.constexpr):
-        """[ROWS, 1, P] of TMA's three dimensions as [ROWS, P]."""
-        layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, self.P], tile.dtype)
-        return tile._reinterpret(tile.dtype, [ROWS, self.P], layout)
+    def put_ds(self, used, values, PART: gl.constexpr):
+        """A warpgroup's half of the gradient of scores, for the partition of queries."""
+        slot = used % self.SLOTS
+        mbarrier.wait(self.ds_empty.index(slot), ((used // self.SLOTS) & 1) ^ 1)
+        self.ds.index(slot * 2 + PART).store(values)
+        fence_async_shared()
+        mbarrier.arrive(self.ds_full.index(slot * 2 + PART), count=1)
 
 
 @gluon.jit
-def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, draw: Draw, batch: Batch):
+def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch: Batch):
     items = batch.how_many()
     number = gl.program_id(0)
     used = 0
     turn = 0
-    bytes: gl.constexpr = m.Q * m.P * 2
     while number < items:
-        head, tile, begin, length, context, history = batch.item(number)
-        draw.publish(turn, tile, head, begin, length, context, history)
-        first = tile * (2 * HALF)
-        last = gl.minimum(first + 2 * HALF, length) - 1
-        start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
-            first, last, length, context, history, batch.group, batch.window, batch.whole, batch.COUNTS, batch.WINDOW,
-            m.Q,
-        )  # fmt: skip
-        for j in range(masked + wholes):
-            at, end = query_tile(j, start, stop, start_2, stop_2, inner, behind, masked, batch.COUNTS, m.Q)
-            stage = used % m.STAGES
-            phase = ((used // m.STAGES) & 1) ^ 1
-            mbarrier.wait(m.q_empty.index(stage), phase)
-            mbarrier.expect(m.q_full.index(stage), bytes)
-            tma.async_copy_global_to_shared(q_desc, [begin + at, head, 0], m.q_full.index(stage), m.q.index(stage))
+        item = batch.item(number)
+        queue.publish(turn, item)
+        queries = batch.query_tiles(item, m.Q)
+        for j in range(queries.masked + queries.unmasked):
+            at, end = queries.tile(j)
+            m.q.load(used, q_desc, item.begin + at, item.head)
             if j == 0:  # queries can come while the last item still needs its keys
+                first = item.begin + item.tile * (2 * HALF)
                 mbarrier.wait(m.kv_empty.index(0), (turn & 1) ^ 1)
                 mbarrier.expect(m.kv_full.index(0), 4 * HALF * m.P * 2)
-                for half in gl.static_range(2):
-                    row = begin + first + half * HALF
-                    tma.async_copy_global_to_shared(k_desc, [row, head, 0], m.kv_full.index(0), m.k.index(half))
-                    tma.async_copy_global_to_shared(v_desc, [row, head, 0], m.kv_full.index(0), m.v.index(half))
-            mbarrier.wait(m.grad_empty.index(stage), phase)
-            mbarrier.expect(m.grad_full.index(stage), bytes)
-            tma.async_copy_global_to_shared(
-                grad_desc, [begin + at, head, 0], m.grad_full.index(stage), m.grad.index(stage)
-            )
+                m.k.load(k_desc, first, item.head, m.kv_full.index(0))
+                m.v.load(v_desc, first, item.head, m.kv_full.index(0))
+            m.grad.load(used, grad_desc, item.begin + at, item.head)
             used += 1
         number = draw_from(batch.counter, items)
         turn += 1
-    draw.publish(turn, -1, 0, 0, 0, 0, 0)
+    queue.end(turn)
 
 
 @gluon.jit
-def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, length, context, history, half, PART: gl.constexpr,
-         MASKED: gl.constexpr):  # fmt: skip
+def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, item, half, PART: gl.constexpr, MASKED: gl.constexpr):
     """What the queries from `at` on add to the gradients of keys and values."""
-    dtype: gl.constexpr = m.q.dtype
+    dtype: gl.constexpr = m.q.data.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
     a_layout: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=g_layout, k_width=2)
     zero = gl.zeros([HALF, m.Q], gl.float32, s_layout)
-    stage = used % m.STAGES
-    phase = (used // m.STAGES) & 1
-    slot = used % m.SLOTS
-    q = m.matrix(m.q.index(stage), m.Q)
-    grad = m.matrix(m.grad.index(stage), m.Q)
-    mbarrier.wait(m.q_full.index(stage), phase)
+    stage, phase = m.q.place(used)
+    q = m.q.matrix(stage)
+    grad = m.grad.matrix(stage)
+    m.q.wait(stage, phase)
     if MASKED:
-        clear_behind(q, length - at, m.Q, m.P)
-    score = warpgroup_mma(m.matrix(m.k.index(PART), HALF), q.permute((1, 0)), zero, use_acc=False)
+        clear_behind(q, item.length - at, m.Q, m.P)
+    score = warpgroup_mma(m.k.matrix(PART), q.permute((1, 0)), zero, use_acc=False)
     h = score * half
     t = tanh(h)
     silu = h * t + h
@@ -161,86 +107,83 @@ def _add(dk, dv, m: Shared, batch: Batch, used, at, end, key, length, context, h
     slope = slope + silu * (1.0 - slope)
     if MASKED:
         query = at + gl.arange(0, m.Q, gl.SliceLayout(0, s_layout))
-        found = batch.sees(query[None, :], key[:, None], length, context, history) & (query < end)[None, :]
+        found = batch.sees(query[None, :], key[:, None], item) & (query < end)[None, :]
         silu = gl.where(found, silu, 0.0)
         slope = gl.where(found, slope, 0.0)
     slope = slope.to(gl.float16)  # between -0.1 and 1.1: half the registers, an eighth of bfloat16's error
     p = gl.convert_layout(silu.to(dtype), a_layout)
-    mbarrier.wait(m.grad_full.index(stage), phase)
+    m.grad.wait(stage, phase)
     if MASKED:
-        clear_behind(grad, length - at, m.Q, m.P)
-    p_token = warpgroup_mma(m.matrix(m.v.index(PART), HALF), grad.permute((1, 0)), zero, use_acc=False, is_async=True)
+        clear_behind(grad, item.length - at, m.Q, m.P)
+    p_token = warpgroup_mma(m.v.matrix(PART), grad.permute((1, 0)), zero, use_acc=False, is_async=True)
     dv_token = warpgroup_mma(p, grad, dv, is_async=True)
     of_weight = warpgroup_mma_wait(1, deps=(p_token,))
     of_score = of_weight * slope.to(gl.float32)
     if MASKED:
         of_score = gl.where(found, of_score, 0.0)
     of_score = of_score.to(dtype)
-    mbarrier.wait(m.ds_empty.index(slot), ((used // m.SLOTS) & 1) ^ 1)
-    m.ds.index(slot * 2 + PART).store(of_score)
-    fence_async_shared()
-    mbarrier.arrive(m.ds_full.index(slot * 2 + PART), count=1)
+    m.put_ds(used, of_score, PART)
     a = gl.convert_layout(of_score, a_layout)
     dk_token = warpgroup_mma(a, q, dk, is_async=True)
     dv, _p = warpgroup_mma_wait(1, deps=(dv_token, p))
-    mbarrier.arrive(m.grad_empty.index(stage), count=1)
+    m.grad.release(stage)
     dk, _a = warpgroup_mma_wait(0, deps=(dk_token, a))
-    mbarrier.arrive(m.q_empty.index(stage), count=1)
+    m.q.release(stage)
     return dk, dv
 
 
 @gluon.jit
-def _pass(m: Shared, used, PART: gl.constexpr):
+def _skip(m: Shared, used, PART: gl.constexpr):
     """A tile of queries that sees none of a warpgroup's keys."""
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
-    stage = used % m.STAGES
-    phase = (used // m.STAGES) & 1
-    slot = used % m.SLOTS
-    mbarrier.wait(m.q_full.index(stage), phase)
-    mbarrier.arrive(m.q_empty.index(stage), count=1)
-    mbarrier.wait(m.grad_full.index(stage), phase)
-    mbarrier.arrive(m.grad_empty.index(stage), count=1)
-    mbarrier.wait(m.ds_empty.index(slot), ((used // m.SLOTS) & 1) ^ 1)
-    m.ds.index(slot * 2 + PART).store(gl.zeros([HALF, m.Q], m.q.dtype, layout))
-    fence_async_shared()
-    mbarrier.arrive(m.ds_full.index(slot * 2 + PART), count=1)
+    stage, phase = m.q.place(used)
+    m.q.skip(stage, phase)
+    m.grad.skip(stage, phase)
+    m.put_ds(used, gl.zeros([HALF, m.Q], m.q.data.dtype, layout), PART)
 
 
 @gluon.jit
 def _of_keys(
-    m: Shared, draw: Draw, batch: Batch, dk_out, dv_out, dk_stride, dv_stride, half, scale, key_scale,
-    D: gl.constexpr, PART: gl.constexpr,
-):  # fmt: skip
-    dtype: gl.constexpr = m.q.dtype
+    m: Shared,
+    queue: WorkQueue,
+    batch: Batch,
+    dk_out,
+    dv_out,
+    dk_stride,
+    dv_stride,
+    half,
+    scale,
+    key_scale,
+    D: gl.constexpr,
+    PART: gl.constexpr,
+):
+    dtype: gl.constexpr = m.q.data.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
     out_layout: gl.constexpr = gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0])
     # The first tile of queries at the diagonal is before all keys of the second warpgroup.
-    SKIPS: gl.constexpr = PART == 1 and m.Q == HALF and not batch.COUNTS
+    SKIPS: gl.constexpr = PART == 1 and m.Q == HALF and not batch.SEGMENTS
     used = 0
     turn = 0
-    tile, head, begin, length, context, history = draw.read(turn)
-    while tile >= 0:
-        first = tile * (2 * HALF)
-        last = gl.minimum(first + 2 * HALF, length) - 1
-        start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
-            first, last, length, context, history, batch.group, batch.window, batch.whole, batch.COUNTS, batch.WINDOW,
-            m.Q,
-        )  # fmt: skip
+    item = queue.read(turn)
+    while item.tile >= 0:
+        first = item.tile * (2 * HALF)
+        length = item.length
+        queries = batch.query_tiles(item, m.Q)
         key = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
         dk = gl.zeros([HALF, m.P], gl.float32, g_layout)
         dv = gl.zeros([HALF, m.P], gl.float32, g_layout)
         mbarrier.wait(m.kv_full.index(0), turn & 1)
         if SKIPS:
-            _pass(m, used, PART)
+            _skip(m, used, PART)
             used += 1
-        for j in range(1 if SKIPS else 0, masked):
-            at, end = query_tile(j, start, stop, start_2, stop_2, inner, behind, masked, batch.COUNTS, m.Q)
+        for j in range(1 if SKIPS else 0, queries.masked):
+            at, end = queries.tile(j)
             end = gl.minimum(end, length)
-            dk, dv = _add(dk, dv, m, batch, used, at, end, key, length, context, history, half, PART, True)
+            dk, dv = _add(dk, dv, m, batch, used, at, end, key, item, half, PART, True)
             used += 1
-        for _ in range(wholes):
-            dk, dv = _add(dk, dv, m, batch, used, 0, 0, key, length, context, history, half, PART, False)
+        for _ in range(queries.unmasked):
+            dk, dv = _add(dk, dv, m, batch, used, 0, 0, key, item, half, PART, False)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
         token = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, out_layout))
@@ -248,18 +191,18 @@ def _of_keys(
         inside = (token < length)[:, None]
         if D != m.P:
             inside = inside & (column < D)[None, :]
-        row = (begin + token).to(gl.int64)[:, None]
-        place = head * D + column[None, :]
+        row = (item.begin + token).to(gl.int64)[:, None]
+        place = item.head * D + column[None, :]
         of_values = gl.convert_layout((dv * scale).to(dtype), out_layout)
         gl.store(dv_out + row * dv_stride + place, of_values, mask=inside)
         of_keys = gl.convert_layout((dk * key_scale).to(dtype), out_layout)
         gl.store(dk_out + row * dk_stride + place, of_keys, mask=inside)
         turn += 1
-        tile, head, begin, length, context, history = draw.read(turn)
+        item = queue.read(turn)
 
 
 @gluon.jit
-def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
+def _of_queries(m: Shared, queue: WorkQueue, batch: Batch, dq_desc, key_scale):
     """Adds to the gradient of queries what 128 keys contribute, WIDTH columns at a time."""
     WIDTH: gl.constexpr = m.dq.shape[3]
     PARTS: gl.constexpr = m.P // WIDTH
@@ -268,21 +211,18 @@ def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
     zero = gl.zeros([m.Q, WIDTH], gl.float32, layout)
     used = 0
     turn = 0
-    tile, head, begin, length, context, history = draw.read(turn)
-    while tile >= 0:
-        first = tile * (2 * HALF)
-        last = gl.minimum(first + 2 * HALF, length) - 1
-        start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
-            first, last, length, context, history, batch.group, batch.window, batch.whole, batch.COUNTS, batch.WINDOW,
-            m.Q,
-        )  # fmt: skip
+    item = queue.read(turn)
+    while item.tile >= 0:
+        first = item.tile * (2 * HALF)
+        length = item.length
+        queries = batch.query_tiles(item, m.Q)
         mbarrier.wait(m.kv_full.index(0), turn & 1)
-        k_0 = m.matrix(m.k.index(0), HALF)
-        k_1 = m.matrix(m.k.index(1), HALF)
+        k_0 = m.k.matrix(0)
+        k_1 = m.k.matrix(1)
         clear_behind(k_0, length - first, HALF, m.P)
         clear_behind(k_1, length - first - HALF, HALF, m.P)
-        for j in range(masked + wholes):
-            at, end = query_tile(j, start, stop, start_2, stop_2, inner, behind, masked, batch.COUNTS, m.Q)
+        for j in range(queries.masked + queries.unmasked):
+            at, end = queries.tile(j)
             slot = used % m.SLOTS
             phase = (used // m.SLOTS) & 1
             mbarrier.wait(m.ds_full.index(slot * 2), phase)
@@ -309,46 +249,96 @@ def _of_queries(m: Shared, draw: Draw, batch: Batch, dq_desc, key_scale):
                 dq_s = m.dq.index(part)
                 dq_s._reinterpret(gl.float32, [m.Q, WIDTH], dq_shared).store(dq)
                 fence_async_shared()
-                tma_add(dq_desc, [begin + at, head, part * WIDTH], dq_s)
+                tma_add(dq_desc, [item.begin + at, item.head, part * WIDTH], dq_s)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
         turn += 1
-        tile, head, begin, length, context, history = draw.read(turn)
+        item = queue.read(turn)
     tma.store_wait(0)
 
 
 @gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
 def backward(
-    q_desc, k_desc, v_desc, grad_desc, dq_desc, dk, dv, offsets, contexts, targets, items, counter, sequences, tiles,
-    together, total, longest, group, window, whole, half, scale, key_scale, dk_stride, dv_stride,
-    HEADS: gl.constexpr, D: gl.constexpr, P: gl.constexpr, Q: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    REGISTERS: gl.constexpr, LISTED: gl.constexpr, COUNTS: gl.constexpr, WINDOW: gl.constexpr,
-):  # fmt: skip
-    dtype: gl.constexpr = q_desc.dtype
+    q_desc,
+    k_desc,
+    v_desc,
+    grad_desc,
+    dq_desc,
+    dk,
+    dv,
+    offsets,
+    contexts,
+    targets,
+    items,
+    counter,
+    sequences,
+    tiles,
+    swizzle,
+    total,
+    longest,
+    group,
+    window,
+    min_full,
+    half,
+    scale,
+    key_scale,
+    dk_stride,
+    dv_stride,
+    HEADS: gl.constexpr,
+    D: gl.constexpr,
+    P: gl.constexpr,
+    Q: gl.constexpr,
+    STAGES: gl.constexpr,
+    SLOTS: gl.constexpr,
+    REGISTERS: gl.constexpr,
+    LISTED: gl.constexpr,
+    SEGMENTS: gl.constexpr,
+    WINDOW: gl.constexpr,
+):
     WIDTH: gl.constexpr = dq_desc.block_type.shape[2]
-    ds_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], dtype)
+    ds_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], q_desc.dtype)
     batch = Batch(
-        offsets, contexts, targets, items, counter, sequences, tiles, together, total, longest, group, window, whole,
-        HEADS, LISTED, COUNTS, WINDOW, True,
-    )  # fmt: skip
-    draw = make_draw(3)
+        offsets,
+        contexts,
+        targets,
+        items,
+        counter,
+        sequences,
+        tiles,
+        swizzle,
+        total,
+        longest,
+        group,
+        window,
+        min_full,
+        HEADS,
+        LISTED,
+        SEGMENTS,
+        WINDOW,
+        True,
+    )
+    queue = make_work_queue(3)
     m = Shared(
-        gl.allocate_shared_memory(dtype, [2, HALF, 1, P], k_desc.layout),
-        gl.allocate_shared_memory(dtype, [2, HALF, 1, P], v_desc.layout),
-        gl.allocate_shared_memory(dtype, [STAGES, Q, 1, P], q_desc.layout),
-        gl.allocate_shared_memory(dtype, [STAGES, Q, 1, P], grad_desc.layout),
-        gl.allocate_shared_memory(dtype, [2 * SLOTS, HALF, Q], ds_layout),
+        make_halves(k_desc, P),
+        make_halves(v_desc, P),
+        make_barriers(1, 1),
+        make_barriers(1, 3),
+        make_ring(q_desc, STAGES, Q, P, 2),
+        make_ring(grad_desc, STAGES, Q, P, 2),
+        gl.allocate_shared_memory(q_desc.dtype, [2 * SLOTS, HALF, Q], ds_layout),
+        make_barriers(2 * SLOTS, 1),
+        make_barriers(SLOTS, 1),
         gl.allocate_shared_memory(gl.float32, [P // WIDTH, Q, 1, WIDTH], dq_desc.layout),
-        make_barriers(1, 1), make_barriers(1, 3), make_barriers(STAGES, 1), make_barriers(STAGES, 2),
-        make_barriers(STAGES, 1), make_barriers(STAGES, 2), make_barriers(2 * SLOTS, 1), make_barriers(SLOTS, 1),
-        P, Q, STAGES, SLOTS,
-    )  # fmt: skip
+        P,
+        Q,
+        SLOTS,
+    )
     gl.warp_specialize(
         [
-            (_of_keys, (m, draw, batch, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 0)),
-            (_of_keys, (m, draw, batch, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 1)),
-            (_of_queries, (m, draw, batch, dq_desc, key_scale)),
-            (_load, (q_desc, k_desc, v_desc, grad_desc, m, draw, batch)),
+            (_of_keys, (m, queue, batch, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 0)),
+            (_of_keys, (m, queue, batch, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 1)),
+            (_of_queries, (m, queue, batch, dq_desc, key_scale)),
+            (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
         ],
         [4, 4, 1],
         [REGISTERS, 512 - 24 - 2 * REGISTERS, 24],

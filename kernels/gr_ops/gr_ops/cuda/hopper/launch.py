@@ -1,6 +1,6 @@
 """From tensors to the kernels for Hopper; which problems they take is in paths.py.
 
-Few facts decide which compiled kernel it is: numbers and addresses do not (rows.NUMBERS, rows.POINTERS).
+Few facts decide which compiled kernel it is: numbers and addresses do not (batch.NUMBERS, batch.POINTERS).
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, order
-from gr_ops.cuda.launching import launch
+from gr_ops.cuda.hopper import backward, forward, work_list
+from gr_ops.cuda.launch_cache import launch
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
+TILE, HALF = 128, 64  # of a program, and of each of its warpgroups: queries forward, keys backward
 # Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
-TOGETHER = 8  # forward
+SWIZZLE = 8  # forward
 L2_BYTES = 24 << 20  # half of the H100's; backward, with five tensors, one of them float32
 
 
@@ -81,12 +82,17 @@ def attend(p: Any, out: torch.Tensor) -> None:
     q, k, v = (_for_tma(x) for x in (p.q, p.k, p.v))
     dim, padded = q.shape[2], padded_dim(q.shape[2])
     shape = FORWARD[padded]
-    device, batch, grid, listed = _batch(p, forward.QUERIES, False)
-    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, p.counts, p.window > 0, shape.in_registers)
+    device, batch, grid, listed = _batch(p, TILE, False)
+    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, p.segments, p.window > 0, shape.in_registers)
     arguments = (
-        _describe(q, 64, padded), _describe(k, shape.keys, padded), _describe(v, shape.keys, padded), out, *batch,
-        0.5 * p.alpha, float(p.scale), out.stride(0), *flags,
-    )  # fmt: skip
+        *(_describe(x, rows, padded) for x, rows in ((q, HALF), (k, shape.keys), (v, shape.keys))),
+        out,
+        *batch,
+        0.5 * p.alpha,
+        float(p.scale),
+        out.stride(0),
+        *flags,
+    )
     launch(forward.forward, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
 
 
@@ -95,17 +101,23 @@ def gradients(p: Any, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv
     q, k, v, grad = (_for_tma(x) for x in (p.q, p.k, p.v, grad))
     dim, padded = q.shape[2], padded_dim(q.shape[2])
     shape = BACKWARD[padded]
-    device, batch, grid, listed = _batch(p, backward.KEYS, True)
-    flags = (
-        q.shape[1], dim, padded, shape.queries, shape.stages, shape.slots, shape.registers, listed, p.counts,
-        p.window > 0,
-    )  # fmt: skip
+    device, batch, grid, listed = _batch(p, TILE, True)
+    kind = (shape.queries, shape.stages, shape.slots, shape.registers)
+    flags = (q.shape[1], dim, padded, *kind, listed, p.segments, p.window > 0)
     summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
     arguments = (
-        _describe(q, shape.queries, padded), _describe(k, 64, padded), _describe(v, 64, padded),
-        _describe(grad, shape.queries, padded), _describe(summed, shape.queries, shape.columns), dk, dv, *batch,
-        0.5 * p.alpha, float(p.scale), float(p.scale * p.alpha), dk.stride(0), dv.stride(0), *flags,
-    )  # fmt: skip
+        *(_describe(x, rows, padded) for x, rows in ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))),
+        _describe(summed, shape.queries, shape.columns),
+        dk,
+        dv,
+        *batch,
+        0.5 * p.alpha,
+        float(p.scale),
+        float(p.scale * p.alpha),
+        dk.stride(0),
+        dv.stride(0),
+        *flags,
+    )
     launch(backward.backward, (grid,), (*_types(p), flags, shape.columns), arguments, device, num_warps=4)
     dq.copy_(summed)
 
@@ -127,12 +139,12 @@ def _types(p: Any) -> tuple[Any, ...]:
 
 
 def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, bool]:
-    """The device; arguments of rows.Batch, programs, and whether there is a list of tiles."""
+    """The device; arguments of batch.Batch, programs, and whether there is a list of tiles."""
     total, heads, dim = p.q.shape
     device, sequences, tiles = p.q.device.index, p.sequences, triton.cdiv(p.longest, size)
     offsets = p.offsets.contiguous()
     contexts, targets = p.contexts, p.targets
-    if p.counts and (contexts is None or targets is None):
+    if p.segments and (contexts is None or targets is None):
         none = offsets.new_zeros(sequences)
         contexts, targets = (none if x is None else x for x in (contexts, targets))
     contexts, targets = (offsets if x is None else x.contiguous() for x in (contexts, targets))
@@ -141,12 +153,10 @@ def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, 
     if listed:
         many = min(many, total // size + sequences)
         items = torch.empty(many + 1, dtype=torch.int64, device=p.q.device)
-        arguments = (offsets, items, sequences, total, p.longest, many, size, order.CHUNK, rising)
-        launch(order.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
-    together = L2_BYTES // (p.longest * dim * 12) if rising else TOGETHER
-    together = max(1, min(sequences * heads, together))
-    batch = (
-        offsets, contexts, targets, items, _counter(p.q.device), sequences, tiles, together, total, p.longest, p.group,
-        p.window, p.whole,
-    )  # fmt: skip
+        arguments = (offsets, items, sequences, total, p.longest, many, size, work_list.CHUNK, rising)
+        launch(work_list.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
+    swizzle = L2_BYTES // (p.longest * dim * 12) if rising else SWIZZLE
+    swizzle = max(1, min(sequences * heads, swizzle))
+    facts = (sequences, tiles, swizzle, total, p.longest, p.group, p.window, p.min_full)
+    batch = (offsets, contexts, targets, items, _counter(p.q.device), *facts)
     return device, batch, max(1, min(_multiprocessors(device), many * heads)), listed

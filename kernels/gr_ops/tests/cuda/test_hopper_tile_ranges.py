@@ -5,8 +5,8 @@ import torch
 import triton
 import triton.language as tl
 from cuda_cases import ON_GPU, Case
-from gr_ops.cuda.hopper.order import list_tiles
-from gr_ops.cuda.hopper.ranges import key_tile, key_tiles, query_tile, query_tiles
+from gr_ops.cuda.hopper.tile_ranges import key_tile, key_tiles, query_tile, query_tiles
+from gr_ops.cuda.hopper.work_list import list_tiles
 
 DEVICE = "cuda" if ON_GPU else "cpu"
 TILE = 16  # of the program's own side; the other's are of SMALL
@@ -14,8 +14,20 @@ SMALL = 8
 
 
 @triton.jit
-def _keys(out, first, last, length, context, history, group, window, whole, COUNTS: tl.constexpr, WINDOW: tl.constexpr,
-          K: tl.constexpr):  # fmt: skip
+def _keys(
+    out,
+    first,
+    last,
+    length,
+    context,
+    history,
+    group,
+    window,
+    whole,
+    COUNTS: tl.constexpr,
+    WINDOW: tl.constexpr,
+    K: tl.constexpr,
+):
     edge, stop, start_2, stop_2, start, inner, masked, wholes = key_tiles(
         first, last, length, context, history, group, window, whole, COUNTS, WINDOW, K
     )
@@ -28,8 +40,20 @@ def _keys(out, first, last, length, context, history, group, window, whole, COUN
 
 
 @triton.jit
-def _queries(out, first, last, length, context, history, group, window, whole, COUNTS: tl.constexpr,
-             WINDOW: tl.constexpr, Q: tl.constexpr):  # fmt: skip
+def _queries(
+    out,
+    first,
+    last,
+    length,
+    context,
+    history,
+    group,
+    window,
+    whole,
+    COUNTS: tl.constexpr,
+    WINDOW: tl.constexpr,
+    Q: tl.constexpr,
+):
     start, stop, start_2, stop_2, inner, behind, masked, wholes = query_tiles(
         first, last, length, context, history, group, window, whole, COUNTS, WINDOW, Q
     )
@@ -64,8 +88,14 @@ def test_tiles_hold_what_is_seen_once(side, name, length):
     row = {key: min(value, length) if key in ("contexts", "targets") else value for key, value in ROWS[name].items()}
     contexts, targets = row.get("contexts", 0), row.get("targets", 0)
     contexts = min(contexts, length - targets)
-    case = Case((length,), contexts=(contexts,), targets=(targets,), group=row.get("group", 0),
-                window=row.get("window", 0), whole=row.get("whole", 0))  # fmt: skip
+    case = Case(
+        (length,),
+        contexts=(contexts,),
+        targets=(targets,),
+        group=row.get("group", 0),
+        window=row.get("window", 0),
+        whole=row.get("whole", 0),
+    )
     seen = torch.tensor(case.seen(0))  # [query, key]
     if side == "queries":
         seen = seen.T
@@ -75,8 +105,20 @@ def test_tiles_hold_what_is_seen_once(side, name, length):
     for first in range(0, length, TILE):
         last = min(first + TILE, length) - 1
         out = torch.full((64,), -1, dtype=torch.int32, device=DEVICE)
-        kernel[(1,)](out, first, last, length, contexts, length - targets, max(case.group, 1), case.window, case.whole,
-                     counts, case.window > 0, SMALL)  # fmt: skip
+        kernel[(1,)](
+            out,
+            first,
+            last,
+            length,
+            contexts,
+            length - targets,
+            max(case.group, 1),
+            case.window,
+            case.whole,
+            counts,
+            case.window > 0,
+            SMALL,
+        )
         masked, wholes, *tiles = out.tolist()
         tiles = list(zip(tiles[::2], tiles[1::2]))[: masked + wholes]
         assert masked > 0  # the kernels count on it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gr_ops.cuda.hopper.ranges import row_of
+from gr_ops.cuda.hopper.tile_ranges import row_of
 
 CHUNK = 1024  # sequences that a program of `list_tiles` compares at a time
 

@@ -20,18 +20,25 @@ _compiled: dict[tuple[Any, ...], Any] = {}
 
 def of_values(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """What Triton compiles a kernel for: types, 16-byte alignment, and which numbers are 1 or multiples of 16."""
-    return tuple(
-        (x.dtype, x.data_ptr() % 16) if isinstance(x, torch.Tensor)
-        else (x == 1, x % 16 == 0, -(2**31) <= x < 2**31) if type(x) is int
-        else type(x)
-        for x in arguments
-    )  # fmt: skip
+    return tuple([_of_value(x) for x in arguments])
+
+
+def _of_value(x: Any) -> Any:
+    if isinstance(x, torch.Tensor):
+        return x.dtype, x.data_ptr() % 16
+    if type(x) is int:
+        return x == 1, x % 16 == 0, -(2**31) <= x < 2**31
+    return type(x)
 
 
 def launch(
-    kernel: Any, grid: tuple[int, ...], key: tuple[Any, ...], arguments: tuple[Any, ...], device: int,
+    kernel: Any,
+    grid: tuple[int, ...],
+    key: tuple[Any, ...],
+    arguments: tuple[Any, ...],
+    device: int,
     **options: int,
-) -> None:  # fmt: skip
+) -> None:
     """`arguments`: all, in the kernel's order; `key`: all that the compiled kernel depends on but kernel and device."""
     full = (kernel, device, *key)
     found = _compiled.get(full)
@@ -40,11 +47,14 @@ def launch(
         if FAST and made is not None:
             _compiled[full] = made
         return
-    width, height, depth = (*grid, 1, 1)[:3]
+    size = (*grid, 1, 1)[:3]
     stream = torch._C._cuda_getCurrentRawStream(device)
     hooks = triton.knobs.runtime
-    about = found.launch_metadata((width, height, depth), stream, *arguments)
-    found.run(
-        width, height, depth, stream, found.function, found.packed_metadata, about, hooks.launch_enter_hook,
-        hooks.launch_exit_hook, *arguments,
-    )  # fmt: skip
+    about = (
+        found.function,
+        found.packed_metadata,
+        found.launch_metadata(size, stream, *arguments),
+        hooks.launch_enter_hook,
+        hooks.launch_exit_hook,
+    )
+    found.run(*size, stream, *about, *arguments)
