@@ -33,9 +33,9 @@ import torch  # noqa: E402
 
 from gr_model import baselines, data, jagged, presets, report  # noqa: E402
 from gr_model import config as configs  # noqa: E402
+from gr_model.common.files import write_text  # noqa: E402
 from gr_model.data.interactions import Interactions  # noqa: E402
 from gr_model.device import keep_freed_memory, open_device  # noqa: E402
-from gr_model.files import write_text  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-ml-100k.json"

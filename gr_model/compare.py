@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gr_model import errors, files, report, runlog
-from gr_model.errors import GrModelError
+from gr_model import report, runlog
+from gr_model.common import errors, files
+from gr_model.common.errors import GrModelError
 from gr_model.report import Series
 
 

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gr_model import config_advice, in_image
+from gr_model import config_advice
+from gr_model.common import in_image
+from gr_model.common.errors import GrModelError
 from gr_model.config_checks import KINDS
-from gr_model.errors import GrModelError
 
 if TYPE_CHECKING:
     import torch

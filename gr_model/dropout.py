@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws
+from gr_model.common import draws
 
 
 class Dropout(nn.Module):

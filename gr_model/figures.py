@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gr_model import report
-from gr_model.files import replacing
+from gr_model.common.files import replacing
 
 
 def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:

@@ -14,8 +14,8 @@ import importlib.util
 import torch
 import torch.nn.functional as F
 
-from gr_model import in_image
-from gr_model.errors import GrModelError
+from gr_model.common import in_image
+from gr_model.common.errors import GrModelError
 
 
 class OperatorsMissing(GrModelError, RuntimeError):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from gr_model import draws
+from gr_model.common import draws
 
 Rows = Callable[[torch.Tensor], torch.Tensor]  # item ids -> [.., D]
 HIDDEN = -1e4  # a logit that adds nothing to a sum of exponentials, and keeps gradients finite

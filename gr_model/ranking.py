@@ -18,8 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws, heads, metrics, stochastic_length, world
+from gr_model import heads, metrics, stochastic_length, world
 from gr_model.backbone import backbone
+from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.dcn import DCNv2

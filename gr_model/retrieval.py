@@ -19,8 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import draws, evaluation, losses, metrics, stochastic_length, tables, world
+from gr_model import evaluation, losses, metrics, stochastic_length, tables, world
 from gr_model.backbone import backbone
+from gr_model.common import draws
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.losses import Samples

@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gr_model import checkpoint, errors, in_image, run_id, run_leftovers, runlog
-from gr_model.errors import GrModelError
+from gr_model import checkpoint, run_id, run_leftovers, runlog
+from gr_model.common import errors, in_image
+from gr_model.common.errors import GrModelError
 from gr_model.run_id import RunId
 
 LATEST = "latest"  # in the folder of runs: a link to the newest of those that were named by time

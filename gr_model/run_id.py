@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gr_model import files
-from gr_model.errors import GrModelError
+from gr_model.common import files
+from gr_model.common.errors import GrModelError
 
 FORMAT = 1
 FILE = "run-id.json"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gr_model import files
+from gr_model.common import files
 
 Event = dict[str, Any]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gr_model.errors import GrModelError
+from gr_model.common.errors import GrModelError
 
 
 class BoardMissing(GrModelError, RuntimeError):

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import compiled, draws, flops, gradients, jagged, optimizer, phases
+from gr_model import compiled, flops, gradients, jagged, optimizer, phases
 from gr_model import config as configs
 from gr_model.checkpoint import CheckpointError
+from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of

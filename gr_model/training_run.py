@@ -16,22 +16,10 @@ from typing import Any
 
 import torch
 
-from gr_model import (
-    baselines,
-    checkpoint,
-    data,
-    errors,
-    figures,
-    files,
-    flops,
-    phases,
-    report,
-    run_folder,
-    signals,
-    world,
-)
+from gr_model import baselines, checkpoint, data, figures, flops, phases, report, run_folder, signals, world
 from gr_model import config as configs
 from gr_model import run_leftovers as leftovers
+from gr_model.common import errors, files
 from gr_model.device import describe, open_device
 from gr_model.gradients import TrainingDiverged
 from gr_model.memory import peak_memory

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from gr_model.common.errors import GrModelError
 from gr_model.data.interactions import History
-from gr_model.errors import GrModelError
 from gr_model.launched import launched
 
 BACKENDS = {"cpu": "gloo", "npu": "hccl", "cuda": "nccl"}

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gr_model import draws
+from gr_model.common import draws
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.zipf import Catalogue
 from gr_model.synthetic_config import SyntheticConfig
@@ -91,7 +91,9 @@ class Planted(Rule):
     @cached_property
     def successor_V(self) -> Array:
         """int32; all items stand in one ring."""
-        order = np.random.default_rng((self.settings.seed, 1)).permutation(np.arange(self.settings.items, dtype=np.int32))
+        order = np.random.default_rng((self.settings.seed, 1)).permutation(
+            np.arange(self.settings.items, dtype=np.int32)
+        )
         successor = np.empty_like(order)
         successor[order] = np.roll(order, -1)
         return successor

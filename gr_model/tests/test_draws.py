@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import draws
+from gr_model.common import draws
 from gr_model.dropout import Dropout
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gr_model import data, errors, in_image, run_folder, train
+from gr_model import data, run_folder, train
+from gr_model.common import errors, in_image
 from gr_model.data import DataError
 from gr_model.tests import data_files
 
