@@ -23,8 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 
-from gr_model import attention, data, presets  # noqa: E402
+from gr_model import attention, data  # noqa: E402
 from gr_model import config as configs  # noqa: E402
+from gr_model.config import presets  # noqa: E402
 from gr_model.device import open_device  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402
 

@@ -27,8 +27,11 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import jagged, losses, presets  # noqa: E402
-from gr_model.config import Config  # noqa: E402
+from gr_model import jagged, losses  # noqa: E402
+from gr_model.config import (
+    Config,  # noqa: E402
+    presets,  # noqa: E402
+)
 from gr_model.device import keep_freed_memory  # noqa: E402
 from gr_model.hstu import HSTU, HSTULayer  # noqa: E402
 from gr_model.retrieval import RetrievalModel  # noqa: E402

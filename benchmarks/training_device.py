@@ -27,9 +27,9 @@ import numpy as np
 import torch
 
 from gr_model import config as configs
-from gr_model import flops, jagged, phases, presets
+from gr_model import flops, jagged, phases
 from gr_model.attention import Attention, tiles
-from gr_model.config import Config, ModelConfig
+from gr_model.config import Config, ModelConfig, presets
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.kuairand import SIGNALS
 from gr_model.device import open_device

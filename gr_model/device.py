@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gr_model import config_advice
 from gr_model.common import in_image
 from gr_model.common.errors import GrModelError
-from gr_model.config_checks import KINDS
+from gr_model.config import advice as config_advice
+from gr_model.config.checks import KINDS
 
 if TYPE_CHECKING:
     import torch

@@ -18,9 +18,10 @@ from typing import NoReturn
 
 # torch is imported with training_run, after all that a command can have wrong without it.
 from gr_model import config as configs
-from gr_model import device, launched, presets, run_plan
+from gr_model import device, launched, run_plan
 from gr_model.common import errors
 from gr_model.common.errors import GrModelError
+from gr_model.config import presets
 from gr_model.run_plan import Plan
 
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gr_model import config_advice
+from gr_model.config import advice as config_advice
 from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, planted, synthetic
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
 from gr_model.data.source import Source
-from gr_model.synthetic_config import SyntheticConfig
+from gr_model.config.synthetic import SyntheticConfig
 
 DATASETS: dict[str, Source | type[synthetic.Rule] | Callable[[Path, BadRows], Interactions]] = {
     "ml-100k": ml_100k.load,

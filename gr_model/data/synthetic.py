@@ -20,7 +20,7 @@ import numpy as np
 from gr_model.common import draws
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.zipf import Catalogue
-from gr_model.synthetic_config import SyntheticConfig
+from gr_model.config.synthetic import SyntheticConfig
 
 Array = np.ndarray
 CELLS = 1 << 18  # interactions of a block

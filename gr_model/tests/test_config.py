@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from gr_model import config, config_checks, presets
-from gr_model.config import ConfigError
+from gr_model import config
+from gr_model.config import ConfigError, presets
+from gr_model.config import checks as config_checks
 
 
 def test_overrides_change_what_they_name_and_nothing_else():

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from gr_model import data
+from gr_model.config.synthetic import SyntheticConfig
 from gr_model.data import DataError, build, kuairand, planted, shards
-from gr_model.synthetic_config import SyntheticConfig
 from gr_model.tests import data_files
 
 ROWS = data_files.random_rows()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import checkpoint, config, dynamic_tables, presets
+from gr_model import checkpoint, config, dynamic_tables
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import (
     Config,
@@ -18,6 +18,7 @@ from gr_model.config import (
     RankingConfig,
     RetrievalConfig,
     TrainConfig,
+    presets,
 )
 from gr_model.tests.distributed_program import random_data
 from gr_model.trainer import Trainer

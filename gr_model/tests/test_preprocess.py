@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import presets
-from gr_model.config import ConfigError, ModelConfig, override
+from gr_model.config import ConfigError, ModelConfig, override, presets
 from gr_model.data.interactions import History
 from gr_model.jagged import load_operators
 from gr_model.preprocess import Preprocess, tokens

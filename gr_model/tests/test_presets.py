@@ -8,7 +8,7 @@ heads, attention dim 128).
 
 import pytest
 
-from gr_model import presets
+from gr_model.config import presets
 
 #                         dim blocks heads head_dim tokens batch negatives steps dropout
 PUBLISHED = {

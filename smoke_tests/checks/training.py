@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gr_model import config, data, presets
+from gr_model import config, data
+from gr_model.config import presets
 from gr_model.device import open_device
 from gr_model.trainer import Trainer
 from smoke_tests.check import Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gr_model import config_advice
 from gr_model.config import Config, ConfigError, DataConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
+from gr_model.config import advice as config_advice
 from gr_model.data.kuairand import FEATURES, SIGNALS
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gr_model.embedding_config import KINDS_OF
+from gr_model.config.embedding import KINDS_OF
 
 # What a short name most likely means comes first.
 SECTIONS = ("train", "model", "embedding", "retrieval", "ranking", "data", "synthetic")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gr_model.config import Config, ConfigError, from_json, keys, override, resumed
-from gr_model.embedding_config import NEEDS_LAUNCHER, device_faults
+from gr_model.config.embedding import NEEDS_LAUNCHER, device_faults
 
 KINDS = ("npu", "cuda", "cpu")
 SHOWN = 6  # settings that differ are told with their values; further ones by name alone

@@ -8,12 +8,12 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any
 
-from gr_model import config_advice
 from gr_model.common.errors import GrModelError
-from gr_model.embedding_config import EmbeddingConfig
-from gr_model.embedding_config import faults as embedding_faults
-from gr_model.synthetic_config import SyntheticConfig
-from gr_model.synthetic_config import faults as synthetic_faults
+from gr_model.config import advice as config_advice
+from gr_model.config.embedding import EmbeddingConfig
+from gr_model.config.embedding import faults as embedding_faults
+from gr_model.config.synthetic import SyntheticConfig
+from gr_model.config.synthetic import faults as synthetic_faults
 
 
 class ConfigError(GrModelError, ValueError):
