@@ -26,7 +26,7 @@ import torch  # noqa: E402
 from gr_model import attention, data  # noqa: E402
 from gr_model import config as configs  # noqa: E402
 from gr_model.config import presets  # noqa: E402
-from gr_model.device import open_device  # noqa: E402
+from gr_model.runtime.device import open_device  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-search.json"

@@ -32,9 +32,9 @@ from gr_model.config import (
     Config,  # noqa: E402
     presets,  # noqa: E402
 )
-from gr_model.device import keep_freed_memory  # noqa: E402
 from gr_model.hstu import HSTU, HSTULayer  # noqa: E402
 from gr_model.retrieval import RetrievalModel  # noqa: E402
+from gr_model.runtime.device import keep_freed_memory  # noqa: E402
 from gr_model.sequences import Sequences  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -47,7 +47,7 @@ def cost(data_dir: Path, rounds: int) -> None:
     from gr_model import config as configs
     from gr_model import data, jagged
     from gr_model.config import presets
-    from gr_model.device import describe, emulated, open_device
+    from gr_model.runtime.device import describe, emulated, open_device
     from gr_model.trainer import Trainer
 
     torch.set_num_threads(1)

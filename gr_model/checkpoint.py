@@ -21,7 +21,7 @@ from gr_model.common.errors import GrModelError
 from gr_model.common.files import replacing
 
 if TYPE_CHECKING:
-    from gr_model.world import World
+    from gr_model.runtime.world import World
 
 FORMAT = 1
 FOLDER = "checkpoints"

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import world
 from gr_model.config import ConfigError, EmbeddingConfig
 from gr_model.lookup import FEATURE, CollectionTable
+from gr_model.runtime import world
 
 PACKAGES = {"hash": "hybrid_torchrec", "embcache": "torchrec_embcache"}
 

@@ -10,7 +10,7 @@ from torch import nn
 from gr_model import dynamic_tables, tables
 from gr_model.config import Config, ConfigError
 from gr_model.config.checks import FSDP_NEEDS
-from gr_model.world import World
+from gr_model.runtime.world import World
 
 
 class Parallel:

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from gr_model.world import World
+from gr_model.runtime.world import World
 
 
 class Progress:

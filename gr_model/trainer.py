@@ -20,15 +20,15 @@ from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
-from gr_model.device import seed_everything
 from gr_model.dropout import Dropout
 from gr_model.gradients import TrainingDiverged, Unseen
 from gr_model.parallel import Parallel
 from gr_model.pipeline import Pipeline
 from gr_model.ranking import Ranking
 from gr_model.retrieval import Retrieval
+from gr_model.runtime.device import seed_everything
+from gr_model.runtime.world import World
 from gr_model.steps import Going, StepResult
-from gr_model.world import World
 
 TASKS = {"retrieval": Retrieval, "ranking": Ranking}
 

@@ -16,21 +16,22 @@ from typing import Any
 
 import torch
 
-from gr_model import baselines, checkpoint, data, figures, flops, phases, report, run_folder, signals, world
+from gr_model import baselines, checkpoint, data, figures, flops, phases, report, run_folder
 from gr_model import config as configs
 from gr_model import run_leftovers as leftovers
 from gr_model.common import errors, files
-from gr_model.device import describe, open_device
 from gr_model.gradients import TrainingDiverged
-from gr_model.memory import peak_memory
 from gr_model.progress import Progress
 from gr_model.run_folder import Place
 from gr_model.run_plan import Plan
 from gr_model.runlog import Log
+from gr_model.runtime import signals, world
+from gr_model.runtime.device import describe, open_device
+from gr_model.runtime.memory import peak_memory
+from gr_model.runtime.world import World
 from gr_model.steps import StepResult
 from gr_model.tensorboard import Board
 from gr_model.trainer import Trainer
-from gr_model.world import World
 
 
 @dataclasses.dataclass

@@ -20,9 +20,9 @@ from gr_model.config import (
     TrainConfig,
     presets,
 )
+from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
 from gr_model.trainer import Trainer
-from gr_model.world import World
 
 CPU = torch.device("cpu")
 ITEMS, STEPS = 2000, 50

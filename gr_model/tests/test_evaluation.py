@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gr_model import evaluation, metrics
-from gr_model.world import World
+from gr_model.runtime.world import World
 
 
 def case(items=50, queries=7, seed=0):

@@ -172,7 +172,7 @@ def test_checkpoints_of_versions_before_are_read_and_stay(base, atomic_folder, t
 
 def test_pruning_and_saving_again_leave_files_of_somebody_else(tmp_path) -> None:
     """In a checkpoint's own folder: notes on it, converted weights."""
-    from gr_model.world import World
+    from gr_model.runtime.world import World
 
     state = {"config": {}, "model": {"x": torch.zeros(2)}}
     first = checkpoint.save_run(tmp_path, {**state, "step": 1}, World(), run="a", keep=1)
@@ -190,7 +190,7 @@ def test_pruning_and_saving_again_leave_files_of_somebody_else(tmp_path) -> None
 
 
 def test_pruning_leaves_checkpoints_of_other_runs(tmp_path) -> None:
-    from gr_model.world import World
+    from gr_model.runtime.world import World
 
     def save(run: str, step: int) -> None:
         state = {"config": {}, "step": step, "model": {"w": torch.full((2,), float(step))}}

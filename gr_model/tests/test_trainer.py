@@ -8,8 +8,8 @@ from gr_model import checkpoint, config, runlog, train
 from gr_model.checkpoint import CheckpointError
 from gr_model.common import files
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig, presets
-from gr_model.device import DeviceError, open_device
 from gr_model.gradients import TrainingDiverged
+from gr_model.runtime.device import DeviceError, open_device
 from gr_model.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PROGRAM = """
 import hashlib, json, sys, torch
 from gr_model import config
-from gr_model.device import open_device
+from gr_model.runtime.device import open_device
 from gr_model.tests.distributed_program import random_data
 from gr_model.trainer import Trainer
 data, device, losses = random_data(), open_device(sys.argv[1]), []

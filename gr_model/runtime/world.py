@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from gr_model.common.errors import GrModelError
 from gr_model.data.interactions import History
-from gr_model.launched import launched
+from gr_model.runtime.launched import launched
 
 BACKENDS = {"cpu": "gloo", "npu": "hccl", "cuda": "nccl"}
 TIMEOUT = datetime.timedelta(minutes=30)
