@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import dynamic_tables, tables
 from gr_model.config import Config, ConfigError
 from gr_model.config.checks import FSDP_NEEDS
+from gr_model.embedding import dynamic_tables, tables
 from gr_model.runtime.world import World
 
 

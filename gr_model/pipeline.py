@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import lookup, phases
+from gr_model import phases
 from gr_model.data.loader import Work
+from gr_model.embedding import lookup
 from gr_model.steps import Going, StepResult, Steps
 
 AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import checkpoint, config, dynamic_tables
+from gr_model import checkpoint, config
 from gr_model.checkpoint import CheckpointError
 from gr_model.config import (
     Config,
@@ -20,6 +20,7 @@ from gr_model.config import (
     TrainConfig,
     presets,
 )
+from gr_model.embedding import dynamic_tables
 from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
 from gr_model.trainer import Trainer

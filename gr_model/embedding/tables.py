@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import dynamic_tables
 from gr_model.config import ConfigError, EmbeddingConfig
 from gr_model.config import embedding as embedding_config
-from gr_model.lookup import FEATURE, CollectionTable, StaticTable
+from gr_model.embedding import dynamic_tables
+from gr_model.embedding.lookup import FEATURE, CollectionTable, StaticTable
 
 CHUNK = 1 << 16  # rows that are looked up, or initialised, at a time
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from gr_model.config import ConfigError, EmbeddingConfig
-from gr_model.lookup import FEATURE, CollectionTable
+from gr_model.embedding.lookup import FEATURE, CollectionTable
 from gr_model.runtime import world
 
 PACKAGES = {"hash": "hybrid_torchrec", "embcache": "torchrec_embcache"}
