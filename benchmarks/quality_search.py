@@ -23,9 +23,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 
-from gr_model import attention, data  # noqa: E402
 from gr_model import config as configs  # noqa: E402
+from gr_model import data  # noqa: E402
 from gr_model.config import presets  # noqa: E402
+from gr_model.model.attention import attention  # noqa: E402
 from gr_model.runtime.device import open_device  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402
 

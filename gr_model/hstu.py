@@ -13,10 +13,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gr_model import attention, fused
-from gr_model.attention import Attention, Tile
+from gr_model import fused
 from gr_model.config import ModelConfig
 from gr_model.dropout import Dropout
+from gr_model.model.attention import attention
+from gr_model.model.attention.attention import Attention, Tile
 from gr_model.sequences import Sequences
 
 

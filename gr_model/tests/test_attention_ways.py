@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from gr_model import attention, blocked
 from gr_model.config import ModelConfig
 from gr_model.dropout import Dropout
 from gr_model.hstu import HSTU
 from gr_model.jagged import load_operators, offsets_of
+from gr_model.model.attention import attention, blocked
 from gr_model.sequences import Sequences
 
 load_operators(torch.device("cpu"))

@@ -5,8 +5,8 @@ import triton
 import triton.language as tl
 from gr_ops.cuda.relative_bias import split_times, time_bucket
 
-from gr_model import attention
 from gr_model.config import ModelConfig
+from gr_model.model.attention import attention
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

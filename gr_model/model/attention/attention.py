@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import blocked, fused, jagged
+from gr_model import fused, jagged
 from gr_model.config import ModelConfig
+from gr_model.model.attention import blocked
 from gr_model.sequences import Sequences
 
 CAUSAL = 0  # the operator's mask type: keys up to the query, and the rule of contextual tokens and targets

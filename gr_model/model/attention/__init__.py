@@ -1,0 +1,1 @@
+"""Attention of HSTU, and the ways to calculate it."""
