@@ -27,13 +27,14 @@ import numpy as np
 import torch
 
 from gr_model import config as configs
-from gr_model import flops, jagged, phases
+from gr_model import phases
 from gr_model.config import Config, ModelConfig, presets
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.kuairand import SIGNALS
+from gr_model.model import flops, jagged
 from gr_model.model.attention.attention import Attention, tiles
+from gr_model.model.sequences import Sequences
 from gr_model.runtime.device import open_device
-from gr_model.sequences import Sequences
 from gr_model.trainer import Trainer
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from gr_model import config as configs
-from gr_model import flops
+from gr_model.model import flops
 from gr_model.runtime import world
 from gr_model.runtime.device import describe, open_device
 from gr_model.trainer import Trainer

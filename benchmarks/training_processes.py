@@ -25,9 +25,9 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import jagged  # noqa: E402
 from gr_model.config import presets  # noqa: E402
 from gr_model.data.interactions import History, Interactions  # noqa: E402
+from gr_model.model import jagged  # noqa: E402
 from gr_model.runtime import world  # noqa: E402
 from gr_model.runtime.device import keep_freed_memory  # noqa: E402
 from gr_model.trainer import Trainer  # noqa: E402

@@ -45,8 +45,9 @@ def cost(data_dir: Path, rounds: int) -> None:
     import torch
 
     from gr_model import config as configs
-    from gr_model import data, jagged
+    from gr_model import data
     from gr_model.config import presets
+    from gr_model.model import jagged
     from gr_model.runtime.device import describe, emulated, open_device
     from gr_model.trainer import Trainer
 

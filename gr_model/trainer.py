@@ -13,15 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import compiled, flops, gradients, jagged, optimizer, phases
+from gr_model import compiled, gradients, optimizer, phases
 from gr_model import config as configs
 from gr_model.checkpoint import CheckpointError
 from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
-from gr_model.dropout import Dropout
 from gr_model.gradients import TrainingDiverged, Unseen
+from gr_model.model import flops, jagged
+from gr_model.model.dropout import Dropout
 from gr_model.parallel import Parallel
 from gr_model.pipeline import Pipeline
 from gr_model.ranking import Ranking

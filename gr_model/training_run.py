@@ -16,11 +16,12 @@ from typing import Any
 
 import torch
 
-from gr_model import baselines, checkpoint, data, figures, flops, phases, report, run_folder
+from gr_model import baselines, checkpoint, data, figures, phases, report, run_folder
 from gr_model import config as configs
 from gr_model import run_leftovers as leftovers
 from gr_model.common import errors, files
 from gr_model.gradients import TrainingDiverged
+from gr_model.model import flops
 from gr_model.progress import Progress
 from gr_model.run_folder import Place
 from gr_model.run_plan import Plan

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from gr_model.config import ModelConfig
-from gr_model.dropout import Dropout
-from gr_model.hstu import HSTU
-from gr_model.jagged import load_operators, offsets_of
 from gr_model.model.attention import attention, blocked
-from gr_model.sequences import Sequences
+from gr_model.model.dropout import Dropout
+from gr_model.model.hstu import HSTU
+from gr_model.model.jagged import load_operators, offsets_of
+from gr_model.model.sequences import Sequences
 
 load_operators(torch.device("cpu"))
 LENGTHS = (70, 33, 31, 16, 2)  # blocks of 16 queries: a part of one, whole ones, and one more query

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from gr_model.common import draws
-from gr_model.dropout import Dropout
+from gr_model.model.dropout import Dropout
 
 
 def test_numbers_follow_from_user_and_place_alone():

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from gr_model import flops
 from gr_model.config import Config, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
+from gr_model.model import flops
 from gr_model.trainer import Trainer
 
 CPU = torch.device("cpu")

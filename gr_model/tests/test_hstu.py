@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gr_model.config import ModelConfig
-from gr_model.hstu import HSTU
-from gr_model.jagged import load_operators, offsets_of
 from gr_model.model.attention import attention
-from gr_model.sequences import Sequences
+from gr_model.model.hstu import HSTU
+from gr_model.model.jagged import load_operators, offsets_of
+from gr_model.model.sequences import Sequences
 from gr_model.tests import reference
 
 load_operators(torch.device("cpu"))

@@ -7,8 +7,8 @@ import torch
 
 from gr_model.config import ConfigError, ModelConfig, override, presets
 from gr_model.data.interactions import History
-from gr_model.jagged import load_operators
-from gr_model.preprocess import Preprocess, tokens
+from gr_model.model.jagged import load_operators
+from gr_model.model.preprocess import Preprocess, tokens
 
 CPU = torch.device("cpu")
 load_operators(CPU)

@@ -30,7 +30,7 @@ def run(context: Context) -> Outcome:
 
     import torch
 
-    from gr_model.jagged import load_operators
+    from gr_model.model.jagged import load_operators
     from gr_model.runtime.device import open_device
 
     device = open_device(context.device)

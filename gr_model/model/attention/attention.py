@@ -14,10 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import fused, jagged
 from gr_model.config import ModelConfig
+from gr_model.model import fused_ops as fused
+from gr_model.model import jagged
 from gr_model.model.attention import blocked
-from gr_model.sequences import Sequences
+from gr_model.model.sequences import Sequences
 
 CAUSAL = 0  # the operator's mask type: keys up to the query, and the rule of contextual tokens and targets
 QUERY_BLOCK = 32  # smaller skips more padding, larger makes fewer operator calls

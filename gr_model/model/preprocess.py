@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from gr_model import jagged
 from gr_model.config import EmbeddingConfig, ModelConfig
 from gr_model.data.interactions import History
-from gr_model.dropout import Dropout
 from gr_model.embedding import tables
+from gr_model.model import jagged
 from gr_model.model.attention import attention
-from gr_model.sequences import Sequences
+from gr_model.model.dropout import Dropout
+from gr_model.model.sequences import Sequences
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from gr_model.config import ModelConfig
-from gr_model.hstu import HSTU
-from gr_model.sasrec import SASRec
+from gr_model.model.hstu import HSTU
+from gr_model.model.sasrec import SASRec
 
 BACKBONES = {"hstu": HSTU, "sasrec": SASRec}
 

@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gr_model import fused
 from gr_model.config import ModelConfig
-from gr_model.dropout import Dropout
+from gr_model.model import fused_ops as fused
 from gr_model.model.attention import attention
 from gr_model.model.attention.attention import Attention, Tile
-from gr_model.sequences import Sequences
+from gr_model.model.dropout import Dropout
+from gr_model.model.sequences import Sequences
 
 
 class HSTULayer(nn.Module):

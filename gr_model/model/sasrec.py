@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gr_model import jagged
 from gr_model.config import ModelConfig
-from gr_model.dropout import Dropout
-from gr_model.sequences import Sequences
+from gr_model.model import jagged
+from gr_model.model.dropout import Dropout
+from gr_model.model.sequences import Sequences
 
 
 class SASRecLayer(nn.Module):

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import heads, jagged
 from gr_model.config import Config
-from gr_model.dropout import Dropout
-from gr_model.preprocess import Preprocess, Tokens, rows
+from gr_model.model import heads, jagged
+from gr_model.model.dropout import Dropout
+from gr_model.model.preprocess import Preprocess, Tokens, rows
 
 
 class LowRankCross(nn.Module):
