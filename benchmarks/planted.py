@@ -25,10 +25,13 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import evaluation, metrics  # noqa: E402
 from gr_model.config import Config, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig  # noqa: E402
 from gr_model.data import synthetic  # noqa: E402
 from gr_model.runtime.device import keep_freed_memory  # noqa: E402
+from gr_model.tasks import (
+    evaluation,  # noqa: E402
+    metrics,  # noqa: E402
+)
 from gr_model.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "planted.json"

@@ -27,7 +27,6 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import losses  # noqa: E402
 from gr_model.config import (
     Config,  # noqa: E402
     presets,  # noqa: E402
@@ -35,8 +34,9 @@ from gr_model.config import (
 from gr_model.model import jagged  # noqa: E402
 from gr_model.model.hstu import HSTU, HSTULayer  # noqa: E402
 from gr_model.model.sequences import Sequences  # noqa: E402
-from gr_model.retrieval import RetrievalModel  # noqa: E402
 from gr_model.runtime.device import keep_freed_memory  # noqa: E402
+from gr_model.tasks import losses  # noqa: E402
+from gr_model.tasks.retrieval import RetrievalModel  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
 BATCH, LONGEST, ITEMS = 128, 200, 1682

@@ -25,11 +25,11 @@ from gr_model.model import flops, jagged
 from gr_model.model.dropout import Dropout
 from gr_model.parallel import Parallel
 from gr_model.pipeline import Pipeline
-from gr_model.ranking import Ranking
-from gr_model.retrieval import Retrieval
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
 from gr_model.steps import Going, StepResult
+from gr_model.tasks.ranking import Ranking
+from gr_model.tasks.retrieval import Retrieval
 
 TASKS = {"retrieval": Retrieval, "ranking": Ranking}
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from gr_model import baselines, checkpoint, data, figures, phases, report, run_folder
+from gr_model import checkpoint, data, figures, phases, report, run_folder
 from gr_model import config as configs
 from gr_model import run_leftovers as leftovers
 from gr_model.common import errors, files
@@ -31,6 +31,7 @@ from gr_model.runtime.device import describe, open_device
 from gr_model.runtime.memory import peak_memory
 from gr_model.runtime.world import World
 from gr_model.steps import StepResult
+from gr_model.tasks import baselines
 from gr_model.tensorboard import Board
 from gr_model.trainer import Trainer
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import config, stochastic_length
+from gr_model import config
 from gr_model.config import ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import History
 from gr_model.model.preprocess import tokens
+from gr_model.tasks import stochastic_length
 from gr_model.trainer import Trainer
 
 CPU = torch.device("cpu")

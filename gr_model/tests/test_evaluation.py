@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import evaluation, metrics
 from gr_model.runtime.world import World
+from gr_model.tasks import evaluation, metrics
 
 
 def case(items=50, queries=7, seed=0):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import config, losses
+from gr_model import config
 from gr_model.config import ModelConfig, RetrievalConfig, TrainConfig
+from gr_model.tasks import losses
 from gr_model.tests import reference
 from gr_model.trainer import Trainer
 

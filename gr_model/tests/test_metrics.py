@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import metrics
+from gr_model.tasks import metrics
 
 
 def test_ties_count_against_the_target_and_seen_items_do_not_count():

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gr_model import config, data, metrics
+from gr_model import config, data
 from gr_model.config import ConfigError, presets
 from gr_model.config.synthetic import SyntheticConfig
 from gr_model.data import DataError, planted, shards, synthetic
 from gr_model.data.zipf import Catalogue
+from gr_model.tasks import metrics
 
 
 def test_the_rule_of_the_next_item_by_counting():

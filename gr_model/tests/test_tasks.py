@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import baselines, config, retrieval
+from gr_model import config
 from gr_model.config import ConfigError, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import History
+from gr_model.tasks import baselines, retrieval
 from gr_model.trainer import Trainer
 
 CPU = torch.device("cpu")

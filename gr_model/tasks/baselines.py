@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gr_model import metrics
-from gr_model.ranking import Ranking
-from gr_model.retrieval import Retrieval
+from gr_model.tasks import metrics
+from gr_model.tasks.ranking import Ranking
+from gr_model.tasks.retrieval import Retrieval
 
 
 def baseline(task: Retrieval | Ranking) -> tuple[str, dict[str, float]]:

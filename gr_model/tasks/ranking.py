@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import metrics, stochastic_length
 from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import History, Interactions, select
@@ -27,6 +26,7 @@ from gr_model.model.backbone import backbone
 from gr_model.model.dcn import DCNv2
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
 from gr_model.runtime import world
+from gr_model.tasks import metrics, stochastic_length
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model import evaluation, losses, metrics, stochastic_length
 from gr_model.common import draws
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.embedding import tables
-from gr_model.losses import Samples
 from gr_model.model.backbone import backbone
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
 from gr_model.runtime import world
+from gr_model.tasks import evaluation, losses, metrics, stochastic_length
+from gr_model.tasks.losses import Samples
 
 
 @dataclass(frozen=True)
