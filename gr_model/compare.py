@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gr_model import report, runlog
+from gr_model import report
 from gr_model.common import errors, files
 from gr_model.common.errors import GrModelError
 from gr_model.report import Series
+from gr_model.run import log as runlog
 
 
 class RunError(GrModelError, RuntimeError):

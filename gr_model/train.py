@@ -18,11 +18,11 @@ from typing import NoReturn
 
 # torch is imported with training_run, after all that a command can have wrong without it.
 from gr_model import config as configs
-from gr_model import run_plan
 from gr_model.common import errors
 from gr_model.common.errors import GrModelError
 from gr_model.config import presets
-from gr_model.run_plan import Plan
+from gr_model.run import plan as run_plan
+from gr_model.run.plan import Plan
 from gr_model.runtime import device, launched
 
 

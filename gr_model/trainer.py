@@ -15,7 +15,6 @@ from torch import nn
 
 from gr_model import compiled, gradients, optimizer, phases
 from gr_model import config as configs
-from gr_model.checkpoint import CheckpointError
 from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
@@ -25,6 +24,7 @@ from gr_model.model import flops, jagged
 from gr_model.model.dropout import Dropout
 from gr_model.parallel import Parallel
 from gr_model.pipeline import Pipeline
+from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
 from gr_model.steps import Going, StepResult

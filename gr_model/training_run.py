@@ -16,16 +16,17 @@ from typing import Any
 
 import torch
 
-from gr_model import checkpoint, data, figures, phases, report, run_folder
 from gr_model import config as configs
-from gr_model import run_leftovers as leftovers
+from gr_model import data, figures, phases, report
 from gr_model.common import errors, files
 from gr_model.gradients import TrainingDiverged
 from gr_model.model import flops
 from gr_model.progress import Progress
-from gr_model.run_folder import Place
-from gr_model.run_plan import Plan
-from gr_model.runlog import Log
+from gr_model.run import checkpoint, leftovers
+from gr_model.run import folder as run_folder
+from gr_model.run.folder import Place
+from gr_model.run.log import Log
+from gr_model.run.plan import Plan
 from gr_model.runtime import signals, world
 from gr_model.runtime.device import describe, open_device
 from gr_model.runtime.memory import peak_memory

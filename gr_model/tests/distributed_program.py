@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
-from gr_model import checkpoint
 from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import Interactions, by_user
 from gr_model.data.loader import Work
+from gr_model.run import checkpoint
 from gr_model.runtime import world
 from gr_model.runtime.device import open_device
 from gr_model.trainer import Trainer

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import checkpoint, config
-from gr_model.checkpoint import CheckpointError
+from gr_model import config
 from gr_model.config import (
     Config,
     ConfigError,
@@ -21,6 +20,8 @@ from gr_model.config import (
     presets,
 )
 from gr_model.embedding import dynamic_tables
+from gr_model.run import checkpoint
+from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
 from gr_model.trainer import Trainer

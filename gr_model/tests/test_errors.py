@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gr_model import data, run_folder, train
+from gr_model import data, train
 from gr_model.common import errors, in_image
 from gr_model.data import DataError
+from gr_model.run import folder as run_folder
 from gr_model.tests import data_files
 
 SMALL = ["train.batch=4", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16", "data.workers=0",

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import checkpoint, report, run_folder, run_id, runlog, train
-from gr_model.run_folder import RunFolderError
+from gr_model import report, train
+from gr_model.run import checkpoint, run_id
+from gr_model.run import folder as run_folder
+from gr_model.run import log as runlog
+from gr_model.run.folder import RunFolderError
 
 SMALL = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "train.eval_every=0"]
 

@@ -16,7 +16,9 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 
-from gr_model import checkpoint, compare, figures, report, run_id, runlog, train
+from gr_model import compare, figures, report, train
+from gr_model.run import checkpoint, run_id
+from gr_model.run import log as runlog
 from gr_model.tests import data_files
 from gr_model.tests.launch import free_port
 

@@ -4,11 +4,13 @@ import json
 import pytest
 import torch
 
-from gr_model import checkpoint, config, runlog, train
-from gr_model.checkpoint import CheckpointError
+from gr_model import config, train
 from gr_model.common import files
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig, presets
 from gr_model.gradients import TrainingDiverged
+from gr_model.run import checkpoint
+from gr_model.run import log as runlog
+from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.device import DeviceError, open_device
 from gr_model.trainer import Trainer
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from gr_model import checkpoint, config, optimizer
+from gr_model import config, optimizer
 from gr_model.config import ModelConfig, TrainConfig
+from gr_model.run import checkpoint
 from gr_model.trainer import Trainer
 
 CPU = torch.device("cpu")

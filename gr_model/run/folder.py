@@ -19,10 +19,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gr_model import checkpoint, run_id, run_leftovers, runlog
 from gr_model.common import errors, in_image
 from gr_model.common.errors import GrModelError
-from gr_model.run_id import RunId
+from gr_model.run import checkpoint, run_id
+from gr_model.run import leftovers as run_leftovers
+from gr_model.run import log as runlog
+from gr_model.run.run_id import RunId
 
 LATEST = "latest"  # in the folder of runs: a link to the newest of those that were named by time
 LOCK = ".run-lock"

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gr_model import run_id
 from gr_model.common import files
 from gr_model.common.errors import GrModelError
 from gr_model.common.files import replacing
+from gr_model.run import run_id
 
 if TYPE_CHECKING:
     from gr_model.runtime.world import World

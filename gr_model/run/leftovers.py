@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gr_model import checkpoint, run_id
+from gr_model.run import checkpoint, run_id
 
 LOG, METRICS, REPORT = "log.jsonl", "metrics.json", "report.html"
 FIGURES = ("loss.png", "metrics.png", "speed.png", "memory.png")

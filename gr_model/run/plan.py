@@ -7,11 +7,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from gr_model import checkpoint, data, run_folder, run_id
 from gr_model import config as configs
+from gr_model import data
 from gr_model.config import Config, ConfigError, presets
 from gr_model.config import checks as config_checks
-from gr_model.run_folder import Place, RunFolderError
+from gr_model.run import checkpoint, run_id
+from gr_model.run import folder as run_folder
+from gr_model.run.folder import Place, RunFolderError
 from gr_model.runtime import launched
 
 
