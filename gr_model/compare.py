@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gr_model import report
 from gr_model.common import errors, files
 from gr_model.common.errors import GrModelError
-from gr_model.report import Series
+from gr_model.report.pages import Series
+from gr_model.report.pages import pages as report
 from gr_model.run import log as runlog
 
 

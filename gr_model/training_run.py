@@ -17,11 +17,14 @@ from typing import Any
 import torch
 
 from gr_model import config as configs
-from gr_model import data, figures, phases, report
+from gr_model import data, phases
 from gr_model.common import errors, files
 from gr_model.gradients import TrainingDiverged
 from gr_model.model import flops
-from gr_model.progress import Progress
+from gr_model.report.pages import figures
+from gr_model.report.pages import pages as report
+from gr_model.report.progress import Progress
+from gr_model.report.tensorboard import Board
 from gr_model.run import checkpoint, leftovers
 from gr_model.run import folder as run_folder
 from gr_model.run.folder import Place
@@ -33,7 +36,6 @@ from gr_model.runtime.memory import peak_memory
 from gr_model.runtime.world import World
 from gr_model.steps import StepResult
 from gr_model.tasks import baselines
-from gr_model.tensorboard import Board
 from gr_model.trainer import Trainer
 
 

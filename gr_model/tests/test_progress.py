@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gr_model.progress import Progress
+from gr_model.report.progress import Progress
 from gr_model.runtime.world import World
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import report, train
+from gr_model import train
+from gr_model.report.pages import pages as report
 from gr_model.run import checkpoint, run_id
 from gr_model.run import folder as run_folder
 from gr_model.run import log as runlog

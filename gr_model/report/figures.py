@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gr_model import report
 from gr_model.common.files import replacing
+from gr_model.report.pages import pages as report
 
 
 def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
