@@ -25,7 +25,7 @@ from gr_model import config as configs
 from gr_model.config import Config, presets
 from gr_model.data.interactions import Interactions
 from gr_model.runtime.device import open_device
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 from .compiled import like_ml_100k
 from .training_device import RESULTS, config_of, data

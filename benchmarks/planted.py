@@ -32,7 +32,7 @@ from gr_model.tasks import (
     evaluation,  # noqa: E402
     metrics,  # noqa: E402
 )
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "planted.json"
 CPU, USERS = torch.device("cpu"), 5000

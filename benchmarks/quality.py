@@ -40,7 +40,7 @@ from gr_model.model import jagged  # noqa: E402
 from gr_model.report.pages import pages as report  # noqa: E402
 from gr_model.runtime.device import keep_freed_memory, open_device  # noqa: E402
 from gr_model.tasks import baselines  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-ml-100k.json"
 METRICS = ("hr@10", "ndcg@10", "hr@50", "ndcg@50", "mrr")

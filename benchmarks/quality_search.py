@@ -28,7 +28,7 @@ from gr_model import data  # noqa: E402
 from gr_model.config import presets  # noqa: E402
 from gr_model.model.attention import attention  # noqa: E402
 from gr_model.runtime.device import open_device  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-search.json"
 BASE = (

@@ -27,7 +27,6 @@ import numpy as np
 import torch
 
 from gr_model import config as configs
-from gr_model import phases
 from gr_model.config import Config, ModelConfig, presets
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.kuairand import SIGNALS
@@ -35,7 +34,8 @@ from gr_model.model import flops, jagged
 from gr_model.model.attention.attention import Attention, tiles
 from gr_model.model.sequences import Sequences
 from gr_model.runtime.device import open_device
-from gr_model.trainer import Trainer
+from gr_model.training import phases
+from gr_model.training.trainer import Trainer
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ITEMS, USERS, MEAN_LENGTH = 131_072, 256, 11_700

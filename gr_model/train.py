@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         def decide() -> Plan:
             return plan or run_plan.make(options, kind)
 
-        from gr_model import training_run
+        from gr_model.training import training_run
 
         return training_run.train(options, decide)
     except errors.SaidElsewhere:

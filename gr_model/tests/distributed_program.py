@@ -26,7 +26,7 @@ from gr_model.data.loader import Work
 from gr_model.run import checkpoint
 from gr_model.runtime import world
 from gr_model.runtime.device import open_device
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 STEPS, SAVED_AT = 50, 25
 ITEMS = 3000  # of tables that have only rows of ids that were seen

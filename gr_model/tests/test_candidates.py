@@ -11,7 +11,7 @@ from gr_model.config import ModelConfig, RankingConfig, RetrievalConfig, TrainCo
 from gr_model.data.interactions import History
 from gr_model.model.preprocess import tokens
 from gr_model.tasks import stochastic_length
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 MODEL = ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=True, contextual=("age",), dropout=0.0)

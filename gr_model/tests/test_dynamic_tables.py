@@ -24,7 +24,7 @@ from gr_model.run import checkpoint
 from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 ITEMS, STEPS = 2000, 50

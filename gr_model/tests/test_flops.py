@@ -4,7 +4,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gr_model.config import Config, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.model import flops
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 

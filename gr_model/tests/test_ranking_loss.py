@@ -9,7 +9,7 @@ import torch
 from gr_model import config
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig
 from gr_model.tests import reference
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 MODEL = ModelConfig(

@@ -10,7 +10,7 @@ from gr_model import config
 from gr_model.config import ConfigError, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import History
 from gr_model.tasks import baselines, retrieval
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SMALL = ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16)

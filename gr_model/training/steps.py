@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from gr_model import phases
 from gr_model.config import Config
 from gr_model.data.loader import Work
+from gr_model.training import phases
 
 
 @dataclass(frozen=True)

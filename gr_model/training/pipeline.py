@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import phases
 from gr_model.data.loader import Work
 from gr_model.embedding import lookup
-from gr_model.steps import Going, StepResult, Steps
+from gr_model.training import phases
+from gr_model.training.steps import Going, StepResult, Steps
 
 AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come
 

@@ -13,23 +13,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from gr_model import compiled, gradients, optimizer, phases
 from gr_model import config as configs
 from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
-from gr_model.gradients import TrainingDiverged, Unseen
 from gr_model.model import flops, jagged
 from gr_model.model.dropout import Dropout
-from gr_model.parallel import Parallel
-from gr_model.pipeline import Pipeline
 from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
-from gr_model.steps import Going, StepResult
 from gr_model.tasks.ranking import Ranking
 from gr_model.tasks.retrieval import Retrieval
+from gr_model.training import compiled, gradients, optimizer, phases
+from gr_model.training.gradients import TrainingDiverged, Unseen
+from gr_model.training.parallel import Parallel
+from gr_model.training.pipeline import Pipeline
+from gr_model.training.steps import Going, StepResult
 
 TASKS = {"retrieval": Retrieval, "ranking": Ranking}
 

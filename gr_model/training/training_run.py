@@ -17,9 +17,8 @@ from typing import Any
 import torch
 
 from gr_model import config as configs
-from gr_model import data, phases
+from gr_model import data
 from gr_model.common import errors, files
-from gr_model.gradients import TrainingDiverged
 from gr_model.model import flops
 from gr_model.report.pages import figures
 from gr_model.report.pages import pages as report
@@ -34,9 +33,11 @@ from gr_model.runtime import signals, world
 from gr_model.runtime.device import describe, open_device
 from gr_model.runtime.memory import peak_memory
 from gr_model.runtime.world import World
-from gr_model.steps import StepResult
 from gr_model.tasks import baselines
-from gr_model.trainer import Trainer
+from gr_model.training import phases
+from gr_model.training.gradients import TrainingDiverged
+from gr_model.training.steps import StepResult
+from gr_model.training.trainer import Trainer
 
 
 @dataclasses.dataclass
