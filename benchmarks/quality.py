@@ -37,7 +37,7 @@ from gr_model.common.files import write_text  # noqa: E402
 from gr_model.config import presets  # noqa: E402
 from gr_model.data.interactions import Interactions  # noqa: E402
 from gr_model.model import jagged  # noqa: E402
-from gr_model.report.pages import pages as report  # noqa: E402
+from gr_model.report import pages as report  # noqa: E402
 from gr_model.runtime.device import keep_freed_memory, open_device  # noqa: E402
 from gr_model.tasks import baselines  # noqa: E402
 from gr_model.training.trainer import Trainer  # noqa: E402

@@ -16,8 +16,8 @@ from typing import Any
 
 from gr_model.common import errors, files
 from gr_model.common.errors import GrModelError
+from gr_model.report import pages as report
 from gr_model.report.pages import Series
-from gr_model.report.pages import pages as report
 from gr_model.run import log as runlog
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gr_model.common.files import replacing
-from gr_model.report.pages import pages as report
+from gr_model.report import pages as report
 
 
 def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:

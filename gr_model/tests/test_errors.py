@@ -92,7 +92,7 @@ def test_a_folder_without_permission(folder, tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_what_the_system_refuses_while_it_runs(folder, tmp_path, monkeypatch, capsys, number) -> None:
-    from gr_model.report.pages import pages as report
+    from gr_model.report import pages as report
 
     def refuse(*_: object) -> str:
         raise OSError(number, os.strerror(number), "/out/report.html")

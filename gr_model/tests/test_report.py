@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gr_model.report import pages as report
 from gr_model.report.pages import Series
-from gr_model.report.pages import pages as report
 
 TEXT = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" [^>]*text-anchor="start">([^<]*)</text>')
 PHASES = ("distribution", "data", "batch", "forward", "backward", "optimizer")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gr_model import train
-from gr_model.report.pages import pages as report
+from gr_model.report import pages as report
 from gr_model.run import checkpoint, run_id
 from gr_model.run import folder as run_folder
 from gr_model.run import log as runlog

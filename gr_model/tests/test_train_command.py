@@ -17,8 +17,8 @@ import torch
 from matplotlib.axes import Axes
 
 from gr_model import compare, train
-from gr_model.report.pages import figures
-from gr_model.report.pages import pages as report
+from gr_model.report import figures
+from gr_model.report import pages as report
 from gr_model.run import checkpoint, run_id
 from gr_model.run import log as runlog
 from gr_model.tests import data_files

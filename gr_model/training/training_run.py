@@ -20,8 +20,8 @@ from gr_model import config as configs
 from gr_model import data
 from gr_model.common import errors, files
 from gr_model.model import flops
-from gr_model.report.pages import figures
-from gr_model.report.pages import pages as report
+from gr_model.report import figures
+from gr_model.report import pages as report
 from gr_model.report.progress import Progress
 from gr_model.report.tensorboard import Board
 from gr_model.run import checkpoint, leftovers
