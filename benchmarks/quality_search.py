@@ -26,7 +26,7 @@ import torch  # noqa: E402
 from gr_model import config as configs  # noqa: E402
 from gr_model import data  # noqa: E402
 from gr_model.config import presets  # noqa: E402
-from gr_model.model.attention import attention  # noqa: E402
+from gr_model.model.attention import plain  # noqa: E402
 from gr_model.runtime.device import open_device  # noqa: E402
 from gr_model.training.trainer import Trainer  # noqa: E402
 
@@ -90,7 +90,7 @@ def run(job: tuple[int, tuple[str, ...], str, str, str, float]) -> dict[str, obj
     torch.set_num_threads(1)
     device = open_device(device_name)
     if device.type == "cuda":
-        attention.QUERY_BLOCK = 1000  # few launches
+        plain.QUERY_BLOCK = 1000  # few launches
     begin = time.time()
     chosen = configs.override(presets.get("ml-100k-retrieval"), [*BASE, SHARE[batch], f"train.seed={index}", *settings])
     trainer = Trainer(chosen, data.load(chosen.dataset, Path(folder)), device)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gr_model.common.errors import GrModelError
 from gr_model.config import advice as config_advice
+from gr_model.config import attention
 from gr_model.config.embedding import EmbeddingConfig
 from gr_model.config.embedding import faults as embedding_faults
 from gr_model.config.synthetic import SyntheticConfig
@@ -31,9 +32,7 @@ class ModelConfig:
     max_items: int = 200  # newest interactions that are shown to the model
     interleave: bool = False  # item, action, item, action, ... instead of items only
     contextual: tuple[str, ...] = ()  # user features that stand before the sequence
-    # In "plain" PyTorch, "fused": the operators torch.ops.mxrec.hstu_*, or "blocked": PyTorch, calculated again in the
-    # backward pass, for long sequences where there is no operator
-    attention: str = "plain"
+    attention: str = "plain"  # one of config/attention.py
     relative_bias: bool = True  # learned numbers for distances in tokens and in time, added to the scores
     dropout: float = 0.2
     time_buckets: int = 128
@@ -221,7 +220,7 @@ CHOICES = {
     "ranking.head": ("linear", "mlp", "mmoe"),
     "retrieval.mask": ("input", "history"),
     "retrieval.window": ("newest", "random"),
-    "model.attention": ("plain", "fused", "blocked"),
+    "model.attention": attention.CHOICES,
     "data.start_method": ("fork", "spawn"),
     "train.schedule": ("constant", "cosine"),
     "train.precision": ("fp32", "bf16"),

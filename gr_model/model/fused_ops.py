@@ -7,7 +7,10 @@ into products that PyTorch's library is best at.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+from torch import nn
 
 WIDEST = 300_000  # elements of a layer's largest matrix
 
@@ -20,6 +23,28 @@ def around_attention(x_LD: torch.Tensor, weight: torch.Tensor) -> bool:
         and weight.numel() <= WIDEST
         and not torch.is_autocast_enabled("cpu")
     )
+
+
+def projection(x_LD: torch.Tensor, weight: torch.Tensor, split: Sequence[int], eps: float) -> list[torch.Tensor]:
+    """SiLU(norm(x) weight), split along its columns."""
+    parts: list[torch.Tensor] = torch.ops.mxrec.hstu_projection(x_LD, weight, split, eps)
+    return parts
+
+
+def gated_output(
+    attended_L: torch.Tensor,
+    u_L: torch.Tensor,
+    x_LD: torch.Tensor,
+    linear: nn.Linear,
+    keep_L: torch.Tensor | None,
+    scale: float,
+    eps: float,
+) -> torch.Tensor:
+    """x + linear(dropout(norm(attended) * u)); `keep_L` and `scale` are those of the dropout."""
+    out: torch.Tensor = torch.ops.mxrec.hstu_gated_output(
+        attended_L, u_L, x_LD, linear.weight, linear.bias, keep_L, scale, eps
+    )
+    return out
 
 
 def has_bias(device: torch.device) -> bool:

@@ -8,15 +8,18 @@ Shape suffixes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gr_model.config import ModelConfig
-from gr_model.model import fused_ops as fused
-from gr_model.model.attention import attention
-from gr_model.model.attention.attention import Attention, Tile
+from gr_model.model import fused_ops
+from gr_model.model.attention import base as attention
+from gr_model.model.attention.attention import Attention
+from gr_model.model.attention.base import BatchAttention
 from gr_model.model.dropout import Dropout
 from gr_model.model.sequences import Sequences
 
@@ -39,29 +42,36 @@ class HSTULayer(nn.Module):
         self.attention = Attention(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x_LD: torch.Tensor, sequences: Sequences, tiles: list[Tile]) -> torch.Tensor:
-        ours = self.fused and fused.around_attention(x_LD, self.uvqk)
-        u_L, v_L, q_L, k_L = self._by_operator(x_LD) if ours else self._projected(x_LD)
+    def forward(self, x_LD: torch.Tensor, batch: BatchAttention) -> torch.Tensor:
+        u_L, v_L, q_L, k_L = self.project(x_LD)
         q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
-        attended_L = self.attention(q_LNA, k_LNA, v_LNV, sequences, tiles)
-        if ours:
-            return self._output_by_operator(attended_L, u_L, x_LD)
+        attended_L = self.attention(q_LNA, k_LNA, v_LNV, batch)
+        return self.add_gated(x_LD, attended_L, u_L)
+
+    def project(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
+        """u, v, q, k = SiLU(W1 norm(x))"""
+        if self._by_operators(x_LD):
+            return fused_ops.projection(x_LD, self.uvqk, self.split, self.norm.eps)
+        return self._projected(x_LD)
+
+    def add_gated(self, x_LD: torch.Tensor, attended_L: torch.Tensor, u_L: torch.Tensor) -> torch.Tensor:
+        """x + W2 (norm(attention) * u)"""
+        if self._by_operators(x_LD):
+            keep_L = self.dropout.keep(u_L)
+            return fused_ops.gated_output(
+                attended_L, u_L, x_LD, self.output, keep_L, self.dropout.scale, self.attention_norm.eps
+            )
         return x_LD + self.output(self.dropout(self._gated(u_L, attended_L)))
 
-    def _projected(self, x_LD: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+    def _by_operators(self, x_LD: torch.Tensor) -> bool:
+        return self.fused and fused_ops.around_attention(x_LD, self.uvqk)
+
+    def _projected(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
+        parts: Sequence[torch.Tensor] = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+        return parts
 
     def _gated(self, u_L: torch.Tensor, attended_L: torch.Tensor) -> torch.Tensor:
         return u_L * self.attention_norm(attended_L)
-
-    def _by_operator(self, x_LD: torch.Tensor) -> list[torch.Tensor]:
-        return torch.ops.mxrec.hstu_projection(x_LD, self.uvqk, self.split, self.norm.eps)
-
-    def _output_by_operator(self, attended_L: torch.Tensor, u_L: torch.Tensor, x_LD: torch.Tensor) -> torch.Tensor:
-        keep_L, scale, linear = self.dropout.keep(u_L), self.dropout.scale, self.output
-        return torch.ops.mxrec.hstu_gated_output(
-            attended_L, u_L, x_LD, linear.weight, linear.bias, keep_L, scale, self.attention_norm.eps
-        )
 
 
 class HSTU(nn.Module):
@@ -73,10 +83,10 @@ class HSTU(nn.Module):
         self.layers = nn.ModuleList(HSTULayer(config) for _ in range(config.blocks))
 
     def forward(self, x_LD: torch.Tensor, sequences: Sequences) -> torch.Tensor:
-        tiles = attention.tiles(sequences, self.config)
+        batch = attention.for_batch(sequences, self.config)
         for layer in self.layers:
             if self.config.recompute and torch.is_grad_enabled():
-                x_LD = checkpoint(layer, x_LD, sequences, tiles, use_reentrant=False)
+                x_LD = checkpoint(layer, x_LD, batch, use_reentrant=False)
             else:
-                x_LD = layer(x_LD, sequences, tiles)
+                x_LD = layer(x_LD, batch)
         return x_LD

@@ -16,7 +16,7 @@ from gr_model.config import EmbeddingConfig, ModelConfig
 from gr_model.data.interactions import History
 from gr_model.embedding import tables
 from gr_model.model import jagged
-from gr_model.model.attention import attention
+from gr_model.model.attention.time_buckets import time_bucket
 from gr_model.model.dropout import Dropout
 from gr_model.model.sequences import Sequences
 
@@ -132,7 +132,7 @@ class Timestamps(nn.Module):
         times_L = batch.sequences.times_L
         if name == "gap":
             since_L = (times_L - times_L.roll(1)).masked_fill(batch.position_L == 0, 0)
-            return attention.time_bucket(since_L, self.config).long()
+            return time_bucket(since_L, self.config).long()
         days_L = times_L.div(86400, rounding_mode="floor")
         if name == "hour":
             return (times_L - days_L * 86400).div(3600, rounding_mode="floor")

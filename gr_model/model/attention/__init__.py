@@ -1,1 +1,1 @@
-"""Attention of HSTU, and the ways to calculate it."""
+"""Attention of HSTU, and the implementations that calculate it (gr_model/config/attention.py is their registry)."""

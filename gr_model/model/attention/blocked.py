@@ -1,36 +1,49 @@
 """Causal pointwise attention by blocks of queries that are calculated again in the backward pass.
 
-For devices without the fused operator (CUDA today): the products are PyTorch's, what stands between them is one
+For devices without the fused operator: the products are PyTorch's, what stands between them is one
 compiled kernel on CUDA, and memory grows with the tokens and one block, not with the square of the length.
-Shape suffixes as in attention.py; R sequences that reach into the block, E cells of one block's scores.
+Shape suffixes as in plain.py; R sequences that reach into the block, E cells of one block's scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
+
+from gr_model.config import ModelConfig
+from gr_model.model import jagged
+from gr_model.model.attention.base import AttentionLayer, BatchAttention
+from gr_model.model.attention.plain import padded
+from gr_model.model.attention.time_buckets import time_bucket
+from gr_model.model.sequences import Sequences
 
 QUERY_BLOCK = 512  # of 8000: 6 % of the cells that are calculated lie in the future
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Padded sequences, the longest first. `bucket_of` gives the time bucket of seconds; None: no bias."""
+    """Padded sequences, the longest first."""
 
     lengths: tuple[int, ...]
     scale: float
-    times_BS: torch.Tensor | None = None
-    bucket_of: Callable[[torch.Tensor], torch.Tensor] | None = None
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """(R, start, stop): the sequences that have queries in [start, stop)."""
         longest = self.lengths[0] if self.lengths else 0
         starts = range(0, longest, QUERY_BLOCK)
         return [(sum(n > start for n in self.lengths), start, min(start + QUERY_BLOCK, longest)) for start in starts]
+
+
+@dataclass(frozen=True)
+class BiasLayout(Layout):
+    """With what the bias is looked up by. `bucket_of` gives the time bucket of seconds."""
+
+    times_BS: torch.Tensor
+    bucket_of: Callable[[torch.Tensor], torch.Tensor]
 
     def distance_QK(self, start: int, stop: int, device: torch.device) -> torch.Tensor:
         query, key = torch.arange(start, stop, device=device), torch.arange(stop, device=device)
@@ -41,12 +54,30 @@ class Layout:
         return self.bucket_of(times_RS[:, start:stop, None] - times_RS[:, None, :stop])
 
 
-def attend(
-    q_BNSA: torch.Tensor, k_BNSA: torch.Tensor, v_BNSV: torch.Tensor, position_P: torch.Tensor | None,
-    time_T: torch.Tensor | None, layout: Layout,
-) -> torch.Tensor:  # fmt: skip
-    """SiLU(q k + position[distance] + time[bucket]) v * scale -> [B, N, S, V]; rows of padding hold anything."""
-    return _Attention.apply(q_BNSA, k_BNSA, v_BNSV, position_P, time_T, layout)
+class BlockedAttention(BatchAttention):
+    def __init__(self, sequences: Sequences, config: ModelConfig) -> None:
+        self.sequences, self.config = sequences, config
+
+    @staticmethod
+    def fallback(sequences: Sequences) -> str | None:
+        """Contextual tokens and targets have masks that the blocks do not know."""
+        return None if sequences.causal else "plain"
+
+    def attend(
+        self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, layer: AttentionLayer
+    ) -> torch.Tensor:
+        sequences = self.sequences
+        # Contiguous, or every product would copy its operands.
+        qkv = (padded(x, sequences).contiguous() for x in (q_LNA, k_LNA, v_LNV))
+        if layer.bias is None:
+            out_BNSV = _Attention.apply(*qkv, None, None, Layout(sequences.lengths, layer.scale))
+        else:
+            times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
+            bucket_of = partial(time_bucket, config=self.config)
+            layout = BiasLayout(sequences.lengths, layer.scale, times_BS, bucket_of)
+            out_BNSV = _Attention.apply(*qkv, layer.bias.position, layer.bias.time, layout)
+        out_BSV = out_BNSV.transpose(1, 2).flatten(2)
+        return jagged.to_jagged(out_BSV, sequences.offsets_B1, sequences.total)
 
 
 def _weights(scores_E: torch.Tensor, bias_E: torch.Tensor, start: int) -> torch.Tensor:
@@ -80,11 +111,18 @@ def _functions(kind: str) -> tuple[Callable[..., torch.Tensor], Callable[..., tu
 
 
 class _Attention(torch.autograd.Function):
+    """SiLU(q k + position[distance] + time[bucket]) v * scale -> [B, N, S, V]; rows of padding hold anything."""
+
     @staticmethod
     def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, position: torch.Tensor | None,
-        time: torch.Tensor | None, layout: Layout,
-    ) -> torch.Tensor:  # fmt: skip
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        position: torch.Tensor | None,
+        time: torch.Tensor | None,
+        layout: Layout,
+    ) -> torch.Tensor:
         ctx.save_for_backward(q, k, v, position, time)
         ctx.layout = layout
         weigh, _ = _functions(q.device.type)
@@ -115,7 +153,7 @@ class _Attention(torch.autograd.Function):
                 dv[:rows, :, :stop] += weights.transpose(2, 3) @ grad_b
                 dq[:rows, :, start:stop] = gradient @ k_b
                 dk[:rows, :, :stop] += gradient.transpose(2, 3) @ q_b
-                if dposition is not None and dtime is not None:
+                if isinstance(layout, BiasLayout):
                     of_bias_RQK = gradient.sum(1, dtype=dtime.dtype)
                     _add(dposition, layout.distance_QK(start, stop, q.device), of_bias_RQK.sum(0))
                     _add(dtime, layout.bucket_RQK(rows, start, stop), of_bias_RQK)
@@ -123,11 +161,16 @@ class _Attention(torch.autograd.Function):
 
 
 def _bias(
-    position: torch.Tensor | None, time: torch.Tensor | None, layout: Layout, rows: int, start: int, stop: int,
+    position: torch.Tensor,
+    time: torch.Tensor,
+    layout: Layout,
+    rows: int,
+    start: int,
+    stop: int,
     scores: torch.Tensor,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """[R, 1, Q, K], or one 0."""
-    if position is None or time is None:
+    if not isinstance(layout, BiasLayout):
         return torch.zeros((), dtype=_wide(scores), device=scores.device)
     bucket_RQK = layout.bucket_RQK(rows, start, stop)
     of_time = time.index_select(0, bucket_RQK.flatten()).view(bucket_RQK.shape)

@@ -1,10 +1,12 @@
-"""The ways to calculate one model: plain PyTorch, the operators of gr_ops, and blocks that are calculated again."""
+"""The implementations of attention: plain PyTorch, the operators of gr_ops, and blocks that are calculated again."""
 
 import pytest
 import torch
 
 from gr_model.config import ModelConfig
-from gr_model.model.attention import attention, blocked
+from gr_model.model.attention import base, blocked, time_buckets
+from gr_model.model.attention.fused import FusedAttention
+from gr_model.model.attention.plain import PlainAttention
 from gr_model.model.dropout import Dropout
 from gr_model.model.hstu import HSTU
 from gr_model.model.jagged import load_operators, offsets_of
@@ -38,7 +40,7 @@ def gradients(kind: str, relative_bias: bool, dropout: float = 0.0) -> list[torc
 @pytest.mark.parametrize("relative_bias", [True, False])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("kind", ["fused", "blocked"])
-def test_every_way_gives_the_same_gradients(kind, relative_bias, dropout, monkeypatch):
+def test_every_implementation_gives_the_same_gradients(kind, relative_bias, dropout, monkeypatch):
     monkeypatch.setattr(blocked, "QUERY_BLOCK", 16)
     expected = gradients("plain", relative_bias, dropout)
     assert len(expected) == (2 + 2 * 5 if relative_bias else 2 + 2 * 3)
@@ -49,16 +51,16 @@ def test_every_way_gives_the_same_gradients(kind, relative_bias, dropout, monkey
 
 def test_thresholds_give_the_same_buckets():
     config = ModelConfig(time_buckets=128)
-    least = attention.thresholds(128)
+    least = time_buckets.thresholds(128)
     edges = least[1:][least[1:] < 2**62]
     drawn = 2 ** (torch.rand(10_000, dtype=torch.float64) * 60)
     seconds = torch.cat([edges, edges - 1, edges + 1, drawn.long(), torch.tensor([-5, 0, 1])])
     found = torch.searchsorted(least, seconds, right=True) - 1
-    assert torch.equal(found, attention.time_bucket(seconds, config).long())
+    assert torch.equal(found, time_buckets.time_bucket(seconds, config).long())
 
 
 def test_blocked_attention_of_targets_is_plain():
     """Contextual tokens and targets have masks that the blocks do not know."""
     sequences = Sequences(offsets_of(torch.tensor([5, 3])), torch.zeros(8, dtype=torch.int64), (5, 3), (2, 1))
-    assert attention.way(sequences, ModelConfig(attention="blocked")) == "plain"
-    assert attention.way(sequences, ModelConfig(attention="fused")) == "fused"
+    assert base.implementation(sequences, "blocked") is PlainAttention
+    assert base.implementation(sequences, "fused") is FusedAttention
