@@ -37,7 +37,7 @@ class RunRecord:
         return self.evaluations[-1]["metrics"] if self.evaluations else {}
 
     def settings(self) -> dict[str, Any]:
-        flat = {}
+        flat: dict[str, Any] = {}
         for name, value in self.start["config"].items():
             flat |= (
                 {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GOLDEN = 0x9E3779B97F4A7C15
 NEGATIVES, IN_BATCH, WINDOW, LENGTH = ((1 << 20) + i for i in range(4))  # streams; dropout modules count from 0
-Numbers = Sequence[int] | np.ndarray
+Numbers: TypeAlias = Sequence[int] | np.ndarray
 _rows: np.ndarray | None = None
 
 

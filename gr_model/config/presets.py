@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from gr_model.config import Config, ConfigError, DataConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.config import advice as config_advice
@@ -20,7 +21,7 @@ def _epochs(count: int, users: int, batch: int = 128) -> int:
     return count * math.ceil(users / batch)
 
 
-def _model(dim: int, blocks: int, heads: int, **more: float) -> ModelConfig:
+def _model(dim: int, blocks: int, heads: int, **more: Any) -> ModelConfig:
     return ModelConfig(dim=dim, blocks=blocks, heads=heads, qk_dim=dim // heads, value_dim=dim // heads, **more)
 
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from gr_model.data.interactions import History, Interactions
 from gr_model.data.zipf import Catalogue
 from gr_model.config.synthetic import SyntheticConfig
 
-Array = np.ndarray
+Array: TypeAlias = np.ndarray
 CELLS = 1 << 18  # interactions of a block
 # No step of a training has these numbers, so that its draws are other ones whatever its seed.
 OF_USERS, OF_ITEMS = -2, -3

@@ -153,7 +153,7 @@ class _Attention(torch.autograd.Function):
                 dv[:rows, :, :stop] += weights.transpose(2, 3) @ grad_b
                 dq[:rows, :, start:stop] = gradient @ k_b
                 dk[:rows, :, :stop] += gradient.transpose(2, 3) @ q_b
-                if isinstance(layout, BiasLayout):
+                if isinstance(layout, BiasLayout) and dposition is not None and dtime is not None:
                     of_bias_RQK = gradient.sum(1, dtype=dtime.dtype)
                     _add(dposition, layout.distance_QK(start, stop, q.device), of_bias_RQK.sum(0))
                     _add(dtime, layout.bucket_RQK(rows, start, stop), of_bias_RQK)
