@@ -60,7 +60,7 @@ def sequences(seed: int, settings: list[str]) -> dict[str, float]:
     task, everything = trainer.task, [torch.eye(data.items, dtype=torch.float64)]
     ranks = evaluation.target_ranks(scores_IV, everything, task.targets(task.users), *task.seen(task.users))
     _train(trainer)
-    return {"ndcg@10": trainer.evaluate()["ndcg@10"], "oracle": metrics.ranking_metrics(ranks)["ndcg@10"]}
+    return {"ndcg@10": trainer.evaluate()["ndcg@10"], "oracle": metrics.of_ranks(ranks)["ndcg@10"]}
 
 
 def actions(seed: int, settings: list[str]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from torch import nn
 
 from gr_model.config import ConfigError, EmbeddingConfig
 from gr_model.embedding.lookup import FEATURE, CollectionTable
-from gr_model.runtime import world
+from gr_model.runtime.world import World
 
 PACKAGES = {"hash": "hybrid_torchrec", "embcache": "torchrec_embcache"}
 
@@ -28,6 +28,7 @@ class DynamicTable(CollectionTable):
     def __init__(self, config: EmbeddingConfig, rows: int, dim: int) -> None:
         super().__init__(rows, dim)
         self.config = config
+        self.world = World()  # until the table is sharded
         try:
             importlib.import_module(f"{PACKAGES[config.kind]}.modules")
         except ImportError as error:
@@ -44,15 +45,11 @@ class DynamicTable(CollectionTable):
         for start in range(0, self.rows, chunk):
             ids_U = torch.arange(start, min(start + chunk, self.rows))
             rows_UD = torch.zeros(len(ids_U), self.dim, device=self.device)
-            for _, shard, part in held(self):
-                mine = (shard.owner(ids_U) == self._rank).nonzero()[:, 0]
+            for _, shard, part in local_shards(self):
+                mine = (shard.owner(ids_U) == self.world.rank).nonzero()[:, 0]
                 columns = slice(shard.column, shard.column + shard.width)
                 rows_UD[mine.to(self.device), columns] = rows_of(part.table, ids_U[mine]).to(self.device)
-            yield world.current().sum(rows_UD)
-
-    @property
-    def _rank(self) -> int:
-        return world.current().rank
+            yield self.world.sum(rows_UD)
 
     def close(self) -> None:
         """Stops the threads of a cached table."""
@@ -60,7 +57,7 @@ class DynamicTable(CollectionTable):
             self.collection.close()
 
 
-def held(model: nn.Module) -> Iterator[tuple[Any, Any, Any]]:
+def local_shards(model: nn.Module) -> Iterator[tuple[Any, Any, Any]]:
     """(table, column shard, part) of what this process has rows of."""
     from hybrid_torchrec.distributed.table import ShardedTableModule
 
@@ -94,12 +91,12 @@ def sharder(config: EmbeddingConfig) -> Any:
 
 def start_empty(model: nn.Module) -> None:
     """Rows that an earlier run left on disk are not this run's."""
-    for _, _, part in held(model):
+    for _, _, part in local_shards(model):
         if not part.table.resident and len(part.table):
             part.table.erase(part.table.ids())
 
 
-def saved(model: nn.Module) -> Any:
+def saved(model: nn.Module, world: World) -> Any:
     """The rows of this process as torch.distributed.checkpoint saves and loads them, on any number of processes."""
     from hybrid_torchrec.checkpoint import HashTables, TableShard
 
@@ -110,9 +107,9 @@ def saved(model: nn.Module) -> Any:
             pass
 
     found = {}
-    for table, shard, part in held(model):
+    for table, shard, part in local_shards(model):
         name = FEATURE if len(table.shards) == 1 else f"{FEATURE}.columns_{shard.column}"
-        found[name] = Whole(part.table, shard.ranks.index(world.current().rank), len(shard.ranks))
+        found[name] = Whole(part.table, shard.ranks.index(world.rank), len(shard.ranks))
     return HashTables(found)
 
 

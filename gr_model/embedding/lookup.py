@@ -27,7 +27,7 @@ class StaticTable(nn.Embedding):
         yield from self.weight.split(chunk)
 
 
-Looked = tuple[torch.Tensor, tuple[torch.Tensor, ...]]  # rows_UD, and where in it each set of ids is
+LookupResult = tuple[torch.Tensor, tuple[torch.Tensor, ...]]  # rows_UD, and where in it each set of ids is
 
 
 class CollectionTable(nn.Module):
@@ -39,18 +39,18 @@ class CollectionTable(nn.Module):
         super().__init__()
         self.rows, self.dim = rows, dim
         self.device = torch.device("meta")  # where the shards are, once there are any
-        self._ahead: Looked | None = None
+        self._prefetched: LookupResult | None = None
 
-    def lookup(self, *ids: torch.Tensor) -> Looked:
-        if self._ahead is not None:
-            looked, self._ahead = self._ahead, None
-            return looked
+    def lookup(self, *ids: torch.Tensor) -> LookupResult:
+        if self._prefetched is not None:
+            result, self._prefetched = self._prefetched, None
+            return result
         distinct_U, places = distinct(*ids)
         return self._rows(distinct_U), places
 
-    def give(self, rows_UD: torch.Tensor, places: tuple[torch.Tensor, ...]) -> None:
+    def set_prefetched(self, rows_UD: torch.Tensor, places: tuple[torch.Tensor, ...]) -> None:
         """The answer to the next lookup, which a pipeline has made already."""
-        self._ahead = rows_UD, places
+        self._prefetched = rows_UD, places
 
     def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
         """Every process must ask for all chunks, in step with the others."""
@@ -61,7 +61,7 @@ class CollectionTable(nn.Module):
         return self.collection(features(ids_U))[FEATURE].values()
 
 
-def distinct(*ids: torch.Tensor) -> Looked:
+def distinct(*ids: torch.Tensor) -> LookupResult:
     """The distinct ids (U,), and where in them those of each set are."""
     distinct_U, at = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
     places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]

@@ -17,6 +17,7 @@ from gr_model.config import ConfigError, EmbeddingConfig
 from gr_model.config import embedding as embedding_config
 from gr_model.embedding import dynamic_tables
 from gr_model.embedding.lookup import FEATURE, CollectionTable, StaticTable
+from gr_model.runtime.world import World
 
 CHUNK = 1 << 16  # rows that are looked up, or initialised, at a time
 
@@ -50,7 +51,7 @@ def initial_rows(seed: int, start: int, stop: int, dim: int, std: float = 0.02) 
         yield low, rows[low - block * CHUNK : high - block * CHUNK]
 
 
-def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed: int) -> Any:
+def shard(model: nn.Module, config: EmbeddingConfig, world: World, seed: int) -> Any:
     """The model under torchrec's DistributedModelParallel, its tables sharded and filled; the dense part as it was."""
     import torch.distributed as dist
     from torchrec.distributed import DistributedModelParallel
@@ -58,12 +59,13 @@ def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed:
     from torchrec.distributed.planner.types import ParameterConstraints
     from torchrec.distributed.types import ShardingEnv
 
-    launched = dist.is_initialized()
+    device, launched = world.device, dist.is_initialized()
     if not launched and not config.dynamic:
         raise ConfigError(embedding_config.NEEDS_LAUNCHER)
     if config.dynamic:
         for table in _collections(model):
             table.build(seed)
+            table.world = world
         sharder = dynamic_tables.sharder(config)
     else:
         sharder = _sharder(config, device)
@@ -96,13 +98,13 @@ def shard(model: nn.Module, config: EmbeddingConfig, device: torch.device, seed:
 @contextmanager
 def left_out(model: nn.Module) -> Iterator[None]:
     """`model` without what torchrec has sharded: parameters and lookups there are not the dense part's."""
-    held = [(table, table.collection) for table in _collections(model)]
-    for table, _ in held:
+    collections = [(table, table.collection) for table in _collections(model)]
+    for table, _ in collections:
         table.collection = None
     try:
         yield
     finally:
-        for table, collection in held:
+        for table, collection in collections:
             table.collection = collection
 
 

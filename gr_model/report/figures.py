@@ -45,9 +45,8 @@ def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
     panels = []
     for name in evaluations[-1]["metrics"] if evaluations else ():
         points = [(e["step"], e["metrics"][name]) for e in evaluations]
-        level = start["baseline"]["metrics"].get(name)
-        flat = [(points[0][0], level), (points[-1][0], level)] if level is not None else []
-        panels.append((name, [report.Series(model, points), report.Series(start["baseline"]["name"], flat, True)]))
+        level = report.baseline_series(start["baseline"], name, points, points[0][0])
+        panels.append((name, [report.Series(model, points), level]))
     if panels:
         written.append(save("metrics", panels))
     phases = [

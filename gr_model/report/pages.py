@@ -99,11 +99,7 @@ def training_page(events: Sequence[dict[str, Any]]) -> str:
     evaluations = [event for event in events if event["event"] == "evaluation"]
     baseline, config = start["baseline"], start["config"]
     last = evaluations[-1]["metrics"] if evaluations else {}
-    rows = [
-        [html.escape(name), f"{value:.4f}", f"{baseline['metrics'][name]:.4f}",
-         f"{value / baseline['metrics'][name]:.2f}" if baseline["metrics"][name] else ""]
-        for name, value in last.items()
-    ]  # fmt: skip
+    rows = [_against(name, value, baseline["metrics"].get(name)) for name, value in last.items()]
     charts = [chart("Training loss", [Series("loss", [(e["step"], e["loss"]) for e in steps])])]
     charts += metric_charts(evaluations, baseline, backbone(start))
     body = (
@@ -198,10 +194,26 @@ def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any
     charts = []
     for name in names:
         points = [(e["step"], e["metrics"][name]) for e in evaluations]
-        level = baseline["metrics"][name]
-        flat = [(min(0, points[0][0]), level), (points[-1][0], level)]
-        charts.append(chart(name, [Series(model, points), Series(baseline["name"], flat, dashed=True)]))
+        charts.append(
+            chart(name, [Series(model, points), baseline_series(baseline, name, points, min(0, points[0][0]))])
+        )
     return charts
+
+
+def baseline_series(
+    baseline: dict[str, Any], metric: str, points: Sequence[tuple[float, float]], start: float
+) -> Series:
+    """A level from step `start` to the last of `points`; without points where the baseline has no such metric."""
+    level = baseline["metrics"].get(metric)
+    flat = [] if level is None else [(start, level), (points[-1][0], level)]
+    return Series(baseline["name"], flat, dashed=True)
+
+
+def _against(name: str, value: float, baseline: float | None) -> list[str]:
+    """A row of the table of metrics."""
+    if baseline is None:
+        return [html.escape(name), f"{value:.4f}", "", ""]
+    return [html.escape(name), f"{value:.4f}", f"{baseline:.4f}", f"{value / baseline:.2f}" if baseline else ""]
 
 
 def _legend(labels: Sequence[str], left: int, right: int) -> tuple[list[tuple[int, int]], int]:

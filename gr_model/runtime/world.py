@@ -48,12 +48,12 @@ class World:
         if self.size > 1:
             self.sum(torch.zeros(1, device=self.device)).item()
 
-    def tell(self, text: str) -> str:
+    def broadcast(self, text: str) -> str:
         """The first process's text, on every one."""
         mine = np.frombuffer(text.encode() if self.first else b"", np.uint8)
         return self.gather(mine).tobytes().decode()
 
-    def shares(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
+    def batches(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
         """This process's batches of `users`, and whether each counts; one after the other, as users lie on disk.
 
         All processes get equally many, because the lookups of sharded tables are common to all; one that has fewer
@@ -88,13 +88,6 @@ class World:
         return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in parts])
 
 
-_current = World()
-
-
-def current() -> World:
-    return _current
-
-
 def local_device(kind: str) -> str:
     """`npu` becomes `npu:1` on the second process of a machine."""
     if launched() and kind in ("npu", "cuda"):
@@ -104,25 +97,20 @@ def local_device(kind: str) -> str:
 
 def join(device: torch.device) -> World:
     """Connects the launched processes; a process alone needs none. WorldError if they cannot find each other."""
-    global _current
     if not launched():
-        _current = World(device=device)
-        return _current
+        return World(device=device)
     try:
         dist.init_process_group(BACKENDS[device.type], timeout=TIMEOUT)
     except (ValueError, RuntimeError, dist.DistError) as error:
         raise WorldError(f"the processes cannot connect over {BACKENDS[device.type]}: {error}") from error
     os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
     os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
-    _current = World(dist.get_rank(), dist.get_world_size(), device)
-    return _current
+    return World(dist.get_rank(), dist.get_world_size(), device)
 
 
 def leave() -> None:
-    global _current
     if dist.is_initialized():
         # gloo's thread frees the tensors of the last collective under the GIL, which the group's destructor does not
         # release while it waits for that thread.
         time.sleep(0.2)
         dist.destroy_process_group()
-    _current = World()

@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from gr_model.tasks import metrics
+from gr_model.tasks.base import Task
 from gr_model.tasks.ranking import Ranking
 from gr_model.tasks.retrieval import Retrieval
 
 
-def baseline(task: Retrieval | Ranking) -> tuple[str, dict[str, float]]:
-    return ("popularity", popularity(task)) if isinstance(task, Retrieval) else ("item and user means", means(task))
+def baseline(task: Task) -> tuple[str, dict[str, float]]:
+    """Its name and its metrics: those of the task, by the same registry."""
+    if isinstance(task, Retrieval):
+        return "popularity", popularity(task)
+    if isinstance(task, Ranking):
+        return "item and user means", means(task)
+    raise TypeError(f"{type(task).__name__} has no baseline")
 
 
 def popularity(task: Retrieval) -> dict[str, float]:
@@ -26,7 +32,7 @@ def popularity(task: Retrieval) -> dict[str, float]:
         row, item = task.seen([user])
         hidden = (item != target_I[row]) & (score_V[item] >= score_V[target_I[row]])
         ranks.append(ahead_I - np.bincount(row[hidden], minlength=len(target_I)))
-    return metrics.ranking_metrics(np.concatenate(ranks))
+    return metrics.of_ranks(np.concatenate(ranks))
 
 
 def means(task: Ranking, shrink: float = 5.0) -> dict[str, float]:
@@ -45,4 +51,4 @@ def means(task: Ranking, shrink: float = 5.0) -> dict[str, float]:
         scores.append(item_VT[user.items[-held_out:]] + past_HT.sum(0) / (len(past_HT) + shrink))
         labels.append(label_AT[user.actions[-held_out:]])
     score_IT, label_IT = np.concatenate(scores), np.concatenate(labels)
-    return {f"auc/{name}": metrics.auc(score_IT[:, t], label_IT[:, t]) for t, name in enumerate(names)}
+    return metrics.of_scores(score_IT, label_IT, names)

@@ -1,36 +1,41 @@
-"""Ranking metrics, exact and on the host."""
+"""Metrics, exact and on the host, and the two registries of what an evaluation calculates.
+
+To add a metric: a function here and its line in OF_RANKS (retrieval) or OF_SCORES (ranking). Evaluation, baseline,
+log, report, figures and compare take every line of them; `metrics` in docs/training.md names them for readers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
-import torch
-
-CUTOFFS = (10, 50)
 
 
-def target_ranks(scores_BV: torch.Tensor, target_B: torch.Tensor, seen_BV: torch.Tensor) -> torch.Tensor:
-    """Rank, from 1, of each row's target among all items but those seen; the target itself always counts.
-
-    Tie rule: an item with the target's score stands before the target, so that ties never flatter a model.
-    """
-    if not torch.isfinite(scores_BV).all():
-        raise ValueError("scores are not finite")
-    target_score_B1 = scores_BV.gather(1, target_B[:, None])
-    ahead_BV = (scores_BV >= target_score_B1) & ~seen_BV
-    ahead_BV.scatter_(1, target_B[:, None], False)
-    return 1 + ahead_BV.sum(1)
+def of_ranks(ranks: np.ndarray) -> dict[str, float]:
+    """The metrics of retrieval, for one relevant item per list; `ranks` are those of the targets, from 1."""
+    return {name: metric(ranks) for name, metric in OF_RANKS.items()}
 
 
-def ranking_metrics(ranks: np.ndarray, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, float]:
-    """HR@k, NDCG@k and MRR for one relevant item per list."""
-    out: dict[str, float] = {}
-    for k in cutoffs:
-        hit = ranks <= k
-        out[f"hr@{k}"] = float(hit.mean())
-        out[f"ndcg@{k}"] = float((hit / np.log2(ranks + 1.0)).mean())
-    return out | {"mrr": float((1.0 / ranks).mean())}
+def of_scores(scores_IT: np.ndarray, labels_IT: np.ndarray, tasks: Sequence[str]) -> dict[str, float]:
+    """The metrics of ranking, of each task."""
+    return {
+        f"{name}/{task}": metric(scores_IT[:, t], labels_IT[:, t])
+        for t, task in enumerate(tasks)
+        for name, metric in OF_SCORES.items()
+    }
+
+
+def hit_rate(ranks: np.ndarray, cutoff: int) -> float:
+    return float((ranks <= cutoff).mean())
+
+
+def ndcg(ranks: np.ndarray, cutoff: int) -> float:
+    return float(((ranks <= cutoff) / np.log2(ranks + 1.0)).mean())
+
+
+def reciprocal_rank(ranks: np.ndarray) -> float:
+    return float((1.0 / ranks).mean())
 
 
 def auc(scores: np.ndarray, labels: np.ndarray) -> float:
@@ -42,3 +47,13 @@ def auc(scores: np.ndarray, labels: np.ndarray) -> float:
     _, group, size = np.unique(scores, return_inverse=True, return_counts=True)
     mid_rank = np.cumsum(size) - (size - 1) / 2
     return float((mid_rank[group][labels].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+OF_RANKS: dict[str, Callable[[np.ndarray], float]] = {
+    "hr@10": partial(hit_rate, cutoff=10),
+    "ndcg@10": partial(ndcg, cutoff=10),
+    "hr@50": partial(hit_rate, cutoff=50),
+    "ndcg@50": partial(ndcg, cutoff=50),
+    "mrr": reciprocal_rank,
+}
+OF_SCORES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"auc": auc}

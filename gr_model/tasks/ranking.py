@@ -18,21 +18,31 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model.common import draws
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.model import heads
 from gr_model.model.backbone import backbone
 from gr_model.model.dcn import DCNv2
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
-from gr_model.runtime import world
+from gr_model.runtime.world import World
 from gr_model.tasks import metrics, stochastic_length
+from gr_model.tasks.base import Batch, Task
 
 
 @dataclass(frozen=True)
-class RankingBatch:
-    tokens: Tokens
+class RankingBatch(Batch):
     labels_IT: torch.Tensor  # of tokens.scored_I
+
+    @property
+    def item_ids(self) -> tuple[torch.Tensor, ...]:
+        return (self.tokens.items_I,)
+
+    @property
+    def terms(self) -> int:
+        return int(self.labels_IT.numel())
+
+    def loss(self, model: nn.Module) -> torch.Tensor:
+        return F.binary_cross_entropy_with_logits(model(self.tokens), self.labels_IT)
 
 
 class RankingModel(nn.Module):
@@ -48,16 +58,14 @@ class RankingModel(nn.Module):
         return self.head(x_LD.index_select(0, batch.item_at_I.index_select(0, batch.scored_I)))
 
 
-class Ranking:
-    """The task: model, batches, evaluation."""
-
-    def __init__(self, config: Config, data: Interactions) -> None:
+class Ranking(Task):
+    def __init__(self, config: Config, data: Interactions, world: World | None = None) -> None:
+        super().__init__(config, data, world or World())
         unknown = [name for name in config.ranking.tasks if name not in data.tasks]
         if unknown:
             raise ConfigError(f"ranking.tasks: unknown {', '.join(unknown)}; valid: {', '.join(data.tasks)}")
         if config.ranking.held_out > config.model.max_items:
             raise ConfigError("ranking.held_out: must not exceed model.max_items")
-        self.config, self.data, self.step = config, data, 0
         self.columns, sizes = data.choose_features(config.model.contextual)
         self.users = select(data.users, shortest=config.ranking.held_out + 1)
         model = DCNv2 if config.model.backbone == "dcn" else RankingModel
@@ -69,31 +77,20 @@ class Ranking:
         device: torch.device,
         histories: Sequence[History] | None = None,
         counts: bool = True,
+        step: int = 0,
     ) -> RankingBatch:
-        """`histories` of these users, where they were read already; whether the batch counts is the loss's matter."""
+        """Whether the batch counts is the loss's matter."""
         whole = [self.users[user] for user in users] if histories is None else histories
         known = [history[: -self.config.ranking.held_out] for history in whole]
-        shown = [self._part(history, user) for history, user in zip(known, users, strict=True)]
+        shown = [self._part(history, user, step) for history, user in zip(known, users, strict=True)]
         return self._batch(shown, device, self.config.ranking.candidates)
-
-    def looked_up(self, batch: RankingBatch) -> tuple[torch.Tensor, ...]:
-        """What the model looks up in the table of items."""
-        return (batch.tokens.items_I,)
-
-    def loss(self, batch: RankingBatch, model: nn.Module | None = None) -> torch.Tensor:
-        """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
-        return F.binary_cross_entropy_with_logits((model or self.model)(batch.tokens), batch.labels_IT)
-
-    def terms(self, batch: RankingBatch) -> int:
-        """How many numbers the loss is the mean of."""
-        return batch.labels_IT.numel()
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
         self.model.eval()
         none = np.empty((0, len(self.config.ranking.tasks)), np.float32)
         scores, labels = [none], [none]
-        for users, counts in world.current().shares(self.users, self.config.train.batch):
+        for users, counts in self.world.batches(self.users, self.config.train.batch):
             # Of the test all are candidates, or all come one after the other.
             batch = self._batch(users, device, self.config.ranking.held_out if self.config.ranking.candidates else 0)
             held_out = self.held_out(batch.tokens)
@@ -101,11 +98,8 @@ class Ranking:
             if counts:
                 scores.append(logits_IT.float().cpu().numpy()[held_out])
                 labels.append(batch.labels_IT.cpu().numpy()[held_out])
-        score_IT, label_IT = (world.current().gather(np.concatenate(part)) for part in (scores, labels))
-        return {
-            f"auc/{name}": metrics.auc(score_IT[:, t], label_IT[:, t])
-            for t, name in enumerate(self.config.ranking.tasks)
-        }
+        score_IT, label_IT = (self.world.gather(np.concatenate(part)) for part in (scores, labels))
+        return metrics.of_scores(score_IT, label_IT, self.config.ranking.tasks)
 
     def held_out(self, batch: Tokens) -> np.ndarray:
         """[scored] bool: those of the test."""
@@ -126,21 +120,14 @@ class Ranking:
             seen = "candidates of one list, of which neither actions nor times are visible"
         return f"newest {self.config.ranking.held_out} interactions of {len(self.users)} users held out; {seen}"
 
-    def _part(self, history: History, user: int) -> History:
+    def _part(self, history: History, user: int, step: int) -> History:
         """What a training step shows: with stochastic length a part; always the candidates."""
-        alpha, train = self.config.model.stochastic_length, self.config.train
-        if not alpha:
+        if not self.config.model.stochastic_length:
             return history
         whole = history[-self.config.model.max_items :]
         older = max(0, len(whole) - self.config.ranking.candidates)
-        if train.deterministic:
-            keys = draws.rows(train.seed, self.step, [user], [older + 1])
-            numbers = draws.uniform(keys, draws.LENGTH, 1)[:, 0].numpy()
-        else:
-            numbers = torch.rand(older + 1).numpy()
-        longest = self.config.model.max_items
-        kept = stochastic_length.kept(older, longest, alpha, float(numbers[0]), numbers[1:])
-        return whole[np.concatenate([kept, np.arange(older, len(whole))])]
+        shown = stochastic_length.shown(older, self.config, step, user)
+        return whole[np.concatenate([shown, np.arange(older, len(whole))])]
 
     def _batch(self, histories: Sequence[History], device: torch.device, candidates: int = 0) -> RankingBatch:
         batch = tokens(histories, self.columns, self.config.model, device, candidates)

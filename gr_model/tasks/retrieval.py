@@ -25,20 +25,27 @@ from gr_model.data.interactions import History, Interactions, select
 from gr_model.embedding import tables
 from gr_model.model.backbone import backbone
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
-from gr_model.runtime import world
+from gr_model.runtime.world import World
 from gr_model.tasks import evaluation, losses, metrics, stochastic_length
+from gr_model.tasks.base import Batch, Task
 from gr_model.tasks.losses import Samples
 
 
 @dataclass(frozen=True)
-class RetrievalBatch:
-    tokens: Tokens
+class RetrievalBatch(Batch):
     samples: Samples
 
+    @property
+    def item_ids(self) -> tuple[torch.Tensor, ...]:
+        return self.tokens.items_I, self.samples.targets_I, self.samples.negatives_GR
 
-def looked_up(batch: RetrievalBatch) -> tuple[torch.Tensor, ...]:
-    """The sets of ids whose rows a step needs."""
-    return batch.tokens.items_I, batch.samples.targets_I, batch.samples.negatives_GR
+    @property
+    def terms(self) -> int:
+        return len(self.samples.targets_I)
+
+    def loss(self, model: nn.Module) -> torch.Tensor:
+        loss: torch.Tensor = model(self)
+        return loss
 
 
 class RetrievalModel(nn.Module):
@@ -51,7 +58,7 @@ class RetrievalModel(nn.Module):
     def forward(self, batch: RetrievalBatch) -> torch.Tensor:
         """The mean loss over all interactions."""
         # One lookup for all that the step needs; from here on ids are places in rows_UD.
-        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(*looked_up(batch))
+        rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(*batch.item_ids)
         samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
         query_ID = self._queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
         return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
@@ -88,11 +95,11 @@ class RetrievalModel(nn.Module):
         return F.normalize(x, dim=1, eps=self.norm_eps)
 
 
-class Retrieval:
-    """The task: model, batches, evaluation."""
+class Retrieval(Task):
+    model: RetrievalModel
 
-    def __init__(self, config: Config, data: Interactions) -> None:
-        self.config, self.data, self.step = config, data, 0
+    def __init__(self, config: Config, data: Interactions, world: World | None = None) -> None:
+        super().__init__(config, data, world or World())
         self.columns, sizes = data.choose_features(config.model.contextual)
         self.held_out = config.retrieval.validation or 1
         # Shortest history that has an input and a target for training besides those held out.
@@ -106,14 +113,16 @@ class Retrieval:
         device: torch.device,
         histories: Sequence[History] | None = None,
         counts: bool = True,
+        step: int = 0,
     ) -> RetrievalBatch:
-        """`histories` of these users, where they were read already. Batches that do not count give no negatives.
+        """Batches that do not count give no negatives.
 
         With retrieval.in_batch all processes must make their batches of a step.
         """
         whole = [self.users[user] for user in users] if histories is None else histories
-        histories = [self._window(history[: -self.held_out], user) for history, user in zip(whole, users)]
-        kept = [self._kept(len(history) - 1, user) for history, user in zip(histories, users)]
+        histories = [self._window(history[: -self.held_out], user, step) for history, user in zip(whole, users)]
+        inputs_of = [len(history) - 1 for history in histories]
+        kept = [stochastic_length.shown(n, self.config, step, user) for n, user in zip(inputs_of, users)]
         inputs = self._tokens([history[part] for history, part in zip(histories, kept)], device)
         # The target of an input is what came next, also where that is not shown.
         next_I = np.concatenate([histories[b].items[kept[b] + 1] for b in inputs.order])
@@ -126,7 +135,7 @@ class Retrieval:
             uniform=settings.negatives,
             in_batch=settings.in_batch,
             group=settings.share,
-            by_user=self._groups_of_users(shown, inputs),
+            by_user=self._groups_of_users(shown, inputs, step),
             pool_P=torch.from_numpy(pool).to(device),
         )
         return RetrievalBatch(inputs, samples)
@@ -134,29 +143,17 @@ class Retrieval:
     def _pool(self, users: Sequence[int], lengths: Sequence[int], next_I: np.ndarray, counts: bool) -> np.ndarray:
         """[P] int64: the targets of the step on all processes, by user: the same however they are spread."""
         of_user = np.stack([np.repeat(users, lengths), next_I], axis=1).astype(np.int32)
-        everyone = world.current().gather(of_user if counts else of_user[:0])
+        everyone = self.world.gather(of_user if counts else of_user[:0])
         return everyone[np.argsort(everyone[:, 0], kind="stable"), 1].astype(np.int64)
 
-    def _groups_of_users(self, users: Sequence[int], inputs: Tokens) -> losses.ByUser | None:
+    def _groups_of_users(self, users: Sequence[int], inputs: Tokens, step: int) -> losses.ByUser | None:
         """With train.deterministic: whose tokens they are, so that any spread over processes draws the same."""
         train = self.config.train
         if not train.deterministic:
             return None
         width = 2 if self.config.model.interleave else 1
         counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
-        return losses.ByUser(train.seed, self.step, tuple(users), counts)
-
-    def looked_up(self, batch: RetrievalBatch) -> tuple[torch.Tensor, ...]:
-        """What the model looks up in the table of items, in a training step."""
-        return looked_up(batch)
-
-    def loss(self, batch: RetrievalBatch, model: nn.Module | None = None) -> torch.Tensor:
-        """The mean over the batch; `model` stands for the task's own, wrapped for several processes."""
-        return (model or self.model)(batch)
-
-    def terms(self, batch: RetrievalBatch) -> int:
-        """How many numbers the loss is the mean of."""
-        return len(batch.samples.targets_I)
+        return losses.ByUser(train.seed, step, tuple(users), counts)
 
     @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
@@ -164,7 +161,7 @@ class Retrieval:
         self.model.eval()
         chunks = self.model.item_chunks(tables.CHUNK)
         ranks = [np.empty(0, np.int64)]
-        for users, counts in world.current().shares(self.users, self.config.train.batch):
+        for users, counts in self.world.batches(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
             users = [users[b] for b in batch.order]
             # The queries stand at the tokens before the targets.
@@ -174,7 +171,7 @@ class Retrieval:
             found = evaluation.target_ranks(query_ID, chunks, self.targets(users), *self.seen(users))
             if counts:
                 ranks.append(found)
-        return metrics.ranking_metrics(world.current().gather(np.concatenate(ranks)))
+        return metrics.of_ranks(self.world.gather(np.concatenate(ranks)))
 
     def targets(self, users: Sequence[History]) -> np.ndarray:
         """[I]: the held-out items, user by user."""
@@ -192,30 +189,18 @@ class Retrieval:
                 items.append(known)
         return np.concatenate(rows), np.concatenate(items)
 
-    def _window(self, history: History, user: int) -> History:
+    def _window(self, history: History, user: int, step: int) -> History:
         """What a training step shows of a history: max_items inputs and the target after each."""
         longest = self.config.model.max_items + 1
         if len(history) > longest and self.config.retrieval.window == "random":
             choices = len(history) + 1 - longest
             if self.config.train.deterministic:
-                key = draws.rows(self.config.train.seed, self.step, [user], [1])
+                key = draws.rows(self.config.train.seed, step, [user], [1])
                 stop = longest + int(draws.integers(key, draws.WINDOW, 1, choices))
             else:
                 stop = longest + int(torch.randint(choices, ()))
             return history[stop - longest : stop]
         return history[-longest:]
-
-    def _kept(self, inputs: int, user: int) -> np.ndarray:
-        """Which of the inputs a training step shows."""
-        alpha, train = self.config.model.stochastic_length, self.config.train
-        if not alpha:
-            return np.arange(inputs)
-        if train.deterministic:
-            keys = draws.rows(train.seed, self.step, [user], [inputs + 1])
-            numbers = draws.uniform(keys, draws.LENGTH, 1)[:, 0].numpy()
-        else:
-            numbers = torch.rand(inputs + 1).numpy()
-        return stochastic_length.kept(inputs, self.config.model.max_items, alpha, float(numbers[0]), numbers[1:])
 
     def protocol(self) -> str:
         hidden = "input" if self.config.retrieval.mask == "input" else "whole history"

@@ -7,6 +7,26 @@ probability N^alpha / n^2, else a random N^(alpha/2) of them in their order. Att
 from __future__ import annotations
 
 import numpy as np
+import torch
+
+from gr_model.common import draws
+from gr_model.config import Config
+
+
+def shown(count: int, config: Config, step: int, user: int) -> np.ndarray:
+    """Indices, ascending, of the `count` interactions of a user that a training step shows.
+
+    With `train.deterministic` they follow from the step and the user, else from torch's generator.
+    """
+    alpha, train = config.model.stochastic_length, config.train
+    if not alpha:
+        return np.arange(count)
+    if train.deterministic:
+        keys = draws.rows(train.seed, step, [user], [count + 1])
+        numbers = draws.uniform(keys, draws.LENGTH, 1)[:, 0].numpy()
+    else:
+        numbers = torch.rand(count + 1).numpy()
+    return kept(count, config.model.max_items, alpha, float(numbers[0]), numbers[1:])
 
 
 def kept(count: int, longest: int, alpha: float, chance: float, weights: np.ndarray) -> np.ndarray:

@@ -110,8 +110,7 @@ def test_stochastic_length_in_both_tasks(random_data):
     pairs = set(zip(known, known[1:], strict=False))
     shorter = 0
     for step in range(20):
-        trainer.task.step = step
-        batch = trainer.task.batch([user], CPU)
+        batch = trainer.task.batch([user], CPU, step=step)
         shown = list(zip(batch.tokens.items_I.tolist(), batch.samples.targets_I.tolist(), strict=True))
         assert set(shown) <= pairs and shown[-1] == (known[-2], known[-1])
         shorter += len(shown) < 16
@@ -121,8 +120,7 @@ def test_stochastic_length_in_both_tasks(random_data):
     newest = random_data.users[user].items[:-3][-4:].tolist()
     sizes = set()
     for step in range(20):
-        ranking.task.step = step
-        batch = ranking.task.batch([user], CPU)
+        batch = ranking.task.batch([user], CPU, step=step)
         assert batch.tokens.items_I[-4:].tolist() == newest
         sizes.add(len(batch.tokens.items_I))
     assert 9 in sizes and len(sizes) <= 2

@@ -49,7 +49,7 @@ def trainer(embedding: EmbeddingConfig, task: str = "retrieval", **settings: obj
 
 
 def table(run: Trainer):
-    ((_, _, part),) = dynamic_tables.held(run.task.model)
+    ((_, _, part),) = dynamic_tables.local_shards(run.task.model)
     return part.table
 
 

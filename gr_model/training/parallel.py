@@ -21,7 +21,7 @@ class Parallel:
         self.sharded: Any = None
         self.dynamic = config.embedding.dynamic
         if config.embedding.kind != "static":
-            self.sharded = tables.shard(model, config.embedding, world.device, config.train.seed)
+            self.sharded = tables.shard(model, config.embedding, world, config.train.seed)
             if self.dynamic:
                 dynamic_tables.start_empty(model)
         else:
@@ -75,7 +75,7 @@ class Parallel:
 
     def rows(self) -> dict[str, Any]:
         """{"rows": the rows of dynamic tables, which torch.distributed.checkpoint loads into the tables themselves}"""
-        return {"rows": dynamic_tables.saved(self.model)} if self.dynamic else {}
+        return {"rows": dynamic_tables.saved(self.model, self.world)} if self.dynamic else {}
 
     def close(self) -> None:
         for table in self.model.modules():

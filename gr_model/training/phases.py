@@ -6,17 +6,17 @@ import time
 
 import torch
 
-SYNCHRONISE = {"enabled": False}  # wait for the device at the end of each phase; else a phase is what the host spent
-
 
 class Clock:
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    """With `synchronise` a phase ends when the device has done its work; else it is what the host spent."""
+
+    def __init__(self, device: torch.device, synchronise: bool = False) -> None:
+        self.device, self.synchronise = device, synchronise and device.type != "cpu"
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def lap(self, phase: str) -> None:
-        if SYNCHRONISE["enabled"] and self.device.type != "cpu":
+        if self.synchronise:
             getattr(torch, self.device.type).synchronize(self.device)
         now = time.perf_counter()
         self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last

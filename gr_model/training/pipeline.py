@@ -18,54 +18,54 @@ from torch import nn
 
 from gr_model.data.loader import Work
 from gr_model.embedding import lookup
-from gr_model.training import phases
-from gr_model.training.steps import Going, StepResult, Steps
+from gr_model.training.steps import ForwardResult, PreparedBatch, StepParts, StepResult
 
 AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come
 
 
 @dataclasses.dataclass
-class Flight:
-    """A batch under way, on the device already; what torchrec calls Pipelineable."""
+class InFlightBatch:
+    """A batch between its lookup and its step, on the device already; what torchrec calls Pipelineable."""
 
-    going: Going
+    prepared: PreparedBatch
     ids: Any  # KeyedJaggedTensor of the distinct ids
     places: tuple[torch.Tensor, ...]
     random: tuple[torch.Tensor, ...]  # where the generators stood after the batch was made
 
-    def to(self, device: torch.device, non_blocking: bool = False) -> Flight:
+    def to(self, device: torch.device, non_blocking: bool = False) -> InFlightBatch:
         return self
 
     def record_stream(self, stream: Any) -> None:
         self.ids.record_stream(stream)
-        for tensor in (*self.places, *_tensors(self.going.batch)):
+        for tensor in (*self.places, *_tensors(self.prepared.batch)):
             tensor.record_stream(stream)
 
 
 class Pipeline:
     """`trainer`'s steps by the pipeline that goes with its tables."""
 
-    def __init__(self, trainer: Steps) -> None:
+    def __init__(self, trainer: StepParts) -> None:
         from torchrec.streamable import Pipelineable
 
-        Pipelineable.register(Flight)
+        Pipelineable.register(InFlightBatch)
         self.trainer = trainer
-        (self.table,) = (m for m in trainer.task.model.modules() if isinstance(m, lookup.CollectionTable))
-        self.clock = phases.Clock(trainer.device)
+        (self.table,) = (m for m in trainer.model.modules() if isinstance(m, lookup.CollectionTable))
+        self.clock = trainer.clock()
+        self.forward_result: ForwardResult | None = None
         self.result: StepResult | None = None
         self.model = _Step(self.table.collection, self._rest)
         self.pipeline = self._make()
 
     def train(self, works: Iterator[Work]) -> Iterator[StepResult]:
         """Takes from `works` ahead of the steps. Batches in flight when it is closed are not trained."""
-        flights = self._flights(works)
+        batches = self._batches(works)
         while True:
             self.trainer.model.train()
             self.trainer.set_table_rate()
-            self.clock = phases.Clock(self.trainer.device)
+            self.clock = self.trainer.clock()
             self.clock.seconds = dict.fromkeys(AHEAD, 0.0)  # the last steps make no batch
             try:
-                self.pipeline.progress(flights)
+                self.pipeline.progress(batches)
             except StopIteration:
                 return
             assert self.result is not None and self.pipeline._pipelined_modules
@@ -105,7 +105,7 @@ class Pipeline:
 
         return TrainPipelineSparseDist(*common)
 
-    def _flights(self, works: Iterator[Work]) -> Iterator[Flight]:
+    def _batches(self, works: Iterator[Work]) -> Iterator[InFlightBatch]:
         """Called by the pipeline, in the middle of a step."""
         while True:
             self.clock.lap("distribution")
@@ -113,19 +113,18 @@ class Pipeline:
             self.clock.lap("data")
             if work is None:
                 return
-            going = self.trainer.begin(work)
-            ids_U, places = lookup.distinct(*self.trainer.task.looked_up(going.batch))
-            flight = Flight(going, lookup.features(ids_U), places, self._random())
+            prepared = self.trainer.prepare(work)
+            ids_U, places = lookup.distinct(*prepared.batch.item_ids)
+            batch = InFlightBatch(prepared, lookup.features(ids_U), places, self._random())
             self.clock.lap("batch")
-            yield flight
+            yield batch
 
-    def _rest(self, flight: Flight, looked_up: Any) -> torch.Tensor:
+    def _rest(self, batch: InFlightBatch, embeddings: Any) -> torch.Tensor:
         """The step from the lookup to the loss."""
         self.clock.lap("distribution")
-        self._random(flight.random)
-        self.flight = flight
-        self.table.give(looked_up[lookup.FEATURE].values(), flight.places)
-        loss = self.trainer.forward(flight.going)
+        self._random(batch.random)
+        self.table.set_prefetched(embeddings[lookup.FEATURE].values(), batch.places)
+        loss, self.forward_result = self.trainer.forward(batch.prepared)
         self.clock.lap("forward")
         loss.register_hook(self._backward_begins)
         return loss
@@ -135,7 +134,9 @@ class Pipeline:
 
     def finish(self) -> None:
         self.clock.lap("backward")
-        self.result = self.trainer.finish(self.flight.going, self.clock)
+        assert self.forward_result is not None
+        self.result = self.trainer.finish(self.forward_result, self.clock)
+        self.forward_result = None
 
     def _random(self, states: tuple[torch.Tensor, ...] = ()) -> tuple[torch.Tensor, ...]:
         """The states of the generators of host and device; sets them first, if they are given."""
@@ -150,24 +151,24 @@ class Pipeline:
 class _Step(nn.Module):
     """What a pipeline traces."""
 
-    def __init__(self, collection: nn.Module, rest: Callable[[Flight, Any], torch.Tensor]) -> None:
+    def __init__(self, collection: nn.Module, rest: Callable[[InFlightBatch, Any], torch.Tensor]) -> None:
         super().__init__()
         self.collection = collection
         self.rest = _Rest(rest)
 
-    def forward(self, flight: Flight) -> tuple[torch.Tensor, Flight]:
-        return self.rest(flight, self.collection(flight.ids)), flight
+    def forward(self, batch: InFlightBatch) -> tuple[torch.Tensor, InFlightBatch]:
+        return self.rest(batch, self.collection(batch.ids)), batch
 
 
 class _Rest(nn.Module):
     """A leaf of the trace: it has no sharded module, so nothing inside is looked at."""
 
-    def __init__(self, call: Callable[[Flight, Any], torch.Tensor]) -> None:
+    def __init__(self, call: Callable[[InFlightBatch, Any], torch.Tensor]) -> None:
         super().__init__()
         self.call = call
 
-    def forward(self, flight: Flight, looked_up: Any) -> torch.Tensor:
-        return self.call(flight, looked_up)
+    def forward(self, batch: InFlightBatch, embeddings: Any) -> torch.Tensor:
+        return self.call(batch, embeddings)
 
 
 class _Finish:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
 
 from gr_model.config import Config
 from gr_model.data.loader import Work
+from gr_model.tasks.base import Batch
 from gr_model.training import phases
 
 
@@ -24,29 +25,35 @@ class StepResult:
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
-@dataclass
-class Going:
-    """A step on its way."""
+@dataclass(frozen=True)
+class PreparedBatch:
+    """A step's batch, and what it was made from."""
 
     work: Work
-    batch: Any
-    part: float = 1.0  # this process's share of the numbers that the loss is the mean of
-    loss: float = float("nan")  # mean over all processes
-    tokens: int = 0
-    flops: float = 0.0
-    rate: float = 0.0
+    batch: Batch
 
 
-class Steps(Protocol):
-    """The parts of a step, in this order; batches may be begun ahead of it."""
+@dataclass(frozen=True)
+class ForwardResult:
+    """What the end of a step needs of its forward pass."""
+
+    prepared: PreparedBatch
+    loss: float  # mean over all processes
+    tokens: int  # of all processes
+    flops: float  # of all processes
+    rate: float  # learning rate of the dense part
+
+
+class StepParts(Protocol):
+    """The parts of a step, in this order, each with what the one before gave; batches may be prepared ahead of it."""
 
     config: Config
     device: torch.device
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    task: Any
 
-    def begin(self, work: Work) -> Going: ...
+    def prepare(self, work: Work) -> PreparedBatch: ...
     def set_table_rate(self) -> None: ...
-    def forward(self, going: Going) -> torch.Tensor: ...
-    def finish(self, going: Going, clock: phases.Clock) -> StepResult: ...
+    def forward(self, prepared: PreparedBatch) -> tuple[torch.Tensor, ForwardResult]: ...
+    def finish(self, forward: ForwardResult, clock: phases.Clock) -> StepResult: ...
+    def clock(self) -> phases.Clock: ...

@@ -10,6 +10,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -23,15 +24,16 @@ from gr_model.model.dropout import Dropout
 from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
+from gr_model.tasks.base import Batch, Task
 from gr_model.tasks.ranking import Ranking
 from gr_model.tasks.retrieval import Retrieval
 from gr_model.training import compiled, gradients, optimizer, phases
-from gr_model.training.gradients import TrainingDiverged, Unseen
+from gr_model.training.gradients import PendingNorm, TrainingDiverged
 from gr_model.training.parallel import Parallel
 from gr_model.training.pipeline import Pipeline
-from gr_model.training.steps import Going, StepResult
+from gr_model.training.steps import ForwardResult, PreparedBatch, StepResult
 
-TASKS = {"retrieval": Retrieval, "ranking": Ranking}
+TASKS: dict[str, type[Retrieval] | type[Ranking]] = {"retrieval": Retrieval, "ranking": Ranking}
 
 
 class Trainer:
@@ -42,7 +44,16 @@ class Trainer:
     place: every device, and every number of processes, then sees the same ones.
     """
 
-    def __init__(self, config: Config, data: Interactions, device: torch.device, world: World | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        data: Interactions,
+        device: torch.device,
+        world: World | None = None,
+        *,
+        synchronise_phases: bool = False,
+    ) -> None:
+        """With `synchronise_phases` the device is waited for at the end of each phase of a step, to time it."""
         jagged.load_operators(device)
         self.world = world or World(device=device)
         if config.train.batch < self.world.size:
@@ -50,9 +61,10 @@ class Trainer:
                 f"train.batch: {config.train.batch} users cannot be spread over {self.world.size} processes"
             )
         self.config, self.device, self.step = config, device, 0
+        self.synchronise_phases = synchronise_phases
         self.stop_asked = False
         seed_everything(config.train.seed)
-        self.task = TASKS[config.task](config, data)
+        self.task: Task = TASKS[config.task](config, data, self.world)
         for stream, module in enumerate(m for m in self.task.model.modules() if isinstance(m, Dropout)):
             module.from_host, module.stream = config.train.deterministic, stream
         if config.model.compile:
@@ -70,7 +82,7 @@ class Trainer:
         self._pipeline: Pipeline | None = None
         # Elsewhere a look at the norm waits for the backward, and the host could not prepare the next step meanwhile.
         self.looks_before_update = device.type == "cpu" or config.train.clip > 0
-        self._unseen: Unseen | None = None
+        self._pending_norm: PendingNorm | None = None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -123,65 +135,68 @@ class Trainer:
         if work is None:
             share = self.shares.of_step(self.step)
             work = Work(self.step, share, [self.task.users[user] for user in share.users])
-        clock = phases.Clock(self.device)
+        clock = self.clock()
         self.model.train()
-        going = self.begin(work)
+        prepared = self.prepare(work)
         self.set_table_rate()
         clock.lap("batch")
-        loss = self.forward(going)
+        loss, forward = self.forward(prepared)
         clock.lap("forward")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clock.lap("backward")
-        return self.finish(going, clock)
+        return self.finish(forward, clock)
+
+    def clock(self) -> phases.Clock:
+        return phases.Clock(self.device, self.synchronise_phases)
 
     def set_table_rate(self) -> None:
         """Of the coming step. Before its lookup, which hands the rate on to its backward."""
         train = self.config.train
         self.parallel.set_table_rate(self.config.embedding.lr * optimizer.learning_rate(train, self.step) / train.lr)
 
-    def begin(self, work: Work) -> Going:
+    def prepare(self, work: Work) -> PreparedBatch:
         """Makes the batch. Random numbers follow from (seed, step), and in the forward go on after those drawn here."""
-        train = self.config.train
+        train, share = self.config.train, work.share
         # Processes draw different numbers, but for those that go by user.
         seed_everything((train.seed * 1_000_003 + work.step) * 4099 + (0 if train.deterministic else self.world.rank))
-        self.task.step = work.step
-        return Going(work, self.task.batch(work.share.users, self.device, work.histories, work.share.counts))
+        return PreparedBatch(work, self.task.batch(share.users, self.device, work.histories, share.counts, work.step))
 
-    def forward(self, going: Going) -> torch.Tensor:
+    def forward(self, prepared: PreparedBatch) -> tuple[torch.Tensor, ForwardResult]:
         """This process's part of the loss, for the backward; `finish` must come after it."""
-        train, users = self.config.train, going.work.share.users
-        going.part, going.tokens, going.flops = self._part(going.batch, going.work.share.counts)
-        going.rate = optimizer.learning_rate(train, self.step)
+        train, share, batch = self.config.train, prepared.work.share, prepared.batch
+        part, tokens, flop = self._part(batch, share.counts)
         self._keyed.close()
-        self._keyed.enter_context(draws.for_rows(self._keys(users, going.batch)))  # the backward may draw them again
+        self._keyed.enter_context(draws.for_rows(self._keys(share.users, batch)))  # the backward may draw them again
         with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
-            loss = self.task.loss(going.batch, self.parallel.module if self.world.size > 1 else None)
-        going.loss = self._mean(loss, going.part)
-        self._look_at_gradient()  # of the step before, which would have made this loss what it is
-        if not math.isfinite(going.loss):
-            raise TrainingDiverged(f"loss is {going.loss}", self.step + 1, users, going.batch)
+            loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
+        mean = self._mean(loss, part)
+        self._check_gradient()  # of the step before, which would have made this loss what it is
+        if not math.isfinite(mean):
+            raise TrainingDiverged(f"loss is {mean}", self.step + 1, share.users, batch)
+        result = ForwardResult(prepared, mean, tokens, flop, optimizer.learning_rate(train, self.step))
         # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
-        return loss * (going.part * self.world.size)
+        return loss * (part * self.world.size), result
 
-    def finish(self, going: Going, clock: phases.Clock) -> StepResult:
+    def finish(self, forward: ForwardResult, clock: phases.Clock) -> StepResult:
         """What comes after the backward."""
         self._keyed.close()
+        prepared = forward.prepared
         total = gradients.norm(self.dense.values(), self.config.train.clip)
-        self._unseen = Unseen(total, self.step + 1, going.work.share.users, going.batch)
-        norm = self._look_at_gradient() if self.looks_before_update else float("nan")
+        self._pending_norm = PendingNorm(total, self.step + 1, prepared.work.share.users, prepared.batch)
+        norm = self._check_gradient() if self.looks_before_update else float("nan")
         for group in self.optimizer.param_groups:
-            group["lr"] = going.rate
+            group["lr"] = forward.rate
         self.optimizer.step()
         if self.average:
             self.average.update()
         clock.lap("optimizer")
         self.step += 1
-        return StepResult(self.step, going.loss, going.tokens, going.rate, going.flops, norm, clock.seconds)
+        return StepResult(self.step, forward.loss, forward.tokens, forward.rate, forward.flops, norm, clock.seconds)
 
     def evaluate(self) -> dict[str, float]:
         """Of the averaged weights, where there are any; the same on every process."""
-        self._look_at_gradient()
+        self._check_gradient()
         with (
             self.average.in_place() if self.average else nullcontext(),
             self._pipeline.paused() if self._pipeline else nullcontext(),
@@ -199,9 +214,9 @@ class Trainer:
         asked = torch.tensor([float(self.stop_asked)], device=self.device)
         return bool(self.world.sum(asked).item() > 0) if self.world.size > 1 else self.stop_asked
 
-    def _part(self, batch: Any, counts: bool) -> tuple[float, int, float]:
+    def _part(self, batch: Batch, counts: bool) -> tuple[float, int, float]:
         """This process's share of the numbers that the loss is the mean of; tokens and FLOP of all processes."""
-        terms = self.task.terms(batch) if counts else 0
+        terms = batch.terms if counts else 0
         lengths = batch.tokens.sequences.lengths
         work = flops.step_flops(self.config, lengths)
         if self.world.size == 1:
@@ -214,20 +229,20 @@ class Trainer:
         # Not finite times 0 is not finite either: the processes agree about a loss that no mean counts.
         return float(self.world.sum((loss.detach() * part).float().clone()).item())
 
-    def _keys(self, users: list[int], batch: Any) -> Any:
+    def _keys(self, users: list[int], batch: Batch) -> np.ndarray | None:
         if not self.config.train.deterministic:
             return None
         tokens = batch.tokens
         return draws.rows(self.config.train.seed, self.step, [users[b] for b in tokens.order], tokens.sequences.lengths)
 
-    def _look_at_gradient(self) -> float:
+    def _check_gradient(self) -> float:
         """The norm of the last step's gradient, where nobody looked at it yet."""
-        unseen, self._unseen = self._unseen, None
-        return unseen.look() if unseen else float("nan")
+        pending, self._pending_norm = self._pending_norm, None
+        return pending.check() if pending else float("nan")
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps; TrainingDiverged where the last update was not finite."""
-        self._look_at_gradient()
+        self._check_gradient()
         return {
             "config": configs.to_json(self.config),
             "step": self.step,

@@ -31,10 +31,10 @@ from gr_model.run.log import Log
 from gr_model.run.plan import Plan
 from gr_model.runtime import signals, world
 from gr_model.runtime.device import describe, open_device
+from gr_model.runtime.launched import launched
 from gr_model.runtime.memory import peak_memory
 from gr_model.runtime.world import World
 from gr_model.tasks import baselines
-from gr_model.training import phases
 from gr_model.training.gradients import TrainingDiverged
 from gr_model.training.steps import StepResult
 from gr_model.training.trainer import Trainer
@@ -139,16 +139,15 @@ def _train(options: argparse.Namespace, decide: Callable[[], Plan]) -> int:
     config, place = plan.config, plan.place
     show = Progress(here, config.train.steps, bar=options.progress)
     interactions = _load_data(config, options.data_dir, here, show.say)
-    trainer = Trainer(config, interactions, device, here)
+    trainer = Trainer(config, interactions, device, here, synchronise_phases=options.phases)
     if place.checkpoint:
         trainer.load_state(checkpoint.load_run(place.checkpoint, trainer.state()))
-    phases.SYNCHRONISE["enabled"] = options.phases
     show.start_at(trainer.step)
 
-    with ExitStack() as held:
+    with ExitStack() as claims:
 
         def claim() -> str:
-            mine, said = held.enter_context(run_folder.claimed(place, plan.name, configs.to_json(config)))
+            mine, said = claims.enter_context(run_folder.claimed(place, plan.name, configs.to_json(config)))
             if warning := run_folder.warn_of_loss(mine):
                 print(warning, file=sys.stderr, flush=True)
             for line in said:
@@ -225,7 +224,7 @@ def first_decides(here: World, decide: Callable[[], str]) -> str:
             answer = {"decided": decide()}
         except Exception as error:
             answer, failure = {"error": errors.told(error) or repr(error)}, error
-    answer = json.loads(here.tell(json.dumps(answer)))
+    answer = json.loads(here.broadcast(json.dumps(answer)))
     if failure is not None:
         raise failure
     if "error" in answer:
@@ -236,7 +235,7 @@ def first_decides(here: World, decide: Callable[[], str]) -> str:
 def _resume_command(options: argparse.Namespace, out: Path, here: World) -> str:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", here.size))
     hosts = f"--nnodes {here.size // local} ... " if here.size > local else ""  # how they find each other is theirs
-    start = f"torchrun {hosts}--nproc-per-node {local} -m" if world.launched() else "python -m"
+    start = f"torchrun {hosts}--nproc-per-node {local} -m" if launched() else "python -m"
     words = ["--resume", out, "--device", options.device, "--data-dir", options.data_dir]
     words += ["--tensorboard"] if options.tensorboard else []
     words += ["--phases"] if options.phases else []
