@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +49,7 @@ def read(path: Path) -> RunRecord:
     log = path / "log.jsonl" if path.is_dir() else path
     try:
         events = runlog.read(log)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
         raise RunError(f"{log}: not the log of a run ({error})") from None
     starts = [event for event in events if event["event"] == "start"]
     if not starts:
@@ -167,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
         check_kinds(a, b)
         print(text(a, b))
         files.write_text(options.out, page(a, b))
-    except (RunError, OSError) as error:
+    except (GrModelError, OSError) as error:
         said = errors.told(error)
         if said is None:
             raise

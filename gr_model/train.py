@@ -10,7 +10,6 @@ SIGTERM after a checkpoint was written.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import NoReturn
 from gr_model import config as configs
 from gr_model.common import errors
 from gr_model.common.errors import GrModelError
-from gr_model.config import presets
+from gr_model.config import advice, presets
 from gr_model.run import plan as run_plan
 from gr_model.run.plan import Plan
 from gr_model.runtime import device, launched
@@ -67,10 +66,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     options, unknown = parser.parse_known_intermixed_args(arguments)  # settings may stand anywhere
     if unknown:
         valid = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], valid, n=1)
-        raise ArgumentError(
-            f"unknown option {unknown[0]!r}{f' (did you mean {near[0]!r}?)' if near else ''}; valid: {', '.join(valid)}"
-        )
+        hint = advice.hint(unknown[0].partition("=")[0], valid)
+        raise ArgumentError(f"unknown option {unknown[0]!r}{hint}; valid: {', '.join(valid)}")
     if options.overwrite and options.go_on:
         raise ArgumentError("--overwrite removes the run that --go-on goes on with; leave one of them out")
     return options

@@ -194,9 +194,8 @@ def metric_charts(evaluations: Sequence[dict[str, Any]], baseline: dict[str, Any
     charts = []
     for name in names:
         points = [(e["step"], e["metrics"][name]) for e in evaluations]
-        charts.append(
-            chart(name, [Series(model, points), baseline_series(baseline, name, points, min(0, points[0][0]))])
-        )
+        level = baseline_series(baseline, name, points, min(0, points[0][0]))
+        charts.append(chart(name, [Series(model, points), level]))
     return charts
 
 

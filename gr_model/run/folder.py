@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import shlex
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from gr_model.run.run_id import RunId
 
 LATEST = "latest"  # in the folder of runs: a link to the newest of those that were named by time
 LOCK = ".run-lock"
+OWNER = ".run-owner"  # where the file system has no locks
 
 
 class RunFolderError(GrModelError, RuntimeError):
@@ -250,9 +252,48 @@ def _locked(out: Path) -> Iterator[None]:
             raise RunFolderError(
                 f"{out}: another process writes this run at this moment\n  next: wait for it, or take another --out"
             ) from None
-        except OSError:
-            pass  # a file system without locks
+        except OSError:  # a file system without locks
+            with _owned(out):
+                yield
+            return
         yield
+
+
+@contextmanager
+def _owned(out: Path) -> Iterator[None]:
+    """In place of a lock: a file that only one process can make. A process that was killed leaves it behind."""
+    path = out / OWNER
+    for _ in range(2):
+        try:
+            with path.open("x") as file:
+                file.write(f"{socket.gethostname()} {os.getpid()}")
+            break
+        except FileExistsError:
+            if not _left_behind(path):
+                raise RunFolderError(
+                    f"{out}: another process writes this run at this moment ({path} names its host and number)\n"
+                    f"  next: wait for it, or take another --out; if that process is gone: rm {_q(path)}"
+                ) from None
+            path.unlink(missing_ok=True)
+    else:
+        raise RunFolderError(f"{out}: another process began to write this run\n  next: take another --out")
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _left_behind(path: Path) -> bool:
+    """Whether the process of an owner's file is gone; of another host nobody can tell."""
+    with contextlib.suppress(OSError, ValueError):
+        host, process = path.read_text().rsplit(maxsplit=1)
+        if host != socket.gethostname():
+            return False
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            return True
+    return False
 
 
 def _link(out: Path) -> list[str]:

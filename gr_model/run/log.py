@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 from gr_model.common import files
+from gr_model.common.errors import GrModelError
 
 Event = dict[str, Any]
 
 
+class LogError(GrModelError, RuntimeError):
+    """A log with a line that is no record."""
+
+
 def read(path: Path) -> list[Event]:
-    """The whole records; a kill may have cut off the last line, which then has no newline."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    """The whole records; a kill may have cut off the last line, which then has no newline. LogError for others."""
+    return [_record(path, number, line) for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1)]
+
+
+def _record(path: Path, number: int, line: bytes) -> Event:
+    try:
+        record = json.loads(line.decode("utf-8"))
+    except ValueError as error:  # not UTF-8, or not JSON
+        raise LogError(_damaged(path, number, str(error))) from None
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        raise LogError(_damaged(path, number, "not an object with an event"))
+    return record
+
+
+def _damaged(path: Path, number: int, why: str) -> str:
+    return (
+        f"{path}:{number}: the line is damaged: {why}\n"
+        f"  next: sed -i.damaged {number}d {shlex.quote(str(path))} removes it and keeps a copy; then the same command"
+    )
 
 
 class Log:

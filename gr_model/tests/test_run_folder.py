@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
-from gr_model import train
+from gr_model import compare, train
 from gr_model.report import pages as report
 from gr_model.run import checkpoint, run_id
 from gr_model.run import folder as run_folder
@@ -257,3 +261,57 @@ def test_a_config_s_name_keeps_its_dots(tmp_path: Path) -> None:
     """In the second run of a second too."""
     place = run_folder.Place(out=tmp_path / "hstu-1.5", run="x", named=False)
     assert [run_folder._made(place).out.name for _ in range(3)] == ["hstu-1.5", "hstu-1.5.2", "hstu-1.5.3"]
+
+
+@pytest.fixture
+def without_locks(monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_folder.fcntl, "lockf", refuse)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_a_file_system_has_no_locks_one_run_claims_a_folder(tmp_path) -> None:
+    place = run_folder.for_new(tmp_path / "out", "a")
+    with run_folder.claimed(place, "a", {}):
+        owner = (place.out / run_folder.OWNER).read_text()
+        with (
+            pytest.raises(RunFolderError, match="another process writes this run"),
+            run_folder.claimed(place, "b", {}),
+        ):
+            pass
+        assert (place.out / run_folder.OWNER).read_text() == owner
+    assert not (place.out / run_folder.OWNER).exists()
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_the_owner_that_was_killed_does_not_keep_the_folder(tmp_path) -> None:
+    place = run_folder.for_new(tmp_path / "out", "a")
+    place.out.mkdir()
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    owner = place.out / run_folder.OWNER
+    owner.write_text(f"another-host {gone.pid}")
+    with pytest.raises(RunFolderError, match=f"rm {owner}"), run_folder.claimed(place, "a", {}):
+        pass
+    owner.write_text(f"{socket.gethostname()} {gone.pid}")
+    with run_folder.claimed(place, "a", {}):
+        assert owner.read_text() == f"{socket.gethostname()} {os.getpid()}"
+
+
+@pytest.mark.parametrize("damage", [b'{"event": "st', b"\xff\xfe", b"[]", b'{"step": 1}'])
+def test_a_damaged_line_of_the_log_is_named(base, atomic_folder, tmp_path, capsys, damage) -> None:
+    out = tmp_path / "out"
+    assert train.main([*base, "--out", str(out), "train.steps=2"]) == 0
+    log = out / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], damage + b"\n", *lines[1:]]))
+    capsys.readouterr()
+    again = resume(atomic_folder, out, "train.steps=3")
+    for command in (lambda: train.main(again), lambda: compare.main([str(out), str(out)])):
+        assert command() == 1
+        told = capsys.readouterr().err
+        assert f"{log}:2: the line is damaged" in told and "sed -i" in told and "Traceback" not in told
+    log.write_bytes(b"".join(lines))  # as the advice makes it
+    assert train.main(again) == 0
