@@ -41,8 +41,12 @@ class RunRecord:
             flat |= (
                 {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
             )
-        return {**flat, "device": self.start["device"], "processes": self.start.get("processes", 1),
-                "torch": self.start["torch"]}  # fmt: skip
+        return {
+            **flat,
+            "device": self.start["device"],
+            "processes": self.start.get("processes", 1),
+            "torch": self.start["torch"],
+        }
 
 
 def read(path: Path) -> RunRecord:
@@ -120,11 +124,12 @@ def page(a: RunRecord, b: RunRecord) -> str:
     charts.append(report.chart("MFU, %", _pair(names, a, b, lambda e: 100 * e.get("mfu", 0.0))))
     heads = [html.escape(name) for name in names]
     body = (
-        "<h2>Figures</h2>" + report.table(["", *heads, "ratio"], rows)
+        "<h2>Figures</h2>"
+        + report.table(["", *heads, "ratio"], rows)
         + f'<h2>Curves</h2><div class="cards">{"".join(charts)}</div>'
         + "<h2>Settings that differ</h2>"
         + (report.table(["", *heads], settings) if settings else "<p>None.</p>")
-    )  # fmt: skip
+    )
     lead = "<br>".join(f"<b>{head}</b>: {report.lead(run.start)}" for head, run in zip(heads, (a, b)))
     return report.page(f"{names[0]} and {names[1]}", lead, body)
 

@@ -82,24 +82,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--config", help=f"one of: {', '.join(presets.PRESETS)}")
-    what.add_argument("--resume", type=Path, metavar="RUN",
-                      help="continue a run, with its config: its folder, or one of its checkpoints. With --out another "
-                           "folder: a new run that begins there")  # fmt: skip
-    parser.add_argument("--go-on", action="store_true",
-                        help="with --config and --out: after the newest checkpoint of the run that this command began, "
-                             "where there is one; refused where that run has another config")  # fmt: skip
-    parser.add_argument("--overwrite", action="store_true",
-                        help="remove what the run in --out wrote, and nothing else")  # fmt: skip
+    what.add_argument(
+        "--resume",
+        type=Path,
+        metavar="RUN",
+        help="continue a run, with its config: its folder, or one of its checkpoints. With --out another "
+        "folder: a new run that begins there",
+    )
+    parser.add_argument(
+        "--go-on",
+        action="store_true",
+        help="with --config and --out: after the newest checkpoint of the run that this command began, "
+        "where there is one; refused where that run has another config",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="remove what the run in --out wrote, and nothing else")
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA") or "data"),
-                        help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)")  # fmt: skip
-    parser.add_argument("--out", type=Path,
-                        help="folder for log, checkpoints, report; one that holds a run is refused (default: a new "
-                             "one, TIME-CONFIG in $GRSTACK_RUNS or ./runs, where `latest` is the newest)")  # fmt: skip
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path(os.environ.get("GRSTACK_DATA") or "data"),
+        help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder for log, checkpoints, report; one that holds a run is refused (default: a new "
+        "one, TIME-CONFIG in $GRSTACK_RUNS or ./runs, where `latest` is the newest)",
+    )
     parser.add_argument("--tensorboard", action="store_true", help="also write OUT/tensorboard")
     parser.add_argument("--phases", action="store_true", help="wait for the device after each phase, to time it")
-    parser.add_argument("--progress", choices=("auto", "bar", "lines"), default="auto",
-                        help="a bar on a terminal, lines elsewhere (auto)")  # fmt: skip
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "bar", "lines"),
+        default="auto",
+        help="a bar on a terminal, lines elsewhere (auto)",
+    )
     parser.add_argument("override", nargs="*", metavar="key=value", help="settings, e.g. train.lr=5e-4")
     return parser
 

@@ -195,10 +195,19 @@ def resumed(stored: dict[str, Any], assignments: list[str]) -> Config:
 
 def _may_change(name: str) -> bool:
     return name.startswith(("train.", "retrieval.", "data.")) or name in (
-        "model.dropout", "model.attention", "model.compile", "model.recompute", "model.stochastic_length",
-        "embedding.sharding", "embedding.lr", "embedding.look_ahead", "embedding.capacity", "embedding.cache_rows",
-        "embedding.host_rows", "embedding.folder",
-    )  # fmt: skip
+        "model.dropout",
+        "model.attention",
+        "model.compile",
+        "model.recompute",
+        "model.stochastic_length",
+        "embedding.sharding",
+        "embedding.lr",
+        "embedding.look_ahead",
+        "embedding.capacity",
+        "embedding.cache_rows",
+        "embedding.host_rows",
+        "embedding.folder",
+    )
 
 
 def _parse(kind: Any, text: str) -> Any:
@@ -261,25 +270,42 @@ def _faults(config: Config) -> typing.Iterator[str]:
     if config.task == "ranking" and not config.ranking.tasks:
         yield "ranking.tasks: at least one task"
     positive = {
-        "model.dim": model.dim, "model.blocks": model.blocks, "model.heads": model.heads,
-        "model.qk_dim": model.qk_dim, "model.value_dim": model.value_dim, "model.max_items": model.max_items,
-        "model.time_buckets": model.time_buckets, "retrieval.negatives": config.retrieval.negatives,
-        "retrieval.share": config.retrieval.share, "ranking.hidden": config.ranking.hidden,
-        "ranking.experts": config.ranking.experts, "ranking.rank": config.ranking.rank,
-        "retrieval.temperature": config.retrieval.temperature, "ranking.held_out": config.ranking.held_out,
-        "data.prefetch": config.data.prefetch, "train.batch": train.batch,
-        "train.lr": train.lr, "train.log_every": train.log_every,
-    }  # fmt: skip
+        "model.dim": model.dim,
+        "model.blocks": model.blocks,
+        "model.heads": model.heads,
+        "model.qk_dim": model.qk_dim,
+        "model.value_dim": model.value_dim,
+        "model.max_items": model.max_items,
+        "model.time_buckets": model.time_buckets,
+        "retrieval.negatives": config.retrieval.negatives,
+        "retrieval.share": config.retrieval.share,
+        "ranking.hidden": config.ranking.hidden,
+        "ranking.experts": config.ranking.experts,
+        "ranking.rank": config.ranking.rank,
+        "retrieval.temperature": config.retrieval.temperature,
+        "ranking.held_out": config.ranking.held_out,
+        "data.prefetch": config.data.prefetch,
+        "train.batch": train.batch,
+        "train.lr": train.lr,
+        "train.log_every": train.log_every,
+    }
     for name, value in positive.items():
         if not value > 0:
             yield f"{name}: must be greater than 0, got {value}"
     at_least_zero = {
-        "train.steps": train.steps, "train.eval_every": train.eval_every, "train.warmup": train.warmup,
-        "train.weight_decay": train.weight_decay, "retrieval.validation": config.retrieval.validation,
-        "retrieval.in_batch": config.retrieval.in_batch, "ranking.candidates": config.ranking.candidates,
-        "data.workers": config.data.workers, "data.bad_rows": config.data.bad_rows, "train.clip": train.clip,
-        "train.checkpoint_every": train.checkpoint_every, "train.time_limit": train.time_limit,
-    }  # fmt: skip
+        "train.steps": train.steps,
+        "train.eval_every": train.eval_every,
+        "train.warmup": train.warmup,
+        "train.weight_decay": train.weight_decay,
+        "retrieval.validation": config.retrieval.validation,
+        "retrieval.in_batch": config.retrieval.in_batch,
+        "ranking.candidates": config.ranking.candidates,
+        "data.workers": config.data.workers,
+        "data.bad_rows": config.data.bad_rows,
+        "train.clip": train.clip,
+        "train.checkpoint_every": train.checkpoint_every,
+        "train.time_limit": train.time_limit,
+    }
     for name, value in at_least_zero.items():
         if value < 0:
             yield f"{name}: must not be negative, got {value}"

@@ -31,7 +31,7 @@ def ratings(name: str, file: str) -> Source:
         columns = (
             Column(name="user", kind="text"), Column(name="item", kind="text"),
             Column(name="rating", kind="float", low=1, high=5), Column(name="time", low=0),
-        )  # fmt: skip
+        )
         for block in read_blocks(folder / file, columns, bad, header=HEADER):
             yield {**block, "action": np.rint(block["rating"]).astype(np.int64) - 1}
 

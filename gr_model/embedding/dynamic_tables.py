@@ -117,11 +117,16 @@ def _collection(config: EmbeddingConfig, rows: int, dim: int, seed: int) -> Any:
     from hybrid_torchrec import OptimizerSpec
 
     settings: dict[str, Any] = {
-        "name": FEATURE, "num_embeddings": rows, "embedding_dim": dim, "feature_names": [FEATURE], "seed": seed,
+        "name": FEATURE,
+        "num_embeddings": rows,
+        "embedding_dim": dim,
+        "feature_names": [FEATURE],
+        "seed": seed,
         "optimizer": OptimizerSpec(kind=config.optimizer, lr=config.lr, eps=config.eps),
-        "initializer": _initializer(config), "admission": _admission(config),
+        "initializer": _initializer(config),
+        "admission": _admission(config),
         "initial_capacity": config.capacity or None,
-    }  # fmt: skip
+    }
     meta = torch.device("meta")
     if config.kind == "embcache":
         from torchrec_embcache.modules import EmbCacheEmbeddingCollection, EmbCacheEmbeddingConfig

@@ -78,8 +78,9 @@ class DCNv2(nn.Module):
         past_ID = jagged.to_jagged(torch.cat([before_BSD, mean_BSD], dim=2), offsets_B1, sum(counts))
         parts = [item_ID, past_ID]
         if self.contexts:
-            user_I = torch.repeat_interleave(torch.arange(len(counts), device=item_ID.device), count_B,
-                                             output_size=sum(counts))  # fmt: skip
+            user_I = torch.repeat_interleave(
+                torch.arange(len(counts), device=item_ID.device), count_B, output_size=sum(counts)
+            )
             for table, ids_B in zip(self.preprocess.contextual, batch.contextual_BC.T, strict=True):
                 parts.append(rows(table, ids_B).index_select(0, user_I))
         return torch.cat(parts, dim=1)

@@ -15,9 +15,13 @@ from gr_model.config import Config, ModelConfig
 
 # Dense peak in TFLOP/s, from the makers' data sheets: bf16, fp32 (of CUDA cores or vector units; tf32 is off).
 PEAKS = {
-    "H100": (989.0, 67.0), "H200": (989.0, 67.0), "A100": (312.0, 19.5), "A800": (312.0, 19.5),
-    "910B": (376.0, 94.0), "Ascend910": (376.0, 94.0),
-}  # fmt: skip
+    "H100": (989.0, 67.0),
+    "H200": (989.0, 67.0),
+    "A100": (312.0, 19.5),
+    "A800": (312.0, 19.5),
+    "910B": (376.0, 94.0),
+    "Ascend910": (376.0, 94.0),
+}
 
 
 def step_flops(config: Config, lengths: Sequence[int]) -> float:

@@ -143,9 +143,13 @@ class Preprocess(nn.Module):
     """Tokens -> x_LD."""
 
     def __init__(
-        self, config: ModelConfig, items: int, actions: int, feature_sizes: Sequence[int],
+        self,
+        config: ModelConfig,
+        items: int,
+        actions: int,
+        feature_sizes: Sequence[int],
         embedding: EmbeddingConfig | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.scale = config.dim**0.5
         self.item = tables.make(embedding or EmbeddingConfig(), items, config.dim)

@@ -50,6 +50,8 @@ class Progress:
             self._bar.set_postfix_str(f"loss {loss:.4f}, {tokens / seconds:,.0f} tokens/s")
         elif tell:
             left = (self.steps - step) * seconds
-            self.say(f"step {step:5d}/{self.steps}  loss {loss:.4f}  {seconds:.3f} s  "
-                     f"{tokens / seconds:,.0f} tokens/s  about {left:.0f} s left")  # fmt: skip
+            self.say(
+                f"step {step:5d}/{self.steps}  loss {loss:.4f}  {seconds:.3f} s  "
+                f"{tokens / seconds:,.0f} tokens/s  about {left:.0f} s left"
+            )
         self._step = step

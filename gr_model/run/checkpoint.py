@@ -82,8 +82,14 @@ def save_run(out: Path, state: dict[str, Any], world: World, *, run: str, keep: 
     world.barrier()
     if world.first:
         written = sorted(str(path.relative_to(staging)) for path in staging.rglob("*") if path.is_file())
-        note = {"format": FORMAT, "run": run, "step": state["step"], "config": state["config"],
-                "processes": world.size, "files": written}  # fmt: skip
+        note = {
+            "format": FORMAT,
+            "run": run,
+            "step": state["step"],
+            "config": state["config"],
+            "processes": world.size,
+            "files": written,
+        }
         files.write_text(staging / RUN, json.dumps(note, indent=1) + "\n")
         _take_name(staging, final)
         for old in of_run(out, run)[:-keep]:

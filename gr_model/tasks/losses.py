@@ -58,9 +58,14 @@ class ByUser:
 
 
 def draw(
-    targets_I: torch.Tensor, items: int, uniform: int, in_batch: int, group: int, by_user: ByUser | None = None,
+    targets_I: torch.Tensor,
+    items: int,
+    uniform: int,
+    in_batch: int,
+    group: int,
+    by_user: ByUser | None = None,
     pool_P: torch.Tensor | None = None,
-) -> Samples:  # fmt: skip
+) -> Samples:
     """Negatives for each group of tokens: `uniform` from all items and `in_batch` from the targets of the batch.
 
     `pool_P` are the targets of the whole batch, where it is spread over processes; None: `targets_I`.

@@ -80,17 +80,29 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         task=task,
         embedding=embedding,
         model=ModelConfig(
-            dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2,
+            dim=8,
+            qk_dim=8,
+            value_dim=8,
+            max_items=16,
+            interleave=task == "ranking",
+            dropout=0.2,
             attention="fused" if kind == "fused" else "plain",
         ),
         retrieval=RetrievalConfig(**negatives),
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(
-            batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
-            parallel="fsdp" if pieces else "ddp", pipeline="sparse_dist" if plus else "none",
+            batch=7,
+            steps=STEPS,
+            lr=1e-2,
+            warmup=5,
+            ema=0.9,
+            clip=1.0,
+            deterministic=True,
+            parallel="fsdp" if pieces else "ddp",
+            pipeline="sparse_dist" if plus else "none",
             precision="fp32" if wide else "bf16",
         ),
-    )  # fmt: skip
+    )
 
 
 def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
@@ -113,8 +125,15 @@ def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
             checkpoint.save_run(folder / f"saved-{here.size}" / name, trainer.state(), here, run="a")
             midway = trainer.evaluate()
     counts = here.gather(np.array(shares)).reshape(here.size, -1)
-    record = {"first": first, "losses": losses, "midway": midway, "metrics": trainer.evaluate(),
-              "users": counts.sum(0).tolist(), "phases": sorted(result.seconds), **placed(trainer)}  # fmt: skip
+    record = {
+        "first": first,
+        "losses": losses,
+        "midway": midway,
+        "metrics": trainer.evaluate(),
+        "users": counts.sum(0).tolist(),
+        "phases": sorted(result.seconds),
+        **placed(trainer),
+    }
     trainer.close()
     return record
 

@@ -19,9 +19,16 @@ LENGTHS = (70, 33, 31, 16, 2)  # blocks of 16 queries: a part of one, whole ones
 def gradients(kind: str, relative_bias: bool, dropout: float = 0.0) -> list[torch.Tensor]:
     """Of the tokens and of every parameter, and the output before them, in float64."""
     config = ModelConfig(
-        dim=8, heads=2, qk_dim=4, value_dim=6, max_items=80, time_buckets=32, attention=kind, dropout=dropout,
+        dim=8,
+        heads=2,
+        qk_dim=4,
+        value_dim=6,
+        max_items=80,
+        time_buckets=32,
+        attention=kind,
+        dropout=dropout,
         relative_bias=relative_bias,
-    )  # fmt: skip
+    )
     torch.manual_seed(0)
     model = HSTU(config).double()
     for module in model.modules():

@@ -102,8 +102,9 @@ def test_stochastic_length_keeps_what_the_paper_says():
 
 def test_stochastic_length_in_both_tasks(random_data):
     """Retrieval: the target of a shown interaction is what really came next. Ranking: candidates stay."""
-    trainer = trainer_for(random_data, "retrieval", {"stochastic_length": 1.2, "contextual": (), "interleave": False},
-                          {"candidates": 0})  # fmt: skip
+    trainer = trainer_for(
+        random_data, "retrieval", {"stochastic_length": 1.2, "contextual": (), "interleave": False}, {"candidates": 0}
+    )
     user = max(range(12), key=lambda u: len(random_data.users[u]))
     known = random_data.users[user].items[:-1].tolist()
     assert len(known) > 17
@@ -167,8 +168,11 @@ def test_bfloat16_trains_like_float32(random_data, kind):
     for task, ranking in (("ranking", {}), ("retrieval", {"candidates": 0})):
         losses = {}
         for precision in ("fp32", "bf16"):
-            model = {"attention": kind, "contextual": () if task == "retrieval" else ("age",),
-                     "interleave": task == "ranking"}  # fmt: skip
+            model = {
+                "attention": kind,
+                "contextual": () if task == "retrieval" else ("age",),
+                "interleave": task == "ranking",
+            }
             train = {"precision": precision, "lr": 5e-3}
             trainer = trainer_for(random_data, task, model, ranking, train)
             losses[precision] = [trainer.train_step().loss for _ in range(6)]

@@ -57,8 +57,10 @@ def test_settings_that_nothing_looks_at_are_refused(name, settings, refused):
 
 
 def test_settings_count_beside_those_that_they_need():
-    made = config.override(presets.get("smoke"), ["synthetic.users=9", "dataset=planted-sequences",
-                                                  "embedding.lr=0.1", "embedding.kind=hash"])  # fmt: skip
+    made = config.override(
+        presets.get("smoke"),
+        ["synthetic.users=9", "dataset=planted-sequences", "embedding.lr=0.1", "embedding.kind=hash"],
+    )
     assert (made.synthetic.users, made.embedding.lr) == (9, 0.1)
 
 

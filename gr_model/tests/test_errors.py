@@ -16,8 +16,15 @@ from gr_model.data import DataError
 from gr_model.run import folder as run_folder
 from gr_model.tests import data_files
 
-SMALL = ["train.batch=4", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16", "data.workers=0",
-         "train.eval_every=0"]  # fmt: skip
+SMALL = [
+    "train.batch=4",
+    "model.dim=4",
+    "model.qk_dim=4",
+    "model.value_dim=4",
+    "model.max_items=16",
+    "data.workers=0",
+    "train.eval_every=0",
+]
 CHECK = """
 import sys
 from gr_model import train
@@ -138,9 +145,15 @@ IN_CONTAINER = """\
 
 @pytest.mark.parametrize(
     ("out", "gone"),
-    [("/workspace/runs/a", True), ("/out", False), ("/out/a/b", False), ("/my runs/a", False), ("/scratch/a", True),
-     ("/output/a", True)],
-)  # fmt: skip
+    [
+        ("/workspace/runs/a", True),
+        ("/out", False),
+        ("/out/a/b", False),
+        ("/my runs/a", False),
+        ("/scratch/a", True),
+        ("/output/a", True),
+    ],
+)
 def test_output_that_goes_with_the_container(tmp_path, monkeypatch, out, gone) -> None:
     (tmp_path / "mountinfo").write_text(IN_CONTAINER)
     monkeypatch.setattr(in_image, "MOUNTS", tmp_path / "mountinfo")

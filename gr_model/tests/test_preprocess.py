@@ -47,9 +47,14 @@ def test_embeddings_are_put_where_the_layout_says():
     module = Preprocess(config, items=10, actions=5, feature_sizes=[6])
     batch = tokens([history([1, 7], [10, 20])], [1], config, CPU)
     shown = torch.stack(
-        [module.contextual[0].weight[2], module.item.weight[1], module.action.weight[1], module.item.weight[7],
-         module.action.weight[2]]
-    )  # fmt: skip
+        [
+            module.contextual[0].weight[2],
+            module.item.weight[1],
+            module.action.weight[1],
+            module.item.weight[7],
+            module.action.weight[2],
+        ]
+    )
     torch.testing.assert_close(module(batch), shown * 2.0 + module.position.weight[:5])
 
 

@@ -192,8 +192,9 @@ def test_pruning_and_saving_again_leave_files_of_somebody_else(tmp_path) -> None
     checkpoint.save_run(tmp_path, {**state, "step": 2}, World(), run="a", keep=1)
     assert names(tmp_path) == ["step-00000001", "step-00000002"]
     assert sorted(str(p.relative_to(first)) for p in first.rglob("*") if p.is_file()) == [
-        "converted/weights.bin", "notes.txt",
-    ]  # fmt: skip
+        "converted/weights.bin",
+        "notes.txt",
+    ]
     assert [folder.name for folder in checkpoint.every(tmp_path)] == ["step-00000002"]
 
 

@@ -101,9 +101,12 @@ class Trainer:
         """Reads ahead what `train_step` takes."""
         settings = self.config.data
         return Loader(
-            self.shares, self.task.users, workers=settings.workers, prefetch=settings.prefetch,
+            self.shares,
+            self.task.users,
+            workers=settings.workers,
+            prefetch=settings.prefetch,
             context=settings.start_method,
-        )  # fmt: skip
+        )
 
     def users_of_step(self, step: int) -> list[int]:
         """Of all processes."""

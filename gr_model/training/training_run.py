@@ -166,9 +166,10 @@ def _write(options: argparse.Namespace, plan: Plan, place: Place, trainer: Train
         out / leftovers.LOG if here.first else None, place.run, resumed_at=trainer.step if in_own_folder else None
     )
     board = Board(
-        out / leftovers.BOARD if options.tensorboard and here.first else None, purge=trainer.step,
+        out / leftovers.BOARD if options.tensorboard and here.first else None,
+        purge=trainer.step,
         suffix=leftovers.board_suffix(place.run),
-    )  # fmt: skip
+    )
     wide = torch.float32 if config.train.precision == "fp32" else torch.bfloat16
     per_device, from_where = flops.peak(device, wide)
     name, expected = baselines.baseline(trainer.task) if here.first else ("", {})
@@ -185,8 +186,10 @@ def _write(options: argparse.Namespace, plan: Plan, place: Place, trainer: Train
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         **({"continues": place.continues} if place.continues else {}),
     )
-    show.say(f"{options.config or options.resume} on {describe(device)}, {_processes(here)}: "
-             f"{len(trainer.task.users)} users, {trainer.task.data.items} items")  # fmt: skip
+    show.say(
+        f"{options.config or options.resume} on {describe(device)}, {_processes(here)}: "
+        f"{len(trainer.task.users)} users, {trainer.task.data.items} items"
+    )
     show.say(f"run {place.run} in {out}" + (f", after {place.checkpoint}" if place.checkpoint else ""))
     show.say(trainer.task.protocol())
     show.say(f"baseline ({name}): " + "  ".join(f"{key} {value:.4f}" for key, value in expected.items()))
