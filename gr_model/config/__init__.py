@@ -1,6 +1,7 @@
 """Everything a run depends on: settings, what they may be, presets, and what to say of a wrong one."""
 
 from gr_model.config.embedding import EmbeddingConfig
+from gr_model.config.overrides import override, resumed
 from gr_model.config.settings import (
     Config,
     ConfigError,
@@ -11,8 +12,6 @@ from gr_model.config.settings import (
     TrainConfig,
     from_json,
     keys,
-    override,
-    resumed,
     to_json,
 )
 from gr_model.config.synthetic import SyntheticConfig

@@ -1,4 +1,9 @@
-"""Data sets by name. To add one: a module with its rows (or with `load`), and a line here."""
+"""Data sets by name.
+
+To add one that is fetched: a module here with its rows (or with `load`), its line in DATASETS, its entry under
+`datasets` in versions.yaml (file, hash, licence), its name in the table of docs/training.md. One that is made: its Rule,
+its line in DATASETS, its name in PLANTED of gr_model/config/advice.py. tests/test_registries.py walks these places.
+"""
 
 from __future__ import annotations
 

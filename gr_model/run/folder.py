@@ -8,11 +8,9 @@ told. None of this needs torch, so that a refusal comes at once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shlex
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,19 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from gr_model.common import errors, in_image
-from gr_model.common.errors import GrModelError
 from gr_model.run import checkpoint, run_id
 from gr_model.run import leftovers as run_leftovers
 from gr_model.run import log as runlog
+from gr_model.run.lock import LOCK, RunFolderError, locked
 from gr_model.run.run_id import RunId
 
 LATEST = "latest"  # in the folder of runs: a link to the newest of those that were named by time
-LOCK = ".run-lock"
-OWNER = ".run-owner"  # where the file system has no locks
-
-
-class RunFolderError(GrModelError, RuntimeError):
-    """The run cannot go there."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +116,7 @@ def claimed(place: Place, name: str, config: dict[str, Any]) -> Iterator[tuple[P
         place = _made(place)
     except OSError as error:
         raise RunFolderError(errors.of_system(error)) from error
-    with _locked(place.out):
+    with locked(place.out):
         if place.new:
             _free(place.out, place.overwrite)
             run_leftovers.remove(place.out)
@@ -238,62 +230,8 @@ def _refuse_busy(out: Path) -> None:
     """RunFolderError where a process writes the run: its checkpoints come and go while they are looked at."""
     if (out / LOCK).exists():
         _writable(out)
-        with _locked(out):
+        with locked(out):
             pass
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """The lock is the process's own: readers that it forked do not keep it, and it goes with a kill."""
-    with (out / LOCK).open("a") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            raise RunFolderError(
-                f"{out}: another process writes this run at this moment\n  next: wait for it, or take another --out"
-            ) from None
-        except OSError:  # a file system without locks
-            with _owned(out):
-                yield
-            return
-        yield
-
-
-@contextmanager
-def _owned(out: Path) -> Iterator[None]:
-    """In place of a lock: a file that only one process can make. A process that was killed leaves it behind."""
-    path = out / OWNER
-    for _ in range(2):
-        try:
-            with path.open("x") as file:
-                file.write(f"{socket.gethostname()} {os.getpid()}")
-            break
-        except FileExistsError:
-            if not _left_behind(path):
-                raise RunFolderError(
-                    f"{out}: another process writes this run at this moment ({path} names its host and number)\n"
-                    f"  next: wait for it, or take another --out; if that process is gone: rm {_q(path)}"
-                ) from None
-            path.unlink(missing_ok=True)
-    else:
-        raise RunFolderError(f"{out}: another process began to write this run\n  next: take another --out")
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _left_behind(path: Path) -> bool:
-    """Whether the process of an owner's file is gone; of another host nobody can tell."""
-    with contextlib.suppress(OSError, ValueError):
-        host, process = path.read_text().rsplit(maxsplit=1)
-        if host != socket.gethostname():
-            return False
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            return True
-    return False
 
 
 def _link(out: Path) -> list[str]:

@@ -13,7 +13,8 @@ from gr_model.config import Config, ConfigError, presets
 from gr_model.config import checks as config_checks
 from gr_model.run import checkpoint, run_id
 from gr_model.run import folder as run_folder
-from gr_model.run.folder import Place, RunFolderError
+from gr_model.run.folder import Place
+from gr_model.run.lock import RunFolderError
 from gr_model.runtime import launched
 
 

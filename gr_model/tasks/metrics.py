@@ -1,7 +1,7 @@
 """Metrics, exact and on the host, and the two registries of what an evaluation calculates.
 
 To add a metric: a function here and its line in OF_RANKS (retrieval) or OF_SCORES (ranking). Evaluation, baseline,
-log, report, figures and compare take every line of them; `metrics` in docs/training.md names them for readers.
+log, report, figures and compare take every line of them.
 """
 
 from __future__ import annotations

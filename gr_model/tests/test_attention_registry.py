@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model.config import ConfigError, ModelConfig, presets
-from gr_model.config import settings as configs
+from gr_model.config import ConfigError, ModelConfig, override, presets, settings
 from gr_model.config.attention import CHOICES, IMPLEMENTATIONS
 from gr_model.model.attention import base
 from gr_model.model.attention.base import BatchAttention
@@ -40,13 +39,13 @@ def test_every_implementation_has_a_line():
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_a_setting_is_a_choice_of_the_registry(name):
-    assert configs.CHOICES["model.attention"] == CHOICES and ModelConfig().attention in CHOICES
+    assert settings.CHOICES["model.attention"] == CHOICES and ModelConfig().attention in CHOICES
     base_config = presets.get("ml-100k-retrieval")
     if IMPLEMENTATIONS[name].selectable:
-        assert configs.override(base_config, [f"model.attention={name}"]).model.attention == name
+        assert override(base_config, [f"model.attention={name}"]).model.attention == name
     else:
         with pytest.raises(ConfigError, match=", ".join(CHOICES)):
-            configs.override(base_config, [f"model.attention={name}"])
+            override(base_config, [f"model.attention={name}"])
 
 
 @pytest.mark.parametrize("name", CHOICES)

@@ -16,10 +16,10 @@ import torch
 
 from gr_model import compare, train
 from gr_model.report import pages as report
-from gr_model.run import checkpoint, run_id
+from gr_model.run import checkpoint, lock, run_id
 from gr_model.run import folder as run_folder
 from gr_model.run import log as runlog
-from gr_model.run.folder import RunFolderError
+from gr_model.run.lock import RunFolderError
 
 SMALL = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "train.eval_every=0"]
 
@@ -38,7 +38,7 @@ def content(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != run_folder.LOCK
+        if path.is_file() and path.name != lock.LOCK
     }
 
 
@@ -269,21 +269,21 @@ def without_locks(monkeypatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(run_folder.fcntl, "lockf", refuse)
+    monkeypatch.setattr(lock.fcntl, "lockf", refuse)
 
 
 @pytest.mark.usefixtures("without_locks")
 def test_where_a_file_system_has_no_locks_one_run_claims_a_folder(tmp_path) -> None:
     place = run_folder.for_new(tmp_path / "out", "a")
     with run_folder.claimed(place, "a", {}):
-        owner = (place.out / run_folder.OWNER).read_text()
+        owner = (place.out / lock.OWNER).read_text()
         with (
             pytest.raises(RunFolderError, match="another process writes this run"),
             run_folder.claimed(place, "b", {}),
         ):
             pass
-        assert (place.out / run_folder.OWNER).read_text() == owner
-    assert not (place.out / run_folder.OWNER).exists()
+        assert (place.out / lock.OWNER).read_text() == owner
+    assert not (place.out / lock.OWNER).exists()
 
 
 @pytest.mark.usefixtures("without_locks")
@@ -292,7 +292,7 @@ def test_the_owner_that_was_killed_does_not_keep_the_folder(tmp_path) -> None:
     place.out.mkdir()
     gone = subprocess.Popen(["true"])
     gone.wait()
-    owner = place.out / run_folder.OWNER
+    owner = place.out / lock.OWNER
     owner.write_text(f"another-host {gone.pid}")
     with pytest.raises(RunFolderError, match=f"rm {owner}"), run_folder.claimed(place, "a", {}):
         pass

@@ -25,15 +25,12 @@ from gr_model.run.checkpoint import CheckpointError
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
 from gr_model.tasks.base import Batch, Task
-from gr_model.tasks.ranking import Ranking
-from gr_model.tasks.retrieval import Retrieval
+from gr_model.tasks.registry import TASKS
 from gr_model.training import compiled, gradients, optimizer, phases
 from gr_model.training.gradients import PendingNorm, TrainingDiverged
 from gr_model.training.parallel import Parallel
 from gr_model.training.pipeline import Pipeline
 from gr_model.training.steps import ForwardResult, PreparedBatch, StepResult
-
-TASKS: dict[str, type[Retrieval] | type[Ranking]] = {"retrieval": Retrieval, "ranking": Ranking}
 
 
 class Trainer:
