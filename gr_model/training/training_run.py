@@ -101,15 +101,12 @@ class Run:
         }
         if result.gradient_norm == result.gradient_norm:
             fields["gradient_norm"] = result.gradient_norm
-        every = self.trainer.config.train.log_every
-        tell = result.step % every == 0 or result.step == 1
+        tell = result.step % self.trainer.config.train.log_every == 0 or result.step == 1
         if tell:
             fields["memory"] = peak_memory(self.trainer.device)
         self.log("step", step=result.step, **fields)
         self.board.step(result.step, fields)
-        self.show.step(
-            result.step, result.loss, seconds, result.tokens, tell=result.step % every == 0 or result.step == 1
-        )
+        self.show.step(result.step, result.loss, seconds, result.tokens, tell=tell)
 
     def _evaluate(self) -> dict[str, float]:
         begin = time.perf_counter()
