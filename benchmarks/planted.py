@@ -28,10 +28,7 @@ from gr_model import config as configs  # noqa: E402
 from gr_model.config import Config, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig  # noqa: E402
 from gr_model.data import synthetic  # noqa: E402
 from gr_model.runtime.device import keep_freed_memory  # noqa: E402
-from gr_model.tasks import (
-    evaluation,  # noqa: E402
-    metrics,  # noqa: E402
-)
+from gr_model.tasks import evaluation, metrics  # noqa: E402
 from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "planted.json"

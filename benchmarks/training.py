@@ -27,10 +27,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model.config import (
-    Config,  # noqa: E402
-    presets,  # noqa: E402
-)
+from gr_model.config import Config, presets  # noqa: E402
 from gr_model.model import jagged  # noqa: E402
 from gr_model.model.hstu import HSTU, HSTULayer  # noqa: E402
 from gr_model.model.sequences import Sequences  # noqa: E402

@@ -1,11 +1,15 @@
 """The implementations of attention: plain PyTorch, the operators of gr_ops, and blocks that are calculated again."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from gr_model.config import ModelConfig
-from gr_model.model.attention import base, blocked, time_buckets
+from gr_model.model.attention import base, blocked, kernels, time_buckets
+from gr_model.model.attention.attention import Attention
 from gr_model.model.attention.fused import FusedAttention
+from gr_model.model.attention.kernels import KernelAttention
 from gr_model.model.attention.plain import PlainAttention
 from gr_model.model.dropout import Dropout
 from gr_model.model.hstu import HSTU
@@ -71,3 +75,28 @@ def test_blocked_attention_of_targets_is_plain():
     sequences = Sequences(offsets_of(torch.tensor([5, 3])), torch.zeros(8, dtype=torch.int64), (5, 3), (2, 1))
     assert base.implementation(sequences, "blocked") is PlainAttention
     assert base.implementation(sequences, "fused") is FusedAttention
+
+
+@pytest.mark.parametrize("targets", [None, (2, 1)])
+def test_the_kernels_are_called_as_the_operators_are(targets):
+    """Without a bias their operator is there on a CPU too: CUDA is not needed to see that the arguments are right."""
+    sequences = Sequences(offsets_of(torch.tensor([5, 3])), torch.zeros(8, dtype=torch.int64), (5, 3), targets)
+    config = ModelConfig(heads=2, qk_dim=4, value_dim=4, max_items=8, relative_bias=False)
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(8, 2, 4) for _ in range(3))
+    layer = Attention(config)
+    expected = PlainAttention(sequences, config).attend(q, k, v, layer)
+    assert expected.abs().max() > 0
+    torch.testing.assert_close(KernelAttention(sequences, config).attend(q, k, v, layer), expected)
+
+
+def test_on_cuda_the_kernels_stand_in_for_fused_attention(monkeypatch):
+    on_cuda = SimpleNamespace(times_L=SimpleNamespace(is_cuda=True), causal=True)
+    for there, causal, expected in (
+        (True, False, KernelAttention),
+        (False, True, blocked.BlockedAttention),
+        (False, False, PlainAttention),
+    ):
+        monkeypatch.setattr(kernels, "available", lambda there=there: there)
+        on_cuda.causal = causal
+        assert base.implementation(on_cuda, "fused") is expected
