@@ -24,10 +24,10 @@ import torch  # noqa: E402
 from torch._dynamo.utils import counters  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import presets  # noqa: E402
+from gr_model.config import presets  # noqa: E402
 from gr_model.data.interactions import Interactions, by_user  # noqa: E402
-from gr_model.device import keep_freed_memory  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.runtime.device import keep_freed_memory  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
 USERS, ITEMS = 943, 1682

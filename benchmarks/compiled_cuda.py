@@ -22,11 +22,10 @@ import torch
 from torch._dynamo.utils import counters
 
 from gr_model import config as configs
-from gr_model import presets
-from gr_model.config import Config
+from gr_model.config import Config, presets
 from gr_model.data.interactions import Interactions
-from gr_model.device import open_device
-from gr_model.trainer import Trainer
+from gr_model.runtime.device import open_device
+from gr_model.training.trainer import Trainer
 
 from .compiled import like_ml_100k
 from .training_device import RESULTS, config_of, data

@@ -25,11 +25,11 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import evaluation, metrics  # noqa: E402
 from gr_model.config import Config, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig  # noqa: E402
 from gr_model.data import synthetic  # noqa: E402
-from gr_model.device import keep_freed_memory  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.runtime.device import keep_freed_memory  # noqa: E402
+from gr_model.tasks import evaluation, metrics  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "planted.json"
 CPU, USERS = torch.device("cpu"), 5000
@@ -57,7 +57,7 @@ def sequences(seed: int, settings: list[str]) -> dict[str, float]:
     task, everything = trainer.task, [torch.eye(data.items, dtype=torch.float64)]
     ranks = evaluation.target_ranks(scores_IV, everything, task.targets(task.users), *task.seen(task.users))
     _train(trainer)
-    return {"ndcg@10": trainer.evaluate()["ndcg@10"], "oracle": metrics.ranking_metrics(ranks)["ndcg@10"]}
+    return {"ndcg@10": trainer.evaluate()["ndcg@10"], "oracle": metrics.of_ranks(ranks)["ndcg@10"]}
 
 
 def actions(seed: int, settings: list[str]) -> dict[str, float]:

@@ -31,12 +31,16 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from gr_model import baselines, data, jagged, presets, report  # noqa: E402
 from gr_model import config as configs  # noqa: E402
+from gr_model import data  # noqa: E402
+from gr_model.common.files import write_text  # noqa: E402
+from gr_model.config import presets  # noqa: E402
 from gr_model.data.interactions import Interactions  # noqa: E402
-from gr_model.device import keep_freed_memory, open_device  # noqa: E402
-from gr_model.files import write_text  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.model import jagged  # noqa: E402
+from gr_model.report import pages as report  # noqa: E402
+from gr_model.runtime.device import keep_freed_memory, open_device  # noqa: E402
+from gr_model.tasks import baselines  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-ml-100k.json"
 METRICS = ("hr@10", "ndcg@10", "hr@50", "ndcg@50", "mrr")

@@ -23,10 +23,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 
-from gr_model import attention, data, presets  # noqa: E402
 from gr_model import config as configs  # noqa: E402
-from gr_model.device import open_device  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model import data  # noqa: E402
+from gr_model.config import presets  # noqa: E402
+from gr_model.model.attention import plain  # noqa: E402
+from gr_model.runtime.device import open_device  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-search.json"
 BASE = (
@@ -106,7 +108,7 @@ def run(job: tuple[int, tuple[str, ...], str, str, str, float]) -> dict[str, obj
     torch.set_num_threads(1)
     device = open_device(device_name)
     if device.type == "cuda":
-        attention.QUERY_BLOCK = 1000  # few launches
+        plain.QUERY_BLOCK = 1000  # few launches
     begin = time.time()
     chosen = configs.override(presets.get("ml-100k-retrieval"), [*BASE, SHARE[batch], f"train.seed={index}", *settings])
     trainer = Trainer(chosen, data.load(chosen.dataset, Path(folder)), device)

@@ -22,9 +22,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 
-from gr_model import baselines, data, presets  # noqa: E402
 from gr_model import config as configs  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model import data  # noqa: E402
+from gr_model.config import presets  # noqa: E402
+from gr_model.tasks import baselines  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 from smoke_tests.checks import quality  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "smoke-quality.json"

@@ -27,12 +27,13 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import jagged, losses, presets  # noqa: E402
-from gr_model.config import Config  # noqa: E402
-from gr_model.device import keep_freed_memory  # noqa: E402
-from gr_model.hstu import HSTU, HSTULayer  # noqa: E402
-from gr_model.retrieval import RetrievalModel  # noqa: E402
-from gr_model.sequences import Sequences  # noqa: E402
+from gr_model.config import Config, presets  # noqa: E402
+from gr_model.model import jagged  # noqa: E402
+from gr_model.model.hstu import HSTU, HSTULayer  # noqa: E402
+from gr_model.model.sequences import Sequences  # noqa: E402
+from gr_model.runtime.device import keep_freed_memory  # noqa: E402
+from gr_model.tasks import losses  # noqa: E402
+from gr_model.tasks.retrieval import RetrievalModel  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
 BATCH, LONGEST, ITEMS = 128, 200, 1682

@@ -27,14 +27,15 @@ import numpy as np
 import torch
 
 from gr_model import config as configs
-from gr_model import flops, jagged, phases, presets
-from gr_model.attention import Attention, tiles
-from gr_model.config import Config, ModelConfig
+from gr_model.config import Config, ModelConfig, presets
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.kuairand import SIGNALS
-from gr_model.device import open_device
-from gr_model.sequences import Sequences
-from gr_model.trainer import Trainer
+from gr_model.model import flops, jagged
+from gr_model.model.attention.attention import Attention
+from gr_model.model.attention.base import for_batch
+from gr_model.model.sequences import Sequences
+from gr_model.runtime.device import open_device
+from gr_model.training.trainer import Trainer
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ITEMS, USERS, MEAN_LENGTH = 131_072, 256, 11_700
@@ -129,7 +130,7 @@ def check(device: torch.device, attention: str, width: int, biased: bool) -> lis
         times = torch.cat([10**9 + (2 ** (torch.rand(n) * 25)).long().cumsum(0) for n in lengths])
         qkv = [x.to(torch.bfloat16).to(where, dtype).requires_grad_() for x in qkv]
         sequences = Sequences(jagged.offsets_of(torch.tensor(lengths, device=where)), times.to(where), lengths)
-        out = layer(*qkv, sequences, tiles(sequences, config))
+        out = layer(*qkv, for_batch(sequences, config))
         grads = torch.autograd.grad(out, [*qkv, *layer.parameters()], grad.to(torch.bfloat16).to(where, dtype))
         results.append([x.detach().double().cpu() for x in (out, *grads)])
     errors = [float((b - a).norm() / a.norm()) for a, b in zip(*results)]
@@ -202,7 +203,7 @@ def _measure(case: str, config: Config, users: Interactions, device: torch.devic
 
 
 def _phases(trainer: Trainer, works: Any, steps: int) -> dict[str, float]:
-    phases.SYNCHRONISE["enabled"] = True
+    trainer.synchronise_phases = True
     sums: dict[str, float] = {}
     for _ in range(steps):
         begin = time.perf_counter()
@@ -210,7 +211,7 @@ def _phases(trainer: Trainer, works: Any, steps: int) -> dict[str, float]:
         spent = {"data": time.perf_counter() - begin, **trainer.train_step(work).seconds}
         for name, value in spent.items():
             sums[name] = sums.get(name, 0.0) + value / steps
-    phases.SYNCHRONISE["enabled"] = False
+    trainer.synchronise_phases = False
     return {name: round(value * 1e3, 1) for name, value in sums.items()}
 
 

@@ -21,9 +21,10 @@ from typing import Any
 import torch
 
 from gr_model import config as configs
-from gr_model import flops, world
-from gr_model.device import describe, open_device
-from gr_model.trainer import Trainer
+from gr_model.model import flops
+from gr_model.runtime import world
+from gr_model.runtime.device import describe, open_device
+from gr_model.training.trainer import Trainer
 
 from .training_device import RESULTS, config_of, data
 

@@ -25,10 +25,12 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from gr_model import config as configs  # noqa: E402
-from gr_model import jagged, presets, world  # noqa: E402
+from gr_model.config import presets  # noqa: E402
 from gr_model.data.interactions import History, Interactions  # noqa: E402
-from gr_model.device import keep_freed_memory  # noqa: E402
-from gr_model.trainer import Trainer  # noqa: E402
+from gr_model.model import jagged  # noqa: E402
+from gr_model.runtime import world  # noqa: E402
+from gr_model.runtime.device import keep_freed_memory  # noqa: E402
+from gr_model.training.trainer import Trainer  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results" / "training-processes.json"
 USERS, ITEMS, WARM_UP = 512, 1682, 3

@@ -51,9 +51,11 @@ def cost(data_dir: Path, rounds: int) -> None:
     import torch
 
     from gr_model import config as configs
-    from gr_model import data, jagged, presets
-    from gr_model.device import describe, emulated, open_device
-    from gr_model.trainer import Trainer
+    from gr_model import data
+    from gr_model.config import presets
+    from gr_model.model import jagged
+    from gr_model.runtime.device import describe, emulated, open_device
+    from gr_model.training.trainer import Trainer
 
     torch.set_num_threads(1)
     jagged.load_operators = lambda device: "torch"  # plain PyTorch on both sides

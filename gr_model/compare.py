@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gr_model import errors, files, report, runlog
-from gr_model.errors import GrModelError
-from gr_model.report import Series
+from gr_model.common import errors, files
+from gr_model.common.errors import GrModelError
+from gr_model.report import pages as report
+from gr_model.report.pages import Series
+from gr_model.run import log as runlog
 
 
 class RunError(GrModelError, RuntimeError):
@@ -35,20 +36,24 @@ class RunRecord:
         return self.evaluations[-1]["metrics"] if self.evaluations else {}
 
     def settings(self) -> dict[str, Any]:
-        flat = {}
+        flat: dict[str, Any] = {}
         for name, value in self.start["config"].items():
             flat |= (
                 {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
             )
-        return {**flat, "device": self.start["device"], "processes": self.start.get("processes", 1),
-                "torch": self.start["torch"]}  # fmt: skip
+        return {
+            **flat,
+            "device": self.start["device"],
+            "processes": self.start.get("processes", 1),
+            "torch": self.start["torch"],
+        }
 
 
 def read(path: Path) -> RunRecord:
     log = path / "log.jsonl" if path.is_dir() else path
     try:
         events = runlog.read(log)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
         raise RunError(f"{log}: not the log of a run ({error})") from None
     starts = [event for event in events if event["event"] == "start"]
     if not starts:
@@ -119,11 +124,12 @@ def page(a: RunRecord, b: RunRecord) -> str:
     charts.append(report.chart("MFU, %", _pair(names, a, b, lambda e: 100 * e.get("mfu", 0.0))))
     heads = [html.escape(name) for name in names]
     body = (
-        "<h2>Figures</h2>" + report.table(["", *heads, "ratio"], rows)
+        "<h2>Figures</h2>"
+        + report.table(["", *heads, "ratio"], rows)
         + f'<h2>Curves</h2><div class="cards">{"".join(charts)}</div>'
         + "<h2>Settings that differ</h2>"
         + (report.table(["", *heads], settings) if settings else "<p>None.</p>")
-    )  # fmt: skip
+    )
     lead = "<br>".join(f"<b>{head}</b>: {report.lead(run.start)}" for head, run in zip(heads, (a, b)))
     return report.page(f"{names[0]} and {names[1]}", lead, body)
 
@@ -165,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
         check_kinds(a, b)
         print(text(a, b))
         files.write_text(options.out, page(a, b))
-    except (RunError, OSError) as error:
+    except (GrModelError, OSError) as error:
         said = errors.told(error)
         if said is None:
             raise

@@ -10,7 +10,6 @@ SIGTERM after a checkpoint was written.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from pathlib import Path
@@ -18,9 +17,12 @@ from typing import NoReturn
 
 # torch is imported with training_run, after all that a command can have wrong without it.
 from gr_model import config as configs
-from gr_model import device, errors, launched, presets, run_plan
-from gr_model.errors import GrModelError
-from gr_model.run_plan import Plan
+from gr_model.common import errors
+from gr_model.common.errors import GrModelError
+from gr_model.config import advice, presets
+from gr_model.run import plan as run_plan
+from gr_model.run.plan import Plan
+from gr_model.runtime import device, launched
 
 
 class ArgumentError(GrModelError, ValueError):
@@ -38,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         def decide() -> Plan:
             return plan or run_plan.make(options, kind)
 
-        from gr_model import training_run
+        from gr_model.training import training_run
 
         return training_run.train(options, decide)
     except errors.SaidElsewhere:
@@ -64,10 +66,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     options, unknown = parser.parse_known_intermixed_args(arguments)  # settings may stand anywhere
     if unknown:
         valid = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], valid, n=1)
-        raise ArgumentError(
-            f"unknown option {unknown[0]!r}{f' (did you mean {near[0]!r}?)' if near else ''}; valid: {', '.join(valid)}"
-        )
+        hint = advice.hint(unknown[0].partition("=")[0], valid)
+        raise ArgumentError(f"unknown option {unknown[0]!r}{hint}; valid: {', '.join(valid)}")
     if options.overwrite and options.go_on:
         raise ArgumentError("--overwrite removes the run that --go-on goes on with; leave one of them out")
     return options
@@ -82,24 +82,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--config", help=f"one of: {', '.join(presets.PRESETS)}")
-    what.add_argument("--resume", type=Path, metavar="RUN",
-                      help="continue a run, with its config: its folder, or one of its checkpoints. With --out another "
-                           "folder: a new run that begins there")  # fmt: skip
-    parser.add_argument("--go-on", action="store_true",
-                        help="with --config and --out: after the newest checkpoint of the run that this command began, "
-                             "where there is one; refused where that run has another config")  # fmt: skip
-    parser.add_argument("--overwrite", action="store_true",
-                        help="remove what the run in --out wrote, and nothing else")  # fmt: skip
+    what.add_argument(
+        "--resume",
+        type=Path,
+        metavar="RUN",
+        help="continue a run, with its config: its folder, or one of its checkpoints. With --out another "
+        "folder: a new run that begins there",
+    )
+    parser.add_argument(
+        "--go-on",
+        action="store_true",
+        help="with --config and --out: after the newest checkpoint of the run that this command began, "
+        "where there is one; refused where that run has another config",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="remove what the run in --out wrote, and nothing else")
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default); npu:1 for another one")
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA") or "data"),
-                        help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)")  # fmt: skip
-    parser.add_argument("--out", type=Path,
-                        help="folder for log, checkpoints, report; one that holds a run is refused (default: a new "
-                             "one, TIME-CONFIG in $GRSTACK_RUNS or ./runs, where `latest` is the newest)")  # fmt: skip
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path(os.environ.get("GRSTACK_DATA") or "data"),
+        help="folder that holds the data set's folder (default: $GRSTACK_DATA or ./data)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder for log, checkpoints, report; one that holds a run is refused (default: a new "
+        "one, TIME-CONFIG in $GRSTACK_RUNS or ./runs, where `latest` is the newest)",
+    )
     parser.add_argument("--tensorboard", action="store_true", help="also write OUT/tensorboard")
     parser.add_argument("--phases", action="store_true", help="wait for the device after each phase, to time it")
-    parser.add_argument("--progress", choices=("auto", "bar", "lines"), default="auto",
-                        help="a bar on a terminal, lines elsewhere (auto)")  # fmt: skip
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "bar", "lines"),
+        default="auto",
+        help="a bar on a terminal, lines elsewhere (auto)",
+    )
     parser.add_argument("override", nargs="*", metavar="key=value", help="settings, e.g. train.lr=5e-4")
     return parser
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gr_model import files
+from gr_model.common import files
 from smoke_tests import report, runner
 from smoke_tests.check import Context
 from smoke_tests.registry import CHECKS

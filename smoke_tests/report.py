@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from gr_model import report as pages
+from gr_model.report import pages
 from smoke_tests.runner import Result
 
 

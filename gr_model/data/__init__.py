@@ -1,4 +1,9 @@
-"""Data sets by name. To add one: a module with its rows (or with `load`), and a line here."""
+"""Data sets by name.
+
+To add one that is fetched: a module here with its rows (or with `load`), its line in DATASETS, its entry under
+`datasets` in versions.yaml (file, hash, licence), its name in the table of docs/training.md. One that is made: its Rule,
+its line in DATASETS, its name in PLANTED of gr_model/config/advice.py. tests/test_registries.py walks these places.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gr_model import config_advice
+from gr_model.config import advice as config_advice
 from gr_model.data import amazon, kuairand, ml_1m, ml_20m, ml_100k, planted, synthetic
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, History, Interactions, lengths_of, select
 from gr_model.data.source import Source
-from gr_model.synthetic_config import SyntheticConfig
+from gr_model.config.synthetic import SyntheticConfig
 
 DATASETS: dict[str, Source | type[synthetic.Rule] | Callable[[Path, BadRows], Interactions]] = {
     "ml-100k": ml_100k.load,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gr_model import in_image
+from gr_model.common import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.column import Column
 from gr_model.data.columns import read_blocks
@@ -31,13 +31,11 @@ def ratings(name: str, file: str) -> Source:
         columns = (
             Column(name="user", kind="text"), Column(name="item", kind="text"),
             Column(name="rating", kind="float", low=1, high=5), Column(name="time", low=0),
-        )  # fmt: skip
+        )
         for block in read_blocks(folder / file, columns, bad, header=HEADER):
             yield {**block, "action": np.rint(block["rating"]).astype(np.int64) - 1}
 
-    return Source(
-        name=name, files=(file,), rows=rows, action_values=RATINGS, tasks=rating_tasks(RATINGS), at_least=5
-    )
+    return Source(name=name, files=(file,), rows=rows, action_values=RATINGS, tasks=rating_tasks(RATINGS), at_least=5)
 
 
 def reviews(name: str, file: str) -> Source:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gr_model import in_image
+from gr_model.common import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
 

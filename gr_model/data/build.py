@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from gr_model import in_image
+from gr_model.common import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
 from gr_model.data.shards import ShardWriter, put, refuse_foreign
@@ -66,7 +66,9 @@ def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callabl
                 starts = np.flatnonzero(np.diff(rows["user"], prepend=-1))
                 for one in np.split(rows, starts[1:]) if len(rows) else []:
                     user = names[one["user"][0]]
-                    writer.add(user, new_item[one["item"]], one["action"], one["time"] // source.ticks, features.of(user))
+                    writer.add(
+                        user, new_item[one["item"]], one["action"], one["time"] // source.ticks, features.of(user)
+                    )
                 bucket.unlink()
             writer.finish(
                 name=source.name,

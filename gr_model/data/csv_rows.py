@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from gr_model import in_image
+from gr_model.common import in_image
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.column import Column
 from gr_model.data.interactions import DataError
@@ -58,7 +58,11 @@ def read(
             column_names=list(names), skip_rows=0 if header else 1, use_threads=False, block_size=block
         ),
         parse_options=csv.ParseOptions(
-            delimiter=delimiter, quote_char='"' if quoted else False, invalid_row_handler=on_invalid, ignore_empty_lines=False, newlines_in_values=False
+            delimiter=delimiter,
+            quote_char='"' if quoted else False,
+            invalid_row_handler=on_invalid,
+            ignore_empty_lines=False,
+            newlines_in_values=False,
         ),
         convert_options=csv.ConvertOptions(
             include_columns=[column.name for column in columns],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gr_model.errors import GrModelError
+from gr_model.common.errors import GrModelError
 
 
 class DataError(GrModelError, ValueError):

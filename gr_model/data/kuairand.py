@@ -17,12 +17,12 @@ from gr_model.data.source import Rows, Source, UserFeatures
 
 SIGNALS = (
     "is_click", "is_like", "is_follow", "is_comment", "is_forward", "is_hate", "long_view", "is_profile_enter",
-)  # fmt: skip
+)
 ACTIONS = 1 << len(SIGNALS)
 FEATURES = (
     "user_active_degree", "follow_user_num_range", "fans_user_num_range", "friend_user_num_range",
     "register_days_range", "is_live_streamer", "is_video_author",
-)  # fmt: skip
+)
 PERIODS = ("4_08_to_4_21", "4_22_to_5_08")
 
 
@@ -39,7 +39,7 @@ def source(size: str, parts: int = 0) -> Source:
         columns = (
             Column(name="user_id", low=0), Column(name="video_id", low=0), Column(name="time_ms", low=0),
             *(Column(name=name, low=0, high=1) for name in SIGNALS),
-        )  # fmt: skip
+        )
         for log in logs:
             for block in read_blocks(folder / log, columns, bad):
                 action = sum(block[name] << bit for bit, name in enumerate(SIGNALS))

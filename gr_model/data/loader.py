@@ -69,7 +69,7 @@ class Loader:
     def __init__(
         self, shares: Shares, users: Sequence[History], *, workers: int = 0, prefetch: int = 2, context: str = "fork",
         newest: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.steps = _Steps(shares, users, newest)
         self.workers, self.prefetch, self.context = workers, prefetch, context
 

@@ -30,7 +30,7 @@ def features(folder: Path, bad: BadRows) -> UserFeatures:
     columns = (
         Column(name="user"), Column(name="gender", kind="text"), Column(name="age", low=1, high=56),
         Column(name="occupation", low=0, high=OCCUPATIONS - 1),
-    )  # fmt: skip
+    )
     codes: dict[int | str, tuple[int, ...]] = {}
     for block in read_blocks(folder / "users.dat", columns, bad, delimiter=":", header=header):
         gender = np.select([block["gender"] == "M", block["gender"] == "F"], [0, 1], 2)

@@ -19,7 +19,7 @@ def rows(folder: Path, bad: BadRows) -> Rows:
     columns = (
         Column(name="userId"), Column(name="movieId"), Column(name="rating", kind="float", low=0.5, high=5),
         Column(name="timestamp", low=0),
-    )  # fmt: skip
+    )
     for block in read_blocks(folder / "ratings.csv", columns, bad):
         yield {
             "user": block["userId"],

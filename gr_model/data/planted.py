@@ -13,7 +13,7 @@ from typing import Any
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError, Interactions
 from gr_model.data.synthetic import Rule
-from gr_model.synthetic_config import SyntheticConfig
+from gr_model.config.synthetic import SyntheticConfig
 
 IN_MEMORY = 1 << 22  # interactions: about 100 MB
 RULES = 1  # version of what the settings make

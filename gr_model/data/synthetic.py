@@ -13,16 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gr_model import draws
+from gr_model.common import draws
 from gr_model.data.interactions import History, Interactions
 from gr_model.data.zipf import Catalogue
-from gr_model.synthetic_config import SyntheticConfig
+from gr_model.config.synthetic import SyntheticConfig
 
-Array = np.ndarray
+Array: TypeAlias = np.ndarray
 CELLS = 1 << 18  # interactions of a block
 # No step of a training has these numbers, so that its draws are other ones whatever its seed.
 OF_USERS, OF_ITEMS = -2, -3
@@ -91,7 +91,9 @@ class Planted(Rule):
     @cached_property
     def successor_V(self) -> Array:
         """int32; all items stand in one ring."""
-        order = np.random.default_rng((self.settings.seed, 1)).permutation(np.arange(self.settings.items, dtype=np.int32))
+        order = np.random.default_rng((self.settings.seed, 1)).permutation(
+            np.arange(self.settings.items, dtype=np.int32)
+        )
         successor = np.empty_like(order)
         successor[order] = np.roll(order, -1)
         return successor

@@ -5,9 +5,11 @@ Shape suffixes: V items, G genres.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
-Array = np.ndarray
+Array: TypeAlias = np.ndarray
 
 
 class Catalogue:

@@ -56,9 +56,17 @@ def amazon_reviews(folder: Path, rows: list[Row]) -> None:
     folder.mkdir(parents=True)
     with gzip.open(folder / "reviews_Beauty_5.json.gz", "wt") as file:
         for u, i, r, t in rows:
-            review = {"reviewerID": f"A{u}X", "asin": f"B00{i}", "reviewerName": "n", "helpful": [0, 1],
-                      "reviewText": 'says "good"', "overall": float(r), "summary": "s", "unixReviewTime": t,
-                      "reviewTime": "09 1, 2013"}  # fmt: skip
+            review = {
+                "reviewerID": f"A{u}X",
+                "asin": f"B00{i}",
+                "reviewerName": "n",
+                "helpful": [0, 1],
+                "reviewText": 'says "good"',
+                "overall": float(r),
+                "summary": "s",
+                "unixReviewTime": t,
+                "reviewTime": "09 1, 2013",
+            }
             file.write(json.dumps(review) + "\n")
 
 
@@ -71,16 +79,31 @@ def kuairand(folder: Path, rows: list[Row], size: str = "pure", parts: int = 0) 
         lines = [KUAIRAND_LOG]
         for u, i, mask, t in rows[n * len(rows) // len(names) : (n + 1) * len(rows) // len(names)]:
             bit = {signal: int(mask) >> b & 1 for b, signal in enumerate(SIGNALS)}
-            values = {**bit, "user_id": u, "video_id": i, "date": 20220421, "hourmin": 400, "time_ms": t,
-                      "play_time_ms": 1, "duration_ms": 2, "profile_stay_time": 0, "comment_stay_time": 0, "is_rand": 0,
-                      "tab": 1}  # fmt: skip
+            values = {
+                **bit,
+                "user_id": u,
+                "video_id": i,
+                "date": 20220421,
+                "hourmin": 400,
+                "time_ms": t,
+                "play_time_ms": 1,
+                "duration_ms": 2,
+                "profile_stay_time": 0,
+                "comment_stay_time": 0,
+                "is_rand": 0,
+                "tab": 1,
+            }
             lines.append(",".join(str(values[column]) for column in KUAIRAND_LOG.split(",")))
         (folder / name).write_text("\n".join(lines) + "\n")
     lines = [KUAIRAND_USER]
     for n, user in enumerate(sorted({row[0] for row in rows})[:-1]):  # the last user has no features
         texts = dict(zip(FEATURES, user_texts(n)))
-        lines.append(",".join(f'"{texts[c]}"' if c in texts and "," in texts[c] else texts.get(c, str(user))
-                              for c in KUAIRAND_USER.split(",")))  # fmt: skip
+        lines.append(
+            ",".join(
+                f'"{texts[c]}"' if c in texts and "," in texts[c] else texts.get(c, str(user))
+                for c in KUAIRAND_USER.split(",")
+            )
+        )
     (folder / f"user_features_{size}.csv").write_text("\n".join(lines) + "\n")
 
 

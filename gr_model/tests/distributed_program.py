@@ -20,12 +20,13 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
-from gr_model import checkpoint, world
 from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import Interactions, by_user
 from gr_model.data.loader import Work
-from gr_model.device import open_device
-from gr_model.trainer import Trainer
+from gr_model.run import checkpoint
+from gr_model.runtime import world
+from gr_model.runtime.device import open_device
+from gr_model.training.trainer import Trainer
 
 STEPS, SAVED_AT = 50, 25
 ITEMS = 3000  # of tables that have only rows of ids that were seen
@@ -79,17 +80,29 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         task=task,
         embedding=embedding,
         model=ModelConfig(
-            dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=task == "ranking", dropout=0.2,
+            dim=8,
+            qk_dim=8,
+            value_dim=8,
+            max_items=16,
+            interleave=task == "ranking",
+            dropout=0.2,
             attention="fused" if kind == "fused" else "plain",
         ),
         retrieval=RetrievalConfig(**negatives),
         ranking=RankingConfig(held_out=2),
         train=TrainConfig(
-            batch=7, steps=STEPS, lr=1e-2, warmup=5, ema=0.9, clip=1.0, deterministic=True,
-            parallel="fsdp" if pieces else "ddp", pipeline="sparse_dist" if plus else "none",
+            batch=7,
+            steps=STEPS,
+            lr=1e-2,
+            warmup=5,
+            ema=0.9,
+            clip=1.0,
+            deterministic=True,
+            parallel="fsdp" if pieces else "ddp",
+            pipeline="sparse_dist" if plus else "none",
             precision="fp32" if wide else "bf16",
         ),
-    )  # fmt: skip
+    )
 
 
 def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
@@ -112,8 +125,15 @@ def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
             checkpoint.save_run(folder / f"saved-{here.size}" / name, trainer.state(), here, run="a")
             midway = trainer.evaluate()
     counts = here.gather(np.array(shares)).reshape(here.size, -1)
-    record = {"first": first, "losses": losses, "midway": midway, "metrics": trainer.evaluate(),
-              "users": counts.sum(0).tolist(), "phases": sorted(result.seconds), **placed(trainer)}  # fmt: skip
+    record = {
+        "first": first,
+        "losses": losses,
+        "midway": midway,
+        "metrics": trainer.evaluate(),
+        "users": counts.sum(0).tolist(),
+        "phases": sorted(result.seconds),
+        **placed(trainer),
+    }
     trainer.close()
     return record
 

@@ -33,9 +33,7 @@ class Shape:
 def weights_of(layer) -> LayerWeights:
     w = {name: value.detach().double().numpy() for name, value in layer.named_parameters()}
     bias = "attention.bias"
-    return LayerWeights(
-        w["uvqk"], w["output.weight"], w["output.bias"], w[f"{bias}.position"], w[f"{bias}.time"]
-    )  # fmt: skip
+    return LayerWeights(w["uvqk"], w["output.weight"], w["output.bias"], w[f"{bias}.position"], w[f"{bias}.time"])
 
 
 def silu(x):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import config, stochastic_length
+from gr_model import config
 from gr_model.config import ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import History
-from gr_model.preprocess import tokens
-from gr_model.trainer import Trainer
+from gr_model.model.preprocess import tokens
+from gr_model.tasks import stochastic_length
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 MODEL = ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16, interleave=True, contextual=("age",), dropout=0.0)
@@ -101,16 +102,16 @@ def test_stochastic_length_keeps_what_the_paper_says():
 
 def test_stochastic_length_in_both_tasks(random_data):
     """Retrieval: the target of a shown interaction is what really came next. Ranking: candidates stay."""
-    trainer = trainer_for(random_data, "retrieval", {"stochastic_length": 1.2, "contextual": (), "interleave": False},
-                          {"candidates": 0})  # fmt: skip
+    trainer = trainer_for(
+        random_data, "retrieval", {"stochastic_length": 1.2, "contextual": (), "interleave": False}, {"candidates": 0}
+    )
     user = max(range(12), key=lambda u: len(random_data.users[u]))
     known = random_data.users[user].items[:-1].tolist()
     assert len(known) > 17
     pairs = set(zip(known, known[1:], strict=False))
     shorter = 0
     for step in range(20):
-        trainer.task.step = step
-        batch = trainer.task.batch([user], CPU)
+        batch = trainer.task.batch([user], CPU, step=step)
         shown = list(zip(batch.tokens.items_I.tolist(), batch.samples.targets_I.tolist(), strict=True))
         assert set(shown) <= pairs and shown[-1] == (known[-2], known[-1])
         shorter += len(shown) < 16
@@ -120,8 +121,7 @@ def test_stochastic_length_in_both_tasks(random_data):
     newest = random_data.users[user].items[:-3][-4:].tolist()
     sizes = set()
     for step in range(20):
-        ranking.task.step = step
-        batch = ranking.task.batch([user], CPU)
+        batch = ranking.task.batch([user], CPU, step=step)
         assert batch.tokens.items_I[-4:].tolist() == newest
         sizes.add(len(batch.tokens.items_I))
     assert 9 in sizes and len(sizes) <= 2
@@ -168,8 +168,11 @@ def test_bfloat16_trains_like_float32(random_data, kind):
     for task, ranking in (("ranking", {}), ("retrieval", {"candidates": 0})):
         losses = {}
         for precision in ("fp32", "bf16"):
-            model = {"attention": kind, "contextual": () if task == "retrieval" else ("age",),
-                     "interleave": task == "ranking"}  # fmt: skip
+            model = {
+                "attention": kind,
+                "contextual": () if task == "retrieval" else ("age",),
+                "interleave": task == "ranking",
+            }
             train = {"precision": precision, "lr": 5e-3}
             trainer = trainer_for(random_data, task, model, ranking, train)
             losses[precision] = [trainer.train_step().loss for _ in range(6)]

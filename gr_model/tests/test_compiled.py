@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from gr_model import compiled
 from gr_model.config import Config, ConfigError, ModelConfig, RankingConfig, TrainConfig
 from gr_model.tests.distributed_program import random_data
-from gr_model.trainer import Trainer
+from gr_model.training import compiled
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 STEPS = 20

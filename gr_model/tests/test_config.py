@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from gr_model import config, config_checks, presets
-from gr_model.config import ConfigError
+from gr_model import config
+from gr_model.config import ConfigError, presets
+from gr_model.config import checks as config_checks
 
 
 def test_overrides_change_what_they_name_and_nothing_else():
@@ -56,8 +57,10 @@ def test_settings_that_nothing_looks_at_are_refused(name, settings, refused):
 
 
 def test_settings_count_beside_those_that_they_need():
-    made = config.override(presets.get("smoke"), ["synthetic.users=9", "dataset=planted-sequences",
-                                                  "embedding.lr=0.1", "embedding.kind=hash"])  # fmt: skip
+    made = config.override(
+        presets.get("smoke"),
+        ["synthetic.users=9", "dataset=planted-sequences", "embedding.lr=0.1", "embedding.kind=hash"],
+    )
     assert (made.synthetic.users, made.embedding.lr) == (9, 0.1)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from gr_model import data
+from gr_model.config.synthetic import SyntheticConfig
 from gr_model.data import DataError, build, kuairand, planted, shards
-from gr_model.synthetic_config import SyntheticConfig
 from gr_model.tests import data_files
 
 ROWS = data_files.random_rows()
@@ -110,9 +110,14 @@ FAULTS = [
     ("ml-20m", "ratings.csv", 5, "", "userId is not a number: ''"),
     ("amzn-beauty", "ratings_Beauty.csv", 4, "A3X,,5.0,5", "empty item"),
     ("amzn-beauty", "ratings_Beauty.csv", 9, "A3X,B007,5.0,-5", "time must be from 0 to inf, got -5"),
-    ("kuairand-pure", "log_standard_4_22_to_5_08_pure.csv", 6, "1,2,3,4,5,2" + ",0" * 13,
-     "is_click must be from 0 to 1, got 2"),
-]  # fmt: skip
+    (
+        "kuairand-pure",
+        "log_standard_4_22_to_5_08_pure.csv",
+        6,
+        "1,2,3,4,5,2" + ",0" * 13,
+        "is_click must be from 0 to 1, got 2",
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "file", "line", "text", "reason"), FAULTS)

@@ -9,8 +9,8 @@ from torchrec.modules.crossnet import LowRankCrossNet
 
 from gr_model import config
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig
-from gr_model.dcn import DCNv2, LowRankCross
-from gr_model.trainer import Trainer
+from gr_model.model.dcn import DCNv2, LowRankCross
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 

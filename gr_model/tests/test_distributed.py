@@ -58,18 +58,23 @@ def trained(folder: Path, *parts: tuple[str, int, tuple[str, ...]]) -> dict[int,
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Record]]:
     """On the CPU. Two processes first: the others go on from their checkpoints, and two again from those of four."""
     return trained(
-        tmp_path_factory.mktemp("cpu"), ("cpu", 2, (*CASES, *RESUMED)), ("cpu", 1, (*CASES, *RESUMED, *BF16)),
-        ("cpu", 4, (*OF_FOUR, *GO_ON[4])), ("cpu", 2, FROM_FOUR),
-    )  # fmt: skip
+        tmp_path_factory.mktemp("cpu"),
+        ("cpu", 2, (*CASES, *RESUMED)),
+        ("cpu", 1, (*CASES, *RESUMED, *BF16)),
+        ("cpu", 4, (*OF_FOUR, *GO_ON[4])),
+        ("cpu", 2, FROM_FOUR),
+    )
 
 
 @pytest.fixture(scope="module")
 def on_npu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Record]]:
     """And under 1 what one process on the CPU makes of checkpoints of two NPUs with the dense part in pieces."""
     return trained(
-        tmp_path_factory.mktemp("npu"), ("npu", 2, (*ON_NPU[2], *PIECES_GO_ON, *BF16)), ("npu", 4, ON_NPU[4]),
+        tmp_path_factory.mktemp("npu"),
+        ("npu", 2, (*ON_NPU[2], *PIECES_GO_ON, *BF16)),
+        ("npu", 4, ON_NPU[4]),
         ("cpu", 1, PIECES_GO_ON),
-    )  # fmt: skip
+    )
 
 
 def assert_equal(got: Record, expected: Record) -> None:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import draws
-from gr_model.dropout import Dropout
+from gr_model.common import draws
+from gr_model.model.dropout import Dropout
 
 
 def test_numbers_follow_from_user_and_place_alone():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gr_model.dropout import Dropout
+from gr_model.model.dropout import Dropout
 
 
 def test_dropout_from_the_host():

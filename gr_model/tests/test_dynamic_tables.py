@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gr_model import checkpoint, config, dynamic_tables, presets
-from gr_model.checkpoint import CheckpointError
+from gr_model import config
 from gr_model.config import (
     Config,
     ConfigError,
@@ -18,10 +17,14 @@ from gr_model.config import (
     RankingConfig,
     RetrievalConfig,
     TrainConfig,
+    presets,
 )
+from gr_model.embedding import dynamic_tables
+from gr_model.run import checkpoint
+from gr_model.run.checkpoint import CheckpointError
+from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
-from gr_model.trainer import Trainer
-from gr_model.world import World
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 ITEMS, STEPS = 2000, 50
@@ -46,7 +49,7 @@ def trainer(embedding: EmbeddingConfig, task: str = "retrieval", **settings: obj
 
 
 def table(run: Trainer):
-    ((_, _, part),) = dynamic_tables.held(run.task.model)
+    ((_, _, part),) = dynamic_tables.local_shards(run.task.model)
     return part.table
 
 

@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from gr_model import data, errors, in_image, run_folder, train
+from gr_model import data, train
+from gr_model.common import errors, in_image
 from gr_model.data import DataError
+from gr_model.run import folder as run_folder
 from gr_model.tests import data_files
 
-SMALL = ["train.batch=4", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16", "data.workers=0",
-         "train.eval_every=0"]  # fmt: skip
+SMALL = [
+    "train.batch=4",
+    "model.dim=4",
+    "model.qk_dim=4",
+    "model.value_dim=4",
+    "model.max_items=16",
+    "data.workers=0",
+    "train.eval_every=0",
+]
 CHECK = """
 import sys
 from gr_model import train
@@ -39,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
         (["--config", "smoke", "dataset=ml-100"], "unknown data set 'ml-100' (did you mean 'ml-100k'?)"),
         (["--config", "smoke", "--device", "nup"], "unknown device 'nup' (did you mean 'npu'?)"),
         (["--config", "smoke", "--otu", "x"], "unknown option '--otu' (did you mean '--out'?)"),
+        (["--config", "smoke", "--go_on"], "unknown option '--go_on' (did you mean '--go-on'?)"),
         (["--config", "smoke", "--progress", "x"], "invalid choice: 'x'"),
         (["train.lr=1"], "--config --resume"),
         (["--resume", "/no/such/run"], "no whole checkpoint is there"),
@@ -90,7 +100,7 @@ def test_a_folder_without_permission(folder, tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_what_the_system_refuses_while_it_runs(folder, tmp_path, monkeypatch, capsys, number) -> None:
-    from gr_model import report
+    from gr_model.report import pages as report
 
     def refuse(*_: object) -> str:
         raise OSError(number, os.strerror(number), "/out/report.html")
@@ -135,9 +145,15 @@ IN_CONTAINER = """\
 
 @pytest.mark.parametrize(
     ("out", "gone"),
-    [("/workspace/runs/a", True), ("/out", False), ("/out/a/b", False), ("/my runs/a", False), ("/scratch/a", True),
-     ("/output/a", True)],
-)  # fmt: skip
+    [
+        ("/workspace/runs/a", True),
+        ("/out", False),
+        ("/out/a/b", False),
+        ("/my runs/a", False),
+        ("/scratch/a", True),
+        ("/output/a", True),
+    ],
+)
 def test_output_that_goes_with_the_container(tmp_path, monkeypatch, out, gone) -> None:
     (tmp_path / "mountinfo").write_text(IN_CONTAINER)
     monkeypatch.setattr(in_image, "MOUNTS", tmp_path / "mountinfo")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import evaluation, metrics
-from gr_model.world import World
+from gr_model.runtime.world import World
+from gr_model.tasks import evaluation
 
 
 def case(items=50, queries=7, seed=0):
@@ -35,9 +35,6 @@ def test_ranks_are_those_of_the_whole_product(chunk, cells, monkeypatch):
     expected = by_hand(query, table, target, row, item)
     got = evaluation.target_ranks(query, table.split(chunk), target, row, item)
     assert got.tolist() == expected
-    seen = torch.zeros(len(query), len(table), dtype=torch.bool)
-    seen[row, item] = True
-    assert metrics.target_ranks(query @ table.T, torch.from_numpy(target), seen).tolist() == expected
 
 
 def test_no_more_scores_than_allowed_exist_at_once(monkeypatch):
@@ -54,8 +51,8 @@ def test_scores_that_are_not_finite_are_refused():
 
 def test_processes_share_the_batches_and_take_equally_many_turns():
     users = list(range(23))
-    turns = [list(World(rank, 3).shares(users, 4)) for rank in range(3)]
+    turns = [list(World(rank, 3).batches(users, 4)) for rank in range(3)]
     assert [len(turn) for turn in turns] == [2, 2, 2]
     counted = [user for turn in turns for batch, counts in turn if counts for user in batch]
     assert sorted(counted) == users
-    assert list(World().shares(users, 10)) == [(users[:10], True), (users[10:20], True), (users[20:], True)]
+    assert list(World().batches(users, 10)) == [(users[:10], True), (users[10:20], True), (users[20:], True)]

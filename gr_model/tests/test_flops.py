@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from gr_model import flops
 from gr_model.config import Config, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
-from gr_model.trainer import Trainer
+from gr_model.model import flops
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -31,11 +31,22 @@ def test_other_models_equal_what_pytorch_counts(random_data, backbone, head):
     is a few hundredths. The backward is twice the forward but for the first layers' inputs."""
     config = Config(
         task="ranking",
-        model=ModelConfig(backbone=backbone, dim=64, qk_dim=24, value_dim=40, heads=2, blocks=3, max_items=64,
-                          dropout=0, interleave=True, contextual=("age",), relative_bias=False),
+        model=ModelConfig(
+            backbone=backbone,
+            dim=64,
+            qk_dim=24,
+            value_dim=40,
+            heads=2,
+            blocks=3,
+            max_items=64,
+            dropout=0,
+            interleave=True,
+            contextual=("age",),
+            relative_bias=False,
+        ),
         ranking=RankingConfig(held_out=3, head=head, hidden=48, experts=3, rank=20),
         train=TrainConfig(batch=1),
-    )  # fmt: skip
+    )
     trainer = Trainer(config, random_data, CPU)
     lengths = trainer.task.batch(trainer.users_of_step(0), CPU).tokens.sequences.lengths
     with FlopCounterMode(display=False) as counter:

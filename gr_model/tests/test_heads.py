@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from gr_model import heads
+from gr_model.model import heads
 
 
 def silu(x):

@@ -5,11 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gr_model import attention
 from gr_model.config import ModelConfig
-from gr_model.hstu import HSTU
-from gr_model.jagged import load_operators, offsets_of
-from gr_model.sequences import Sequences
+from gr_model.model.attention import fused, plain, time_buckets
+from gr_model.model.hstu import HSTU
+from gr_model.model.jagged import load_operators, offsets_of
+from gr_model.model.sequences import Sequences
 from gr_model.tests import reference
 
 load_operators(torch.device("cpu"))
@@ -82,8 +82,8 @@ def test_gradients_equal_those_without_tiles(monkeypatch):
         config = ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=80, attention=kind)
         gradients = []
         for block, ratio in ((7, 0.7), (1000, 0.0)):
-            monkeypatch.setattr(attention, "QUERY_BLOCK", block)
-            monkeypatch.setattr(attention, "GROUP_RATIO", ratio)
+            monkeypatch.setattr(plain, "QUERY_BLOCK", block)
+            monkeypatch.setattr(fused, "GROUP_RATIO", ratio)
             model, x, sequences = case([70, 33, 2], config)
             x.requires_grad_()
             model(x, sequences).square().sum().backward()
@@ -157,7 +157,7 @@ def test_batch_must_be_ordered_and_targets_must_fit():
 def test_time_buckets_are_logarithmic_and_bounded():
     seconds = torch.tensor([-5, 0, 1, 2, 100, 10**9, 2**62])
     expected = [0, 0, 0, 2, 15, 68, 99]
-    assert attention.time_bucket(seconds, ModelConfig(time_buckets=100)).tolist() == expected
+    assert time_buckets.time_bucket(seconds, ModelConfig(time_buckets=100)).tolist() == expected
 
 
 def test_the_fused_operator_gives_the_gradients_of_plain_pytorch():
@@ -168,5 +168,5 @@ def test_the_fused_operator_gives_the_gradients_of_plain_pytorch():
         x.requires_grad_()
         model(x, sequences).square().sum().backward()
         results[kind] = [x.grad, *(p.grad for p in model.parameters())]
-    for plain, fused in zip(results["plain"], results["fused"], strict=True):
-        torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5 * float(plain.abs().max()))
+    for wanted, found in zip(results["plain"], results["fused"], strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * float(wanted.abs().max()))

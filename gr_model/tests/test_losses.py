@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import config, losses
+from gr_model import config
 from gr_model.config import ModelConfig, RetrievalConfig, TrainConfig
+from gr_model.tasks import losses
 from gr_model.tests import reference
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 MODEL = ModelConfig(dim=8, heads=2, qk_dim=4, value_dim=4, max_items=16, time_buckets=32)

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gr_model import optimizer
 from gr_model.config import TrainConfig
+from gr_model.training import optimizer
 
 
 def test_learning_rate_warms_up_and_follows_half_a_cosine():

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import presets
-from gr_model.config import ConfigError, ModelConfig, override
+from gr_model.config import ConfigError, ModelConfig, override, presets
 from gr_model.data.interactions import History
-from gr_model.jagged import load_operators
-from gr_model.preprocess import Preprocess, tokens
+from gr_model.model.jagged import load_operators
+from gr_model.model.preprocess import Preprocess, tokens
 
 CPU = torch.device("cpu")
 load_operators(CPU)
@@ -48,9 +47,14 @@ def test_embeddings_are_put_where_the_layout_says():
     module = Preprocess(config, items=10, actions=5, feature_sizes=[6])
     batch = tokens([history([1, 7], [10, 20])], [1], config, CPU)
     shown = torch.stack(
-        [module.contextual[0].weight[2], module.item.weight[1], module.action.weight[1], module.item.weight[7],
-         module.action.weight[2]]
-    )  # fmt: skip
+        [
+            module.contextual[0].weight[2],
+            module.item.weight[1],
+            module.action.weight[1],
+            module.item.weight[7],
+            module.action.weight[2],
+        ]
+    )
     torch.testing.assert_close(module(batch), shown * 2.0 + module.position.weight[:5])
 
 

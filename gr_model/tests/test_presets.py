@@ -8,17 +8,17 @@ heads, attention dim 128).
 
 import pytest
 
-from gr_model import presets
+from gr_model.config import presets
 
 #                         dim blocks heads head_dim tokens batch negatives steps dropout
 PUBLISHED = {
-    "ml-1m":            (50, 2, 1, 50, 200, 128, 128, 101 * 48, 0.2),
-    "ml-1m-large":      (50, 8, 2, 25, 200, 128, 128, 101 * 48, 0.2),
-    "ml-20m":           (256, 4, 4, 64, 200, 128, 128, 101 * 1082, 0.2),
-    "ml-20m-large":     (256, 16, 8, 32, 200, 128, 128, 101 * 1082, 0.2),
-    "amzn-books":       (64, 4, 4, 16, 50, 128, 512, 201 * 5429, 0.5),
+    "ml-1m": (50, 2, 1, 50, 200, 128, 128, 101 * 48, 0.2),
+    "ml-1m-large": (50, 8, 2, 25, 200, 128, 128, 101 * 48, 0.2),
+    "ml-20m": (256, 4, 4, 64, 200, 128, 128, 101 * 1082, 0.2),
+    "ml-20m-large": (256, 16, 8, 32, 200, 128, 128, 101 * 1082, 0.2),
+    "amzn-books": (64, 4, 4, 16, 50, 128, 512, 201 * 5429, 0.5),
     "amzn-books-large": (64, 16, 8, 8, 50, 128, 512, 201 * 5429, 0.5),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -26,8 +26,17 @@ def test_retrieval(name):
     config = presets.get(name)
     model, train = config.model, config.train
     assert model.qk_dim == model.value_dim
-    assert (model.dim, model.blocks, model.heads, model.qk_dim, model.max_tokens, train.batch,
-            config.retrieval.negatives, train.steps, model.dropout) == PUBLISHED[name]  # fmt: skip
+    assert (
+        model.dim,
+        model.blocks,
+        model.heads,
+        model.qk_dim,
+        model.max_tokens,
+        train.batch,
+        config.retrieval.negatives,
+        train.steps,
+        model.dropout,
+    ) == PUBLISHED[name]
     assert (train.lr, train.beta1, train.beta2, train.weight_decay, train.warmup) == (1e-3, 0.9, 0.98, 0.0, 0)
     assert config.retrieval.temperature == 0.05 and config.retrieval.mask == "input"
     assert model.backbone == "hstu" and model.relative_bias and not model.interleave and not model.stochastic_length
@@ -39,8 +48,13 @@ def test_ml_100k_is_the_peers_model():
     config = presets.get("ml-100k-retrieval")
     model, train = config.model, config.train
     assert (model.dim, model.blocks, model.heads, model.qk_dim, model.value_dim, model.max_tokens) == (
-        50, 2, 1, 50, 50, 200,
-    )  # fmt: skip
+        50,
+        2,
+        1,
+        50,
+        50,
+        200,
+    )
     assert (train.batch, train.steps, config.retrieval.negatives) == (128, 808, 128)
     assert (model.dropout, config.retrieval.temperature, train.lr, train.ema) == (0.4, 0.15, 2e-3, 0.99)
 

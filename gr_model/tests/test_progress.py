@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from gr_model.progress import Progress
-from gr_model.world import World
+from gr_model.report.progress import Progress
+from gr_model.runtime.world import World
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ import torch
 from gr_model import config
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig
 from gr_model.tests import reference
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 MODEL = ModelConfig(
@@ -56,9 +56,9 @@ def test_the_ranking_loss_equals_the_formulas_from_ids_to_the_mean(random_data, 
                 rows.append(w["action.weight"][actions[place]])
                 known_at.append(times[place])
         history_tokens = 1 + 2 * seen
-        x = np.stack([
-            row * MODEL.dim**0.5 + w["position.weight"][min(at, history_tokens)] for at, row in enumerate(rows)
-        ])  # fmt: skip
+        x = np.stack(
+            [row * MODEL.dim**0.5 + w["position.weight"][min(at, history_tokens)] for at, row in enumerate(rows)]
+        )
         for layer in model.backbone.layers:
             weights = reference.weights_of(layer)
             contexts = 1 if candidates else 0

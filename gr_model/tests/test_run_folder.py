@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
-from gr_model import checkpoint, report, run_folder, run_id, runlog, train
-from gr_model.run_folder import RunFolderError
+from gr_model import compare, train
+from gr_model.report import pages as report
+from gr_model.run import checkpoint, lock, run_id
+from gr_model.run import folder as run_folder
+from gr_model.run import log as runlog
+from gr_model.run.lock import RunFolderError
 
 SMALL = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "train.eval_every=0"]
 
@@ -30,7 +38,7 @@ def content(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != run_folder.LOCK
+        if path.is_file() and path.name != lock.LOCK
     }
 
 
@@ -172,7 +180,7 @@ def test_checkpoints_of_versions_before_are_read_and_stay(base, atomic_folder, t
 
 def test_pruning_and_saving_again_leave_files_of_somebody_else(tmp_path) -> None:
     """In a checkpoint's own folder: notes on it, converted weights."""
-    from gr_model.world import World
+    from gr_model.runtime.world import World
 
     state = {"config": {}, "model": {"x": torch.zeros(2)}}
     first = checkpoint.save_run(tmp_path, {**state, "step": 1}, World(), run="a", keep=1)
@@ -184,13 +192,14 @@ def test_pruning_and_saving_again_leave_files_of_somebody_else(tmp_path) -> None
     checkpoint.save_run(tmp_path, {**state, "step": 2}, World(), run="a", keep=1)
     assert names(tmp_path) == ["step-00000001", "step-00000002"]
     assert sorted(str(p.relative_to(first)) for p in first.rglob("*") if p.is_file()) == [
-        "converted/weights.bin", "notes.txt",
-    ]  # fmt: skip
+        "converted/weights.bin",
+        "notes.txt",
+    ]
     assert [folder.name for folder in checkpoint.every(tmp_path)] == ["step-00000002"]
 
 
 def test_pruning_leaves_checkpoints_of_other_runs(tmp_path) -> None:
-    from gr_model.world import World
+    from gr_model.runtime.world import World
 
     def save(run: str, step: int) -> None:
         state = {"config": {}, "step": step, "model": {"w": torch.full((2,), float(step))}}
@@ -253,3 +262,57 @@ def test_a_config_s_name_keeps_its_dots(tmp_path: Path) -> None:
     """In the second run of a second too."""
     place = run_folder.Place(out=tmp_path / "hstu-1.5", run="x", named=False)
     assert [run_folder._made(place).out.name for _ in range(3)] == ["hstu-1.5", "hstu-1.5.2", "hstu-1.5.3"]
+
+
+@pytest.fixture
+def without_locks(monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock.fcntl, "lockf", refuse)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_a_file_system_has_no_locks_one_run_claims_a_folder(tmp_path) -> None:
+    place = run_folder.for_new(tmp_path / "out", "a")
+    with run_folder.claimed(place, "a", {}):
+        owner = (place.out / lock.OWNER).read_text()
+        with (
+            pytest.raises(RunFolderError, match="another process writes this run"),
+            run_folder.claimed(place, "b", {}),
+        ):
+            pass
+        assert (place.out / lock.OWNER).read_text() == owner
+    assert not (place.out / lock.OWNER).exists()
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_the_owner_that_was_killed_does_not_keep_the_folder(tmp_path) -> None:
+    place = run_folder.for_new(tmp_path / "out", "a")
+    place.out.mkdir()
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    owner = place.out / lock.OWNER
+    owner.write_text(f"another-host {gone.pid}")
+    with pytest.raises(RunFolderError, match=f"rm {owner}"), run_folder.claimed(place, "a", {}):
+        pass
+    owner.write_text(f"{socket.gethostname()} {gone.pid}")
+    with run_folder.claimed(place, "a", {}):
+        assert owner.read_text() == f"{socket.gethostname()} {os.getpid()}"
+
+
+@pytest.mark.parametrize("damage", [b'{"event": "st', b"\xff\xfe", b"[]", b'{"step": 1}'])
+def test_a_damaged_line_of_the_log_is_named(base, atomic_folder, tmp_path, capsys, damage) -> None:
+    out = tmp_path / "out"
+    assert train.main([*base, "--out", str(out), "train.steps=2"]) == 0
+    log = out / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], damage + b"\n", *lines[1:]]))
+    capsys.readouterr()
+    again = resume(atomic_folder, out, "train.steps=3")
+    for command in (lambda: train.main(again), lambda: compare.main([str(out), str(out)])):
+        assert command() == 1
+        told = capsys.readouterr().err
+        assert f"{log}:2: the line is damaged" in told and "sed -i" in told and "Traceback" not in told
+    log.write_bytes(b"".join(lines))  # as the advice makes it
+    assert train.main(again) == 0

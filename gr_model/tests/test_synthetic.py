@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gr_model import config, data, metrics, presets
-from gr_model.config import ConfigError
+from gr_model import config, data
+from gr_model.config import ConfigError, presets
+from gr_model.config.synthetic import SyntheticConfig
 from gr_model.data import DataError, planted, shards, synthetic
 from gr_model.data.zipf import Catalogue
-from gr_model.synthetic_config import SyntheticConfig
+from gr_model.tasks import metrics
 
 
 def test_the_rule_of_the_next_item_by_counting():
@@ -76,8 +77,9 @@ def test_a_user_is_the_same_in_any_company(kind, monkeypatch):
     picked = larger.histories(np.array([39, 0, 10**11]))
     assert same(picked[0], whole[39]) and same(picked[1], whole[0]) and not same(picked[2], picked[1])
     assert same(rule.histories(np.array([17]))[0], whole[17])
-    lengths = np.bincount([len(history) for history in kind(
-        dataclasses.replace(rule.settings, users=800)).all_histories()], minlength=11)  # fmt: skip
+    lengths = np.bincount(
+        [len(history) for history in kind(dataclasses.replace(rule.settings, users=800)).all_histories()], minlength=11
+    )
     assert lengths[:3].sum() == 0 and stats.chisquare(lengths[3:]).pvalue > 1e-3
 
 
@@ -151,7 +153,10 @@ def test_a_large_set_is_read_from_shards_and_is_the_same(tmp_path, monkeypatch):
         for read in (first, again):
             assert all(same(x, y) for x, y in zip(read.users, inside.users, strict=True))
             assert (read.items, read.action_values, read.feature_sizes) == (
-                inside.items, inside.action_values, inside.feature_sizes)  # fmt: skip
+                inside.items,
+                inside.action_values,
+                inside.feature_sizes,
+            )
             assert read.tasks.keys() == inside.tasks.keys()
             assert all(np.array_equal(read.tasks[task], inside.tasks[task]) for task in read.tasks)
         assert not all(same(x, y) for x, y in zip(other.users, inside.users, strict=True))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from gr_model import baselines, config, retrieval
+from gr_model import config
 from gr_model.config import ConfigError, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import History
-from gr_model.trainer import Trainer
+from gr_model.tasks import baselines, retrieval
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SMALL = ModelConfig(dim=8, qk_dim=8, value_dim=8, max_items=16)
@@ -49,8 +50,7 @@ def test_random_windows_show_all_of_a_long_history(random_data):
     assert len(known) > 2 * 16
     starts = set()
     for step in range(200):
-        trainer.task.step = step
-        batch = trainer.task.batch([user], CPU)
+        batch = trainer.task.batch([user], CPU, step=step)
         shown, targets = batch.tokens.items_I.tolist(), batch.samples.targets_I.tolist()
         assert len(shown) == 16 and shown[1:] == targets[:-1]
         starts |= {at for at in range(len(known) - 16) if known[at : at + 17] == shown + targets[-1:]}

@@ -16,12 +16,24 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 
-from gr_model import checkpoint, compare, figures, report, run_id, runlog, train
+from gr_model import compare, train
+from gr_model.report import figures
+from gr_model.report import pages as report
+from gr_model.run import checkpoint, run_id
+from gr_model.run import log as runlog
 from gr_model.tests import data_files
 from gr_model.tests.launch import free_port
 
-SMALL = ["train.batch=4", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16", "data.workers=0",
-         "train.eval_every=0", "train.log_every=1"]  # fmt: skip
+SMALL = [
+    "train.batch=4",
+    "model.dim=4",
+    "model.qk_dim=4",
+    "model.value_dim=4",
+    "model.max_items=16",
+    "data.workers=0",
+    "train.eval_every=0",
+    "train.log_every=1",
+]
 TIME_LIMIT = 300.0
 # Where there is a GPU for each of two processes, over nccl.
 DEVICE = "cuda" if torch.cuda.device_count() >= 2 else "cpu"
@@ -56,8 +68,11 @@ class Command:
         ]
         argv = [sys.executable, "-m", *(launcher if processes else []), "gr_model.train", *options]
         here = str(Path(__file__).resolve().parents[2])
-        env = {**os.environ, "OMP_NUM_THREADS": "1",
-               "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}  # fmt: skip
+        env = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        }
         self.process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def finish(self) -> tuple[int, str]:
@@ -108,8 +123,13 @@ def test_a_signal_ends_the_run_with_a_checkpoint(folder, whole, tmp_path, number
 def killed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two processes of torchrun with a part of the table each, the second killed after the checkpoint of step 10."""
     out = tmp_path_factory.mktemp("killed")
-    settings = ("train.steps=1000000", "train.checkpoint_every=10", "train.deterministic=true",
-                "embedding.kind=sharded", "embedding.lr=1e-3")  # fmt: skip
+    settings = (
+        "train.steps=1000000",
+        "train.checkpoint_every=10",
+        "train.deterministic=true",
+        "embedding.kind=sharded",
+        "embedding.lr=1e-3",
+    )
     command = Command(arguments(folder, out, *settings), processes=2)
     command.wait_for_step(out, 12)
     (victim,) = (pid for pid in workers(command.process.pid) if environment(pid).get("RANK") == "1")
@@ -170,8 +190,14 @@ def test_the_same_command_goes_on_where_it_was(folder, whole, tmp_path) -> None:
 @pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
 def test_tables_that_grow_stop_and_go_on(folder, tmp_path, pipeline) -> None:
     """With rows on disk, which the second command takes from the checkpoint and not from what the first one left."""
-    table = ["embedding.kind=embcache", "embedding.cache_rows=3000", "embedding.host_rows=100",
-             f"embedding.folder={tmp_path / 'rows'}", f"train.pipeline={pipeline}", "train.eval_every=2"]  # fmt: skip
+    table = [
+        "embedding.kind=embcache",
+        "embedding.cache_rows=3000",
+        "embedding.host_rows=100",
+        f"embedding.folder={tmp_path / 'rows'}",
+        f"train.pipeline={pipeline}",
+        "train.eval_every=2",
+    ]
     whole = arguments(folder, tmp_path / "whole", *table, "train.steps=6")
     assert train.main(whole) == 0
     for stop in (3, 6):
@@ -197,12 +223,27 @@ def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) ->
 
 
 def test_what_a_run_writes(folder, tmp_path) -> None:
-    options = arguments(folder, tmp_path, "train.steps=7", "train.eval_every=3", "train.clip=1", "train.warmup=4",
-                        "train.checkpoint_every=2", "data.workers=1")  # fmt: skip
+    options = arguments(
+        folder,
+        tmp_path,
+        "train.steps=7",
+        "train.eval_every=3",
+        "train.clip=1",
+        "train.warmup=4",
+        "train.checkpoint_every=2",
+        "data.workers=1",
+    )
     assert train.main([*options, "--tensorboard", "--phases"]) == 0
     events = runlog.read(tmp_path / "log.jsonl")
-    assert [e["event"] for e in events] == ["start", *["step"] * 3, "evaluation", *["step"] * 3, "evaluation", "step",
-                                            "evaluation"]  # fmt: skip
+    assert [e["event"] for e in events] == [
+        "start",
+        *["step"] * 3,
+        "evaluation",
+        *["step"] * 3,
+        "evaluation",
+        "step",
+        "evaluation",
+    ]
     one = events[1]
     assert set(one["phases"]) == {"data", "batch", "forward", "backward", "optimizer"}
     assert sum(one["phases"].values()) <= one["seconds"] * 1.01 and 0 < one["mfu"] < 1
@@ -219,14 +260,22 @@ def test_what_a_run_writes(folder, tmp_path) -> None:
 @pytest.mark.parametrize(("backbone", "shown"), [("hstu", "HSTU"), ("sasrec", "SASRec"), ("dcn", "DCN V2")])
 def test_reports_name_the_model_and_draw_its_memory(tmp_path, monkeypatch, backbone, shown) -> None:
     start = {
-        "event": "start", "device": "cpu", "torch": "2", "protocol": "p",
+        "event": "start",
+        "device": "cpu",
+        "torch": "2",
+        "protocol": "p",
         "baseline": {"name": "popular", "metrics": {"m": 1.0}},
         "config": {"task": "ranking", "dataset": "d", "model": {"backbone": backbone}},
-    }  # fmt: skip
+    }
     memory = [{"host": 3 * 2**20}, {"host": 5 * 2**20, "device": 7 * 2**20}]
-    events = [start, *({"event": "step", "step": n + 1, "loss": 1.0, "seconds": 1.0, "tokens": 1, "memory": kept}
-                       for n, kept in enumerate(memory)),
-              {"event": "evaluation", "step": 2, "metrics": {"m": 2.0}}]  # fmt: skip
+    events = [
+        start,
+        *(
+            {"event": "step", "step": n + 1, "loss": 1.0, "seconds": 1.0, "tokens": 1, "memory": kept}
+            for n, kept in enumerate(memory)
+        ),
+        {"event": "evaluation", "step": 2, "metrics": {"m": 2.0}},
+    ]
     page = report.training_page(events)
     assert f"<h1>Ranking: {shown}</h1>" in page and f">{shown} 2</text>" in page
     assert ("HSTU" in page) == (backbone == "hstu")
@@ -314,7 +363,13 @@ def test_two_processes_agree_where_the_run_goes(folder, tmp_path, monkeypatch) -
     written = sorted(path.name for path in newest.iterdir() if path.name != checkpoint.RUN)
     assert {"__0_0.distcp", "__1_0.distcp"} < set(written)  # of both processes
     assert checkpoint.read_run(newest) | {"config": None} == {
-        "format": 1, "run": run, "step": 2, "config": None, "processes": 2, "files": written}  # fmt: skip
+        "format": 1,
+        "run": run,
+        "step": 2,
+        "config": None,
+        "processes": 2,
+        "files": written,
+    }
     before = sorted(path.name for path in out.rglob("*"))
     code, said = Command(arguments(folder, out, "train.steps=2"), processes=2).finish()
     assert code == 1 and said.count(f"holds run {run}") == 1 and "process 0: " in said, said

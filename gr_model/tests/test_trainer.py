@@ -4,12 +4,15 @@ import json
 import pytest
 import torch
 
-from gr_model import checkpoint, config, files, presets, runlog, train
-from gr_model.checkpoint import CheckpointError
-from gr_model.config import ModelConfig, RankingConfig, TrainConfig
-from gr_model.device import DeviceError, open_device
-from gr_model.gradients import TrainingDiverged
-from gr_model.trainer import Trainer
+from gr_model import config, train
+from gr_model.common import files
+from gr_model.config import ModelConfig, RankingConfig, TrainConfig, presets
+from gr_model.run import checkpoint
+from gr_model.run import log as runlog
+from gr_model.run.checkpoint import CheckpointError
+from gr_model.runtime.device import DeviceError, open_device
+from gr_model.training.gradients import TrainingDiverged
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SMALL = ["train.batch=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4"]

@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from gr_model import checkpoint, config, optimizer
+from gr_model import config
 from gr_model.config import ModelConfig, TrainConfig
-from gr_model.trainer import Trainer
+from gr_model.run import checkpoint
+from gr_model.training import optimizer
+from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 from smoke_tests.check import CheckFailed, Context, Outcome
 from smoke_tests.checks import training
 

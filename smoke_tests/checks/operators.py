@@ -25,8 +25,8 @@ def run(context: Context) -> Outcome:
 
     import torch
 
-    from gr_model.device import open_device
-    from gr_model.jagged import load_operators
+    from gr_model.model.jagged import load_operators
+    from gr_model.runtime.device import open_device
 
     device = open_device(context.device)
     load_operators(device)

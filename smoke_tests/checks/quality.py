@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gr_model import baselines
+from gr_model.tasks import baselines
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import training
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gr_model import checkpoint
+from gr_model.run import checkpoint
 from smoke_tests.check import CheckFailed, Context, Outcome
 from smoke_tests.checks import training
 

@@ -11,7 +11,7 @@ import sys
 import torch
 import torch.distributed as dist
 
-from gr_model.device import open_device
+from gr_model.runtime.device import open_device
 from smoke_tests.checks.collectives import BACKENDS
 
 ROWS, DIM, RATE, TOLERANCE = 12, 8, 0.1, 1e-5

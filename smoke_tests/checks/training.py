@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gr_model import config, data, presets
-from gr_model.device import open_device
-from gr_model.trainer import Trainer
+from gr_model import config, data
+from gr_model.config import presets
+from gr_model.runtime.device import open_device
+from gr_model.training.trainer import Trainer
 from smoke_tests.check import Context
 
 

@@ -13,5 +13,5 @@ def test_data_and_runs_are_where_they_are_mounted() -> None:
     variables = dict(re.findall(r"\b(GRSTACK_\w+)=(\S+)", dockerfile))
     mounted = set(re.findall(r'Mount\(source=.*?name="(\w+)"', (ROOT / "grstack/commands.py").read_text()))
     assert variables == {"GRSTACK_DATA": "/data", "GRSTACK_RUNS": "/out"} and {"data", "out"} <= mounted
-    train, folder = ((ROOT / "gr_model" / name).read_text() for name in ("train.py", "run_folder.py"))
+    train, folder = ((ROOT / "gr_model" / name).read_text() for name in ("train.py", "run/folder.py"))
     assert '"GRSTACK_DATA"' in train and '"GRSTACK_RUNS"' in folder

@@ -13,9 +13,9 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PROGRAM = """
 import hashlib, json, sys, torch
 from gr_model import config
-from gr_model.device import open_device
+from gr_model.runtime.device import open_device
 from gr_model.tests.distributed_program import random_data
-from gr_model.trainer import Trainer
+from gr_model.training.trainer import Trainer
 data, device, losses = random_data(), open_device(sys.argv[1]), []
 for task in ("retrieval", "ranking"):
     model = config.ModelConfig(dim=32, heads=2, qk_dim=16, value_dim=16, max_items=30, interleave=task == "ranking")

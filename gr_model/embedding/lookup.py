@@ -1,0 +1,76 @@
+"""A table of items, and how it is asked: a lookup of several sets of ids is answered with rows_UD and, for each set,
+where in rows_UD its ids are. So a step moves each row once, however often its id occurs, and the model does not know
+where a row came from.
+
+Shape suffixes: U distinct ids, V items, D model dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+FEATURE = "item"
+
+
+class StaticTable(nn.Embedding):
+    """All rows on every process; data parallel like the rest of the model."""
+
+    def lookup(self, *ids: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        return self.weight, ids
+
+    def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
+        """The rows of the table in order, `chunk` at a time."""
+        yield from self.weight.split(chunk)
+
+
+LookupResult = tuple[torch.Tensor, tuple[torch.Tensor, ...]]  # rows_UD, and where in it each set of ids is
+
+
+class CollectionTable(nn.Module):
+    """Rows live on the processes that torchrec's plan gives them; the optimizer is fused into the lookup's backward."""
+
+    collection: Any  # of torchrec's interface; sharded once the model is
+
+    def __init__(self, rows: int, dim: int) -> None:
+        super().__init__()
+        self.rows, self.dim = rows, dim
+        self.device = torch.device("meta")  # where the shards are, once there are any
+        self._prefetched: LookupResult | None = None
+
+    def lookup(self, *ids: torch.Tensor) -> LookupResult:
+        if self._prefetched is not None:
+            result, self._prefetched = self._prefetched, None
+            return result
+        distinct_U, places = distinct(*ids)
+        return self._rows(distinct_U), places
+
+    def set_prefetched(self, rows_UD: torch.Tensor, places: tuple[torch.Tensor, ...]) -> None:
+        """The answer to the next lookup, which a pipeline has made already."""
+        self._prefetched = rows_UD, places
+
+    def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
+        """Every process must ask for all chunks, in step with the others."""
+        for start in range(0, self.rows, chunk):
+            yield self._rows(torch.arange(start, min(start + chunk, self.rows), device=self.device))
+
+    def _rows(self, ids_U: torch.Tensor) -> torch.Tensor:
+        return self.collection(features(ids_U))[FEATURE].values()
+
+
+def distinct(*ids: torch.Tensor) -> LookupResult:
+    """The distinct ids (U,), and where in them those of each set are."""
+    distinct_U, at = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
+    places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]
+    return distinct_U, tuple(places)
+
+
+def features(ids_U: torch.Tensor) -> Any:
+    """As a torchrec collection takes them."""
+    from torchrec import KeyedJaggedTensor
+
+    lengths = torch.tensor([len(ids_U)], device=ids_U.device, dtype=torch.int64)
+    return KeyedJaggedTensor(keys=[FEATURE], values=ids_U, lengths=lengths)

@@ -1,0 +1,1 @@
+"""Networks: HSTU, SASRec, DCN V2, and what they are made of."""

@@ -1,0 +1,44 @@
+"""Attention by the operators of gr_ops on CUDA. They calculate the bias too, and take a batch as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+
+import torch
+
+from gr_model.config import ModelConfig
+from gr_model.model.attention.base import CAUSAL, AttentionLayer, BatchAttention
+from gr_model.model.attention.time_buckets import time_cells
+from gr_model.model.sequences import Sequences
+
+
+class KernelAttention(BatchAttention):
+    def __init__(self, sequences: Sequences, config: ModelConfig) -> None:
+        self.sequences, self.time_buckets = sequences, config.time_buckets
+
+    @staticmethod
+    def fallback(sequences: Sequences) -> str | None:
+        return None if available() else "blocked"
+
+    def attend(
+        self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, layer: AttentionLayer
+    ) -> torch.Tensor:
+        sequences, operators = self.sequences, torch.ops.mxrec
+        offsets, longest = sequences.offsets_B1, sequences.longest
+        contexts, targets = (None, None) if sequences.causal else (sequences.contexts_B, sequences.targets_B)
+        masks = (offsets, contexts, targets, 1)
+        if layer.bias is None:
+            out = operators.hstu_jagged(q_LNA, k_LNA, v_LNV, None, None, CAUSAL, longest, layer.scale, *masks)
+        else:
+            cells = time_cells(self.time_buckets, q_LNA.device)
+            bias = (layer.bias.position, layer.bias.time, sequences.times_L, cells)
+            out = operators.hstu_relative(q_LNA, k_LNA, v_LNV, *bias, *masks, longest, layer.scale)
+        flat: torch.Tensor = out.flatten(1)
+        return flat
+
+
+@cache
+def available() -> bool:
+    """Whether there are operators for CUDA tensors: gr_ops is loaded, and Triton is installed."""
+    return hasattr(torch.ops.mxrec, "hstu_relative") and importlib.util.find_spec("triton") is not None

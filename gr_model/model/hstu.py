@@ -1,0 +1,92 @@
+"""HSTU (Zhai et al. 2024, "Actions Speak Louder than Words", section 3) over jagged sequences.
+
+Shape suffixes
+  L  tokens of all sequences, one after the other     B  sequences            D  model dim
+  S  longest sequence of the batch                    N  heads                A  query/key dim per head
+  V  value dim per head
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from gr_model.config import ModelConfig
+from gr_model.model import fused_ops
+from gr_model.model.attention import base as attention
+from gr_model.model.attention.attention import Attention
+from gr_model.model.attention.base import BatchAttention
+from gr_model.model.dropout import Dropout
+from gr_model.model.sequences import Sequences
+
+
+class HSTULayer(nn.Module):
+    """x + W2 (norm(attention) * u) with u, v, q, k = SiLU(W1 norm(x)): equations 1 to 3 of the paper."""
+
+    COMPILED = ("_projected", "_gated")
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.heads, self.fused = config.heads, config.attention == "fused"
+        values, keys = config.heads * config.value_dim, config.heads * config.qk_dim
+        self.split = (values, values, keys, keys)
+        self.norm = nn.LayerNorm(config.dim, config.norm_eps, elementwise_affine=False)
+        self.attention_norm = nn.LayerNorm(values, config.norm_eps, elementwise_affine=False)
+        self.uvqk = nn.Parameter(torch.empty(config.dim, sum(self.split)).normal_(std=0.02))
+        self.output = nn.Linear(values, config.dim)
+        nn.init.xavier_uniform_(self.output.weight)
+        self.attention = Attention(config)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x_LD: torch.Tensor, batch: BatchAttention) -> torch.Tensor:
+        u_L, v_L, q_L, k_L = self.project(x_LD)
+        q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
+        attended_L = self.attention(q_LNA, k_LNA, v_LNV, batch)
+        return self.add_gated(x_LD, attended_L, u_L)
+
+    def project(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
+        """u, v, q, k = SiLU(W1 norm(x))"""
+        if self._by_operators(x_LD):
+            return fused_ops.projection(x_LD, self.uvqk, self.split, self.norm.eps)
+        return self._projected(x_LD)
+
+    def add_gated(self, x_LD: torch.Tensor, attended_L: torch.Tensor, u_L: torch.Tensor) -> torch.Tensor:
+        """x + W2 (norm(attention) * u)"""
+        if self._by_operators(x_LD):
+            keep_L = self.dropout.keep(u_L)
+            return fused_ops.gated_output(
+                attended_L, u_L, x_LD, self.output, keep_L, self.dropout.scale, self.attention_norm.eps
+            )
+        return x_LD + self.output(self.dropout(self._gated(u_L, attended_L)))
+
+    def _by_operators(self, x_LD: torch.Tensor) -> bool:
+        return self.fused and fused_ops.around_attention(x_LD, self.uvqk)
+
+    def _projected(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
+        parts: Sequence[torch.Tensor] = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
+        return parts
+
+    def _gated(self, u_L: torch.Tensor, attended_L: torch.Tensor) -> torch.Tensor:
+        return u_L * self.attention_norm(attended_L)
+
+
+class HSTU(nn.Module):
+    """A stack of layers: x_LD -> x_LD."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(HSTULayer(config) for _ in range(config.blocks))
+
+    def forward(self, x_LD: torch.Tensor, sequences: Sequences) -> torch.Tensor:
+        batch = attention.for_batch(sequences, self.config)
+        for layer in self.layers:
+            if self.config.recompute and torch.is_grad_enabled():
+                x_LD = checkpoint(layer, x_LD, batch, use_reentrant=False)
+            else:
+                x_LD = layer(x_LD, batch)
+        return x_LD

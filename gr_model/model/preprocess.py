@@ -1,0 +1,180 @@
+"""From histories to tokens: contextual features, interleaved items and actions, candidates, place and time encoded.
+
+Shape suffixes: as in hstu.py; I is the number of interactions of all sequences, C of contextual features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from gr_model.config import EmbeddingConfig, ModelConfig
+from gr_model.data.interactions import History
+from gr_model.embedding import tables
+from gr_model.model import jagged
+from gr_model.model.attention.time_buckets import time_bucket
+from gr_model.model.dropout import Dropout
+from gr_model.model.sequences import Sequences
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A batch on the device. `order` gives, for each sequence, its place in the list that was passed to `tokens`."""
+
+    sequences: Sequences
+    order: tuple[int, ...]
+    contextual_BC: torch.Tensor
+    items_I: torch.Tensor
+    actions_I: torch.Tensor
+    source_L: torch.Tensor  # row of concat(contextual, items, actions) that the token shows
+    position_L: torch.Tensor
+    item_at_I: torch.Tensor  # the token of the item
+    last_at_I: torch.Tensor  # the interaction's last token: of the action where there is one
+    scored_I: torch.Tensor  # the interactions whose actions are to be predicted: candidates, or all
+
+
+def tokens(
+    histories: Sequence[History], columns: Sequence[int], config: ModelConfig, device: torch.device, candidates: int = 0
+) -> Tokens:
+    """Lays the newest `max_items` interactions of each history out as tokens, the longest sequence first.
+
+    The time of a token is when it became known. An action has its own time; the item before it was shown without
+    anyone knowing when the action would come, so it has the time of the interaction before. Thus no prediction,
+    whether of the next item or of an item's action, sees the time of what it predicts.
+
+    With `candidates` the newest so many interactions of each history are items without actions at its end, all at the
+    place and time of what was known before the first of them; contextual tokens then see the whole history.
+    """
+    if any(len(history) == 0 for history in histories):
+        raise ValueError("a history needs at least one interaction")
+    histories = [history[-config.max_items :] for history in histories]
+    order = sorted(range(len(histories)), key=lambda b: -len(histories[b]))
+    histories = [histories[b] for b in order]
+
+    stride, context = (2 if config.interleave else 1), len(columns)
+    counts_B = np.array([len(history) for history in histories])
+    targets_B = np.minimum(counts_B, candidates)
+    history_B = counts_B - targets_B
+    lengths_B = context + stride * history_B + targets_B
+    start_B = np.cumsum(lengths_B) - lengths_B
+    row_I = np.repeat(np.arange(len(histories)), counts_B)
+    index_I = np.arange(counts_B.sum()) - np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
+    candidate_I = index_I >= history_B[row_I]
+    passed_I = np.minimum(index_I, history_B[row_I])  # interactions of the history before it
+    item_at_I = start_B[row_I] + context + stride * passed_I + index_I - passed_I
+    last_at_I = item_at_I + np.where(candidate_I, 0, stride - 1)
+
+    time_I = np.concatenate([history.times for history in histories])
+    first_I = np.cumsum(counts_B)[row_I] - counts_B[row_I]
+    before_I = time_I[first_I + np.maximum(passed_I - 1, 0)]
+    times_L = np.empty(lengths_B.sum(), np.int64)
+    source_L = np.empty_like(times_L)
+    context_at = (start_B[:, None] + np.arange(context)).ravel()
+    times_L[context_at] = np.repeat([history.times[0] for history in histories], context)
+    times_L[item_at_I] = before_I if config.interleave else time_I
+    source_L[context_at] = np.arange(context_at.size)
+    source_L[item_at_I] = context_at.size + np.arange(len(row_I))
+    if config.interleave:
+        acted = np.flatnonzero(~candidate_I)
+        times_L[last_at_I[acted]] = time_I[acted]
+        source_L[last_at_I[acted]] = context_at.size + len(row_I) + acted
+
+    def put(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)
+
+    position_L = np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)
+    return Tokens(
+        sequences=Sequences(
+            jagged.offsets_of(put(lengths_B)),
+            put(times_L),
+            tuple(lengths_B.tolist()),
+            targets=tuple(targets_B.tolist()) if candidates else None,
+            contexts=context if candidates else 0,
+        ),
+        order=tuple(order),
+        contextual_BC=put(np.stack([history.features[list(columns)] for history in histories])),
+        items_I=put(np.concatenate([history.items for history in histories])),
+        actions_I=put(np.concatenate([history.actions for history in histories])),
+        source_L=put(source_L),
+        position_L=put(np.minimum(position_L, np.repeat(lengths_B - targets_B, lengths_B))),
+        item_at_I=put(item_at_I),
+        last_at_I=put(last_at_I),
+        scored_I=put(np.flatnonzero(candidate_I) if candidates else np.arange(len(row_I))),
+    )
+
+
+def rows(table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
+    """table(ids) by index_select, whose backward is several times faster on a CPU."""
+    return table.weight.index_select(0, ids)
+
+
+class Timestamps(nn.Module):
+    """A learned vector for each part of a token's time: since the token before, hour of the day, day of the week.
+
+    All of them are known with the token; the time until a later one, as some implementations encode, is not.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        sizes = {"gap": config.time_buckets, "hour": 24, "weekday": 7}
+        self.parts = nn.ModuleDict({name: nn.Embedding(sizes[name], config.dim) for name in config.timestamps})
+
+    def forward(self, batch: Tokens) -> list[torch.Tensor]:
+        return [rows(table, self.codes_L(name, batch)) for name, table in self.parts.items()]
+
+    def codes_L(self, name: str, batch: Tokens) -> torch.Tensor:
+        """int64; in UTC, Monday is 0."""
+        times_L = batch.sequences.times_L
+        if name == "gap":
+            since_L = (times_L - times_L.roll(1)).masked_fill(batch.position_L == 0, 0)
+            return time_bucket(since_L, self.config).long()
+        days_L = times_L.div(86400, rounding_mode="floor")
+        if name == "hour":
+            return (times_L - days_L * 86400).div(3600, rounding_mode="floor")
+        return (days_L + 3).remainder(7)
+
+
+class Preprocess(nn.Module):
+    """Tokens -> x_LD."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        items: int,
+        actions: int,
+        feature_sizes: Sequence[int],
+        embedding: EmbeddingConfig | None = None,
+    ) -> None:
+        super().__init__()
+        self.scale = config.dim**0.5
+        self.item = tables.make(embedding or EmbeddingConfig(), items, config.dim)
+        self.action = nn.Embedding(actions, config.dim) if config.interleave else None
+        self.contextual = nn.ModuleList(nn.Embedding(size, config.dim) for size in feature_sizes)
+        self.position = nn.Embedding(config.max_tokens, config.dim)
+        self.timestamps = Timestamps(config)
+        self.dropout = Dropout(config.dropout)
+        for parameter in (p for p in self.parameters() if not p.is_meta):
+            nn.init.trunc_normal_(parameter, std=0.02)
+        nn.init.trunc_normal_(self.position.weight, std=config.dim**-0.5)
+
+    def forward(self, batch: Tokens, items_ID: torch.Tensor | None = None) -> torch.Tensor:
+        """`items_ID`: the rows of the batch's items, where they were looked up already."""
+        if items_ID is None:
+            rows_UD, (at_I,) = self.item.lookup(batch.items_I)
+            items_ID = rows_UD.index_select(0, at_I)
+        parts = [items_ID]
+        if self.contextual:
+            columns = [rows(table, ids) for table, ids in zip(self.contextual, batch.contextual_BC.T, strict=True)]
+            parts.insert(0, torch.stack(columns, dim=1).flatten(0, 1))
+        if self.action is not None:
+            parts.append(rows(self.action, batch.actions_I))
+        shown_LD = torch.cat(parts).index_select(0, batch.source_L)
+        encoded_LD = rows(self.position, batch.position_L)
+        for time_LD in self.timestamps(batch):
+            encoded_LD = encoded_LD + time_LD
+        return self.dropout(shown_LD * self.scale + encoded_LD)

@@ -1,0 +1,1 @@
+"""What a run tells people: pages, figures, TensorBoard, the terminal."""

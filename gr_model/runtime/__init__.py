@@ -1,0 +1,1 @@
+"""The machine under a training: device, processes, memory, signals."""

@@ -1,0 +1,1 @@
+"""What a model is trained for: losses, evaluation, metrics and baselines."""

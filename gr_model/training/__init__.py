@@ -1,0 +1,1 @@
+"""How a model is trained: steps, pipeline, optimizer, several processes."""
