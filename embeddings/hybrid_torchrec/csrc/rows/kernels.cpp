@@ -1,6 +1,6 @@
 #include "rows/kernels.h"
 
-#include "embedding/rows/instruction_set.h"
+#include "row_math/instruction_set.h"
 
 namespace hybrid_torchrec::rows {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
 // Arithmetic on rows: that of gr_ops' tables (kernels/gr_ops/csrc/embedding/rows), compiled into this library too, and
 // what hash tables need beside it. Once for each instruction set; the best one is chosen at run time.

@@ -8,11 +8,11 @@
 #include <immintrin.h>
 
 namespace hybrid_torchrec::rows::avx2 {
-#include "embedding/rows/vectors.inl"
+#include "row_math/vectors.inl"
 
-#include "embedding/rows/x86.inl"
+#include "row_math/x86.inl"
 
-#include "embedding/rows/row_kernels.inl"
+#include "row_math/row_kernels.inl"
 
 #include "rows/kernels.inl"
 }  // namespace hybrid_torchrec::rows::avx2

@@ -10,11 +10,11 @@
 #define GR_OPS_AVX512
 
 namespace hybrid_torchrec::rows::avx512 {
-#include "embedding/rows/vectors.inl"
+#include "row_math/vectors.inl"
 
-#include "embedding/rows/x86.inl"
+#include "row_math/x86.inl"
 
-#include "embedding/rows/row_kernels.inl"
+#include "row_math/row_kernels.inl"
 
 #include "rows/kernels.inl"
 }  // namespace hybrid_torchrec::rows::avx512

@@ -6,13 +6,13 @@
 
 // The baseline of the architecture: SSE2 on x86_64, NEON on aarch64.
 namespace hybrid_torchrec::rows::generic {
-#include "embedding/rows/vectors.inl"
+#include "row_math/vectors.inl"
 
-#include "embedding/rows/half_software.inl"
+#include "row_math/half_software.inl"
 
-#include "embedding/rows/lanes.inl"
+#include "row_math/lanes.inl"
 
-#include "embedding/rows/row_kernels.inl"
+#include "row_math/row_kernels.inl"
 
 #include "rows/kernels.inl"
 }  // namespace hybrid_torchrec::rows::generic

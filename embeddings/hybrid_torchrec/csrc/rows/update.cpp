@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "embedding/cpu_sort.h"
+#include "row_math/radix_sort.h"
 #include "rows/optimizer.h"
 #include "rows/rounding.h"
 #include "rows/types.h"

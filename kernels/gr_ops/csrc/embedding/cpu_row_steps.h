@@ -4,7 +4,7 @@
 
 #include "embedding/cpu_marks.h"
 #include "embedding/cpu_rows.h"
-#include "embedding/cpu_sort.h"
+#include "row_math/radix_sort.h"
 
 namespace gr_ops::embedding {
 

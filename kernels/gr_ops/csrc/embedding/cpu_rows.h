@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "embedding/checks.h"
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
 // What the CPU's forward and backward passes share.
 namespace gr_ops::embedding {

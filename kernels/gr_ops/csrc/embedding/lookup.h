@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "embedding/optimizers.h"
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
 namespace gr_ops::embedding {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
 namespace gr_ops::embedding {
 

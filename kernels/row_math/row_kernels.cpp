@@ -1,6 +1,6 @@
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
-#include "embedding/rows/instruction_set.h"
+#include "row_math/instruction_set.h"
 
 namespace gr_ops::rows {
 

@@ -1,4 +1,4 @@
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
 #pragma GCC push_options
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between functions of this file only
@@ -6,12 +6,12 @@
 
 // The baseline of the architecture: SSE2 on x86_64, NEON on aarch64.
 namespace gr_ops::rows::generic {
-#include "embedding/rows/vectors.inl"
+#include "row_math/vectors.inl"
 
-#include "embedding/rows/half_software.inl"
+#include "row_math/half_software.inl"
 
-#include "embedding/rows/lanes.inl"
+#include "row_math/lanes.inl"
 
-#include "embedding/rows/row_kernels.inl"
+#include "row_math/row_kernels.inl"
 }  // namespace gr_ops::rows::generic
 #pragma GCC pop_options
