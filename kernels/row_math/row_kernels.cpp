@@ -2,7 +2,7 @@
 
 #include "row_math/instruction_set.h"
 
-namespace gr_ops::rows {
+namespace row_math {
 
 namespace generic {
 extern const RowKernels kernels;
@@ -36,4 +36,4 @@ const RowKernels& row_kernels() {
   return chosen;
 }
 
-}  // namespace gr_ops::rows
+}  // namespace row_math

@@ -7,12 +7,16 @@
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 
-namespace gr_ops::rows::avx2 {
+namespace row_math::avx2 {
 #include "row_math/vectors.inl"
 
 #include "row_math/x86.inl"
 
+#include "row_math/columns.inl"
+
+#include "row_math/optimizer_steps.inl"
+
 #include "row_math/row_kernels.inl"
-}  // namespace gr_ops::rows::avx2
+}  // namespace row_math::avx2
 #pragma GCC pop_options
 #endif

@@ -7,14 +7,18 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
 #include <immintrin.h>
 
-#define GR_OPS_AVX512
+#define ROW_MATH_AVX512
 
-namespace gr_ops::rows::avx512 {
+namespace row_math::avx512 {
 #include "row_math/vectors.inl"
 
 #include "row_math/x86.inl"
 
+#include "row_math/columns.inl"
+
+#include "row_math/optimizer_steps.inl"
+
 #include "row_math/row_kernels.inl"
-}  // namespace gr_ops::rows::avx512
+}  // namespace row_math::avx512
 #pragma GCC pop_options
 #endif

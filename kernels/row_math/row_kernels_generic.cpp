@@ -5,13 +5,17 @@
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
 
 // The baseline of the architecture: SSE2 on x86_64, NEON on aarch64.
-namespace gr_ops::rows::generic {
+namespace row_math::generic {
 #include "row_math/vectors.inl"
 
 #include "row_math/half_software.inl"
 
 #include "row_math/lanes.inl"
 
+#include "row_math/columns.inl"
+
+#include "row_math/optimizer_steps.inl"
+
 #include "row_math/row_kernels.inl"
-}  // namespace gr_ops::rows::generic
+}  // namespace row_math::generic
 #pragma GCC pop_options

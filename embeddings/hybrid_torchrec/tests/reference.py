@@ -1,4 +1,4 @@
-"""The optimizers row by row in NumPy, float64 (hybrid_torchrec/optimizers.py, spec/operators.md 6.5)."""
+"""The optimizers row by row in NumPy, float64 (hybrid_torchrec/kinds.py)."""
 
 import numpy as np
 from hybrid_torchrec import OptimizerSpec

@@ -26,7 +26,7 @@ STEPS, SAMPLES = 20, 30
 
 
 class Exact:
-    """The same training in float64, by the formulas of spec/operators.md 6.4 and 6.5."""
+    """The same training in float64, by the formulas of the operators."""
 
     def __init__(self, name: str, pooling: int, weights: torch.Tensor) -> None:
         self.name, self.pooling = name, pooling
@@ -139,7 +139,7 @@ def train(name: str, pooling: int, weighted: bool) -> dict[str, Distances]:
 
 
 if __name__ == "__main__":
-    # Not MEAN with weights: stock's gradient lacks the 1 / length there (spec/operators.md 10).
+    # Not MEAN with weights: stock's gradient lacks the 1 / length there.
     for name in KINDS:
         for pooling, weighted in ((SUM, False), (SUM, True), (MEAN, False)):
             for what, found in train(name, pooling, weighted).items():

@@ -1,4 +1,4 @@
-"""The worked example of spec/operators.md 6.9: the document's figure, through every entry point and optimizer."""
+"""A worked example by hand, through every entry point and optimizer."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Registration of the embedding operators (spec/operators.md 6.2): schemas, keys, Meta kernels."""
+"""Registration of the embedding operators: schemas, keys, Meta kernels."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Bad input (spec/operators.md 6.7) names the argument, the expected and the given, and leaves tables alone."""
+"""Bad input names the argument, the expected and the given, and leaves tables alone."""
 
 from collections.abc import Callable
 

@@ -34,13 +34,13 @@ size_t Index::bytes() const {
          (sightings_ ? sightings_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
 }
 
-int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares) {
+int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t part, size_t parts) {
   Seen* rows = seen_of();
   int64_t touched = 0;
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count && slots[i + kAhead] > 0) __builtin_prefetch(rows + slots[i + kAhead], 1);
     if (slots[i] <= 0) continue;
-    if (shares > 1 && static_cast<size_t>(slots[i]) / 4 % shares != share) continue;  // four in a cache line
+    if (parts > 1 && static_cast<size_t>(slots[i]) / 4 % parts != part) continue;  // four in a cache line
     Seen& row = rows[slots[i]];
     if (row.last_step < step) {
       row.shows = decayed(row.shows, decay, row.last_step, step);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/arena.h"
+#include "ids/eviction_kinds.h"
 #include "ids/id_map.h"
 #include "ids/sightings.h"
 
@@ -30,15 +31,11 @@ struct Admission {
 
 // By what victims are chosen: the lowest key first, then the oldest row, then the lowest id.
 struct Ranking {
-  enum Kind : int64_t { kShows = 0, kLastStep = 1, kScore = 2, kExpired = 3 };
-  // The kind of a number; throws std::invalid_argument if it has none.
-  static Kind known(int64_t kind);
-
-  Kind kind = kShows;
+  EvictionKind kind = kEvictions[0];
   double show_weight = 1.0;
   double click_weight = 0.0;
   double decay = 1.0;        // of shows and clicks, per step
-  int64_t time_to_live = 0;  // kExpired: only rows that were not seen in more steps than this
+  int64_t time_to_live = 0;  // where rows expire: only those go that were not seen in more steps than this
 };
 
 // The ids of a table: their slots and what is known of their rows. Slot 0 is nobody's. One writer at a time, which its
@@ -60,9 +57,9 @@ class Index {
 
   void find(const int64_t* ids, size_t count, int64_t* slots) const { map_.find(ids, count, slots); }
 
-  // A sighting of every slot that is positive, in step `step`; decay as of Ranking. `share` of `shares` does those
-  // slots that fall to it, so that threads may do the others. Returns how many it did.
-  int64_t touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares);
+  // A sighting of every slot that is positive, in step `step`; decay as of Ranking. `part` of `parts` does
+  // those slots that fall to it, so that threads may do the others. Returns how many it did.
+  int64_t touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t part, size_t parts);
 
   // Ids to be inserted, with their sightings.
   using Candidates = std::pair<std::vector<int64_t>, std::vector<int64_t>>;

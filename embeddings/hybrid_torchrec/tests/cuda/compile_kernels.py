@@ -7,6 +7,7 @@ from types import ModuleType
 import triton
 import triton.language as tl
 from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, update_kernels
+from hybrid_torchrec.kinds import OPTIMIZERS
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -23,7 +24,11 @@ CHOICES = {
     "D": (120,), "COLUMNS": (128,), "ROWS": (8,), "CHUNK": (8,), "SPAN": (16,), "BLOCK": (128,), "FIRST_WIDTH": (120,),
     "SECOND_WIDTH": (1,),
 }  # fmt: skip
-KINDS = {"start": (1, 2, 3), "update_runs": (1, 2, 3, 4, 5), "update_long_runs": (2, 5)}
+KINDS = {
+    "start": (1, 2, 3),
+    "update_runs": tuple(kind.number for kind in OPTIMIZERS.values()),
+    "update_long_runs": tuple(kind.number for kind in OPTIMIZERS.values() if kind.whole_rows),
+}
 
 
 def kernels(module: ModuleType) -> list[triton.JITFunction]:

@@ -91,6 +91,7 @@ def optimizer_of(spec: OptimizerSpec, table: Tensor) -> torch.optim.Optimizer | 
         return torch.optim.Adam([table], eps=spec.epsilon, **common)
     if spec.kind == "adamw":
         return torch.optim.AdamW([table], eps=spec.epsilon, **common)
+    assert spec.kind == "lamb", spec.kind
     return Lamb(table, spec)
 
 

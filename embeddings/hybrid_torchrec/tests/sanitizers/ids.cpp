@@ -103,7 +103,7 @@ void index_calls() {
       CHECK(slots[i] == (model.count(ids[i]) != 0 ? model[ids[i]] : 0));
     }
     if (index.size() > 100) {
-      const auto victims = index.victims(20, {Ranking::kScore, 1.0, 1.0, 0.9, 0}, step, slots.data(), slots.size());
+      const auto victims = index.victims(20, {find_kind(kEvictions, "eviction policy", static_cast<int64_t>(Eviction::kScore)), 1.0, 1.0, 0.9, 0}, step, slots.data(), slots.size());
       const std::set<int64_t> kept(slots.begin(), slots.end());
       for (const int64_t slot : victims) {
         CHECK(kept.count(slot) == 0);

@@ -2,7 +2,7 @@
 
 A program adds up the runs of equal keys in its chunk of the sorted gradients. Runs within the chunk take their step at
 once; what a chunk has of a run that goes on over its ends is left in `heads` and `tails`, and a second launch joins it.
-Sums have the same order in every run of the program. Formulas: hybrid_torchrec/optimizers.py.
+Sums have the same order in every run of the program. Formulas: hybrid_torchrec/kinds.py.
 """
 
 import triton
@@ -22,9 +22,29 @@ def _join(total, begins, value, anew):
 
 
 @triton.jit
-def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2, correction1, correction2,
-          decay, KIND: tl.constexpr, DTYPE: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr,
-          D: tl.constexpr):  # fmt: skip
+def _step(
+    key,
+    active,
+    g,
+    column,
+    parts,
+    bits,
+    version,
+    lr,
+    eps,
+    beta1,
+    beta2,
+    rest1,
+    rest2,
+    correction1,
+    correction2,
+    decay,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    VERSIONED: tl.constexpr,
+    DECAYS: tl.constexpr,
+    D: tl.constexpr,
+):
     """Rows of keys (R,) that are active, with their gradients g (R, COLUMNS); all columns of a row for the kinds that
     look at whole rows."""
     slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
@@ -75,10 +95,37 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
 
 
 @triton.jit(do_not_specialize=["count", "bits", "version"])
-def update_runs(keys, sources, gradient_rows, factors, gradients, heads, tails, parts, count, bits, version, lr, eps,
-                beta1, beta2, rest1, rest2, correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
-                POOLED: tl.constexpr, WEIGHTED: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr,
-                D: tl.constexpr, COLUMNS: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
+def update_runs(
+    keys,
+    sources,
+    gradient_rows,
+    factors,
+    gradients,
+    heads,
+    tails,
+    parts,
+    count,
+    bits,
+    version,
+    lr,
+    eps,
+    beta1,
+    beta2,
+    rest1,
+    rest2,
+    correction1,
+    correction2,
+    decay,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    POOLED: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    VERSIONED: tl.constexpr,
+    DECAYS: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
     """keys (L,) sorted: table << bits | slot; sources (L,): where each gradient comes from."""
     chunk = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -107,15 +154,58 @@ def update_runs(keys, sources, gradient_rows, factors, gradients, heads, tails, 
     tl.store(heads + out, total, mask=head[:, None] & (column < D)[None, :])
     tail = inside & (lane == CHUNK - 1) & (key == after) & (early == 0)
     tl.store(tails + out, total, mask=tail[:, None] & (column < D)[None, :])
-    _step(key, ends & (early == 0), total, column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2,
-          correction1, correction2, decay, KIND, DTYPE, VERSIONED, DECAYS, D)  # fmt: skip
+    _step(
+        key,
+        ends & (early == 0),
+        total,
+        column,
+        parts,
+        bits,
+        version,
+        lr,
+        eps,
+        beta1,
+        beta2,
+        rest1,
+        rest2,
+        correction1,
+        correction2,
+        decay,
+        KIND,
+        DTYPE,
+        VERSIONED,
+        DECAYS,
+        D,
+    )
 
 
 @triton.jit(do_not_specialize=["count", "bits", "version"])
-def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, beta1, beta2, rest1, rest2,
-                     correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
-                     VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
-                     CHUNK: tl.constexpr, SPAN: tl.constexpr):  # fmt: skip
+def update_long_runs(
+    keys,
+    heads,
+    tails,
+    parts,
+    count,
+    bits,
+    version,
+    lr,
+    eps,
+    beta1,
+    beta2,
+    rest1,
+    rest2,
+    correction1,
+    correction2,
+    decay,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    VERSIONED: tl.constexpr,
+    DECAYS: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    SPAN: tl.constexpr,
+):
     """The steps of the runs that begin in a chunk and end in a later one; SPAN chunks are a program's."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     chunks = tl.program_id(0).to(tl.int64) * SPAN + tl.arange(0, SPAN)
@@ -140,5 +230,26 @@ def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, b
             following += SPAN
             more = tl.min(same.to(tl.int32), 0)
         one = tl.zeros((1,), tl.int64) + key
-        _step(one, one >= 0, total[None, :], column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2,
-              correction1, correction2, decay, KIND, DTYPE, VERSIONED, DECAYS, D)  # fmt: skip
+        _step(
+            one,
+            one >= 0,
+            total[None, :],
+            column,
+            parts,
+            bits,
+            version,
+            lr,
+            eps,
+            beta1,
+            beta2,
+            rest1,
+            rest2,
+            correction1,
+            correction2,
+            decay,
+            KIND,
+            DTYPE,
+            VERSIONED,
+            DECAYS,
+            D,
+        )

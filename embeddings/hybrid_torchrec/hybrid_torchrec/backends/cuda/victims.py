@@ -3,9 +3,10 @@
 import torch
 
 from hybrid_torchrec.backends.cuda.words import words
+from hybrid_torchrec.kinds import EVICTIONS, listed
 
 (FREE_STEP,) = words("FREE_STEP")
-SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
+SHOWS, LAST_STEP, SCORE, EXPIRED = (EVICTIONS[name].number for name in ("LFU", "LRU", "Score", "TTL"))
 
 
 def keys(
@@ -24,7 +25,7 @@ def keys(
 def check(kind: int) -> None:
     """Raises ValueError for a kind that is none of these."""
     if kind not in (SHOWS, LAST_STEP, SCORE, EXPIRED):
-        raise ValueError(f"unknown eviction policy {kind}; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)")
+        raise ValueError(f"unknown eviction policy {kind}; valid: {listed(EVICTIONS)}")
 
 
 def candidates(kind: int, last: torch.Tensor, step: int, time_to_live: int, keep: torch.Tensor) -> torch.Tensor:
