@@ -8,7 +8,7 @@ from dataclasses import dataclass
 CHOICES = {
     "kind": ("static", "sharded", "hash", "embcache"),
     "sharding": ("row_wise", "table_wise", "column_wise"),
-    "optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam", "adamw", "lamb"),
+    "optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam", "adamw", "lamb", "lion"),
     "initializer": ("normal", "truncated_normal", "uniform", "zeros"),
     "admission": ("all", "after", "probability"),
     "eviction": ("none", "lru", "lfu", "ttl"),

@@ -77,6 +77,19 @@ static inline Bfloat16 to_bfloat16(float value) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
+// -1, 0 or 1; 0 for what is not a number.
+static inline float sign_of(float value) { return static_cast<float>(value > 0.0f) - static_cast<float>(value < 0.0f); }
+
+template <typename V>
+static inline V sign_of(const V& value) {
+  using Words = typename Lanes<V>::Words;
+  const V zero{};
+  const Words one = bits_as<Words>(zero + 1.0f);
+  const auto above = bits_as<V>(bits_as<Words>(value > zero) & one);
+  const auto below = bits_as<V>(bits_as<Words>(value < zero) & one);
+  return above - below;
+}
+
 // A vector type as an argument.
 template <typename V>
 struct As {

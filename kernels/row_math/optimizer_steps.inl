@@ -196,6 +196,23 @@ static void update_lamb(const RowState* rows, int64_t count, int64_t width, cons
   }
 }
 
+// X. Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, algorithm 2.
+static void update_lion(const RowState* rows, int64_t count, int64_t width, const Step& step) {
+  const Step s = step;
+  for (int64_t r = 0; r < count; ++r) {
+    const RowState row = rows[r];
+    for_columns(width, [=](auto as, int64_t at) {
+      using V = typename decltype(as)::type;
+      const V g = load<V>(row.gradient + at);
+      const V m = load<V>(row.momentum1 + at);
+      const V w = load<V>(row.weights + at);
+      store(row.momentum1 + at, s.beta2 * m + s.rest2 * g);
+      const V direction = sign_of(s.beta1 * m + s.rest1 * g);
+      store(row.weights + at, w - s.learning_rate * (direction + s.weight_decay * w));
+    });
+  }
+}
+
 constexpr Updates updates() {
   Updates all{};
   all.sgd = {&update_sgd};
@@ -203,5 +220,6 @@ constexpr Updates updates() {
   all.rowwise_adagrad = {&update_rowwise_adagrad};
   all.adam = {&update_adam};
   all.lamb = {&update_lamb, true};
+  all.lion = {&update_lion};
   return all;
 }

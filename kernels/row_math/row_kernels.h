@@ -72,6 +72,7 @@ struct Updates {
   Update rowwise_adagrad;
   Update adam;
   Update lamb;
+  Update lion;
 };
 
 using UpdateOf = Update Updates::*;

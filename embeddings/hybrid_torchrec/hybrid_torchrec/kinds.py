@@ -143,6 +143,15 @@ OPTIMIZERS = by_name(
         corrects_moments=True,
         reference="You et al. 2020, Large Batch Optimization for Deep Learning, algorithm 2; a layer is a row",
     ),
+    OptimizerKind(
+        name="lion",
+        number=6,
+        step="u = sign(b1 m1 + (1 - b1) g); m1 = b2 m1 + (1 - b2) g; w -= lr (u + decay w)",
+        states=(ELEMENT,),
+        betas=(0.9, 0.99),
+        decay_is_gradient=False,
+        reference="Chen et al. 2023, Symbolic Discovery of Optimization Algorithms, algorithm 2",
+    ),
 )
 
 # The numbers of mxrec.embedding_update: kernels/gr_ops/csrc/embedding/optimizers.h.

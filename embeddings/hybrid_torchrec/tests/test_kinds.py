@@ -23,7 +23,7 @@ from hybrid_torchrec.backends import npu, torch_rows
 from hybrid_torchrec.optimizers import KINDS
 from kinds_reference import DIM, MOMENTS, NAMES, ROWS, after_steps, first_rows, gradients, pretending, spec_of
 
-KNOWN = "sgd.*adagrad.*rowwise_adagrad.*adam.*adamw.*lamb"
+KNOWN = "sgd.*adagrad.*rowwise_adagrad.*adam.*adamw.*lamb.*lion"
 
 
 def moments(number: int) -> list[torch.Tensor]:
@@ -75,10 +75,10 @@ def test_a_kind_means_the_same_to_a_table(number: int, device: str) -> None:
     torch.testing.assert_close(table.lookup(slots).cpu().double(), after_steps(number)[1:], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("number", [6, -1, 2**40])
+@pytest.mark.parametrize("number", [7, -1, 2**40])
 def test_an_unknown_number_is_refused_by_the_cpu(number: int) -> None:
     weights = first_rows()
-    with pytest.raises(RuntimeError, match=rf"unknown optimizer {number}; valid: 0 \(sgd\).*5 \(lamb\)"):
+    with pytest.raises(RuntimeError, match=rf"unknown optimizer {number}; valid: 0 \(sgd\).*6 \(lion\)"):
         step_by_number(number, weights, [torch.zeros(ROWS, DIM)] * 2, gradients()[0], 1)
     assert torch.equal(weights, first_rows())
 

@@ -212,7 +212,7 @@ import torch, hashlib
 from hybrid_torchrec import *
 torch.set_num_threads({threads})
 digest = hashlib.sha256()
-for kind in ("sgd", "rowwise_adagrad", "lamb"):
+for kind in ("sgd", "rowwise_adagrad", "lamb", "lion"):
     table = HashTable(TableConfig(name="t", dim=40, optimizer=OptimizerSpec(kind=kind, lr=0.1), eviction=LFU(),
                                   max_rows=30000))
     generator = torch.Generator().manual_seed(0)

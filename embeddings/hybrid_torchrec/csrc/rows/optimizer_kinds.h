@@ -24,6 +24,7 @@ constexpr OptimizerKind kOptimizers[] = {
     {3, "adam", 2, false, true, true, &row_math::Updates::adam},
     {4, "adamw", 2, false, true, false, &row_math::Updates::adam},
     {5, "lamb", 2, false, true, false, &row_math::Updates::lamb},
+    {6, "lion", 1, false, false, false, &row_math::Updates::lion},
 };
 
 }  // namespace hybrid_torchrec

@@ -74,6 +74,14 @@ def _lamb(s: Step) -> Tensor:
     return s.w - (s.lr * trust).unsqueeze(1) * direction
 
 
+def _lion(s: Step) -> Tensor:
+    beta1, beta2 = s.spec.betas
+    momentum = s.moment("momentum1")
+    direction = (beta1 * momentum + (1.0 - beta1) * s.g).sign()
+    s.store("momentum1", beta2 * momentum + (1.0 - beta2) * s.g)
+    return s.w - s.lr * (direction + s.spec.weight_decay * s.w)
+
+
 # A step returns the new rows (U, D) float32, and changes their state in place.
 STEPS: Mapping[str, Callable[[Step], Tensor]] = MappingProxyType(
     {
@@ -83,5 +91,6 @@ STEPS: Mapping[str, Callable[[Step], Tensor]] = MappingProxyType(
         "adam": _adam,
         "adamw": _adamw,
         "lamb": _lamb,
+        "lion": _lion,
     }
 )

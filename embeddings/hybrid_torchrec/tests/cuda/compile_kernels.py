@@ -27,7 +27,7 @@ CHOICES = {
 KINDS = {
     "start": (1, 2, 3),
     "update_runs": tuple(kind.number for kind in OPTIMIZERS.values()),
-    "update_long_runs": tuple(kind.number for kind in OPTIMIZERS.values() if kind.whole_rows),
+    "update_long_runs": tuple(kind.number for kind in OPTIMIZERS.values() if kind.whole_rows or kind.name == "lion"),
 }
 
 

@@ -11,8 +11,8 @@ import triton.language as tl
 from hybrid_torchrec.backends.cuda.words import FIRST_MOMENT, SECOND_MOMENT, VERSION, moments, records, rows
 from hybrid_torchrec.optimizers import KINDS
 
-KERNEL_KINDS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "lamb")  # that have a step here
-SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB = (tl.constexpr(KINDS[name].number) for name in KERNEL_KINDS)
+KERNEL_KINDS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "lamb", "lion")  # that have a step here
+SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB, LION = (tl.constexpr(KINDS[name].number) for name in KERNEL_KINDS)
 NO_DECAY, DECAY_IN_GRADIENT, DECAY_IN_STEP = (tl.constexpr(i) for i in range(3))
 
 
@@ -89,6 +89,15 @@ def _step(
             w = w - (lr * trust)[:, None] * u
         else:
             w = w - lr * u
+    elif KIND == LION:
+        first = moments(parts, table, FIRST_MOMENT)[:, None] + place
+        m = tl.load(first, mask=inside, other=0)
+        tl.store(first, beta2 * m + rest2 * g, mask=inside)
+        c = beta1 * m + rest1 * g
+        u = tl.where(c > 0, 1.0, 0.0) - tl.where(c < 0, 1.0, 0.0)
+        if DECAYS == DECAY_IN_STEP:
+            u = u + decay * w
+        w = w - lr * u
     else:
         tl.static_assert(False, "this kind of optimizer has no step here")
     tl.store(weights, w.to(DTYPE), mask=inside)
