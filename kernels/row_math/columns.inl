@@ -80,14 +80,16 @@ static inline Bfloat16 to_bfloat16(float value) {
 // -1, 0 or 1; 0 for what is not a number.
 static inline float sign_of(float value) { return static_cast<float>(value > 0.0f) - static_cast<float>(value < 0.0f); }
 
+// By integers: a comparison of more lanes than the set has goes lane by lane.
 template <typename V>
 static inline V sign_of(const V& value) {
   using Words = typename Lanes<V>::Words;
-  const V zero{};
-  const Words one = bits_as<Words>(zero + 1.0f);
-  const auto above = bits_as<V>(bits_as<Words>(value > zero) & one);
-  const auto below = bits_as<V>(bits_as<Words>(value < zero) & one);
-  return above - below;
+  const Words bits = bits_as<Words>(value);
+  const Words magnitude = bits & 0x7fffffffu;
+  const Words above_zero = (magnitude + 0x7fffffffu) >> 31;
+  const Words not_a_number = (0x7f800000u - magnitude) >> 31;
+  const Words one = (not_a_number - above_zero) & 0x3f800000u;
+  return bits_as<V>((bits & 0x80000000u) | one);
 }
 
 // A vector type as an argument.

@@ -141,6 +141,27 @@ def test_a_zero_direction_moves_nothing_and_decay_still_does(device: str) -> Non
         torch.testing.assert_close(table.lookup(slots), before * (1.0 - spec.lr * spec.weight_decay))
 
 
+@pytest.mark.parametrize("generic", [False, True], ids=["best", "generic"])
+def test_directions_of_every_sort_of_number(generic: bool, device: str) -> None:
+    """0 for zeros and for what is not a number, which momentum then remembers; else the sign, of the least ones too."""
+    values = [0.0, -0.0, 1e-44, -1e-44, 1e30, -1e30, float("inf"), -float("inf"), float("nan"), 1.0, -1.0]
+    want = [0.0, 0.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.0, 1.0, -1.0]
+    for width in (1, 4, 8, 16, 33):  # a column, vectors of each width, and some of them
+        table, slots = made(OptimizerSpec(kind="lion", lr=1.0, betas=(0.0, 0.5)), width, device)
+        if generic:
+            table._backend = GenericBackend(table.config, table._storage)
+        gradients = torch.zeros(ROWS, width)
+        gradients[: len(values)] = torch.tensor(values)[:, None]
+        before = table.lookup(slots)
+        table.update(slots, gradients.to(table.device))
+        moved = (before - table.lookup(slots)).cpu()
+        expected = torch.zeros(ROWS, width)
+        expected[: len(values)] = torch.tensor(want)[:, None]
+        torch.testing.assert_close(moved, expected, rtol=0, atol=1e-6)
+        momentum = moments(table, slots)
+        assert np.isnan(momentum[8]).all() and np.isfinite(momentum[:6]).all()
+
+
 def test_saved_and_copied_tables_go_on_alike(tmp_path: Path, device: str) -> None:
     table, slots = made(SPECS[1], 12, device)
     first, second = batches(12, steps=20)[:10], batches(12, steps=20)[10:]
