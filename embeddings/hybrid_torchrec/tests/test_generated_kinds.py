@@ -92,7 +92,7 @@ def test_gr_model_offers_policies_that_there_are() -> None:
 def test_a_policy_has_a_class_and_an_order_on_each_device(name: str) -> None:
     assert getattr(policies, name).kind is EVICTIONS[name]
     assert getattr(hybrid_torchrec, name) is getattr(policies, name)
-    assert f"case Eviction::k{name}:" in text("embeddings/hybrid_torchrec/csrc/ids/victims.cpp")
+    assert f"case Eviction::k{name}:" in text("embeddings/hybrid_torchrec/csrc/ids/eviction.cpp")
     cuda = "".join(
         path.read_text(encoding="utf-8") for path in (PACKAGE / "hybrid_torchrec/backends/cuda").glob("*.py")
     )
@@ -132,7 +132,7 @@ PAGES = {
         "embeddings/hybrid_torchrec/hybrid_torchrec/kinds.py",
         "embeddings/hybrid_torchrec/generate_kinds.py",
         "embeddings/hybrid_torchrec/hybrid_torchrec/policies.py",
-        "embeddings/hybrid_torchrec/csrc/ids/victims.cpp",
+        "embeddings/hybrid_torchrec/csrc/ids/eviction.cpp",
         "embeddings/hybrid_torchrec/tests/test_kinds.py",
     ],
 }

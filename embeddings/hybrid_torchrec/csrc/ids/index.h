@@ -9,7 +9,7 @@
 #include "common/arena.h"
 #include "ids/eviction_kinds.h"
 #include "ids/id_map.h"
-#include "ids/sightings.h"
+#include "ids/occurrence_counts.h"
 
 namespace hybrid_torchrec {
 

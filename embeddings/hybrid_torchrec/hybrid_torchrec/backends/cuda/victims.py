@@ -1,4 +1,4 @@
-"""By what victims are chosen, in PyTorch's operators; csrc/ids/victims.cpp for tensors of any device."""
+"""By what victims are chosen, in PyTorch's operators; csrc/ids/eviction.cpp for tensors of any device."""
 
 import torch
 

@@ -1,4 +1,4 @@
-#include "ids/sightings.h"
+#include "ids/occurrence_counts.h"
 
 #include <algorithm>
 #include <limits>
