@@ -6,23 +6,23 @@ template <typename V>
 struct Lanes;
 template <>
 struct Lanes<float> {
-  static constexpr int count = 1;
+  static constexpr int kCount = 1;
 };
 template <>
 struct Lanes<V4> {
-  static constexpr int count = 4;
+  static constexpr int kCount = 4;
   typedef uint32_t Words __attribute__((vector_size(16)));
   typedef uint16_t Shorts __attribute__((vector_size(8)));
 };
 template <>
 struct Lanes<V8> {
-  static constexpr int count = 8;
+  static constexpr int kCount = 8;
   typedef uint32_t Words __attribute__((vector_size(32)));
   typedef uint16_t Shorts __attribute__((vector_size(16)));
 };
 template <>
 struct Lanes<V16> {
-  static constexpr int count = 16;
+  static constexpr int kCount = 16;
   typedef uint32_t Words __attribute__((vector_size(64)));
   typedef uint16_t Shorts __attribute__((vector_size(32)));
 };
@@ -44,7 +44,7 @@ static inline V load(const float* from) {
 
 template <typename V>
 static inline V load(const Bfloat16* from) {
-  if constexpr (Lanes<V>::count == 1) {
+  if constexpr (Lanes<V>::kCount == 1) {
     return bits_as<float>(static_cast<uint32_t>(from->bits) << 16);
   } else {
     typename Lanes<V>::Shorts shorts;
@@ -55,11 +55,11 @@ static inline V load(const Bfloat16* from) {
 
 template <typename V>
 static inline V load(const Half* from) {
-  if constexpr (Lanes<V>::count == 16) {
+  if constexpr (Lanes<V>::kCount == 16) {
     return half_to_float16(from);
-  } else if constexpr (Lanes<V>::count == 8) {
+  } else if constexpr (Lanes<V>::kCount == 8) {
     return half_to_float8(from);
-  } else if constexpr (Lanes<V>::count == 4) {
+  } else if constexpr (Lanes<V>::kCount == 4) {
     return half_to_float4(from);
   } else {
     return half_to_float(*from);

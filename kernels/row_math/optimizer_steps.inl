@@ -122,14 +122,14 @@ static inline V4 squares_of_four(const RowState* const (&rows)[4], int64_t width
 
 // Three passes over some rows at a time: a row's sum, root and step wait for each other, those of other rows do not.
 static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t width, const Step& step) {
-  constexpr int64_t together = 32;
+  constexpr int64_t kTogether = 32;
   const Step s = step;
   const float decay = s.weight_decay_mode == 1 ? s.weight_decay : 0.0f;
   const float share = 1.0f / static_cast<float>(width);
-  float rates[together];
-  for (int64_t first = 0; first < count; first += together) {
+  float rates[kTogether];
+  for (int64_t first = 0; first < count; first += kTogether) {
     const RowState* now = rows + first;
-    const int64_t rest = count - first < together ? count - first : together;
+    const int64_t rest = count - first < kTogether ? count - first : kTogether;
     for (int64_t r = 0; r < rest; r += 4) {
       const int64_t last = rest - 1;  // stands for those that are missing
       const RowState* const four[4] = {now + r, now + (r + 1 < last ? r + 1 : last),

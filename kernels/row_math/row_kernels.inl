@@ -1,29 +1,30 @@
-// Pooling, conversions and checks of rows. Included once per instruction set, after columns.inl and optimizer_steps.inl.
+// Pooling, conversions and checks of rows. Included once per instruction set, after columns.inl and
+// optimizer_steps.inl.
 
-// COUNT vectors of columns of every bag: the sums stay in registers while the rows pass by.
-template <typename V, int COUNT, bool weighted, typename Row, typename Index>
+// kVectors vectors of columns of every bag: the sums stay in registers while the rows pass by.
+template <typename V, int kVectors, bool kWeighted, typename Row, typename Index>
 static inline void pool_columns(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
                                 int64_t stride, const float* weights, bool mean, float* out, int64_t out_stride) {
-  constexpr int lanes = Lanes<V>::count;
-  constexpr int64_t ahead = COUNT * lanes * sizeof(Row) < 512 ? 32 : 24;  // rows; measured
-  const int64_t readable = offsets[bags] - ahead;
+  constexpr int kLanes = Lanes<V>::kCount;
+  constexpr int64_t kAhead = kVectors * kLanes * sizeof(Row) < 512 ? 32 : 24;  // rows; measured
+  const int64_t readable = offsets[bags] - kAhead;
   int64_t k = offsets[0];
   for (int64_t bag = 0; bag < bags; ++bag, out += out_stride) {
     const int64_t start = k;
     const int64_t end = offsets[bag + 1];
-    V sums[COUNT];
-    for (int c = 0; c < COUNT; ++c) sums[c] = V{};
+    V sums[kVectors];
+    for (int c = 0; c < kVectors; ++c) sums[c] = V{};
     for (; k < end; ++k) {
       if (k < readable) {
         const uintptr_t distance =
-            static_cast<uintptr_t>(indices[k + ahead]) * static_cast<uintptr_t>(stride) * sizeof(Row);
+            static_cast<uintptr_t>(indices[k + kAhead]) * static_cast<uintptr_t>(stride) * sizeof(Row);
         const char* next = reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(base) + distance);
-        for (unsigned line = 0; line < COUNT * lanes * sizeof(Row); line += 64) __builtin_prefetch(next + line);
+        for (unsigned line = 0; line < kVectors * kLanes * sizeof(Row); line += 64) __builtin_prefetch(next + line);
       }
       const Row* row = base + static_cast<int64_t>(indices[k]) * stride;
-      for (int c = 0; c < COUNT; ++c) {
-        const V values = load<V>(row + c * lanes);
-        if constexpr (weighted) {
+      for (int c = 0; c < kVectors; ++c) {
+        const V values = load<V>(row + c * kLanes);
+        if constexpr (kWeighted) {
           sums[c] += values * weights[k];
         } else {
           sums[c] += values;
@@ -31,22 +32,22 @@ static inline void pool_columns(const Row* base, const Index* indices, const int
       }
     }
     const float scale = mean && end > start + 1 ? 1.0f / static_cast<float>(end - start) : 1.0f;
-    for (int c = 0; c < COUNT; ++c) {
+    for (int c = 0; c < kVectors; ++c) {
       if (mean) sums[c] *= scale;
-      store(out + c * lanes, sums[c]);
+      store(out + c * kLanes, sums[c]);
     }
   }
 }
 
-template <bool weighted, typename Row, typename Index>
+template <bool kWeighted, typename Row, typename Index>
 static inline void pool_rows(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
                              int64_t stride, int64_t width, const float* weights, bool mean, float* out,
                              int64_t out_stride) {
   int64_t column = 0;
-#define ROW_MATH_POOL(V, COUNT)                                                                                    \
-  for (; column + COUNT * Lanes<V>::count <= width; column += COUNT * Lanes<V>::count) {                         \
-    pool_columns<V, COUNT, weighted>(base + column, indices, offsets, bags, stride, weights, mean, out + column, \
-                                     out_stride);                                                                \
+#define ROW_MATH_POOL(V, VECTORS)                                                                                   \
+  for (; column + VECTORS * Lanes<V>::kCount <= width; column += VECTORS * Lanes<V>::kCount) {                      \
+    pool_columns<V, VECTORS, kWeighted>(base + column, indices, offsets, bags, stride, weights, mean, out + column, \
+                                        out_stride);                                                                \
   }
   ROW_MATH_POOL(V16, 8)
   ROW_MATH_POOL(V16, 4)

@@ -104,22 +104,23 @@ class HashIndex : public torch::CustomClassHolder {
     return touched;
   }
 
-  void count_exactly() { index_.count_with(Sightings::exact()); }
+  void count_exactly() { index_.count_with(OccurrenceCounts::exact()); }
   void count_by_sketch(int64_t width, int64_t depth, int64_t seed) {
-    index_.count_with(Sightings::sketch(width, depth, static_cast<uint64_t>(seed)));
+    index_.count_with(OccurrenceCounts::sketch(width, depth, static_cast<uint64_t>(seed)));
   }
 
-  // Sightings of ids without a row: ids and counts, or a sketch's counters without ids; both empty if none are counted.
+  // OccurrenceCounts of ids without a row: ids and counts, or a sketch's counters without ids; both empty if none are
+  // counted.
   std::tuple<at::Tensor, at::Tensor> sightings() {
     const std::lock_guard<std::mutex> lock(writing_);
-    if (index_.sightings() == nullptr) return {long_tensor({}), long_tensor({})};
-    const Sightings::Saved saved = index_.sightings()->save();
+    if (index_.occurrences() == nullptr) return {long_tensor({}), long_tensor({})};
+    const OccurrenceCounts::Saved saved = index_.occurrences()->save();
     return {long_tensor(saved.ids), long_tensor(saved.counts)};
   }
   void set_sightings(const at::Tensor& ids, const at::Tensor& counts) {
     const std::lock_guard<std::mutex> lock(writing_);
-    TORCH_CHECK(index_.sightings() != nullptr, "this table's admission policy counts no sightings");
-    index_.sightings()->load({long_vector(checked_ids(ids, "ids")), long_vector(checked_ids(counts, "counts"))});
+    TORCH_CHECK(index_.occurrences() != nullptr, "this table's admission policy counts no sightings");
+    index_.occurrences()->load({long_vector(checked_ids(ids, "ids")), long_vector(checked_ids(counts, "counts"))});
   }
 
   std::tuple<at::Tensor, at::Tensor> admit(const at::Tensor& ids, const at::Tensor& slots, int64_t step,
@@ -193,7 +194,7 @@ class HashIndex : public torch::CustomClassHolder {
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
       const auto slot = static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]);
-      const Seen& row = index_.seen(slot);
+      const RowStats& row = index_.stats(slot);
       ids.mutable_data_ptr<int64_t>()[i] = index_.id(slot);
       shows.mutable_data_ptr<float>()[i] = row.shows;
       clicks.mutable_data_ptr<float>()[i] = row.clicks;
@@ -211,7 +212,7 @@ class HashIndex : public torch::CustomClassHolder {
                 "set_infos: slots, shows, clicks and last_step differ in length");
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
-      Seen& row = index_.seen(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
+      RowStats& row = index_.stats(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
       row.shows = new_shows.const_data_ptr<float>()[i];
       row.clicks = new_clicks.const_data_ptr<float>()[i];
       row.last_step = new_last.const_data_ptr<int64_t>()[i];
@@ -225,7 +226,7 @@ class HashIndex : public torch::CustomClassHolder {
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
       const int64_t slot = slots.const_data_ptr<int64_t>()[i];
-      if (slot > 0) index_.seen(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
+      if (slot > 0) index_.stats(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
     }
   }
 

@@ -20,7 +20,7 @@ struct Victim {
   }
 };
 
-double key_of(const Seen& row, const Ranking& ranking, int64_t step) {
+double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
   switch (ranking.kind.order()) {
     case Eviction::kLFU:
       return row.shows;
@@ -55,7 +55,7 @@ std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_
     chosen.resize(count);
   };
   for (size_t slot = 1; slot < slots_; ++slot) {
-    const Seen& row = seen_of()[slot];
+    const RowStats& row = stats_of_rows()[slot];
     if (safe[slot] || !used(slot)) continue;
     if (ranking.kind.expires && step - row.last_step <= ranking.time_to_live) continue;
     const Victim victim{key_of(row, ranking, step), row.last_step, id(slot), static_cast<int64_t>(slot)};

@@ -28,8 +28,8 @@ void gather(const Row* table, const int64_t* slots, int64_t count, int64_t width
 }
 
 at::Tensor gather_rows(const at::Tensor& weights, const at::Tensor& given) {
-  constexpr const char* op = "gather_rows";
-  check_rows(op, weights, given);
+  constexpr const char* kOp = "gather_rows";
+  check_rows(kOp, weights, given);
   const at::Tensor slots = given.contiguous();
   const int64_t* data = slots.const_data_ptr<int64_t>();
   const int64_t count = slots.numel();
@@ -50,21 +50,21 @@ at::Tensor gather_rows(const at::Tensor& weights, const at::Tensor& given) {
       gather(table, data + first, size, width, target + first * width);
     });
   });
-  if (!valid) fail_slot(op, data, count, weights.size(0));
+  if (!valid) fail_slot(kOp, data, count, weights.size(0));
   return out;
 }
 
 at::Tensor pool_rows(const at::Tensor& weights, const at::Tensor& given, const at::Tensor& given_offsets, bool mean,
                      const std::optional<at::Tensor>& sample_weights) {
-  constexpr const char* op = "pool_rows";
-  check_rows(op, weights, given);
+  constexpr const char* kOp = "pool_rows";
+  check_rows(kOp, weights, given);
   const at::Tensor slots = given.contiguous();
   const at::Tensor offsets = given_offsets.contiguous();
-  check_offsets(op, offsets, slots.numel());
+  check_offsets(kOp, offsets, slots.numel());
   at::Tensor samples;
   if (sample_weights) {
     samples = sample_weights->to(at::kFloat).contiguous();
-    TORCH_CHECK(samples.sizes() == slots.sizes(), op, ": weights of samples must have the shape of slots");
+    TORCH_CHECK(samples.sizes() == slots.sizes(), kOp, ": weights of samples must have the shape of slots");
   }
   const int64_t* data = slots.const_data_ptr<int64_t>();
   const int64_t* starts = offsets.const_data_ptr<int64_t>();
@@ -85,27 +85,27 @@ at::Tensor pool_rows(const at::Tensor& weights, const at::Tensor& given, const a
                                      target + first * width, width);
     });
   });
-  if (!valid) fail_slot(op, data, slots.numel(), weights.size(0));
+  if (!valid) fail_slot(kOp, data, slots.numel(), weights.size(0));
   return out;
 }
 
 // gradient[k] = dot(gradients of k's bag, row of k), divided by the bag's length for the mean.
 at::Tensor sample_weight_gradients(const at::Tensor& weights, const at::Tensor& given, const at::Tensor& given_offsets,
                                    const at::Tensor& given_gradients, bool mean) {
-  constexpr const char* op = "sample_weight_gradients";
-  check_rows(op, weights, given);
+  constexpr const char* kOp = "sample_weight_gradients";
+  check_rows(kOp, weights, given);
   const at::Tensor slots = given.contiguous();
   const at::Tensor offsets = given_offsets.contiguous();
-  check_offsets(op, offsets, slots.numel());
+  check_offsets(kOp, offsets, slots.numel());
   const at::Tensor gradients = given_gradients.to(at::kFloat).contiguous();
   const int64_t bags = offsets.numel() - 1;
   const int64_t width = weights.size(1);
-  TORCH_CHECK(gradients.dim() == 2 && gradients.size(0) == bags && gradients.size(1) == width, op,
+  TORCH_CHECK(gradients.dim() == 2 && gradients.size(0) == bags && gradients.size(1) == width, kOp,
               ": gradients must be (B, D) = (", bags, ", ", width, "), got ", gradients.sizes());
   const int64_t* data = slots.const_data_ptr<int64_t>();
   const int64_t* starts = offsets.const_data_ptr<int64_t>();
   const auto& kernels = row_kernels();
-  if (!kernels.valid(data, slots.numel(), weights.size(0))) fail_slot(op, data, slots.numel(), weights.size(0));
+  if (!kernels.valid(data, slots.numel(), weights.size(0))) fail_slot(kOp, data, slots.numel(), weights.size(0));
   const at::Tensor out = at::empty({slots.numel()}, gradients.options());
   float* target = out.mutable_data_ptr<float>();
   with_row_type(weights.scalar_type(), [&](auto* row) {

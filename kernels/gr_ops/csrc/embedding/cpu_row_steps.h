@@ -95,8 +95,8 @@ struct TableRows {
  private:
   template <typename T>
   static void fetch(const T* data, int64_t count) {
-    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
+    constexpr int64_t kPerLine = 64 / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * kPerLine); i += kPerLine) __builtin_prefetch(data + i);
   }
 };
 

@@ -20,14 +20,14 @@ constexpr const char* kOp = "split_embedding_backward_codegen";
 // The bags of indices [first, end), of which `bag` holds the first. Stretches are written whole, beyond the end of a
 // bag: the next one comes over it.
 void fill_bags(const int64_t* offsets, int64_t bag, int64_t first, int64_t end, uint32_t* out) {
-  constexpr int64_t stretch = 8;
+  constexpr int64_t kStretch = 8;
   int64_t k = first;
-  for (; k + stretch <= end; k = offsets[++bag]) {
+  for (; k + kStretch <= end; k = offsets[++bag]) {
     const auto value = static_cast<uint32_t>(bag);
-    std::fill_n(out + k, stretch, value);
+    std::fill_n(out + k, kStretch, value);
     const int64_t stop = std::min(offsets[bag + 1], end);
-    for (int64_t at = k + stretch; at < stop; at += stretch) {
-      std::fill_n(out + std::min(at, end - stretch), stretch, value);
+    for (int64_t at = k + kStretch; at < stop; at += kStretch) {
+      std::fill_n(out + std::min(at, end - kStretch), kStretch, value);
     }
   }
   for (; k < end; k = offsets[++bag]) {

@@ -15,10 +15,10 @@ struct OptimizerTraits {
   const char* name;  // in the names of fbgemm's operators
   bool has_momentum1;
   bool has_momentum2;
-  bool rowwise;                                  // momentum1 is one number a row
-  bool counts_steps;                             // corrects its moments by the number of the step
-  int64_t npu_type;                              // optim_type of the NPU's operator
-  bool refused_by_fbgemm;                        // fbgemm_gpu's lookup on the CPU raises
+  bool rowwise;               // momentum1 is one number a row
+  bool counts_steps;          // corrects its moments by the number of the step
+  int64_t npu_type;           // optim_type of the NPU's operator
+  bool refused_by_fbgemm;     // fbgemm_gpu's lookup on the CPU raises
   row_math::UpdateOf update;  // of the CPU
 };
 
