@@ -13,9 +13,14 @@ STEPS = 6
 def train(kind: str, dim: int, device: str, generic: bool) -> tuple[list[torch.Tensor], HashTable]:
     """Pooled and unpooled steps on a table that grows and evicts; the results of the lookups."""
     config = TableConfig(
-        name="t", dim=dim, optimizer=OptimizerSpec(kind=kind, lr=0.05), initializer=Normal(std=0.5),
-        initial_capacity=4, max_rows=60, eviction=LFU(),
-    )  # fmt: skip
+        name="t",
+        dim=dim,
+        optimizer=OptimizerSpec(kind=kind, lr=0.05),
+        initializer=Normal(std=0.5),
+        initial_capacity=4,
+        max_rows=60,
+        eviction=LFU(),
+    )
     table = HashTable(config, device)
     if generic:
         table._backend = GenericBackend(config, table._storage)

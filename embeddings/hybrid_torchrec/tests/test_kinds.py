@@ -36,9 +36,24 @@ def step_by_number(number: int, weights: torch.Tensor, state: list[torch.Tensor]
     spec = spec_of(number) if number in NAMES else OptimizerSpec(kind="adam")
     first, second = [*state, None, None][:2]
     torch.ops.hybrid_torchrec.update_rows(
-        weights, first, second, torch.arange(1, ROWS), g, None, False, None, number, spec.lr, spec.epsilon,
-        *spec.betas, spec.weight_decay, t, None, None, 1,
-    )  # fmt: skip
+        weights,
+        first,
+        second,
+        torch.arange(1, ROWS),
+        g,
+        None,
+        False,
+        None,
+        number,
+        spec.lr,
+        spec.epsilon,
+        *spec.betas,
+        spec.weight_decay,
+        t,
+        None,
+        None,
+        1,
+    )
 
 
 def test_the_numbers_are_those_that_are_written_here() -> None:
@@ -120,8 +135,12 @@ def test_numbers_that_make_no_step_are_refused(fields: dict) -> None:
         OptimizerSpec(kind="adam", **fields)
 
 
-INITIALISERS = {0: Constant(value=0.5), 1: Uniform(low=1.0, high=2.0), 2: Normal(mean=3.0, std=0.5),
-                3: TruncatedNormal(mean=3.0, std=0.5, low=-1.0, high=1.0)}  # fmt: skip
+INITIALISERS = {
+    0: Constant(value=0.5),
+    1: Uniform(low=1.0, high=2.0),
+    2: Normal(mean=3.0, std=0.5),
+    3: TruncatedNormal(mean=3.0, std=0.5, low=-1.0, high=1.0),
+}
 
 
 @pytest.mark.parametrize("number", INITIALISERS)
@@ -131,8 +150,11 @@ def test_a_number_means_the_same_initialiser(number: int) -> None:
     assert initialiser.kind == number
     rows = torch.ops.hybrid_torchrec.initial_rows(torch.arange(2000), 10, number, *initialiser.parameters(), 7)
     mean, std, low, high = {
-        0: (0.5, 0.0, 0.5, 0.5), 1: (1.5, 1 / 12**0.5, 1.0, 2.0), 2: (3.0, 0.5, 0.0, 6.0), 3: (3.0, 0.2698, 2.5, 3.5),
-    }[number]  # fmt: skip
+        0: (0.5, 0.0, 0.5, 0.5),
+        1: (1.5, 1 / 12**0.5, 1.0, 2.0),
+        2: (3.0, 0.5, 0.0, 6.0),
+        3: (3.0, 0.2698, 2.5, 3.5),
+    }[number]
     assert abs(float(rows.mean()) - mean) < 0.02 and abs(float(rows.std()) - std) < 0.01
     assert low <= float(rows.min()) and float(rows.max()) <= high
 

@@ -100,8 +100,11 @@ def test_torch_optim(spec: OptimizerSpec, peer: type[torch.optim.Optimizer]) -> 
     torch.testing.assert_close(table.lookup(slots[:40]), weight.detach().float(), rtol=1e-4, atol=1e-5)
 
 
-FBGEMM = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ADAGRAD,
-          "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}  # fmt: skip
+FBGEMM = {
+    "sgd": EmbOptimType.EXACT_SGD,
+    "adagrad": EmbOptimType.EXACT_ADAGRAD,
+    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+}
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
@@ -113,9 +116,11 @@ def test_fbgemm_static_table(kind: str, pooling: str) -> None:
     slots = table.assign(torch.arange(rows) + 10**15, train=True)
     static = SplitTableBatchedEmbeddingBagsCodegen(
         [(rows, dim, EmbeddingLocation.HOST, ComputeDevice.CPU)],
-        optimizer=FBGEMM[kind], learning_rate=0.1, eps=1e-4,
+        optimizer=FBGEMM[kind],
+        learning_rate=0.1,
+        eps=1e-4,
         pooling_mode=PoolingMode.SUM if pooling == "sum" else PoolingMode.MEAN,
-    )  # fmt: skip
+    )
     static.split_embedding_weights()[0].copy_(table.lookup(slots))
     generator = torch.Generator().manual_seed(1)
     for _ in range(STEPS):

@@ -12,8 +12,14 @@ def test_stochastic_rounding(dtype: torch.dtype) -> None:
 
     def train(stochastic: bool) -> torch.Tensor:
         spec = OptimizerSpec(kind="sgd", lr=1.0)
-        config = TableConfig(name="t", dim=256, dtype=dtype, optimizer=spec, initializer=Constant(value=1.5),
-                             stochastic_rounding=stochastic)  # fmt: skip
+        config = TableConfig(
+            name="t",
+            dim=256,
+            dtype=dtype,
+            optimizer=spec,
+            initializer=Constant(value=1.5),
+            stochastic_rounding=stochastic,
+        )
         table = HashTable(config)
         slots = table.assign(torch.arange(8), train=True)
         spacing = 2.0**-10 if dtype == torch.float16 else 2.0**-7
@@ -35,8 +41,14 @@ def test_stochastic_rounding_goes_to_a_neighbour(dtype: torch.dtype) -> None:
     values = torch.cat([torch.randn(4000) * 10.0 ** torch.randint(-9, 5, (4000,)), torch.tensor([0.0, -0.0, 65504.0])])
     values = torch.cat([values, torch.tensor([float("inf"), float("-inf"), float("nan"), 1e-38, -1e-42])])
     spec = OptimizerSpec(kind="sgd", lr=1.0)
-    config = TableConfig(name="t", dim=len(values), dtype=dtype, optimizer=spec, initializer=Constant(value=0.0),
-                         stochastic_rounding=True)  # fmt: skip
+    config = TableConfig(
+        name="t",
+        dim=len(values),
+        dtype=dtype,
+        optimizer=spec,
+        initializer=Constant(value=0.0),
+        stochastic_rounding=True,
+    )
     table = HashTable(config)
     slots = table.assign(torch.tensor([5]), train=True)
     table.update(slots, -values.unsqueeze(0))

@@ -22,8 +22,20 @@ from embedding_reference import (  # noqa: E402
     weight_gradient,
 )
 
-__all__ = ["MEAN", "NONE", "OPTIMIZERS", "POOLINGS", "SUM", "Module", "Optimizer", "Tables", "aggregate", "forward",
-           "random_bags", "weight_gradient"]  # fmt: skip
+__all__ = [
+    "MEAN",
+    "NONE",
+    "OPTIMIZERS",
+    "POOLINGS",
+    "SUM",
+    "Module",
+    "Optimizer",
+    "Tables",
+    "aggregate",
+    "forward",
+    "random_bags",
+    "weight_gradient",
+]
 
 OPTIMIZERS = ["sgd", "adagrad", "rowwise_adagrad", "adam"]
 POOLINGS = [SUM, MEAN, NONE]

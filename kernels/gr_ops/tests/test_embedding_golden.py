@@ -104,9 +104,31 @@ def test_helpers_of_the_device(space, device: str) -> None:
     )
     torch.testing.assert_close(out.cpu(), torch.tensor(OUT[SUM]), atol=1e-5, rtol=1e-5)
     ops.split_embedding_backward_codegen_adagrad_unweighted_exact_cuda(
-        torch.tensor(GRAD, device=device), tables.weights, empty, empty, *common, 4, True, head["hash_size_cumsum"],
-        4, *bags, SUM, no_locations, 0, 32, False, 26, 0x3FFFFFF, False, False,
-        tables.momentum1, empty, common[0], common[1], torch.tensor([0.1]), 1e-8,
-    )  # fmt: skip
+        torch.tensor(GRAD, device=device),
+        tables.weights,
+        empty,
+        empty,
+        *common,
+        4,
+        True,
+        head["hash_size_cumsum"],
+        4,
+        *bags,
+        SUM,
+        no_locations,
+        0,
+        32,
+        False,
+        26,
+        0x3FFFFFF,
+        False,
+        False,
+        tables.momentum1,
+        empty,
+        common[0],
+        common[1],
+        torch.tensor([0.1]),
+        1e-8,
+    )
     torch.testing.assert_close(tables.weights.cpu().view(10, 4)[1], torch.tensor([0.3, 0.4, 0.5, 0.6]))
     assert tables.momentum1.cpu()[::4].tolist() == pytest.approx([0, 9, 0, 1, 0, 1, 0, 0, 0, 4])

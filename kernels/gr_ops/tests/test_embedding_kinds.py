@@ -44,12 +44,34 @@ def step_by_number(number: int, device: str, weights: torch.Tensor, moments: lis
     start = torch.zeros(1, dtype=torch.int64, device=device)
     first, second = [*moments, None, None][:2]
     torch.ops.mxrec.embedding_update(
-        drawn(1 + step).to(device), weights, start, torch.tensor([0, DIM], dtype=torch.int32, device=device), DIM,
-        torch.tensor([0, ROWS], device=device), 3, torch.arange(ROWS, device=device),
-        torch.arange(ROWS + 1, device=device), 0, None, None, False, -1.0, number, first,
-        None if first is None else start, second, None if second is None else start, LR, EPS, 0.9, 0.999,
-        DECAY if number == 3 else 0.0, 0, 0.0, 1 + step,
-    )  # fmt: skip
+        drawn(1 + step).to(device),
+        weights,
+        start,
+        torch.tensor([0, DIM], dtype=torch.int32, device=device),
+        DIM,
+        torch.tensor([0, ROWS], device=device),
+        3,
+        torch.arange(ROWS, device=device),
+        torch.arange(ROWS + 1, device=device),
+        0,
+        None,
+        None,
+        False,
+        -1.0,
+        number,
+        first,
+        None if first is None else start,
+        second,
+        None if second is None else start,
+        LR,
+        EPS,
+        0.9,
+        0.999,
+        DECAY if number == 3 else 0.0,
+        0,
+        0.0,
+        1 + step,
+    )
 
 
 @pytest.mark.parametrize(("number", "moments"), [(0, []), (1, [DIM]), (ROWWISE, [1]), (3, [DIM, DIM])])

@@ -55,23 +55,45 @@ def test_fbgemms_own_callers(device: str, name: str) -> None:
     stock = Module(ours.tables, ours.optimizer, torch.ones(38, device=device))
     indices, offsets = ours.tensor([0, 5, 1, 3, 3]), ours.tensor([0, 2, 3, 3, 5])
     empty = torch.empty(0, device=device)
-    common = dict.fromkeys(types.CommonArgs._fields) | ours.head() | {
-        "placeholder_autograd_tensor": torch.zeros(0, device=device, requires_grad=True),
-        "dev_weights": stock.weights, "host_weights": torch.empty(0), "uvm_weights": empty, "lxu_cache_weights": empty,
-        "indices": indices, "offsets": offsets, "pooling_mode": SUM, "output_dtype": 0,
-        "lxu_cache_locations": torch.empty(0, dtype=torch.int32, device=device),
-        "vbe_metadata": types.VBEMetadata(None, None, None, -1, -1, -1),
-        "is_experimental": False, "use_uniq_cache_locations_bwd": False, "use_homogeneous_placements": True,
-    }  # fmt: skip
+    common = (
+        dict.fromkeys(types.CommonArgs._fields)
+        | ours.head()
+        | {
+            "placeholder_autograd_tensor": torch.zeros(0, device=device, requires_grad=True),
+            "dev_weights": stock.weights,
+            "host_weights": torch.empty(0),
+            "uvm_weights": empty,
+            "lxu_cache_weights": empty,
+            "indices": indices,
+            "offsets": offsets,
+            "pooling_mode": SUM,
+            "output_dtype": 0,
+            "lxu_cache_locations": torch.empty(0, dtype=torch.int32, device=device),
+            "vbe_metadata": types.VBEMetadata(None, None, None, -1, -1, -1),
+            "is_experimental": False,
+            "use_uniq_cache_locations_bwd": False,
+            "use_homogeneous_placements": True,
+        }
+    )
     scalars = dict.fromkeys(types.OptimizerArgs._fields, 0) | {
-        "stochastic_rounding": False, "gradient_clipping": False, "max_gradient": 1.0, "learning_rate": 0.1,
-        "eps": 1e-3, "beta1": 0.9, "beta2": 0.999,
-    }  # fmt: skip
+        "stochastic_rounding": False,
+        "gradient_clipping": False,
+        "max_gradient": 1.0,
+        "learning_rate": 0.1,
+        "eps": 1e-3,
+        "beta1": 0.9,
+        "beta2": 0.999,
+    }
     momenta = [
-        types.Momentum(dev=state, host=torch.empty(0), uvm=empty, placements=common["weights_placements"],
-                       offsets=ours.tensor(ours.optimizer.state_offsets(ours.tables)))
+        types.Momentum(
+            dev=state,
+            host=torch.empty(0),
+            uvm=empty,
+            placements=common["weights_placements"],
+            offsets=ours.tensor(ours.optimizer.state_offsets(ours.tables)),
+        )
         for state in (stock.momentum1, stock.momentum2)
-    ]  # fmt: skip
+    ]
     count = {"sgd": 0, "adam": 2}.get(name, 1)
     out = invoker.invoke(types.CommonArgs(**common), types.OptimizerArgs(**scalars), *momenta[:count], iter=1)
     mine = ours.lookup(indices, offsets, SUM)

@@ -37,9 +37,16 @@ def test_arguments_of_the_lookups() -> None:
         for argument in torch.ops.fbgemm.split_embedding_codegen_lookup_adam_function.default._schema.arguments
     ]
     assert names[:9] == [
-        "placeholder_autograd_tensor", "dev_weights", "uvm_weights", "lxu_cache_weights", "weights_placements",
-        "weights_offsets", "D_offsets", "total_D", "max_D",
-    ]  # fmt: skip
+        "placeholder_autograd_tensor",
+        "dev_weights",
+        "uvm_weights",
+        "lxu_cache_weights",
+        "weights_placements",
+        "weights_offsets",
+        "D_offsets",
+        "total_D",
+        "max_D",
+    ]
     assert names[names.index("learning_rate") :][:6] == [
         "learning_rate",
         "eps",

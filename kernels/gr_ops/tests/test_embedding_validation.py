@@ -126,14 +126,27 @@ def backward(tables: Module, grad: torch.Tensor, **changes: object) -> None:
     indices, offsets = bags(str(tables.weights.device))
     head = tables.head()
     given = {
-        "grad_output": grad, "weights": tables.weights, "indices": indices, "offsets": offsets, "pooling_mode": SUM,
-        "indice_weights": None, "feature_requires_grad": None, "weights_gradient": False, "max_gradient": -1.0,
-        "optimizer": 1, "momentum1": tables.momentum1, "momentum1_offsets": head["weights_offsets"],
-        "momentum2": None, "momentum2_offsets": None, "learning_rate": 0.1,
-        **{name: head[name] for name in ("weights_offsets", "D_offsets", "max_D", "hash_size_cumsum",
-                                         "total_hash_size_bits")},
+        "grad_output": grad,
+        "weights": tables.weights,
+        "indices": indices,
+        "offsets": offsets,
+        "pooling_mode": SUM,
+        "indice_weights": None,
+        "feature_requires_grad": None,
+        "weights_gradient": False,
+        "max_gradient": -1.0,
+        "optimizer": 1,
+        "momentum1": tables.momentum1,
+        "momentum1_offsets": head["weights_offsets"],
+        "momentum2": None,
+        "momentum2_offsets": None,
+        "learning_rate": 0.1,
+        **{
+            name: head[name]
+            for name in ("weights_offsets", "D_offsets", "max_D", "hash_size_cumsum", "total_hash_size_bits")
+        },
         **changes,
-    }  # fmt: skip
+    }
     torch.ops.mxrec.embedding_update(**given)
 
 

@@ -34,11 +34,26 @@ def compare(actual: torch.Tensor, expected: np.ndarray, dtype: torch.dtype = tor
     np.testing.assert_allclose(actual.detach().cpu().double().numpy(), expected, atol=tolerance, rtol=tolerance)
 
 
-def check(tables: Tables, optimizer: Optimizer, device: str, pooling: int, *, batch: int = 5, longest: int = 6,
-          hot: float = 0.3, dtype: torch.dtype = torch.float32, out_dtype: torch.dtype = torch.float32,
-          weighted: bool = False, clip: float | None = None, steps: int = 1, seed: int = 0,
-          index_type: torch.dtype = torch.int64, offset_type: torch.dtype = torch.int64,
-          fp32: float = 1e-5, **options: object) -> Module:  # fmt: skip
+def check(
+    tables: Tables,
+    optimizer: Optimizer,
+    device: str,
+    pooling: int,
+    *,
+    batch: int = 5,
+    longest: int = 6,
+    hot: float = 0.3,
+    dtype: torch.dtype = torch.float32,
+    out_dtype: torch.dtype = torch.float32,
+    weighted: bool = False,
+    clip: float | None = None,
+    steps: int = 1,
+    seed: int = 0,
+    index_type: torch.dtype = torch.int64,
+    offset_type: torch.dtype = torch.int64,
+    fp32: float = 1e-5,
+    **options: object,
+) -> Module:
     rng = np.random.default_rng(seed)
     weights = torch.from_numpy(rng.uniform(-1, 1, tables.elements)).to(dtype)
     expected = weights.double().numpy().copy()
@@ -54,9 +69,16 @@ def check(tables: Tables, optimizer: Optimizer, device: str, pooling: int, *, ba
         )
         factors = rng.uniform(-1, 1, len(bags)).astype(np.float32) if weighted else None
         sample_weights = None if factors is None else torch.from_numpy(factors).to(device).requires_grad_()
-        out = module.lookup(indices, offsets, pooling, indice_weights=sample_weights,
-                            output_dtype=OUTPUT_DTYPES[out_dtype], gradient_clipping=clip is not None,
-                            max_gradient=clip or 0.0, **options)  # fmt: skip
+        out = module.lookup(
+            indices,
+            offsets,
+            pooling,
+            indice_weights=sample_weights,
+            output_dtype=OUTPUT_DTYPES[out_dtype],
+            gradient_clipping=clip is not None,
+            max_gradient=clip or 0.0,
+            **options,
+        )
         assert out.dtype == out_dtype and out.device == module.weights.device
         # A sum of n terms in fp32 is allowed its rounding: 1e-5 for a hundred of them, times the size of the terms.
         per_row = np.unique(bags, return_counts=True)[1].max(initial=1)
@@ -110,13 +132,20 @@ def test_generated(device: str, name: str, pooling: int) -> None:
             max_norm=data.draw(st.sampled_from([0.0, 0.7])),
         )
         check(
-            data.draw(table_sets(pooling == NONE)), optimizer, device, pooling,
-            batch=data.draw(st.sampled_from([0, 1, 3, 17])), longest=data.draw(st.sampled_from([0, 1, 5, 40])),
-            hot=data.draw(st.sampled_from([0.0, 0.5, 1.0])), weighted=pooling != NONE and data.draw(st.booleans()),
-            clip=data.draw(st.sampled_from([None, 0.4])), seed=data.draw(st.integers(0, 999)), steps=2,
+            data.draw(table_sets(pooling == NONE)),
+            optimizer,
+            device,
+            pooling,
+            batch=data.draw(st.sampled_from([0, 1, 3, 17])),
+            longest=data.draw(st.sampled_from([0, 1, 5, 40])),
+            hot=data.draw(st.sampled_from([0.0, 0.5, 1.0])),
+            weighted=pooling != NONE and data.draw(st.booleans()),
+            clip=data.draw(st.sampled_from([None, 0.4])),
+            seed=data.draw(st.integers(0, 999)),
+            steps=2,
             index_type=data.draw(st.sampled_from([torch.int32, torch.int64])),
             offset_type=data.draw(st.sampled_from([torch.int32, torch.int64])),
-        )  # fmt: skip
+        )
 
     run()
 
@@ -242,9 +271,18 @@ def test_a_row_in_the_parts_of_several_threads(
 def test_hints_do_not_change_results(device: str) -> None:
     tables, optimizer = Tables([20], [8]), Optimizer("adagrad")
     plain = check(tables, optimizer, device, SUM)
-    module = check(tables, optimizer, device, SUM, is_experimental=True, use_uniq_cache_locations_bwd=True,
-                   use_homogeneous_placements=True, mixed_D=False, total_hash_size_bits=0,
-                   unique_ids=torch.zeros(3, dtype=torch.int64, device=device))  # fmt: skip
+    module = check(
+        tables,
+        optimizer,
+        device,
+        SUM,
+        is_experimental=True,
+        use_uniq_cache_locations_bwd=True,
+        use_homogeneous_placements=True,
+        mixed_D=False,
+        total_hash_size_bits=0,
+        unique_ids=torch.zeros(3, dtype=torch.int64, device=device),
+    )
     assert module.weights.equal(plain.weights) and module.momentum1.equal(plain.momentum1)
 
 
