@@ -8,7 +8,7 @@ from dataclasses import dataclass
 CHOICES = {
     "kind": ("static", "sharded", "hash", "embcache"),
     "sharding": ("row_wise", "table_wise", "column_wise"),
-    "optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam", "adamw", "lamb"),
+    "optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam", "adamw", "lamb", "lion"),
     "initializer": ("normal", "truncated_normal", "uniform", "zeros"),
     "admission": ("all", "after", "probability"),
     "eviction": ("none", "lru", "lfu", "ttl"),
@@ -38,7 +38,7 @@ class EmbeddingConfig:
     # ids when they are first seen (hybrid_torchrec); "embcache": these, on the device while needed (torchrec_embcache)
     kind: str = "static"
     sharding: str = "row_wise"  # or "table_wise", "column_wise"
-    optimizer: str = "rowwise_adagrad"  # fused into the lookup: or "adagrad", "sgd", "adam"; hash: also "adamw", "lamb"
+    optimizer: str = "rowwise_adagrad"  # fused into the lookup; sharded tables have the first four of CHOICES
     lr: float = 0.05  # of that optimizer; it follows the same schedule as train.lr
     eps: float = 1e-8
     look_ahead: int = 2  # batches whose ids travel, and whose rows are fetched, while one trains (train.pipeline)
@@ -74,7 +74,7 @@ def faults(table: EmbeddingConfig) -> Iterator[str]:
     for name in NOT_NEGATIVE:
         if getattr(table, name) < 0:
             yield f"embedding.{name}: must not be negative, got {getattr(table, name)}"
-    if table.kind == "sharded" and table.optimizer in ("adamw", "lamb"):
+    if table.kind == "sharded" and table.optimizer not in CHOICES["optimizer"][:4]:
         yield f"embedding.optimizer: {table.optimizer} goes with embedding.kind=hash and embcache"
     if table.kind == "sharded" and table.sharding == "column_wise" and table.optimizer == "rowwise_adagrad":
         yield (

@@ -50,8 +50,7 @@ class RowMemory : public torch::CustomClassHolder {
   at::Tensor tensor(int64_t rows, int64_t width, at::ScalarType dtype) {
     const auto bytes = static_cast<size_t>(rows * width) * c10::elementSize(dtype);
     arena_->grow(bytes);
-    return at::from_blob(
-        arena_->data(), {rows, width}, [keep = arena_](void*) {}, at::TensorOptions().dtype(dtype));
+    return at::from_blob(arena_->data(), {rows, width}, [keep = arena_](void*) {}, at::TensorOptions().dtype(dtype));
   }
 
  private:
@@ -94,33 +93,34 @@ class HashIndex : public torch::CustomClassHolder {
   int64_t touch(const at::Tensor& given, int64_t step, double decay) {
     const at::Tensor slots = checked_ids(given, "slots");
     const std::lock_guard<std::mutex> lock(writing_);
-    const int64_t shares = slots.numel() < kGrain ? 1 : at::get_num_threads();
+    const int64_t parts = slots.numel() < kGrain ? 1 : at::get_num_threads();
     std::atomic<int64_t> touched{0};
-    at::parallel_for(0, shares, 1, [&](int64_t first, int64_t end) {
-      for (int64_t share = first; share < end; ++share) {
+    at::parallel_for(0, parts, 1, [&](int64_t first, int64_t end) {
+      for (int64_t part = first; part < end; ++part) {
         touched += index_.touch(slots.const_data_ptr<int64_t>(), static_cast<size_t>(slots.numel()), step, decay,
-                                static_cast<size_t>(share), static_cast<size_t>(shares));
+                                static_cast<size_t>(part), static_cast<size_t>(parts));
       }
     });
     return touched;
   }
 
-  void count_exactly() { index_.count_with(Sightings::exact()); }
+  void count_exactly() { index_.count_with(OccurrenceCounts::exact()); }
   void count_by_sketch(int64_t width, int64_t depth, int64_t seed) {
-    index_.count_with(Sightings::sketch(width, depth, static_cast<uint64_t>(seed)));
+    index_.count_with(OccurrenceCounts::sketch(width, depth, static_cast<uint64_t>(seed)));
   }
 
-  // Sightings of ids without a row: ids and counts, or a sketch's counters without ids; both empty if none are counted.
+  // OccurrenceCounts of ids without a row: ids and counts, or a sketch's counters without ids; both empty if none are
+  // counted.
   std::tuple<at::Tensor, at::Tensor> sightings() {
     const std::lock_guard<std::mutex> lock(writing_);
-    if (index_.sightings() == nullptr) return {long_tensor({}), long_tensor({})};
-    const Sightings::Saved saved = index_.sightings()->save();
+    if (index_.occurrences() == nullptr) return {long_tensor({}), long_tensor({})};
+    const OccurrenceCounts::Saved saved = index_.occurrences()->save();
     return {long_tensor(saved.ids), long_tensor(saved.counts)};
   }
   void set_sightings(const at::Tensor& ids, const at::Tensor& counts) {
     const std::lock_guard<std::mutex> lock(writing_);
-    TORCH_CHECK(index_.sightings() != nullptr, "this table's admission policy counts no sightings");
-    index_.sightings()->load({long_vector(checked_ids(ids, "ids")), long_vector(checked_ids(counts, "counts"))});
+    TORCH_CHECK(index_.occurrences() != nullptr, "this table's admission policy counts no sightings");
+    index_.occurrences()->load({long_vector(checked_ids(ids, "ids")), long_vector(checked_ids(counts, "counts"))});
   }
 
   std::tuple<at::Tensor, at::Tensor> admit(const at::Tensor& ids, const at::Tensor& slots, int64_t step,
@@ -166,7 +166,8 @@ class HashIndex : public torch::CustomClassHolder {
   at::Tensor victims(int64_t count, int64_t kind, double show_weight, double click_weight, double decay,
                      int64_t time_to_live, int64_t step, const at::Tensor& keep) {
     const at::Tensor kept = checked_ids(keep, "keep");
-    const Ranking ranking{Ranking::known(kind), show_weight, click_weight, decay, time_to_live};
+    const Ranking ranking{find_kind(kEvictions, "eviction policy", kind), show_weight, click_weight, decay,
+                          time_to_live};
     const std::lock_guard<std::mutex> lock(writing_);
     return long_tensor(index_.victims(static_cast<size_t>(std::max<int64_t>(count, 0)), ranking, step,
                                       kept.const_data_ptr<int64_t>(), static_cast<size_t>(kept.numel())));
@@ -193,7 +194,7 @@ class HashIndex : public torch::CustomClassHolder {
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
       const auto slot = static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]);
-      const Seen& row = index_.seen(slot);
+      const RowStats& row = index_.stats(slot);
       ids.mutable_data_ptr<int64_t>()[i] = index_.id(slot);
       shows.mutable_data_ptr<float>()[i] = row.shows;
       clicks.mutable_data_ptr<float>()[i] = row.clicks;
@@ -211,7 +212,7 @@ class HashIndex : public torch::CustomClassHolder {
                 "set_infos: slots, shows, clicks and last_step differ in length");
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
-      Seen& row = index_.seen(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
+      RowStats& row = index_.stats(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
       row.shows = new_shows.const_data_ptr<float>()[i];
       row.clicks = new_clicks.const_data_ptr<float>()[i];
       row.last_step = new_last.const_data_ptr<int64_t>()[i];
@@ -225,7 +226,7 @@ class HashIndex : public torch::CustomClassHolder {
     const std::lock_guard<std::mutex> lock(writing_);
     for (int64_t i = 0; i < slots.numel(); ++i) {
       const int64_t slot = slots.const_data_ptr<int64_t>()[i];
-      if (slot > 0) index_.seen(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
+      if (slot > 0) index_.stats(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
     }
   }
 
@@ -263,7 +264,7 @@ class HashIndex : public torch::CustomClassHolder {
 
   at::Tensor checked_slots(const at::Tensor& given) const {
     const at::Tensor slots = checked_ids(given, "slots");
-    if (!rows::kernels().shared->valid(slots.const_data_ptr<int64_t>(), slots.numel(), this->slots())) {
+    if (!row_kernels().valid(slots.const_data_ptr<int64_t>(), slots.numel(), this->slots())) {
       fail_slot("HashIndex", slots.const_data_ptr<int64_t>(), slots.numel(), this->slots());
     }
     return slots;
@@ -276,7 +277,8 @@ class HashIndex : public torch::CustomClassHolder {
 at::Tensor initial_rows(const at::Tensor& given, int64_t width, int64_t kind, double a, double b, double low,
                         double high, int64_t seed) {
   const at::Tensor keys = checked_ids(given, "keys");
-  const Initializer initializer{Initializer::known(kind), a, b, low, high, static_cast<uint64_t>(seed)};
+  const Initializer initializer{
+      find_kind(kInitializers, "initializer", kind).distribution(), a, b, low, high, static_cast<uint64_t>(seed)};
   const at::Tensor out = at::empty({keys.numel(), width}, at::kFloat);
   at::parallel_for(0, keys.numel(), 64, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
@@ -294,11 +296,12 @@ void start_rows(const at::Tensor& weights, at::TensorList state, const at::Tenso
   const at::Tensor slots = checked_ids(given, "slots");
   TORCH_CHECK(keys.numel() == slots.numel(), "start_rows: slots and keys differ in length");
   const int64_t* to = slots.const_data_ptr<int64_t>();
-  const auto& kernels = *rows::kernels().shared;
+  const auto& kernels = row_kernels();
   if (!kernels.valid(to, slots.numel(), weights.size(0))) {
     fail_slot("start_rows", to, slots.numel(), weights.size(0));
   }
-  const Initializer initializer{Initializer::known(kind), a, b, low, high, static_cast<uint64_t>(seed)};
+  const Initializer initializer{
+      find_kind(kInitializers, "initializer", kind).distribution(), a, b, low, high, static_cast<uint64_t>(seed)};
   const int64_t width = weights.size(1);
   with_row_type(weights.scalar_type(), [&](auto* row) {
     using Row = std::remove_const_t<std::remove_pointer_t<decltype(row)>>;

@@ -15,6 +15,8 @@ from typing import ClassVar
 
 import torch
 
+from hybrid_torchrec.kinds import INITIALIZERS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Initializer(abc.ABC):
@@ -50,7 +52,7 @@ class Constant(Distribution):
     """Every element is ``value``."""
 
     value: float = 0.0
-    kind: ClassVar[int] = 0
+    kind: ClassVar[int] = INITIALIZERS["Constant"].number
 
     def parameters(self) -> tuple[float, float, float, float]:
         return self.value, 0.0, 0.0, 1.0
@@ -62,7 +64,7 @@ class Uniform(Distribution):
 
     low: float = -0.05
     high: float = 0.05
-    kind: ClassVar[int] = 1
+    kind: ClassVar[int] = INITIALIZERS["Uniform"].number
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
@@ -78,7 +80,7 @@ class Normal(Distribution):
 
     mean: float = 0.0
     std: float = 0.01
-    kind: ClassVar[int] = 2
+    kind: ClassVar[int] = INITIALIZERS["Normal"].number
 
     def __post_init__(self) -> None:
         if self.std < 0:
@@ -96,7 +98,7 @@ class TruncatedNormal(Distribution):
     std: float = 0.01
     low: float = -2.0
     high: float = 2.0
-    kind: ClassVar[int] = 3
+    kind: ClassVar[int] = INITIALIZERS["TruncatedNormal"].number
 
     def __post_init__(self) -> None:
         if self.std < 0:

@@ -10,8 +10,11 @@ A step, here, is a call of ``HashTable.assign(train=True)``.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+
+from hybrid_torchrec.kinds import EVICTIONS, EvictionKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +75,37 @@ class EvictionPolicy:
     are never chosen. Ties: the row that was seen least recently, then the smallest id.
     """
 
+    kind: ClassVar[EvictionKind | None] = None  # the row of kinds.py by which the index orders rows
+
     share: float = 1 / 64
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share < 1.0:
             raise ValueError(f"share must be in [0, 1), got {self.share}")
 
+    @property
+    def counts_occurrences(self) -> bool:
+        """Whether the order depends on how often an id occurs in a batch; a policy of the user's own may."""
+        return self.kind is None or self.kind.counts_occurrences
+
+    @property
+    def expires(self) -> bool:
+        """Whether rows go by their age, also where there is room, and others never."""
+        return self.kind is not None and self.kind.expires
+
 
 @dataclass(frozen=True, kw_only=True)
 class LFU(EvictionPolicy):
     """The fewest sightings go first."""
 
+    kind = EVICTIONS["LFU"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class LRU(EvictionPolicy):
     """The least recently seen go first."""
+
+    kind = EVICTIONS["LRU"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +114,8 @@ class TTL(EvictionPolicy):
 
     Younger ones never go: a table full of them raises TableFull.
     """
+
+    kind = EVICTIONS["TTL"]
 
     steps: int
     interval: int | None = None  # default: steps / 4
@@ -116,6 +137,8 @@ class Score(EvictionPolicy):
 
     Both counts lose the factor ``decay`` with every step. Clicks come by ``HashTable.add_clicks``.
     """
+
+    kind = EVICTIONS["Score"]
 
     show_weight: float = 1.0
     click_weight: float = 1.0
@@ -150,16 +173,11 @@ class CustomScore(EvictionPolicy):
             raise TypeError(f"CustomScore: score must be a function of RowStats, got {self.score!r}")
 
 
-# The numbers that the indices (csrc/ids/index.h, cuda/victims.py) have for their rankings.
-_RANKS: dict[type[EvictionPolicy], int] = {LFU: 0, LRU: 1, Score: 2, TTL: 3}
-
-
 def rank_of_policy(policy: object) -> int | None:
     """The index's number of a policy, which may be derived from a known one; None for a CustomScore, which ranks rows
     itself. Raises TypeError for anything else."""
     if isinstance(policy, CustomScore):
         return None
-    for kind, rank in _RANKS.items():
-        if isinstance(policy, kind):
-            return rank
-    raise TypeError("eviction must be None or one of LFU, LRU, TTL, Score, CustomScore")
+    if isinstance(policy, EvictionPolicy) and policy.kind is not None:
+        return policy.kind.number
+    raise TypeError(f"eviction must be None or one of {', '.join(EVICTIONS)}, CustomScore")

@@ -5,9 +5,9 @@ from hybrid_torchrec import OptimizerSpec
 from reference import ReferenceTable
 
 LR, DECAY, STEPS, ROWS, DIM = 0.05, 0.1, 4, 6, 5
-NAMES = {0: "sgd", 1: "adagrad", 2: "rowwise_adagrad", 3: "adam", 4: "adamw", 5: "lamb"}
+NAMES = {0: "sgd", 1: "adagrad", 2: "rowwise_adagrad", 3: "adam", 4: "adamw", 5: "lamb", 6: "lion"}
 OF_TORCH = {0: torch.optim.SGD, 1: torch.optim.Adagrad, 3: torch.optim.Adam, 4: torch.optim.AdamW}
-MOMENTS = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 2}
+MOMENTS = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 2, 6: 1}
 
 
 def spec_of(number: int) -> OptimizerSpec:

@@ -1,4 +1,4 @@
-"""The optimizers row by row in NumPy, float64 (hybrid_torchrec/optimizers.py, spec/operators.md 6.5)."""
+"""The optimizers row by row in NumPy, float64 (hybrid_torchrec/kinds.py)."""
 
 import numpy as np
 from hybrid_torchrec import OptimizerSpec
@@ -20,7 +20,7 @@ class ReferenceTable:
 
     def row(self, r: int, g: np.ndarray) -> None:
         s, w = self.spec, self.w[r]
-        if s.kind not in ("adamw", "lamb"):
+        if s.kind not in ("adamw", "lamb", "lion"):
             g = g + s.weight_decay * w
         if s.kind == "sgd":
             self.w[r] = w - s.lr * g
@@ -30,6 +30,11 @@ class ReferenceTable:
         elif s.kind == "rowwise_adagrad":
             self.m1[r] += np.mean(g**2)
             self.w[r] = w - s.lr * g / (np.sqrt(self.m1[r]) + s.epsilon)
+        elif s.kind == "lion":
+            b1, b2 = s.betas
+            u = np.sign(b1 * self.m1[r] + (1 - b1) * g)
+            self.m1[r] = b2 * self.m1[r] + (1 - b2) * g
+            self.w[r] = w - s.lr * (u + s.weight_decay * w)
         else:
             b1, b2 = s.betas
             self.m1[r] = b1 * self.m1[r] + (1 - b1) * g

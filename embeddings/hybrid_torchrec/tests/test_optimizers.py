@@ -166,7 +166,7 @@ def test_pooled_gradients(mean: bool, weighted: bool, device: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("spec", SPECS[:6], ids=name_of)
+@pytest.mark.parametrize("spec", SPECS[: len(KINDS)], ids=name_of)
 def test_sixteen_bit_rows_round_once_a_step(spec: OptimizerSpec, dtype: torch.dtype, device: str) -> None:
     table, ids = make(spec, 29, device, dtype=dtype)
     reference = ReferenceTable(table.weights.double().cpu().numpy(), spec)
@@ -217,7 +217,7 @@ import torch, hashlib
 from hybrid_torchrec import *
 torch.set_num_threads({threads})
 digest = hashlib.sha256()
-for kind in ("sgd", "rowwise_adagrad", "lamb"):
+for kind in ("sgd", "rowwise_adagrad", "lamb", "lion"):
     table = HashTable(TableConfig(name="t", dim=40, optimizer=OptimizerSpec(kind=kind, lr=0.1), eviction=LFU(),
                                   max_rows=30000))
     generator = torch.Generator().manual_seed(0)

@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 CSRC = HERE.parent / "csrc"
-SOURCES = ["common/arena.cpp", "ids/id_map.cpp", "ids/index.cpp", "ids/sightings.cpp", "ids/victims.cpp"]
+SOURCES = ["common/arena.cpp", "ids/id_map.cpp", "ids/index.cpp", "ids/occurrence_counts.cpp", "ids/eviction.cpp"]
 FLAGS = ["-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer", "-pthread"]
 
 

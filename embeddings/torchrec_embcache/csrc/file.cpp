@@ -16,7 +16,7 @@ namespace embcache {
 namespace {
 
 std::string free_space(const std::string& path) {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::statvfs(path.c_str(), &info) != 0) return "unknown";
   return std::to_string(static_cast<uint64_t>(info.f_bavail) * info.f_frsize) + " bytes";
 }
@@ -63,7 +63,7 @@ File::~File() {
 }
 
 int64_t File::size() const {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd_, &info) != 0) throw_system_error("stat", path_, errno);
   return info.st_size;
 }

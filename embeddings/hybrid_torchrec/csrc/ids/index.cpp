@@ -26,22 +26,22 @@ void Index::grow_slots(size_t slots) {
   };
   grow(ids_, sizeof(int64_t));
   grow(versions_, sizeof(int64_t));
-  grow(seen_, sizeof(Seen));
+  grow(stats_, sizeof(RowStats));
 }
 
 size_t Index::bytes() const {
-  return map_.bytes() + slots_ * (sizeof(Seen) + 2 * sizeof(int64_t)) + free_.capacity() * sizeof(uint32_t) +
-         (sightings_ ? sightings_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
+  return map_.bytes() + slots_ * (sizeof(RowStats) + 2 * sizeof(int64_t)) + free_.capacity() * sizeof(uint32_t) +
+         (counts_of_absent_ ? counts_of_absent_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
 }
 
-int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares) {
-  Seen* rows = seen_of();
+int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t part, size_t parts) {
+  RowStats* rows = stats_of_rows();
   int64_t touched = 0;
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count && slots[i + kAhead] > 0) __builtin_prefetch(rows + slots[i + kAhead], 1);
     if (slots[i] <= 0) continue;
-    if (shares > 1 && static_cast<size_t>(slots[i]) / 4 % shares != share) continue;  // four in a cache line
-    Seen& row = rows[slots[i]];
+    if (parts > 1 && static_cast<size_t>(slots[i]) / 4 % parts != part) continue;  // four in a cache line
+    RowStats& row = rows[slots[i]];
     if (row.last_step < step) {
       row.shows = decayed(row.shows, decay, row.last_step, step);
       row.clicks = decayed(row.clicks, decay, row.last_step, step);
@@ -59,16 +59,16 @@ Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t 
   for (size_t i = 0; i < count; ++i) {
     if (slots[i] < 0) absent.add(ids[i]);
   }
-  const bool all = admission.sightings <= 1 && admission.probability >= 1.0;
+  const bool all = admission.occurrences <= 1 && admission.probability >= 1.0;
   if (all) return {absent.ids(), absent.counts()};
   Candidates admitted;
   const auto salt = mix64(admission.seed, static_cast<uint64_t>(step));
   for (size_t i = 0; i < absent.ids().size(); ++i) {
     const int64_t id = absent.ids()[i];
     int64_t seen = absent.counts()[i];
-    if (admission.sightings > 1) {
-      seen = sightings_->add(id, seen);
-      if (seen < admission.sightings) continue;
+    if (admission.occurrences > 1) {
+      seen = counts_of_absent_->add(id, seen);
+      if (seen < admission.occurrences) continue;
     }
     if (admission.probability < 1.0) {
       const double drawn = static_cast<double>(mix64(salt, static_cast<uint64_t>(id)) >> 11) * 0x1p-53;
@@ -99,9 +99,9 @@ std::vector<int64_t> Index::insert(const std::vector<int64_t>& ids, const std::v
     } else {
       ++slots_;
     }
-    if (sightings_) sightings_->remove(ids[i]);
+    if (counts_of_absent_) counts_of_absent_->remove(ids[i]);
     this->ids()[slot] = ids[i];
-    seen_of()[slot] = {step, static_cast<float>(shows[i]), 0.0f};
+    stats_of_rows()[slot] = {step, static_cast<float>(shows[i]), 0.0f};
     versions()[slot] = version_;
     slots[i] = slot;
   }
@@ -128,7 +128,7 @@ void Index::resolve(const int64_t* ids, int64_t* slots, size_t count) const {
 int64_t Index::erase(int64_t id) {
   const IdMap::Slot slot = map_.erase(id);
   if (slot == IdMap::kAbsent) return -1;
-  seen_of()[slot].last_step = Seen::kFree;
+  stats_of_rows()[slot].last_step = RowStats::kFree;
   free_.push_back(slot);
   if (recorded_from_ > 0) erased_.emplace_back(version_, id);
   return slot;

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "common/arena.h"
+#include "ids/eviction_kinds.h"
 #include "ids/id_map.h"
-#include "ids/sightings.h"
+#include "ids/occurrence_counts.h"
 
 namespace hybrid_torchrec {
 
 // How often and when the id of a slot was seen.
-struct Seen {
+struct RowStats {
   static constexpr int64_t kFree = INT64_MIN;  // last_step of a slot without a row
 
   int64_t last_step;
@@ -23,22 +24,18 @@ struct Seen {
 
 // Which ids get a row.
 struct Admission {
-  int64_t sightings = 1;     // how many it takes
+  int64_t occurrences = 1;   // how many it takes
   double probability = 1.0;  // of each step in which the id occurs
   uint64_t seed = 0;
 };
 
 // By what victims are chosen: the lowest key first, then the oldest row, then the lowest id.
 struct Ranking {
-  enum Kind : int64_t { kShows = 0, kLastStep = 1, kScore = 2, kExpired = 3 };
-  // The kind of a number; throws std::invalid_argument if it has none.
-  static Kind known(int64_t kind);
-
-  Kind kind = kShows;
+  EvictionKind kind = kEvictions[0];
   double show_weight = 1.0;
   double click_weight = 0.0;
   double decay = 1.0;        // of shows and clicks, per step
-  int64_t time_to_live = 0;  // kExpired: only rows that were not seen in more steps than this
+  int64_t time_to_live = 0;  // where rows expire: only those go that were not seen in more steps than this
 };
 
 // The ids of a table: their slots and what is known of their rows. Slot 0 is nobody's. One writer at a time, which its
@@ -53,24 +50,24 @@ class Index {
   const IdMap& map() const { return map_; }
   size_t bytes() const;
   int64_t id(size_t slot) const { return ids()[slot]; }
-  Seen& seen(size_t slot) { return seen_of()[slot]; }
-  bool used(size_t slot) const { return seen_of()[slot].last_step != Seen::kFree; }
+  RowStats& stats(size_t slot) { return stats_of_rows()[slot]; }
+  bool used(size_t slot) const { return stats_of_rows()[slot].last_step != RowStats::kFree; }
   // Of each slot, the version of the last change of its values.
   int64_t* versions() const { return reinterpret_cast<int64_t*>(versions_.data()); }
 
   void find(const int64_t* ids, size_t count, int64_t* slots) const { map_.find(ids, count, slots); }
 
-  // A sighting of every slot that is positive, in step `step`; decay as of Ranking. `share` of `shares` does those
-  // slots that fall to it, so that threads may do the others. Returns how many it did.
-  int64_t touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t share, size_t shares);
+  // An occurrence of every slot that is positive, in step `step`; decay as of Ranking. `part` of `parts` does
+  // those slots that fall to it, so that threads may do the others. Returns how many it did.
+  int64_t touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t part, size_t parts);
 
-  // Ids to be inserted, with their sightings.
+  // Ids to be inserted, with their occurrences.
   using Candidates = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
   // Counts the ids whose slot is negative, and returns those that are admitted in the order of their occurrence.
   Candidates admit(const int64_t* ids, const int64_t* slots, size_t count, int64_t step, const Admission& admission);
-  void count_with(std::unique_ptr<Sightings> sightings) { sightings_ = std::move(sightings); }
-  // Null where sightings are not counted.
-  Sightings* sightings() const { return sightings_.get(); }
+  void count_with(std::unique_ptr<OccurrenceCounts> counts) { counts_of_absent_ = std::move(counts); }
+  // Null where occurrences are not counted.
+  OccurrenceCounts* occurrences() const { return counts_of_absent_.get(); }
 
   // Puts ids that are absent; returns their slots, freed ones first.
   std::vector<int64_t> insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step);
@@ -99,16 +96,16 @@ class Index {
 
  private:
   int64_t* ids() const { return reinterpret_cast<int64_t*>(ids_.data()); }
-  Seen* seen_of() const { return reinterpret_cast<Seen*>(seen_.data()); }
+  RowStats* stats_of_rows() const { return reinterpret_cast<RowStats*>(stats_.data()); }
   void grow_slots(size_t slots);
 
   IdMap map_;
   Arena ids_;
-  Arena seen_;
+  Arena stats_;
   Arena versions_;
   size_t slots_ = 1;
   std::vector<uint32_t> free_;
-  std::unique_ptr<Sightings> sightings_;
+  std::unique_ptr<OccurrenceCounts> counts_of_absent_;
   int64_t version_ = 1;
   int64_t recorded_from_ = 0;                        // 0: not recorded
   std::vector<std::pair<int64_t, int64_t>> erased_;  // version, id

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <string>
 
 #include "common/mix.h"
 
@@ -48,35 +47,22 @@ double normal_quantile(double p) {
   return q < 0 ? -value : value;
 }
 
-Initializer::Kind Initializer::known(int64_t kind) {
-  switch (kind) {
-    case kConstant:
-    case kUniform:
-    case kNormal:
-    case kTruncatedNormal:
-      return static_cast<Kind>(kind);
-    default:
-      throw std::invalid_argument("unknown initializer " + std::to_string(kind) +
-                                  "; valid: 0 (constant), 1 (uniform), 2 (normal), 3 (truncated normal)");
-  }
-}
-
 double Initializer::drawn(double u) const {
-  switch (kind) {
-    case kConstant:
+  switch (distribution) {
+    case Distribution::kConstant:
       return a;
-    case kUniform:
+    case Distribution::kUniform:
       return a + (b - a) * u;
-    case kNormal:
+    case Distribution::kNormal:
       return a + b * normal_quantile(u);
-    case kTruncatedNormal:
+    case Distribution::kTruncatedNormal:
       return a + b * normal_quantile(low + (high - low) * u);
   }
   throw std::logic_error("an initializer without a formula");
 }
 
 void Initializer::fill(int64_t key, float* row, int64_t width) const {
-  if (kind == kConstant) {
+  if (distribution == Distribution::kConstant) {
     std::fill_n(row, width, static_cast<float>(a));
     return;
   }

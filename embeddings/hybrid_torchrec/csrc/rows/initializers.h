@@ -2,20 +2,19 @@
 
 #include <cstdint>
 
+#include "rows/initializer_kinds.h"
+
 namespace hybrid_torchrec {
 
 // Values of new rows, from a counter-based hash: element `column` of a row depends on (seed, key, column) only.
 struct Initializer {
-  enum Kind : int64_t { kConstant = 0, kUniform = 1, kNormal = 2, kTruncatedNormal = 3 };
-  Kind kind = kConstant;
-  double a = 0.0;    // the constant; the lower bound; the mean
-  double b = 0.0;    // the upper bound; the standard deviation
-  double low = 0.0;  // kTruncatedNormal: the probabilities below the two bounds
+  Distribution distribution = Distribution::kConstant;
+  double a = 0.0;  // initializer_kinds.h says what a and b are
+  double b = 0.0;
+  double low = 0.0;  // of the truncated normal: the probabilities below the two bounds
   double high = 1.0;
   uint64_t seed = 0;
 
-  // The kind of a number; throws std::invalid_argument if it has none.
-  static Kind known(int64_t kind);
   // row[0:width] of the row of `key`.
   void fill(int64_t key, float* row, int64_t width) const;
 

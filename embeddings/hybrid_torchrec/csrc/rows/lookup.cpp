@@ -3,52 +3,24 @@
 #include <torch/library.h>
 
 #include <atomic>
-#include <numeric>
 #include <vector>
 
+#include "row_math/bags.h"
 #include "rows/types.h"
 
 // Rows of a table by slots, one by one or pooled, in fp32 whatever the table's dtype.
 namespace hybrid_torchrec {
 namespace {
 
-constexpr int64_t kAhead = 12;
-
-// Bags [0, bags) in shares of about the same number of slots and bags.
-template <typename Body>
-void for_bags(const int64_t* offsets, int64_t bags, int64_t width, Body body) {
-  const int64_t total = offsets[bags] + bags;
-  const int64_t shares = shares_of(total * width);
-  const auto start = [&](int64_t share) {
-    const int64_t target = total / shares * share + total % shares * share / shares;
-    int64_t low = 0;
-    int64_t high = bags;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (offsets[middle] + middle < target) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return share == shares ? bags : low;
-  };
-  at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
-    for (int64_t share = from; share < to; ++share) {
-      const int64_t first = start(share);
-      const int64_t end = start(share + 1);
-      if (first < end) body(first, end);
-    }
-  });
-}
+constexpr int64_t kPrefetchDistance = 12;  // rows
 
 template <typename Row>
 void gather(const Row* table, const int64_t* slots, int64_t count, int64_t width, float* out) {
-  const auto& functions = rows::kernels().shared->of(table);
+  const auto& functions = row_kernels().of(table);
   const int64_t line = 64 / static_cast<int64_t>(sizeof(Row));
   for (int64_t k = 0; k < count; ++k) {
-    if (k + kAhead < count) {
-      const Row* next = table + slots[k + kAhead] * width;
+    if (k + kPrefetchDistance < count) {
+      const Row* next = table + slots[k + kPrefetchDistance] * width;
       for (int64_t i = 0; i < width; i += line) __builtin_prefetch(next + i);
     }
     functions.widen(table + slots[k] * width, out + k * width, width);
@@ -56,8 +28,8 @@ void gather(const Row* table, const int64_t* slots, int64_t count, int64_t width
 }
 
 at::Tensor gather_rows(const at::Tensor& weights, const at::Tensor& given) {
-  constexpr const char* op = "gather_rows";
-  check_rows(op, weights, given);
+  constexpr const char* kOp = "gather_rows";
+  check_rows(kOp, weights, given);
   const at::Tensor slots = given.contiguous();
   const int64_t* data = slots.const_data_ptr<int64_t>();
   const int64_t count = slots.numel();
@@ -67,32 +39,32 @@ at::Tensor gather_rows(const at::Tensor& weights, const at::Tensor& given) {
   std::atomic<bool> valid{true};
   with_row_type(weights.scalar_type(), [&](auto* row) {
     const auto* table = row_data<std::remove_pointer_t<decltype(row)>>(weights);
-    const int64_t shares = shares_of(count * width);
-    at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
-      const int64_t first = count * from / shares;
-      const int64_t share = count * to / shares - first;
-      if (!rows::kernels().shared->valid(data + first, share, weights.size(0))) {
+    const int64_t chunks = row_math::chunks_for(count * width);
+    at::parallel_for(0, chunks, 1, [&](int64_t from, int64_t to) {
+      const int64_t first = count * from / chunks;
+      const int64_t size = count * to / chunks - first;
+      if (!row_kernels().valid(data + first, size, weights.size(0))) {
         valid = false;
         return;
       }
-      gather(table, data + first, share, width, target + first * width);
+      gather(table, data + first, size, width, target + first * width);
     });
   });
-  if (!valid) fail_slot(op, data, count, weights.size(0));
+  if (!valid) fail_slot(kOp, data, count, weights.size(0));
   return out;
 }
 
 at::Tensor pool_rows(const at::Tensor& weights, const at::Tensor& given, const at::Tensor& given_offsets, bool mean,
                      const std::optional<at::Tensor>& sample_weights) {
-  constexpr const char* op = "pool_rows";
-  check_rows(op, weights, given);
+  constexpr const char* kOp = "pool_rows";
+  check_rows(kOp, weights, given);
   const at::Tensor slots = given.contiguous();
   const at::Tensor offsets = given_offsets.contiguous();
-  check_offsets(op, offsets, slots.numel());
+  check_offsets(kOp, offsets, slots.numel());
   at::Tensor samples;
   if (sample_weights) {
     samples = sample_weights->to(at::kFloat).contiguous();
-    TORCH_CHECK(samples.sizes() == slots.sizes(), op, ": weights of samples must have the shape of slots");
+    TORCH_CHECK(samples.sizes() == slots.sizes(), kOp, ": weights of samples must have the shape of slots");
   }
   const int64_t* data = slots.const_data_ptr<int64_t>();
   const int64_t* starts = offsets.const_data_ptr<int64_t>();
@@ -104,41 +76,41 @@ at::Tensor pool_rows(const at::Tensor& weights, const at::Tensor& given, const a
   std::atomic<bool> valid{true};
   with_row_type(weights.scalar_type(), [&](auto* row) {
     const auto* table = row_data<std::remove_pointer_t<decltype(row)>>(weights);
-    for_bags(starts, bags, width, [&](int64_t first, int64_t end) {
-      if (!rows::kernels().shared->valid(data + starts[first], starts[end] - starts[first], weights.size(0))) {
+    row_math::for_bags(starts, bags, width, [&](int64_t first, int64_t end) {
+      if (!row_kernels().valid(data + starts[first], starts[end] - starts[first], weights.size(0))) {
         valid = false;
         return;
       }
-      rows::kernels().shared->of(table).pool64(table, data, starts + first, end - first, width, width, scales, mean,
-                                               target + first * width, width);
+      row_kernels().of(table).pool64(table, data, starts + first, end - first, width, width, scales, mean,
+                                     target + first * width, width);
     });
   });
-  if (!valid) fail_slot(op, data, slots.numel(), weights.size(0));
+  if (!valid) fail_slot(kOp, data, slots.numel(), weights.size(0));
   return out;
 }
 
 // gradient[k] = dot(gradients of k's bag, row of k), divided by the bag's length for the mean.
 at::Tensor sample_weight_gradients(const at::Tensor& weights, const at::Tensor& given, const at::Tensor& given_offsets,
                                    const at::Tensor& given_gradients, bool mean) {
-  constexpr const char* op = "sample_weight_gradients";
-  check_rows(op, weights, given);
+  constexpr const char* kOp = "sample_weight_gradients";
+  check_rows(kOp, weights, given);
   const at::Tensor slots = given.contiguous();
   const at::Tensor offsets = given_offsets.contiguous();
-  check_offsets(op, offsets, slots.numel());
+  check_offsets(kOp, offsets, slots.numel());
   const at::Tensor gradients = given_gradients.to(at::kFloat).contiguous();
   const int64_t bags = offsets.numel() - 1;
   const int64_t width = weights.size(1);
-  TORCH_CHECK(gradients.dim() == 2 && gradients.size(0) == bags && gradients.size(1) == width, op,
+  TORCH_CHECK(gradients.dim() == 2 && gradients.size(0) == bags && gradients.size(1) == width, kOp,
               ": gradients must be (B, D) = (", bags, ", ", width, "), got ", gradients.sizes());
   const int64_t* data = slots.const_data_ptr<int64_t>();
   const int64_t* starts = offsets.const_data_ptr<int64_t>();
-  const auto& kernels = *rows::kernels().shared;
-  if (!kernels.valid(data, slots.numel(), weights.size(0))) fail_slot(op, data, slots.numel(), weights.size(0));
+  const auto& kernels = row_kernels();
+  if (!kernels.valid(data, slots.numel(), weights.size(0))) fail_slot(kOp, data, slots.numel(), weights.size(0));
   const at::Tensor out = at::empty({slots.numel()}, gradients.options());
   float* target = out.mutable_data_ptr<float>();
   with_row_type(weights.scalar_type(), [&](auto* row) {
     const auto* table = row_data<std::remove_pointer_t<decltype(row)>>(weights);
-    for_bags(starts, bags, width, [&](int64_t first, int64_t end) {
+    row_math::for_bags(starts, bags, width, [&](int64_t first, int64_t end) {
       std::vector<float> wide(static_cast<size_t>(width));
       for (int64_t bag = first; bag < end; ++bag) {
         const float* gradient = gradients.const_data_ptr<float>() + bag * width;

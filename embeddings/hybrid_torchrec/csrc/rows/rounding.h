@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "common/mix.h"
-#include "rows/kernels.h"
+#include "row_math/row_kernels.h"
 
 // Stochastic rounding of fp32 to 16 bits: up with the probability that the lost bits say. The bits drawn depend on a
 // key only, so results do not depend on threads.
@@ -32,7 +32,7 @@ class Rounding {
   }
   static bool finite(uint32_t bits) { return (bits & 0x7f800000u) != 0x7f800000u; }
 
-  static rows::Bfloat16 round(float value, uint32_t random, const rows::Bfloat16*) {
+  static row_math::Bfloat16 round(float value, uint32_t random, const row_math::Bfloat16*) {
     const uint32_t bits = bits_of(value);
     if (finite(bits)) return {static_cast<uint16_t>((bits + random) >> 16)};
     // Not a number stays one also where its low bits go.
@@ -40,11 +40,11 @@ class Rounding {
   }
 
   // A half has 13 bits less; below 2^-14 its steps stay 2^-24.
-  static rows::Half round(float value, uint32_t random, const rows::Half*) {
+  static row_math::Half round(float value, uint32_t random, const row_math::Half*) {
     const uint32_t bits = bits_of(value);
     const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
     const uint32_t magnitude = bits & 0x7fffffffu;
-    const auto make = [sign](uint32_t rest) { return rows::Half{static_cast<uint16_t>(sign | rest)}; };
+    const auto make = [sign](uint32_t rest) { return row_math::Half{static_cast<uint16_t>(sign | rest)}; };
     if (!finite(bits)) return make(0x7c00u | ((magnitude & 0x7fffffu) != 0 ? 0x200u : 0u));
     if (magnitude >= 0x38800000u) {  // a normal half
       const uint32_t rounded = magnitude + (random & 0x1fffu);

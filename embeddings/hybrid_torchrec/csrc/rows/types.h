@@ -1,33 +1,17 @@
 #pragma once
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
 
-#include "rows/kernels.h"
+#include "row_math/row_types.h"
 
 // What the operators on rows of CPU tensors share.
 namespace hybrid_torchrec {
 
-// Calls body(const Row*) for the type in which a tensor holds its rows.
-template <typename Body>
-void with_row_type(at::ScalarType dtype, Body body) {
-  if (dtype == at::kFloat) {
-    body(static_cast<const float*>(nullptr));
-  } else if (dtype == at::kHalf) {
-    body(static_cast<const rows::Half*>(nullptr));
-  } else if (dtype == at::kBFloat16) {
-    body(static_cast<const rows::Bfloat16*>(nullptr));
-  } else {
-    TORCH_CHECK(false, "rows must be float32, float16 or bfloat16, got ", dtype);
-  }
-}
-
-template <typename Row>
-Row* row_data(const at::Tensor& tensor) {
-  return static_cast<Row*>(tensor.mutable_data_ptr());
-}
+using row_math::row_data;
+using row_math::row_kernels;
+using row_math::with_row_type;
 
 inline void check_rows(const char* op, const at::Tensor& weights, const at::Tensor& slots) {
   const auto dtype = weights.scalar_type();
@@ -55,13 +39,6 @@ inline void check_offsets(const char* op, const at::Tensor& offsets, int64_t slo
   for (int64_t i = 0; i < bags; ++i) {
     TORCH_CHECK(data[i] <= data[i + 1], op, ": offsets[", i + 1, "] is less than the one before");
   }
-}
-
-// Work below this many elements is not worth a second thread.
-constexpr int64_t kSerialElements = 64 * 1024;
-
-inline int64_t shares_of(int64_t elements) {
-  return elements < kSerialElements || at::get_num_threads() == 1 ? 1 : at::get_num_threads() * 4;
 }
 
 }  // namespace hybrid_torchrec

@@ -3,7 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include "embedding/cpu_sort.h"
+#include "row_math/bags.h"
+#include "row_math/radix_sort.h"
 #include "rows/optimizer.h"
 #include "rows/rounding.h"
 #include "rows/types.h"
@@ -16,8 +17,8 @@ namespace {
 constexpr const char* kOp = "update_rows";
 
 // `source`: the row of the gradients, the bag where they are pooled; the sample, where samples have weights.
-using Record = gr_ops::embedding::Contribution<uint32_t>;
-using Sort = gr_ops::embedding::RadixSort<uint32_t>;
+using Record = row_math::Contribution<uint32_t>;
+using Sort = row_math::RadixSort<uint32_t>;
 
 // Contiguous tensors of one call; bags where the gradients are those of pooled rows.
 struct Gradients {
@@ -129,7 +130,7 @@ class RowUpdates {
     if (state_.versions != nullptr) fetch(state_.versions + slot, 1);
     stored_[count_] = weights_ + static_cast<int64_t>(slot) * width_;
     fetch(stored_[count_], width_);
-    rows::RowState& row = rows_[count_];
+    row_math::RowState& row = rows_[count_];
     if (state_.momentum1 != nullptr) {
       const int64_t width = optimizer_.rowwise() ? 1 : width_;
       row.momentum1 = state_.momentum1 + static_cast<int64_t>(slot) * width;
@@ -147,7 +148,8 @@ class RowUpdates {
   // The gradient of a row to which nothing else contributes, where it is: nullptr if it has to be copied.
   const float* unchanged(uint32_t source) const {
     if constexpr (std::is_same_v<Grad, float>) {
-      if (!scaled() && !optimizer_.writes_gradient()) return gradients_ + static_cast<int64_t>(source) * width_;
+      if (!scaled() && !optimizer_.decays_gradient() && !update_.overwrites_gradient)
+        return gradients_ + static_cast<int64_t>(source) * width_;
     }
     return nullptr;
   }
@@ -182,15 +184,15 @@ class RowUpdates {
 
   template <typename T>
   static void fetch(const T* data, int64_t count) {
-    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i, 1);
+    constexpr int64_t kPerLine = 64 / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * kPerLine); i += kPerLine) __builtin_prefetch(data + i, 1);
   }
 
   void finish() {
     const auto count = static_cast<int64_t>(count_);
     if (count == 0) return;
-    const auto& functions = kernels_.shared->of(static_cast<const Row*>(nullptr));
-    kernels_.shared->of(gradients_)
+    const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
+    kernels_.of(gradients_)
         .pool64(gradients_, positions_.data(), starts_, static_cast<int64_t>(summed_), width_, width_,
                 scaled() ? scales_.data() : nullptr, false, gradient_.data(), width_);
     if (state_.versions != nullptr) {
@@ -203,11 +205,11 @@ class RowUpdates {
       }
     }
     if (optimizer_.decays_gradient()) {
-      rows::Step decay{};
+      row_math::Step decay{};
       decay.weight_decay = static_cast<float>(optimizer_.weight_decay);
-      kernels_.decay(rows_, count, width_, decay);
+      kernels_.decay_gradients(rows_, count, width_, decay);
     }
-    update_(rows_, count, width_, step_);
+    update_.run(rows_, count, width_, step_);
     if constexpr (!std::is_same_v<Row, float>) {
       for (size_t i = 0; i < count_; ++i) {
         if (rounding_) {
@@ -219,7 +221,7 @@ class RowUpdates {
     }
   }
 
-  const rows::Kernels& kernels_ = rows::kernels();
+  const row_math::RowKernels& kernels_ = row_kernels();
   Row* weights_;
   State state_;
   const Grad* gradients_;
@@ -227,8 +229,8 @@ class RowUpdates {
   const float* samples_;
   bool mean_;
   const Optimizer& optimizer_;
-  rows::Step step_;
-  rows::Update update_;
+  row_math::Step step_;
+  row_math::Update update_;
   std::optional<uint64_t> rounding_;
   const std::vector<Record>& records_;
   const std::vector<uint32_t>& bag_of_;
@@ -236,7 +238,7 @@ class RowUpdates {
   // A batch of rows, and what contributes to them.
   size_t count_ = 0;
   size_t summed_ = 0;  // rows of the batch whose gradients are sums of several, or are written to
-  rows::RowState rows_[kBatch] = {};
+  row_math::RowState rows_[kBatch] = {};
   Row* stored_[kBatch] = {};
   uint32_t slots_[kBatch] = {};
   int64_t starts_[kBatch + 1] = {};
@@ -270,7 +272,7 @@ Gradients checked(const at::Tensor& weights, const at::Tensor& slots, const at::
     TORCH_CHECK(samples->sizes() == slots.sizes(), kOp, ": weights of samples must have the shape of slots");
   }
   const int64_t* data = result.slots.const_data_ptr<int64_t>();
-  if (!rows::kernels().shared->valid(data, slots.numel(), weights.size(0))) {
+  if (!row_kernels().valid(data, slots.numel(), weights.size(0))) {
     fail_slot(kOp, data, slots.numel(), weights.size(0));
   }
   return result;
@@ -287,22 +289,30 @@ float* momentum(const std::optional<at::Tensor>& tensor, const at::Tensor& weigh
   return tensor->mutable_data_ptr<float>();
 }
 
+// Raises for a number that no optimizer has.
+const OptimizerKind& known_optimizer(int64_t number) {
+  try {
+    return find_kind(kOptimizers, "optimizer", number);
+  } catch (const std::invalid_argument& error) {
+    TORCH_CHECK(false, kOp, ": ", error.what());
+  }
+}
+
 void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& momentum1,
                  const std::optional<at::Tensor>& momentum2, const at::Tensor& slots, const at::Tensor& gradients,
                  const std::optional<at::Tensor>& offsets, bool mean, const std::optional<at::Tensor>& samples,
                  int64_t kind, double learning_rate, double eps, double beta1, double beta2, double weight_decay,
                  int64_t iteration, std::optional<int64_t> rounding, const std::optional<at::Tensor>& versions,
                  int64_t version) {
-  const Optimizer optimizer{
-      optimizer_traits(kOp, kind), learning_rate, eps, beta1, beta2, weight_decay, iteration};
+  const Optimizer optimizer{known_optimizer(kind), learning_rate, eps, beta1, beta2, weight_decay, iteration};
   TORCH_CHECK(iteration >= 1, kOp, ": iteration starts at 1, got ", iteration);
   const Gradients given = checked(weights, slots, gradients, offsets, mean, samples);
   State state;
-  state.momentum1 = momentum(momentum1, weights, optimizer.traits.momenta > 0, optimizer.rowwise(), "momentum1");
-  state.momentum2 = momentum(momentum2, weights, optimizer.traits.momenta > 1, false, "momentum2");
+  state.momentum1 = momentum(momentum1, weights, optimizer.kind.moments > 0, optimizer.rowwise(), "momentum1");
+  state.momentum2 = momentum(momentum2, weights, optimizer.kind.moments > 1, false, "momentum2");
   if (versions) {
     const int64_t* data = given.slots.const_data_ptr<int64_t>();
-    if (!rows::kernels().shared->valid(data, slots.numel(), versions->numel())) {
+    if (!row_kernels().valid(data, slots.numel(), versions->numel())) {
       fail_slot(kOp, data, slots.numel(), versions->numel());
     }
     state.versions = versions->mutable_data_ptr<int64_t>();
@@ -325,11 +335,11 @@ void update_rows(const at::Tensor& weights, const std::optional<at::Tensor>& mom
     with_row_type(given.values.scalar_type(), [&](auto* gradient) {
       using Row = std::remove_const_t<std::remove_pointer_t<decltype(row)>>;
       using Grad = std::remove_const_t<std::remove_pointer_t<decltype(gradient)>>;
-      const auto shares = static_cast<size_t>(shares_of(static_cast<int64_t>(count) * weights.size(1)));
-      at::parallel_for(0, static_cast<int64_t>(shares), 1, [&](int64_t from, int64_t to) {
+      const auto chunks = static_cast<size_t>(row_math::chunks_for(static_cast<int64_t>(count) * weights.size(1)));
+      at::parallel_for(0, static_cast<int64_t>(chunks), 1, [&](int64_t from, int64_t to) {
         RowUpdates<Row, Grad> updates(weights, state, given, optimizer, key, records, bag_of);
-        for (auto share = static_cast<size_t>(from); share < static_cast<size_t>(to); ++share) {
-          updates.run(count * share / shares, count * (share + 1) / shares);
+        for (auto chunk = static_cast<size_t>(from); chunk < static_cast<size_t>(to); ++chunk) {
+          updates.run(count * chunk / chunks, count * (chunk + 1) / chunks);
         }
       });
     });

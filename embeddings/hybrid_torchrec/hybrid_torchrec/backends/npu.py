@@ -7,13 +7,14 @@ import torch
 
 from hybrid_torchrec.backends.base import Gradient
 from hybrid_torchrec.backends.torch import TorchBackend
+from hybrid_torchrec.kinds import GR_OPS_NUMBERS, OPTIMIZERS
 from hybrid_torchrec.optimizers import OptimizerSpec
 from hybrid_torchrec.table_config import TableConfig
 
 SUM, MEAN, NONE = 0, 1, 2
-# gr_ops' Adam decays as AdamW does. Row-wise Adagrad and gradients of factors need whole rows in a vector core.
-KINDS = {"sgd": 0, "adagrad": 1, "rowwise_adagrad": 2, "adam": 3, "adamw": 3}
-WHOLE_ROW = 1920
+# The optimizers that mxrec.embedding_update has, with its numbers; the steps of others are PyTorch's operators.
+KINDS = {name: GR_OPS_NUMBERS[kind.gr_ops] for name, kind in OPTIMIZERS.items() if kind.gr_ops is not None}
+WHOLE_ROW = 1920  # columns; row-wise Adagrad and gradients of factors need them all in a vector core
 
 
 def available(device: torch.device) -> bool:

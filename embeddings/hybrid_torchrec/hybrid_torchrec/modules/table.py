@@ -15,7 +15,6 @@ from hybrid_torchrec.modules import state
 from hybrid_torchrec.modules.config import HashConfig, check, dtype_of, table_config
 from hybrid_torchrec.modules.optimizer import choose_spec
 from hybrid_torchrec.optimizers import OptimizerSpec
-from hybrid_torchrec.policies import LRU, TTL
 from hybrid_torchrec.table import HashTable, TableConfig
 from hybrid_torchrec.table.copying import copy_of
 
@@ -113,7 +112,7 @@ class TableModule(nn.Module):
     @property
     def counts_occurrences(self) -> bool:
         """Whether admission or eviction depend on how often an id occurs in a batch."""
-        by_count = self.config.eviction is not None and not isinstance(self.config.eviction, LRU | TTL)
+        by_count = self.config.eviction is not None and self.config.eviction.counts_occurrences
         return by_count or self.config.admission.sightings > 1
 
     def spec(self, fused_params: Mapping[str, Any] | None = None) -> OptimizerSpec:

@@ -7,61 +7,34 @@ from types import ModuleType
 import triton
 import triton.language as tl
 from hybrid_torchrec.backends.cuda import map_kernels, row_kernels, sighting_kernels, update_kernels
+from hybrid_torchrec.kinds import OPTIMIZERS
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 TYPES = {
-    "slots": "*i64",
-    "ids": "*i64",
-    "keys": "*i32",
-    "sources": "*i64",
-    "parts": "*i64",
-    "starts": "*i64",
-    "offsets": "*i64",
-    "bags": "*i64",
-    "gradient_rows": "*i64",
-    "new_ids": "*i64",
-    "new_slots": "*i64",
-    "old": "*i64",
-    "buckets": "*i64",
-    "moved": "*i64",
-    "values": "*i64",
-    "sums": "*i32",
-    "absent_counts": "*i32",
+    **dict.fromkeys(["slots", "ids", "sources", "parts", "starts", "offsets", "bags", "gradient_rows"], "*i64"),
+    **dict.fromkeys(["new_ids", "new_slots", "old", "buckets", "moved", "values"], "*i64"),
+    **dict.fromkeys(["keys", "sums", "absent_counts"], "*i32"),
+    **dict.fromkeys(["out", "factors", "gradients", "heads", "tails"], "*fp32"),
+    **dict.fromkeys(["count", "bits", "step", "version"], "i32"),
+    **dict.fromkeys(["mask", "old_count"], "i64"),
     "numbers": "*fp64",
-    "out": "*fp32",
-    "factors": "*fp32",
-    "gradients": "*fp32",
-    "heads": "*fp32",
-    "tails": "*fp32",
-    "count": "i32",
-    "bits": "i32",
-    "step": "i32",
-    "version": "i32",
-    "mask": "i64",
-    "old_count": "i64",
 }
 CHOICES = {
-    "GROUPED": (True,),
-    "COUNT_HITS": (True,),
-    "CLAMP": (True,),
-    "COUNTED": (True,),
-    "MEAN": (True,),
-    "WEIGHTED": (True,),
-    "POOLED": (True,),
-    "VERSIONED": (True,),
+    **dict.fromkeys(["GROUPED", "COUNT_HITS", "CLAMP", "COUNTED", "MEAN", "WEIGHTED", "POOLED", "VERSIONED"], (True,)),
     "DECAYS": (1, 2),
     "DTYPE": (tl.bfloat16,),
-    "D": (120,),
-    "COLUMNS": (128,),
-    "ROWS": (8,),
-    "CHUNK": (8,),
+    **dict.fromkeys(["D", "FIRST_WIDTH"], (120,)),
+    **dict.fromkeys(["COLUMNS", "BLOCK"], (128,)),
+    **dict.fromkeys(["ROWS", "CHUNK"], (8,)),
     "SPAN": (16,),
-    "BLOCK": (128,),
-    "FIRST_WIDTH": (120,),
     "SECOND_WIDTH": (1,),
 }
-KINDS = {"start": (1, 2, 3), "update_runs": (1, 2, 3, 4, 5), "update_long_runs": (2, 5)}
+KINDS = {
+    "start": (1, 2, 3),
+    "update_runs": tuple(kind.number for kind in OPTIMIZERS.values()),
+    "update_long_runs": tuple(kind.number for kind in OPTIMIZERS.values() if kind.whole_rows or kind.name == "lion"),
+}
 
 
 def kernels(module: ModuleType) -> list[triton.JITFunction]:

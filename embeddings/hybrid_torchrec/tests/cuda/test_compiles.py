@@ -1,6 +1,7 @@
 """The kernels pass Triton's compiler, which is not there in a process that interprets them."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,4 +13,5 @@ def test_for_hopper(tmp_path: Path) -> None:
     program = Path(__file__).with_name("compile_kernels.py")
     done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout == "28 kernels compiled\n"
+    compiled = re.fullmatch(r"(\d+) kernels compiled\n", done.stdout)
+    assert compiled is not None and int(compiled[1]) >= 34

@@ -60,7 +60,7 @@ def train(table: HashTable, dim: int, steps: int = 3) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "decay"), [*((kind, 0.0) for kind in KINDS), ("sgd", 0.1), ("adamw", 0.1), ("lamb", 0.1)]
+    ("kind", "decay"), [*((kind, 0.0) for kind in KINDS), ("sgd", 0.1), ("adamw", 0.1), ("lamb", 0.1), ("lion", 0.1)]
 )
 def test_optimizers(kind: str, decay: float) -> None:
     spec = OptimizerSpec(kind=kind, lr=0.05, weight_decay=decay)

@@ -79,7 +79,7 @@ def step_in_float32(spec: OptimizerSpec, table: Tensor) -> Callable[[], None]:
     return lambda: optimizer.step() and None
 
 
-def optimizer_of(spec: OptimizerSpec, table: Tensor) -> torch.optim.Optimizer | Lamb:
+def optimizer_of(spec: OptimizerSpec, table: Tensor) -> torch.optim.Optimizer | Lamb | Lion:
     common = {"lr": spec.lr, "weight_decay": spec.weight_decay}
     if spec.kind == "sgd":
         return torch.optim.SGD([table], **common)
@@ -91,6 +91,9 @@ def optimizer_of(spec: OptimizerSpec, table: Tensor) -> torch.optim.Optimizer | 
         return torch.optim.Adam([table], eps=spec.epsilon, **common)
     if spec.kind == "adamw":
         return torch.optim.AdamW([table], eps=spec.epsilon, **common)
+    if spec.kind == "lion":
+        return Lion(table, spec)
+    assert spec.kind == "lamb", spec.kind
     return Lamb(table, spec)
 
 
@@ -117,3 +120,21 @@ class Lamb:
         direction += self.spec.weight_decay * weights
         trust = weights.norm(dim=1, keepdim=True) / direction.norm(dim=1, keepdim=True)
         self.table.copy_(weights - self.spec.lr * trust * direction)
+
+
+class Lion:
+    """Chen et al. 2023, algorithm 2; torch has none."""
+
+    def __init__(self, table: Tensor, spec: OptimizerSpec) -> None:
+        self.table = table
+        self.spec = spec
+        self.momentum = torch.zeros_like(table)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        assert self.table.grad is not None
+        grad = self.table.grad
+        beta1, beta2 = self.spec.betas
+        update = torch.sign(torch.lerp(grad, self.momentum, beta1))
+        self.momentum = torch.lerp(grad, self.momentum, beta2)
+        self.table.sub_(self.spec.lr * (update + self.spec.weight_decay * self.table))

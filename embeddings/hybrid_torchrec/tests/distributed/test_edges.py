@@ -107,7 +107,7 @@ def trained(made: Made, kind: str) -> nn.Module:
     return collection
 
 
-FITTING = [{"adam", "adamw", "lamb"}]  # have the same state
+FITTING = [{"adam", "adamw", "lamb"}, {"adagrad", "lion"}]  # have states of the same names and widths
 
 
 @pytest.mark.parametrize("saved", KINDS)

@@ -86,7 +86,7 @@ void growth_moves_little() {
 
 void index_calls() {
   Index index(4);
-  index.count_with(Sightings::sketch(64, 3, 7));
+  index.count_with(OccurrenceCounts::sketch(64, 3, 7));
   std::map<int64_t, int64_t> model;
   std::mt19937 random(5);
   for (int step = 1; step < 400; ++step) {
@@ -103,7 +103,9 @@ void index_calls() {
       CHECK(slots[i] == (model.count(ids[i]) != 0 ? model[ids[i]] : 0));
     }
     if (index.size() > 100) {
-      const auto victims = index.victims(20, {Ranking::kScore, 1.0, 1.0, 0.9, 0}, step, slots.data(), slots.size());
+      const auto victims = index.victims(
+          20, {find_kind(kEvictions, "eviction policy", static_cast<int64_t>(Eviction::kScore)), 1.0, 1.0, 0.9, 0},
+          step, slots.data(), slots.size());
       const std::set<int64_t> kept(slots.begin(), slots.end());
       for (const int64_t slot : victims) {
         CHECK(kept.count(slot) == 0);

@@ -113,9 +113,9 @@ Lookup lookup_of(const Call& call) {
   return lookup;
 }
 
-Optimizer optimizer_of(const Call& call, rows::OptimizerKind kind) {
+Optimizer optimizer_of(const Call& call, const OptimizerTraits& kind) {
   Optimizer optimizer;
-  optimizer.kind = kind;
+  optimizer.kind = &kind;
   const bool host = call.has("host_weights");
   if (optimizer.has_momentum1()) {
     optimizer.momentum1 = call.tensor(host ? "momentum1_host" : "momentum1_dev");

@@ -39,12 +39,12 @@ class Call {
 };
 
 Lookup lookup_of(const Call& call);
-Optimizer optimizer_of(const Call& call, rows::OptimizerKind kind);
+Optimizer optimizer_of(const Call& call, const OptimizerTraits& kind);
 
 // -1 where the call does not ask for clipping.
 double max_gradient_of(const Call& call);
 
-// Raises for what is set and not supported (spec/operators.md 6.5).
+// Raises for what is set and not supported.
 void check_supported(const Call& call);
 
 }  // namespace gr_ops::embedding

@@ -209,7 +209,7 @@ void check_offset_values(const char* op, const Lookup& lookup) {
     const index_t* offsets = lookup.offsets.const_data_ptr<index_t>();
     const int64_t bags = lookup.offsets.numel() - 1;
     TORCH_CHECK(offsets[0] == 0, op, ": offsets[0] is wrong; expected 0, got ", offsets[0]);
-    const bool ordered = rows::row_kernels().ascending(offsets, bags + 1);
+    const bool ordered = row_math::row_kernels().ascending(offsets, bags + 1);
     for (int64_t bag = 0; !ordered && bag < bags; ++bag) {
       TORCH_CHECK(offsets[bag] <= offsets[bag + 1], op, ": offsets must not decrease; expected offsets[", bag + 1,
                   "] >= ", offsets[bag], ", got ", offsets[bag + 1]);

@@ -4,7 +4,7 @@
 
 #include "embedding/lookup.h"
 
-// Validation of the embedding operators (spec/operators.md 6.7), shared by every back end and the Meta kernels.
+// Validation of the embedding operators, shared by every back end and the Meta kernels.
 namespace gr_ops::embedding {
 
 // One feature's table and its columns of the output.

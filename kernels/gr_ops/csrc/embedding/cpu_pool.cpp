@@ -14,7 +14,7 @@ template <typename Row, typename Index>
 class Pooling {
  public:
   Pooling(const Lookup& lookup, const std::vector<Feature>& features, const at::Tensor& offsets, int64_t columns)
-      : kernels_(rows::row_kernels()),
+      : kernels_(row_math::row_kernels()),
         features_(features),
         weights_(row_data<const Row>(lookup.weights)),
         indices_(lookup.indices.const_data_ptr<Index>()),
@@ -126,7 +126,7 @@ class Pooling {
     return all;
   }
 
-  const rows::RowKernels& kernels_;
+  const row_math::RowKernels& kernels_;
   const std::vector<Feature>& features_;
   const Row* weights_;
   const Index* indices_;

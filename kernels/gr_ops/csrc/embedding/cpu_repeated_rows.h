@@ -8,7 +8,7 @@ namespace gr_ops::embedding {
 template <typename Row, typename Grad, typename Key>
 class RepeatedRows : RowSteps<Row, Grad> {
  public:
-  using Record = Contribution<Key>;
+  using Record = row_math::Contribution<Key>;
 
   RepeatedRows(const Pass& pass, const uint32_t* bags, const std::vector<Record>& records)
       : RowSteps<Row, Grad>(pass, bags), records_(records) {}
@@ -116,7 +116,7 @@ class RepeatedRows : RowSteps<Row, Grad> {
   // A batch of rows of one table, and what contributes to them.
   size_t count_ = 0;
   size_t sums_ = 0;  // rows whose gradient is a sum
-  rows::RowState rows_[kBatch] = {};
+  row_math::RowState rows_[kBatch] = {};
   Row* stored_[kBatch];
   int64_t starts_[kBatch + 1];
   std::vector<int64_t> positions_ = std::vector<int64_t>(kStretch);

@@ -4,12 +4,12 @@
 
 #include "embedding/cpu_marks.h"
 #include "embedding/cpu_rows.h"
-#include "embedding/cpu_sort.h"
+#include "row_math/radix_sort.h"
 
 namespace gr_ops::embedding {
 
-inline rows::Step step_of(const Optimizer& optimizer) {
-  rows::Step step{};
+inline row_math::Step step_of(const Optimizer& optimizer) {
+  row_math::Step step{};
   step.learning_rate = static_cast<float>(optimizer.learning_rate);
   step.eps = static_cast<float>(optimizer.eps);
   step.beta1 = static_cast<float>(optimizer.beta1);
@@ -48,10 +48,10 @@ struct Pass {
 template <typename Key>
 struct Buffers {
   Marks marks;
-  std::vector<uint32_t> bags;              // of the indices
-  std::vector<Contribution<Key>> found;    // to repeated rows, each thread's at the start of its indices
-  std::vector<Contribution<Key>> records;  // the same without gaps
-  std::vector<Contribution<Key>> scratch;
+  std::vector<uint32_t> bags;                        // of the indices
+  std::vector<row_math::Contribution<Key>> found;    // to repeated rows, each thread's at the start of its indices
+  std::vector<row_math::Contribution<Key>> records;  // the same without gaps
+  std::vector<row_math::Contribution<Key>> scratch;
 
   // All that `size` indices can need: no memory may be missing once rows have moved.
   void prepare(size_t size) {
@@ -78,7 +78,7 @@ struct TableRows {
   int64_t momentum1_width;
 
   // Points at a row and its states, and asks for them.
-  void point_at(int64_t row, rows::RowState& state, Row*& stored) const {
+  void point_at(int64_t row, row_math::RowState& state, Row*& stored) const {
     stored = weights + row * width;
     fetch(stored, width);
     if (momentum1 != nullptr) {
@@ -95,8 +95,8 @@ struct TableRows {
  private:
   template <typename T>
   static void fetch(const T* data, int64_t count) {
-    constexpr int64_t per_line = 64 / static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * per_line); i += per_line) __builtin_prefetch(data + i);
+    constexpr int64_t kPerLine = 64 / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < std::min<int64_t>(count, 8 * kPerLine); i += kPerLine) __builtin_prefetch(data + i);
   }
 };
 
@@ -107,7 +107,7 @@ class RowSteps {
   RowSteps(const Pass& pass, const uint32_t* bags)
       : pass_(pass),
         bags_(bags),
-        kernels_(rows::row_kernels()),
+        kernels_(row_math::row_kernels()),
         gradients_(row_data<const Grad>(pass.grad_output)),
         columns_(pass.grad_output.size(1)),
         indice_weights_(pass.lookup.indice_weights ? pass.lookup.indice_weights->const_data_ptr<float>() : nullptr),
@@ -148,9 +148,9 @@ class RowSteps {
             momentum2_ == nullptr ? nullptr : momentum2_ + table.momentum2, table.width, rowwise_ ? 1 : table.width};
   }
 
-  void apply(rows::RowState* states, Row* const* stored, size_t rows, int64_t width) {
+  void apply(row_math::RowState* states, Row* const* stored, size_t rows, int64_t width) {
     const auto count = static_cast<int64_t>(rows);
-    const auto update = kernels_.updates.of(pass_.optimizer.kind);
+    const auto update = (kernels_.updates.*pass_.optimizer.traits().update).run;
     if constexpr (std::is_same_v<Row, float>) {
       update(states, count, width, step_);
     } else {
@@ -167,7 +167,7 @@ class RowSteps {
 
   const Pass& pass_;
   const uint32_t* bags_;  // of the indices
-  const rows::RowKernels& kernels_;
+  const row_math::RowKernels& kernels_;
   const Grad* gradients_;
   int64_t columns_;
   const float* indice_weights_;
@@ -178,7 +178,7 @@ class RowSteps {
     return tensor ? tensor->mutable_data_ptr<float>() : nullptr;
   }
 
-  const rows::Step step_;
+  const row_math::Step step_;
   Row* weights_;
   float* momentum1_;
   float* momentum2_;

@@ -9,7 +9,7 @@ namespace gr_ops::embedding {
 template <typename Row, typename Grad, typename Key, typename Index>
 class SingleRows : RowSteps<Row, Grad> {
  public:
-  using Record = Contribution<Key>;
+  using Record = row_math::Contribution<Key>;
 
   SingleRows(const Pass& pass, const uint32_t* bags, const Marks& marks)
       : RowSteps<Row, Grad>(pass, bags), marks_(marks.view()), indices_(pass.lookup.indices.const_data_ptr<Index>()) {}
@@ -136,7 +136,7 @@ class SingleRows : RowSteps<Row, Grad> {
   // Rows [done_, added_) wait, each at its number % kPlaces.
   size_t added_ = 0;
   size_t done_ = 0;
-  rows::RowState rows_[kPlaces] = {};
+  row_math::RowState rows_[kPlaces] = {};
   Row* stored_[kPlaces];
   // Gradients that are not in grad_output as they are, each for as long as a row waits.
   std::vector<float> gradient_;

@@ -8,7 +8,7 @@
 #include "embedding/cpu_single_rows.h"
 #include "embedding/operators.h"
 
-// Backward pass on the CPU (spec/operators.md 6.5). Rows that occur once among the indices, as most of a large table
+// Backward pass on the CPU. Rows that occur once among the indices, as most of a large table
 // do, are updated in the order of the indices; only what contributes to the others is sorted by row. Every row is
 // aggregated in the order of the indices and updated once, by one thread: results do not depend on the number of
 // threads.
@@ -20,14 +20,14 @@ constexpr const char* kOp = "split_embedding_backward_codegen";
 // The bags of indices [first, end), of which `bag` holds the first. Stretches are written whole, beyond the end of a
 // bag: the next one comes over it.
 void fill_bags(const int64_t* offsets, int64_t bag, int64_t first, int64_t end, uint32_t* out) {
-  constexpr int64_t stretch = 8;
+  constexpr int64_t kStretch = 8;
   int64_t k = first;
-  for (; k + stretch <= end; k = offsets[++bag]) {
+  for (; k + kStretch <= end; k = offsets[++bag]) {
     const auto value = static_cast<uint32_t>(bag);
-    std::fill_n(out + k, stretch, value);
+    std::fill_n(out + k, kStretch, value);
     const int64_t stop = std::min(offsets[bag + 1], end);
-    for (int64_t at = k + stretch; at < stop; at += stretch) {
-      std::fill_n(out + std::min(at, end - stretch), stretch, value);
+    for (int64_t at = k + kStretch; at < stop; at += kStretch) {
+      std::fill_n(out + std::min(at, end - kStretch), kStretch, value);
     }
   }
   for (; k < end; k = offsets[++bag]) {
@@ -45,7 +45,7 @@ void mark(const Pass& pass, int64_t rows, int64_t threads, Buffers<Key>& buffers
   marks.prepare(rows, size, threads);
   FirstFault fault;
   const auto fault_in = [&](const Feature& feature, int64_t first, int64_t end) {
-    if (rows::row_kernels().valid(indices + first, end - first, feature.rows)) return false;
+    if (row_math::row_kernels().valid(indices + first, end - first, feature.rows)) return false;
     const auto bad = [&](Index row) { return row < 0 || static_cast<int64_t>(row) >= feature.rows; };
     fault.report(std::find_if(indices + first, indices + end, bad) - indices);
     return true;
@@ -78,7 +78,7 @@ void mark(const Pass& pass, int64_t rows, int64_t threads, Buffers<Key>& buffers
 // grad[k] = dot(gradient of k's bag, weights of k's row), with the weights as they were in the forward pass.
 template <typename Row, typename Grad, typename Index>
 void weight_gradients(const Pass& pass, const UpdateOptions& options, const at::Tensor& result) {
-  const auto& kernels = rows::row_kernels();
+  const auto& kernels = row_math::row_kernels();
   const Index* indices = pass.lookup.indices.const_data_ptr<Index>();
   const int64_t* offsets = pass.bag_offsets();
   const Row* weights = row_data<const Row>(pass.lookup.weights);
@@ -108,38 +108,38 @@ void weight_gradients(const Pass& pass, const UpdateOptions& options, const at::
 }
 
 int64_t threads_for(const Pass& pass, int64_t contributions) {
-  return contributions * pass.lookup.max_d.expect_int() < kSerialElements ? 1 : at::get_num_threads();
+  return contributions * pass.lookup.max_d.expect_int() < row_math::kSerialElements ? 1 : at::get_num_threads();
 }
 
 template <typename Key, typename Row, typename Grad, typename Index>
 void update_single_rows(const Pass& pass, Buffers<Key>& buffers) {
   const int64_t size = pass.lookup.indices.numel();
-  const int64_t shares = threads_for(pass, size);
-  const auto start_of = [&](int64_t share) { return size * share / shares; };
-  std::vector<int64_t> counts(static_cast<size_t>(shares));
-  at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
+  const int64_t chunks = threads_for(pass, size);
+  const auto start_of = [&](int64_t chunk) { return size * chunk / chunks; };
+  std::vector<int64_t> counts(static_cast<size_t>(chunks));
+  at::parallel_for(0, chunks, 1, [&](int64_t from, int64_t to) {
     SingleRows<Row, Grad, Key, Index> rows(pass, buffers.bags.data(), buffers.marks);
-    for (int64_t share = from; share < to; ++share) {
-      const int64_t first = start_of(share);
-      counts[static_cast<size_t>(share)] = rows.run(first, start_of(share + 1), buffers.found.data() + first);
+    for (int64_t chunk = from; chunk < to; ++chunk) {
+      const int64_t first = start_of(chunk);
+      counts[static_cast<size_t>(chunk)] = rows.run(first, start_of(chunk + 1), buffers.found.data() + first);
     }
   });
   buffers.records.resize(static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0})));
   auto next = buffers.records.begin();
-  for (int64_t share = 0; share < shares; ++share) {
-    next = std::copy_n(buffers.found.begin() + start_of(share), counts[static_cast<size_t>(share)], next);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    next = std::copy_n(buffers.found.begin() + start_of(chunk), counts[static_cast<size_t>(chunk)], next);
   }
 }
 
 template <typename Key, typename Row, typename Grad>
 void update_repeated_rows(const Pass& pass, int64_t bits, Buffers<Key>& buffers) {
-  const auto& sorted = RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
+  const auto& sorted = row_math::RadixSort<Key>::run(buffers.records, buffers.scratch, bits);
   const auto size = static_cast<int64_t>(sorted.size());
-  const int64_t shares = threads_for(pass, size);
-  at::parallel_for(0, shares, 1, [&](int64_t from, int64_t to) {
+  const int64_t chunks = threads_for(pass, size);
+  at::parallel_for(0, chunks, 1, [&](int64_t from, int64_t to) {
     RepeatedRows<Row, Grad, Key> rows(pass, buffers.bags.data(), sorted);
-    for (int64_t share = from; share < to; ++share) {
-      rows.run(static_cast<size_t>(size * share / shares), static_cast<size_t>(size * (share + 1) / shares));
+    for (int64_t chunk = from; chunk < to; ++chunk) {
+      rows.run(static_cast<size_t>(size * chunk / chunks), static_cast<size_t>(size * (chunk + 1) / chunks));
     }
   });
 }

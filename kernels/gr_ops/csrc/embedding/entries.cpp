@@ -3,6 +3,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <iterator>
+#include <utility>
+
 #include "common/derivatives.h"
 #include "common/operators.h"
 #include "common/override.h"
@@ -44,7 +47,7 @@ struct LookupFunction : torch::autograd::Function<LookupFunction> {
   }
 };
 
-c10::intrusive_ptr<Pending> prepare(const Call& call, rows::OptimizerKind kind) {
+c10::intrusive_ptr<Pending> prepare(const Call& call, const OptimizerTraits& kind) {
   check_supported(call);
   auto pending = c10::make_intrusive<Pending>();
   pending->lookup = lookup_of(call);
@@ -63,11 +66,11 @@ void finish(const c10::OperatorHandle& op, Stack* stack, at::Tensor result) {
   torch::jit::push(*stack, std::move(result));
 }
 
-template <rows::OptimizerKind kind>
+template <size_t kind>  // of kOptimizers
 void lookup_autograd(const c10::OperatorHandle& op, Stack* stack) {
   const Call call(op, *stack);
   const at::Tensor anchor = call.tensor(call.has("host_weights") ? "host_weights" : "placeholder_autograd_tensor");
-  const auto pending = prepare(call, kind);
+  const auto pending = prepare(call, kOptimizers[kind]);
   const auto& factors = pending->lookup.indice_weights;
   if (differentiable(anchor) || (factors && differentiable(*factors))) {
     return finish(op, stack, LookupFunction::apply(anchor, factors, pending));
@@ -76,9 +79,9 @@ void lookup_autograd(const c10::OperatorHandle& op, Stack* stack) {
   finish(op, stack, call_pool(pending->lookup));
 }
 
-template <rows::OptimizerKind kind>
+template <size_t kind>  // of kOptimizers
 void lookup(const c10::OperatorHandle& op, Stack* stack) {
-  finish(op, stack, call_pool(prepare(Call(op, *stack), kind)->lookup));
+  finish(op, stack, call_pool(prepare(Call(op, *stack), kOptimizers[kind])->lookup));
 }
 
 void forward(const c10::OperatorHandle& op, Stack* stack) {
@@ -88,12 +91,13 @@ void forward(const c10::OperatorHandle& op, Stack* stack) {
 }
 
 // As in fbgemm, no gradient comes back: the tables are updated in place.
-template <rows::OptimizerKind kind>
+template <size_t kind>  // of kOptimizers
 void backward(const c10::OperatorHandle& op, Stack* stack) {
   const Call call(op, *stack);
   check_supported(call);
-  finish(op, stack,
-         call_update(call.tensor("grad_output"), lookup_of(call), optimizer_of(call, kind), UpdateOptions()));
+  finish(
+      op, stack,
+      call_update(call.tensor("grad_output"), lookup_of(call), optimizer_of(call, kOptimizers[kind]), UpdateOptions()));
 }
 
 using Boxed = void (*)(const c10::OperatorHandle&, Stack*);
@@ -103,9 +107,9 @@ void implement(torch::Library& m, const std::string& name, c10::DispatchKey key)
   m.impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunction<function>()));
 }
 
-template <rows::OptimizerKind kind>
+template <size_t kind>  // of kOptimizers
 void implement_optimizer(torch::Library& m) {
-  const std::string name = optimizer_traits("embedding", kind).name;
+  const std::string name = kOptimizers[kind].name;
   for (const std::string& entry : {lookup_name(name), host_lookup_name(name)}) {
     implement<&lookup<kind>>(m, entry, c10::DispatchKey::CompositeExplicitAutograd);
     implement<&lookup_autograd<kind>>(m, entry, c10::DispatchKey::Autograd);
@@ -114,9 +118,9 @@ void implement_optimizer(torch::Library& m) {
 }
 
 // Beside kernels of fbgemm_gpu: each key by itself, and on the CPU what it lacks or, unless switched off, does wrongly.
-template <rows::OptimizerKind kind>
+template <size_t kind>  // of kOptimizers
 void join_optimizer(torch::Library& m, bool override_cpu) {
-  const std::string name = optimizer_traits("embedding", kind).name;
+  const std::string name = kOptimizers[kind].name;
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1, c10::DispatchKey::Meta}) {
     implement<&lookup<kind>>(m, lookup_name(name), key);
     // learning_rate_tensor stays on the CPU: the fake kernel in gr_ops/fake.py knows, and comes in place of a Meta one.
@@ -124,11 +128,23 @@ void join_optimizer(torch::Library& m, bool override_cpu) {
   }
   implement<&lookup_autograd<kind>>(m, lookup_name(name), c10::DispatchKey::AutogradCPU);
   implement<&lookup_autograd<kind>>(m, lookup_name(name), c10::DispatchKey::AutogradPrivateUse1);
-  if (!override_cpu) return;
+  if (!override_cpu && !kOptimizers[kind].refused_by_fbgemm) return;
   implement<&lookup<kind>>(m, host_lookup_name(name), c10::DispatchKey::CPU);
   implement<&lookup<kind>>(m, host_lookup_name(name), c10::DispatchKey::Meta);
   implement<&lookup_autograd<kind>>(m, host_lookup_name(name), c10::DispatchKey::AutogradCPU);
 }
+
+template <size_t... kinds>
+void implement_optimizers(torch::Library& m, std::index_sequence<kinds...> /*each of kOptimizers*/) {
+  (implement_optimizer<kinds>(m), ...);
+}
+
+template <size_t... kinds>
+void join_optimizers(torch::Library& m, bool override_cpu, std::index_sequence<kinds...> /*each of kOptimizers*/) {
+  (join_optimizer<kinds>(m, override_cpu), ...);
+}
+
+using EveryOptimizer = std::make_index_sequence<std::size(kOptimizers)>;
 
 constexpr const char* kForwardName = "split_embedding_codegen_forward_unweighted_cuda";
 
@@ -136,21 +152,14 @@ constexpr const char* kForwardName = "split_embedding_codegen_forward_unweighted
 
 TORCH_LIBRARY_FRAGMENT(mxrec, m) {
   implement<&forward>(m, kForwardName, c10::DispatchKey::CompositeExplicitAutograd);
-  implement_optimizer<rows::kSgd>(m);
-  implement_optimizer<rows::kAdagrad>(m);
-  implement_optimizer<rows::kRowwiseAdagrad>(m);
-  implement_optimizer<rows::kAdam>(m);
+  implement_optimizers(m, EveryOptimizer());
 }
 
 TORCH_LIBRARY_FRAGMENT(fbgemm, m) {
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1, c10::DispatchKey::Meta}) {
     implement<&forward>(m, kForwardName, key);
   }
-  const bool override_cpu = override_enabled();
-  join_optimizer<rows::kSgd>(m, override_cpu);
-  join_optimizer<rows::kAdagrad>(m, override_cpu);
-  join_optimizer<rows::kRowwiseAdagrad>(m, override_cpu);
-  join_optimizer<rows::kAdam>(m, true);  // fbgemm's own refuses
+  join_optimizers(m, override_enabled(), EveryOptimizer());
 }
 
 }  // namespace gr_ops::embedding

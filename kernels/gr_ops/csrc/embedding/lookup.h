@@ -5,13 +5,12 @@
 #include <optional>
 
 #include "embedding/optimizers.h"
-#include "embedding/rows/row_kernels.h"
 
 namespace gr_ops::embedding {
 
 enum Pooling : int64_t { kSum = 0, kMean = 1, kNone = 2 };
 
-// Where the rows are and which ones are looked up (spec/operators.md 6.3). T features, B samples, L indices.
+// Where the rows are and which ones are looked up. T features, B samples, L indices.
 struct Lookup {
   at::Tensor weights;          // 1-D: all tables, row-major
   at::Tensor weights_offsets;  // [T]
@@ -29,7 +28,7 @@ struct Lookup {
 
 // State and scalars of the optimizer that runs in the backward pass.
 struct Optimizer {
-  rows::OptimizerKind kind = rows::kSgd;
+  const OptimizerTraits* kind = &kOptimizers[0];
   std::optional<at::Tensor> momentum1, momentum1_offsets;
   std::optional<at::Tensor> momentum2, momentum2_offsets;
   double learning_rate = 0;
@@ -41,7 +40,7 @@ struct Optimizer {
   double max_norm = 0;
   int64_t iter = 0;
 
-  const OptimizerTraits& traits() const { return optimizer_traits("Optimizer", kind); }
+  const OptimizerTraits& traits() const { return *kind; }
   bool has_momentum1() const { return traits().has_momentum1; }
   bool has_momentum2() const { return traits().has_momentum2; }
 };

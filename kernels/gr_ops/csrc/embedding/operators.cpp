@@ -24,10 +24,9 @@ at::Tensor call_update(const at::Tensor& grad_output, const Lookup& lookup, cons
   return op.call(grad_output, lookup.weights, lookup.weights_offsets, lookup.d_offsets, lookup.max_d,
                  *lookup.hash_size_cumsum, lookup.total_hash_size_bits, lookup.indices, lookup.offsets, lookup.pooling,
                  lookup.indice_weights, options.feature_requires_grad, options.weights_gradient, options.max_gradient,
-                 static_cast<int64_t>(optimizer.kind), optimizer.momentum1, optimizer.momentum1_offsets,
-                 optimizer.momentum2, optimizer.momentum2_offsets, optimizer.learning_rate, optimizer.eps,
-                 optimizer.beta1, optimizer.beta2, optimizer.weight_decay, optimizer.weight_decay_mode,
-                 optimizer.max_norm, optimizer.iter);
+                 optimizer.traits().number, optimizer.momentum1, optimizer.momentum1_offsets, optimizer.momentum2,
+                 optimizer.momentum2_offsets, optimizer.learning_rate, optimizer.eps, optimizer.beta1, optimizer.beta2,
+                 optimizer.weight_decay, optimizer.weight_decay_mode, optimizer.max_norm, optimizer.iter);
 }
 
 at::ScalarType output_type(int64_t output_dtype) {

@@ -57,7 +57,7 @@ at::Tensor update_kernel(const at::Tensor& grad_output, const at::Tensor& weight
   lookup.pooling = pooling_mode;
   lookup.indice_weights = indice_weights;
   Optimizer optimizer;
-  optimizer.kind = optimizer_traits("embedding_update", kind).kind;
+  optimizer.kind = &optimizer_traits("embedding_update", kind);
   optimizer.momentum1 = momentum1;
   optimizer.momentum1_offsets = momentum1_offsets;
   optimizer.momentum2 = momentum2;

@@ -2,15 +2,18 @@
 
 #include <torch/library.h>
 
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "common/operators.h"
+#include "embedding/optimizers.h"
 
 namespace gr_ops::embedding {
 namespace {
 
-// The texts of spec/operators.md 6.2, put together from the parts that the operators share. Unlike fbgemm's, the backward
-// operators say that they update the optimizer's states: the compiler has to know.
+// fbgemm's schemas, put together from the parts that the operators share. Unlike fbgemm's, the backward operators say
+// that they update the optimizer's states: the compiler has to know.
 constexpr const char* kDeviceHead =
     "Tensor placeholder_autograd_tensor, Tensor(a!) dev_weights, Tensor(b!) uvm_weights, Tensor lxu_cache_weights, "
     "Tensor weights_placements, Tensor weights_offsets, Tensor D_offsets, SymInt total_D, SymInt max_D, "
@@ -44,7 +47,7 @@ constexpr const char* kBackwardHead =
     "int info_B_num_bits, int info_B_mask_int64, bool use_uniq_cache_locations, bool use_homogeneous_placements, ";
 
 struct OptimizerArguments {
-  const char* name;
+  const char* name;       // of kOptimizers, in the same order
   const char* device;     // in a lookup
   const char* iteration;  // in a lookup, after the tail: not for adam, which has it among its own
   const char* host;       // in a lookup on the CPU
@@ -86,6 +89,15 @@ constexpr OptimizerArguments kOptimizerArguments[] = {
      "bool use_rowwise_bias_correction=False, Tensor? row_counter_dev=None, Tensor? row_counter_uvm=None, "
      "Tensor? row_counter_placements=None, Tensor? row_counter_offsets=None"},
 };
+
+constexpr bool of_every_optimizer() {
+  if (std::size(kOptimizerArguments) != std::size(kOptimizers)) return false;
+  for (size_t i = 0; i < std::size(kOptimizers); ++i) {
+    if (std::string_view(kOptimizerArguments[i].name) != kOptimizers[i].name) return false;
+  }
+  return true;
+}
+static_assert(of_every_optimizer(), "fbgemm's operators need arguments for each of kOptimizers");
 
 void define_entries(torch::Library& m, const std::string& space) {
   define_if_absent(m, space, kForward);

@@ -9,7 +9,7 @@ std::string host_lookup_name(const std::string& optimizer);
 std::string backward_name(const std::string& optimizer);
 
 // The two operators that every back end implements; fbgemm's many entry points only rearrange their arguments.
-// optimizer: as in rows::OptimizerKind. max_gradient < 0: no clipping. The result of the update is the gradient of
+// optimizer: a number of kOptimizers. max_gradient < 0: no clipping. The result of the update is the gradient of
 // indice_weights, [L] float32 if weights_gradient, else empty.
 constexpr const char* kPoolSchema =
     "embedding_pool(Tensor weights, Tensor weights_offsets, Tensor D_offsets, SymInt total_D, SymInt max_D, "

@@ -1,11 +1,12 @@
-"""By what victims are chosen, in PyTorch's operators; csrc/ids/victims.cpp for tensors of any device."""
+"""By what victims are chosen, in PyTorch's operators; csrc/ids/eviction.cpp for tensors of any device."""
 
 import torch
 
 from hybrid_torchrec.backends.cuda.layout import constants
+from hybrid_torchrec.kinds import EVICTIONS, listed
 
 (FREE_STEP,) = constants("FREE_STEP")
-SHOWS, LAST_STEP, SCORE, EXPIRED = range(4)
+SHOWS, LAST_STEP, SCORE, EXPIRED = (EVICTIONS[name].number for name in ("LFU", "LRU", "Score", "TTL"))
 
 
 def keys(
@@ -30,7 +31,7 @@ def keys(
 def check(kind: int) -> None:
     """Raises ValueError for a kind that is none of these."""
     if kind not in (SHOWS, LAST_STEP, SCORE, EXPIRED):
-        raise ValueError(f"unknown eviction policy {kind}; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)")
+        raise ValueError(f"unknown eviction policy {kind}; valid: {listed(EVICTIONS)}")
 
 
 def candidates(kind: int, last: torch.Tensor, step: int, time_to_live: int, keep: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 A program adds up the runs of equal keys in its chunk of the sorted gradients. Runs within the chunk take their step at
 once; what a chunk has of a run that goes on over its ends is left in `heads` and `tails`, and a second launch joins it.
-Sums have the same order in every run of the program. Formulas: hybrid_torchrec/optimizers.py.
+Sums have the same order in every run of the program. Formulas: hybrid_torchrec/kinds.py.
 """
 
 import triton
@@ -11,8 +11,8 @@ import triton.language as tl
 from hybrid_torchrec.backends.cuda.layout import FIRST_MOMENT, SECOND_MOMENT, VERSION, moments, records, rows
 from hybrid_torchrec.optimizers import KINDS
 
-KERNEL_KINDS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "lamb")  # that have a step here
-SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB = (tl.constexpr(KINDS[name].number) for name in KERNEL_KINDS)
+KERNEL_KINDS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "lamb", "lion")  # that have a step here
+SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, ADAMW, LAMB, LION = (tl.constexpr(KINDS[name].number) for name in KERNEL_KINDS)
 NO_DECAY, DECAY_IN_GRADIENT, DECAY_IN_STEP = (tl.constexpr(i) for i in range(3))
 
 
@@ -22,9 +22,29 @@ def _join(total, begins, value, anew):
 
 
 @triton.jit
-def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2, correction1, correction2,
-          decay, KIND: tl.constexpr, DTYPE: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr,
-          D: tl.constexpr):  # fmt: skip
+def _step(
+    key,
+    active,
+    g,
+    column,
+    parts,
+    bits,
+    version,
+    lr,
+    eps,
+    beta1,
+    beta2,
+    rest1,
+    rest2,
+    correction1,
+    correction2,
+    decay,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    VERSIONED: tl.constexpr,
+    DECAYS: tl.constexpr,
+    D: tl.constexpr,
+):
     """Rows of keys (R,) that are active, with their gradients g (R, COLUMNS); all columns of a row for the kinds that
     look at whole rows."""
     slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
@@ -69,16 +89,52 @@ def _step(key, active, g, column, parts, bits, version, lr, eps, beta1, beta2, r
             w = w - (lr * trust)[:, None] * u
         else:
             w = w - lr * u
+    elif KIND == LION:
+        first = moments(parts, table, FIRST_MOMENT)[:, None] + place
+        m = tl.load(first, mask=inside, other=0)
+        tl.store(first, beta2 * m + rest2 * g, mask=inside)
+        c = beta1 * m + rest1 * g
+        u = tl.where(c > 0, 1.0, 0.0) - tl.where(c < 0, 1.0, 0.0)
+        if DECAYS == DECAY_IN_STEP:
+            u = u + decay * w
+        w = w - lr * u
     else:
         tl.static_assert(False, "this kind of optimizer has no step here")
     tl.store(weights, w.to(DTYPE), mask=inside)
 
 
 @triton.jit(do_not_specialize=["count", "bits", "version"])
-def update_runs(keys, sources, gradient_rows, factors, gradients, heads, tails, parts, count, bits, version, lr, eps,
-                beta1, beta2, rest1, rest2, correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
-                POOLED: tl.constexpr, WEIGHTED: tl.constexpr, VERSIONED: tl.constexpr, DECAYS: tl.constexpr,
-                D: tl.constexpr, COLUMNS: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
+def update_runs(
+    keys,
+    sources,
+    gradient_rows,
+    factors,
+    gradients,
+    heads,
+    tails,
+    parts,
+    count,
+    bits,
+    version,
+    lr,
+    eps,
+    beta1,
+    beta2,
+    rest1,
+    rest2,
+    correction1,
+    correction2,
+    decay,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    POOLED: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    VERSIONED: tl.constexpr,
+    DECAYS: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
     """keys (L,) sorted: table << bits | slot; sources (L,): where each gradient comes from."""
     chunk = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -107,15 +163,58 @@ def update_runs(keys, sources, gradient_rows, factors, gradients, heads, tails, 
     tl.store(heads + out, total, mask=head[:, None] & (column < D)[None, :])
     tail = inside & (lane == CHUNK - 1) & (key == after) & (early == 0)
     tl.store(tails + out, total, mask=tail[:, None] & (column < D)[None, :])
-    _step(key, ends & (early == 0), total, column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2,
-          correction1, correction2, decay, KIND, DTYPE, VERSIONED, DECAYS, D)  # fmt: skip
+    _step(
+        key,
+        ends & (early == 0),
+        total,
+        column,
+        parts,
+        bits,
+        version,
+        lr,
+        eps,
+        beta1,
+        beta2,
+        rest1,
+        rest2,
+        correction1,
+        correction2,
+        decay,
+        KIND,
+        DTYPE,
+        VERSIONED,
+        DECAYS,
+        D,
+    )
 
 
 @triton.jit(do_not_specialize=["count", "bits", "version"])
-def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, beta1, beta2, rest1, rest2,
-                     correction1, correction2, decay, KIND: tl.constexpr, DTYPE: tl.constexpr,
-                     VERSIONED: tl.constexpr, DECAYS: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr,
-                     CHUNK: tl.constexpr, SPAN: tl.constexpr):  # fmt: skip
+def update_long_runs(
+    keys,
+    heads,
+    tails,
+    parts,
+    count,
+    bits,
+    version,
+    lr,
+    eps,
+    beta1,
+    beta2,
+    rest1,
+    rest2,
+    correction1,
+    correction2,
+    decay,
+    KIND: tl.constexpr,
+    DTYPE: tl.constexpr,
+    VERSIONED: tl.constexpr,
+    DECAYS: tl.constexpr,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    SPAN: tl.constexpr,
+):
     """The steps of the runs that begin in a chunk and end in a later one; SPAN chunks are a program's."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     chunks = tl.program_id(0).to(tl.int64) * SPAN + tl.arange(0, SPAN)
@@ -140,5 +239,26 @@ def update_long_runs(keys, heads, tails, parts, count, bits, version, lr, eps, b
             following += SPAN
             more = tl.min(same.to(tl.int32), 0)
         one = tl.zeros((1,), tl.int64) + key
-        _step(one, one >= 0, total[None, :], column, parts, bits, version, lr, eps, beta1, beta2, rest1, rest2,
-              correction1, correction2, decay, KIND, DTYPE, VERSIONED, DECAYS, D)  # fmt: skip
+        _step(
+            one,
+            one >= 0,
+            total[None, :],
+            column,
+            parts,
+            bits,
+            version,
+            lr,
+            eps,
+            beta1,
+            beta2,
+            rest1,
+            rest2,
+            correction1,
+            correction2,
+            decay,
+            KIND,
+            DTYPE,
+            VERSIONED,
+            DECAYS,
+            D,
+        )

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace gr_ops::rows {
+namespace row_math {
 
 // The instruction sets for which arithmetic on rows is compiled.
 enum class InstructionSet { kGeneric, kAvx2, kAvx512 };
@@ -24,4 +24,4 @@ inline InstructionSet choose_instruction_set() {
   return InstructionSet::kGeneric;
 }
 
-}  // namespace gr_ops::rows
+}  // namespace row_math

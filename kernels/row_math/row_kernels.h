@@ -5,7 +5,7 @@
 // Arithmetic on rows of embedding tables. One source (row_kernels.inl) is compiled for each instruction set, and the
 // best one that the processor has is taken at run time. Plain C++ only: a standard header's inline function that was
 // compiled for AVX-512 could be the one that the linker keeps for everybody.
-namespace gr_ops::rows {
+namespace row_math {
 
 struct Half {
   uint16_t bits;
@@ -14,8 +14,7 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
-enum OptimizerKind : int64_t { kSgd = 0, kAdagrad = 1, kRowwiseAdagrad = 2, kAdam = 3 };
-
+// The numbers of a step; a kind of optimizer reads those that it has.
 struct Step {
   float learning_rate;
   float eps;
@@ -59,35 +58,31 @@ struct RowState {
 };
 
 // One step for each of `count` rows of `width` columns.
-using Update = void (*)(const RowState* rows, int64_t count, int64_t width, const Step& step);
+using RowLoop = void (*)(const RowState* rows, int64_t count, int64_t width, const Step& step);
 
+struct Update {
+  RowLoop run;
+  bool overwrites_gradient = false;  // the step writes where it reads the gradient
+};
+
+// Formulas: optimizer_steps.inl.
 struct Updates {
   Update sgd;
   Update adagrad;
   Update rowwise_adagrad;
   Update adam;
-
-  // nullptr for a kind that is none of them.
-  Update of(OptimizerKind kind) const {
-    switch (kind) {
-      case kSgd:
-        return sgd;
-      case kAdagrad:
-        return adagrad;
-      case kRowwiseAdagrad:
-        return rowwise_adagrad;
-      case kAdam:
-        return adam;
-    }
-    return nullptr;
-  }
+  Update lamb;
+  Update lion;
 };
+
+using UpdateOf = Update Updates::*;
 
 struct RowKernels {
   RowFunctions<float> f32;
   RowFunctions<Half> f16;
   RowFunctions<Bfloat16> bf16;
   Updates updates;
+  RowLoop decay_gradients;  // gradients[r] += weight_decay * weights of row r
   float (*dot)(const float* a, const float* b, int64_t width);
   // Whether all indices are in [0, rows).
   bool (*valid32)(const int32_t* indices, int64_t count, int64_t rows);
@@ -107,4 +102,4 @@ struct RowKernels {
 
 const RowKernels& row_kernels();
 
-}  // namespace gr_ops::rows
+}  // namespace row_math

@@ -1,4 +1,4 @@
-#include "ids/sightings.h"
+#include "ids/occurrence_counts.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,14 +9,14 @@
 namespace hybrid_torchrec {
 namespace {
 
-class ExactSightings : public Sightings {
+class ExactCounts : public OccurrenceCounts {
  public:
   int64_t add(int64_t id, int64_t times) override {
-    constexpr int64_t most = IdMap::kAbsent - 1;
-    const IdMap::Slot first = static_cast<IdMap::Slot>(std::min(times, most));
+    constexpr int64_t kMost = IdMap::kAbsent - 1;
+    const IdMap::Slot first = static_cast<IdMap::Slot>(std::min(times, kMost));
     const IdMap::Slot before = counts_.insert(id, first);
     if (before == IdMap::kAbsent) return first;
-    const auto now = static_cast<IdMap::Slot>(std::min(static_cast<int64_t>(before) + times, most));
+    const auto now = static_cast<IdMap::Slot>(std::min(static_cast<int64_t>(before) + times, kMost));
     counts_.assign(id, now);
     return now;
   }
@@ -34,7 +34,7 @@ class ExactSightings : public Sightings {
     return saved;
   }
   void load(const Saved& saved) override {
-    if (saved.ids.size() != saved.counts.size()) throw std::invalid_argument("exact sightings need an id for each count");
+    if (saved.ids.size() != saved.counts.size()) throw std::invalid_argument("exact counts need an id for each count");
     counts_.clear();
     for (size_t i = 0; i < saved.ids.size(); ++i) add(saved.ids[i], saved.counts[i]);
   }
@@ -43,16 +43,16 @@ class ExactSightings : public Sightings {
   IdMap counts_;
 };
 
-class SketchSightings : public Sightings {
+class CountMinSketch : public OccurrenceCounts {
  public:
-  SketchSightings(int64_t width, int64_t depth, uint64_t seed)
+  CountMinSketch(int64_t width, int64_t depth, uint64_t seed)
       : width_(static_cast<size_t>(width)), seed_(seed), counters_(static_cast<size_t>(width * depth), 0) {}
 
   int64_t add(int64_t id, int64_t times) override {
-    constexpr int64_t most = std::numeric_limits<uint16_t>::max();
-    int64_t least = most;
+    constexpr int64_t kMost = std::numeric_limits<uint16_t>::max();
+    int64_t least = kMost;
     for_counters(id, [&](uint16_t& counter) { least = std::min<int64_t>(least, counter); });
-    const int64_t now = std::min(least + times, most);
+    const int64_t now = std::min(least + times, kMost);
     for_counters(id, [&](uint16_t& counter) { counter = std::max(counter, static_cast<uint16_t>(now)); });
     return now;
   }
@@ -62,7 +62,8 @@ class SketchSightings : public Sightings {
 
   Saved save() const override { return {{}, {counters_.begin(), counters_.end()}}; }
   void load(const Saved& saved) override {
-    if (saved.counts.size() != counters_.size()) throw std::invalid_argument("the sketch has another number of counters");
+    if (saved.counts.size() != counters_.size())
+      throw std::invalid_argument("the sketch has another number of counters");
     std::transform(saved.counts.begin(), saved.counts.end(), counters_.begin(), [](int64_t count) {
       return static_cast<uint16_t>(std::min<int64_t>(count, std::numeric_limits<uint16_t>::max()));
     });
@@ -84,10 +85,10 @@ class SketchSightings : public Sightings {
 
 }  // namespace
 
-std::unique_ptr<Sightings> Sightings::exact() { return std::make_unique<ExactSightings>(); }
+std::unique_ptr<OccurrenceCounts> OccurrenceCounts::exact() { return std::make_unique<ExactCounts>(); }
 
-std::unique_ptr<Sightings> Sightings::sketch(int64_t width, int64_t depth, uint64_t seed) {
-  return std::make_unique<SketchSightings>(width, depth, seed);
+std::unique_ptr<OccurrenceCounts> OccurrenceCounts::sketch(int64_t width, int64_t depth, uint64_t seed) {
+  return std::make_unique<CountMinSketch>(width, depth, seed);
 }
 
 }  // namespace hybrid_torchrec

@@ -1,5 +1,5 @@
 #if defined(__x86_64__)
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
 #pragma GCC push_options
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between functions of this file only
@@ -7,12 +7,16 @@
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 
-namespace gr_ops::rows::avx2 {
-#include "embedding/rows/vectors.inl"
+namespace row_math::avx2 {
+#include "row_math/vectors.inl"
 
-#include "embedding/rows/x86.inl"
+#include "row_math/x86.inl"
 
-#include "embedding/rows/row_kernels.inl"
-}  // namespace gr_ops::rows::avx2
+#include "row_math/columns.inl"
+
+#include "row_math/optimizer_steps.inl"
+
+#include "row_math/row_kernels.inl"
+}  // namespace row_math::avx2
 #pragma GCC pop_options
 #endif

@@ -22,7 +22,7 @@ static inline float square_root(float value) { return __builtin_sqrtf(value); }
 static inline V4 square_root(const V4& value) { return (V4)_mm_sqrt_ps((__m128)value); }
 static inline V8 square_root(const V8& value) { return (V8)_mm256_sqrt_ps((__m256)value); }
 
-#if defined(GR_OPS_AVX512)
+#if defined(ROW_MATH_AVX512)
 // The masked forms: the plain ones read an undefined register, of which the compiler warns.
 static inline V16 half_to_float16(const Half* from) {
   return (V16)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));

@@ -1,5 +1,5 @@
 #if defined(__x86_64__)
-#include "rows/kernels.h"
+#include "row_math/row_kernels.h"
 
 #pragma GCC push_options
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between functions of this file only
@@ -7,16 +7,18 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
 #include <immintrin.h>
 
-#define GR_OPS_AVX512
+#define ROW_MATH_AVX512
 
-namespace hybrid_torchrec::rows::avx512 {
-#include "embedding/rows/vectors.inl"
+namespace row_math::avx512 {
+#include "row_math/vectors.inl"
 
-#include "embedding/rows/x86.inl"
+#include "row_math/x86.inl"
 
-#include "embedding/rows/row_kernels.inl"
+#include "row_math/columns.inl"
 
-#include "rows/kernels.inl"
-}  // namespace hybrid_torchrec::rows::avx512
+#include "row_math/optimizer_steps.inl"
+
+#include "row_math/row_kernels.inl"
+}  // namespace row_math::avx512
 #pragma GCC pop_options
 #endif

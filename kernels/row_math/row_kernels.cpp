@@ -1,8 +1,8 @@
-#include "embedding/rows/row_kernels.h"
+#include "row_math/row_kernels.h"
 
-#include "embedding/rows/instruction_set.h"
+#include "row_math/instruction_set.h"
 
-namespace gr_ops::rows {
+namespace row_math {
 
 namespace generic {
 extern const RowKernels kernels;
@@ -36,4 +36,4 @@ const RowKernels& row_kernels() {
   return chosen;
 }
 
-}  // namespace gr_ops::rows
+}  // namespace row_math

@@ -9,9 +9,9 @@
 namespace hybrid_torchrec {
 
 // How often ids were seen that have no row yet.
-class Sightings {
+class OccurrenceCounts {
  public:
-  virtual ~Sightings() = default;
+  virtual ~OccurrenceCounts() = default;
   // Adds to the count of an id and returns the new one.
   virtual int64_t add(int64_t id, int64_t times) = 0;
   // The id has got a row, or is to be forgotten.
@@ -28,10 +28,10 @@ class Sightings {
   virtual void load(const Saved& saved) = 0;
 
   // Counts of every id: 13 to 26 bytes for each.
-  static std::unique_ptr<Sightings> exact();
+  static std::unique_ptr<OccurrenceCounts> exact();
   // A count-min sketch with conservative update: `depth` rows of `width` counters of 16 bits, never too low. A counter
   // stays at 65535.
-  static std::unique_ptr<Sightings> sketch(int64_t width, int64_t depth, uint64_t seed);
+  static std::unique_ptr<OccurrenceCounts> sketch(int64_t width, int64_t depth, uint64_t seed);
 };
 
 }  // namespace hybrid_torchrec

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace gr_ops::embedding {
+namespace row_math {
 
 // A row of the concatenated tables, and what contributes to its gradient.
 template <typename Key>
@@ -92,4 +92,4 @@ class RadixSort {
   }
 };
 
-}  // namespace gr_ops::embedding
+}  // namespace row_math

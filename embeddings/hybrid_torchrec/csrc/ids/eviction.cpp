@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-#include <string>
 
 #include "ids/index.h"
 
@@ -22,14 +20,14 @@ struct Victim {
   }
 };
 
-double key_of(const Seen& row, const Ranking& ranking, int64_t step) {
-  switch (ranking.kind) {
-    case Ranking::kShows:
+double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
+  switch (ranking.kind.order()) {
+    case Eviction::kLFU:
       return row.shows;
-    case Ranking::kLastStep:
-    case Ranking::kExpired:
+    case Eviction::kLRU:
+    case Eviction::kTTL:
       return 0.0;  // by age alone
-    case Ranking::kScore:
+    case Eviction::kScore:
       break;
   }
   const double score = ranking.show_weight * row.shows + ranking.click_weight * row.clicks;
@@ -38,19 +36,6 @@ double key_of(const Seen& row, const Ranking& ranking, int64_t step) {
 }
 
 }  // namespace
-
-Ranking::Kind Ranking::known(int64_t kind) {
-  switch (kind) {
-    case kShows:
-    case kLastStep:
-    case kScore:
-    case kExpired:
-      return static_cast<Kind>(kind);
-    default:
-      throw std::invalid_argument("unknown eviction policy " + std::to_string(kind) +
-                                  "; valid: 0 (LFU), 1 (LRU), 2 (Score), 3 (TTL)");
-  }
-}
 
 // Keeps the best `count` seen so far among at most twice as many, so that a table of any size takes little memory.
 std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
@@ -70,9 +55,9 @@ std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_
     chosen.resize(count);
   };
   for (size_t slot = 1; slot < slots_; ++slot) {
-    const Seen& row = seen_of()[slot];
+    const RowStats& row = stats_of_rows()[slot];
     if (safe[slot] || !used(slot)) continue;
-    if (ranking.kind == Ranking::kExpired && step - row.last_step <= ranking.time_to_live) continue;
+    if (ranking.kind.expires && step - row.last_step <= ranking.time_to_live) continue;
     const Victim victim{key_of(row, ranking, step), row.last_step, id(slot), static_cast<int64_t>(slot)};
     if (limited && !(victim < limit)) continue;
     chosen.push_back(victim);
