@@ -48,7 +48,7 @@ LINTERS = (
 
 def run(root: Path, runner: Runner, *, fix: bool = False) -> list[str]:
     """Runs all of them, also after a failure, and returns the names of those that are not content."""
-    everything = sources(root)
+    everything = sources(root, runner)
     failed = []
     for linter in LINTERS:
         chosen = matching(everything, linter.files)
@@ -74,14 +74,22 @@ def advise(failed: Sequence[str], console: Console) -> None:
         console.print("  next:  inv lint --fix")
 
 
-def sources(root: Path) -> list[str]:
-    """The files of a checkout or of an unpacked archive, without what was built or fetched, by name."""
+def sources(root: Path, runner: Runner) -> list[str]:
+    """The files of a checkout, tracked or new, or of an unpacked archive without what was built or fetched; by name."""
+    try:
+        listed = runner.capture(["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"])
+        return sorted(name for name in listed.splitlines() if (root / name).is_file())
+    except CommandFailed:
+        return sorted(_walk(root))
+
+
+def _walk(root: Path) -> list[str]:
     found = []
     for place, folders, files in os.walk(root):
         inside = Path(place).relative_to(root)
         folders[:] = [name for name in folders if not _matches(name, NOT_OURS)]
         found += [str(inside / name) for name in files]
-    return sorted(found)
+    return found
 
 
 def matching(files: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -14,8 +14,8 @@ import pytest
 import torch
 from hybrid_torchrec import HashTable, Normal, OptimizerSpec, RowBatch, TableConfig
 from hybrid_torchrec.backends import npu
-from hybrid_torchrec.backends.torch import GenericBackend
 from hybrid_torchrec.checkpoint import Checkpointer
+from torch_tables import torch_table
 
 ROWS, STEPS = 40, 200
 SPECS = (
@@ -42,9 +42,11 @@ class Paper:
             self.m[row] = self.beta2 * self.m[row] + (1 - self.beta2) * g
 
 
-def made(spec: OptimizerSpec, dim: int, device: str, **fields: object) -> tuple[HashTable, torch.Tensor]:
+def made(
+    spec: OptimizerSpec, dim: int, device: str, *, generic: bool = False, **fields: object
+) -> tuple[HashTable, torch.Tensor]:
     config = TableConfig(name="t", dim=dim, optimizer=spec, initializer=Normal(std=1.0), **fields)
-    table = HashTable(config, device)
+    table = torch_table(config, device) if generic else HashTable(config, device)
     return table, table.assign(torch.arange(ROWS) * 11 - 60, train=True)
 
 
@@ -67,9 +69,7 @@ def moments(table: HashTable, slots: torch.Tensor) -> np.ndarray:
 @pytest.mark.parametrize("spec", SPECS, ids=["plain", "decay"])
 @pytest.mark.parametrize("generic", [False, True], ids=["best", "generic"])
 def test_many_steps(spec: OptimizerSpec, dim: int, generic: bool, device: str) -> None:
-    table, slots = made(spec, dim, device)
-    if generic:
-        table._backend = GenericBackend(table.config, table._storage)
+    table, slots = made(spec, dim, device, generic=generic)
     paper = Paper(table.lookup(slots).cpu().numpy(), spec)
     for rows, gradients in batches(dim):
         table.update(slots[rows.to(slots.device)], gradients.to(table.device))
@@ -130,7 +130,7 @@ def test_what_takes_the_step_on_each_device(device: str) -> None:
     table, _ = made(SPECS[0], 8, device)
     assert "lion" not in npu.KINDS and not npu.supports(SPECS[0], 8)
     if device != "cpu":
-        assert isinstance(table._backend, npu.NpuBackend) and not table._backend._fused
+        assert isinstance(table.backend, npu.NpuBackend) and not table.backend._fused
 
 
 def test_a_zero_direction_moves_nothing_and_decay_still_does(device: str) -> None:
@@ -147,9 +147,8 @@ def test_directions_of_every_sort_of_number(generic: bool, device: str) -> None:
     values = [0.0, -0.0, 1e-44, -1e-44, 1e30, -1e30, float("inf"), -float("inf"), float("nan"), 1.0, -1.0]
     want = [0.0, 0.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.0, 1.0, -1.0]
     for width in (1, 4, 8, 16, 33):  # a column, vectors of each width, and some of them
-        table, slots = made(OptimizerSpec(kind="lion", lr=1.0, betas=(0.0, 0.5)), width, device)
-        if generic:
-            table._backend = GenericBackend(table.config, table._storage)
+        spec = OptimizerSpec(kind="lion", lr=1.0, betas=(0.0, 0.5))
+        table, slots = made(spec, width, device, generic=generic)
         gradients = torch.zeros(ROWS, width)
         gradients[: len(values)] = torch.tensor(values)[:, None]
         before = table.lookup(slots)

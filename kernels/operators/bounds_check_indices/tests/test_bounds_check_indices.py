@@ -140,6 +140,10 @@ def test_wrong_arguments(call, fault):
             i, o = np.zeros(1, np.int64), np.array([0, 1])
             call(*NAME, np.array([5]), i, o, two, None, WARNING, i, o, two, np.empty(8, np.int64))
         run(
-            call, [5, 3], [0], [0, 0, 0, 1] if fault == "offsets" else [0, 0, 1], 3 if fault == "mode" else WARNING,
+            call,
+            [5, 3],
+            [0],
+            [0, 0, 0, 1] if fault == "offsets" else [0, 0, 1],
+            3 if fault == "mode" else WARNING,
             [0, 1] if fault == "b_offsets" else None,
-        )  # fmt: skip
+        )
