@@ -1,4 +1,4 @@
-// The kernel language on the twin: a vector core in a CPU process (spec A).
+// The kernel language on the twin: a vector core in a CPU process.
 #pragma once
 #include "ascendc/atomic.h"
 #include "ascendc/copy.h"

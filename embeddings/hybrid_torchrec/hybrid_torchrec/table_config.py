@@ -7,7 +7,7 @@ import torch
 
 from hybrid_torchrec.initializers import Initializer, Uniform
 from hybrid_torchrec.optimizers import KINDS, OptimizerSpec
-from hybrid_torchrec.policies import TTL, AdmissionPolicy, AdmitAll, EvictionPolicy, rank_of_policy
+from hybrid_torchrec.policies import AdmissionPolicy, AdmitAll, EvictionPolicy, rank_of_policy
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -52,7 +52,7 @@ class TableConfig:
             raise ValueError(f"{where}: initial_capacity must not be negative, got {self.initial_capacity}")
         if self.max_rows is not None and self.max_rows < 1:
             raise ValueError(f"{where}: max_rows must be at least 1, or None; got {self.max_rows}")
-        if self.eviction is not None and self.max_rows is None and not isinstance(self.eviction, TTL):
+        if self.eviction is not None and self.max_rows is None and not self.eviction.expires:
             raise ValueError(f"{where}: {type(self.eviction).__name__} evicts at max_rows, which is None; set it")
 
     def _check_kinds(self, where: str) -> None:
