@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "failure.h"
-#include "farewell.h"
+#include "late_ranks.h"
 #include "twin/stream.h"
 
 namespace twin::hccl {
@@ -138,7 +138,7 @@ std::string Communicator::Fail(HcclResult code, const Call& call, const std::str
     }
   }
   if (rendezvous_) {
-    BidFarewell(std::move(rendezvous_), text, limits_.connect);
+    TellLateRanks(std::move(rendezvous_), text, limits_.connect);
   }
   calls_.clear();
   return text;

@@ -1,4 +1,4 @@
-#include "farewell.h"
+#include "late_ranks.h"
 
 #include <poll.h>
 
@@ -26,8 +26,8 @@ void Tell(Rendezvous& rendezvous, const std::string& reason, Clock::time_point e
 }
 }  // namespace
 
-void BidFarewell(std::unique_ptr<Rendezvous> rendezvous, std::string reason,
-                 std::chrono::milliseconds patience) noexcept {
+void TellLateRanks(std::unique_ptr<Rendezvous> rendezvous, std::string reason,
+                   std::chrono::milliseconds patience) noexcept {
   try {
     const BlockSignals blocked;
     std::thread([rendezvous = std::move(rendezvous), reason = std::move(reason), end = Clock::now() + patience] {

@@ -9,6 +9,6 @@
 
 namespace twin::hccl {
 // From a thread of its own, until `patience` has passed or the process ends.
-void BidFarewell(std::unique_ptr<Rendezvous> rendezvous, std::string reason,
-                 std::chrono::milliseconds patience) noexcept;
+void TellLateRanks(std::unique_ptr<Rendezvous> rendezvous, std::string reason,
+                   std::chrono::milliseconds patience) noexcept;
 }  // namespace twin::hccl
