@@ -90,7 +90,7 @@ PLACES = {
     ),
 }
 # Names inside of a file that a page speaks of.
-NAMES = {
+NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "grstack/spec/_models.py": {"target.md": ("TARGETS", "PLATFORMS")},
     "smoke_tests/checks/collectives.py": {"target.md": ("BACKENDS",)},
     "twin/runtime/acl/settings.cpp": {"platform-version.md": ("TWIN_CANN_VERSION",)},
