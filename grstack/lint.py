@@ -41,7 +41,12 @@ LINTERS = (
         files=("*.cpp", "*.h", "*.inl"),
         setting=".clang-format",
     ),
-    Linter(name="shellcheck", check=("shellcheck", "-x"), files=("*.sh", "*.sbatch", ".ci/run", "msprof"), setting=".shellcheckrc"),
+    Linter(
+        name="shellcheck",
+        check=("shellcheck", "-x"),
+        files=("*.sh", "*.sbatch", ".ci/run", "msprof"),
+        setting=".shellcheckrc",
+    ),
     Linter(name="hadolint", check=("hadolint",), files=("Dockerfile", "*.Dockerfile"), setting=".hadolint.yaml"),
 )
 

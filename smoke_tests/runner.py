@@ -86,7 +86,7 @@ def work(check: Check, context: Context, result_file: Path) -> int:
     return 0 if passed else 1
 
 
-def _end_group(process: subprocess.Popen[str]) -> None:
+def _end_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # also children that the check may have left
     process.wait()

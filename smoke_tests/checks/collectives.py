@@ -73,7 +73,8 @@ def one_process(context: Context) -> dict[str, torch.Tensor]:
         trainer.optimizer.zero_grad()
         (sum(half_loss(trainer, trainer.model, step, rank) for rank in range(RANKS)) / RANKS).backward()
         trainer.optimizer.step()
-    return trainer.model.state_dict()
+    state: dict[str, torch.Tensor] = trainer.model.state_dict()
+    return state
 
 
 def one_rank(kind: str, data_dir: Path, folder: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
@@ -80,6 +81,7 @@ def read(path: Path) -> SharedObject | None:
         if not isinstance(dynamic, DynamicSection):
             return None
         needed, search, soname = [], [], path.name
+        tag: Any  # its attributes follow from its kind
         for tag in dynamic.iter_tags():
             if tag.entry.d_tag == "DT_NEEDED":
                 needed.append(tag.needed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gr_model.tasks import baselines
+from gr_model.tasks.retrieval import Retrieval
 from smoke_tests.check import Chart, CheckFailed, Context, Curve, Outcome
 from smoke_tests.checks import training
 
@@ -22,6 +23,7 @@ def run(context: Context) -> Outcome:
         record.seconds += part.seconds
         metrics.append((run.step, run.evaluate()))
         print(metrics[-1])
+    assert isinstance(run.task, Retrieval)
     popular = baselines.popularity(run.task)
     reached = metrics[-1][1][METRIC]
     ratio = reached / popular[METRIC]

@@ -56,4 +56,4 @@ def _run(what: str, arguments: list[str], environment: Mapping[str, str]) -> lis
 
 
 def _npu(context: Context) -> bool:
-    return context.manifest["target"] == "npu"
+    return bool(context.manifest["target"] == "npu")

@@ -6,7 +6,8 @@
 #include <utility>
 
 // Kernels of ours in place of fbgemm_gpu's CPU kernels, which refuse or corrupt some legal calls
-// (docs/generated/fbgemm-names.md lists them). Autograd goes with them: fbgemm's differentiable form sits on its CPU kernels.
+// (docs/generated/fbgemm-names.md lists them). Autograd goes with them: fbgemm's differentiable form sits on its CPU
+// kernels.
 namespace gr_ops {
 
 // False if MXREC_NO_FBGEMM_OVERRIDE=1 when the library is loaded.
