@@ -28,13 +28,13 @@ FOLDER = "checkpoints"
 RUN = "run.json"  # what is not a tensor; written last, so that a folder that has it is whole
 
 
-class CheckpointError(GrModelError, RuntimeError):
+class RunCheckpointError(GrModelError, RuntimeError):
     pass
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
     if "rows" in state:
-        raise CheckpointError(f"{path}: one file cannot hold tables that grow (hash, embcache); use save_run")
+        raise RunCheckpointError(f"{path}: one file cannot hold tables that grow (hash, embcache); use save_run")
     import torch
 
     with replacing(path) as file:
@@ -48,11 +48,11 @@ def load(path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such checkpoint") from None
+        raise RunCheckpointError(f"{path}: no such checkpoint") from None
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"{path}: not a readable checkpoint ({error})") from error
+        raise RunCheckpointError(f"{path}: not a readable checkpoint ({error})") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: not a checkpoint of format {FORMAT}")
+        raise RunCheckpointError(f"{path}: not a checkpoint of format {FORMAT}")
     return state
 
 
@@ -60,7 +60,7 @@ def save_run(out: Path, state: dict[str, Any], world: World, *, run: str, keep: 
     """Writes out/checkpoints/step-N, of all processes, and removes all but the newest `keep` of `run`.
 
     Returns the folder, which gets its name when it is whole. `state`: config and step as plain data, the rest tensors.
-    CheckpointError where it cannot be written; what was whole before stays.
+    RunCheckpointError where it cannot be written; what was whole before stays.
     """
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.api import CheckpointException
@@ -69,7 +69,7 @@ def save_run(out: Path, state: dict[str, Any], world: World, *, run: str, keep: 
     staging = final.with_name(f".{final.name}")
     if world.first:
         if final.exists() and run_of(final) != run:
-            raise CheckpointError(f"{final}: is there and not of run {run}; move it away, or take another --out")
+            raise RunCheckpointError(f"{final}: is there and not of run {run}; move it away, or take another --out")
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True, exist_ok=True)
     world.barrier()
@@ -78,7 +78,7 @@ def save_run(out: Path, state: dict[str, Any], world: World, *, run: str, keep: 
             dcp.save(_tensors(state), checkpoint_id=staging, planner=_planner(state, "HashSavePlanner"))
     except CheckpointException as error:
         reasons = {str(failure) for failure, _ in error.failures.values()}
-        raise CheckpointError(f"{final}: cannot be written: {'; '.join(sorted(reasons))}") from error
+        raise RunCheckpointError(f"{final}: cannot be written: {'; '.join(sorted(reasons))}") from error
     world.barrier()
     if world.first:
         written = sorted(str(path.relative_to(staging)) for path in staging.rglob("*") if path.is_file())
@@ -138,7 +138,7 @@ def find(path: Path) -> Path:
         return path
     found = newest(path)
     if found is None:
-        raise CheckpointError(f"{path}: no whole checkpoint is there, neither step-N nor {FOLDER}/step-N")
+        raise RunCheckpointError(f"{path}: no whole checkpoint is there, neither step-N nor {FOLDER}/step-N")
     return found
 
 
@@ -152,7 +152,9 @@ def newest(out: Path) -> Path | None:
     runs = {run_of(folder) for folder in whole}
     if len(runs) > 1:
         told = ", ".join(f"{folder.name} of {run_of(folder) or 'an older version'}" for folder in whole)
-        raise CheckpointError(f"{out / FOLDER}: checkpoints of several runs ({told}); name one: --resume {whole[-1]}")
+        raise RunCheckpointError(
+            f"{out / FOLDER}: checkpoints of several runs ({told}); name one: --resume {whole[-1]}"
+        )
     return whole[-1] if whole else None
 
 
@@ -179,9 +181,9 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         note: dict[str, Any] = json.loads((folder / RUN).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder / RUN}: not readable ({error})") from error
+        raise RunCheckpointError(f"{folder / RUN}: not readable ({error})") from error
     if note.get("format") != FORMAT:
-        raise CheckpointError(f"{folder}: not a checkpoint of format {FORMAT}")
+        raise RunCheckpointError(f"{folder}: not a checkpoint of format {FORMAT}")
     return note
 
 
@@ -199,7 +201,7 @@ def load_run(folder: Path, state: dict[str, Any]) -> dict[str, Any]:
             dcp.load(tensors, checkpoint_id=folder, planner=_planner(state, "HashLoadPlanner"))
     except (CheckpointException, RuntimeError, KeyError, ValueError, OSError) as error:
         first = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"the checkpoint does not fit this model and data: {folder}: {first}") from error
+        raise RunCheckpointError(f"the checkpoint does not fit this model and data: {folder}: {first}") from error
     return {**state, **tensors, "step": read_run(folder)["step"]}
 
 

@@ -21,7 +21,7 @@ from gr_model.config import (
 )
 from gr_model.embedding import dynamic_tables
 from gr_model.run import checkpoint
-from gr_model.run.checkpoint import CheckpointError
+from gr_model.run.checkpoint import RunCheckpointError
 from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
 from gr_model.training.trainer import Trainer
@@ -187,7 +187,7 @@ def test_a_run_starts_without_the_rows_that_another_left_on_disk(tmp_path: Path)
 
 
 def test_one_file_cannot_hold_a_growing_table(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="save_run"):
+    with pytest.raises(RunCheckpointError, match="save_run"):
         checkpoint.save(tmp_path / "one.pt", trainer(HASH).state())
 
 

@@ -210,9 +210,9 @@ def test_pruning_leaves_checkpoints_of_other_runs(tmp_path) -> None:
     for step in (5, 8):
         save("two", step)
     assert names(tmp_path) == ["step-00000008", "step-00000030"]
-    with pytest.raises(checkpoint.CheckpointError, match="not of run two"):
+    with pytest.raises(checkpoint.RunCheckpointError, match="not of run two"):
         save("two", 30)
-    with pytest.raises(checkpoint.CheckpointError, match="checkpoints of several runs"):
+    with pytest.raises(checkpoint.RunCheckpointError, match="checkpoints of several runs"):
         checkpoint.find(tmp_path)
 
 

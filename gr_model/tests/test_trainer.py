@@ -9,7 +9,7 @@ from gr_model.common import files
 from gr_model.config import ModelConfig, RankingConfig, TrainConfig, presets
 from gr_model.run import checkpoint
 from gr_model.run import log as runlog
-from gr_model.run.checkpoint import CheckpointError
+from gr_model.run.checkpoint import RunCheckpointError
 from gr_model.runtime.device import DeviceError, open_device
 from gr_model.training.gradients import TrainingDiverged
 from gr_model.training.trainer import Trainer
@@ -143,15 +143,15 @@ def test_a_replaced_file_is_whole_and_readable_by_others(tmp_path):
 
 
 def test_unreadable_checkpoints(tmp_path):
-    with pytest.raises(CheckpointError, match="no such checkpoint"):
+    with pytest.raises(RunCheckpointError, match="no such checkpoint"):
         checkpoint.load(tmp_path / "none.pt")
     path = tmp_path / "c.pt"
     checkpoint.save(path, {"step": 1})
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(CheckpointError, match="not a readable checkpoint"):
+    with pytest.raises(RunCheckpointError, match="not a readable checkpoint"):
         checkpoint.load(path)
     torch.save({"step": 1}, path)
-    with pytest.raises(CheckpointError, match="format"):
+    with pytest.raises(RunCheckpointError, match="format"):
         checkpoint.load(path)
 
 

@@ -21,7 +21,7 @@ from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
 from gr_model.model import flops, jagged
 from gr_model.model.dropout import Dropout
-from gr_model.run.checkpoint import CheckpointError
+from gr_model.run.checkpoint import RunCheckpointError
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
 from gr_model.tasks.base import Batch, Task
@@ -254,7 +254,7 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """CheckpointError if the state is of another model: other data, or another version of gr_model."""
+        """RunCheckpointError if the state is of another model: other data, or another version of gr_model."""
         try:
             self.parallel.load_model_state(state["model"])
             optimizer.load_state(self.optimizer, self.dense, state["optimizer"])
@@ -263,4 +263,4 @@ class Trainer:
                 self.average.load_state(self.dense, state["average"])
             self.step = state["step"]
         except (KeyError, RuntimeError, ValueError) as error:
-            raise CheckpointError(f"the checkpoint does not fit this model and data: {error}") from error
+            raise RunCheckpointError(f"the checkpoint does not fit this model and data: {error}") from error
