@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grstack import ascend
+from grstack.ask import ask
 from grstack.errors import EngineError
-from grstack.run import Runner, ask
+from grstack.run import Runner
 
 ADD_ONLY = ("--no-install-recommends", "--no-upgrade", "--no-remove")
 

@@ -1,4 +1,4 @@
-"""The one door to subprocesses. What does work is echoed, logged and timed; questions to this machine are quiet."""
+"""The door for commands that do work: echoed, logged, timed, ended with their children. Questions: grstack.ask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -181,22 +180,6 @@ class Runner:
         if show or not self.console.is_terminal:
             return nullcontext()
         return Live(Spinner("dots"), console=self.console, transient=True)
-
-
-@dataclass(frozen=True)
-class Answer:
-    code: int  # 127: there is no such command
-    output: str
-    errors: str
-
-
-def ask(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Answer:
-    """What a command says that only looks at this machine. It is not echoed, and may fail."""
-    try:
-        done = subprocess.run(list(argv), env=_environment(env), capture_output=True, text=True, check=False)
-    except OSError as error:
-        return Answer(127, "", str(error))
-    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 def leave_running(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:

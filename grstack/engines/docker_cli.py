@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import host
+from grstack.ask import ask
 from grstack.errors import EngineError
-from grstack.run import ask
 
 # The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
 PACKAGES = ("docker.io", "docker-cli", "docker-buildx")

@@ -14,7 +14,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
-from grstack.run import ask
+from grstack.ask import ask
 
 
 class NotALibrary(Exception):

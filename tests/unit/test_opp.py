@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from opp_tree import OPAPI, library, make_vendor, set_priority, write_manifest
 from rich.console import Console
 
+from grstack.ask import ask
 from grstack.errors import PackageError, UsageError
 from grstack.opp import show
 from grstack.opp.command import opp as command
@@ -315,3 +317,12 @@ def test_conflicts_show_in_the_list(opp: Path) -> None:
     show.vendors(scan(env(opp)), "here", Console(file=out, width=200))
     assert "conflict: AddTwo is taken from idle; mxrec_two is never asked for it" in out.getvalue()
     assert [s.operator for s in serving(candidates(env(opp)))] == ["AddBoth", "AddOne", "AddTwo"]
+
+
+def test_the_scanner_needs_no_library_of_the_tool(tmp_path: Path) -> None:
+    """It runs in images, which have pyelftools but neither rich nor invoke."""
+    blocked = "import sys; sys.modules.update(dict.fromkeys({!r})); import grstack.opp.scan".format(
+        ("rich", "invoke", "pydantic", "yaml", "platformdirs")
+    )
+    answer = ask([sys.executable, "-c", blocked], env={"PYTHONPATH": str(ROOT)})
+    assert answer.code == 0, answer.errors

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grstack.ask import Answer, ask
 from grstack.run import CommandFailed, Runner
 
 
@@ -60,8 +61,6 @@ def test_a_stream_is_logged_and_a_failure_shows_its_last_lines(runner: Runner, t
 
 
 def test_a_question_may_fail_and_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    from grstack.run import Answer, ask
-
     assert ask(["sh", "-c", "echo out; echo $A >&2; exit 3"], env={"A": "b"}) == Answer(3, "out\n", "b\n")
     missing = ask(["no-such-command-at-all"])
     assert (missing.code, missing.output) == (127, "") and "no-such-command" in missing.errors
