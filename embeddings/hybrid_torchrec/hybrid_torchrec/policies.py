@@ -10,7 +10,7 @@ A step, here, is a call of ``HashTable.assign(train=True)``.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -66,6 +66,15 @@ class AdmitWithProbability(AdmissionPolicy):
     probability: float = 0.1
 
 
+class Ranking(NamedTuple):
+    """The numbers of a policy that the index orders rows by; each policy uses those of its own."""
+
+    show_weight: float = 1.0
+    click_weight: float = 0.0
+    decay: float = 1.0  # factor of shows and clicks for each step
+    time_to_live: int = 0  # steps
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvictionPolicy:
     """Base of all eviction policies.
@@ -92,6 +101,15 @@ class EvictionPolicy:
     def expires(self) -> bool:
         """Whether rows go by their age, also where there is room, and others never."""
         return self.kind is not None and self.kind.expires
+
+    @property
+    def every(self) -> int | None:
+        """Steps between two looks at the age of rows; None: they do not expire."""
+        return None
+
+    @property
+    def ranking(self) -> Ranking:
+        return Ranking()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +148,10 @@ class TTL(EvictionPolicy):
     def every(self) -> int:
         return self.interval if self.interval is not None else max(1, self.steps // 4)
 
+    @property
+    def ranking(self) -> Ranking:
+        return Ranking(time_to_live=self.steps)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Score(EvictionPolicy):
@@ -148,6 +170,10 @@ class Score(EvictionPolicy):
         super().__post_init__()
         if not 0.0 < self.decay <= 1.0:
             raise ValueError(f"decay must be in (0, 1], got {self.decay}")
+
+    @property
+    def ranking(self) -> Ranking:
+        return Ranking(show_weight=self.show_weight, click_weight=self.click_weight, decay=self.decay)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Protocol
 import torch
 
 from hybrid_torchrec.errors import TableFull, VersionTooOld
-from hybrid_torchrec.policies import LRU, TTL, AdmitAfter, CustomScore, RowStats, Score, rank_of_policy
+from hybrid_torchrec.policies import LRU, AdmitAfter, CustomScore, RowStats, rank_of_policy
 from hybrid_torchrec.table_config import TableConfig
 
 Infos = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -89,9 +89,9 @@ class IdTable:
             self.index.count_by_sketch(*self._admission.sketch, config.seed)
         elif self._admission.sightings > 1:
             self.index.count_exactly()
-        self._decay = config.eviction.decay if isinstance(config.eviction, Score) else 1.0
-        # Steps between two looks at the age of rows; None: they do not expire.
-        self.expires_every = config.eviction.every if isinstance(config.eviction, TTL) else None
+        self._eviction = config.eviction or LRU()
+        self._decay = self._eviction.ranking.decay
+        self.expires_every = self._eviction.every
 
     def _make_index(self, capacity: int) -> IdIndex:
         return torch.classes.hybrid_torchrec.HashIndex(capacity)
@@ -142,17 +142,12 @@ class IdTable:
 
     def victims(self, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
         """Slots of at most `count` rows by the eviction policy, the first to go first; none of keep (slots)."""
-        policy = self._config.eviction or LRU()
+        policy = self._eviction
         if isinstance(policy, CustomScore):
             return self._custom_victims(policy, count, step, keep)
-        show_weight, click_weight, ttl = 1.0, 0.0, 0
-        if isinstance(policy, Score):
-            show_weight, click_weight = policy.show_weight, policy.click_weight
-        if isinstance(policy, TTL):
-            ttl = policy.steps
         rank = rank_of_policy(policy)
         assert rank is not None, policy  # only a CustomScore has none
-        return self.index.victims(count, rank, show_weight, click_weight, self._decay, ttl, step, keep)
+        return self.index.victims(count, rank, *policy.ranking, step, keep)
 
     def _custom_victims(self, policy: CustomScore, count: int, step: int, keep: torch.Tensor) -> torch.Tensor:
         used = self.index.used_slots()
