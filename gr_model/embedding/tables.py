@@ -55,6 +55,7 @@ def shard(model: nn.Module, config: EmbeddingConfig, world: World, seed: int) ->
     """The model under torchrec's DistributedModelParallel, its tables sharded and filled; the dense part as it was."""
     import torch.distributed as dist
     from torchrec.distributed import DistributedModelParallel
+    from torchrec.distributed.comm import get_local_size
     from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
     from torchrec.distributed.planner.types import ParameterConstraints
     from torchrec.distributed.types import ShardingEnv
@@ -70,12 +71,13 @@ def shard(model: nn.Module, config: EmbeddingConfig, world: World, seed: int) ->
     else:
         sharder = _sharder(config, device)
     size = dist.get_world_size() if launched else 1
+    of_host = get_local_size(size) if launched else 1  # a shard's device is its process's on the process's own host
     dim = max(table.dim for table in _collections(model))
     # Without a least width torchrec splits no columns of fewer than 256. It takes the next divisor of 4.
     width = None if config.dynamic else -(-dim // size)
     constraints = ParameterConstraints(sharding_types=[config.sharding], compute_kernels=["fused"], min_partition=width)
     planner = EmbeddingShardingPlanner(
-        topology=Topology(world_size=size, compute_device=device.type, local_world_size=size),
+        topology=Topology(world_size=size, compute_device=device.type, local_world_size=of_host),
         constraints={FEATURE: constraints},
     )
     _move(model, device)
