@@ -154,6 +154,34 @@ def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
     smoke_test(c, platform=platform, engine=engine)
 
 
+@task(
+    positional=[],
+    help=_help(
+        "platform",
+        "python",
+        "engine",
+        only="some parts, by commas: inv accept --only machine,smoke",
+        again="also what has passed before with the same image",
+        list="only list the parts",
+    ),
+)
+def accept(
+    c: Context,
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    only: str = "",
+    again: bool = False,
+    list: bool = False,
+) -> None:
+    """For owners of NPUs: run all that real devices can run, and write one report: inv accept --platform cann."""
+    from grstack import commands
+
+    choices = _choices(platform=platform, python=python, engine=engine)
+    if _call(lambda: commands.accept(choices, only=only, again=again, listed=list)):
+        raise Exit(code=1)
+
+
 @task(positional=["command"], help=_help(*OPTIONS, command="what to run in the image, as one argument"))
 def run(
     c: Context, command: str, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"

@@ -218,6 +218,19 @@ def run(choices: Choices, argv: list[str], *, interactive: bool = False) -> int:
     return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive)
 
 
+def accept(choices: Choices, *, only: str = "", again: bool = False, listed: bool = False) -> int:
+    """All that can be tried on real devices; leaves build/accept/PLATFORM with a report."""
+    from grstack.accept import command
+
+    s = session(choices)
+    if listed:
+        command.show_parts(s.console)
+        return 0
+    fetch_data("ml-100k")
+    _built(s, take_name=False)
+    return command.accept(s, only=only, again=again)
+
+
 def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:
     """Resolves every (target, python, arch) anew into locks/, or only checks that none is stale."""
     from grstack import locks

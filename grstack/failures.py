@@ -22,16 +22,21 @@ class Failure:
 
 
 def read(folder: Path) -> Iterator[Failure]:
-    """The failures of every JUnit file in `folder`; a file that cannot be read is a failure itself."""
+    """The failures of every JUnit file in `folder`."""
     for file in sorted(folder.glob("*.xml")):
-        try:
-            cases = list(ET.parse(file).iter("testcase"))
-        except ET.ParseError as error:
-            yield Failure(file.stem, "the whole suite", f"its results cannot be read, it was ended early: {error}")
-            continue
-        for case in cases:
-            for outcome in (*case.iterfind("failure"), *case.iterfind("error")):
-                yield Failure(file.stem, f"{case.get('classname')}::{case.get('name')}", outcome.text or "")
+        yield from of(file)
+
+
+def of(file: Path) -> Iterator[Failure]:
+    """The failures of one JUnit file; a file that cannot be read is a failure itself."""
+    try:
+        cases = list(ET.parse(file).iter("testcase"))
+    except ET.ParseError as error:
+        yield Failure(file.stem, "the whole suite", f"its results cannot be read, it was ended early: {error}")
+        return
+    for case in cases:
+        for outcome in (*case.iterfind("failure"), *case.iterfind("error")):
+            yield Failure(file.stem, f"{case.get('classname')}::{case.get('name')}", outcome.text or "")
 
 
 def show(folder: Path, console: Console) -> None:

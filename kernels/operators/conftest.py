@@ -1,5 +1,6 @@
 """Builds each operator once for the twin and gives the tests a function that calls it.
 
+GRSTACK_INSTALLED_OPERATORS=1: the installed ones are called instead, as `inv accept` does on real devices.
 TWIN_LIB64 names the twin's libraries; in the image they are those of ASCEND_HOME_PATH.
 """
 
@@ -61,6 +62,13 @@ def host():
     return aclnn_host.Host(libraries)
 
 
+def installed(operator: str) -> Path:
+    """The vendor directory of the image's own installation: on a machine with NPUs, what the toolkit has built."""
+    place = Path(os.environ["ASCEND_OPP_PATH"]) / "vendors" / f"mxrec_{operator}"
+    assert place.is_dir(), f"{place}: not installed; type: inv opp list"
+    return place
+
+
 @pytest.fixture(scope="session")
 def build(host, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """build(snake name) -> the operator's vendor directory."""
@@ -71,6 +79,8 @@ def build(host, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     (home / "lib64").symlink_to(lib64())
 
     def run(operator: str) -> Path:
+        if os.environ.get("GRSTACK_INSTALLED_OPERATORS"):
+            return installed(operator)
         if operator not in built:
             vendor = f"mxrec_{operator}"
             command = [

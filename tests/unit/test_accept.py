@@ -1,0 +1,180 @@
+"""`inv accept` on an engine whose programs leave what the test says: states, going on, the report, the archive."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grstack import commands, fetch, session
+from grstack.accept import report
+from grstack.accept.parts import PARTS, chosen
+from grstack.accept.results import Acceptance, Result, read_tests
+from grstack.engines import Mount
+from grstack.engines.fake import FakeEngine
+from grstack.errors import UsageError
+from grstack.plan import Plan
+from grstack.session import Choices
+
+ROOT = Path(__file__).resolve().parents[2]
+GOOD = (
+    '<testsuites><testsuite tests="3" failures="0" errors="0" skipped="1"><testcase name="a"/></testsuite></testsuites>'
+)
+BAD = (
+    '<testsuites><testsuite tests="2" failures="1" errors="0" skipped="0"><testcase classname="s" name="a"/>'
+    '<testcase classname="s" name="b"><failure>1 &lt; 2 is wrong</failure></testcase></testsuite></testsuites>'
+)
+
+
+class Devices(FakeEngine):
+    """Each part's exit code, and its JUnit file; a part without a code passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: dict[str, int | BaseException] = {}
+        self.xml: dict[str, str] = {}
+        self.ran: list[str] = []
+        self.envs: list[Mapping[str, str]] = []
+
+    def run(
+        self,
+        plan: Plan,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount] = (),
+        env: Mapping[str, str] | None = None,
+        interactive: bool = False,
+        apart: str = "",
+    ) -> int:
+        self.runs.append(tuple(argv))
+        self.envs.append(env or {})
+        part = next(part for part in PARTS if f"{part.minutes}m" == argv[3] and set(self._heads(part)) <= set(argv))
+        self.ran.append(part.name)
+        out = next(mount.source for mount in mounts if mount.name == "out")
+        code = self.codes.get(part.name, 0)
+        if isinstance(code, BaseException):
+            raise code
+        if part.results:
+            (out / part.results).write_text(self.xml.get(part.name, GOOD))
+        if part.figures:
+            figures = [{"operator": "x", "ms": 1.5}] if part.name == "operator_times" else {"processor": "<one>"}
+            (out / part.figures).write_text(json.dumps(figures))
+        return code
+
+    @staticmethod
+    def _heads(part: object) -> list[str]:
+        argv = part.argv  # type: ignore[attr-defined]
+        junit = [word.replace("OUT", "/out") for word in argv if word.startswith("--junit-xml")]
+        return junit or [word for word in argv if "." in word and "/" not in word] or ["smoke_tests"]
+
+
+@pytest.fixture
+def engine() -> Devices:
+    return Devices()
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Devices) -> Path:
+    root = tmp_path / "checkout"
+    root.mkdir()
+    for entry in ROOT.iterdir():
+        if entry.name not in ("build", "data", ".git", ".venv"):
+            (root / entry.name).symlink_to(entry)
+    monkeypatch.setenv("GRSTACK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GRSTACK_TORCH_BUILD", "plain")
+    monkeypatch.setattr(commands, "ROOT", root)
+    monkeypatch.setattr(session, "find_engine", lambda *args: engine)
+    monkeypatch.setattr(fetch, "fetch_wheels", lambda *args, **more: {})
+    monkeypatch.setattr(fetch, "fetch_data", lambda root, name, dest, from_file=None: dest / name)
+    monkeypatch.setattr(commands, "_console", lambda: Console(file=io.StringIO(), width=200))
+    return root / "build/accept"
+
+
+def accept(platform: str = "cann", **more: object) -> int:
+    return commands.accept(Choices(platform=platform), **more)  # type: ignore[arg-type]
+
+
+def test_all_parts_pass_and_are_packed(build: Path, engine: Devices) -> None:
+    assert accept() == 0
+    assert engine.ran == [part.name for part in PARTS]
+    assert all(env["GRSTACK_INSTALLED_OPERATORS"] == "1" for env in engine.envs)
+    content = json.loads((build / "cann/accept.json").read_text())
+    assert not content["emulated"] and {result["state"] for result in content["results"]} == {"passed"}
+    assert content["results"][2]["tests"] == {"passed": 2, "failed": 0, "skipped": 1}
+    page = (build / "cann/accept.html").read_text()
+    assert f"{len(PARTS)} of {len(PARTS)} parts passed" in page and "&lt;one&gt;" in page and "<one>" not in page
+    archive = next(build.glob("grstack-accept-*.zip"))
+    assert {"accept.html", "accept.json", "machine.json"} <= set(zipfile.ZipFile(archive).namelist())
+
+
+def test_a_part_that_fails_stops_no_other_and_runs_again(build: Path, engine: Devices) -> None:
+    engine.codes, engine.xml = {"gr_ops": 1, "smoke": 124}, {"gr_ops": BAD}
+    assert accept() == 1
+    assert len(engine.ran) == len(PARTS)
+    run = Acceptance.read(build / "cann/accept.json")
+    assert run is not None and not run.passed
+    states = {result.part: result.state for result in run.results if result.state != "passed"}
+    assert states == {"smoke": "took too long", "gr_ops": "failed"}
+    assert run.of("gr_ops").failures == {"s::b": "1 < 2 is wrong"}  # type: ignore[union-attr]
+    assert "1 &lt; 2 is wrong" in (build / "cann/accept.html").read_text()
+
+    engine.codes, engine.xml, engine.ran = {}, {}, []
+    assert accept() == 0
+    assert engine.ran == ["smoke", "gr_ops"]
+    engine.ran = []
+    assert accept(again=True, only="smoke") == 1  # of this run the others have not run
+    assert engine.ran == ["smoke"]
+
+
+def test_ctrl_c_keeps_what_is_done(build: Path, engine: Devices) -> None:
+    engine.codes = {"operators": KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        accept()
+    engine.codes, engine.ran = {}, []
+    assert accept() == 0
+    assert engine.ran == [part.name for part in PARTS][2:]
+
+
+def test_no_test_that_ran_is_no_success(build: Path, engine: Devices) -> None:
+    engine.xml = {"torchrec": '<testsuites><testsuite tests="2" failures="0" errors="0" skipped="2"/></testsuites>'}
+    assert accept(only="torchrec") == 1
+    run = Acceptance.read(build / "cann/accept.json")
+    assert run is not None and run.of("torchrec").state == "failed"  # type: ignore[union-attr]
+    assert [result.state for result in run.results].count("not run") == len(PARTS) - 1
+
+
+def test_a_rehearsal_is_shorter_and_says_what_it_is(build: Path, engine: Devices) -> None:
+    assert accept("twin") == 0
+    assert not any("GRSTACK_INSTALLED_OPERATORS" in env for env in engine.envs)
+    operators = engine.runs[[part.name for part in PARTS].index("operators")]
+    assert operators[-1] == "/source/kernels/operators/asynchronous_complete_cumsum/tests"
+    assert "times say nothing of hardware" in (build / "twin/accept.html").read_text()
+    assert not list(build.glob("*.zip"))
+
+
+def test_what_the_parts_name_is_there() -> None:
+    for part in PARTS:
+        for word in (*part.argv, *part.rehearsal):
+            for before in ("SOURCE/", "--ignore=SOURCE/"):
+                if word.startswith(before):
+                    assert (ROOT / word.removeprefix(before)).exists(), (part.name, word)
+    with pytest.raises(UsageError, match="unknown part 'smok'"):
+        chosen("machine,smok")
+
+
+def test_a_broken_file_of_results_is_a_failure(tmp_path: Path) -> None:
+    assert read_tests(tmp_path / "none.xml")[0]["failed"] == 1
+    (tmp_path / "half.xml").write_text(GOOD[:40])
+    assert "cannot be read" in read_tests(tmp_path / "half.xml")[1]["the whole suite"]
+
+
+def test_the_page_needs_nothing_from_outside() -> None:
+    result = Result(part="smoke", claim="a < b", state="failed", rehearsed=True, log="logs/smoke.log")
+    run = Acceptance(platform="twin", emulated=True, image="grstack/npu:twin", began="2026-01-01", results=[result])
+    page = report.page(run)
+    assert "http" not in page and "a &lt; b" in page and "0 of 1 parts passed" in page
