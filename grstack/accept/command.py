@@ -76,7 +76,7 @@ def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     if not emulated:
-        env["GRSTACK_INSTALLED_OPERATORS"] = "1"
+        env |= {"GRSTACK_INSTALLED_OPERATORS": "1", "GRSTACK_NPUS": str(_devices(folder))}
     begin = time.monotonic()
     code = s.engine.run(s.plan, argv, mounts=list(mounts.values()), env=env)
     seconds = time.monotonic() - begin
@@ -99,6 +99,15 @@ def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
     if part.figures and (folder / part.figures).is_file():
         result.figures = json.loads((folder / part.figures).read_text())
     return result
+
+
+def _devices(folder: Path) -> int:
+    """As many as the first part has found; 1 before it has run, and where it found none."""
+    try:
+        found = json.loads((folder / "machine.json").read_text())["devices"]
+    except (OSError, ValueError, KeyError):
+        return 1
+    return max(1, len(found)) if isinstance(found, list) else 1
 
 
 def _placed(word: str, places: dict[str, str]) -> str:

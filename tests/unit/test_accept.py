@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from grstack import commands, fetch, session
 from grstack.accept import report
 from grstack.accept.parts import PARTS, chosen
 from grstack.accept.results import Acceptance, Result, read_tests
+from grstack.ask import ask
 from grstack.engines import Mount
 from grstack.engines.fake import FakeEngine
 from grstack.errors import UsageError
@@ -62,7 +64,11 @@ class Devices(FakeEngine):
         if part.results:
             (out / part.results).write_text(self.xml.get(part.name, GOOD))
         if part.figures:
-            figures = [{"operator": "x", "ms": 1.5}] if part.name == "operator_times" else {"processor": "<one>"}
+            figures = (
+                [{"operator": "x", "ms": 1.5}]
+                if part.name == "operator_times"
+                else {"processor": "<one>", "devices": [{}, {}]}
+            )
             (out / part.figures).write_text(json.dumps(figures))
         return code
 
@@ -103,6 +109,7 @@ def test_all_parts_pass_and_are_packed(build: Path, engine: Devices) -> None:
     assert accept() == 0
     assert engine.ran == [part.name for part in PARTS]
     assert all(env["GRSTACK_INSTALLED_OPERATORS"] == "1" for env in engine.envs)
+    assert [env["GRSTACK_NPUS"] for env in engine.envs] == ["1", *["2"] * (len(PARTS) - 1)]
     content = json.loads((build / "cann/accept.json").read_text())
     assert not content["emulated"] and {result["state"] for result in content["results"]} == {"passed"}
     assert content["results"][2]["tests"] == {"passed": 2, "failed": 0, "skipped": 1}
@@ -178,3 +185,18 @@ def test_the_page_needs_nothing_from_outside() -> None:
     run = Acceptance(platform="twin", emulated=True, image="grstack/npu:twin", began="2026-01-01", results=[result])
     page = report.page(run)
     assert "http" not in page and "a &lt; b" in page and "0 of 1 parts passed" in page
+
+
+@pytest.mark.parametrize(("here", "ran"), [("", 6), ("2", 4)])
+def test_tests_of_more_npus_than_there_are_are_skipped(tmp_path: Path, here: str, ran: int) -> None:
+    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.twin\n@pytest.mark.parametrize('processes', [2, 4])\ndef test_a(processes): pass\n"
+        "@pytest.mark.parametrize('kind, world', [('npu', 4), ('cpu', 4), ('npu', 1)])\n"
+        "def test_b(kind, world): pass\n"
+        "def test_c(): pass\n"
+    )
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    said = ask(argv, env={"GRSTACK_NPUS": here}).output
+    assert f"{ran} passed" in said and (not here or "2 skipped" in said), said
