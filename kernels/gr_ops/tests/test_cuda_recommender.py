@@ -1,0 +1,49 @@
+"""A program that knows CUDA only trains on two NPUs as it does on the CPU, with our operators behind fbgemm's names."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("cuda_recommender.py")
+STEPS, RANKS = 8, 2
+
+
+def train(kind: str, precision: str, folder: Path) -> tuple[list[list[float]], str]:
+    """The losses of each rank, and what the processes said."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
+    env |= {"OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(kind == "cuda"))}
+    files = [folder / f"{kind}-{precision}-{rank}.txt" for rank in range(RANKS)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), kind, precision, str(STEPS), str(file)],
+            env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank, file in enumerate(files)
+    ]
+    said = "\n".join(process.communicate(timeout=240)[0] for process in running)
+    assert [process.returncode for process in running] == [0] * RANKS, said[-6000:]
+    return [[float(line) for line in file.read_text().split()] for file in files], said
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("fp32", 1e-5), pytest.param("bf16", 1e-2, marks=pytest.mark.slow)]
+)
+def test_two_npus_have_the_losses_of_two_cpus(tmp_path: Path, precision: str, tolerance: float) -> None:
+    found, said = train("cuda", precision, tmp_path)
+    expected, _ = train("cpu", precision, tmp_path)
+    for losses, ours in zip(expected, found, strict=True):
+        assert ours == pytest.approx(losses, rel=tolerance)
+        assert losses[-1] < 0.95 * losses[0]
+    assert "fall back to run on the CPU" not in said and "CAUTION" not in said, said[-4000:]
