@@ -286,6 +286,7 @@ def main() -> None:
         gc.collect()
         _of(device).empty_cache()
         text = report(rows, about)
+        options.out.mkdir(parents=True, exist_ok=True)
         file = options.out / f"training-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}"
         file.with_suffix(".md").write_text(text)
         file.with_suffix(".json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")

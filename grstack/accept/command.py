@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from grstack import failures
 from grstack.accept import report
 from grstack.accept.parts import PARTS, Part, chosen
 from grstack.accept.results import FAILED, LATE, LEFT, PASSED, Acceptance, Result, read_tests
@@ -66,7 +67,8 @@ def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
     places |= {"MANIFEST": s.engine.manifest_path(s.plan), "LOCK": f"{places['SOURCE']}/locks/{s.lock.name}.json"}
     rehearsed = emulated and bool(part.rehearsal)
     for name in filter(None, (part.results, part.figures)):
-        (folder / name).unlink(missing_ok=True)  # an earlier run's must not be taken for this one's
+        for file in folder.glob(name):
+            file.unlink()  # an earlier run's must not be taken for this one's
     argv = ["timeout", "--signal=INT", "--kill-after=60", f"{part.minutes}m"]
     argv += [_placed(word, places) for word in (part.rehearsal if rehearsed else part.argv)]
     env = {
@@ -96,8 +98,11 @@ def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
         result.tests, result.failures = read_tests(folder / part.results)
         if result.state == PASSED and not result.tests["passed"]:
             result.state, result.failures = FAILED, {"the whole suite": "no test ran"}
-    if part.figures and (folder / part.figures).is_file():
-        result.figures = json.loads((folder / part.figures).read_text())
+    elif result.state != PASSED and log.is_file():
+        tail = log.read_text(errors="replace").rstrip().splitlines()[-failures.LINES :]
+        result.failures = {"the end of its log": "\n".join(tail)}
+    for file in folder.glob(part.figures) if part.figures else ():
+        result.figures = json.loads(file.read_text())
     return result
 
 

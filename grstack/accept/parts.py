@@ -13,7 +13,7 @@ class Part:
 
     argv: SOURCE, DATA and OUT at a word's start stand for the folders as the program sees them, MANIFEST for the
     image's. rehearsal: what runs on emulated devices instead, where the whole would take too long; () for the same.
-    figures: a JSON file that the program leaves in OUT.
+    figures: a JSON file that the program leaves in OUT; * stands for any text.
     """
 
     name: str
@@ -128,9 +128,11 @@ PARTS = (
         ),
         rehearsal=(
             *("python", "-m", "benchmarks.training_device", "--device", "npu", "--cases", "article", "--steps", "1"),
-            *("--workers", "0", "--out", "OUT/step", "--set", "model.max_items=48", "train.batch=2", "model.dim=32"),
+            *("--workers", "0", "--out", "OUT/step", "--set", "model.max_items=64", "train.batch=2", "model.dim=32"),
             *("model.heads=1", "model.qk_dim=32", "model.value_dim=32", "model.blocks=1"),
+            "ranking.held_out=8",
         ),
+        figures="step/training-*.json",
         minutes=60,
     ),
 )

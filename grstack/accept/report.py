@@ -16,7 +16,8 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .35rem .6rem; vertical-align: top;
-border-bottom: 1px solid var(--line); } td.number { text-align: right; font-variant-numeric: tabular-nums; }
+border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+div.number { text-align: right; font-variant-numeric: tabular-nums; }
 .passed { color: var(--good); font-weight: 600; } .failed { color: var(--bad); font-weight: 600; }
 .left { color: var(--quiet); } pre { overflow-x: auto; padding: .6rem; border: 1px solid var(--line); font-size: 12px; }
 .note { border-left: .25rem solid #c80; padding: .3rem .8rem; }
@@ -44,7 +45,7 @@ def page(run: Acceptance) -> str:
     body = [
         f"<h1>{title}</h1><p>{html.escape(lead)}</p>",
         f'<p class="note">{REHEARSAL if run.emulated else HARDWARE}</p>',
-        _table(["", "part", "what must hold", "tests", "seconds"], map(_row, run.results), numeric_from=4),
+        _table(["", "part", "what must hold", "tests", "seconds"], map(_row, run.results)),
     ]
     body += [section for result in run.results for section in _sections(result)]
     return (
@@ -58,7 +59,7 @@ def _row(result: Result) -> list[str]:
     tests = ", ".join(f"{count} {name}" for name, count in result.tests.items() if count)
     claim = html.escape(result.claim) + (" <small>(a part of it)</small>" if result.rehearsed else "")
     log = f'<a href="{html.escape(result.log)}">{result.part}</a>' if result.log else result.part
-    return [f'<span class="{kind}">{result.state}</span>', log, claim, tests, f"{result.seconds:.0f}"]
+    return [f'<span class="{kind}">{result.state}</span>', log, claim, tests, _cell(round(result.seconds))]
 
 
 def _sections(result: Result) -> Iterable[str]:
@@ -71,25 +72,24 @@ def _sections(result: Result) -> Iterable[str]:
 
 
 def _figures(figures: Any) -> str:
-    """A table of a list of records, or of names and values."""
-    if isinstance(figures, list) and figures and isinstance(figures[0], dict):
+    """A table of a list of records, or of names and values; tables in their cells where these are such too."""
+    if isinstance(figures, list) and figures and all(isinstance(record, dict) for record in figures):
         names = list(figures[0])
-        return _table(
-            names, ([_cell(record.get(name)) for name in names] for record in figures), numeric_from=len(names)
-        )
-    items = figures.items() if isinstance(figures, dict) else [("", figures)]
-    return _table(["", ""], ([html.escape(str(name)), _cell(value)] for name, value in items), numeric_from=2)
+        return _table(names, ([_cell(record.get(name)) for name in names] for record in figures))
+    if isinstance(figures, dict):
+        return _table([], ([html.escape(str(name)), _cell(value)] for name, value in figures.items()))
+    return html.escape(figures if isinstance(figures, str) else json.dumps(figures))
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, str) and "\n" in value:
         return f"<pre>{html.escape(value)}</pre>"
-    return html.escape(value if isinstance(value, str) else json.dumps(value))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f'<div class="number">{value:,}</div>'
+    return _figures(value)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric_from: int) -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["<table><tr>", *(f"<th>{html.escape(name)}</th>" for name in head), "</tr>"]
-    for row in rows:
-        cells = (f'<td class="number">{c}</td>' if i >= numeric_from else f"<td>{c}</td>" for i, c in enumerate(row))
-        lines += ["<tr>", *cells, "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     return "".join([*lines, "</table>"])

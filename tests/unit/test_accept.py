@@ -69,7 +69,9 @@ class Devices(FakeEngine):
                 if part.name == "operator_times"
                 else {"processor": "<one>", "devices": [{}, {}]}
             )
-            (out / part.figures).write_text(json.dumps(figures))
+            file = out / part.figures.replace("*", "x")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps(figures))
         return code
 
     @staticmethod
