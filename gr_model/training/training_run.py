@@ -21,7 +21,7 @@ from gr_model import config as configs
 from gr_model import data
 from gr_model.common import errors, files
 from gr_model.model import flops
-from gr_model.report import figures
+from gr_model.report import counts, figures
 from gr_model.report import pages as report
 from gr_model.report.progress import Progress
 from gr_model.report.tensorboard import Board
@@ -242,6 +242,8 @@ def _write(options: argparse.Namespace, plan: Plan, place: Place, trainer: Train
     if here.first:
         result = {"run": place.run, "step": trainer.step, **metrics}
         files.write_text(out / leftovers.METRICS, json.dumps(result, indent=2) + "\n")
+        if steps := counts.of_this_process():
+            log("counts", step=trainer.step, **counts.summary(steps))
         page = out / leftovers.REPORT
         files.write_text(page, report.training_page(log.events))
         figures.write(log.events, out)
