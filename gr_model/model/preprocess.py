@@ -19,6 +19,7 @@ from gr_model.model import jagged
 from gr_model.model.attention.time_buckets import time_bucket
 from gr_model.model.dropout import Dropout
 from gr_model.model.sequences import Sequences
+from gr_model.runtime.transfer import to_device
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def tokens(
         source_L[last_at_I[acted]] = context_at.size + len(row_I) + acted
 
     def put(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)
+        return to_device(np.ascontiguousarray(array, np.int64), device)
 
     position_L = np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)
     return Tokens(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
+
+from gr_model.runtime.transfer import to_device
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,12 @@ class Sequences:
 
     def history_B(self) -> torch.Tensor:
         """[B]: how many tokens stand before the targets."""
-        counts = [n - t for n, t in zip(self.lengths, self.targets or (0,) * len(self.lengths), strict=True)]
-        return torch.tensor(counts, device=self.times_L.device)
+        return self.offsets_B1.diff() - self.targets_B
 
     @cached_property
     def targets_B(self) -> torch.Tensor:
         """[B]: how many targets each sequence has. Copied to the device once a batch, for all layers."""
-        return torch.tensor(self.targets or (0,) * len(self.lengths), device=self.times_L.device)
+        return to_device(np.array(self.targets or (0,) * len(self.lengths), np.int64), self.times_L.device)
 
     @cached_property
     def contexts_B(self) -> torch.Tensor:

@@ -109,9 +109,22 @@ def training_page(events: Sequence[dict[str, Any]]) -> str:
         + f'<h2>Curves</h2><div class="cards">{"".join(charts)}</div>'
         + f"<h2>Speed</h2>{speed_table(steps, start)}"
         + f'<div class="cards">{"".join(speed_charts(steps))}</div>'
+        + "".join(counts_section(event) for event in [e for e in events if e["event"] == "counts"][-1:])
         + f"<details><summary>Settings</summary><pre>{html.escape(json.dumps(config, indent=2))}</pre></details>"
     )
     return page(f"{config['task'].capitalize()}: {backbone(start)}", lead(start), body)
+
+
+def counts_section(event: dict[str, Any]) -> str:
+    """What the first process launched, waited for and copied; `event` is the log's."""
+    figures = [[html.escape(name), html.escape(figure)] for name, figure in event["figures"]]
+    places = [[html.escape(call), html.escape(at) or "not from Python", f"{n:,}"] for call, at, n in event["places"]]
+    return (
+        "<h2>Counted on the emulated NPU</h2>"
+        + table(["of a step, median", "count"], figures)
+        + (f"<p>Waits, and copies to the host, in {event['steps']} steps:</p>" if places else "")
+        + (table(["call", "from", "count"], places, numeric_from=2) if places else "")
+    )
 
 
 def backbone(start: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ def _damaged(path: Path, number: int, why: str) -> str:
 
 
 class Log:
-    """A record is written before the next step begins, with the id of the run. Without a path it is only kept.
+    """A record is written at once, with the id of the run. Without a path it is only kept.
 
     A run that continues from a checkpoint takes its steps after `resumed_at` again, so what a former attempt logged
     about them goes: each step stands once. Records of other runs go too; those without an id are of older versions.

@@ -24,6 +24,7 @@ from gr_model.model import heads
 from gr_model.model.backbone import backbone
 from gr_model.model.dcn import DCNv2
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
+from gr_model.runtime.transfer import to_device
 from gr_model.runtime.world import World
 from gr_model.tasks import metrics, stochastic_length
 from gr_model.tasks.base import Batch, Task
@@ -132,5 +133,5 @@ class Ranking(Task):
     def _batch(self, histories: Sequence[History], device: torch.device, candidates: int = 0) -> RankingBatch:
         batch = tokens(histories, self.columns, self.config.model, device, candidates)
         shown = [histories[b][-self.config.model.max_items :] for b in batch.order]
-        labels_IT = torch.from_numpy(self.labels(shown)).to(device)
+        labels_IT = to_device(self.labels(shown), device)
         return RankingBatch(batch, labels_IT.index_select(0, batch.scored_I))

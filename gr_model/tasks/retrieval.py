@@ -25,6 +25,7 @@ from gr_model.data.interactions import History, Interactions, select
 from gr_model.embedding import tables
 from gr_model.model.backbone import backbone
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
+from gr_model.runtime.transfer import to_device
 from gr_model.runtime.world import World
 from gr_model.tasks import evaluation, losses, metrics, stochastic_length
 from gr_model.tasks.base import Batch, Task
@@ -130,13 +131,13 @@ class Retrieval(Task):
         shown = [users[b] for b in inputs.order]
         pool = self._pool(shown, [len(kept[b]) for b in inputs.order], next_I, counts) if settings.in_batch else next_I
         samples = losses.draw(
-            torch.from_numpy(next_I).to(device),
+            to_device(next_I, device),
             self.data.items,
             uniform=settings.negatives,
             in_batch=settings.in_batch,
             group=settings.share,
             by_user=self._groups_of_users(shown, inputs, step),
-            pool_P=torch.from_numpy(pool).to(device),
+            pool_P=to_device(pool, device),
         )
         return RetrievalBatch(inputs, samples)
 

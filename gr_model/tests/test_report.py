@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
-from gr_model.report import figures
+from gr_model.report import counts, figures
 from gr_model.report import pages as report
+from gr_model.report.counts import Counts
 from gr_model.report.pages import Series
 
 TEXT = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" [^>]*text-anchor="start">([^<]*)</text>')
@@ -48,3 +51,54 @@ def test_a_metric_without_a_baseline_is_shown_without_one(tmp_path) -> None:
     assert '<td>loss/a</td><td class="n">0.1250</td><td class="n"></td><td class="n"></td>' in page
     assert report.baseline_series(start["baseline"], "loss/a", [(3, 0.125)], 0).points == []
     figures.write(events, tmp_path)
+
+
+def counted(launches: int, waits: int, back: int) -> Counts:
+    """A line of TWIN_COUNTS, by docs/twin.md."""
+    copies = [{"way": "device_to_host", "pinned": False, "blocking": True, "count": 1, "bytes": back}] if back else []
+    return Counts(
+        {
+            "launches": {"custom": {"HstuDenseForward": 2}, "aclnn": {}, "aten": {"aten::mm": launches}, "hccl": {}},
+            "waits": {"stream": {"aclrtSynchronizeStream": waits} if waits else {}, "copy": {}},
+            "copies": copies,
+            "places": [{"call": "aclrtSynchronizeStream", "at": "a<b>.py:7", "count": waits}] if waits else [],
+            "memory": [{"device": 0, "bytes": 1, "peak_bytes": launches << 20}],
+            "kernels": {"HstuDenseForward": {"launches": 2, "bytes_read": 1000, "bytes_written": 24, "products": 5}},
+        }
+    )
+
+
+def test_counts_are_medians_without_the_first_step() -> None:
+    steps = [counted(900, 9, 99), counted(3, 0, 0), counted(4, 0, 0), counted(5, 1, 40)]
+    summary = json.loads(json.dumps(counts.summary(steps)))
+    assert dict(summary["figures"]) == {
+        "launches": "6 (at most 7)",
+        "launches of our operators": "2",
+        "aclnn functions": "0",
+        "ATen operators": "4 (at most 5)",
+        "collectives": "0",
+        "waits of the host": "0 (at most 1)",
+        "bytes copied to the device": "0",
+        "bytes copied to the host": "0 (at most 40)",
+        "peak of device memory, MiB": "900.0",
+        "HstuDenseForward: bytes of global memory": "1,024",
+        "HstuDenseForward: products": "5",
+    }
+    assert summary["places"] == [["aclrtSynchronizeStream", "a<b>.py:7", 1]]
+    section = report.counts_section(summary)
+    assert "<td>aclrtSynchronizeStream</td><td>a&lt;b&gt;.py:7</td>" in section
+
+
+def test_counts_are_those_of_this_process_and_of_whole_lines(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TWIN_COUNTS", str(tmp_path / "%r-%p%%.jsonl"))
+    monkeypatch.setenv("RANK", "3")
+    assert counts.of_this_process() == []
+    mine = os.getpid()
+    former = {"schema": 1, "kind": "step", "pid": mine, "index": 0, "name": "of a process of the same id, in this file"}
+    lines = [former, {**former, "index": 1}, {**former, "pid": mine + 1}, {**former, "name": "step 1"}]
+    lines += [{**former, "index": 1, "name": "step 2"}, {"schema": 1, "kind": "total", "pid": mine}]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"schema": 1, "ki'
+    (tmp_path / f"3-{os.getpid()}%.jsonl").write_text(text)
+    assert counts.of_this_process() == [Counts(lines[3]), Counts(lines[4])]
+    monkeypatch.delenv("TWIN_COUNTS")
+    assert counts.of_this_process() == []

@@ -322,8 +322,10 @@ def test_compare(folder, tmp_path, capsys) -> None:
 
 
 @pytest.mark.twin
-def test_a_process_alone_trains_on_an_emulated_npu(folder, tmp_path) -> None:
-    """The README's command: the model is on the device that was asked for, and its losses are the CPU's."""
+def test_a_process_alone_trains_on_an_emulated_npu(folder, tmp_path, monkeypatch) -> None:
+    """The README's command: the model is on the device that was asked for, and its losses are the CPU's; its report
+    has what was counted, its log every step though the losses of several are read at once."""
+    monkeypatch.setenv("TWIN_COUNTS", str(tmp_path / "counts-%p.jsonl"))
     for device in ("cpu", "npu"):
         options = arguments(
             folder, tmp_path / device, "train.steps=3", "train.eval_every=0", "train.deterministic=true"
@@ -332,6 +334,12 @@ def test_a_process_alone_trains_on_an_emulated_npu(folder, tmp_path) -> None:
         assert code == 0, said
     losses = [[loss for _, loss in steps(tmp_path / device)] for device in ("cpu", "npu")]
     assert len(losses[0]) == 3 and losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert [step for step, _ in steps(tmp_path / "npu")] == [1, 2, 3]
+    (counted,) = [event for event in runlog.read(tmp_path / "npu/log.jsonl") if event["event"] == "counts"]
+    page = (tmp_path / "npu/report.html").read_text()
+    assert counted["steps"] == 3 and "Counted on the emulated NPU" in page
+    assert f'<td>launches</td><td class="n">{dict(counted["figures"])["launches"]}</td>' in page
+    assert "Counted" not in (tmp_path / "cpu/report.html").read_text()
 
 
 def test_a_folder_that_is_written_at_this_moment_is_refused(folder, tmp_path, capsys) -> None:

@@ -1,10 +1,8 @@
-"""The gradient of the dense part of a step: its norm, clipping by it, and the end of a run where it is not finite."""
+"""The gradient of the dense part of a step: its norm, clipping by it, and the error of a run that diverged."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -28,20 +26,3 @@ def norm(parameters: Iterable[nn.Parameter], clip: float) -> torch.Tensor:
         nn.utils.clip_grads_with_norm_(weights, clip, whole)
     total: torch.Tensor = whole.full_tensor() if hasattr(whole, "full_tensor") else whole
     return total
-
-
-@dataclass(frozen=True)
-class PendingNorm:
-    """A norm that is on the device, with what it came from."""
-
-    norm: torch.Tensor
-    step: int  # from 1
-    users: list[int]
-    batch: Batch
-
-    def check(self) -> float:
-        """Waits for the device; TrainingDiverged if the norm is not finite."""
-        value = float(self.norm.item())
-        if not math.isfinite(value):
-            raise TrainingDiverged(f"the norm of the gradient is {value}", self.step, self.users, self.batch)
-        return value

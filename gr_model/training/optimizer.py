@@ -23,6 +23,7 @@ def adamw(weights: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.A
         ],
         lr=config.lr,
         betas=(config.beta1, config.beta2),
+        foreach=True if all(type(p) is nn.Parameter and p.device.type == "npu" for p in parameters) else None,
     )
 
 

@@ -18,6 +18,7 @@ from torch import nn
 
 from gr_model.data.loader import Work
 from gr_model.embedding import lookup
+from gr_model.runtime import marks
 from gr_model.training.steps import ForwardResult, PreparedBatch, StepParts, StepResult
 
 AHEAD = ("distribution", "data", "batch")  # phases that work for the steps to come
@@ -65,7 +66,8 @@ class Pipeline:
             self.clock = self.trainer.clock()
             self.clock.seconds = dict.fromkeys(AHEAD, 0.0)  # the last steps make no batch
             try:
-                self.pipeline.progress(batches)
+                with marks.step(self.trainer.step + 1, self.trainer.device):
+                    self.pipeline.progress(batches)
             except StopIteration:
                 return
             assert self.result is not None and self.pipeline._pipelined_modules

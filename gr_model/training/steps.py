@@ -12,17 +12,27 @@ from gr_model.config import Config
 from gr_model.data.loader import Work
 from gr_model.tasks.base import Batch
 from gr_model.training import phases
+from gr_model.training.readings import Scalar
 
 
 @dataclass(frozen=True)
 class StepResult:
     step: int  # from 1
-    loss: float  # mean over all processes
+    mean_loss: Scalar  # over all processes
     tokens: int  # of all processes
     rate: float = 0.0  # learning rate of the dense part
     flops: float = 0.0  # of all processes
     gradient_norm: float = float("nan")  # of the dense part; nan where it is looked at later
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
+
+    @property
+    def loss(self) -> float:
+        """Mean over all processes. Waits for the device where nobody read it yet."""
+        return self.mean_loss.value
+
+    @property
+    def loss_known(self) -> bool:
+        return self.mean_loss.known
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class ForwardResult:
     """What the end of a step needs of its forward pass."""
 
     prepared: PreparedBatch
-    loss: float  # mean over all processes
+    loss: Scalar  # mean over all processes
     tokens: int  # of all processes
     flops: float  # of all processes
     rate: float  # learning rate of the dense part
@@ -49,6 +59,7 @@ class StepParts(Protocol):
 
     config: Config
     device: torch.device
+    step: int  # steps that are done
     model: nn.Module
     optimizer: torch.optim.Optimizer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -22,14 +21,15 @@ from gr_model.data.loader import Loader, Shares, Work, shares_of
 from gr_model.model import flops, jagged
 from gr_model.model.dropout import Dropout
 from gr_model.run.checkpoint import RunCheckpointError
+from gr_model.runtime import marks
 from gr_model.runtime.device import seed_everything
 from gr_model.runtime.world import World
 from gr_model.tasks.base import Batch, Task
 from gr_model.tasks.registry import TASKS
 from gr_model.training import compiled, gradients, optimizer, phases
-from gr_model.training.gradients import PendingNorm, TrainingDiverged
 from gr_model.training.parallel import Parallel
 from gr_model.training.pipeline import Pipeline
+from gr_model.training.readings import Origin, Readings
 from gr_model.training.steps import ForwardResult, PreparedBatch, StepResult
 
 
@@ -79,7 +79,7 @@ class Trainer:
         self._pipeline: Pipeline | None = None
         # Elsewhere a look at the norm waits for the backward, and the host could not prepare the next step meanwhile.
         self.looks_before_update = device.type == "cpu" or config.train.clip > 0
-        self._pending_norm: PendingNorm | None = None
+        self._readings = Readings()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -130,11 +130,16 @@ class Trainer:
         A loss or gradient that is not finite raises TrainingDiverged, with the batch that it came from, on every
         process and leaves the weights as they were; rows of sharded tables have had their update by the time that a
         gradient's norm is known. On devices without `train.clip` the norm is looked at where the host waits anyway: in
-        the next step, evaluation or `state`. The weights have had the update then, but no such state is handed out.
+        the next step, evaluation or `state`; on an NPU the loss too, and of the steps only every `train.log_every`-th
+        waits. The weights have had the update then, but no such state is handed out.
         """
         if work is None:
             share = self.shares.of_step(self.step)
             work = Work(self.step, share, [self.task.users[user] for user in share.users])
+        with marks.step(self.step + 1, self.device):
+            return self._train_step(work)
+
+    def _train_step(self, work: Work) -> StepResult:
         clock = self.clock()
         self.model.train()
         prepared = self.prepare(work)
@@ -170,10 +175,9 @@ class Trainer:
         self._keyed.enter_context(draws.for_rows(self._keys(share.users, batch)))  # the backward may draw them again
         with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
             loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
-        mean = self._mean(loss, part)
-        self._check_gradient()  # of the step before, which would have made this loss what it is
-        if not math.isfinite(mean):
-            raise TrainingDiverged(f"loss is {mean}", self.step + 1, share.users, batch)
+        mean = self._readings.add("loss", self._mean(loss, part), Origin(self.step + 1, share.users, batch))
+        if self._reads_this_step():
+            self._readings.read()  # with the norm of the step before, which would have made this loss what it is
         result = ForwardResult(prepared, mean, tokens, flop, optimizer.learning_rate(train, self.step))
         # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
         return loss * (part * self.world.size), result
@@ -183,8 +187,10 @@ class Trainer:
         self._keyed.close()
         prepared = forward.prepared
         total = gradients.norm(self.dense.values(), self.config.train.clip)
-        self._pending_norm = PendingNorm(total, self.step + 1, prepared.work.share.users, prepared.batch)
-        norm = self._check_gradient() if self.looks_before_update else float("nan")
+        origin = Origin(self.step + 1, prepared.work.share.users, prepared.batch)
+        norm = self._readings.add("the norm of the gradient", total, origin)
+        if self.looks_before_update:
+            self._readings.read()
         for group in self.optimizer.param_groups:
             group["lr"] = forward.rate
         self.optimizer.step()
@@ -192,11 +198,18 @@ class Trainer:
             self.average.update()
         clock.lap("optimizer")
         self.step += 1
-        return StepResult(self.step, forward.loss, forward.tokens, forward.rate, forward.flops, norm, clock.seconds)
+        of_gradient = norm.value if self.looks_before_update else float("nan")
+        return StepResult(
+            self.step, forward.loss, forward.tokens, forward.rate, forward.flops, of_gradient, clock.seconds
+        )
+
+    def read(self) -> None:
+        """Waits for the losses and norms that nobody looked at yet; TrainingDiverged if one is not finite."""
+        self._readings.read()
 
     def evaluate(self) -> dict[str, float]:
         """Of the averaged weights, where there are any; the same on every process."""
-        self._check_gradient()
+        self.read()
         with (
             self.average.in_place() if self.average else nullcontext(),
             self._pipeline.paused() if self._pipeline else nullcontext(),
@@ -225,9 +238,13 @@ class Trainer:
         all_terms, tokens, mega = self.world.sum(mine).tolist()
         return terms / all_terms, tokens, mega * 1e6
 
-    def _mean(self, loss: torch.Tensor, part: float) -> float:
+    def _mean(self, loss: torch.Tensor, part: float) -> torch.Tensor:
         # Not finite times 0 is not finite either: the processes agree about a loss that no mean counts.
-        return float(self.world.sum((loss.detach() * part).float().clone()).item())
+        return self.world.sum((loss.detach() * part).float().clone())
+
+    def _reads_this_step(self) -> bool:
+        """On an NPU with the records of several steps, because to read is to wait for all that was queued."""
+        return self.device.type != "npu" or (self.step + 1) % self.config.train.log_every == 0
 
     def _keys(self, users: list[int], batch: Batch) -> np.ndarray | None:
         if not self.config.train.deterministic:
@@ -235,14 +252,9 @@ class Trainer:
         tokens = batch.tokens
         return draws.rows(self.config.train.seed, self.step, [users[b] for b in tokens.order], tokens.sequences.lengths)
 
-    def _check_gradient(self) -> float:
-        """The norm of the last step's gradient, where nobody looked at it yet."""
-        pending, self._pending_norm = self._pending_norm, None
-        return pending.check() if pending else float("nan")
-
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps; TrainingDiverged where the last update was not finite."""
-        self._check_gradient()
+        self.read()
         return {
             "config": configs.to_json(self.config),
             "step": self.step,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import shlex
 import sys
@@ -20,7 +21,7 @@ from gr_model import config as configs
 from gr_model import data
 from gr_model.common import errors, files
 from gr_model.model import flops
-from gr_model.report import figures
+from gr_model.report import counts, figures
 from gr_model.report import pages as report
 from gr_model.report.progress import Progress
 from gr_model.report.tensorboard import Board
@@ -52,19 +53,29 @@ class Run:
     stop: signals.Stop
     peak: float  # FLOP/s of all processes
     saved_at: int = -1  # the step of the checkpoint of this run that there is
+    untold: list[tuple[StepResult, float]] = dataclasses.field(default_factory=list)  # with seconds; loss not read yet
 
     def train(self) -> dict[str, float]:
         """Up to `train.steps` steps, `train.time_limit` seconds, or a signal; returns the last evaluation."""
+        try:
+            return self._train()
+        except TrainingDiverged as error:
+            self._tell_untold(last=error.step)
+            raise
+
+    def _train(self) -> dict[str, float]:
         trainer, settings = self.trainer, self.trainer.config.train
         begin, metrics, evaluated_at, saved_at = time.monotonic(), {}, -1, self.saved_at
         works = iter(trainer.loader().works(trainer.step, max(settings.steps, trainer.step)))
         steps = trainer.train_steps(works)
         while trainer.step < settings.steps:
             if trainer.agree_to_stop():
+                self._catch_up()
                 self.log("stopped", step=trainer.step, signal=self.stop.signal)
                 self.show.say(f"stopped at step {trainer.step}")
                 break
             if self._out_of_time(begin):
+                self._catch_up()
                 self.log("time limit", step=trainer.step)
                 self.show.say(f"time limit of {settings.time_limit:g} s reached at step {trainer.step}")
                 break
@@ -74,6 +85,7 @@ class Run:
             if settings.eval_every and result.step % settings.eval_every == 0:
                 metrics, evaluated_at = self._evaluate(), result.step
             if settings.checkpoint_every and result.step % settings.checkpoint_every == 0:
+                self._catch_up()
                 self.save()
                 saved_at = result.step
         if not trainer.agree_to_stop() and evaluated_at != trainer.step:
@@ -91,6 +103,29 @@ class Run:
         return bool(self.trainer.world.sum(late.to(self.trainer.device)).item())
 
     def _tell(self, result: StepResult, seconds: float) -> None:
+        """A step is told when its loss is known: on an NPU those since the last `train.log_every` together."""
+        self.untold.append((result, seconds))
+        if self._shown(result) or result.loss_known:
+            self._tell_untold()
+
+    def _shown(self, result: StepResult) -> bool:
+        return result.step % self.trainer.config.train.log_every == 0 or result.step == 1
+
+    def _catch_up(self) -> None:
+        """The log has every step before what comes next in it, and before a checkpoint."""
+        self.trainer.read()
+        self._tell_untold()
+
+    def _tell_untold(self, last: int | None = None) -> None:
+        """With `last`, a run that diverged there: finite losses up to it. The host takes its time where it waits for
+        the device, so steps that are told together share it."""
+        untold, self.untold = self.untold, []
+        if last is not None:
+            untold = [told for told in untold if told[0].step <= last and math.isfinite(told[0].loss)]
+        for result, _ in untold:
+            self._tell_one(result, sum(seconds for _, seconds in untold) / len(untold))
+
+    def _tell_one(self, result: StepResult, seconds: float) -> None:
         fields: dict[str, Any] = {
             "loss": result.loss,
             "lr": result.rate,
@@ -101,7 +136,7 @@ class Run:
         }
         if result.gradient_norm == result.gradient_norm:
             fields["gradient_norm"] = result.gradient_norm
-        tell = result.step % self.trainer.config.train.log_every == 0 or result.step == 1
+        tell = self._shown(result)
         if tell:
             fields["memory"] = peak_memory(self.trainer.device)
         self.log("step", step=result.step, **fields)
@@ -109,6 +144,7 @@ class Run:
         self.show.step(result.step, result.loss, seconds, result.tokens, tell=tell)
 
     def _evaluate(self) -> dict[str, float]:
+        self._catch_up()
         begin = time.perf_counter()
         metrics = self.trainer.evaluate()
         seconds = time.perf_counter() - begin
@@ -206,6 +242,8 @@ def _write(options: argparse.Namespace, plan: Plan, place: Place, trainer: Train
     if here.first:
         result = {"run": place.run, "step": trainer.step, **metrics}
         files.write_text(out / leftovers.METRICS, json.dumps(result, indent=2) + "\n")
+        if steps := counts.of_this_process():
+            log("counts", step=trainer.step, **counts.summary(steps))
         page = out / leftovers.REPORT
         files.write_text(page, report.training_page(log.events))
         figures.write(log.events, out)

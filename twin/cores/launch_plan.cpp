@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 
+#include "launch_work.h"
+#include "twin/counts.h"
 #include "twin/stream.h"
 
 namespace twin {
@@ -138,11 +140,13 @@ int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes
   launch.tiling = tiling;
   launch.tilingBytes = plan.tiling.size();
   char error[1024];
+  launchWork = {};
   const int code = Run(launch, error, sizeof(error));
   if (code != 0) {
     twinSetErrorMessage((std::string("[twin] aicore exception: ") + error).c_str());
     return code;
   }
+  twinCountKernel(plan.name, launchWork.bytesRead, launchWork.bytesWritten, launchWork.products);
   memory.WriteBack();
   return 0;
 }

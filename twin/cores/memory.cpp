@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core_state.h"
+#include "launch_work.h"
 #include "scheduler.h"
 
 namespace twin {
@@ -210,6 +211,7 @@ void Record(Core& core, const void* address, uint64_t bytes, bool write) {
 }  // namespace
 
 const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
+  launchWork.bytesRead += bytes;
   // A read of what nothing may write is ordered with everything.
   if (Extent(*this, address, bytes, false).writable) {
     Record(*this, address, bytes, false);
@@ -221,6 +223,7 @@ const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
 }
 
 uint8_t* Core::GmWrite(void* address, uint64_t bytes) {
+  launchWork.bytesWritten += bytes;
   Extent(*this, address, bytes, true);
   Record(*this, address, bytes, true);
   if (state->scheduler->Random(16)) {
@@ -243,6 +246,7 @@ uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
 }
 
 const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
+  launchWork.bytesRead += rows * bytes;
   const auto* first = static_cast<const uint8_t*>(address);
   const bool dense = bytes == pitch;
   for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
@@ -260,6 +264,7 @@ const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t byt
 }
 
 uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
+  launchWork.bytesWritten += rows * bytes;
   auto* first = static_cast<uint8_t*>(address);
   const bool dense = bytes == pitch;
   for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
@@ -281,6 +286,7 @@ void Core::ScalarLoad(const void* address, void* value, uint32_t bytes) {
   const uint64_t offset = at % 64;
   auto found = state->cache.find(at / 64);
   if (found == state->cache.end()) {
+    launchWork.bytesRead += kCacheLine;
     found = state->cache.emplace(at / 64, CacheLineCopy{}).first;
   }
   auto& line = found->second;
@@ -320,6 +326,7 @@ void Core::CleanCache(const void* address, bool whole) {
   const char* call = state->call;
   Issue(PIPE_S, "DataCacheCleanAndInvalid");
   const auto flush = [this](uint64_t line, const CacheLineCopy& copy) {
+    launchWork.bytesWritten += copy.dirty != 0 ? kCacheLine : 0;
     for (uint32_t i = 0; i < 64; ++i) {
       if (((copy.dirty >> i) & 1u) != 0) {
         auto* to = reinterpret_cast<uint8_t*>(line * 64 + i);

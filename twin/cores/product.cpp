@@ -6,6 +6,7 @@
 
 #include "ascendc/bulk.h"
 #include "clones.h"
+#include "launch_work.h"
 
 namespace twin {
 
@@ -81,6 +82,7 @@ FOR_EACH_CPU void AddPanels(const float* a, const float* b, uint64_t bPitch, uin
 }  // namespace
 
 void Multiply(const CubeMatrix& a, const CubeMatrix& b, uint32_t m, uint32_t n, uint32_t k, bool accumulate, float* c) {
+  launchWork.products += static_cast<uint64_t>(m) * n * k;
   if (!accumulate) {
     std::fill_n(c, static_cast<uint64_t>(m) * n, 0.0f);
   }

@@ -66,9 +66,8 @@ class FusedAttention(BatchAttention):
         if sequences.causal:
             dense: torch.Tensor = operators.hstu_dense(*common, "jagged", group.offsets_R1)
             return dense
-        rows = range(group.first, group.first + group.rows)
-        targets = torch.tensor([sequences.targets[b] if sequences.targets else 0 for b in rows], device=q.device)
-        contexts = torch.full_like(targets, sequences.contexts)
+        rows = slice(group.first, group.first + group.rows)
+        targets, contexts = sequences.targets_B[rows], sequences.contexts_B[rows]
         jagged_out: torch.Tensor = operators.hstu_jagged(*common, group.offsets_R1, contexts, targets, 1)
         return jagged_out
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "counts.h"
 #include "device.h"
 #include "device_failure.h"
 #include "device_memory.h"
@@ -88,6 +89,18 @@ std::array<twinAccess, 2> UsesOf(const Copy& copy) {
   return {{{copy.from, copy.bytes, false}, {copy.to, copy.bytes, true}}};
 }
 
+bool PinnedHost(const Copy& copy) {
+  auto& memory = PinnedMemory::Get();
+  return (!copy.ToDevice() && memory.Holds(copy.to, copy.bytes)) ||
+         (!copy.FromDevice() && memory.Holds(copy.from, copy.bytes));
+}
+
+void Count(const char* function, const Copy& copy, bool blocking) {
+  if (Counting()) {
+    Counts::Get().AddCopy(function, {copy.kind, PinnedHost(copy), blocking}, copy.bytes);
+  }
+}
+
 class CopyTask final : public Task {
  public:
   explicit CopyTask(const Copy& copy) : Task("aclrtMemcpyAsync"), copy_(copy) {
@@ -121,6 +134,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
   if (count == 0) {
     return ACL_SUCCESS;
   }
+  Count(__func__, copy, /*blocking=*/true);
   if (Strict()) {
     const auto accesses = UsesOf(copy);
     const aclError error = StreamOrder::Get().OnHost(__func__, accesses.data(), accesses.size());
@@ -160,6 +174,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
   }
   // Pageable host memory must be complete on return: nobody knows when it is read.
   const bool pageable = !copy.ToDevice() && !PinnedMemory::Get().Holds(dst, count);
+  Count(__func__, copy, pageable);
   return pageable ? found->Synchronize(__func__, std::nullopt) : ACL_SUCCESS;
 }
 
@@ -176,6 +191,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
                 maxCount, value, count,
                 known ? "count is greater than maxCount" : "not inside one device or pinned allocation");
   }
+  CountWait(Wait::kCopy, __func__);
   if (Strict()) {
     const twinAccess access{devPtr, count, true};
     if (const aclError error = StreamOrder::Get().OnHost(__func__, &access, 1); error != ACL_SUCCESS) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "counts.h"
 #include "device.h"
 #include "process.h"
 #include "settings.h"
@@ -14,6 +15,12 @@ constexpr std::size_t kAlignment = 512;
 constexpr std::size_t kBlock = 32;  // kernels read whole blocks, so one more block stays readable behind the end
 
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+void CountMemory(int32_t device, std::size_t used) {
+  if (Counting()) {
+    Counts::Get().SetMemory(device, used);
+  }
+}
 
 }  // namespace
 
@@ -44,6 +51,7 @@ void* DeviceMemory::Allocate(int32_t device, std::size_t bytes) {
   used += size;
   const auto key = reinterpret_cast<uintptr_t>(start);
   blocks_[key] = {key, size, device};
+  CountMemory(device, used);
   return start;
 }
 
@@ -54,7 +62,9 @@ bool DeviceMemory::Free(void* start) {
     if (found == blocks_.end()) {
       return false;
     }
-    used_[static_cast<std::size_t>(found->second.device)] -= found->second.size;
+    auto& used = used_[static_cast<std::size_t>(found->second.device)];
+    used -= found->second.size;
+    CountMemory(found->second.device, used);
     blocks_.erase(found);
   }
   std::free(start);

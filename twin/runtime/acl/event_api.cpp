@@ -1,6 +1,7 @@
 // aclrt*Event*: the event functions of the runtime interface.
 #include <utility>
 
+#include "counts.h"
 #include "device.h"
 #include "device_failure.h"
 #include "event.h"
@@ -133,6 +134,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
   if (const aclError error = RefuseFailedDevice(CurrentDevice()); error != ACL_SUCCESS) {
     return error;
   }
+  CountWait(Wait::kEvent, __func__);
   const auto reached = found->LatestReached();
   const aclError error = found->Wait(__func__, found->LatestRecord(), std::nullopt);
   if (Strict() && error == ACL_SUCCESS) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "counts_file.h"
 #include "default_device.h"
 #include "device.h"
 #include "failure.h"
@@ -26,11 +27,18 @@ std::mutex& Guard() {
   return guard;
 }
 
+void FinishCounts() {
+  if (Counting()) {
+    Counts::Get().Finish();
+  }
+}
+
 // Workers must be gone before the static objects of the libraries that their tasks use. aclInit runs after those
 // libraries were loaded, so this runs before their destructors.
 void StopAtExit() {
   if (!IsForkedChild()) {
     StopAllStreams();
+    FinishCounts();
   }
 }
 
@@ -71,6 +79,9 @@ aclError aclInit(const char* configPath) {
   if (const aclError error = RefuseForkedChild(__func__); error != ACL_SUCCESS) {
     return error;
   }
+  if (Counting() && !CountsFile::Get().Fault().empty()) {
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, ": %s", CountsFile::Get().Fault().c_str());
+  }
   if (const aclError error = ReadDefaultDevice(__func__, configPath); error != ACL_SUCCESS) {
     return error;
   }
@@ -105,5 +116,6 @@ aclError aclFinalize() {
     static_cast<void>(StreamOrder::Get().PendingFault(__func__));
   }
   StopAllStreams();
+  FinishCounts();
   return ACL_SUCCESS;
 }

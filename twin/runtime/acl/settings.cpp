@@ -131,6 +131,7 @@ Settings Read() {
   settings.aten = reader.Choice("TWIN_ATEN", "", std::array<const char*, 2>{"override", "aclnn"});
   settings.strictStreams =
       reader.Choice("TWIN_STREAMS", "free", std::array<const char*, 2>{"free", "strict"}) == "strict";
+  settings.counts = Variable("TWIN_COUNTS").value_or("");
   settings.logLevel = LogLevel(reader);
   settings.faults = reader.Faults();
   return settings;

@@ -110,6 +110,11 @@ bool Stream::Idle() {
   return completed_ == submitted_;
 }
 
+void Stream::AwaitIdle() {
+  std::unique_lock lock(mutex_);
+  progressed_.wait(lock, [this, target = submitted_] { return completed_ >= target; });
+}
+
 void Stream::BeginAbort() {
   const std::lock_guard lock(mutex_);
   aborted_ = submitted_;

@@ -56,6 +56,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Waits for all work submitted so far; without a timeout, for ever.
   aclError Synchronize(const char* function, std::optional<Milliseconds> timeout);
   bool Idle();
+  // Waits for all work submitted so far, whatever comes of it.
+  void AwaitIdle();
   bool OnOwnWorker() const;
 
   // Skips what is queued now, once for each of BeginAbort; the stream goes on with what comes after it.

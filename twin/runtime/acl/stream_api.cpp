@@ -1,6 +1,8 @@
 // aclrt*Stream*: the stream functions of the runtime interface, and twinStreamSubmit for the twin's own libraries.
+#include <string_view>
 #include <utility>
 
+#include "counts.h"
 #include "device.h"
 #include "device_failure.h"
 #include "failure.h"
@@ -73,6 +75,14 @@ class ForeignTask final : public Task {
   void* argument_;
 };
 
+// Who submits says so by the name: aclnn functions and collectives carry their own, an operator its type.
+Launched KindOf(std::string_view name) {
+  if (name.substr(0, 5) == "aclnn") {
+    return Launched::kAclnn;
+  }
+  return name.substr(0, 4) == "Hccl" ? Launched::kHccl : Launched::kCustom;
+}
+
 const char* NameOf(const char* name) { return name == nullptr ? "task" : name; }
 
 aclError SubmitForeign(const char* function, aclrtStream stream, std::unique_ptr<ForeignTask> task,
@@ -89,6 +99,9 @@ aclError SubmitForeign(const char* function, aclrtStream stream, std::unique_ptr
     if (error != ACL_SUCCESS) {
       return error;
     }
+  }
+  if (Counting()) {
+    Counts::Get().AddLaunch(KindOf(task->Name()), task->Name());
   }
   return found->Submit(function, std::move(task));
 }

@@ -42,6 +42,8 @@ const char* Remedy(bool withHost) {
 
 void SetWaitsForItself(bool waits) { waitsForItself = waits; }
 
+bool WaitsForItself() { return waitsForItself; }
+
 // Never destroyed: other threads may submit while the process exits.
 StreamOrder& StreamOrder::Get() {
   static StreamOrder& order = *new StreamOrder;

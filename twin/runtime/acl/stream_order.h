@@ -64,5 +64,6 @@ class StreamOrder {
 
 // Whether this thread waits for the emulation and not for the program (twinWaitsForItself).
 void SetWaitsForItself(bool waits);
+bool WaitsForItself();
 
 }  // namespace twin

@@ -1,6 +1,7 @@
 // Waiting for streams and devices, asking how far they are, and the limits on waiting.
 #include <atomic>
 
+#include "counts.h"
 #include "device.h"
 #include "failure.h"
 #include "log.h"
@@ -23,6 +24,7 @@ aclError SynchronizeStream(const char* function, aclrtStream handle, std::option
   if (const aclError error = FindStream(function, handle, &stream); error != ACL_SUCCESS) {
     return error;
   }
+  CountWait(Wait::kStream, function);
   return stream->Synchronize(function, timeout);
 }
 
@@ -31,6 +33,7 @@ aclError SynchronizeDevice(const char* function, std::optional<Milliseconds> tim
   if (const aclError error = RequireDevice(function, &device); error != ACL_SUCCESS) {
     return error;
   }
+  CountWait(Wait::kDevice, function);
   const auto start = std::chrono::steady_clock::now();
   aclError first = ACL_SUCCESS;
   for (const auto& stream : StreamsOf(device)) {

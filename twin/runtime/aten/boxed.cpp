@@ -9,9 +9,11 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "alias.h"
+#include "counted_call.h"
 #include "random.h"
 #include "same_device.h"
 #include "strict_call.h"
+#include "twin/counts.h"
 
 namespace twin {
 namespace {
@@ -104,6 +106,9 @@ void RunOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   auto* arguments = stack->data() + stack->size() - schema.arguments().size();
   RequireSameDevice(op, arguments);
+  if (twinCounting()) {
+    CountCall(op, arguments);
+  }
   Call call;
   std::optional<StrictCall> strict;
   if (twinStrictStreams()) {
@@ -135,6 +140,9 @@ void RunOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
   call.aliases.CommitArguments();
   if (call.wantsCpu && !call.requested) {
+    if (twinCounting()) {
+      twinCountValue(toString(op.operator_name()).c_str());
+    }
     if (strict) {
       strict->GiveValue();
     }

@@ -5,11 +5,14 @@
 #include <string>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include "alias.h"
 #include "boxed.h"
 #include "kept.h"
+#include "twin/counts.h"
 
 namespace twin {
 namespace {
@@ -61,6 +64,12 @@ class Registrar {
   torch::Library npuBelowStockAutograd_{torch::Library::IMPL, "aten", DispatchKey::PrivateUse2, __FILE__, __LINE__};
 };
 
+// Hands over what waits in torch_npu's task queue for this thread's device.
+void Drain() {
+  const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
+  SynchronizeDevice(guard.getDevice());
+}
+
 void Install() {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
@@ -83,4 +92,5 @@ void Install() {
 extern "C" __attribute__((visibility("default"))) void twinInstallAten() {
   static std::once_flag once;
   std::call_once(once, twin::Install);
+  twinCountsDrain(twin::Drain);
 }

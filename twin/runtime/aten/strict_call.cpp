@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include <ATen/core/enum_tag.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
+
+#include "host_value.h"
 
 namespace twin {
 namespace {
@@ -40,7 +41,7 @@ void StrictCall::Add(const c10::IValue& value, bool writes) {
     const at::Tensor& tensor = value.toTensor();
     if (OnDevice(tensor)) {
       uses_.push_back({tensor, writes});
-      mask_ = mask_ || tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
+      mask_ = mask_ || IsMask(tensor);
     }
   } else if (value.isTensorList() || value.isOptionalTensorList()) {
     for (const c10::IValue& member : value.toListRef()) {
@@ -75,7 +76,7 @@ void StrictCall::End(const c10::IValue* results) {
     }
   }
   Note(accesses);
-  if (GivesValue()) {
+  if (GivesHostValue(op_, mask_)) {
     GiveValue();
   }
 }
@@ -86,19 +87,6 @@ void StrictCall::AddResult(Accesses& accesses, const at::Tensor& tensor) const {
   if (OnDevice(tensor) && std::none_of(uses_.begin(), uses_.end(), isOf)) {
     AddTensor(accesses, tensor, true);
   }
-}
-
-// The host needs the size of the result, or the value itself.
-bool StrictCall::GivesValue() const {
-  const auto& returns = op_.schema().returns();
-  const bool number = std::any_of(returns.begin(), returns.end(), [](const c10::Argument& result) {
-    const auto kind = result.type()->kind();
-    return kind == c10::TypeKind::BoolType || kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType ||
-           kind == c10::TypeKind::NumberType;
-  });
-  const bool sized = op_.hasTag(at::Tag::dynamic_output_shape) || op_.hasTag(at::Tag::data_dependent_output);
-  // Indices have the size of the result, a mask has not.
-  return number || (sized && (mask_ || op_.operator_name().name != "aten::index"));
 }
 
 void StrictCall::GiveValue() const {

@@ -32,7 +32,6 @@ class StrictCall {
 
   void Add(const c10::IValue& value, bool writes);
   void AddResult(Accesses& accesses, const at::Tensor& tensor) const;
-  bool GivesValue() const;
   void Note(const Accesses& accesses) const;
 
   const c10::OperatorHandle& op_;

@@ -5,18 +5,19 @@
 namespace gr_ops {
 namespace {
 
-// Overload resolution tries overloads in the order of definition: a list of integers takes the default one, a tensor
-// the one named tensor, None the default one.
+// Overload resolution tries overloads in the order of definition, and a list of integers takes a tensor's elements one
+// by one before it refuses the tensor: on a device each is a copy that the host waits for. So the overloads that take a
+// tensor stand first; a list of integers takes the default one, None is the same to both.
 constexpr const char* kSchemas[] = {
-    "hstu_dense(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? attnBias=None, int maskType=0, "
-    "int maxSeqLen=0, float siluScale=0.0, str layout=\"normal\", int[]? seqOffset=None) -> Tensor",
     "hstu_dense.tensor(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? attnBias=None, int maskType=0, "
     "int maxSeqLen=0, float siluScale=0.0, str layout=\"normal\", Tensor? seqOffset=None) -> Tensor",
-    "hstu_dense_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? attnBias, str layout, "
-    "int maskType, int maxSeqLen, float siluScale=0.0, int[]? seqOffset=None) -> (Tensor, Tensor, Tensor, Tensor)",
+    "hstu_dense(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? attnBias=None, int maskType=0, "
+    "int maxSeqLen=0, float siluScale=0.0, str layout=\"normal\", int[]? seqOffset=None) -> Tensor",
     "hstu_dense_backward.tensor(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? attnBias, "
     "str layout, int maskType, int maxSeqLen, float siluScale=0.0, Tensor? seqOffset=None) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
+    "hstu_dense_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? attnBias, str layout, "
+    "int maskType, int maxSeqLen, float siluScale=0.0, int[]? seqOffset=None) -> (Tensor, Tensor, Tensor, Tensor)",
     "hstu_jagged.equal(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? attn_bias=None, int mask_type=0, "
     "int max_seq_len=0, float silu_scale=0.0, Tensor? seq_offset=None, Tensor? num_context=None, "
     "Tensor? num_target=None, int? target_group_size=0, float? alpha=1.0, int max_attn_len=0, "

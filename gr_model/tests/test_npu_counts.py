@@ -1,0 +1,83 @@
+"""What a training step on an NPU launches, waits for and copies, counted on the emulated one (docs/twin.md).
+
+The bounds on launches are today's figures: lower them with what makes them smaller.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gr_model.report.counts import Counts
+from gr_model.tests.counted_training import BATCH, CASES, LOG_EVERY, STEPS
+
+pytestmark = pytest.mark.twin
+
+PROGRAM = Path(__file__).with_name("counted_training.py")
+ROOT = Path(__file__).resolve().parents[2]
+LAUNCHES_OF_A_LAYER = 81  # 112 before the optimizer took all parameters at once
+LAUNCHES_OF_A_STEP = 95  # besides those of the layers
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[dict[str, list[float]], dict[str, list[Counts]], dict[str, Any]]:
+    """Losses and counts of each step, by case; the line of the whole process."""
+    path = tmp_path_factory.mktemp("counts") / "counts.jsonl"
+    env = {**os.environ, "TWIN_COUNTS": str(path), "OMP_NUM_THREADS": "1", "TASK_QUEUE_ENABLE": "0"}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, str(PROGRAM)], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *steps, total = map(json.loads, path.read_text().splitlines())
+    assert [step["name"] for step in steps] == [f"step {i + 1}" for i in range(STEPS)] * len(CASES)
+    counts = [Counts(step) for step in steps]
+    by_case = {name: counts[index * STEPS : (index + 1) * STEPS] for index, name in enumerate(CASES)}
+    return json.loads(done.stdout.splitlines()[-1]), by_case, total
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_host_waits_for_losses_alone(trained, case: str) -> None:
+    """And nothing else comes back: no ids, no offsets."""
+    every = CASES[case].train.log_every
+    for index, counts in enumerate(trained[1][case], start=1):
+        read = index % every == 0
+        # torch_npu waits for the stream, and copies.
+        assert sorted(counts.waits.values()) == ([1, 1] if read else []), (index, counts.places)
+        # Losses since the last read, and norms up to the step before.
+        numbers = 2 * every - (1 if index == every else 0)
+        assert counts.bytes("device_to_host") == (4 * numbers if read else 0), counts.places
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_batch_travels_from_pinned_memory(trained, case: str) -> None:
+    for counts in trained[1][case]:
+        rows = [row for row in counts.copies if row["way"] == "host_to_device"]
+        assert rows and all(row["pinned"] and not row["blocking"] for row in rows), rows
+
+
+def test_launches(trained) -> None:
+    """The same batches with one layer and with two. The first step also makes the optimizer's state."""
+    shallow, deep = (max(counts.launches for counts in trained[1][case][1:]) for case in ("shallow", "ranking"))
+    assert 0 < deep - shallow <= LAUNCHES_OF_A_LAYER
+    assert shallow - (deep - shallow) <= LAUNCHES_OF_A_STEP
+
+
+def test_losses_do_not_depend_on_when_they_are_read(trained) -> None:
+    losses = trained[0]
+    assert losses["ranking"] == losses["read each step"] and len(set(losses["ranking"])) == STEPS
+
+
+def test_what_the_operators_moved_and_multiplied(trained) -> None:
+    """Offsets of BATCH int64 lengths; products of the backward are at least twice the forward's."""
+    for counts in trained[1]["ranking"]:
+        cumsum = counts.kernels["AsynchronousCompleteCumsum"]
+        assert (cumsum["bytes_read"], cumsum["bytes_written"]) == (8 * BATCH, 8 * (BATCH + 1))
+        forward, backward = (counts.kernels[f"HstuDense{way}"] for way in ("Forward", "Backward"))
+        assert forward["launches"] == backward["launches"] > 0
+        assert backward["products"] >= 2 * forward["products"] > 0
+    assert trained[2]["steps"] == STEPS * len(CASES) and LOG_EVERY < STEPS
