@@ -58,7 +58,9 @@ class RelativeProblem(Problem):
         self.arrays["position"] = rng.uniform(-1, 1, self.size + self.more_positions).astype(np.float32)
         self.arrays["time"] = rng.uniform(-1, 1, self.buckets).astype(np.float32)
         gaps = (2 ** (rng.random(sum(self.lengths)) * self.gap) - 1).astype(np.int64)
-        moments = 10**9 + np.concatenate([np.cumsum(part) for part in np.split(gaps, offsets_of(self.lengths, int)[1:-1])])
+        moments = 10**9 + np.concatenate(
+            [np.cumsum(part) for part in np.split(gaps, offsets_of(self.lengths, int)[1:-1])]
+        )
         if not self.ascending:
             moments = rng.permutation(moments)
         self.moments = np.asarray(moments if self.times is None else self.times, np.int64)

@@ -55,8 +55,13 @@ def test_context_and_targets(call, operator, group, dtype):
 
 @pytest.mark.parametrize(
     "options",
-    [Options(window=4), Options(window=200, full_tail=3), Options(distance=64, group=3), Options(mask_type=UPPER),
-     Options(mask_type=FULL)],
+    [
+        Options(window=4),
+        Options(window=200, full_tail=3),
+        Options(distance=64, group=3),
+        Options(mask_type=UPPER),
+        Options(mask_type=FULL),
+    ],
     ids=str,
 )
 def test_other_masks(call, operator, options):
@@ -103,7 +108,13 @@ def test_buckets_are_exact_for_all_times(call, first):
         sequence = np.concatenate([[np.int64(first)], chunk])
         n = len(sequence)
         problem = RelativeProblem(
-            lengths=[n], heads=1, dim=1, value_dim=n, buckets=146, times=sequence, options=Options(mask_type=FULL, scale=1.0)
+            lengths=[n],
+            heads=1,
+            dim=1,
+            value_dim=n,
+            buckets=146,
+            times=sequence,
+            options=Options(mask_type=FULL, scale=1.0),
         )
         problem.arrays["q"][:] = 0
         problem.arrays["v"][:] = np.eye(n, dtype=np.float32)[:, None]
