@@ -46,8 +46,6 @@ void check(const hstu::Arguments& a, const Tables& tables) {
               tables.position.sym_size(0), " distances; expected max_seq_len=", a.max_len, " or more");
 }
 
-at::Tensor new_output(const hstu::Arguments& a) { return hstu::new_output(a); }
-
 Gradients new_gradients(const hstu::Arguments& a, const Tables& tables) {
   const auto like = [](const at::Tensor& tensor) { return tensor.new_empty_symint(tensor.sym_sizes()); };
   return {like(a.q), like(a.k), like(a.v), like(tables.position), like(tables.time)};

@@ -26,8 +26,7 @@ hstu::Arguments arguments(const char* op, const at::Tensor& grad, const at::Tens
 // Raises where shapes, types or devices do not fit, of both parts.
 void check(const hstu::Arguments& arguments, const Tables& tables);
 
-// Empty results: of the forward operator, and the gradients.
-at::Tensor new_output(const hstu::Arguments& arguments);
+// Empty gradients; an empty result is hstu::new_output's.
 Gradients new_gradients(const hstu::Arguments& arguments, const Tables& tables);
 
 at::Tensor call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& position,

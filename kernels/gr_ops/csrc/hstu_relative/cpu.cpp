@@ -123,7 +123,7 @@ std::vector<hstu::Row> rows_of(hstu::Problem& p, const hstu::Arguments& a, const
 at::Tensor forward(const hstu::Arguments& a, const Tables& tables) {
   hstu::Problem p = hstu::make_problem(a);
   const std::vector<hstu::Row> rows = rows_of(p, a, tables);
-  const at::Tensor output = new_output(a);
+  const at::Tensor output = hstu::new_output(a);
   if (output.numel() == 0) return output;
   const at::Tensor thresholds = thresholds_of(tables.cells, tables.time.size(0));
   for (const hstu::Row& row : rows) Sequence(a, tables, thresholds, p, row).forward(output);

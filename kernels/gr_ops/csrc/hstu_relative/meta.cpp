@@ -1,10 +1,11 @@
+#include "hstu/problem.h"
 #include "hstu_relative/entries.h"
 
 // Shape inference without a device.
 namespace gr_ops::hstu_relative {
 namespace {
 
-at::Tensor forward(const hstu::Arguments& a, const Tables& /*tables*/) { return new_output(a); }
+at::Tensor forward(const hstu::Arguments& a, const Tables& /*tables*/) { return hstu::new_output(a); }
 
 }  // namespace
 

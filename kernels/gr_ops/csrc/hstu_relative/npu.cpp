@@ -39,7 +39,7 @@ hstu::Problem make_problem(const hstu::Arguments& a, const Tables& tables) {
 at::Tensor forward(const hstu::Arguments& a, const Tables& given) {
   const c10::DeviceGuard guard(a.q.device());
   const hstu::Problem p = make_problem(a, given);
-  const at::Tensor output = new_output(a);
+  const at::Tensor output = hstu::new_output(a);
   if (output.numel() == 0) return output;
   if (hstu::is_empty(p)) return output.zero_();
   const Tables tables{given.position.contiguous(), given.time.contiguous(), given.times.contiguous(),

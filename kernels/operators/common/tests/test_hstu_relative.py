@@ -46,11 +46,9 @@ def test_dims_and_heads(call, operator, dim, value_dim, heads, dtype):
 def test_context_and_targets(call, operator, group, dtype):
     """Targets stand where the next token would; what contextual tokens see later has distance 0."""
     options = Options(group=group, alpha=0.125, scale=-0.05)
-    lengths = [8, 0, 330, 700, 257, 300]
-    contexts, targets = [2, 0, 300, 1, 0, 0], [3, 0, 30, 40, 257, 1]
-    views = {"contexts": contexts, "targets": targets}
-    for index in ("int64", "int32"):
-        check(call, operator, RelativeProblem(lengths=lengths, options=options, dtype=dtype, index=index, **views))
+    lengths = [8, 0, 330, 150, 130]
+    views = {"contexts": [2, 0, 300, 1, 0], "targets": [3, 0, 30, 40, 130], "index": "int32" if group else "int64"}
+    check(call, operator, RelativeProblem(lengths=lengths, options=options, dtype=dtype, **views))
 
 
 @pytest.mark.parametrize(
@@ -132,9 +130,9 @@ def test_buckets_are_exact_for_all_times(call, first):
 # number of cores.
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_machine_gives_the_same_bits(call, operator, dtype, monkeypatch):
-    problem = RelativeProblem(lengths=[300, 5, 0, 530], heads=3, dtype=dtype, dim=24)
+    problem = RelativeProblem(lengths=[150, 5, 0, 290], heads=2, dtype=dtype, dim=24)
     results = []
-    for seed, cores in [(None, 48), (1, 2), (2, 20), (3, 48), (4, 6), (5, 48)]:
+    for seed, cores in [(None, 48), (1, 2), (3, 48), (4, 6)]:
         monkeypatch.setenv("TWIN_CORES", str(cores))
         monkeypatch.setenv("TWIN_SEED", "" if seed is None else str(seed))
         results.append((cores, check(call, operator, problem)))
