@@ -21,7 +21,9 @@ def batch(lengths: tuple[int, ...], device: str, targets: tuple[int, ...] | None
     generator = torch.Generator().manual_seed(1)
     times = [torch.randint(0, 10**7, (n,), generator=generator).sort().values for n in lengths]
     contexts = 2 if targets else 0
-    return Sequences(offsets_of(torch.tensor(lengths)).to(device), torch.cat(times).to(device), lengths, targets, contexts)
+    return Sequences(
+        offsets_of(torch.tensor(lengths)).to(device), torch.cat(times).to(device), lengths, targets, contexts
+    )
 
 
 def model(longest: int, heads: int, width: int, device: str) -> HSTU:

@@ -92,7 +92,11 @@ class Case:
             lambda i, j: bucket(times[i] - times[j]),
             seen,
         )
-        return [torch.tensor([[f(*cell) for cell in line] for line in places]).reshape(n, n) for f in of_cells]
+        kinds = (torch.int64, torch.int64, torch.bool)
+        return [
+            torch.tensor([[f(*cell) for cell in line] for line in places], dtype=kind).reshape(n, n)
+            for f, kind in zip(of_cells, kinds, strict=True)
+        ]
 
 
 LEARNED = ("q", "k", "v", "position", "time")

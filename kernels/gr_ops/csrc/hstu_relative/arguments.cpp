@@ -14,14 +14,15 @@ namespace {
 // size: of the only dimension; nullopt: any but 0.
 void check_table(const hstu::Arguments& a, const char* name, const at::Tensor& tensor, at::ScalarType dtype,
                  const std::optional<c10::SymInt>& size) {
-  const bool fits = tensor.dim() == 1 && tensor.scalar_type() == dtype && tensor.device() == a.q.device();
+  TORCH_CHECK(tensor.device() == a.q.device(), a.op, ": expected ", name, " on ", a.q.device(), ", got ",
+              tensor.device());
   const auto right_size = [&] {
     const c10::SymInt given = tensor.sym_size(0);
     return (size.has_value() ? given.sym_eq(*size) : given.sym_ge(1)).expect_true(__FILE__, __LINE__);
   };
-  TORCH_CHECK(fits && right_size(), a.op, ": ", name, " does not fit; expected ", dtype, " [",
-              size.has_value() ? *size : c10::SymInt(1), size.has_value() ? "]" : " or more]", " on ", a.q.device(),
-              ", got ", tensor.scalar_type(), " ", tensor.sym_sizes(), " on ", tensor.device());
+  TORCH_CHECK(tensor.dim() == 1 && tensor.scalar_type() == dtype && right_size(), a.op, ": ", name,
+              " does not fit; expected ", dtype, " [", size.has_value() ? *size : c10::SymInt(1),
+              size.has_value() ? "]" : " or more]", ", got ", tensor.scalar_type(), " ", tensor.sym_sizes());
 }
 
 }  // namespace
