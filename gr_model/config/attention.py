@@ -24,6 +24,8 @@ IMPLEMENTATIONS = {
     "plain": Implementation("plain", "PlainAttention", "PyTorch, tile by tile; the reference"),
     "fused": Implementation("fused", "FusedAttention", "the operators torch.ops.mxrec.hstu_* of gr_ops"),
     "blocked": Implementation("blocked", "BlockedAttention", "PyTorch, calculated again in the backward pass"),
-    "kernels": Implementation("kernels", "KernelAttention", "the operators on CUDA, with the bias", selectable=False),
+    "kernels": Implementation(
+        "kernels", "KernelAttention", "the operators on CUDA and NPU that make the bias", selectable=False
+    ),
 }
 CHOICES = tuple(name for name, implementation in IMPLEMENTATIONS.items() if implementation.selectable)

@@ -91,12 +91,20 @@ def test_the_kernels_are_called_as_the_operators_are(targets):
 
 
 def test_on_cuda_the_kernels_stand_in_for_fused_attention(monkeypatch):
-    on_cuda = SimpleNamespace(times_L=SimpleNamespace(is_cuda=True), causal=True)
+    on_cuda = SimpleNamespace(times_L=SimpleNamespace(device=torch.device("cuda")), causal=True)
     for there, causal, expected in (
         (True, False, KernelAttention),
         (False, True, blocked.BlockedAttention),
         (False, False, PlainAttention),
     ):
-        monkeypatch.setattr(kernels, "available", lambda there=there: there)
+        monkeypatch.setattr(kernels, "available", lambda _, there=there: there)
         on_cuda.causal = causal
         assert base.implementation(on_cuda, "fused") is expected
+
+
+def test_on_npu_the_kernels_stand_in_where_there_are_any(monkeypatch):
+    """Else fused attention makes the bias as a tensor."""
+    on_npu = SimpleNamespace(times_L=SimpleNamespace(device=torch.device("npu")), causal=True)
+    for there, expected in ((True, KernelAttention), (False, FusedAttention)):
+        monkeypatch.setattr(kernels, "available", lambda _, there=there: there)
+        assert base.implementation(on_npu, "fused") is expected

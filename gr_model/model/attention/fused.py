@@ -12,6 +12,7 @@ import torch
 
 from gr_model.config import ModelConfig
 from gr_model.model import fused_ops, jagged
+from gr_model.model.attention import kernels
 from gr_model.model.attention.base import CAUSAL, AttentionLayer, BatchAttention
 from gr_model.model.attention.cells import TileCells
 from gr_model.model.attention.relative_bias import BiasCells, OperatorCells
@@ -47,7 +48,8 @@ class FusedAttention(BatchAttention):
 
     @staticmethod
     def fallback(sequences: Sequences) -> str | None:
-        return "kernels" if sequences.times_L.is_cuda else None
+        device = sequences.times_L.device.type
+        return "kernels" if device == "cuda" or (device == "npu" and kernels.available(device)) else None
 
     def attend(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, layer: AttentionLayer

@@ -1,4 +1,4 @@
-"""Attention by the operators of gr_ops on CUDA. They calculate the bias too, and take a batch as it is."""
+"""Attention by the operators of gr_ops that make the bias themselves, and take a batch as it is: on CUDA and NPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KernelAttention(BatchAttention):
 
     @staticmethod
     def fallback(sequences: Sequences) -> str | None:
-        return None if available() else "blocked"
+        return None if available(sequences.times_L.device.type) else "blocked"
 
     def attend(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, layer: AttentionLayer
@@ -39,6 +39,9 @@ class KernelAttention(BatchAttention):
 
 
 @cache
-def available() -> bool:
-    """Whether there are operators for CUDA tensors: gr_ops is loaded, and Triton is installed."""
-    return hasattr(torch.ops.mxrec, "hstu_relative") and importlib.util.find_spec("triton") is not None
+def available(device: str) -> bool:
+    """Whether there are operators for this kind of device: those of gr_ops, for CUDA if Triton is installed."""
+    if device == "cuda":
+        return hasattr(torch.ops.mxrec, "hstu_relative") and importlib.util.find_spec("triton") is not None
+    key = {"npu": "PrivateUse1"}.get(device)
+    return key is not None and torch._C._dispatch_has_kernel_for_dispatch_key("mxrec::hstu_relative", key)

@@ -31,8 +31,8 @@ def thresholds(count: int) -> torch.Tensor:
 
 @cache
 def time_cells(count: int, device: torch.device) -> torch.Tensor:
-    """The same for the operators on CUDA, as a table of cells (gr_ops.cuda.relative_bias)."""
-    from gr_ops.cuda import relative_bias  # where Triton is installed
+    """The same for the operators that make the bias themselves, as a table of cells (gr_ops.time_cells)."""
+    from gr_ops.time_cells import cell_starts, cells_of
 
-    starts = time_bucket(relative_bias.cell_starts().double(), ModelConfig(time_buckets=count))
-    return relative_bias.cells_of(starts, thresholds(count)).to(device)
+    starts = time_bucket(cell_starts().double(), ModelConfig(time_buckets=count))
+    return cells_of(starts, thresholds(count)).to(device)

@@ -219,5 +219,4 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in LAYER.items()},
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in ALONE_IN_MXREC.items()},
 }
-ON_CUDA_ALONE = {"hstu_relative", "hstu_relative_gradients"}  # sampled by cuda/test_cuda_operators.py
 ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *LAYER)

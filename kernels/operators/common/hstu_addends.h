@@ -1,5 +1,6 @@
 // Strips of the bias and of the caller's mask beside a strip of scores.
 #pragma once
+#include "hstu_sequences.h"
 #include "hstu_vector.h"
 
 namespace hstu {
@@ -68,6 +69,11 @@ class Addends {
     if (hasMask_) {
       pipe->InitBuffer(bits_, strip / 8);
     }
+  }
+
+  // The relative bias (hstu_relative.h) looks at tiles as a whole, and sums gradients; these load what they need.
+  __aicore__ inline void OpenTile(const Sequence&, const Mask&, int64_t, int64_t, int64_t, int64_t) {}
+  __aicore__ inline void SumGradients(const AscendC::LocalTensor<float>&, int64_t, int64_t, int64_t, int64_t, int64_t) {
   }
 
   __aicore__ inline void AddBias(const AscendC::LocalTensor<float>& scores, int64_t batch, int64_t head, int64_t row,

@@ -26,10 +26,11 @@ struct Grid {
   __aicore__ inline int32_t Count() const { return static_cast<int32_t>(rows * pitch); }
 };
 
-template <typename T>
+template <typename T, typename Added = Addends<T>>
 class GradientStrips {
  public:
-  __aicore__ inline void Init(AscendC::TPipe* pipe, const HstuTilingData& tiling, GM_ADDR mask, GM_ADDR bias) {
+  template <typename... AddendInputs>
+  __aicore__ inline void Init(AscendC::TPipe* pipe, const HstuTilingData& tiling, const AddendInputs&... addends) {
     alpha_ = tiling.alpha;
     strip_ = tiling.stripElements;
     const uint32_t floats = tiling.stripElements * static_cast<uint32_t>(sizeof(float));
@@ -38,11 +39,21 @@ class GradientStrips {
     pipe->InitBuffer(out_, 2, tiling.stripElements * static_cast<uint32_t>(sizeof(T)));
     pipe->InitBuffer(sigma_, floats);
     pipe->InitBuffer(slope_, floats);
-    addends_.Init(pipe, tiling, mask, bias);
+    addends_.Init(pipe, tiling, addends...);
   }
   __aicore__ inline void SetScale(float scale) { scale_ = scale; }
 
   __aicore__ inline int64_t RowsAtOnce(const Grid& grid) const { return Least(strip_ / grid.pitch, 4095); }
+
+  // Before the strips of a tile.
+  __aicore__ inline void OpenTile(const Grid& grid, const Sequence& sequence, const Mask& mask) {
+    addends_.OpenTile(sequence, mask, grid.row, grid.rows, grid.column, grid.columns);
+  }
+  // What the addends sum of the strip's score gradients; those are used up by it.
+  __aicore__ inline void SumGradients(const Grid& strip) {
+    addends_.SumGradients(dp_, strip.row, strip.rows, strip.column, strip.columns, strip.pitch);
+  }
+  __aicore__ inline Added& AddendsOf() { return addends_; }
 
   // Loads the strip and leaves dX in the tensor of products, the weights in the tensor of scores, both in fp32.
   // Finish gives both back.
@@ -157,7 +168,7 @@ class GradientStrips {
   float alpha_;
   float scale_;
   int64_t strip_;
-  Addends<T> addends_;
+  Added addends_;
   InQueue scores_;
   InQueue products_;
   OutQueue out_;

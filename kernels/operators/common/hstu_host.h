@@ -272,12 +272,13 @@ inline uint32_t AddendBytes(const HstuTilingData& tiling, uint32_t dataBytes) {
   return bytes;
 }
 
-// The largest strip of whole column units that fits; `perElement`: bytes of the stage's own buffers.
+// The largest strip of whole column units that fits; `perElement`: bytes of the stage's own buffers; `beside`: bytes of
+// what does not grow with the strip.
 inline uint32_t StripElements(const platform_ascendc::PlatformAscendC& platform, const HstuTilingData& tiling,
-                              uint32_t dataBytes, uint32_t perElement, int64_t tileElements) {
+                              uint32_t dataBytes, uint32_t perElement, int64_t tileElements, uint32_t beside = 0) {
   uint64_t ub = 0;
   platform.GetCoreMemSize(platform_ascendc::CoreMemType::UB, ub);
-  const uint64_t fits = (ub - UB_RESERVED) / (perElement + AddendBytes(tiling, dataBytes));
+  const uint64_t fits = (ub - UB_RESERVED - beside) / (perElement + AddendBytes(tiling, dataBytes));
   const uint64_t whole = fits / HSTU_COLUMN_UNIT * HSTU_COLUMN_UNIT;
   return static_cast<uint32_t>(std::min<uint64_t>(whole, static_cast<uint64_t>(tileElements)));
 }

@@ -52,6 +52,9 @@ class Mask {
     shift_ = context_ > 0 ? context_ - 1 : 0;
   }
 
+  // Keys before the targets.
+  __aicore__ inline int64_t History() const { return history_; }
+
   __aicore__ inline RowView Row(int64_t row) const {
     if (type_ == HSTU_UPPER) {
       return One(row, length_);

@@ -69,6 +69,9 @@ class Sequences {
     lastPageLengths_.Init(inputs.lastPageLengths, tiling.batch, bytes);
     // Masks and biases bound the positions; rows beyond them do not take part.
     limit_ = tiling.bias.present != 0 ? tiling.bias.size : INT64_MAX;
+    if (tiling.relative.positions != 0) {
+      limit_ = tiling.relative.positions;
+    }
     if (tiling.mask.present != 0) {
       limit_ = Least(limit_, tiling.mask.size);
     }

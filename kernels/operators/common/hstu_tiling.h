@@ -21,6 +21,24 @@ struct HstuSquare {
   uint32_t bytes;  // of an element
 };
 
+constexpr int64_t HSTU_CELLS = 512;  // of the table from seconds to time buckets
+constexpr int64_t HSTU_MAX_BUCKETS = 512;
+constexpr int64_t HSTU_TURN = 512;       // entries of the position table that are turned at once
+constexpr int64_t HSTU_SUM_LANES = 8;    // partial sums of a time bucket
+constexpr int64_t HSTU_TILE_SIDE = 512;  // rows or columns of a tile at most
+
+// The relative bias; positions 0: none. A core keeps a turned copy of the position table in its workspace, and in the
+// backward pass sums of the same form, then the sums of its time buckets.
+struct HstuRelative {
+  int64_t positions;
+  int64_t buckets;
+  uint64_t turnedElements;  // HSTU_TURN of lead, the positions, HSTU_TILE_SIDE of tail; a multiple of 64
+  uint64_t turnedOffset;    // in the workspace of a core, in fp32 elements
+  uint64_t sumsOffset;      // the sums of the time buckets follow
+  uint64_t timeSumsOffset;
+  uint64_t sumElements;  // of both
+};
+
 struct HstuTilingData {
   int64_t queryRows;    // rows of q and of the result
   int64_t keyRows;      // rows of k and v
@@ -55,4 +73,5 @@ struct HstuTilingData {
   AscendC::tiling::TCubeTiling scores;     // rows of queries times rows of keys, turned
   AscendC::tiling::TCubeTiling values;     // forward: weights times values; backward: tiles, turned, times rows
   AscendC::tiling::TCubeTiling gradients;  // backward: tiles times rows
+  HstuRelative relative;
 };

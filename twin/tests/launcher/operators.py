@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import embedding_cases
 import hstu_cases
+import hstu_relative_cases
 import jagged_cases
 import lookup_cases
 
-_BY_OPERATOR = {**jagged_cases.CASES, **lookup_cases.CASES, **embedding_cases.CASES, **hstu_cases.CASES}
+_BY_OPERATOR = {
+    **jagged_cases.CASES,
+    **lookup_cases.CASES,
+    **embedding_cases.CASES,
+    **hstu_cases.CASES,
+    **hstu_relative_cases.CASES,
+}
 ALL = tuple(_BY_OPERATOR)
 CASES = {operator.snake: cases for operator, cases in _BY_OPERATOR.items()}

@@ -13,6 +13,7 @@ from bounds_mutants import MUTANTS as BOUNDS_MUTANTS  # noqa: E402
 from cumsum_mutants import MUTANTS as CUMSUM_MUTANTS  # noqa: E402
 from embedding_mutants import MUTANTS as EMBEDDING_MUTANTS  # noqa: E402
 from hstu_mutants import MUTANTS as HSTU_MUTANTS  # noqa: E402
+from hstu_relative_mutants import MUTANTS as RELATIVE_MUTANTS  # noqa: E402
 from jagged_mutants import MUTANTS as JAGGED_MUTANTS  # noqa: E402
 from mutant import COMPARISON, COMPILER, TIMEOUT  # noqa: E402
 from permute_mutants import MUTANTS as PERMUTE_MUTANTS  # noqa: E402
@@ -26,6 +27,7 @@ MUTANTS = [
     *BOUNDS_MUTANTS,
     *EMBEDDING_MUTANTS,
     *HSTU_MUTANTS,
+    *RELATIVE_MUTANTS,
 ]
 TABLE = TESTS.parents[1] / "docs/generated/mutants.md"
 EXPLAINED = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hstu_cases import ATTENTION, GRADIENTS
 from mutant import COMPARISON, Edit, Mutant
 
-KERNEL = "hstu_dense_forward/op_kernel/hstu_dense_forward.cpp"
-HOST = "hstu_dense_forward/op_host/hstu_dense_forward.cpp"
+KERNEL = "hstu_dense_forward/op_kernel/hstu_forward.h"
+HOST = "hstu_dense_forward/op_host/hstu_forward_host.h"
 LAUNCH = "common/hstu_launch.h"
 MASK = "common/hstu_mask.h"
 TASKS = "common/hstu_tasks.h"
@@ -64,7 +64,7 @@ ATTENTIONS = [
         "wrong tiling field: the workspace of a core holds two tiles of three",
         "E-17",
         "of a GlobalTensor of",
-        (HOST, "HSTU_SLOTS * tiling->slotElements", "2 * tiling->slotElements"),
+        (HOST, "HSTU_SLOTS * tiling.slotElements", "2 * tiling.slotElements"),
     ),
     attention(
         "pitch_of_the_columns",

@@ -21,6 +21,7 @@ NAMES = {
 # Of operators that have no such argument.
 ABSENT = {
     "layout": "jagged",
+    "mask_type": 0,
     "max_seq_len_k": 0,
     "alpha": 1.0,
     "target_group_size": 0,

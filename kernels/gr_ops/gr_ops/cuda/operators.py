@@ -3,7 +3,7 @@
 A line says where an operator's implementation is: a function of the operator itself and its arguments, by position. Its
 module is imported by the first call, so that importing gr_ops imports no Triton. The schemas, autograd and what raises
 are those of the other devices (csrc): an implementation has the results made, and the arguments checked, by redispatch
-to the Meta kernel (see hstu.py). DEFINITIONS are modules that define operators which no other device has.
+to the Meta kernel (see hstu.py).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ OPERATORS = {
     "hstu_varlen": "gr_ops.cuda.hstu:forward",
     "hstu_paged": "gr_ops.cuda.hstu:forward",
     "hstu_gradients": "gr_ops.cuda.hstu:backward",  # what autograd calls for all of them
+    "hstu_relative": "gr_ops.cuda.hstu_relative:forward",
+    "hstu_relative_gradients": "gr_ops.cuda.hstu_relative:backward",
 }
-DEFINITIONS = ("gr_ops.cuda.hstu_relative",)
 
 
 def register(device: str, operators: Mapping[str, str] = OPERATORS, namespace: str = "mxrec") -> torch.library.Library:
@@ -47,6 +48,4 @@ def _implementation(namespace: str, name: str, place: str) -> Callable[..., Any]
     return call
 
 
-for _module in DEFINITIONS:
-    importlib.import_module(_module)
 _registered = register("CUDA")

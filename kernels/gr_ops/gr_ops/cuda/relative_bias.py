@@ -16,7 +16,10 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 
-CELLS = 512  # from 2^0 to 2^64 seconds, eight to an octave
+from gr_ops.time_cells import cell_starts, cells_of
+
+__all__ = ["cell_starts", "cells_of"]
+
 SPLIT = 24  # bits: a time is high * 2^24 + low, both exact in float32
 
 
@@ -28,24 +31,6 @@ def time_bucket(query_high, query_low, key_high, key_low, cells):
     cell = tl.load(cells + ((seconds.to(tl.int32, bitcast=True) >> 20) - 1016))
     edge = (cell >> 32).to(tl.int32).to(tl.float32, bitcast=True)
     return (cell & 65535).to(tl.int32) + (seconds >= edge).to(tl.int32)
-
-
-def cells_of(buckets: torch.Tensor, least_T: torch.Tensor) -> torch.Tensor:
-    """[512] int64, from the bucket at each cell's start and the least number of seconds of each bucket.
-
-    The lower half of an entry is the bucket, the upper half a float32: from there on it is the next bucket.
-    """
-    edges = torch.full((CELLS,), float("inf"))
-    seconds_T = least_T[1:][least_T[1:] < torch.iinfo(torch.int64).max].float()
-    cell_T = (seconds_T.view(torch.int32) >> 20) - 1016
-    inside = seconds_T > cell_starts()[cell_T]  # others begin with a cell
-    edges[cell_T[inside]] = seconds_T[inside]
-    return (edges.view(torch.int32).long() << 32) + buckets.long()
-
-
-def cell_starts() -> torch.Tensor:
-    """[512] float32: the seconds at which each cell starts."""
-    return ((torch.arange(CELLS, dtype=torch.int32) + 1016) << 20).view(torch.float32)
 
 
 def split_times(times_L: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-#include "hstu_launch.h"
+#include "hstu_backward_host.h"
 
 namespace {
 
@@ -23,11 +23,8 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   if (!describer.Describe()) {
     return ge::GRAPH_PARAM_INVALID;
   }
-  // The gradient of the result: q's rows, v's width.
-  gert::Shape result = context->GetRequiredInputShape(1)->GetStorageShape();
-  result.SetDim(result.GetDimNum() - 1, tiling->valueDim);
   const bool biasGrad = context->GetOutputShape(BIAS_GRAD) != nullptr;
-  if (!(context->GetRequiredInputShape(0)->GetStorageShape() == result) ||
+  if (!hstu::FitsResult(context, *tiling) ||
       (biasGrad && !SameShape(context->GetOutputShape(BIAS_GRAD), context->GetOptionalInputShape(5)))) {
     return ge::GRAPH_PARAM_INVALID;
   }
@@ -38,23 +35,10 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetRequiredInputDesc(1)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  hstu::SizeTiles(describer, *tiling);
-  // A tile is a block by a chunk either way round, its columns padded.
-  const int64_t block = hstu::RoundUpTo(tiling->blockRows, HSTU_COLUMN_UNIT);
-  tiling->slotElements = static_cast<uint64_t>(block * tiling->chunk);
-  const int64_t widths = hstu::RoundUpTo(tiling->valueDim, 16) + hstu::RoundUpTo(tiling->dim, 16);
-  tiling->accumulatorElements = bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * widths);
-  tiling->coreElements = HSTU_SLOTS * 2 * tiling->slotElements + 2 * tiling->accumulatorElements;
-  // Scores, products and results with two buffers each, sigma and the slope.
-  const uint32_t perElement = 6 * sizeof(float) + 2 * bytes;
+  hstu::SizeBackward(describer, bytes, *tiling);
   const int64_t largest = std::max<int64_t>(tiling->slotElements, hstu::MAX_DIM);
-  tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, perElement, largest);
-  const int64_t width = std::max(tiling->dim, tiling->valueDim);
-  const int64_t side = std::max<int64_t>(tiling->blockRows, tiling->chunk);
-  if (!hstu::DescribeProduct(platform, type, false, true, side, side, width, tiling->scores) ||
-      !hstu::DescribeProduct(platform, type, true, false, tiling->blockRows, width, tiling->chunk, tiling->values) ||
-      !hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, width, tiling->chunk,
-                             tiling->gradients)) {
+  tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, hstu::BackwardBytes(bytes), largest);
+  if (!hstu::DescribeBackwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
   context->SetScheduleMode(biasGrad ? 1 : 0);
@@ -67,12 +51,8 @@ namespace ge {
 
 // Gradients look like what they belong to: q, k, v, attn_bias.
 static ge::graphStatus InferShape(gert::InferShapeContext* context) {
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto* input = context->GetRequiredInputShape(i + 1);
-    if (input == nullptr || context->GetOutputShape(i) == nullptr) {
-      return ge::GRAPH_FAILED;
-    }
-    *context->GetOutputShape(i) = *input;
+  if (hstu::InferGradients(context, 3) != ge::GRAPH_SUCCESS) {
+    return ge::GRAPH_FAILED;
   }
   auto* biasGrad = context->GetOutputShape(BIAS_GRAD);
   if (biasGrad != nullptr) {

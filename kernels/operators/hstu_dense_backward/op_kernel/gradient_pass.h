@@ -13,13 +13,13 @@ struct BackwardOutputs {
   GM_ADDR bias;
 };
 
-template <typename T, const MatmulConfig& CONFIG, bool keysOwn>
+template <typename T, const MatmulConfig& CONFIG, bool keysOwn, typename Strips = GradientStrips<T>>
 class GradientPass {
  public:
   using Products = GradientProducts<T, CONFIG>;
 
   __aicore__ inline void Init(const HstuTilingData& tiling, const BackwardInputs& inputs,
-                              const BackwardOutputs& outputs, Products& products, GradientStrips<T>& strips) {
+                              const BackwardOutputs& outputs, Products& products, Strips& strips) {
     tiling_ = &tiling;
     products_ = &products;
     strips_ = &strips;
@@ -91,6 +91,7 @@ class GradientPass {
     }
     sequences_.SetMask(tile.sequence, mask_);
     const Grid grid = GridOf<keysOwn>(tile);
+    strips_->OpenTile(grid, tile.sequence, mask_);
     const int64_t atOnce = strips_->RowsAtOnce(grid);
     for (int64_t from = 0; from < grid.rows; from += atOnce) {
       const Grid strip = grid.Rows(from, Least(atOnce, grid.rows - from));
@@ -104,6 +105,7 @@ class GradientPass {
         strips_->StoreGradients(strip, target, BiasAt(strip), tiling_->bias.size);
       } else {
         strips_->StoreGradients(strip, target);
+        strips_->SumGradients(strip);
       }
       strips_->Finish();
     }
@@ -207,7 +209,7 @@ class GradientPass {
 
   const HstuTilingData* tiling_;
   Products* products_;
-  GradientStrips<T>* strips_;
+  Strips* strips_;
   Sequences sequences_;
   Mask mask_;
   Tasks<keysOwn> tasks_;

@@ -16,8 +16,6 @@ struct BackwardInputs {
   GM_ADDR q;
   GM_ADDR k;
   GM_ADDR v;
-  GM_ADDR mask;
-  GM_ADDR bias;
   SequenceInputs sequences;
 };
 

@@ -22,15 +22,16 @@ __aicore__ inline void ClearBias(const HstuTilingData& tiling, GM_ADDR bias, hst
 }
 
 template <typename T, const MatmulConfig& CONFIG>
-__aicore__ inline void RunHstuBackward(const hstu::BackwardInputs& inputs, const hstu::BackwardOutputs& outputs,
-                                       GM_ADDR workspace, const HstuTilingData& tiling) {
+__aicore__ inline void RunHstuBackward(const hstu::BackwardInputs& inputs, GM_ADDR mask, GM_ADDR attnBias,
+                                       const hstu::BackwardOutputs& outputs, GM_ADDR workspace,
+                                       const HstuTilingData& tiling) {
   AscendC::TPipe pipe;
   hstu::GradientProducts<T, CONFIG> products;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), products.scores, &tiling.scores, products.columnSums, &tiling.values,
                     products.rowSums, &tiling.gradients);
   products.Init(inputs, workspace, tiling);
   hstu::GradientStrips<T> strips;
-  strips.Init(&pipe, tiling, inputs.mask, inputs.bias);
+  strips.Init(&pipe, tiling, mask, attnBias);
   if (outputs.bias != nullptr && tiling.sumsBias == 0) {
     ClearBias<T>(tiling, outputs.bias, strips);
   }
@@ -62,11 +63,11 @@ extern "C" __global__ __aicore__ void hstu_dense_backward(GM_ADDR grad, GM_ADDR 
     return;
   }
   const hstu::BackwardInputs inputs = {
-      grad, q, k, v, mask, attn_bias, {seq_offset, seq_offset_k, num_context, num_target, nullptr, nullptr, nullptr}};
+      grad, q, k, v, {seq_offset, seq_offset_k, num_context, num_target, nullptr, nullptr, nullptr}};
   const hstu::BackwardOutputs outputs = {q_grad, k_grad, v_grad, attn_bias_grad};
   if (TILING_KEY_IS(0)) {
-    RunHstuBackward<DTYPE_Q, NARROW_ROWS>(inputs, outputs, user, tilingData);
+    RunHstuBackward<DTYPE_Q, NARROW_ROWS>(inputs, mask, attn_bias, outputs, user, tilingData);
   } else if (TILING_KEY_IS(1)) {
-    RunHstuBackward<DTYPE_Q, WIDE_ROWS>(inputs, outputs, user, tilingData);
+    RunHstuBackward<DTYPE_Q, WIDE_ROWS>(inputs, mask, attn_bias, outputs, user, tilingData);
   }
 }

@@ -1,4 +1,4 @@
-#include "hstu_launch.h"
+#include "hstu_forward_host.h"
 
 namespace {
 
@@ -21,19 +21,11 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetRequiredInputDesc(0)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  hstu::SizeTiles(describer, *tiling);
-  tiling->slotElements = static_cast<uint64_t>(tiling->blockRows) * tiling->chunk;
-  tiling->accumulatorElements =
-      bytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling->blockRows * hstu::RoundUpTo(tiling->valueDim, 16));
-  tiling->coreElements = HSTU_SLOTS * tiling->slotElements + 2 * tiling->accumulatorElements;
-  // Scores and weights with two buffers each, and the exponential.
-  const uint32_t perElement = 2 * sizeof(float) + 2 * bytes + sizeof(float);
+  hstu::SizeForward(describer, bytes, *tiling);
+  const uint32_t perElement = hstu::ForwardBytes(bytes);
   const int64_t largest = std::max<int64_t>(tiling->slotElements, hstu::MAX_DIM);
   tiling->stripElements = hstu::StripElements(platform, *tiling, bytes, perElement, largest);
-  if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->chunk, tiling->dim,
-                             tiling->scores) ||
-      !hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->valueDim, tiling->chunk,
-                             tiling->values)) {
+  if (!hstu::DescribeForwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
   return hstu::Launch(context, platform, *tiling, tiling->queryRows);
@@ -43,17 +35,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
 
 namespace ge {
 
-static ge::graphStatus InferShape(gert::InferShapeContext* context) {
-  const auto* q = context->GetRequiredInputShape(0);
-  const auto* v = context->GetRequiredInputShape(2);
-  auto* output = context->GetOutputShape(0);
-  if (q == nullptr || v == nullptr || output == nullptr || q->GetDimNum() == 0 || v->GetDimNum() != q->GetDimNum()) {
-    return ge::GRAPH_FAILED;
-  }
-  *output = *q;
-  output->SetDim(q->GetDimNum() - 1, v->GetDim(q->GetDimNum() - 1));
-  return ge::GRAPH_SUCCESS;
-}
+static ge::graphStatus InferShape(gert::InferShapeContext* context) { return hstu::InferOutput(context); }
 
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
   return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));

@@ -1,0 +1,22 @@
+"""HSTU with the relative bias on an emulated NPU: the operators that make the bias, the CPU's gradients, no square."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+LENGTHS = (640, 1152)  # of two sequences with 4 heads: all cores have work, so that the workspace is as large
+BYTES_PER_TOKEN = 4000  # of activations and gradients of 32 numbers; the bias alone would differ by 7.3 MB
+
+
+def test_gradients_are_the_cpus_and_memory_has_no_square_of_the_length() -> None:
+    command = [sys.executable, "-m", "gr_model.tests.npu_attention_program", *map(str, LENGTHS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["implementation"] == "KernelAttention"
+    for differences in found["differences"]:
+        assert len(differences) == 7 and max(differences) < 1e-5, differences
+    short, long = found["peaks"]
+    assert long - short < BYTES_PER_TOKEN * 2 * (LENGTHS[1] - LENGTHS[0]), found["peaks"]

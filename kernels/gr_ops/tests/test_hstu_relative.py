@@ -1,0 +1,211 @@
+"""hstu_relative on each device against its definition in float64: values, gradients, buckets, messages, memory."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+import pytest
+import torch
+from gr_ops.time_cells import cell_starts, cells_of
+
+from conftest import HAS_NPU
+
+COUNT = 100
+LEAST = [-(2**63), *range(2, 5), *(int(5 * 1.35**n) for n in range(COUNT - 4))]  # seconds
+TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def bucket(seconds: int) -> int:
+    """Of a difference that wraps in 64 bits; counted in float32, as all devices do."""
+    wrapped = (seconds + 2**63) % 2**64 - 2**63
+    return bisect.bisect_right(EDGES, float(torch.tensor(wrapped).float())) - 1
+
+
+EDGES = [float(torch.tensor(least).float()) for least in LEAST]
+CELLS = cells_of(
+    torch.tensor([bisect.bisect_right(EDGES, float(start)) - 1 for start in cell_starts()]), torch.tensor(LEAST)
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    lengths: tuple[int, ...]
+    contexts: tuple[int, ...] | None = None
+    targets: tuple[int, ...] | None = None
+    group: int = 0
+    scale: float = 0.05
+    dtype: torch.dtype = torch.float32
+    gap: float = 28.0
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(sum(self.lengths))
+
+        def normal(*shape: int) -> torch.Tensor:
+            return torch.randn(shape, generator=generator)
+
+        total = sum(self.lengths)
+        made = {name: normal(total, 2, 16 if name in "qk" else 24).to(self.dtype) for name in ("q", "k", "v", "grad")}
+        made |= {"position": normal(max(self.lengths, default=0) + 3) * 0.5, "time": normal(COUNT) * 0.5}
+        gaps = (2 ** (torch.rand(total, generator=generator) * self.gap) - 1).long()
+        made["times"] = torch.cat([gap.cumsum(0) for gap in gaps.split(list(self.lengths))]) + 10**9
+        return made
+
+    def call(self, t: dict[str, torch.Tensor]) -> torch.Tensor:
+        device = t["q"].device
+        offsets, contexts, targets = (
+            None if x is None else torch.tensor(x, dtype=torch.int64, device=device)
+            for x in ([0, *torch.tensor(self.lengths).cumsum(0).tolist()], self.contexts, self.targets)
+        )
+        tables = (t["position"], t["time"], t["times"], CELLS.to(device))
+        longest = max(self.lengths, default=0)
+        return torch.ops.mxrec.hstu_relative(
+            t["q"], t["k"], t["v"], *tables, offsets, contexts, targets, self.group, longest, self.scale
+        )
+
+    def expected(self, t: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """The output and the gradients of LEARNED, a row at a time; torch for its gradients alone."""
+        leaves = {name: t[name].detach().cpu().double().requires_grad_() for name in LEARNED}
+        out, begin = [], 0
+        for row, n in enumerate(self.lengths):
+            q, k, v = (leaves[name][begin : begin + n] for name in "qkv")
+            distance, of_time, seen = self._cells(row, t["times"][begin : begin + n].tolist())
+            score = torch.einsum("ina,jna->nij", q, k) + leaves["position"][distance] + leaves["time"][of_time]
+            weight = torch.where(seen, score / (1 + torch.exp(-score)), 0)
+            out.append(torch.einsum("nij,jnv->inv", weight, v) * self.scale)
+            begin += n
+        found = torch.cat(out)
+        return [found, *torch.autograd.grad(found, list(leaves.values()), t["grad"].cpu().double())]
+
+    def _cells(self, row: int, times: list[int]) -> list[torch.Tensor]:
+        n, g = len(times), max(self.group, 1)
+        c = self.contexts[row] if self.contexts else 0
+        h = n - (self.targets[row] if self.targets else 0)
+
+        def seen(i: int, j: int) -> bool:
+            hidden = i >= h and j >= h and (i - h) // g != (j - h) // g
+            return (j <= i and not hidden) or (i < c and j < h)
+
+        places = [[(i, j) for j in range(n)] for i in range(n)]
+        of_cells = (
+            lambda i, j: max(min(i, h) - min(j, h), 0),
+            lambda i, j: bucket(times[i] - times[j]),
+            seen,
+        )
+        kinds = (torch.int64, torch.int64, torch.bool)
+        return [
+            torch.tensor([[f(*cell) for cell in line] for line in places], dtype=kind).reshape(n, n)
+            for f, kind in zip(of_cells, kinds, strict=True)
+        ]
+
+
+LEARNED = ("q", "k", "v", "position", "time")
+CASES = {
+    "causal": Case((37, 0, 20, 1)),
+    "contexts and targets": Case((37, 20, 1), contexts=(3, 2, 1), targets=(5, 9, 0)),
+    "groups": Case((30, 6), targets=(20, 3), group=3),
+    "nothing but targets": Case((12,), targets=(12,)),
+    "float16": Case((37, 20), dtype=torch.float16),
+    "bfloat16": Case((37, 20), dtype=torch.bfloat16),
+    "times in two floats": Case((30,), gap=44.0),
+}
+
+
+def found(case: Case, t: dict[str, torch.Tensor], device: str) -> list[torch.Tensor]:
+    t = {name: x.to(device) for name, x in t.items()}
+    leaves = [t[name].requires_grad_() for name in LEARNED]
+    out = case.call(t)
+    return [x.detach().cpu() for x in (out, *torch.autograd.grad(out, leaves, t["grad"]))]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name: str, device: str) -> None:
+    case = CASES[name]
+    t = case.tensors()
+    for given, wanted in zip(found(case, t, device), case.expected(t), strict=True):
+        error = (given.double() - wanted.detach()).norm() / wanted.norm()
+        assert wanted.abs().max() > 0 and error < TOLERANCE[case.dtype], float(error)
+
+
+def test_buckets_are_exact_for_all_times(device: str) -> None:
+    """At each edge, one second before it, and where differences leave 64 bits: v is the unit matrix."""
+    ends = [0, -1, -5, 2**24 + 1, 2**48 - 1, 2**48 + 1, 2**62, 2**63 - 1, -(2**63)]
+    seconds = [*(second - back for second in LEAST[1:] for back in (0, 1)), *ends]
+    for first in (0, 10**9, 2**63 - 1):
+        times = [first, *((first + second + 2**63) % 2**64 - 2**63 for second in seconds)]
+        n = len(times)
+        q = torch.zeros(n, 1, 1, device=device)
+        v = torch.eye(n, device=device)[:, None].contiguous()
+        numbers = 1 + torch.arange(COUNT) / 16
+        tables = (torch.zeros(n), numbers, torch.tensor(times), CELLS)
+        offsets = torch.tensor([0, n], device=device)
+        out = torch.ops.mxrec.hstu_relative(q, q, v, *(x.to(device) for x in tables), offsets, None, None, 0, n, 1.0)
+        silu = numbers / (1 + torch.exp(-numbers))
+        chosen = (out[:, 0].cpu()[..., None] - silu).abs().argmin(-1)
+        wanted = torch.tensor([[bucket(a - b) for b in times] for a in times])
+        assert torch.equal(chosen.tril(), wanted.tril())
+
+
+WRONG = {
+    "position does not fit": {"position": lambda x: x.half()},
+    "position has 3 distances": {"position": lambda x: x[:3]},
+    "times does not fit": {"times": lambda x: x[:4]},
+    "time does not fit": {"time": lambda x: x[:0]},
+    "q must be 3-D": {"q": lambda x: x[0]},
+    "differs in dtype": {"v": lambda x: x.half()},
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_does_not_fit_is_refused(words: str, device: str) -> None:
+    case = CASES["causal"]
+    t = {name: x.to(device) for name, x in case.tensors().items()}
+    for name, change in WRONG[words].items():
+        t[name] = change(t[name])
+    with pytest.raises(RuntimeError, match=f"hstu_relative: .*{words}"):
+        case.call(t)
+
+
+def test_time_table_of_an_npu_is_bounded(device: str) -> None:
+    if device == "cpu":
+        return
+    case = CASES["causal"]
+    t = {name: x.to(device) for name, x in case.tensors().items()}
+    t["time"] = torch.zeros(513, device=device)
+    with pytest.raises(RuntimeError, match="time has 513 buckets on the NPU; expected at most 512"):
+        case.call(t)
+
+
+def test_no_second_derivative(device: str) -> None:
+    case = Case((5,))
+    t = {name: x.to(device) for name, x in case.tensors().items()}
+    q = t["q"].requires_grad_()
+    (dq,) = torch.autograd.grad(case.call(t).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward is not supported"):
+        dq.sum().backward()
+
+
+# Both lengths keep all cores busy, so that the workspace is as large. Inputs, results and gradients take 9 x 256 bytes
+# a token; the squares of a bias in float32 alone would differ by 7 MB.
+LENGTHS = (768, 1536)
+BYTES_PER_TOKEN = 4096
+
+
+@pytest.mark.skipif(not HAS_NPU, reason="counts device memory")
+def test_memory_has_no_square_of_the_length() -> None:
+    """At peak, forward and backward, by the emulated device's count."""
+    peaks = []
+    for n in LENGTHS:
+        q, k, v = (torch.randn(n, 8, 8, device="npu").requires_grad_() for _ in range(3))
+        position, time = (torch.zeros(x, device="npu").requires_grad_() for x in (n, COUNT))
+        times, offsets = torch.arange(n, device="npu") * 3600, torch.tensor([0, n], device="npu")
+        rest = (times, CELLS.to("npu"), offsets, None, None, 0, n, 0.01)
+        torch.npu.synchronize()
+        torch.npu.empty_cache()
+        torch.npu.reset_peak_memory_stats()
+        before = torch.npu.memory_allocated()
+        torch.ops.mxrec.hstu_relative(q, k, v, position, time, *rest).sum().backward()
+        torch.npu.synchronize()
+        peaks.append(torch.npu.max_memory_allocated() - before)
+        assert float(time.grad.abs().sum()) > 0
+    assert peaks[1] - peaks[0] < BYTES_PER_TOKEN * (LENGTHS[1] - LENGTHS[0]), peaks

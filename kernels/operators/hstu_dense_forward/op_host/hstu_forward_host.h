@@ -1,0 +1,38 @@
+// What the forward operators of this folder share: sizes of tiles and workspace, products, the shape of the result.
+#pragma once
+#include "hstu_launch.h"
+
+namespace hstu {
+
+// Scores and weights with two buffers each, and the exponential: bytes of unified buffer per element of a strip.
+inline uint32_t ForwardBytes(uint32_t dataBytes) { return 2 * sizeof(float) + 2 * dataBytes + sizeof(float); }
+
+// Tiles, and the workspace of a core for them.
+inline void SizeForward(const Describer& describer, uint32_t dataBytes, HstuTilingData& tiling) {
+  SizeTiles(describer, tiling);
+  tiling.slotElements = static_cast<uint64_t>(tiling.blockRows) * tiling.chunk;
+  tiling.accumulatorElements =
+      dataBytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling.blockRows * RoundUpTo(tiling.valueDim, 16));
+  tiling.coreElements = HSTU_SLOTS * tiling.slotElements + 2 * tiling.accumulatorElements;
+}
+
+inline bool DescribeForwardProducts(const platform_ascendc::PlatformAscendC& platform, ge::DataType type,
+                                    HstuTilingData& tiling) {
+  return DescribeProduct(platform, type, false, true, tiling.blockRows, tiling.chunk, tiling.dim, tiling.scores) &&
+         DescribeProduct(platform, type, false, false, tiling.blockRows, tiling.valueDim, tiling.chunk, tiling.values);
+}
+
+// The result has q's rows and v's width.
+inline ge::graphStatus InferOutput(gert::InferShapeContext* context) {
+  const auto* q = context->GetRequiredInputShape(0);
+  const auto* v = context->GetRequiredInputShape(2);
+  auto* output = context->GetOutputShape(0);
+  if (q == nullptr || v == nullptr || output == nullptr || q->GetDimNum() == 0 || v->GetDimNum() != q->GetDimNum()) {
+    return ge::GRAPH_FAILED;
+  }
+  *output = *q;
+  output->SetDim(q->GetDimNum() - 1, v->GetDim(q->GetDimNum() - 1));
+  return ge::GRAPH_SUCCESS;
+}
+
+}  // namespace hstu
