@@ -33,7 +33,7 @@ def document(root: Path, image: str, argv: Sequence[str], access: Access | None,
     job: dict[str, Any] = _read(root / FOLDER / "kinds/job/job.yaml")
     pod: dict[str, Any] = _read(root / FOLDER / "base/pod.yaml")["template"]["spec"]
     container = pod["containers"][0]
-    container |= {"image": image, "args": list(argv)}
+    container |= {"image": image, "args": [_literal(word) for word in argv]}
     if access:
         resource = RESOURCES[access.kind]
         count = str(len(access.ids))
@@ -43,6 +43,11 @@ def document(root: Path, image: str, argv: Sequence[str], access: Access | None,
     job["spec"]["template"]["spec"] = pod
     head = "# kubectl create -f FILE; claims grstack-data and grstack-runs, secrets: docs/clusters.md\n"
     return head + dump(job)
+
+
+def _literal(text: str) -> str:
+    """Kubernetes puts variables in the place of $(NAME); a shell would run NAME."""
+    return text.replace("$(", "$$(")
 
 
 def _read(path: Path) -> Any:

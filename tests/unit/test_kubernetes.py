@@ -1,6 +1,6 @@
 """deploy/kubernetes: what kustomize makes of it, by the published schemas, and what no manifest may hold.
 
-Volcano publishes no schema that a package brings: of its Job the pod is checked, and the outside by its documented keys.
+No package brings Volcano's schema: of its Job the pod is checked, and the outside by its documented keys.
 """
 
 from __future__ import annotations
@@ -105,9 +105,8 @@ def test_a_pytorchjob_by_its_model(device: str) -> None:
     for name, replica in document["spec"]["pytorchReplicaSpecs"].items():
         assert name in ("Master", "Worker")
         assert set(replica) <= set(training.KubeflowOrgV1ReplicaSpec.attribute_map.values())
-        assert [c["name"] for c in replica["template"]["spec"]["containers"]] == [
-            "pytorch"
-        ]  # the operator looks for it
+        containers = replica["template"]["spec"]["containers"]
+        assert [container["name"] for container in containers] == ["pytorch"]  # the operator looks for it
     (count,) = {value(pod, "PET_NPROC_PER_NODE") for pod in pods(document)}
     assert document["spec"]["nprocPerNode"] == count
 
@@ -245,7 +244,10 @@ def test_a_printed_job_by_the_schema(tmp_path: Path, kind: str) -> None:
     machine = atlas(tmp_path) if kind == "npu" else gpu_host(tmp_path)
     release = "8.3.RC1" if kind == "npu" else "2.8.0"
     access = prepare(kind, "0,1", machine, release=release).access  # type: ignore[arg-type]
-    document = yaml.safe_load(kubernetes.document(ROOT, "grstack/x:y", ["python", "-c", "print('$(A): yes')"], access))
+    argv = ["bash", "-c", "echo $(date) $HOME: yes"]
+    document = yaml.safe_load(kubernetes.document(ROOT, "grstack/x:y", argv, access))
     (pod,) = pods(document)
+    assert [word.replace("$$(", "$(") for word in pod["containers"][0]["args"]] == argv
+    assert "$$(date)" in pod["containers"][0]["args"][2]  # $(NAME) is Kubernetes' own
     assert pod["containers"][0]["resources"]["limits"][DEVICES[kind]] == "2"
     validate(document)
