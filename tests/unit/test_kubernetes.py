@@ -118,7 +118,7 @@ def test_a_volcano_job_by_its_documented_keys(device: str) -> None:
     assert set(spec) == {"schedulerName", "queue", "minAvailable", "maxRetry", "plugins", "policies", "tasks"}
     (task,) = spec["tasks"]
     assert set(task) == {"name", "replicas", "template"} and spec["minAvailable"] == task["replicas"]
-    assert {policy["action"] for policy in spec["policies"]} <= {"RestartJob", "CompleteJob"}
+    assert {policy["action"] for policy in spec["policies"]} == {"RestartJob"}
 
 
 def lost(written: Any, read: Any) -> list[str]:
@@ -237,6 +237,33 @@ def test_the_driver_s_files_of_a_host_are_a_choice(tmp_path: Path) -> None:
     assert {"/etc/hccn.conf", "/usr/local/Ascend/driver", "/etc/ascend_install.info"} <= paths
     mounts = {mount["mountPath"]: mount for mount in pod["containers"][0]["volumeMounts"]}
     assert all(mounts[path]["readOnly"] for path in paths)
+
+
+@with_kubectl
+def test_the_page_s_example_is_a_job(tmp_path: Path) -> None:
+    text = (ROOT / "docs/clusters.md").read_text(encoding="utf-8")
+    files = re.findall(r"```yaml\n# deploy/kubernetes/(\S+)\n(.*?)```", text, re.DOTALL)
+    assert [name for name, _ in files] == ["mine/kustomization.yaml", "mine/settings/kustomization.yaml"]
+    shutil.copytree(FOLDER, tmp_path / "kubernetes")
+    for name, content in files:
+        file = tmp_path / "kubernetes" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+    document = yaml.safe_load(_rendered(tmp_path / "kubernetes/mine"))
+    (pod,) = pods(document)
+    (container,) = pod["containers"]
+    assert document["kind"] == "JobSet" and container["image"] == "registry.example.com/grstack/npu:cann"
+    found = [word.partition("=") for word in container["args"] if "=" in word]
+    assert {name: value for name, _, value in found} == {
+        "--config": "kuairand-1k",
+        "--data-dir": "/data",
+        "--out": "/out/kuairand",
+        "--progress": "lines",
+        "--device": "npu",
+        "train.checkpoint_every": "500",
+        "train.steps": "20000",
+    }
+    validate(as_pod(pod))
 
 
 @pytest.mark.parametrize("kind", ["npu", "cuda"])
