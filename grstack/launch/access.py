@@ -11,8 +11,9 @@ Kind = Literal["npu", "cuda"]
 
 # A limit, not a reservation: workers of data loaders and collectives of one host share tensors there.
 SHM_SIZE = "16g"
-# Pinned memory and RDMA are refused by the usual limit of 64 KiB of locked memory.
-ULIMITS = {"memlock": -1, "stack": 64 << 20}
+# Bytes. Pinned memory and RDMA are refused by the usual limit of locked memory (64 KiB to 8 MiB).
+LOCKED = {"memlock": -1}
+ULIMITS = {"stack": 64 << 20}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class Access:
     process_env: Mapping[str, str] = field(default_factory=dict)  # where there is no container
     user: str = "0:0"
     groups: tuple[int, ...] = ()  # that own the device nodes
+    locked: Mapping[str, int] = field(default_factory=lambda: dict(LOCKED))  # empty: the engine may not raise it
     rootless: bool = False
     selinux: bool = False
 
@@ -40,13 +42,17 @@ class Access:
         home = {} if self.user.startswith("0:") else {"HOME": "/tmp"}
         return {**self.env, **home}
 
+    @property
+    def ulimits(self) -> dict[str, int]:
+        return {**self.locked, **ULIMITS}
+
     def options(self) -> list[str]:
         """Of `docker run` or `podman run`, but for the environment."""
         argv = [f"--shm-size={SHM_SIZE}", f"--user={self.user}"]
         if self.rootless:  # a user may not raise limits, and has groups of devices on the host only
             argv += ["--ulimit=host", "--userns=keep-id", "--group-add=keep-groups"]
         else:
-            argv += [f"--ulimit={name}={value}:{value}" for name, value in ULIMITS.items()]
+            argv += [f"--ulimit={name}={value}:{value}" for name, value in self.ulimits.items()]
             argv += [f"--group-add={group}" for group in self.groups]
         argv += [f"--runtime={self.runtime}"] if self.runtime else []
         argv += [f"--gpus={self.gpus}"] if self.gpus else []

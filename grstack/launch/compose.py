@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grstack.launch.access import SHM_SIZE, ULIMITS, Access
+from grstack.launch.access import SHM_SIZE, Access
 from grstack.launch.yaml_text import dump
 
 Volume = tuple[Path, str, bool]  # source, target, writable
@@ -45,7 +45,7 @@ def _devices(access: Access) -> dict[str, Any]:
     found: dict[str, Any] = {
         "user": access.user,
         "shm_size": SHM_SIZE,
-        "ulimits": {name: {"soft": value, "hard": value} for name, value in ULIMITS.items()},
+        "ulimits": {name: {"soft": value, "hard": value} for name, value in access.ulimits.items()},
     }
     if access.groups:
         found["group_add"] = [str(group) for group in access.groups]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from grstack.launch.access import Access, Flavour
+from grstack.launch.access import LOCKED, Access, Flavour
 from grstack.launch.machine import Machine
 from grstack.launch.seen import Device, Process, Seen
 
@@ -66,6 +66,7 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
         process_env={"CUDA_VISIBLE_DEVICES": listed},
         user=f"{machine.uid}:{machine.gid}",
         rootless=flavour == "podman" and machine.uid != 0,
+        locked=LOCKED if machine.raises_limits else {},
         selinux=machine.selinux,
     )
 

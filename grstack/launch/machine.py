@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 from grstack.ask import Answer, ask
 
+CAP_SYS_RESOURCE = 24  # capabilities(7)
 FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
@@ -59,6 +61,12 @@ class Machine:
         """The groups that a user must be in to open the nodes; none where everybody may."""
         closed = [found for node in nodes if not (found := self.path(node).stat()).st_mode & stat.S_IWOTH]
         return tuple(sorted({found.st_gid for found in closed} - {0}))
+
+    @property
+    def raises_limits(self) -> bool:
+        """Whether an engine here may raise the limits of a process: not where this machine is a container itself."""
+        found = re.search(r"^CapBnd:\s*([0-9a-f]+)$", self.text("/proc/self/status"), re.MULTILINE)
+        return found is None or bool(int(found[1], 16) >> CAP_SYS_RESOURCE & 1)
 
     @property
     def selinux(self) -> bool:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from grstack import ascend, host
-from grstack.launch.access import Access, Flavour
+from grstack.launch.access import LOCKED, Access, Flavour
 from grstack.launch.machine import Machine
 from grstack.launch.seen import Device, Process, Seen
 
@@ -100,6 +100,7 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
         user=f"{machine.uid}:{machine.gid}",
         groups=machine.groups_of(machine.those(nodes)),
         rootless=rootless,
+        locked=LOCKED if machine.raises_limits else {},
         selinux=machine.selinux,
     )
     files: tuple[str, ...] = (ascend.DRIVER, DCMI, machine.tool("npu-smi"), INSTALLED, NETWORK)

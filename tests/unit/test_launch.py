@@ -214,6 +214,15 @@ def test_a_user_gets_the_groups_of_closed_nodes_and_a_home(tmp_path: Path) -> No
     assert "HOME" not in on_npus(atlas(tmp_path / "root"), "1").access.environment
 
 
+@pytest.mark.parametrize(("bounds", "raised"), [("000001ffffffffff", True), ("00000000a80425fb", False), ("", True)])
+def test_locked_memory_is_raised_where_that_is_allowed(tmp_path: Path, bounds: str, raised: bool) -> None:
+    """A container's bounds lack CAP_SYS_RESOURCE: an engine in it could not start what asks for more."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/status").write_text(f"Name:\tx\nCapBnd:\t{bounds}\nSeccomp:\t2\n")
+    options = on_npus(atlas(tmp_path), "0").access.options()
+    assert ("--ulimit=memlock=-1:-1" in options) is raised and "--ulimit=stack=67108864:67108864" in options
+
+
 def test_only_the_devices_asked_for_are_passed(tmp_path: Path) -> None:
     nodes = on_npus(atlas(tmp_path), "2-3").access.nodes
     assert nodes == ("/dev/davinci2", "/dev/davinci3", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
