@@ -38,7 +38,7 @@ def read(port: int) -> dict[tuple[str, frozenset], float]:
     }
 
 
-@pytest.mark.parametrize("kind", ["table", "hash", "embcache"])
+@pytest.mark.parametrize("kind", ["table", pytest.param("hash", marks=pytest.mark.slow), "embcache"])
 def test_what_is_served_is_what_is_logged(folder, tmp_path, monkeypatch, kind) -> None:
     """Read at the last save, when every step has ended and the run has not."""
     port, seen = free_port(), []
