@@ -18,6 +18,11 @@ OPTIONS = {
     "python": "3.11 (default), the Python of the base images; 3.10 with --engine none only",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
+DEVICES = {
+    "devices": "on cann and cuda: 0,2-3 or all (default: one, the first that is free)",
+    "force": "start although a device is busy or missing, or its driver old",
+    "print": "only show the same as docker (default), podman, compose or k8s",
+}
 
 
 def _help(*options: str, **more: str) -> dict[str, str]:
@@ -50,6 +55,12 @@ def _typed_task() -> str:
 def _interrupt(*_: object) -> None:
     """SIGTERM ends a command as Ctrl-C does: its containers and processes go with it."""
     raise KeyboardInterrupt
+
+
+def _request(devices: str, force: bool, form: str) -> Any:
+    from grstack.launch.request import Request
+
+    return Request(devices=devices, force=force, form=form)
 
 
 def _choices(**given: str) -> Any:
@@ -139,13 +150,22 @@ def opp(
         raise Exit(code=code)
 
 
-@task(help=_help(*OPTIONS))
-def smoke_test(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
+@task(help={**_help(*OPTIONS), **DEVICES})
+def smoke_test(
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    devices: str = "",
+    force: bool = False,
+    print: str = "",
+) -> None:
     """Run the smoke test in the image; leaves build/smoke/smoke-report.html."""
     from grstack import commands
 
     choices = _choices(target=target, platform=platform, python=python, engine=engine)
-    _call(lambda: commands.smoke_test(choices))
+    _call(lambda: commands.smoke_test(choices, _request(devices, force, print)))
 
 
 @task(help=_help("platform", "engine"))
@@ -161,6 +181,8 @@ def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
         "python",
         "engine",
         only="some parts, by commas: inv accept --only machine,smoke",
+        devices="on cann: 0,2-3 or all (default)",
+        force=DEVICES["force"],
         again="also what has passed before with the same image",
         list="only list the parts",
     ),
@@ -170,6 +192,8 @@ def accept(
     platform: str = "",
     python: str = "",
     engine: str = "auto",
+    devices: str = "",
+    force: bool = False,
     only: str = "",
     again: bool = False,
     list: bool = False,
@@ -178,30 +202,49 @@ def accept(
     from grstack import commands
 
     choices = _choices(platform=platform, python=python, engine=engine)
-    if _call(lambda: commands.accept(choices, only=only, again=again, listed=list)):
+    request = _request(devices, force, "")
+    if _call(lambda: commands.accept(choices, request, only=only, again=again, listed=list)):
         raise Exit(code=1)
 
 
-@task(positional=["command"], help=_help(*OPTIONS, command="what to run in the image, as one argument"))
+@task(positional=["command"], help={**_help(*OPTIONS, command="what to run in the image, as one argument"), **DEVICES})
 def run(
-    c: Context, command: str, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto"
+    c: Context,
+    command: str,
+    target: str = "npu",
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    devices: str = "",
+    force: bool = False,
+    print: str = "",
 ) -> None:
     """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --out /out/a"."""
     from grstack import commands
 
     choices = _choices(target=target, platform=platform, python=python, engine=engine)
-    code = _call(lambda: commands.run(choices, ["bash", "-c", command]))
+    argv = ["bash", "-c", command]
+    code = _call(lambda: commands.run(choices, argv, request=_request(devices, force, print)))
     if code:
         raise Exit(code=code)
 
 
-@task(help=_help(*OPTIONS))
-def shell(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
+@task(help={**_help(*OPTIONS), **DEVICES})
+def shell(
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    python: str = "",
+    engine: str = "auto",
+    devices: str = "",
+    force: bool = False,
+    print: str = "",
+) -> None:
     """Open a shell in the image, with the repository, the data and an output folder mounted."""
     from grstack import commands
 
     choices = _choices(target=target, platform=platform, python=python, engine=engine)
-    code = _call(lambda: commands.run(choices, ["bash"], interactive=True))
+    code = _call(lambda: commands.run(choices, ["bash"], interactive=True, request=_request(devices, force, print)))
     if code:
         raise Exit(code=code)
 
@@ -299,10 +342,11 @@ def new(c: Context, kind: str = "", name: str = "", outside: str = "", dry_run: 
 
 # This file is loaded between invoke's reading of its own options and of the tasks'.
 if core := getattr(program, "core", None):
-    from grstack.command_line import check, spell_out, unknown_task
+    from grstack.command_line import check, spell_out, unknown_task, with_default
 
     typed = core.unparsed
     typed[:] = spell_out(typed, {"opp": ("action", "name"), "new": ("kind", "name")})
+    typed[:] = with_default(typed, "--print", ("docker", "podman", "compose", "k8s"))
     every = Collection(*(item for item in list(globals().values()) if isinstance(item, Task)))
     _call(lambda: check(typed, every, program.initial_context))
     if program.args.dry.value or {"--dry", "-R"} & set(typed):

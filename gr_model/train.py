@@ -20,6 +20,7 @@ from gr_model import config as configs
 from gr_model.common import errors
 from gr_model.common.errors import GrModelError
 from gr_model.config import advice, presets
+from gr_model.report import prometheus
 from gr_model.run import plan as run_plan
 from gr_model.run.plan import Plan
 from gr_model.runtime import device, launched
@@ -110,6 +111,12 @@ def _parser() -> argparse.ArgumentParser:
         "one, TIME-CONFIG in $GRSTACK_RUNS or ./runs, where `latest` is the newest)",
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write OUT/tensorboard")
+    parser.add_argument(
+        "--prometheus",
+        type=prometheus.address,
+        metavar="[ADDRESS:]PORT",
+        help="serve the run's figures at http://ADDRESS:PORT/metrics while it runs (default address: all of this host)",
+    )
     parser.add_argument("--phases", action="store_true", help="wait for the device after each phase, to time it")
     parser.add_argument(
         "--progress",

@@ -32,6 +32,16 @@ def spell_out(tokens: Sequence[str], words: Mapping[str, Sequence[str]]) -> list
     return done
 
 
+def with_default(tokens: Sequence[str], option: str, values: Sequence[str]) -> list[str]:
+    """`option` may stand alone: then it has the first of `values`. A word that is none of them is not its value."""
+    done = list(tokens)
+    for number, token in enumerate(tokens):
+        following = tokens[number + 1] if number + 1 < len(tokens) else ""
+        if token == option and following not in values:
+            done[number] = f"{option}={values[0]}"
+    return done
+
+
 def check(tokens: Sequence[str], tasks: Collection, core: ParserContext) -> None:
     """Raises UsageError, with the nearest task or option, where invoke would not understand `tokens`.
 

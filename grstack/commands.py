@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,8 +13,11 @@ from rich.text import Text
 
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
+from grstack.engines.docker import MANIFEST
 from grstack.errors import StepError, UsageError
 from grstack.execute import execute
+from grstack.launch.machine import Machine
+from grstack.launch.request import Request, access_of, place, text_of
 from grstack.plan import Kind, Plan
 from grstack.report import BuildReport
 from grstack.run import Runner
@@ -165,33 +170,31 @@ def lint(*, fix: bool = False) -> list[str]:
     return failed
 
 
-def smoke_test(choices: Choices) -> None:
+def smoke_test(choices: Choices, request: Request | None = None, machine: Machine | None = None) -> None:
     """Runs smoke_tests in the image and leaves build/smoke/smoke-report.{json,html}."""
-    s = session(choices)
-    fetch_data("ml-100k")
+    request = request or Request()
+    s = _session_for(choices, request)
+    access = access_of(s, request, machine or Machine(), s.console)
     out = s.paths.build / "smoke"
-    out.mkdir(parents=True, exist_ok=True)
-    for kind in ("json", "html"):
-        (out / f"smoke-report.{kind}").unlink(missing_ok=True)
     mounts = {
         "out": Mount(source=out, name="out", writable=True),
         "data": Mount(source=s.paths.data, name="data"),
         "locks": Mount(source=s.paths.root / "locks", name="locks"),
     }
+    if request.form:
+        argv = _smoke_argv(s, {name: place(mount) for name, mount in mounts.items()}, MANIFEST)
+        print(text_of(s, request, access, argv, list(mounts.values()), shell=False))
+        return
+    fetch_data("ml-100k")
+    out.mkdir(parents=True, exist_ok=True)
+    for kind in ("json", "html"):
+        (out / f"smoke-report.{kind}").unlink(missing_ok=True)
     build = _built(s)
     if build.built_anything:
         build.show(s.console)
-    lock = f"{s.engine.path_of(mounts['locks'])}/{s.lock.name}.json"
-    argv = ["python", "-m", "smoke_tests", "--out", s.engine.path_of(mounts["out"])]
-    argv += [
-        "--data-dir",
-        s.engine.path_of(mounts["data"]),
-        "--lock",
-        lock,
-        "--manifest",
-        s.engine.manifest_path(s.plan),
-    ]
-    code = s.engine.run(s.plan, argv, mounts=list(mounts.values()))
+    places = {name: s.engine.path_of(mount) for name, mount in mounts.items()}
+    argv = _smoke_argv(s, places, s.engine.manifest_path(s.plan))
+    code = s.engine.run(s.plan, argv, mounts=list(mounts.values()), access=access)
     report = out / "smoke-report.html"
     s.console.print(f"report: {os.path.relpath(report, s.paths.root)}" if report.exists() else "no report was written")
     if code:
@@ -203,32 +206,69 @@ def smoke_test(choices: Choices) -> None:
     s.console.print("[green]the smoke test passed[/green]")
 
 
-def run(choices: Choices, argv: list[str], *, interactive: bool = False) -> int:
-    """Runs a command in the image with the repository, the data and an output folder mounted."""
-    s = session(choices)
+def _smoke_argv(s: Session, places: Mapping[str, str], manifest: str) -> list[str]:
+    argv = ["python", "-m", "smoke_tests", "--out", places["out"], "--data-dir", places["data"]]
+    return [*argv, "--lock", f"{places['locks']}/{s.lock.name}.json", "--manifest", manifest]
+
+
+def _session_for(choices: Choices, request: Request) -> Session:
+    """What is printed for a file or a shell is alone on the standard output."""
+    return Session(ROOT, choices, Console(stderr=True, highlight=False) if request.form else _console())
+
+
+def run(
+    choices: Choices,
+    argv: list[str],
+    *,
+    interactive: bool = False,
+    request: Request | None = None,
+    machine: Machine | None = None,
+) -> int:
+    """Runs a command in the image with the repository, the data and an output folder mounted.
+
+    `request` says which devices of `machine` it gets, or that the run is only to be printed.
+    """
+    request = request or Request()
+    s = _session_for(choices, request)
+    access = access_of(s, request, machine or Machine(), s.console)
     out = s.paths.build / "out"
-    out.mkdir(parents=True, exist_ok=True)
-    s.paths.data.mkdir(parents=True, exist_ok=True)
-    _built(s, take_name=False)
     mounts = [
         Mount(source=out, name="out", writable=True),
         Mount(source=s.paths.data, name="data", writable=True),
         Mount(source=s.paths.root, name="source"),
     ]
-    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive)
+    if request.form:
+        print(text_of(s, request, access, argv, mounts, shell=interactive))
+        return 0
+    out.mkdir(parents=True, exist_ok=True)
+    s.paths.data.mkdir(parents=True, exist_ok=True)
+    _built(s, take_name=False)
+    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive, access=access)
 
 
-def accept(choices: Choices, *, only: str = "", again: bool = False, listed: bool = False) -> int:
+def accept(
+    choices: Choices,
+    request: Request | None = None,
+    machine: Machine | None = None,
+    *,
+    only: str = "",
+    again: bool = False,
+    listed: bool = False,
+) -> int:
     """All that can be tried on real devices; leaves build/accept/PLATFORM with a report."""
-    from grstack.accept import command
+    from grstack.accept import command, parts
 
     s = session(choices)
     if listed:
         command.show_parts(s.console)
         return 0
+    chosen = parts.chosen(only)
+    request = request or Request()
+    devices = request.devices or ("" if s.platform == "twin" else "all")
+    access = access_of(s, replace(request, devices=devices), machine or Machine(), s.console)
     fetch_data("ml-100k")
     _built(s, take_name=False)
-    return command.accept(s, only=only, again=again)
+    return command.accept(s, chosen, access, again=again)
 
 
 def lock(only: tuple[str, ...] = (), *, check: bool = False) -> None:

@@ -13,6 +13,7 @@
     ├── DiskFull (12)               not enough room to go on
     ├── Busy (13)                   another build holds the lock
     ├── PackageError (14)           an operator package cannot be installed or removed, or is not sound
+    ├── DeviceError (15)            an NPU or GPU is not there, is busy, or its driver is too old
     └── Interrupted (130)           SIGINT; finished steps are kept, the next run continues
 
 Every error says what went wrong, where, and the next command to type.
@@ -95,6 +96,10 @@ class Busy(GrstackError):
 
 class PackageError(GrstackError):
     exit_code = 14
+
+
+class DeviceError(GrstackError):
+    exit_code = 15
 
 
 class Interrupted(GrstackError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -94,6 +94,31 @@ def start_empty(model: nn.Module) -> None:
     for _, _, part in local_shards(model):
         if not part.table.resident and len(part.table):
             part.table.erase(part.table.ids())
+
+
+def watcher(model: nn.Module, config: EmbeddingConfig) -> Callable[[Any], Callable[[], None]] | None:
+    """What carries the figures of this process's tables over to a hybrid_torchrec.metrics.Metrics; None without any."""
+    if config.kind not in PACKAGES:
+        return None
+
+    def watch(metrics: Any) -> Callable[[], None]:
+        from hybrid_torchrec.table_metrics import TableMetrics
+
+        tables = {f"{FEATURE}.{shard.column}": part.table for _, shard, part in local_shards(model)}
+        whole = TableMetrics(metrics, tables)
+        if config.kind == "hash":
+            return whole.update
+        from torchrec_embcache.metrics import CacheMetrics
+
+        cached = CacheMetrics(metrics, tables)
+
+        def update() -> None:
+            whole.update()
+            cached.update()
+
+        return update
+
+    return watch
 
 
 def saved(model: nn.Module, world: World) -> Any:

@@ -20,10 +20,12 @@ import torch
 from gr_model import config as configs
 from gr_model import data
 from gr_model.common import errors, files
+from gr_model.embedding import dynamic_tables
 from gr_model.model import flops
 from gr_model.report import counts, figures
 from gr_model.report import pages as report
 from gr_model.report.progress import Progress
+from gr_model.report.prometheus import Exporter
 from gr_model.report.tensorboard import Board
 from gr_model.run import checkpoint, leftovers
 from gr_model.run import folder as run_folder
@@ -49,6 +51,7 @@ class Run:
     log: Log
     show: Progress
     board: Board
+    exporter: Exporter
     save: Callable[[], None]
     stop: signals.Stop
     peak: float  # FLOP/s of all processes
@@ -141,6 +144,7 @@ class Run:
             fields["memory"] = peak_memory(self.trainer.device)
         self.log("step", step=result.step, **fields)
         self.board.step(result.step, fields)
+        self.exporter.step(result.step, fields)
         self.show.step(result.step, result.loss, seconds, result.tokens, tell=tell)
 
     def _evaluate(self) -> dict[str, float]:
@@ -150,6 +154,7 @@ class Run:
         seconds = time.perf_counter() - begin
         self.log("evaluation", step=self.trainer.step, metrics=metrics, seconds=round(seconds, 3))
         self.board.metrics(self.trainer.step, metrics)
+        self.exporter.metrics(self.trainer.step, metrics)
         self.show.say(f"step {self.trainer.step:5d}  " + "  ".join(f"{k} {v:.4f}" for k, v in metrics.items()))
         return metrics
 
@@ -203,6 +208,8 @@ def _write(options: argparse.Namespace, plan: Plan, place: Place, trainer: Train
         purge=trainer.step,
         suffix=leftovers.board_suffix(place.run),
     )
+    watch = dynamic_tables.watcher(trainer.model, config.embedding)
+    exporter = Exporter(options.prometheus if here.first else None, place.run, watch)
     wide = torch.float32 if config.train.precision == "fp32" else torch.bfloat16
     per_device, from_where = flops.peak(device, wide)
     name, expected = baselines.baseline(trainer.task) if here.first else ("", {})
@@ -231,9 +238,15 @@ def _write(options: argparse.Namespace, plan: Plan, place: Place, trainer: Train
         checkpoint.save_run(out, trainer.state(), here, run=place.run)
 
     try:
-        with signals.watched(lambda: setattr(trainer, "stop_asked", True)) as stop, show, board, closing(trainer):
+        with (
+            signals.watched(lambda: setattr(trainer, "stop_asked", True)) as stop,
+            show,
+            board,
+            exporter,
+            closing(trainer),
+        ):
             saved_at = trainer.step if in_own_folder else -1
-            metrics = Run(trainer, log, show, board, save, stop, per_device * here.size, saved_at).train()
+            metrics = Run(trainer, log, show, board, exporter, save, stop, per_device * here.size, saved_at).train()
             stopped = trainer.agree_to_stop()
     except TrainingDiverged as error:
         print(f"error: {error}", file=sys.stderr)
@@ -277,6 +290,7 @@ def _resume_command(options: argparse.Namespace, out: Path, here: World) -> str:
     words = ["--resume", out, "--device", options.device, "--data-dir", options.data_dir]
     words += ["--tensorboard"] if options.tensorboard else []
     words += ["--phases"] if options.phases else []
+    words += ["--prometheus", "{}:{}".format(*options.prometheus)] if options.prometheus else []
     return f"{start} gr_model.train {' '.join(shlex.quote(str(word)) for word in words)}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from rich.text import Text
 
 from grstack import failures
 from grstack.accept import report
-from grstack.accept.parts import PARTS, Part, chosen
+from grstack.accept.parts import PARTS, Part
 from grstack.accept.results import FAILED, LATE, LEFT, PASSED, Acceptance, Result, read_tests
 from grstack.engines import Mount
+from grstack.launch.access import Access
 from grstack.session import Session
 
 ENDED = {124, 137}  # of timeout(1): the limit was reached; the program had to be killed
@@ -27,9 +29,8 @@ def show_parts(console: Console) -> None:
         console.print(f"{part.name:18} {part.claim} (at most {part.minutes} minutes)", soft_wrap=True)
 
 
-def accept(s: Session, *, only: str = "", again: bool = False) -> int:
+def accept(s: Session, parts: Sequence[Part], access: Access | None, *, again: bool = False) -> int:
     """Runs what has not passed yet with this image, or all of it with `again`; returns 1 where something failed."""
-    parts = chosen(only)
     folder = s.paths.build / "accept" / s.platform
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "accept.json"
@@ -40,7 +41,7 @@ def accept(s: Session, *, only: str = "", again: bool = False) -> int:
             s.console.print(f"[{number}/{len(parts)}] {part.name}: passed before; --again runs it anew", markup=False)
             continue
         s.console.print(Text(f"[{number}/{len(parts)}] {part.name}: {part.claim}", style="bold"), soft_wrap=True)
-        run.take(_result(s, part, folder, emulated=run.emulated), ORDER)
+        run.take(_result(s, part, folder, access, emulated=run.emulated), ORDER)
         _write(run, state, folder)
     _write(run, state, folder)
     _say(s, run, folder)
@@ -57,7 +58,7 @@ def _begun(s: Session, state: Path, again: bool) -> Acceptance:
     return Acceptance(platform=s.platform, emulated=s.platform == "twin", image=image, began=began)
 
 
-def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
+def _result(s: Session, part: Part, folder: Path, access: Access | None, *, emulated: bool) -> Result:
     mounts = {
         "SOURCE": Mount(source=s.paths.root, name="source"),
         "DATA": Mount(source=s.paths.data, name="data"),
@@ -78,9 +79,9 @@ def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     if not emulated:
-        env |= {"GRSTACK_INSTALLED_OPERATORS": "1", "GRSTACK_NPUS": str(_devices(folder))}
+        env |= {"GRSTACK_INSTALLED_OPERATORS": "1", "GRSTACK_NPUS": str(len(access.ids) if access else 1)}
     begin = time.monotonic()
-    code = s.engine.run(s.plan, argv, mounts=list(mounts.values()), env=env)
+    code = s.engine.run(s.plan, argv, mounts=list(mounts.values()), env=env, access=access)
     seconds = time.monotonic() - begin
     log = folder / "logs" / f"{part.name}.log"
     log.parent.mkdir(exist_ok=True)
@@ -104,15 +105,6 @@ def _result(s: Session, part: Part, folder: Path, *, emulated: bool) -> Result:
     for file in folder.glob(part.figures) if part.figures else ():
         result.figures = json.loads(file.read_text())
     return result
-
-
-def _devices(folder: Path) -> int:
-    """As many as the first part has found; 1 before it has run, and where it found none."""
-    try:
-        found = json.loads((folder / "machine.json").read_text())["devices"]
-    except (OSError, ValueError, KeyError):
-        return 1
-    return max(1, len(found)) if isinstance(found, list) else 1
 
 
 def _placed(word: str, places: dict[str, str]) -> str:

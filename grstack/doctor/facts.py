@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from grstack import host, network
 from grstack.files import free_bytes
+from grstack.launch import gpu, npu
+from grstack.launch.machine import Machine
+from grstack.launch.seen import Seen
 from grstack.opp.search import Environment, candidates, conflicts
 from grstack.paths import Paths
 from grstack.run import CommandFailed, Runner
@@ -29,13 +32,6 @@ class EngineState:
     problem: str = ""
     remedy: str = ""
     can_install: bool = False  # root on Debian or Ubuntu: the first build installs and starts one
-
-
-@dataclass(frozen=True, kw_only=True)
-class NpuState:
-    devices: tuple[str, ...]  # /dev/davinciN
-    driver: str | None  # version of the installed driver
-    tool: str | None  # path of npu-smi
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +70,8 @@ class Facts(Protocol):
         ...
 
     def engine(self) -> EngineState: ...
-    def npu(self) -> NpuState: ...
+    def npu(self) -> Seen: ...
+    def gpu(self) -> Seen: ...
     def cann(self) -> host.Cann | None: ...
     def opp(self) -> OppState | None: ...
     def index_problem(self) -> str | None:
@@ -157,11 +154,11 @@ class HostFacts:
             return EngineState(version=version, problem=error.what, remedy=error.next_command, can_install=can_install)
         return EngineState(version=version)
 
-    def npu(self) -> NpuState:
-        devices = sorted(path.name for path in Path("/dev").glob("davinci[0-9]*"))
-        driver = host.field_of(Path("/usr/local/Ascend/driver/version.info"), "Version")
-        tool = shutil.which("npu-smi") or shutil.which("npu-smi", path="/usr/local/sbin")
-        return NpuState(devices=tuple(devices), driver=driver, tool=tool)
+    def npu(self) -> Seen:
+        return npu.look(Machine())
+
+    def gpu(self) -> Seen:
+        return gpu.look(Machine())
 
     def cann(self) -> host.Cann | None:
         return host.cann()

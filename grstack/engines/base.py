@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from grstack.launch.access import Access
 from grstack.plan import Plan, Step
 from grstack.spec import Base
 
@@ -81,8 +82,9 @@ class Engine(Protocol):
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
         apart: str = "",
+        access: Access | None = None,
     ) -> int:
-        """Runs a command in the finished image; returns its exit code.
+        """Runs a command in the finished image, with the devices that `access` gives it; returns its exit code.
 
         `apart` names one of several that run at once: it has a log of its own and, where `isolates`, a network of its
         own, in which it sees itself only.

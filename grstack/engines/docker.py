@@ -30,6 +30,7 @@ from grstack.engines.names import KEY, Names
 from grstack.engines.upstream import Upstream
 from grstack.errors import EngineError
 from grstack.keys import IGNORED
+from grstack.launch.access import Access
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
@@ -39,6 +40,7 @@ from grstack.spec import Base
 
 BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
 CHECKOUT = "grstack.checkout"  # on build containers: whose they are
+MANIFEST = "/opt/grstack/manifest.json"
 
 
 class DockerEngine:
@@ -277,7 +279,7 @@ class DockerEngine:
     # Running -------------------------------------------------------------------------------------------------------
 
     def manifest_path(self, plan: Plan) -> str:
-        return "/opt/grstack/manifest.json"
+        return MANIFEST
 
     def path_of(self, mount: Mount) -> str:
         return f"/{mount.name}"
@@ -291,6 +293,7 @@ class DockerEngine:
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
         apart: str = "",
+        access: Access | None = None,
     ) -> int:
         name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
         command = docker_cli.run_argv(
@@ -303,6 +306,7 @@ class DockerEngine:
             name=name,
             hostname="localhost" if apart else None,  # torchrun asks for the address of the host's name
             interactive=interactive,
+            access=access,
         )
         title = f"docker run {self.locate(plan, plan.image)} {shlex.join(argv)}"
         if interactive:

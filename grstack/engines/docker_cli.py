@@ -10,6 +10,7 @@ from pathlib import Path
 from grstack import host
 from grstack.ask import ask
 from grstack.errors import EngineError
+from grstack.launch.access import Access
 
 # The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
 PACKAGES = ("docker.io", "docker-cli", "docker-buildx")
@@ -94,17 +95,19 @@ def run_argv(
     volumes: Sequence[tuple[Path, str, bool]],
     env: Mapping[str, str],
     network: str,
-    shm_size: str = "1g",
+    access: Access | None = None,
     name: str | None = None,
     hostname: str | None = None,
     labels: Mapping[str, str] | None = None,
     interactive: bool = False,
 ) -> list[str]:
-    command = [str(client), "run", "--rm", "--init", f"--network={network}", f"--shm-size={shm_size}"]
+    command = [str(client), "run", "--rm", "--init", f"--network={network}"]
+    command += access.options() if access else ["--shm-size=1g"]
     command += [f"--name={name}"] if name else []
     command += [f"--hostname={hostname}"] if hostname else []
     command += [f"--label={key}={value}" for key, value in sorted((labels or {}).items())]
     command += ["--interactive", "--tty"] if interactive else []
     command += [f"--volume={source}:{target}{'' if writable else ':ro'}" for source, target, writable in volumes]
-    command += [f"--env={key}={value}" for key, value in sorted(env.items())]
+    variables = {**(access.environment if access else {}), **env}
+    command += [f"--env={key}={value}" for key, value in sorted(variables.items())]
     return [*command, image, *argv]

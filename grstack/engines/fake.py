@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from grstack.engines.base import Inputs, Mount
+from grstack.launch.access import Access
 from grstack.plan import Plan, Step
 from grstack.spec import Base
 
@@ -21,6 +22,7 @@ class FakeEngine:
         self.built: dict[str, str] = {}
         self.history: list[str] = []
         self.runs: list[tuple[str, ...]] = []
+        self.accesses: list[Access | None] = []  # of each run
         self.named: list[tuple[str, bool]] = []  # short name, whether it was to be taken
         self.said = ""  # what naming answers
 
@@ -73,6 +75,8 @@ class FakeEngine:
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
         apart: str = "",
+        access: Access | None = None,
     ) -> int:
         self.runs.append(tuple(argv))
+        self.accesses.append(access)
         return self.exit_code

@@ -16,6 +16,7 @@ from grstack.engines.artefacts import Artefacts, build_environment, manifest, ne
 from grstack.engines.base import Inputs, Mount
 from grstack.errors import EngineError
 from grstack.keys import IGNORED
+from grstack.launch.access import Access
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
@@ -211,8 +212,10 @@ class LocalEngine:
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
         apart: str = "",
+        access: Access | None = None,
     ) -> int:
-        variables = {**self.environment(plan), **(env or {})}
+        visible = access.process_env if access else {}
+        variables = {**self.environment(plan), **visible, **(env or {})}
         if interactive:
             return self.runner.replace(argv, env=variables)
         try:

@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +20,13 @@ from grstack.ask import ask
 from grstack.engines import Mount
 from grstack.engines.fake import FakeEngine
 from grstack.errors import UsageError
+from grstack.launch.access import Access
 from grstack.plan import Plan
 from grstack.session import Choices
+from tests.machines import atlas
 
 ROOT = Path(__file__).resolve().parents[2]
+Accept = Callable[..., int]
 GOOD = (
     '<testsuites><testsuite tests="3" failures="0" errors="0" skipped="1"><testcase name="a"/></testsuite></testsuites>'
 )
@@ -52,6 +55,7 @@ class Devices(FakeEngine):
         env: Mapping[str, str] | None = None,
         interactive: bool = False,
         apart: str = "",
+        access: Access | None = None,
     ) -> int:
         self.runs.append(tuple(argv))
         self.envs.append(env or {})
@@ -103,15 +107,17 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Devices) -> P
     return root / "build/accept"
 
 
-def accept(platform: str = "cann", **more: object) -> int:
-    return commands.accept(Choices(platform=platform), **more)  # type: ignore[arg-type]
+@pytest.fixture
+def accept(build: Path, tmp_path: Path) -> Callable[..., int]:
+    host = atlas(tmp_path / "host", devices=[0, 1])
+    return lambda platform="cann", **more: commands.accept(Choices(platform=platform), None, host, **more)
 
 
-def test_all_parts_pass_and_are_packed(build: Path, engine: Devices) -> None:
+def test_all_parts_pass_and_are_packed(accept: Accept, build: Path, engine: Devices) -> None:
     assert accept() == 0
     assert engine.ran == [part.name for part in PARTS]
     assert all(env["GRSTACK_INSTALLED_OPERATORS"] == "1" for env in engine.envs)
-    assert [env["GRSTACK_NPUS"] for env in engine.envs] == ["1", *["2"] * (len(PARTS) - 1)]
+    assert [env["GRSTACK_NPUS"] for env in engine.envs] == ["2"] * len(PARTS)
     content = json.loads((build / "cann/accept.json").read_text())
     assert not content["emulated"] and {result["state"] for result in content["results"]} == {"passed"}
     assert content["results"][2]["tests"] == {"passed": 2, "failed": 0, "skipped": 1}
@@ -121,7 +127,7 @@ def test_all_parts_pass_and_are_packed(build: Path, engine: Devices) -> None:
     assert {"accept.html", "accept.json", "machine.json"} <= set(zipfile.ZipFile(archive).namelist())
 
 
-def test_a_part_that_fails_stops_no_other_and_runs_again(build: Path, engine: Devices) -> None:
+def test_a_part_that_fails_stops_no_other_and_runs_again(accept: Accept, build: Path, engine: Devices) -> None:
     engine.codes, engine.xml = {"gr_ops": 1, "smoke": 124}, {"gr_ops": BAD}
     assert accept() == 1
     assert len(engine.ran) == len(PARTS)
@@ -140,7 +146,7 @@ def test_a_part_that_fails_stops_no_other_and_runs_again(build: Path, engine: De
     assert engine.ran == ["smoke"]
 
 
-def test_ctrl_c_keeps_what_is_done(build: Path, engine: Devices) -> None:
+def test_ctrl_c_keeps_what_is_done(accept: Accept, build: Path, engine: Devices) -> None:
     engine.codes = {"operators": KeyboardInterrupt()}
     with pytest.raises(KeyboardInterrupt):
         accept()
@@ -149,7 +155,7 @@ def test_ctrl_c_keeps_what_is_done(build: Path, engine: Devices) -> None:
     assert engine.ran == [part.name for part in PARTS][2:]
 
 
-def test_no_test_that_ran_is_no_success(build: Path, engine: Devices) -> None:
+def test_no_test_that_ran_is_no_success(accept: Accept, build: Path, engine: Devices) -> None:
     engine.xml = {"torchrec": '<testsuites><testsuite tests="2" failures="0" errors="0" skipped="2"/></testsuites>'}
     assert accept(only="torchrec") == 1
     run = Acceptance.read(build / "cann/accept.json")
@@ -157,7 +163,7 @@ def test_no_test_that_ran_is_no_success(build: Path, engine: Devices) -> None:
     assert [result.state for result in run.results].count("not run") == len(PARTS) - 1
 
 
-def test_a_rehearsal_is_shorter_and_says_what_it_is(build: Path, engine: Devices) -> None:
+def test_a_rehearsal_is_shorter_and_says_what_it_is(accept: Accept, build: Path, engine: Devices) -> None:
     assert accept("twin") == 0
     assert not any("GRSTACK_INSTALLED_OPERATORS" in env for env in engine.envs)
     operators = engine.runs[[part.name for part in PARTS].index("operators")]

@@ -8,22 +8,35 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opp_tree import make_vendor, set_priority
 from rich.console import Console
 
 from grstack.doctor import CHECKS, Finding, Severity, examine, run_doctor
-from grstack.doctor.facts import EngineState, HostFacts, NpuState, OppState
+from grstack.doctor.facts import EngineState, HostFacts, OppState
 from grstack.doctor.finding import ok
 from grstack.errors import SpecError
 from grstack.host import Cann
+from grstack.launch.seen import Device, Process, Seen
 from grstack.needs import DISK_LEFT, DISK_NEEDED, GIB, MEMORY_COMFORTABLE, MEMORY_NEEDED
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Versions, load
 
 ROOT = Path(__file__).resolve().parents[2]
 CANN_HOME = Path("/opt/cann")
+
+
+def npus(count: int = 2, *, driver: str = "25.2.0", tool: str = "/usr/local/bin/npu-smi", **more: Any) -> Seen:
+    devices = more.pop("devices", tuple(Device(id=number, name="910B3") for number in range(count)))
+    return Seen(noun="NPU", command="npu-smi info", devices=devices, driver=driver, tool=tool, **more)
+
+
+def gpus(count: int = 1, *, driver: str = "570.124.06", tool: str = "/usr/bin/nvidia-smi", **more: Any) -> Seen:
+    devices = tuple(Device(id=number, name="H100") for number in range(count))
+    more.setdefault("helper", "NVIDIA Container Toolkit")
+    return Seen(noun="GPU", command="nvidia-smi", devices=devices, driver=driver, tool=tool, **more)
 
 
 @dataclass(kw_only=True)
@@ -38,7 +51,8 @@ class Machine:
     disks: dict[str, int] = field(default_factory=lambda: {"/build": 100 * GIB, "/cache": 100 * GIB})
     shared_disk: bool = False
     engine_state: EngineState = EngineState(version="27.5.1")
-    npu_state: NpuState = NpuState(devices=("davinci0", "davinci1"), driver="25.2.0", tool="/usr/local/bin/npu-smi")
+    npu_state: Seen = field(default_factory=lambda: npus())
+    gpu_state: Seen = field(default_factory=lambda: gpus())
     cann_state: Cann | None = Cann(home=CANN_HOME, version="8.3.RC1")
     opp_state: OppState | None = OppState(place="/opp", vendors=3)
     problem: str | None = None
@@ -62,8 +76,11 @@ class Machine:
     def engine(self) -> EngineState:
         return self.engine_state
 
-    def npu(self) -> NpuState:
+    def npu(self) -> Seen:
         return self.npu_state
+
+    def gpu(self) -> Seen:
+        return self.gpu_state
 
     def cann(self) -> Cann | None:
         return self.cann_state
@@ -94,7 +111,7 @@ def test_a_complete_machine_is_healthy() -> None:
     assert run(Machine())[0] == 0
 
 
-NO_NPU = NpuState(devices=(), driver=None, tool=None)
+NO_NPU = npus(0, driver="", tool="")
 CASES = [
     ("engine", {"engine_state": EngineState(version=None)}, Severity.WARNING, "no container engine", "--engine none"),
     (
@@ -142,24 +159,50 @@ CASES = [
     ("NPU driver", {"npu_state": NO_NPU}, Severity.NOTE, "platform twin", "driver"),
     (
         "NPU driver",
-        {"npu_state": NpuState(devices=(), driver="25.2.0", tool=None)},
+        {"npu_state": npus(0, tool="")},
         Severity.WARNING,
         "/dev/davinci",
         "--device",
     ),
     (
         "NPU driver",
-        {"npu_state": NpuState(devices=("davinci0",), driver=None, tool=None)},
+        {"npu_state": npus(1, driver="", tool="")},
         Severity.WARNING,
-        "1 NPU, but no driver",
+        "1 NPU (910B3), but no driver",
         "mount",
     ),
     (
         "NPU driver",
-        {"npu_state": NpuState(devices=("davinci0",), driver="25.2.0", tool=None)},
+        {"npu_state": npus(1, tool="")},
         Severity.WARNING,
         "no npu-smi",
         "npu-smi",
+    ),
+    ("NPU driver", {"npu_state": npus(driver="24.1.0")}, Severity.WARNING, "CANN 8.3.RC1 needs 25.0.RC1", "25.3.RC1"),
+    ("NPU driver", {"npu_state": npus(problem="ret is -8020")}, Severity.WARNING, "says: ret is -8020", "npu-smi info"),
+    (
+        "NPU driver",
+        {"npu_state": npus(devices=(Device(id=3, health="Alarm"),))},
+        Severity.WARNING,
+        "NPU 3: Alarm",
+        "npu-smi info",
+    ),
+    ("GPU driver", {"gpu_state": gpus(0, driver="", tool="")}, Severity.NOTE, "no nvidia-smi", "driver"),
+    ("GPU driver", {"gpu_state": gpus(0)}, Severity.WARNING, "driver 570.124.06, but no GPU", "nvidia-smi"),
+    (
+        "GPU driver",
+        {"gpu_state": gpus(driver="470.57.02")},
+        Severity.WARNING,
+        "CUDA 12.8 needs 525.60.13",
+        "570.124.06",
+    ),
+    ("GPU driver", {"gpu_state": gpus(helper="")}, Severity.WARNING, "neither NVIDIA", "nvidia-container-toolkit"),
+    (
+        "GPU driver",
+        {"gpu_state": gpus(0, driver="", problem="NVIDIA-SMI has failed")},
+        Severity.WARNING,
+        "NVIDIA-SMI has failed",
+        "nvidia-smi",
     ),
     ("CANN", {"cann_state": None}, Severity.NOTE, "no CANN", ""),
     ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.2.RC1")}, Severity.WARNING, "8.3.RC1", "build-image"),
@@ -199,6 +242,14 @@ def test_each_lack_has_a_severity_and_a_remedy(
     assert remedy in found.remedy
     assert {f.severity for f in findings.values()} == {Severity.OK}, "one lack, one finding"
     assert run(machine)[0] == (1 if severity is Severity.ERROR else 0)
+
+
+def test_what_is_seen_is_named() -> None:
+    devices = (Device(id=0, name="910B3", processes=(Process(pid=7),)), Device(id=1, name="910B3"))
+    machine = Machine(npu_state=npus(devices=devices, helper="Ascend Docker Runtime"))
+    finding = CHECKS["NPU driver"](machine)
+    assert finding.message == "2 NPUs (910B3), driver 25.2.0, Ascend Docker Runtime; in use: 0"
+    assert CHECKS["GPU driver"](machine).message == "1 GPU (H100), driver 570.124.06, NVIDIA Container Toolkit"
 
 
 def test_both_spellings_of_a_cann_release_are_known() -> None:

@@ -1,0 +1,91 @@
+"""What was typed for a run, and what it means for the session's platform: its devices, or text in place of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from grstack.engines import Mount, docker_cli, names
+from grstack.engines.find import named_host
+from grstack.errors import UsageError
+from grstack.launch import compose, kubernetes
+from grstack.launch.access import Access, Flavour, Kind
+from grstack.launch.line import shell_line
+from grstack.launch.machine import Machine
+from grstack.launch.prepare import prepare
+from grstack.session import Session
+
+FORMS = ("docker", "podman", "compose", "k8s")
+KINDS: dict[str, Kind] = {"cann": "npu", "cuda": "cuda"}  # platforms with devices of their own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    devices: str = ""
+    force: bool = False
+    form: str = ""  # of FORMS: what to print in place of a run
+
+    def __post_init__(self) -> None:
+        if self.form and self.form not in FORMS:
+            raise UsageError.unknown("form to print", self.form, FORMS, next_command='inv run "COMMAND" --print')
+
+
+def access_of(s: Session, request: Request, machine: Machine, console: Console) -> Access | None:
+    """The devices of this run; None where the platform has none of its own. Says which they are."""
+    kind = KINDS.get(s.platform)
+    if kind is None:
+        if request.devices:
+            why = "its NPUs are emulated" if s.platform == "twin" else "it uses no device"
+            raise UsageError(
+                f"--devices: platform {s.platform} has none of this machine's, {why}",
+                next_command='inv run --platform cann --devices 0 "COMMAND"',
+            )
+        return None
+    packages, platforms = s.target.packages, s.target.platforms
+    release = platforms[s.platform].cann if s.platform in platforms else packages["torch"]
+    flavour: Flavour = "podman" if request.form == "podman" else "docker"
+    done = prepare(
+        kind,
+        request.devices,
+        machine,
+        release=release,
+        flavour=flavour,
+        force=request.force,
+        shown=bool(request.form),
+    )
+    elsewhere = ["devices were looked at on this machine, and DOCKER_HOST names another"] if named_host() else []
+    for note in (*done.notes, *elsewhere):
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
+    return done.access
+
+
+def text_of(
+    s: Session, request: Request, access: Access | None, argv: Sequence[str], mounts: Sequence[Mount], *, shell: bool
+) -> str:
+    """The command line, or the file, that does the same without `inv`."""
+    image = names.short(s.plan_to_show(with_engine=False))
+    volumes = [(mount.source, place(mount), mount.writable) for mount in mounts]
+    if request.form == "compose":
+        return compose.document(image, argv, volumes, access, shell=shell)
+    if request.form == "k8s":
+        return kubernetes.document(s.paths.root, image, argv, access, shell=shell)
+    words = docker_cli.run_argv(
+        Path(request.form),
+        image=image,
+        argv=argv,
+        volumes=volumes,
+        env={},
+        network="host",
+        interactive=shell,
+        access=access,
+    )
+    return shell_line(words, image)
+
+
+def place(mount: Mount) -> str:
+    """Where a container sees the mount."""
+    return f"/{mount.name}"

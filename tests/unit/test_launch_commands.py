@@ -1,0 +1,138 @@
+"""`inv run`, `inv shell` and `inv smoke-test` on platforms with devices: what the engine is given, what is printed."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from grstack import commands, fetch, session
+from grstack.command_line import with_default
+from grstack.engines.fake import FakeEngine
+from grstack.errors import DeviceError, UsageError
+from grstack.launch.machine import Machine
+from grstack.launch.request import Request
+from grstack.session import Choices
+from tests.machines import atlas, npu_smi_info
+
+ROOT = Path(__file__).resolve().parents[2]
+CANN = Choices(platform="cann")
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """An engine that builds and runs nothing, in a checkout with a build folder of its own."""
+    root = tmp_path / "checkout"
+    root.mkdir()
+    for entry in ROOT.iterdir():
+        if entry.name not in ("build", "data", ".git", ".venv"):
+            (root / entry.name).symlink_to(entry)
+    monkeypatch.setenv("GRSTACK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GRSTACK_TORCH_BUILD", "plain")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(commands, "ROOT", root)
+    made = FakeEngine()
+    monkeypatch.setattr(session, "find_engine", lambda *args: made)
+    monkeypatch.setattr(fetch, "fetch_wheels", lambda *args, **more: {})
+    monkeypatch.setattr(fetch, "fetch_data", lambda root, name, dest, from_file=None: dest / name)
+    return made
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    written = io.StringIO()
+    monkeypatch.setattr(commands, "_console", lambda: Console(file=written, width=200, highlight=False))
+    return written
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return atlas(tmp_path / "host")
+
+
+def test_a_run_gets_the_devices_that_were_asked_for(engine: FakeEngine, said: io.StringIO, machine: Machine) -> None:
+    commands.run(CANN, ["true"], request=Request(devices="2,3"), machine=machine)
+    commands.smoke_test(CANN, Request(devices="all"), machine)
+    ids = [access.ids for access in engine.accesses if access is not None]
+    assert ids == [(2, 3), tuple(range(8))]
+
+
+def test_a_run_that_asks_for_none_says_which_it_got(engine: FakeEngine, said: io.StringIO, tmp_path: Path) -> None:
+    busy = npu_smi_info(range(8), {(0, 0): [(5, "a")]})
+    commands.run(CANN, ["true"], machine=atlas(tmp_path / "busy", info=busy))
+    assert engine.accesses[0] is not None and engine.accesses[0].ids == (1,)
+    assert "note: NPU 1 is used, the first that is free; --devices 0,1 or --devices all takes others" in said.getvalue()
+
+
+def test_the_twin_gets_none(engine: FakeEngine, said: io.StringIO, machine: Machine) -> None:
+    commands.run(Choices(), ["true"], machine=machine)
+    assert engine.accesses == [None]
+    with pytest.raises(UsageError, match="platform twin has none of this machine's, its NPUs are emulated") as error:
+        commands.run(Choices(), ["true"], request=Request(devices="0"), machine=machine)
+    assert "--platform cann" in error.value.next_command
+
+
+def test_nothing_is_built_for_a_device_that_cannot_be_used(
+    engine: FakeEngine, said: io.StringIO, machine: Machine
+) -> None:
+    with pytest.raises(DeviceError, match="no NPU 9"):
+        commands.run(CANN, ["true"], request=Request(devices="9"), machine=machine)
+    with pytest.raises(DeviceError, match="no NPU 9"):
+        commands.smoke_test(CANN, Request(devices="9"), machine)
+    assert engine.history == [] and engine.runs == []
+
+
+@pytest.mark.parametrize("form", ["docker", "podman", "compose", "k8s"])
+def test_what_is_printed_is_alone_on_the_output_and_nothing_is_built(
+    engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    command = "python -m gr_model.train --config ml-1m --out '/out/a b'"
+    request = Request(devices="0,1", form=form)
+    assert commands.run(CANN, ["bash", "-c", command], request=request, machine=machine) == 0
+    text = capsys.readouterr().out
+    if form in ("docker", "podman"):
+        words = shlex.split(text)
+        assert words[0] == form and words[-3:] == ["bash", "-c", command]
+        assert [word for word in words if word.startswith("--device=/dev/davinci")][:2] == [
+            "--device=/dev/davinci0",
+            "--device=/dev/davinci1",
+        ]
+    else:
+        assert yaml.safe_load(text)
+    assert engine.history == [] and engine.runs == []
+    assert not (commands.ROOT / "build/out").exists()
+
+
+def test_the_smoke_test_is_printed_too(
+    engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands.smoke_test(CANN, Request(form="docker"), machine)
+    out = capsys.readouterr().out
+    assert "-m smoke_tests --out /out --data-dir /data" in out and "/locks:ro" in out
+    with pytest.raises(UsageError, match="/locks is a folder of this machine"):
+        commands.smoke_test(CANN, Request(form="k8s"), machine)
+
+
+def test_what_a_cluster_cannot_run_is_refused(engine: FakeEngine, machine: Machine) -> None:
+    with pytest.raises(UsageError, match="a shell is no job"):
+        commands.run(CANN, ["bash"], interactive=True, request=Request(form="k8s"), machine=machine)
+    with pytest.raises(UsageError, match="/source is a folder of this machine"):
+        commands.run(CANN, ["bash", "-c", "ls /source"], request=Request(form="k8s"), machine=machine)
+    commands.run(CANN, ["bash", "-c", "ls /out/source"], request=Request(form="k8s"), machine=machine)
+
+
+def test_a_form_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match="valid: compose, docker, k8s, podman"):
+        Request(form="helm")
+
+
+def test_print_may_stand_without_a_word() -> None:
+    forms = ("docker", "k8s")
+    assert with_default(["run", "x", "--print"], "--print", forms) == ["run", "x", "--print=docker"]
+    assert with_default(["run", "--print", "k8s"], "--print", forms) == ["run", "--print", "k8s"]
+    assert with_default(["run", "--print", "echo", "hi"], "--print", forms)[1] == "--print=docker"
+    assert with_default(["run", "--print=k8s", "x"], "--print", forms) == ["run", "--print=k8s", "x"]
