@@ -203,8 +203,8 @@ class Stranger(EvictionPolicy):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"eviction": Stranger(), "max_rows": 5}, "LFU, LRU, Score, TTL, CustomScore; got .*Stranger"),
-        ({"eviction": "lru", "max_rows": 5}, "LFU, LRU, Score, TTL, CustomScore; got 'lru'"),
+        ({"eviction": Stranger(), "max_rows": 5}, f"{', '.join(EVICTIONS)}, CustomScore; got .*Stranger"),
+        ({"eviction": "lru", "max_rows": 5}, f"{', '.join(EVICTIONS)}, CustomScore; got 'lru'"),
         ({"eviction": LRU, "max_rows": 5}, "CustomScore; got LRU: an object, not the class: LRU\\(\\)"),
         ({"admission": "after"}, "AdmitAll, AdmitAfter, AdmitWithProbability; got 'after'"),
         ({"optimizer": torch.optim.Adam}, "OptimizerSpec\\(kind='adam'"),
