@@ -58,7 +58,9 @@ struct OptimizerKind {{
 }};
 
 constexpr OptimizerKind kOptimizers[] = {{
+    // clang-format off
 {rows}
+    // clang-format on
 }};
 
 }}  // namespace hybrid_torchrec
@@ -80,7 +82,9 @@ struct EvictionKind {{
 }};
 
 constexpr EvictionKind kEvictions[] = {{
+    // clang-format off
 {rows}
+    // clang-format on
 }};
 
 }}  // namespace hybrid_torchrec
@@ -103,7 +107,9 @@ struct InitializerKind {{
 }};
 
 constexpr InitializerKind kInitializers[] = {{
+    // clang-format off
 {rows}
+    // clang-format on
 }};
 
 }}  // namespace hybrid_torchrec

@@ -10,7 +10,7 @@ from gr_model import config
 from gr_model.config import ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import History
 from gr_model.model.preprocess import tokens
-from gr_model.tasks import stochastic_length
+from gr_model.tasks import metrics, stochastic_length
 from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -79,7 +79,8 @@ def test_loss_and_evaluation_are_of_the_candidates(random_data):
     actions = np.concatenate([user.actions[:-3][-4:] for user in known])
     assert batch.labels_IT[:, 0].tolist() == (actions + 1 >= 4).tolist()
     assert trainer.train_step().loss > 0
-    assert set(trainer.evaluate()) == {"auc/like", "auc/love", "auc/dislike"}
+    names = {f"{name}/{action}" for name in metrics.OF_SCORES for action in ("like", "love", "dislike")}
+    assert set(trainer.evaluate()) == names and "auc/like" in names
     assert "candidates of one list" in trainer.task.protocol()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from smoke_tests import __main__, report, runner
 from smoke_tests.check import Chart, Check, CheckFailed, Context, Curve, Outcome
+from smoke_tests.registry import CHECKS
 from smoke_tests.runner import Result
 
 GOOD = Outcome("fine", ["a <detail>"], {"loss": 0.5}, [Chart("Loss", [Curve("cpu", [[1, 2.0], [2, 1.0]])])])
@@ -74,7 +75,8 @@ def test_command_line_refuses_what_it_does_not_know(tmp_path, capsys):
     lock.write_text('{"packages": []}')
     manifest.write_text(json.dumps(MANIFEST))
     base = ["--out", str(tmp_path / "o"), "--data-dir", str(tmp_path), "--lock", str(lock), "--manifest", str(manifest)]
-    for extra, message in ((["--only", "speed"], "valid: versions, elf"), (["--lock", "none"], "none: ")):
+    names = ", ".join(check.name for check in CHECKS if MANIFEST["target"] in check.targets)
+    for extra, message in ((["--only", "speed"], f"valid: {names}\n"), (["--lock", "none"], "none: ")):
         with pytest.raises(SystemExit) as caught:
             __main__.main([*base, *extra])
         assert caught.value.code == 2 and message in capsys.readouterr().err

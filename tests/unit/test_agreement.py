@@ -95,9 +95,10 @@ def test_commands_that_messages_name_exist() -> None:
 
 def test_the_readme_s_figures_and_names_are_those_of_versions_yaml() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"call {len(SPEC.operators)} Ascend C\noperators, each with a `.run` package of its own" in text
     packages = SPEC.targets["npu"].packages
     assert f"torch {packages['torch']}, torch_npu {packages['torch_npu']}" in text
+    assert f"fbgemm_gpu {packages['fbgemm_gpu_cpu']}, torchrec {packages['torchrec']}+npu" in text
+    assert f"torchrec ({packages['torchrec']}+npu)" in (ROOT / "docs/torchrec-cpu.md").read_text(encoding="utf-8")
     unverified = {name.partition("-")[0] for name, data in SPEC.datasets.items() if getattr(data, "unverified", None)}
     assert (
         unverified == {"amzn"} and "MovieLens and KuaiRand, verified by the published hash; Amazon, over https" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +31,14 @@ PLACES = {
         "tests/golden/test_plans.py",
         "tests/unit/test_session.py",
         "tests/unit/test_locks.py",
+        "tests/unit/test_spec.py",
+        "tests/unit/test_tasks.py",
+        "tasks.py",
+        "smoke_tests/check.py",
+        "gr_model/config/checks.py",
+        "gr_model/runtime/world.py",
+        "gr_model/runtime/device.py",
+        "gr_model/model/flops.py",
     ),
     "platform-version.md": (
         "versions.yaml",
@@ -46,6 +54,10 @@ PLACES = {
         "tests/golden/test_cann_commands.py",
         "twin/tests/runtime/test_runtime_device.py",
         "twin/tests/runtime/test_runtime_loader.py",
+        "twin/tests/package/test_commands.py",
+        "tests/unit/test_spec.py",
+        "grstack/new/templates/outside/README.md",
+        "recipes/operators/cann/CMakeLists.txt",
     ),
     "torchrec-bump.md": (
         "versions.yaml",
@@ -57,7 +69,38 @@ PLACES = {
         "smoke_tests/checks/traps.py",
         "smoke_tests/tests/test_traps.py",
         "smoke_tests/tests/test_versions.py",
+        "tests/unit/test_spec.py",
+        "docs/torchrec-cpu.md",
     ),
+    "metric.md": (
+        "gr_model/tasks/metrics.py",
+        "gr_model/tasks/retrieval.py",
+        "gr_model/tasks/ranking.py",
+        "gr_model/tests/test_metrics.py",
+    ),
+    "data-set.md": (
+        "versions.yaml",
+        "gr_model/data/source.py",
+        "gr_model/data/__init__.py",
+        "gr_model/data/synthetic.py",
+        "gr_model/config/advice.py",
+        "gr_model/config/presets.py",
+        "gr_model/tests/data_files.py",
+        "gr_model/tests/test_datasets.py",
+        "docs/training.md",
+        "README.md",
+        "tests/unit/test_data_sets.py",
+        "tests/unit/test_agreement.py",
+    ),
+    "eviction-policy.md": (
+        "embeddings/hybrid_torchrec/hybrid_torchrec/kinds.py",
+        "embeddings/hybrid_torchrec/hybrid_torchrec/backends/cuda/eviction.py",
+        "gr_model/config/embedding.py",
+        "gr_model/embedding/dynamic_tables.py",
+        "docs/training.md",
+        "docs/dynamic-embeddings.md",
+    ),
+    "optimizer.md": ("gr_model/config/embedding.py", "docs/training.md"),
     "recipe.md": ("recipes/hybrid_torchrec", "recipes/twin", "versions.yaml", "grstack/changed.py"),
     "smoke-check.md": (
         "smoke_tests/check.py",
@@ -87,12 +130,33 @@ PLACES = {
         "kernels/packaging/tests/test_install.py",
         "tests/integration/test_opp_install.py",
         "tests/integration/test_opp_damage.py",
+        "tests/integration/test_opp_image.py",
     ),
 }
 # Names inside of a file that a page speaks of.
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "grstack/spec/_models.py": {"target.md": ("TARGETS", "PLATFORMS")},
     "smoke_tests/checks/collectives.py": {"target.md": ("BACKENDS",)},
+    "tasks.py": {"target.md": ("OPTIONS",)},
+    "gr_model/config/checks.py": {"target.md": ("KINDS",)},
+    "gr_model/runtime/world.py": {"target.md": ("BACKENDS",)},
+    "gr_model/runtime/device.py": {"target.md": ("describe",)},
+    "gr_model/model/flops.py": {"target.md": ("PEAKS",)},
+    "gr_model/tasks/metrics.py": {"metric.md": ("OF_RANKS", "OF_SCORES")},
+    "gr_model/data/__init__.py": {"data-set.md": ("DATASETS",)},
+    "gr_model/config/advice.py": {"data-set.md": ("PLANTED",)},
+    "gr_model/config/presets.py": {"data-set.md": ("PRESETS",)},
+    "gr_model/config/embedding.py": {"eviction-policy.md": ("CHOICES", "faults"), "optimizer.md": ("CHOICES",)},
+    "gr_model/embedding/dynamic_tables.py": {"eviction-policy.md": ("_eviction",)},
+    "embeddings/hybrid_torchrec/csrc/ids/index.h": {"eviction-policy.md": ("Ranking", "RowStats")},
+    "embeddings/hybrid_torchrec/csrc/ids/eviction.cpp": {"eviction-policy.md": ("key_of",)},
+    "embeddings/hybrid_torchrec/hybrid_torchrec/backends/cuda/eviction.py": {"eviction-policy.md": ("keys", "check")},
+    "embeddings/hybrid_torchrec/hybrid_torchrec/backends/cuda/update_kernels.py": {
+        "optimizer.md": ("_step", "KERNEL_KINDS")
+    },
+    "embeddings/hybrid_torchrec/hybrid_torchrec/backends/torch_steps.py": {"optimizer.md": ("STEPS",)},
+    "kernels/row_math/row_kernels.h": {"optimizer.md": ("Updates",)},
+    "kernels/row_math/optimizer_steps.inl": {"optimizer.md": ("updates",)},
     "twin/runtime/acl/settings.cpp": {"platform-version.md": ("TWIN_CANN_VERSION",)},
     "twin/python/ascend_twin/info.py": {"platform-version.md": ("MADE_FOR", "INSTALL")},
     "grstack/changed.py": {"recipe.md": ("PARTS",)},
@@ -169,7 +233,8 @@ def test_targets_with_and_without_an_image_are_those_that_the_page_says() -> Non
     with_image = {path.parent.name for path in (ROOT / "docker").glob("*/environment.Dockerfile")}
     (lacking,) = re.findall(r"^\| \| (.*) \|$", page("target.md"), re.MULTILINE)
     assert set(lacking.split(" | ")) == set(spec.TARGETS) - with_image
-    assert all(f"`{name}` alone has an image" in page("target.md") for name in with_image)
+    (named,) = re.findall(r"\*\*Today (.*) alone has an image\.\*\*", page("target.md"))
+    assert set(re.findall(r"`(\w+)`", named)) == with_image
     locked = {path.name.partition("-")[0] for path in (ROOT / "locks").glob("*.json")}
     assert locked == set(spec.TARGETS)
 
@@ -184,7 +249,9 @@ def test_a_target_s_components_have_recipes_for_its_platforms() -> None:
     assert folders == listed
     assert listed <= set(PARTS)
     platforms = {name for recipe in folders for name in platforms_of(recipe)}
-    assert platforms == {name for target in SPEC.targets.values() for name in target.platforms}
+    assert platforms == {
+        name for key, target in SPEC.targets.items() if target.components for name in target.platforms or (key,)
+    }
 
 
 def platforms_of(recipe: str) -> list[str]:
@@ -213,17 +280,31 @@ def test_the_worked_example_is_a_row_of_the_table_and_still_ahead() -> None:
     assert (npu.platforms["twin"].cann, npu.packages["torch_npu"]) == (old, old_npu)
 
 
+def test_texts_beside_the_readme_name_the_versions_of_the_spec() -> None:
+    npu = SPEC.targets["npu"]
+    outside = (ROOT / "grstack/new/templates/outside/README.md").read_text(encoding="utf-8")
+    for name in ("torch", "torch_npu"):
+        assert f"`{name}=={npu.packages[name]}`" in outside
+    message = (ROOT / "recipes/operators/cann/CMakeLists.txt").read_text(encoding="utf-8")
+    assert f"toolkit package {npu.platforms['cann'].cann} " in message
+    assert f'"torch_npu": "{npu.packages["torch_npu"]}"' in (ROOT / "twin/tests/package/test_commands.py").read_text(
+        encoding="utf-8"
+    )
+
+
 # torchrec-bump.md
 
 
 def test_private_names_of_torchrec_are_in_the_file_that_the_page_names() -> None:
     """And every file of ours that imports a private name of torchrec is named."""
     (pipeline,) = [path for path in (ROOT / "gr_model").rglob("pipeline.py") if "tests" not in path.parts]
-    users = {pipeline: "gr_model/**/pipeline.py", PACKAGE / "distributed/pipeline.py": ""}
+    cached = ROOT / "embeddings/torchrec_embcache/torchrec_embcache/pipeline.py"
+    users = {pipeline: "gr_model/**/pipeline.py", PACKAGE / "distributed/pipeline.py": "", cached: ""}
     bullets = dict(re.findall(r"^ +- `([\w/*]+\.py)`: (.*);?$", page("torchrec-bump.md"), re.MULTILINE))
     for path, label in users.items():
         names = re.findall(r"`(?:utils\.)?(_\w+)`", bullets[label or str(path.relative_to(ROOT))])
         assert names and set(names) <= words(path), path
+        assert set(private_names_of_others(path)) - private_names_of_ours(users) <= set(names), path
     importers = {path for path in sources() if any(private_imports(path))}
     assert importers <= set(users)
 
@@ -237,6 +318,24 @@ def private_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torchrec":
             yield from (alias.name for alias in node.names if alias.name.startswith("_"))
+
+
+def private_names_of_others(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr):
+            yield node.attr
+
+
+def private_names_of_ours(paths: Iterable[Path]) -> set[str]:
+    """Methods that these files define and attributes that they assign. What torchrec calls is in the page's list."""
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    stored = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_release_of_torchrec_is_named_where_its_patches_are() -> None:
+    version = SPEC.targets["npu"].packages["torchrec"]
+    assert f"torchrec {version} wheel" in (ROOT / "patches/torchrec/series").read_text(encoding="utf-8").splitlines()[0]
 
 
 def test_tests_that_name_torchrec_s_version_are_listed() -> None:

@@ -86,6 +86,12 @@ def test_gr_model_offers_policies_that_there_are() -> None:
     """Not Score, whose clicks it does not have."""
     offered = set(gr_model_setting("eviction")) - {"none"}
     assert offered == {name.lower() for name in EVICTIONS} - {"score"}
+    row = re.search(r"^\| `embedding\.max_rows`, `eviction` \| (.*) \|$", text("docs/training.md"), re.M)
+    assert row and offered <= set(re.findall(r"`(\w+)`", row[1]))
+    made = text("gr_model/embedding/dynamic_tables.py").partition("def _eviction(")[2].partition("\n\n\n")[0]
+    assert set(re.findall(r'"(\w+)": ', made)) == set(gr_model_setting("eviction")), (
+        "gr_model/embedding/dynamic_tables.py"
+    )
 
 
 @pytest.mark.parametrize("name", EVICTIONS)
@@ -97,7 +103,23 @@ def test_a_policy_has_a_class_and_an_order_on_each_device(name: str) -> None:
         path.read_text(encoding="utf-8") for path in (PACKAGE / "hybrid_torchrec/backends/cuda").glob("*.py")
     )
     assert re.search(rf'EVICTIONS\[.*"{name}"', cuda), "no order in backends/cuda"
-    assert f"`{name}(" in text("embeddings/hybrid_torchrec/README.md")
+    for page in ("embeddings/hybrid_torchrec/README.md", "docs/dynamic-embeddings.md"):
+        assert f"`{name}(" in text(page), page
+
+
+@pytest.mark.parametrize("name", EVICTIONS)
+@pytest.mark.parametrize(
+    ("file", "several"),
+    [
+        ("test_policy_state.py", "EVICTIONS"),
+        ("copied_tables.py", "EVICTIONS"),
+        ("cuda/test_tables.py", "POLICIES"),
+    ],
+)
+def test_the_lists_that_tests_run_over_have_every_policy(file: str, several: str, name: str) -> None:
+    source = text(f"embeddings/hybrid_torchrec/tests/{file}")
+    listed = re.search(rf"^{several}\b.*?^[\])}}]?$", source, re.M | re.S)
+    assert listed and f"{name}(" in listed[0], f"{several} of {file}"
 
 
 def test_policies_say_whether_they_count_occurrences_and_expire() -> None:
@@ -129,6 +151,9 @@ PAGES = {
         "embeddings/hybrid_torchrec/tests/reference.py",
     ],
     "eviction-policy": [
+        "gr_model/config/embedding.py",
+        "gr_model/embedding/dynamic_tables.py",
+        "docs/dynamic-embeddings.md",
         "embeddings/hybrid_torchrec/hybrid_torchrec/kinds.py",
         "embeddings/hybrid_torchrec/generate_kinds.py",
         "embeddings/hybrid_torchrec/hybrid_torchrec/policies.py",
@@ -142,6 +167,6 @@ PAGES = {
 def test_the_pages_for_contributors_name_files_that_there_are(page: str) -> None:
     written = text(f"docs/develop/{page}.md")
     for place in PAGES[page]:
-        assert f"`{place}`" in written, place
+        assert re.search(rf"`(python )?{re.escape(place)}`", written), place
     for place in re.findall(r"`((?:embeddings|kernels|docs|gr_model|grstack)/[\w./-]+)`", written):
         assert (REPOSITORY / place).exists(), place

@@ -184,7 +184,7 @@ def test_wrong_policies_are_refused() -> None:
         (lambda: make(max_rows=0), "at least 1"),
         (lambda: TableConfig(name="x", dim=0), "table 'x': dim"),
         (lambda: TableConfig(name="x", dim=1, dtype=torch.int8), "dtype"),
-        (lambda: OptimizerSpec(kind="momentum"), "valid: sgd"),
+        (lambda: OptimizerSpec(kind="unknown"), "valid: sgd"),
     ]:
         with pytest.raises(ValueError, match=words):
             wrong()

@@ -17,10 +17,12 @@ struct EvictionKind {
 };
 
 constexpr EvictionKind kEvictions[] = {
+    // clang-format off
     {0, "LFU", false},
     {1, "LRU", false},
     {2, "Score", false},
     {3, "TTL", true},
+    // clang-format on
 };
 
 }  // namespace hybrid_torchrec

@@ -21,10 +21,12 @@ struct InitializerKind {
 };
 
 constexpr InitializerKind kInitializers[] = {
+    // clang-format off
     {0, "Constant"},
     {1, "Uniform"},
     {2, "Normal"},
     {3, "TruncatedNormal"},
+    // clang-format on
 };
 
 }  // namespace hybrid_torchrec

@@ -18,6 +18,7 @@ struct OptimizerKind {
 };
 
 constexpr OptimizerKind kOptimizers[] = {
+    // clang-format off
     {0, "sgd", 0, false, false, true, &row_math::Updates::sgd},
     {1, "adagrad", 1, false, false, true, &row_math::Updates::adagrad},
     {2, "rowwise_adagrad", 1, true, false, true, &row_math::Updates::rowwise_adagrad},
@@ -25,6 +26,7 @@ constexpr OptimizerKind kOptimizers[] = {
     {4, "adamw", 2, false, true, false, &row_math::Updates::adam},
     {5, "lamb", 2, false, true, false, &row_math::Updates::lamb},
     {6, "lion", 1, false, false, false, &row_math::Updates::lion},
+    // clang-format on
 };
 
 }  // namespace hybrid_torchrec

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 import torch
 from hybrid_torchrec import Constant, Normal, OptimizerSpec, RowBatch, TableConfig, TruncatedNormal, Uniform
 from hybrid_torchrec.backends.cuda import row_kernels, update_kernels
+from hybrid_torchrec.kinds import EVICTIONS, INITIALIZERS, listed
+from hybrid_torchrec.optimizers import KINDS
 from interpreted import DeviceTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -48,7 +51,7 @@ def test_an_unknown_kind_is_refused_before_any_launch(monkeypatch: pytest.Monkey
 
     table, slots = made(OptimizerSpec(kind="adam"))
     before = table.lookup(slots)
-    sophia = dataclasses.replace(optimizers.KINDS["adam"], name="sophia", number=7)
+    sophia = dataclasses.replace(optimizers.KINDS["adam"], name="sophia", number=len(KINDS))
     kinds = {**optimizers.KINDS, "sophia": sophia}
     monkeypatch.setattr(optimizers, "KINDS", kinds)
     object.__setattr__(table.config.optimizer, "kind", pretending("sophia").kind)
@@ -59,22 +62,26 @@ def test_an_unknown_kind_is_refused_before_any_launch(monkeypatch: pytest.Monkey
 
 def test_an_unknown_initialiser_is_refused_before_any_launch() -> None:
     class Cauchy(Normal):
-        kind = 4
+        kind = len(INITIALIZERS)
 
     table = DeviceTable(TableConfig(name="t", dim=DIM, initializer=Normal()))
     object.__setattr__(table.config, "initializer", Cauchy())
-    with pytest.raises(ValueError, match=r"unknown kind 4; valid: \[0, 1, 2, 3\]"):
+    with pytest.raises(
+        ValueError, match=rf"unknown kind {Cauchy.kind}; valid: {re.escape(str(list(range(Cauchy.kind))))}"
+    ):
         table.assign(torch.arange(3), train=True)
 
 
-@pytest.mark.parametrize("number", [4, -1])
+@pytest.mark.parametrize("number", [len(EVICTIONS), -1])
 def test_an_unknown_ranking_is_refused(number: int) -> None:
     table, _ = made(OptimizerSpec())
-    with pytest.raises(ValueError, match=f"unknown eviction policy {number}; valid: 0 .LFU.*3 .TTL."):
+    with pytest.raises(ValueError, match=f"unknown eviction policy {number}; valid: {re.escape(listed(EVICTIONS))}"):
         table.index.victims(2, number, 1.0, 0.0, 1.0, 0, 2, torch.empty(0, dtype=torch.int64))
 
 
-@pytest.mark.parametrize(("kernel", "number"), [("update_runs", 7), ("update_long_runs", -1), ("start", 4)])
+@pytest.mark.parametrize(
+    ("kernel", "number"), [("update_runs", len(KINDS)), ("update_long_runs", -1), ("start", len(INITIALIZERS))]
+)
 def test_the_compiler_refuses_a_kernel_without_a_step(kernel: str, number: int, tmp_path: Path) -> None:
     """In a process without the interpreter."""
     program = (
