@@ -34,7 +34,7 @@ def inside(root: Path, name: Name) -> Plan:
             "inv build-image",
             f'inv run "python -m pytest -q kernels/operators/{name.snake}"',
             f'inv run "python -m pytest -q kernels/gr_ops/tests/test_{name.snake}.py"',
-            "python -m pytest -q tests/golden --snapshot-update   # the plans name every operator",
+            "PYTHONPATH=$PWD .venv/bin/python -m pytest -q tests/golden --snapshot-update   # plans name operators",
             "inv test",
         ),
     )

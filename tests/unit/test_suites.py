@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ IN_THE_IMAGE = ("gr_model", "smoke_tests", "embeddings", "kernels", "recipes", "
 DISTRIBUTIONS = {"elftools": "pyelftools", "fbgemm_gpu": "fbgemm-gpu-cpu", "yaml": "pyyaml"}  # the others bear the name
 
 
+@cache
 def imported() -> dict[str, str]:
     """Distribution of every import of the programs and tests that run in the image -> a file that has it."""
     found: dict[str, str] = {}
