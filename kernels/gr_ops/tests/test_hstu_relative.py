@@ -146,6 +146,28 @@ def test_buckets_are_exact_for_all_times(device: str) -> None:
         assert torch.equal(chosen.tril(), wanted.tril())
 
 
+def test_worked_example(device: str) -> None:
+    """Scores are the bias alone: 0.5 + 1 on the diagonal, 0.25 + 2, 0.125 + 3, 0.25 + 3 below; v is the unit matrix."""
+    least = torch.tensor([-(2**63), 2, 10])
+    cells = cells_of((cell_starts() >= 2).long() + (cell_starts() >= 10), least)
+    values = [[0.5, 0.25, 0.125], [1.0, 2.0, 3.0], [0, 5, 20], [0, 3]]
+    position, time, times, offsets = (torch.tensor(x, device=device) for x in values)
+    q, v = torch.zeros(3, 1, 1, device=device), torch.eye(3, device=device)[:, None].contiguous()
+    position.requires_grad_()
+    time.requires_grad_()
+    out = torch.ops.mxrec.hstu_relative(
+        q, q, v, position, time, times, cells.to(device), offsets, None, None, 0, 3, 1.0
+    )
+    out.sum().backward()
+    expected = [
+        (out[:, 0], [[1.2263617, 0, 0], [2.0354637, 1.2263617, 0], [2.9934759, 3.1286876, 1.2263617]]),
+        (position.grad, [3.1238825, 2.1781882, 1.0839009]),
+        (time.grad, [3.1238825, 1.0987309, 2.1633582]),
+    ]
+    for given, wanted in expected:
+        torch.testing.assert_close(given.detach().cpu(), torch.tensor(wanted), rtol=1e-6, atol=1e-6)
+
+
 WRONG = {
     "position does not fit": {"position": lambda x: x.half()},
     "position has 3 distances": {"position": lambda x: x[:3]},
