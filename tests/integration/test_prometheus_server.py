@@ -22,6 +22,7 @@ from rich.console import Console
 from grstack.engines.docker import DockerEngine
 from grstack.engines.find import answers
 from grstack.execute import execute
+from grstack.fetch import fetch_data
 from grstack.session import Choices, Session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,13 +57,32 @@ def test_every_query_of_the_dashboard_gives_values(tmp_path: Path) -> None:
     s = Session(ROOT, Choices(), Console(quiet=True))
     execute(s.plan, s.engine, s.paths, s.fetch, s.console)
     assert isinstance(s.engine, DockerEngine)
+    fetch_data(ROOT, "ml-100k", s.paths.data)
     served, port = free_port(), free_port()
     (tmp_path / "prometheus.yml").write_text(CONFIG.format(port=served))
     name = f"grstack-test-prometheus-{os.getpid()}"
-    train = ["docker", "run", "--rm", "--name", name, "--network=host", "--shm-size=1g", s.engine.image_id(s.plan)]
-    train += ["python", "-m", "gr_model.train", "--config", "smoke", "--prometheus", f"127.0.0.1:{served}"]
+    train = [
+        "docker",
+        "run",
+        "--rm",
+        "--name",
+        name,
+        "--network=host",
+        "--shm-size=1g",
+        f"--volume={s.paths.data}:/data",
+    ]
+    train += [
+        s.engine.image_id(s.plan),
+        "python",
+        "-m",
+        "gr_model.train",
+        "--config",
+        "smoke",
+        "--prometheus",
+        f"127.0.0.1:{served}",
+    ]
     train += ["--out", "/tmp/run", "train.steps=1000000", "train.eval_every=20", "train.log_every=1"]
-    train += ["embedding.kind=embcache", "embedding.cache_rows=512", "--data-dir", "/tmp/data"]
+    train += ["embedding.kind=embcache", "embedding.cache_rows=1682"]
     watch = ["prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/db"]
     watch += [f"--web.listen-address=127.0.0.1:{port}"]
     board = json.loads((ROOT / "docs/grafana-training.json").read_text(encoding="utf-8"))
