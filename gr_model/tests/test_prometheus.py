@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import urllib.request
 from pathlib import Path
@@ -36,6 +38,15 @@ def read(port: int) -> dict[tuple[str, frozenset], float]:
         for family in families
         for sample in family.samples
     }
+
+
+def documented() -> set[str]:
+    """Names of figures on the page and in the dashboard's queries."""
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    board = json.loads((docs / "grafana-training.json").read_text(encoding="utf-8"))
+    texts = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    texts.append((docs / "monitoring.md").read_text(encoding="utf-8"))
+    return set(re.findall(r"\b(?:gr_model|hybrid_torchrec)_\w+", "\n".join(texts)))
 
 
 @pytest.mark.parametrize("kind", ["table", pytest.param("hash", marks=pytest.mark.slow), "embcache"])
@@ -74,6 +85,9 @@ def test_what_is_served_is_what_is_logged(folder, tmp_path, monkeypatch, kind) -
         assert 0 < tables["hybrid_torchrec_hits_total"] <= tables["hybrid_torchrec_lookups_total"]
         assert tables["hybrid_torchrec_rows"] > 0 and 0 < tables["hybrid_torchrec_occupancy"] <= 1
     assert ("hybrid_torchrec_cache_hit_rate" in tables) is (kind == "embcache")
+    if kind == "embcache":  # which has every figure
+        names = {name for name, _ in found}
+        assert documented() <= names, "docs/monitoring.md, docs/grafana-training.json"
     with pytest.raises(OSError):  # nothing is served after the run
         read(port)
 

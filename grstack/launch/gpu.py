@@ -53,16 +53,20 @@ def _rows(text: str, columns: int) -> Iterator[list[str]]:
 
 
 def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: bool = False) -> Access:
-    """What a container needs beside its image: the toolkit knows the driver's files. `shown` changes nothing."""
+    """What a container needs beside its image: the toolkit knows the driver's files.
+
+    `shown`: for a reader, where this machine may have no driver.
+    """
     listed = ",".join(map(str, ids))
+    there = shown or bool(machine.tool("nvidia-smi"))
     hook = flavour == "docker" and (_has_toolkit(machine) or not machine.those(CDI))
     return Access(
         kind="cuda",
         flavour=flavour,
         ids=ids,
         # docker reads the option as CSV: quotes keep the list one field
-        gpus=f'"device={listed}"' if hook else "",
-        cdi=() if hook else tuple(f"nvidia.com/gpu={number}" for number in ids),
+        gpus=f'"device={listed}"' if there and hook else "",
+        cdi=() if hook or not there else tuple(f"nvidia.com/gpu={number}" for number in ids),
         process_env={"CUDA_VISIBLE_DEVICES": listed},
         user=f"{machine.uid}:{machine.gid}",
         rootless=flavour == "podman" and machine.uid != 0,

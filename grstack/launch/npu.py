@@ -31,7 +31,7 @@ def look(machine: Machine) -> Seen:
         answer = machine.ask(tool, "info")
         listed = {device.id: device for device in parse(answer.output)}
         if answer.code or (ids and not listed):
-            said = (answer.output + answer.errors).strip().splitlines()
+            said = (answer.errors.strip() or answer.output.strip()).splitlines()
             problem = said[-1].strip() if said else f"exit code {answer.code}"
     return Seen(
         noun=NOUN,
@@ -110,7 +110,9 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
         env = {"ASCEND_VISIBLE_DEVICES": listed}
         return replace(given, runtime=runtime, env=env, files=machine.those(files))
     usual = (ascend.DRIVER, DCMI, SMI, INSTALLED, NETWORK) if shown and not machine.has(ascend.DRIVER) else ()
-    return replace(given, nodes=nodes, files=usual or machine.those(file for file in files if file))
+    # a node that is missing is said, and under --force the others are passed
+    there = nodes if shown else machine.those(nodes)
+    return replace(given, nodes=there, files=usual or machine.those(file for file in files if file))
 
 
 def _runtime(machine: Machine) -> str:

@@ -40,15 +40,17 @@ def prepare(
     flavour: Flavour = "docker",
     force: bool = False,
     shown: bool = False,
+    contained: bool = True,
 ) -> Prepared:
     """The devices that `wanted` names: numbers (`0,2-3`), `all`, or nothing: then one, the first that is free.
 
     `release` is the one of versions.yaml that says which driver is needed: CANN's, or torch's on cuda. What keeps them
-    from being used raises DeviceError; it is a note under `force`, and where the run is only `shown`.
+    from being used raises DeviceError; it is a note under `force`, and where the run is only `shown`. Where it is not
+    `contained`, nothing has to hand devices to a container.
     """
     seen = look(kind, machine)
     ids, notes = _choose(seen, wanted)
-    faults, more = _examine(kind, seen, ids, machine, release, flavour)
+    faults, more = _examine(kind, seen, ids, machine, release, flavour if contained else None)
     if faults and not (force or shown):
         raise DeviceError(
             "; ".join(fault.what for fault in faults),
@@ -86,13 +88,16 @@ def numbers(wanted: str) -> tuple[int, ...]:
 
 
 def _examine(
-    kind: Kind, seen: Seen, ids: Sequence[int], machine: Machine, release: str, flavour: Flavour
+    kind: Kind, seen: Seen, ids: Sequence[int], machine: Machine, release: str, flavour: Flavour | None
 ) -> tuple[list[Fault], list[str]]:
     faults: list[Fault] = []
     if seen.problem:
         faults.append(Fault(f"{seen.command} says: {seen.problem}", seen.command))
     faults += _there(seen, ids)
-    faults += _npu_parts(seen, machine) if kind == "npu" else _gpu_parts(seen, machine, flavour)
+    if kind == "npu":
+        faults += _npu_parts(seen, machine)
+    elif flavour is not None:
+        faults += _gpu_parts(seen, machine, flavour)
     needs = (drivers.NPU if kind == "npu" else drivers.GPU).get(release)
     driver_faults, notes = _driver(seen, needs)
     sick = [d for number in ids if (d := seen.device(number)) is not None and d.health != "OK"]

@@ -56,6 +56,7 @@ def access_of(s: Session, request: Request, machine: Machine, console: Console) 
         flavour=flavour,
         force=request.force,
         shown=bool(request.form),
+        contained=bool(request.form) or s.choices.engine != "none",
     )
     elsewhere = ["devices were looked at on this machine, and DOCKER_HOST names another"] if named_host() else []
     for note in (*done.notes, *elsewhere):

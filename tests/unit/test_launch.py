@@ -9,6 +9,7 @@ import pytest
 from grstack import spec
 from grstack.errors import DeviceError, UsageError
 from grstack.launch import drivers, gpu, npu
+from grstack.launch.machine import Machine
 from grstack.launch.prepare import Prepared, numbers, prepare
 from tests.machines import atlas, gpu_host, npu_smi_info, program
 
@@ -226,6 +227,18 @@ def test_locked_memory_is_raised_where_that_is_allowed(tmp_path: Path, bounds: s
 def test_only_the_devices_asked_for_are_passed(tmp_path: Path) -> None:
     nodes = on_npus(atlas(tmp_path), "2-3").access.nodes
     assert nodes == ("/dev/davinci2", "/dev/davinci3", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+
+
+def test_under_force_what_is_there_is_passed(tmp_path: Path) -> None:
+    nodes = on_npus(atlas(tmp_path / "a", devices=range(2)), "1,5", force=True).access.nodes
+    assert nodes == ("/dev/davinci1", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+    none = on_gpus(Machine(root=tmp_path / "b", uid=0, gid=0), "0", force=True).access
+    assert none.gpus == "" and none.cdi == ()
+
+
+def test_without_a_container_no_toolkit_is_needed(tmp_path: Path) -> None:
+    bare = gpu_host(tmp_path, toolkit=False)
+    assert dict(on_gpus(bare, "1", contained=False).access.process_env) == {"CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_the_runtime_s_own_mounts_are_not_given_twice(tmp_path: Path) -> None:
