@@ -31,6 +31,8 @@ def test_what_is_right():
     cpu = {**RIGHT, "torch": ["2.6.0+cpu"]}
     del cpu["nvidia-nccl-cu12"]
     assert differences(expected, cpu, CUDA) == []
+    del cpu["typing-extensions"]
+    assert differences(expected, cpu, CUDA) == ["typing-extensions 4.16.0 is locked but not installed"]
     assert differences(expected, {**RIGHT, "pip": ["26"]}, CUDA) == []
 
 
