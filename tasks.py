@@ -13,7 +13,7 @@ from invoke.exceptions import Exit
 from invoke.main import program
 
 OPTIONS = {
-    "target": "what the image is for: npu (cpu and cuda are locked, and have no image yet)",
+    "target": "what the image is for: npu or cpu (cuda is locked, and has no image yet)",
     "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
     "python": "3.11 (default), the Python of the base images; 3.10 with --engine none only",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
@@ -168,10 +168,10 @@ def smoke_test(
     _call(lambda: commands.smoke_test(choices, _request(devices, force, print)))
 
 
-@task(help=_help("platform", "engine"))
-def smoke(c: Context, platform: str = "", engine: str = "auto") -> None:
+@task(help=_help("target", "platform", "engine"))
+def smoke(c: Context, target: str = "npu", platform: str = "", engine: str = "auto") -> None:
     """Everything: fetch the data, build the image, train and check in the container."""
-    smoke_test(c, platform=platform, engine=engine)
+    smoke_test(c, target=target, platform=platform, engine=engine)
 
 
 @task(

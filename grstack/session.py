@@ -105,7 +105,7 @@ class Session:
 
     @cached_property
     def engine(self) -> Engine:
-        self._check_choices()
+        self.check_choices()
         return find_engine(self.choices.engine, self.paths, self.runner, self.settings)
 
     @cached_property
@@ -117,11 +117,11 @@ class Session:
         """The plan for a dry run: nothing is pulled, asked, started or written. What is known counts."""
         from grstack import fetch
 
-        self._check_choices()
+        self.check_choices()
         known = self.engine.resolve_base(self.base, self.platform, act=False) if with_engine else self.base.reference
         return self._plan(known, fetch.known_build(self.lock, self.paths.wheels, self.settings))
 
-    def _check_choices(self) -> None:
+    def check_choices(self) -> None:
         """Refuses what cannot be built before an engine is started, or a base pulled, for it."""
         _ = self.target, self.platform, self.lock
         if not (self.paths.root / "docker" / self.choices.target).is_dir():

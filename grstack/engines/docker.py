@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from grstack import keys
+from grstack import keys, labels, layers
 from grstack.engines import bootstrap, docker_cli, names
 from grstack.engines.artefacts import (
     Artefacts,
@@ -163,7 +163,7 @@ class DockerEngine:
             _link(path, wheels / name)
         (context / "requirements.txt").write_text(inputs.requirements)
         _link(Path(sys.executable).parent / "uv", context / "uv")
-        dockerfile = self.paths.root / f"docker/{plan.target}/environment.Dockerfile"
+        dockerfile = (self.paths.root / f"docker/{plan.target}/environment.Dockerfile").resolve()  # targets share one
         base = self.locate(plan, plan.step("base"))
         self._image(plan, step, dockerfile, context, log, BASE=base, PYTHON=plan.python)
 
@@ -185,8 +185,20 @@ class DockerEngine:
         dockerfile = context / "docker/Dockerfile"
         dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
         environment = self.locate(plan, plan.step("environment"))
-        labels = {BASE_PACKAGES: keys.combine(packages.items())}
-        self._image(plan, step, dockerfile, context, log, labels=labels, ENVIRONMENT=environment)
+        marks = {BASE_PACKAGES: keys.combine(packages.items()), **labels.of_plan(plan)}
+        instructions = dockerfile.read_text()
+        args = {"ENVIRONMENT": environment, "BASE": self.locate(plan, plan.step("base"))}
+        self._image(plan, step, dockerfile, context, log, labels=marks, **args)
+        self._check_layers(plan, instructions)
+
+    def _check_layers(self, plan: Plan, dockerfile: str) -> None:
+        name = names.exact(plan)
+        try:
+            history = self.client.images.get(name).history()
+            layers.check(history, dockerfile, f"docker/{plan.target}/Dockerfile")
+        except BaseException:
+            self.client.images.remove(name)  # it does not count as built
+            raise
 
     def _base_packages(self, plan: Plan) -> dict[str, str]:
         """Package -> version of the distribution's packages: what a mirror gave on the day of the bootstrap."""
@@ -307,6 +319,7 @@ class DockerEngine:
             hostname="localhost" if apart else None,  # torchrun asks for the address of the host's name
             interactive=interactive,
             access=access,
+            user=self._user(plan),
         )
         title = f"docker run {self.locate(plan, plan.image)} {shlex.join(argv)}"
         if interactive:
@@ -321,6 +334,11 @@ class DockerEngine:
             self._remove_container(name)
             raise
         return 0
+
+    def _user(self, plan: Plan) -> str:
+        """An image whose user is not root runs as who started it, so that what it writes belongs to them."""
+        config = self.client.images.get(self._image_that_is_there(plan)).attrs.get("Config") or {}
+        return f"{os.getuid()}:{os.getgid()}" if config.get("User") else ""
 
     def _remove_container(self, name: str) -> None:
         with contextlib.suppress(Exception):  # it may be gone already; the first error is the one to show

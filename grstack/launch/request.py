@@ -36,6 +36,8 @@ class Request:
 
 def access_of(s: Session, request: Request, machine: Machine, console: Console) -> Access | None:
     """The devices of this run; None where the platform has none of its own. Says which they are."""
+    if not request.form:
+        s.check_choices()
     kind = KINDS.get(s.platform)
     if kind is None:
         if request.devices:

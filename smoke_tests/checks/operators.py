@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from smoke_tests.check import CheckFailed, Context, Outcome
-from smoke_tests.checks import jagged_cases
-from smoke_tests.checks.model_cases import comparisons as model_cases
-from smoke_tests.checks.operator_cases import comparisons as operator_cases
+from smoke_tests.checks import kernels
 from smoke_tests.operator_names import torch_operators
 
 
@@ -33,18 +27,7 @@ def run(context: Context) -> Outcome:
     for name in torch_operators(operators):
         if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1"):
             raise CheckFailed(f"{name} has no kernel for NPU tensors")
-    count = 0
-    with warnings.catch_warnings():
-        # torch_npu warns when it copies to the CPU and computes there: a right value would then prove nothing.
-        warnings.filterwarnings("error", message=".*fall back to run on the CPU.*")
-        for what, compute, expected, tolerance in chain(
-            jagged_cases.comparisons(device), model_cases(device), operator_cases(device)
-        ):
-            count += 1
-            actual = compute().cpu().numpy()
-            same = actual.shape == expected.shape and actual.dtype == expected.dtype
-            if not (same and np.allclose(actual, expected, rtol=tolerance, atol=tolerance)):
-                raise CheckFailed(f"{what} differs from the reference", [f"got {actual}", f"expected {expected}"])
+    count = kernels.compare(device)
     loaded = Path("/proc/self/maps").read_text()
     unused = [vendor for vendor, library in vendors.items() if str(library.resolve()) not in loaded]
     if unused:

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ INSTALLERS = {"pip", "setuptools", "wheel"}  # a virtual environment may bring t
 
 def run(context: Context) -> Outcome:
     expected, found = expected_versions(context.lock, context.manifest), installed_versions(environment_folders())
-    faults = differences(expected, found)
+    faults = differences(expected, found, plain_only(context.lock))
     if faults:
         raise CheckFailed(f"{len(faults)} differences from the lock", faults)
     shown = ("torch", "torch-npu", "fbgemm-gpu-cpu", "torchrec", "gr-ops")
@@ -38,6 +39,11 @@ def expected_versions(lock: dict[str, Any], manifest: dict[str, Any]) -> dict[st
     return expected
 
 
+def plain_only(lock: dict[str, Any]) -> set[str]:
+    """What the plain torch alone needs: its CUDA libraries."""
+    return {normalised(package["name"]) for package in lock["packages"] if package.get("plain_only")}
+
+
 def installed_versions(folders: list[str]) -> dict[str, list[str]]:
     """Name -> the version of each copy in `folders`."""
     found: dict[str, list[str]] = {}
@@ -56,8 +62,9 @@ def environment_folders() -> list[str]:
     return list(dict.fromkeys(str(Path(folder).resolve()) for folder in path if folder))  # "" is the working directory
 
 
-def differences(expected: dict[str, set[str]], found: dict[str, list[str]]) -> list[str]:
+def differences(expected: dict[str, set[str]], found: dict[str, list[str]], plain_only: Set[str]) -> list[str]:
     faults = []
+    without_cuda = any(version.endswith("+cpu") for version in found.get("torch", []))
     for name in sorted(expected.keys() | found.keys()):
         right, there = expected.get(name), found.get(name, [])
         if right is None:
@@ -66,8 +73,7 @@ def differences(expected: dict[str, set[str]], found: dict[str, list[str]]) -> l
         elif len(there) > 1:
             faults.append(f"{name} is installed {len(there)} times: {', '.join(there)}")
         elif not there:
-            # Only the plain torch wheel needs the CUDA libraries; the +cpu one comes without them.
-            if not (_cuda_library(name) and any(version.endswith("+cpu") for version in found.get("torch", []))):
+            if not (without_cuda and name in plain_only):
                 faults.append(f"{name} {' or '.join(sorted(right))} is locked but not installed")
         elif there[0] not in right:
             faults.append(f"{name} is {there[0]}, locked is {' or '.join(sorted(right))}")
@@ -76,7 +82,3 @@ def differences(expected: dict[str, set[str]], found: dict[str, list[str]]) -> l
 
 def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _cuda_library(name: str) -> bool:
-    return name.startswith("nvidia-")

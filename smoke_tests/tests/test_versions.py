@@ -3,17 +3,18 @@ import sys
 from pathlib import Path
 
 import smoke_tests
-from smoke_tests.checks.versions import differences, expected_versions, installed_versions
+from smoke_tests.checks.versions import differences, expected_versions, installed_versions, plain_only
 
 LOCK = {
     "packages": [
         {"name": "torch", "version": "2.6.0", "variant": "plain"},
         {"name": "torch", "version": "2.6.0+cpu", "variant": "cpu"},
-        {"name": "nvidia-nccl-cu12", "version": "2.21.5"},
+        {"name": "nvidia-nccl-cu12", "version": "2.21.5", "plain_only": True},
         {"name": "torchrec", "version": "1.1.0", "installed": False},
         {"name": "typing_extensions", "version": "4.16.0"},
     ]
 }
+CUDA = plain_only(LOCK)
 MANIFEST = {"files": {"torchrec": {"torchrec-1.1.0+npu-py311-none-any.whl": "ab"}, "twin": {"lib64/libhccl.so": "cd"}}}
 RIGHT = {
     "torch": ["2.6.0"],
@@ -25,19 +26,21 @@ RIGHT = {
 
 def test_what_is_right():
     expected = expected_versions(LOCK, MANIFEST)
-    assert differences(expected, RIGHT) == []
+    assert differences(expected, RIGHT, CUDA) == []
     # Of the +cpu build there are no CUDA libraries.
     cpu = {**RIGHT, "torch": ["2.6.0+cpu"]}
     del cpu["nvidia-nccl-cu12"]
-    assert differences(expected, cpu) == []
-    assert differences(expected, {**RIGHT, "pip": ["26"]}) == []
+    assert differences(expected, cpu, CUDA) == []
+    del cpu["typing-extensions"]
+    assert differences(expected, cpu, CUDA) == ["typing-extensions 4.16.0 is locked but not installed"]
+    assert differences(expected, {**RIGHT, "pip": ["26"]}, CUDA) == []
 
 
 def test_each_difference_is_named():
     wrong = {"torch": ["2.5.0"], "torchrec": ["1.1.0"], "fbgemm-gpu": ["1.9.0"], "nvidia-nccl-cu12": ["1", "2"]}
     found = {**RIGHT, **wrong}
     del found["typing-extensions"]
-    assert differences(expected_versions(LOCK, MANIFEST), found) == [
+    assert differences(expected_versions(LOCK, MANIFEST), found, CUDA) == [
         "fbgemm-gpu 1.9.0 is installed but not locked",
         "nvidia-nccl-cu12 is installed 2 times: 1, 2",
         "torch is 2.5.0, locked is 2.6.0 or 2.6.0+cpu",
@@ -49,7 +52,7 @@ def test_each_difference_is_named():
 def test_missing_cuda_library_of_the_plain_build():
     found = {name: value for name, value in RIGHT.items() if name != "nvidia-nccl-cu12"}
     expected = expected_versions(LOCK, MANIFEST)
-    assert differences(expected, found) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
+    assert differences(expected, found, CUDA) == ["nvidia-nccl-cu12 2.21.5 is locked but not installed"]
 
 
 def distribution(folder, name, version):

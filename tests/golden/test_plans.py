@@ -40,12 +40,22 @@ def test_plan_with_keys(tmp_path: Path, platform: str, snapshot: SnapshotAsserti
 
 @pytest.mark.parametrize("platform", ["twin", "cann"])
 def test_plan_of_this_repository_without_keys(tmp_path: Path, platform: str, snapshot: SnapshotAssertion) -> None:
+    assert plan_without_keys(tmp_path, "npu", platform) == snapshot
+
+
+def test_plan_of_the_cpu_image_without_keys(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    assert plan_without_keys(tmp_path, "cpu", "cpu") == snapshot
+
+
+def plan_without_keys(tmp_path: Path, name: str, platform: str) -> str:
     versions = spec.load(ROOT / "versions.yaml")
-    target = versions.targets["npu"]
+    target = versions.targets[name]
+    on = target.platforms[platform].base if target.platforms else target.base
+    assert on is not None
     empty = Upstream(Paths(root=tmp_path, cache=tmp_path), Runner(Console()), Settings(), Store(), Path("docker"))
-    base = empty.resolve(versions.bases[target.platforms[platform].base], act=False)
+    base = empty.resolve(versions.bases[on], act=False)
     socs = {name: operator.socs for name, operator in versions.operators.items()}
-    lock = locks.read(ROOT, "npu", "3.11", "x86_64")
+    lock = locks.read(ROOT, name, "3.11", "x86_64")
     plan = make_plan(
         ROOT,
         lock=lock,
@@ -56,11 +66,23 @@ def test_plan_of_this_repository_without_keys(tmp_path: Path, platform: str, sna
         operators=socs,
     )
     steps = [f"{step.name} <- {' '.join(step.needs)} : {step.summary}" for step in plan.steps]
-    assert "\n".join([plan.base, *steps]) == snapshot
+    return "\n".join([plan.base, *steps])
 
 
 @pytest.mark.parametrize("build", ["cpu", "plain"])
 def test_packages_of_this_repository_s_environment(build: Build, snapshot: SnapshotAssertion) -> None:
     """triton is in both: the kernels' tests run in its interpreter. The plain torch alone brings CUDA's libraries."""
-    installed = [p.requirement.split(" --")[0] for p in locks.read(ROOT, "npu", "3.11", "x86_64").wheels(build)]
-    assert "\n".join(installed) == snapshot
+    assert packages("npu", build) == snapshot
+
+
+def test_packages_of_the_cpu_image(snapshot: SnapshotAssertion) -> None:
+    """Neither triton nor, with the +cpu wheel, CUDA's libraries; of the plain build those are all that is more."""
+    small = packages("cpu", "cpu")
+    assert small == snapshot
+    more = {line.split("==")[0] for line in set(packages("cpu", "plain").split("\n")) - set(small.split("\n"))}
+    assert more - {"torch"} and all(name.startswith("nvidia-") for name in more - {"torch"})
+
+
+def packages(target: str, build: Build) -> str:
+    wheels = locks.read(ROOT, target, "3.11", "x86_64").wheels(build)
+    return "\n".join(p.requirement.split(" --")[0] for p in wheels)

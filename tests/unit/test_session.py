@@ -37,7 +37,7 @@ WRONG = [
     ({"target": "cuda", "platform": "twin"}, UsageError, "valid: cuda"),
     ({"python": "3.9"}, UsageError, "unknown Python '3.9'; valid: 3.10, 3.11"),
     ({"python": "3.10"}, UnsupportedError, "has Python 3.11, not 3.10"),
-    ({"target": "cpu"}, UnsupportedError, "has no image yet; images: npu"),
+    ({"target": "cuda", "python": "3.10"}, UnsupportedError, "has no image yet; images: cpu, npu"),
 ]
 
 

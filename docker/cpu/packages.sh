@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Readies the environment's packages for the image. usage: packages.sh CUDA
+# CUDA: a folder that takes the CUDA libraries of the plain torch, so that they are a layer of their own.
+set -euo pipefail
+
+site=$(/opt/grstack/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+mkdir -p "$1/${site#/opt/grstack/venv/}"
+shopt -s nullglob
+for folder in "$site"/nvidia "$site"/cusparselt "$site"/nvidia_*; do mv "$folder" "$1/${site#/opt/grstack/venv/}"; done
+# Tests of numpy, scipy, pyarrow and the like; torch.testing and their own `testing` packages are for their users.
+find "$site" -type d -name tests -prune -exec rm -rf {} +

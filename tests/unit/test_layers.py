@@ -1,0 +1,76 @@
+"""The limits of an image's layers, against what the engine says that they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grstack import labels, layers
+from grstack.errors import StepError
+from grstack.locks import Lock
+from grstack.plan import make_plan
+from tests.project import make_lock, make_project
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = """\
+FROM scratch
+# at most 200 MB
+COPY --from=system / /
+# at most 10 MB
+# why it is there
+COPY --from=packages --chmod=755 /a  /b
+RUN true
+"""
+
+
+def layer(made_by: str, megabytes: float) -> dict[str, object]:
+    return {"CreatedBy": made_by, "Size": int(megabytes * 1e6)}
+
+
+FITTING = [layer("RUN /bin/sh -c true # buildkit", layers.OTHERS), layer("COPY /a /b # buildkit", 10)]
+SYSTEM = "COPY / / # buildkit"
+
+
+def test_a_limit_is_that_of_the_line_below_it() -> None:
+    assert layers.limits(TEXT) == {"COPY / /": 200, "COPY /a /b": 10}
+    layers.check([*FITTING, layer(SYSTEM, 200), layer("ENV A=1", 0)], TEXT, "docker/x/Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("large", "said"),
+    [
+        (layer(SYSTEM, 201), "COPY / /: 201 MB, at most 200"),
+        (layer("COPY /a /b # buildkit", 11), "COPY /a /b: 11 MB, at most 10"),
+        (layer("RUN /bin/sh -c pip install more # buildkit", 65), "RUN pip install more: 65 MB, at most 64"),
+    ],
+)
+def test_a_layer_that_is_too_large_fails_the_build(large: dict[str, object], said: str) -> None:
+    with pytest.raises(StepError, match="too large") as failed:
+        layers.check([*FITTING, large], TEXT, "docker/x/Dockerfile")
+    assert [line.strip() for line in str(failed.value).splitlines()[1:2]] == [said]
+
+
+def test_a_dockerfile_without_limits_has_none() -> None:
+    layers.check([layer("COPY huge / # buildkit", 1e6)], "FROM scratch\nCOPY huge /\n", "docker/x/Dockerfile")
+
+
+def test_the_cpu_image_s_large_lines_have_limits() -> None:
+    allowed = layers.limits((ROOT / "docker/cpu/Dockerfile").read_text(encoding="utf-8"))
+    assert set(allowed) == {
+        "COPY / /",
+        "COPY /opt/grstack/venv /opt/grstack/venv",
+        "COPY /cuda /opt/grstack/venv",
+    }
+
+
+def test_labels_name_the_key_and_the_base(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    lock: Lock = make_lock()
+    for base, expected in (
+        ("debian@sha256:12", {"base.name": "debian", "base.digest": "sha256:12"}),
+        ("bootstrap:debian/bookworm", {"base.name": "bootstrap:debian/bookworm"}),
+    ):
+        plan = make_plan(root, lock=lock, platform="twin", base=base, build="plain", components=(), operators={})
+        wanted = {"version": plan.image.short_key, **expected}
+        assert labels.of_plan(plan) == {f"org.opencontainers.image.{name}": value for name, value in wanted.items()}
