@@ -51,7 +51,7 @@ def main() -> None:
     with step("tolist"):
         flat[:3].tolist()
     with step("view"):
-        x.t()[1:].select(0, 1)
+        x.t()[1:].select(0, 1).unsqueeze(0).squeeze(0)
     streams(x)
     memory()
     marks(x)
