@@ -50,6 +50,7 @@ IN_IMAGE = (
 )
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
     "cc": "gcc",
+    "clang++": "clang",
     "cmake": "cmake",
     "make": "make",
     "makeself": "makeself",

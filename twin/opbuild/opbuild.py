@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform as host_platform
 import re
 import shlex
@@ -22,7 +23,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import address_spaces  # noqa: E402
 import generate  # noqa: E402
+import source_rules  # noqa: E402
 from definition import DefinitionError, Operator, check, check_socs, parse  # noqa: E402
 
 CORES = HERE.parent / "cores"  # the emulated AI cores, built into every operator library
@@ -53,11 +56,12 @@ class Build:
     work: Path
     sanitize: str = ""
     werror: bool = False
+    check_only: bool = False
     log: list[str] = field(default_factory=list)
 
     @property
     def compiler(self) -> list[str]:
-        flags = ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
+        flags = ["-std=c++17", "-O0" if self.check_only else "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
         flags += [f"-ffile-prefix-map={self.op.parent}=operators", f"-ffile-prefix-map={HERE}=opbuild"]
         flags += [f"-ffile-prefix-map={self.work}=build"]
         if self.sanitize:
@@ -122,11 +126,34 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, A
     return objects, operators, data["tiling_classes"]
 
 
+def check_source_rules(build: Build, kernel: Path) -> None:
+    """The macros that the toolkit finds by pattern; with --werror a broken rule ends the build."""
+    folders = [build.op / "op_kernel", build.op.parent / "common"]
+    headers = [header for folder in folders for header in sorted(folder.glob("*.h"))]
+    if not (found := source_rules.check([kernel, *headers])):
+        return
+    if build.werror:
+        raise BuildError("the toolkit looks for these macros by pattern\n" + "\n".join(found))
+    for line in found:
+        print(f"opbuild: warning: {line}", file=sys.stderr)
+
+
+def check_address_spaces(build: Build, unit: Path, flags: list[str]) -> None:
+    """Pointers of a kernel unit, each to its own memory. Without clang nothing is checked; main() says so."""
+    clang = address_spaces.compiler()
+    if clang and (found := address_spaces.faults(clang, unit, flags)):
+        raise BuildError(
+            "a pointer to one memory is used as one to another (__gm__ is global memory; local memory is reached"
+            f" through LocalTensor): the device's compiler refuses it\n{found}"
+        )
+
+
 def kernel_objects(
     build: Build, op: Operator, tiling: list[dict[str, Any]], first: int
 ) -> tuple[list[Path], list[int]]:
     """Compile the kernel once per distinct set of macros that its source uses. Returns objects and column -> object."""
     kernel = build.op / "op_kernel" / f"{op.snake}.cpp"
+    check_source_rules(build, kernel)
     generated = build.work / "generated"
     own = [c for c in tiling if c["operator"] == op.type or c["operator"].startswith(f"{op.type}_")]
     tiling_flags: list[str] = []
@@ -151,8 +178,11 @@ def kernel_objects(
         unit.write_text(generate.kernel_unit(op, str(kernel), headers, number))
         extra = [f"-DTWIN_OBJECT={number}", f"-D{op.snake}={op.snake}__{number}", *KERNEL_FLAGS]
         extra += [] if build.sanitize else [DIVISION_FLAG]
+        extra += ["-Werror"] if build.werror else []
         macros = columns[keys.index(distinct[index])]
-        return build.compile(unit, build.work / "kernel" / f"{op.snake}_{number}.o", [*extra, *flags(macros)])
+        check_address_spaces(build, unit, [*extra[:2], *flags(macros)])
+        target = build.work / "kernel" / f"{op.snake}_{number}.o"
+        return target if build.check_only else build.compile(unit, target, [*extra, *flags(macros)])
 
     with ThreadPoolExecutor(build.jobs) as pool:
         objects = list(pool.map(compile_kernel, range(len(distinct))))
@@ -299,7 +329,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ascend-home", type=Path, required=True)
     parser.add_argument("--include", type=Path, action="append", default=[], help="more include directories")
-    parser.add_argument("--werror", action="store_true", help="warnings of op_host as C++11 are errors")
+    parser.add_argument(
+        "--werror", action="store_true", help="warnings of op_host as C++11, and of kernels, are errors"
+    )
+    parser.add_argument("--check-only", action="store_true", help="check the sources, and build nothing")
     parser.add_argument("--sanitize", default="", help="for tests: address,undefined")
     return parser.parse_args(argv)
 
@@ -314,6 +347,9 @@ def main(argv: list[str] | None = None) -> int:
     if args.arch != host_platform.machine():
         print(f"opbuild: cannot build for {args.arch} on {host_platform.machine()}", file=sys.stderr)
         return 2
+    if address_spaces.compiler() is None:
+        wanted = os.environ.get(address_spaces.COMPILER, "clang++")
+        print(f"opbuild: kernels' address spaces are not checked: there is no {wanted} (apt-get install clang)")
     # In a checkout the headers stand beside this tool, in an installed toolkit under its include folder.
     beside = [p for p in (HERE.parent / "include", HERE.parent / "runtime/include") if p.is_dir()]
     with tempfile.TemporaryDirectory(prefix="opbuild-") as scratch:
@@ -331,11 +367,17 @@ def main(argv: list[str] | None = None) -> int:
             work=Path(scratch),
             sanitize=args.sanitize,
             werror=args.werror,
+            check_only=args.check_only,
         )
         (build.work / "generated").mkdir()
         try:
             host, operators, tiling = describe(build)
             check_socs(operators, build.socs)
+            if build.check_only:
+                for op in operators:
+                    kernel_objects(build, op, tiling, 0)
+                print(f"opbuild: {', '.join(op.type for op in operators)}: checked")
+                return 0
             opapi = link_opapi(build, host, operators, tiling)
             root = lay_out(build, operators, opapi, host)
         except (BuildError, DefinitionError) as error:

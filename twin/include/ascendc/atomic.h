@@ -46,7 +46,7 @@ T Combined(T old, T value, twin::AtomicMode mode) {
 }
 
 template <typename T>
-void Accumulate(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+void Accumulate(__gm__ uint8_t* address, const uint8_t* from, uint64_t bytes) {
   auto& core = twin::Core::Current();
   if constexpr (!kAccumulates<T>) {
     core.Trap("E-30", "an atomic transfer of elements that have no atomic operation");
@@ -54,7 +54,7 @@ void Accumulate(uint8_t* to, const uint8_t* from, uint64_t bytes) {
     if (core.AtomicType() != AtomicType<T>()) {
       core.Trap("E-30", "the atomic mode was set for another element type than the transfer's");
     }
-    to = core.GmAccumulate(to, bytes);
+    uint8_t* to = core.GmAccumulate(address, bytes);
     for (uint64_t at = 0; at < bytes; at += sizeof(T)) {
       T old;
       T value;

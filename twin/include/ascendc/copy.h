@@ -68,10 +68,10 @@ struct Bursts {
 };
 
 template <typename T>
-void CheckGmAlignment(const T* address) {
+void CheckGmAlignment(const __gm__ T* address) {
   if (reinterpret_cast<uintptr_t>(address) % sizeof(T) != 0) {
     twin::Core::Current().Trap("E-01", "GM address %p is not aligned to an element of %zu bytes",
-                               static_cast<const void*>(address), sizeof(T));
+                               reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address)), sizeof(T));
   }
 }
 
@@ -85,7 +85,7 @@ template <typename T>
 void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Bursts& bursts) {
   auto& core = twin::Core::Current();
   CheckGmExtent(src, bursts);
-  const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
+  const auto* from = reinterpret_cast<const __gm__ uint8_t*>(src.GetPhyAddr());
   for (uint64_t i = 0; i < bursts.count; ++i) {
     const uint64_t at = i * bursts.ubPitch;
     const uint8_t* data = core.GmRead(from + i * bursts.gmPitch, bursts.bytes);
@@ -98,7 +98,7 @@ template <typename T>
 void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Bursts& bursts) {
   auto& core = twin::Core::Current();
   CheckGmExtent(dst, bursts);
-  auto* to = reinterpret_cast<uint8_t*>(const_cast<T*>(dst.GetPhyAddr()));
+  auto* to = reinterpret_cast<__gm__ uint8_t*>(const_cast<__gm__ T*>(dst.GetPhyAddr()));
   for (uint64_t i = 0; i < bursts.count; ++i) {
     const uint64_t at = i * bursts.ubPitch;
     const uint8_t* data = core.UbRead(src.Range(), at, bursts.bytes);
@@ -149,7 +149,7 @@ void PadIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Bursts& 
     core.Trap("E-15", "paddingValue must be 0 for 8-byte elements");
   }
   CheckGmExtent(src, bursts);
-  const auto* from = reinterpret_cast<const uint8_t*>(src.GetPhyAddr());
+  const auto* from = reinterpret_cast<const __gm__ uint8_t*>(src.GetPhyAddr());
   const uint64_t image = PaddedBytes((left + right) * sizeof(T) + bursts.bytes);
   const uint64_t pitch = image + bursts.ubPitch;
   for (uint64_t i = 0; i < bursts.count; ++i) {

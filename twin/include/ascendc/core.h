@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ascendc/qualifiers.h"
+
 enum pipe_t { PIPE_S = 0, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL, PIPE_FIX = 10 };
 
 namespace twin {
@@ -44,9 +46,9 @@ class Core {
   uint64_t TilingKey() const;
   bool FullChecks() const;
   void SetTaskType(int type);
-  uint8_t* UserWorkspace(void* workspace);
-  uint8_t* SystemWorkspace() const;
-  const void* TilingData(const void* tiling, std::size_t bytes);
+  __gm__ uint8_t* UserWorkspace(__gm__ void* workspace);
+  __gm__ uint8_t* SystemWorkspace() const;
+  const void* TilingData(const __gm__ void* tiling, std::size_t bytes);
 
   // Pipes and events.
   void Issue(pipe_t pipe, const char* call);
@@ -94,19 +96,19 @@ class Core {
   void RequireDefined(const UbRange& range, uint64_t offset, uint64_t bytes);
 
   // Global memory: DMA, and scalar access through this core's data cache.
-  const uint8_t* GmRead(const void* address, uint64_t bytes);
-  uint8_t* GmWrite(void* address, uint64_t bytes);
-  uint8_t* GmAccumulate(void* address, uint64_t bytes);
+  const uint8_t* GmRead(const __gm__ void* address, uint64_t bytes);
+  uint8_t* GmWrite(__gm__ void* address, uint64_t bytes);
+  uint8_t* GmAccumulate(__gm__ void* address, uint64_t bytes);
   void SetAtomic(AtomicMode mode, int elementType);
   AtomicMode Atomic() const;
   int AtomicType() const;
-  void ScalarLoad(const void* address, void* value, uint32_t bytes);
-  void ScalarStore(void* address, const void* value, uint32_t bytes);
-  void CleanCache(const void* address, bool whole);
+  void ScalarLoad(const __gm__ void* address, void* value, uint32_t bytes);
+  void ScalarStore(__gm__ void* address, const void* value, uint32_t bytes);
+  void CleanCache(const __gm__ void* address, bool whole);
   void Yield();
   // `rows` stretches of `bytes`, `pitch` bytes from start to start.
-  const uint8_t* GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
-  uint8_t* GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
+  const uint8_t* GmReadRows(const __gm__ void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
+  uint8_t* GmWriteRows(__gm__ void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
 
   // Matmul objects: the cube serves this core's requests in order; PIPE_M stands for its work on them.
   int AddCubeObject();

@@ -11,7 +11,7 @@ class TensorDesc {
   uint64_t GetDim() const { return dim_; }
   uint64_t GetIndex() const { return index_; }
   uint64_t GetShape(uint32_t i) const { return shape_[i]; }
-  T* GetDataPtr() const { return data_; }
+  __gm__ T* GetDataPtr() const { return data_; }
   GlobalTensor<T> GetDataObj() const {
     uint64_t size = 1;
     for (uint64_t i = 0; i < dim_; ++i) {
@@ -21,7 +21,7 @@ class TensorDesc {
     tensor.SetGlobalBuffer(data_, size);
     return tensor;
   }
-  void Fill(uint64_t dim, uint64_t index, const uint64_t* dims, T* data) {
+  void Fill(uint64_t dim, uint64_t index, const __gm__ uint64_t* dims, __gm__ T* data) {
     dim_ = dim;
     index_ = index;
     data_ = data;
@@ -34,7 +34,7 @@ class TensorDesc {
   uint64_t* shape_ = nullptr;
   uint64_t dim_ = 0;
   uint64_t index_ = 0;
-  T* data_ = nullptr;
+  __gm__ T* data_ = nullptr;
 };
 
 class ListTensorDesc {
@@ -44,7 +44,7 @@ class ListTensorDesc {
     Init(data, length, shapeSize);
   }
   void Init(__gm__ void* data, uint32_t = 0xffffffff, uint32_t = 0xffffffff) {
-    words_ = static_cast<const uint64_t*>(data);
+    words_ = static_cast<const __gm__ uint64_t*>(data);
     pointers_ = words_ + words_[0] / sizeof(uint64_t);
     dims_ = words_[1] & 0xffffffffu;
     size_ = static_cast<uint32_t>(words_[1] >> 32);
@@ -57,12 +57,12 @@ class ListTensorDesc {
   template <typename T>
   __gm__ T* GetDataPtr(uint32_t index) const {
     CheckIndex(index);
-    return reinterpret_cast<T*>(pointers_[index]);
+    return reinterpret_cast<__gm__ T*>(pointers_[index]);
   }
   template <typename T>
   void GetDesc(TensorDesc<T>& desc, uint32_t index) const {
     CheckIndex(index);
-    const uint64_t* record = words_ + 1 + index * (1 + dims_);
+    const __gm__ uint64_t* record = words_ + 1 + index * (1 + dims_);
     desc.Fill(dims_, index, record + 1, GetDataPtr<T>(index));
   }
 
@@ -72,8 +72,8 @@ class ListTensorDesc {
       twin::Core::Current().Trap("E-17", "tensor %u of a list of %u", index, size_);
     }
   }
-  const uint64_t* words_ = nullptr;
-  const uint64_t* pointers_ = nullptr;
+  const __gm__ uint64_t* words_ = nullptr;
+  const __gm__ uint64_t* pointers_ = nullptr;
   uint64_t dims_ = 0;
   uint32_t size_ = 0;
 };

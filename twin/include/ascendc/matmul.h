@@ -289,7 +289,7 @@ class Matmul {
       core.Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
     }
     gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
-    auto* first = const_cast<CT*>(gm.GetPhyAddr());
+    auto* first = const_cast<__gm__ CT*>(gm.GetPhyAddr());
     auto* to = reinterpret_cast<CT*>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT)));
     const float* from = core.CubeScratch(0);
     for (uint32_t row = 0; row < rows; ++row) {
@@ -351,7 +351,7 @@ void RegisterMatmul(Object& object, Tiling tiling, Rest&&... rest) {
 }
 
 template <typename... Pairs>
-void RegisterMatmuls(TPipe* pipe, const void* workspace, Pairs&&... pairs) {
+void RegisterMatmuls(TPipe* pipe, const __gm__ void* workspace, Pairs&&... pairs) {
   auto& core = twin::Core::Current();
   if (pipe == nullptr || workspace != core.SystemWorkspace()) {
     core.Trap("E-32", "REGIST_MATMUL_OBJ needs the TPipe and GetSysWorkSpacePtr()");

@@ -52,7 +52,7 @@ class GlobalTensor {
   }
 
  private:
-  T* buffer_ = nullptr;
+  __gm__ T* buffer_ = nullptr;
   uint64_t size_ = 0;
   uint64_t skipped_ = 0;
   bool bounded_ = false;

@@ -15,7 +15,7 @@ enum KernelMetaType {
 namespace twin {
 
 template <typename Struct>
-Struct LoadTiling(const void* tiling) {
+Struct LoadTiling(const __gm__ void* tiling) {
   Struct data;
   __builtin_memcpy(&data, Core::Current().TilingData(tiling, sizeof(Struct)), sizeof(Struct));
   return data;

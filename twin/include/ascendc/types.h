@@ -8,15 +8,8 @@
 #include <type_traits>
 
 #include "ascendc/core.h"
+#include "ascendc/qualifiers.h"
 
-#define __global__
-#define __aicore__
-#define __gm__
-#define __ubuf__
-#define __cbuf__
-#define __ca__
-#define __cb__
-#define __cc__
 #define GM_ADDR __gm__ uint8_t*
 #define ASCEND_IS_AIV constexpr(true)
 #define ASCEND_IS_AIC constexpr(false)
