@@ -264,7 +264,13 @@ aclnnStatus AclnnCall::CheckArguments(int& column) const {
 aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
   call.type = type_;
   call.attributes = gert::RuntimeAttrs(attributes_);
-  call.platform = PlatformOfDevice();
+  const char* soc = aclrtGetSocName();
+  const auto machine = PlatformOf(soc == nullptr ? "" : soc);
+  if (!machine) {
+    return Fail(kNoKernel, "the device is of no known SoC: '" + std::string(soc == nullptr ? "" : soc) +
+                               "' is none of " + KnownSocs() + "; set TWIN_NPU_SOC to one of them");
+  }
+  call.platform = *machine;
   for (const auto& argument : inputs_) {
     gert::InstanceInfo instance;
     instance.start = call.inputs.size();
@@ -284,8 +290,7 @@ aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
       call.outputs.push_back(TensorOf(*member));
     }
   }
-  const auto soc = ShortSocName(call.platform.soc);
-  if (definition_->aicore.configs.count(soc) == 0) {
+  if (definition_->aicore.configs.count(ShortSocName(call.platform.soc)) == 0) {
     return Fail(kNoKernel, "the operator has no kernel for " + call.platform.soc);
   }
   return ACL_SUCCESS;

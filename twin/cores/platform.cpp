@@ -1,16 +1,14 @@
 #include "platform.h"
 
-#include <cctype>
 #include <cstdlib>
-
-#include "acl/acl.h"
 
 namespace twin {
 
 namespace {
 
 struct Machine {
-  const char* prefix;  // longest first
+  const char* name;
+  bool series;  // the name begins those of several chips
   const char* shortName;
   uint32_t cubes;
   uint32_t vectors;
@@ -18,15 +16,16 @@ struct Machine {
 };
 
 constexpr Machine kMachines[] = {
-    {"Ascend910B1", "ascend910b", 24, 48, 192}, {"Ascend910B2", "ascend910b", 24, 48, 192},
-    {"Ascend910B3", "ascend910b", 20, 40, 192}, {"Ascend910B4", "ascend910b", 20, 40, 96},
-    {"Ascend910B", "ascend910b", 20, 40, 192},  {"Ascend910_93", "ascend910_93", 24, 48, 192},
-    {"Ascend310P", "ascend310p", 8, 8, 16},
+    {"Ascend910B", false, "ascend910b", 20, 40, 192},    {"Ascend910B1", false, "ascend910b", 24, 48, 192},
+    {"Ascend910B2", false, "ascend910b", 24, 48, 192},   {"Ascend910B2C", false, "ascend910b", 24, 48, 192},
+    {"Ascend910B3", false, "ascend910b", 20, 40, 192},   {"Ascend910B4", false, "ascend910b", 20, 40, 96},
+    {"Ascend910B4-1", false, "ascend910b", 20, 40, 168}, {"Ascend910_93", true, "ascend910_93", 24, 48, 192},
+    {"Ascend310P", true, "ascend310p", 8, 8, 16},
 };
 
 const Machine* Find(const std::string& soc) {
   for (const auto& machine : kMachines) {
-    if (soc.rfind(machine.prefix, 0) == 0) {
+    if (machine.series ? soc.rfind(machine.name, 0) == 0 : soc == machine.name) {
       return &machine;
     }
   }
@@ -37,17 +36,27 @@ const Machine* Find(const std::string& soc) {
 
 std::string ShortSocName(const std::string& soc) {
   const auto* machine = Find(soc);
-  return machine == nullptr ? soc : machine->shortName;
+  return machine == nullptr ? "" : machine->shortName;
 }
 
-fe::PlatFormInfos PlatformOfDevice() {
+std::string KnownSocs() {
+  std::string names;
+  for (const auto& machine : kMachines) {
+    names += (names.empty() ? "" : " ") + std::string(machine.name) + (machine.series ? "*" : "");
+  }
+  return names;
+}
+
+std::optional<fe::PlatFormInfos> PlatformOf(const std::string& soc) {
+  const auto* machine = Find(soc);
+  if (machine == nullptr) {
+    return std::nullopt;
+  }
   fe::PlatFormInfos info;
-  const char* name = aclrtGetSocName();
-  info.soc = name == nullptr ? "" : name;
-  const auto* machine = Find(info.soc);
-  info.vectorCores = machine == nullptr ? 40 : machine->vectors;
-  info.cubeCores = machine == nullptr ? 20 : machine->cubes;
-  info.l2Bytes = (machine == nullptr ? 192 : machine->l2MiB) << 20;
+  info.soc = soc;
+  info.vectorCores = machine->vectors;
+  info.cubeCores = machine->cubes;
+  info.l2Bytes = machine->l2MiB << 20;
   const char* cores = std::getenv("TWIN_CORES");
   if (cores != nullptr && std::atoi(cores) > 0) {
     info.vectorCores = static_cast<uint32_t>(std::atoi(cores));

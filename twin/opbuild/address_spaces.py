@@ -43,7 +43,7 @@ def _named(text: str) -> str:
 
 
 def _casts(ir: str) -> list[str]:
-    found = {}
+    found: dict[str, None] = {}
     for match in _CAST.finditer(ir):
         file, line = _place(ir, match["place"])
         spaces = [_memory(match[part]) for part in ("source", "target")]
