@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.twin
+PROGRAM = Path(__file__).with_name("npu_attention_program.py")
 LENGTHS = (640, 1152)  # of two sequences with 4 heads: all cores have work, so that the workspace is as large
 BYTES_PER_TOKEN = 4000  # of activations and gradients of 32 numbers; the bias alone would differ by 7.3 MB
 
 
 def test_gradients_are_the_cpus_and_memory_has_no_square_of_the_length() -> None:
-    command = [sys.executable, "-m", "gr_model.tests.npu_attention_program", *map(str, LENGTHS)]
+    command = [sys.executable, str(PROGRAM), *map(str, LENGTHS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -7,6 +7,7 @@ from functools import cache
 import torch
 
 from gr_model.config import ModelConfig
+from gr_model.runtime.transfer import to_device
 
 
 def time_bucket(seconds: torch.Tensor, config: ModelConfig) -> torch.Tensor:
@@ -35,4 +36,4 @@ def time_cells(count: int, device: torch.device) -> torch.Tensor:
     from gr_ops.time_cells import cell_starts, cells_of
 
     starts = time_bucket(cell_starts().double(), ModelConfig(time_buckets=count))
-    return cells_of(starts, thresholds(count)).to(device)
+    return to_device(cells_of(starts, thresholds(count)).numpy(), device)
