@@ -64,7 +64,7 @@ def _request(devices: str, force: bool, form: str) -> Any:
 
 
 def _choices(**given: str) -> Any:
-    from grstack.session import Choices
+    from grstack.choices import Choices
 
     return Choices(**given)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
 from grstack.engines.docker import MANIFEST
@@ -21,7 +22,7 @@ from grstack.launch.request import Request, access_of, place, text_of
 from grstack.plan import Kind, Plan
 from grstack.report import BuildReport
 from grstack.run import Runner
-from grstack.session import Choices, Session
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,14 +1,15 @@
-"""One command's choices (target, platform, engine, ...) resolved once: spec, lock, engine and plan."""
+"""One command's choices resolved once: spec, lock, engine and plan."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 
 from rich.console import Console
 
-from grstack import host, locks, network, operators, spec
+from grstack import host, inputs, locks, network, operators, spec
+from grstack.choices import Choices
 from grstack.engines import Engine, Inputs, find_engine
 from grstack.errors import UnsupportedError, UsageError
 from grstack.locks import Build, Lock
@@ -16,16 +17,6 @@ from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
 from grstack.spec import Base, Target, Versions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What the user typed; an empty text stands for the default."""
-
-    target: str = "npu"
-    platform: str = ""
-    python: str = ""
-    engine: str = "auto"
 
 
 class Session:
@@ -143,15 +134,7 @@ class Session:
             operators=self.operators,
         )
 
-    def fetch(self) -> Inputs:
-        """Downloads what the lock names (or finds it in the cache), verified."""
-        from grstack import fetch
-
-        files = fetch.fetch_wheels(self.lock, self.paths.wheels, self.settings, build=self.build, console=self.console)
-        chosen = self.lock.wheels(self.build)
-        installed = {p.filename for p in chosen if p.installed}
-        return Inputs(
-            wheels={name: path for name, path in files.items() if name in installed},
-            wheels_all=files,
-            requirements="".join(f"{p.requirement}\n" for p in chosen if p.installed),
-        )
+    @property
+    def fetch(self) -> Callable[[], Inputs]:
+        """What a step that reads wheels calls: downloads what the lock names, or finds it in the cache."""
+        return partial(inputs.fetch, self.lock, self.build, self.paths.wheels, self.settings, self.console)

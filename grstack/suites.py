@@ -12,13 +12,14 @@ from pathlib import Path
 from rich.console import Console
 
 from grstack import changed, failures, host, lint, needs, network, spec
+from grstack.choices import Choices
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
 from grstack.execute import execute
 from grstack.locks import Lock
 from grstack.recipes import load_all
 from grstack.run import Runner
-from grstack.session import Choices, Session
+from grstack.session import Session
 from grstack.side_by_side import SideBySide
 
 BIN = Path(sys.executable).parent

@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 
 from grstack import commands
+from grstack.choices import Choices
 from grstack.engines.find import answers
 from grstack.execute import execute
-from grstack.session import Choices, Session
+from grstack.session import Session
 from tests.integration.opp_packages import OPAPI, PACKAGING, ROOT, Real, run
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grstack.session import Choices, Session
+from grstack.choices import Choices
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "twin/runtime"

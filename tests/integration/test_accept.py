@@ -13,8 +13,8 @@ import pytest
 
 from grstack import commands
 from grstack.accept.parts import PARTS
+from grstack.choices import Choices
 from grstack.engines.find import answers
-from grstack.session import Choices
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.image, pytest.mark.slow]

@@ -12,12 +12,13 @@ import pytest
 from rich.console import Console
 
 from grstack import clean
+from grstack.choices import Choices
 from grstack.engines import docker_cli
 from grstack.engines.find import answers
 from grstack.engines.images import DockerImages
 from grstack.engines.names import KEY
 from grstack.paths import Paths
-from grstack.session import Choices, Session
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grstack import commands
-from grstack.session import Choices
+from grstack.choices import Choices
 from tests.integration.opp_packages import CUMSUM, OPAPI, Real, errors, look
 
 pytestmark = pytest.mark.image

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from grstack import commands
+from grstack.choices import Choices
 from grstack.engines.docker import DockerEngine
 from grstack.errors import UsageError
 from grstack.execute import execute
-from grstack.session import Choices
 from tests.integration.opp_packages import CUMSUM, Real, camel, run
 
 pytestmark = pytest.mark.image

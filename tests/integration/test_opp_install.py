@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from grstack import commands
+from grstack.choices import Choices
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import UsageError
 from grstack.opp.search import which
-from grstack.session import Choices
 from tests.integration.opp_packages import CUMSUM, DENSE, Real, camel, errors, look, run, tree_state
 
 pytestmark = pytest.mark.image

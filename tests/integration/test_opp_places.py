@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from grstack import commands
+from grstack.choices import Choices
 from grstack.errors import PackageError
-from grstack.session import Choices
 from tests.integration.opp_packages import CUMSUM, DENSE, OPAPI, Real, camel, look, run, tree_state
 
 pytestmark = pytest.mark.image

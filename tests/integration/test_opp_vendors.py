@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from grstack import commands
+from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.errors import PackageError
 from grstack.execute import execute
 from grstack.opp.search import which
-from grstack.session import Choices
 from tests.integration.opp_packages import CUMSUM, OPAPI, Real, camel, errors, look, run, tree_state
 
 pytestmark = pytest.mark.image

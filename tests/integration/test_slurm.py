@@ -19,10 +19,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grstack.choices import Choices
 from grstack.engines.docker import DockerEngine
 from grstack.engines.find import answers
 from grstack.execute import execute
-from grstack.session import Choices, Session
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy/slurm/train.sbatch"

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grstack.choices import Choices
 from grstack.engines.docker import DockerEngine
 from grstack.engines.find import answers
-from grstack.session import Choices, Session
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESSES = ("10.213.7.1", "10.213.7.2")

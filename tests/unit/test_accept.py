@@ -17,12 +17,12 @@ from grstack.accept import report
 from grstack.accept.parts import PARTS, chosen
 from grstack.accept.results import Acceptance, Result, read_tests
 from grstack.ask import ask
+from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.engines.fake import FakeEngine
 from grstack.errors import UsageError
 from grstack.launch.access import Access
 from grstack.plan import Plan
-from grstack.session import Choices
 from tests.machines import atlas
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from grstack import clean
+from grstack.choices import Choices
 from grstack.engines import local
 from grstack.engines.checkouts import Checkouts
 from grstack.engines.fake import FakeEngine
@@ -21,7 +22,7 @@ from grstack.errors import Busy
 from grstack.execute import build_lock
 from grstack.paths import Paths
 from grstack.plan import make_plan
-from grstack.session import Choices, Session
+from grstack.session import Session
 from grstack.spec import Base
 from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 

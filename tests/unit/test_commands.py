@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from grstack import commands, fetch, install, session
+from grstack.choices import Choices
 from grstack.engines.fake import FakeEngine
 from grstack.errors import PackageError, UsageError
-from grstack.session import Choices
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = "dense_to_jagged"

@@ -11,12 +11,12 @@ import yaml
 from rich.console import Console
 
 from grstack import commands, fetch, session
+from grstack.choices import Choices
 from grstack.command_line import with_default
 from grstack.engines.fake import FakeEngine
 from grstack.errors import DeviceError, UsageError
 from grstack.launch.machine import Machine
 from grstack.launch.request import Request
-from grstack.session import Choices
 from tests.machines import atlas, npu_smi_info
 
 ROOT = Path(__file__).resolve().parents[2]

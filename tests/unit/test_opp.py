@@ -13,6 +13,7 @@ from opp_tree import OPAPI, library, make_vendor, set_priority, write_manifest
 from rich.console import Console
 
 from grstack.ask import ask
+from grstack.choices import Choices
 from grstack.errors import PackageError, UsageError
 from grstack.opp import show
 from grstack.opp.command import opp as command
@@ -21,7 +22,7 @@ from grstack.opp.scan import State, scan
 from grstack.opp.search import Environment, candidates, conflicts, serving, which
 from grstack.opp.verify import verify
 from grstack.run import Runner
-from grstack.session import Choices, Session
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 QUIET = Runner(Console(quiet=True))

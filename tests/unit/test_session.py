@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from grstack import network, session
+from grstack.choices import Choices
 from grstack.engines import local
 from grstack.engines.fake import FakeEngine
 from grstack.engines.local import LocalEngine
@@ -16,7 +17,7 @@ from grstack.errors import EngineError, GrstackError, UnsupportedError, UsageErr
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.run import Runner
-from grstack.session import Choices, Session
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,15 @@
+"""The choices of one command: which target, platform, Python and engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What the user typed; an empty text stands for the default."""
+
+    target: str = "npu"
+    platform: str = ""
+    python: str = ""
+    engine: str = "auto"
