@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         "--prometheus",
         type=prometheus.address,
         metavar="[ADDRESS:]PORT",
-        help="serve the run's figures at http://ADDRESS:PORT/metrics while it runs (default address: all of this host)",
+        help="serve the run's figures at http://ADDRESS:PORT/metrics while it runs (default: for this host alone)",
     )
     parser.add_argument("--phases", action="store_true", help="wait for the device after each phase, to time it")
     parser.add_argument(

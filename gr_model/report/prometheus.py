@@ -22,11 +22,11 @@ class ExporterError(GrModelError, RuntimeError):
 
 
 def address(text: str) -> tuple[str, int]:
-    """`PORT` (all addresses of this host) or `ADDRESS:PORT`. Raises ValueError for anything else."""
+    """`PORT` (for this host alone) or `ADDRESS:PORT`; 0.0.0.0 is all. Raises ValueError for anything else."""
     found = re.fullmatch(r"(?:(?P<host>[^:\s]+|\[[0-9a-fA-F:]+\]):)?(?P<port>\d{1,5})", text)
     if found is None or not 0 <= int(found["port"]) < 65536:
         raise ValueError(f"'{text}' is neither PORT nor ADDRESS:PORT")
-    return (found["host"] or "0.0.0.0").strip("[]"), int(found["port"])
+    return (found["host"] or "127.0.0.1").strip("[]"), int(found["port"])
 
 
 class Exporter:

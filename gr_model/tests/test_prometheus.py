@@ -104,7 +104,12 @@ def test_a_taken_port_is_said_before_the_first_step(folder, tmp_path, capsys) ->
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("9100", ("0.0.0.0", 9100)), ("localhost:0", ("localhost", 0)), ("[::1]:80", ("::1", 80))],
+    [
+        ("9100", ("127.0.0.1", 9100)),
+        ("0.0.0.0:9100", ("0.0.0.0", 9100)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:80", ("::1", 80)),
+    ],
 )
 def test_where_it_is_served(text, found) -> None:
     assert address(text) == found
