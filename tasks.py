@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -35,7 +36,12 @@ def _call(function: Callable[[], Any]) -> Any:
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return function()
+        done = function()
+        sys.stdout.flush()
+        return done
+    except BrokenPipeError:  # `inv ... | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Exit(code=128 + signal.SIGPIPE) from None
     except GrstackError as error:
         if isinstance(error, UsageError) and not error.next_command:
             error.next_command = f"inv --help {_typed_task()}"
@@ -289,6 +295,22 @@ def doctor(c: Context, json: bool = False) -> None:
         raise Exit(code=code)
 
 
+@task(
+    positional=[],
+    help={
+        "hosts": "10.0.0.1,10.0.0.2, or a file with a host a line",
+        "devices": "0,2-3 on every host, or all that have an address (default)",
+        "from": "a folder with a copy of each host's /etc/hccn.conf, named by the host (default: read over ssh)",
+        "out": "the file to write (default: only shown)",
+    },
+)
+def rank_table(c: Context, hosts: str = "", devices: str = "all", from_: str = "", out: str = "") -> None:
+    """HCCL's rank table of Atlas A2 hosts, where a cluster wants one: inv rank-table --hosts 10.0.0.1,10.0.0.2."""
+    from grstack import commands
+
+    _call(lambda: commands.rank_table(hosts, devices, folder=from_, out=out))
+
+
 @task(positional=["name"], help={"name": "for example ml-100k", "from": "a file that is already here"})
 def fetch_data(c: Context, name: str, from_: str = "") -> None:
     """Fetch a public data set into data/, verified by hash; says so where none is published."""
@@ -342,12 +364,12 @@ def new(c: Context, kind: str = "", name: str = "", outside: str = "", dry_run: 
 
 # This file is loaded between invoke's reading of its own options and of the tasks'.
 if core := getattr(program, "core", None):
-    from grstack.command_line import check, spell_out, unknown_task, with_default
+    from grstack.command_line import check, copied, spell_out, unknown_task, with_default
 
     typed = core.unparsed
     typed[:] = spell_out(typed, {"opp": ("action", "name"), "new": ("kind", "name")})
     typed[:] = with_default(typed, "--print", ("docker", "podman", "compose", "k8s"))
-    every = Collection(*(item for item in list(globals().values()) if isinstance(item, Task)))
+    every = Collection(*(copied(item) for item in list(globals().values()) if isinstance(item, Task)))
     _call(lambda: check(typed, every, program.initial_context))
     if program.args.dry.value or {"--dry", "-R"} & set(typed):
         raise Exit(

@@ -5,14 +5,17 @@ Invoke has positional arguments too, but each of them must then be given; of an 
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from invoke.collection import Collection
 from invoke.exceptions import ParseError
 from invoke.parser.context import ParserContext
 from invoke.parser.parser import Parser
+from invoke.tasks import Task
 
 from grstack.errors import UsageError
 
@@ -40,6 +43,13 @@ def with_default(tokens: Sequence[str], option: str, values: Sequence[str]) -> l
         if token == option and following not in values:
             done[number] = f"{option}={values[0]}"
     return done
+
+
+def copied(task: Task[Any]) -> Task[Any]:
+    """A task to parse with: parsing takes the options' help away, which invoke shows later."""
+    other = copy.copy(task)
+    other.help = dict(task.help)
+    return other
 
 
 def check(tokens: Sequence[str], tasks: Collection, core: ParserContext) -> None:

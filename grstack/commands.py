@@ -161,6 +161,19 @@ def fetch_data(name: str, *, from_file: str = "") -> Path:
     return folder
 
 
+def rank_table(hosts: str, devices: str, *, folder: str = "", out: str = "") -> None:
+    """Shows HCCL's rank table of the hosts, or writes it to `out`."""
+    from grstack.launch import rank_table as tables
+
+    read = tables.copies(Path(folder)) if folder else tables.over_ssh
+    text = tables.document(tables.hosts_of(hosts), devices, read)
+    if not out:
+        print(text, end="")
+        return
+    Path(out).write_text(text)
+    _console().print(f"{out}: on every host  export RANK_TABLE_FILE=$PWD/{out}", soft_wrap=True)
+
+
 def lint(*, fix: bool = False) -> list[str]:
     """Runs every linter; returns the names of those that found something."""
     from grstack import lint as linters

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,23 @@ def test_the_help_offers_no_target_that_is_refused() -> None:
     assert "no image yet" in rest
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"--target (\w+)", text)) <= images
+
+
+def test_every_option_is_explained() -> None:
+    """What `inv --help TASK` shows: invoke prints the name alone where no help came with it."""
+    inv = [str(Path(sys.executable).with_name("inv")), "--help"]
+    for task in ("build-image", "rank-table"):
+        shown = subprocess.run([*inv, task], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        options = [line for line in shown.partition("Options:")[2].splitlines() if line.startswith("  -")]
+        assert options and all(re.search(r"\S {2,}\S", line) for line in options), shown
+
+
+def test_a_reader_who_leaves_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "node1").write_text("address_0=10.1.1.1\n")
+    inv = Path(sys.executable).with_name("inv")
+    script = f"{inv} rank-table --hosts node1 --from {tmp_path} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("141\n", "")
 
 
 def test_the_readme_s_table_has_every_task() -> None:
