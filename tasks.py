@@ -16,6 +16,7 @@ from invoke.main import program
 OPTIONS = {
     "target": "what the image is for: npu or cpu (cuda is locked, and has no image yet)",
     "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
+    "base": "on platform cann, another toolkit, chip or distribution: cann-8.5.0-910b and others of versions.yaml",
     "python": "3.11 (default), the Python of the base images; 3.10 with --engine none only",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
@@ -80,6 +81,7 @@ def build_image(
     c: Context,
     target: str = "npu",
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     dry_run: bool = False,
@@ -88,13 +90,14 @@ def build_image(
     """Build the pinned image; what is already built is kept."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
     _call(lambda: commands.build_image(choices, dry_run=dry_run, explain=explain))
 
 
 @task(
     help=_help(
         "platform",
+        "base",
         "python",
         "engine",
         op="one operator (with --into)",
@@ -106,6 +109,7 @@ def build_image(
 def install_ops(
     c: Context,
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     op: str = "",
@@ -116,7 +120,7 @@ def install_ops(
     """Build the operators' .run packages and install them."""
     from grstack import commands
 
-    choices = _choices(platform=platform, python=python, engine=engine)
+    choices = _choices(platform=platform, base=base, python=python, engine=engine)
     operators = (op,) if op else ()
     _call(lambda: commands.install_ops(choices, operators=operators, into=into, soc=soc, force=force))
 
@@ -125,6 +129,7 @@ def install_ops(
     positional=[],
     help=_help(
         "platform",
+        "base",
         "python",
         "engine",
         action="list, which OPERATOR, verify, or remove VENDOR",
@@ -140,6 +145,7 @@ def opp(
     action: str = "list",
     name: str = "",
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     into: str = "",
@@ -150,7 +156,7 @@ def opp(
     """Which vendor serves which operator, and why: inv opp list | which OPERATOR | verify | remove VENDOR."""
     from grstack import commands
 
-    choices = _choices(platform=platform, python=python, engine=engine)
+    choices = _choices(platform=platform, base=base, python=python, engine=engine)
     code = _call(lambda: commands.opp(choices, action, name, into=into, image=image, force=force, as_json=json))
     if code:
         raise Exit(code=code)
@@ -161,6 +167,7 @@ def smoke_test(
     c: Context,
     target: str = "npu",
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     devices: str = "",
@@ -170,7 +177,7 @@ def smoke_test(
     """Run the smoke test in the image; leaves build/smoke/smoke-report.html."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
     _call(lambda: commands.smoke_test(choices, _request(devices, force, print)))
 
 
@@ -184,6 +191,7 @@ def smoke(c: Context, target: str = "npu", platform: str = "", engine: str = "au
     positional=[],
     help=_help(
         "platform",
+        "base",
         "python",
         "engine",
         only="some parts, by commas: inv accept --only machine,smoke",
@@ -196,6 +204,7 @@ def smoke(c: Context, target: str = "npu", platform: str = "", engine: str = "au
 def accept(
     c: Context,
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     devices: str = "",
@@ -207,7 +216,7 @@ def accept(
     """For owners of NPUs: run all that real devices can run, and write one report: inv accept --platform cann."""
     from grstack import commands
 
-    choices = _choices(platform=platform, python=python, engine=engine)
+    choices = _choices(platform=platform, base=base, python=python, engine=engine)
     request = _request(devices, force, "")
     if _call(lambda: commands.accept(choices, request, only=only, again=again, listed=list)):
         raise Exit(code=1)
@@ -219,6 +228,7 @@ def run(
     command: str,
     target: str = "npu",
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     devices: str = "",
@@ -228,7 +238,7 @@ def run(
     """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --out /out/a"."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
     argv = ["bash", "-c", command]
     code = _call(lambda: commands.run(choices, argv, request=_request(devices, force, print)))
     if code:
@@ -240,6 +250,7 @@ def shell(
     c: Context,
     target: str = "npu",
     platform: str = "",
+    base: str = "",
     python: str = "",
     engine: str = "auto",
     devices: str = "",
@@ -249,18 +260,20 @@ def shell(
     """Open a shell in the image, with the repository, the data and an output folder mounted."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
     code = _call(lambda: commands.run(choices, ["bash"], interactive=True, request=_request(devices, force, print)))
     if code:
         raise Exit(code=code)
 
 
 @task(help=_help(*OPTIONS))
-def tag(c: Context, target: str = "npu", platform: str = "", python: str = "", engine: str = "auto") -> None:
+def tag(
+    c: Context, target: str = "npu", platform: str = "", base: str = "", python: str = "", engine: str = "auto"
+) -> None:
     """Make the short name (grstack/npu:twin) this checkout's image, where another checkout has taken it."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
     _call(lambda: commands.tag(choices))
 
 

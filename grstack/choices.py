@@ -1,4 +1,4 @@
-"""The choices of one command: which target, platform, Python and engine."""
+"""The choices of one command: which target, platform, base, Python and engine."""
 
 from __future__ import annotations
 
@@ -11,5 +11,6 @@ class Choices:
 
     target: str = "npu"
     platform: str = ""
+    base: str = ""
     python: str = ""
     engine: str = "auto"

@@ -35,7 +35,24 @@ class Session:
     def target(self) -> Target:
         if self.choices.target not in self.versions.targets:
             raise UsageError.unknown("target", self.choices.target, list(self.versions.targets))
-        return self.versions.targets[self.choices.target]
+        return self.versions.for_cann(self.choices.target, self.cann)
+
+    @cached_property
+    def cann(self) -> str:
+        """The release of CANN in the chosen base, where it is not the one of the target's platforms."""
+        if not self.choices.base:
+            return ""
+        known = self.versions.targets[self.choices.target].platforms.get("cann")
+        if known is None or self.choices.platform != "cann":
+            raise UsageError(
+                f"--base {self.choices.base} is a choice of platform cann",
+                next_command=f"inv build-image --platform cann --base {self.choices.base}",
+            )
+        usable = {name: base.cann for name, base in self.versions.bases.items() if base.cann}
+        if self.choices.base not in usable:
+            raise UsageError.unknown("base", self.choices.base, usable)
+        found = usable[self.choices.base]
+        return found if found != known.cann else ""
 
     @cached_property
     def platform(self) -> str:
@@ -52,12 +69,14 @@ class Session:
     @cached_property
     def base(self) -> Base:
         name = self.target.platforms[self.platform].base if self.target.platforms else self.target.base
+        name = self.choices.base or name
         assert name is not None  # the spec's own check
         return self.versions.bases[name]
 
     @cached_property
     def lock(self) -> Lock:
-        python = self.choices.python or self.versions.pythons.default
+        default = self.versions.pythons.default
+        python = self.choices.python or (default if default in self.base.pythons else self.base.pythons[0])
         arch = host.arch()
         if python not in self.versions.pythons.supported:
             raise UsageError.unknown("Python", python, self.versions.pythons.supported)
@@ -76,7 +95,7 @@ class Session:
                 where="versions.yaml, unsupported",
                 next_command="inv build-image --target npu",
             )
-        lock = locks.read(self.paths.root, self.choices.target, python, arch)
+        lock = locks.read(self.paths.root, self.choices.target, python, arch, self.cann)
         locks.check(lock, self.versions)
         return lock
 
@@ -132,6 +151,8 @@ class Session:
             build=build,
             components=self.target.components,
             operators=self.operators,
+            tag=self.choices.base,
+            home=self.base.home or "",
         )
 
     @property

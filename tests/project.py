@@ -11,6 +11,8 @@ from grstack.locks import Lock, Package
 FILES = {
     "docker/base/packages.txt": "python3\n",
     "docker/base/bootstrap.sh": "true\n",
+    "docker/base/dnf.sh": "true\n",
+    "docker/base/packages-rpm.txt": "python3\n",
     "docker/base/Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/environment.Dockerfile": "ARG BASE\nFROM ${BASE}\n",
     "docker/npu/Dockerfile": "ARG ENVIRONMENT\nFROM ${ENVIRONMENT}\n",

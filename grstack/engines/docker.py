@@ -38,6 +38,11 @@ from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Base
 
+PACKAGES = (  # Debian and Ubuntu have dpkg, openEuler has rpm
+    "if command -v dpkg-query > /dev/null;"
+    " then dpkg-query --show --showformat='${Package}:${Architecture} ${Version}\\n';"
+    " else rpm -qa --queryformat '%{NAME}:%{ARCH} %{VERSION}-%{RELEASE}\\n'; fi"
+)
 BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
 CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 MANIFEST = "/opt/grstack/manifest.json"
@@ -188,6 +193,7 @@ class DockerEngine:
         marks = {BASE_PACKAGES: keys.combine(packages.items()), **labels.of_plan(plan)}
         instructions = dockerfile.read_text()
         args = {"ENVIRONMENT": environment, "BASE": self.locate(plan, plan.step("base"))}
+        args |= {"ASCEND_HOME": plan.home} if plan.home else {}
         self._image(plan, step, dockerfile, context, log, labels=marks, **args)
         self._check_layers(plan, instructions)
 
@@ -205,7 +211,7 @@ class DockerEngine:
         argv = docker_cli.run_argv(
             self.cli,
             image=self.locate(plan, plan.step("base")),
-            argv=["dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version}\n"],
+            argv=["sh", "-c", PACKAGES],
             volumes=[],
             env={},
             network="none",

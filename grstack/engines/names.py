@@ -12,7 +12,7 @@ KEY = "grstack.key"  # the label of every image that we build: the key of its st
 
 
 def short(plan: Plan) -> str:
-    return f"grstack/{plan.target}:{plan.platform}"
+    return f"grstack/{plan.target}:{plan.tag or plan.platform}"
 
 
 def exact(plan: Plan) -> str:

@@ -22,6 +22,10 @@ NPU = {
     "8.3.RC1": Needs(
         toolkit="CANN 8.3.RC1", oldest="25.0.RC1", paired="25.3.RC1", source="MindCluster 7.3.0, release notes"
     ),
+    # The same table, whose lists of CANN and HDK run side by side.
+    "8.2.RC1": Needs(
+        toolkit="CANN 8.2.RC1", oldest="25.0.RC1", paired="25.2.0", source="MindCluster 7.3.0, release notes"
+    ),
     "8.5.0": Needs(toolkit="CANN 8.5.0", oldest="25.0.RC1", paired="25.5.0", source="CANN 8.5.0, release notes"),
 }
 GPU = {

@@ -1,4 +1,4 @@
-"""What exactly goes into an image: every wheel with its sha256, a file per (target, python, arch).
+"""What exactly goes into an image: every wheel with its sha256, a file per (target, python, arch, CANN).
 
 The resolver is imported on first use only: reading a lock must stay fast.
 """
@@ -25,11 +25,11 @@ TOOLS_DEV = "tools-dev"
 __all__ = ["Build", "Lock", "Package", "check", "check_all", "lock_all", "lock_name", "lock_path", "read"]
 
 
-def read(root: Path, target: str, python: str, arch: str) -> Lock:
+def read(root: Path, target: str, python: str, arch: str, cann: str = "") -> Lock:
     """The committed lock of a combination. Raises LockError where it is missing or malformed."""
-    path = lock_path(root, target, python, arch)
+    path = lock_path(root, target, python, arch, cann)
     lock = parse(path)
-    if (lock.target, lock.python, lock.arch) != (target, python, arch):
+    if (lock.target, lock.python, lock.arch, lock.cann) != (target, python, arch, cann):
         raise LockError(f"the lock is for {lock.name}", where=str(path), next_command=f"inv lock --only {path.stem}")
     return lock
 
@@ -43,7 +43,7 @@ def check(lock: Lock, versions: Versions) -> None:
         raise UnsupportedError(
             f"{lock.name} cannot exist: {reason}", where="versions.yaml, unsupported", next_command="inv lock"
         )
-    if lock.inputs != inputs_hash(versions, lock.target):
+    if lock.inputs != inputs_hash(versions, lock.target, lock.cann):
         raise _stale(Path(f"{lock.name}.json"))
 
 
@@ -112,8 +112,8 @@ def lock_all(
     return list(texts)
 
 
-def _wanted(versions: Versions, only: Collection[str] | None) -> dict[str, tuple[str, str, str] | None]:
-    known: dict[str, tuple[str, str, str] | None] = {
+def _wanted(versions: Versions, only: Collection[str] | None) -> dict[str, tuple[str, str, str, str] | None]:
+    known: dict[str, tuple[str, str, str, str] | None] = {
         lock_name(*combination): combination for combination in versions.combinations()
     }
     known |= {TOOLS: None, TOOLS_DEV: None}
@@ -146,6 +146,6 @@ def _is_lock(path: Path) -> bool:
     """Whether `inv lock` wrote the file: it bears the name that its content says."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return path.stem == lock_name(content["target"], content["python"], content["arch"])
+        return path.stem == lock_name(content["target"], content["python"], content["arch"], content.get("cann", ""))
     except (OSError, ValueError, KeyError, TypeError):
         return False

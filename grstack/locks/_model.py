@@ -1,4 +1,4 @@
-"""A lock: the exact wheels of one (target, python, arch). Read from and written to locks/<name>.json."""
+"""A lock: the exact wheels of one (target, python, arch, CANN). Read from and written to locks/<name>.json."""
 
 from __future__ import annotations
 
@@ -51,19 +51,21 @@ class Package(BaseModel):
 
 
 class Lock(BaseModel):
-    """`inputs` is the hash of what versions.yaml asked for, so that a stale lock is noticed."""
+    """`inputs` is the hash of what versions.yaml asked for, so that a stale lock is noticed. `cann`: another release of
+    it than the target's platforms name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: str
     python: str
     arch: str
+    cann: str = ""
     inputs: str
     packages: tuple[Package, ...]
 
     @property
     def name(self) -> str:
-        return lock_name(self.target, self.python, self.arch)
+        return lock_name(self.target, self.python, self.arch, self.cann)
 
     @property
     def builds(self) -> tuple[Build, ...]:
@@ -82,15 +84,16 @@ class Lock(BaseModel):
         )
 
     def text(self) -> str:
-        return json.dumps(self.model_dump(), indent=2) + "\n"
+        return json.dumps(self.model_dump(exclude=None if self.cann else {"cann"}), indent=2) + "\n"
 
 
-def lock_name(target: str, python: str, arch: str) -> str:
-    return f"{target}-py{python}-{arch}"
+def lock_name(target: str, python: str, arch: str, cann: str = "") -> str:
+    """`npu-py3.11-x86_64`, or `npu-cann8.5.0-py3.11-x86_64`."""
+    return f"{target}{f'-cann{cann.lower()}' if cann else ''}-py{python}-{arch}"
 
 
-def lock_path(root: Path, target: str, python: str, arch: str) -> Path:
-    return root / "locks" / f"{lock_name(target, python, arch)}.json"
+def lock_path(root: Path, target: str, python: str, arch: str, cann: str = "") -> Path:
+    return root / "locks" / f"{lock_name(target, python, arch, cann)}.json"
 
 
 def parse(path: Path) -> Lock:

@@ -1,4 +1,4 @@
-"""Resolve one (target, python, arch) to exact wheels with `uv pip compile`."""
+"""Resolve one (target, python, arch, CANN) to exact wheels with `uv pip compile`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def requirement(name: str, version: str) -> str:
     return f"{name}{version}"
 
 
-def inputs_hash(versions: Versions, target: str) -> str:
+def inputs_hash(versions: Versions, target: str, cann: str = "") -> str:
     """Hash of everything in versions.yaml that decides the lock of a target."""
     data = {
-        "target": versions.targets[target].model_dump(
+        "target": versions.for_cann(target, cann).model_dump(
             mode="json", include={"packages", "source_only", "bad_metadata", "excludes"}
         ),
         "resolve": versions.resolve.model_dump(mode="json"),
@@ -50,12 +50,16 @@ def inputs_hash(versions: Versions, target: str) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def resolve(versions: Versions, target: str, python: str, arch: str, *, runner: Runner, settings: Settings) -> Lock:
+def resolve(
+    versions: Versions, target: str, python: str, arch: str, cann: str = "", *, runner: Runner, settings: Settings
+) -> Lock:
     """The lock of one combination. Needs the package index."""
-    found = _compile(versions, versions.targets[target], python, arch, runner=runner, settings=settings)
+    wanted = versions.for_cann(target, cann)
+    found = _compile(versions, wanted, python, arch, runner=runner, settings=settings)
     variants = [row for row in versions.variants if target in row.targets]
-    packages = _packages(versions, versions.targets[target], variants, found, python, arch)
-    return Lock(target=target, python=python, arch=arch, inputs=inputs_hash(versions, target), packages=tuple(packages))
+    packages = _packages(versions, wanted, variants, found, python, arch)
+    inputs = inputs_hash(versions, target, cann)
+    return Lock(target=target, python=python, arch=arch, cann=cann, inputs=inputs, packages=tuple(packages))
 
 
 def _compile(

@@ -22,14 +22,12 @@ def current_plans(
     bases: Callable[[Base, str], set[str]],
 ) -> Iterator[Plan]:
     """`bases` names all that a base may be on a platform: pulled, bootstrapped, this host."""
-    for target, python, of in versions.combinations():
+    for target, python, of, cann in versions.combinations():
         if of != arch or not (root / "docker" / target).is_dir():
             continue
-        lock = locks.read(root, target, python, arch)
-        own = versions.targets[target].base
-        platforms = {name: platform.base for name, platform in versions.targets[target].platforms.items()}
-        for platform, name in ({target: own} if own else platforms).items():
-            for base in sorted(bases(versions.bases[name], platform)):
+        lock = locks.read(root, target, python, arch, cann)
+        for platform, tag, named in _bases(versions, target, cann):
+            for base in sorted(bases(named, platform)):
                 for build in BUILDS:
                     yield make_plan(
                         root,
@@ -39,4 +37,19 @@ def current_plans(
                         build=build,
                         components=versions.targets[target].components,
                         operators=operators,
+                        tag=tag,
+                        home=named.home or "",
                     )
+
+
+def _bases(versions: Versions, target: str, cann: str) -> Iterator[tuple[str, str, Base]]:
+    """Platform, tag and base: those of the target itself, and those that `--base` may name for this CANN."""
+    wanted = versions.targets[target]
+    if wanted.base:
+        yield target, "", versions.bases[wanted.base]
+    for name, platform in wanted.platforms.items() if not cann else ():
+        yield name, "", versions.bases[platform.base]
+    if toolkit := wanted.platforms.get("cann"):
+        for name, base in versions.bases.items():
+            if base.cann == (cann or toolkit.cann):
+                yield "cann", name, base

@@ -22,12 +22,14 @@ def make_plan(
     build: Build,
     components: tuple[str, ...],
     operators: Mapping[str, Sequence[str]],
+    tag: str = "",
+    home: str = "",
 ) -> Plan:
     """The plan of one image.
 
     `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which
     torch wheel is installed (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan
-    itself is pure.
+    itself is pure. `tag` and `home`: see Plan.
     """
     recipes = load_all(root, platform, components, operators)
     wheels = _wheels(lock, build)
@@ -37,9 +39,16 @@ def make_plan(
     for recipe in recipes:
         steps.append(_component(root, recipe, platform, environment, wheels, steps))
     installed = [s for s in steps if s.recipe is not None and s.recipe.image]
-    steps.append(_image(root, lock, platform, environment, installed))
+    steps.append(_image(root, lock, platform, environment, installed, tag or platform))
     return Plan(
-        target=lock.target, platform=platform, python=lock.python, arch=lock.arch, base=base, steps=tuple(steps)
+        target=lock.target,
+        platform=platform,
+        python=lock.python,
+        arch=lock.arch,
+        base=base,
+        steps=tuple(steps),
+        tag=tag,
+        home=home,
     )
 
 
@@ -61,13 +70,18 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     how = "pulled by digest" if "@sha256:" in base else "pulled by tag: no digest is published"
     how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else how
     how = "this machine" if base.startswith("host:") else how
-    recipe = "docker/base/bootstrap.sh" if base.startswith("bootstrap:") else "docker/base/Dockerfile"
+    files = ["docker/base/packages.txt", "docker/base/bootstrap.sh"]
+    if not base.startswith("bootstrap:"):
+        files = [
+            "docker/base/packages.txt",
+            *(f"docker/base/{name}" for name in ("Dockerfile", "dnf.sh", "packages-rpm.txt")),
+        ]
     return _step(
         name="base",
         kind=Kind.BASE,
         summary=f"{base}, {how}",
         inputs=[("base", keys.of_text(base)), ("arch", lock.arch)]
-        + [(path, keys.of_tree(root / path)) for path in ("docker/base/packages.txt", recipe)],
+        + [(path, keys.of_tree(root / path)) for path in files],
     )
 
 
@@ -98,12 +112,12 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, whe
     )
 
 
-def _image(root: Path, lock: Lock, platform: str, environment: Step, components: list[Step]) -> Step:
+def _image(root: Path, lock: Lock, platform: str, environment: Step, components: list[Step], tag: str) -> Step:
     files = [f"docker/{lock.target}", *SOURCES]
     return _step(
         name="image",
         kind=Kind.IMAGE,
-        summary=f"grstack/{lock.target}:{platform}",
+        summary=f"grstack/{lock.target}:{tag}",
         needs=(environment.name, *(s.name for s in components)),
         inputs=[("environment", environment.key), ("platform", platform)]
         + [(step.name, step.key) for step in components]

@@ -39,6 +39,8 @@ class Plan:
     arch: str
     base: str  # what the base is: a digest reference, or `bootstrap:<suite>`
     steps: tuple[Step, ...]
+    tag: str = ""  # the chosen base's name, where it is not the platform's own
+    home: str = ""  # where the base has CANN's toolkit, if not where docker/npu/Dockerfile says
 
     def step(self, name: str) -> Step:
         return next(step for step in self.steps if step.name == name)

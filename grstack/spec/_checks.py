@@ -53,6 +53,29 @@ def targets_have_bases(doc: Raw) -> Iterator[Finding]:
                 yield base.path, f"unknown base '{base.text}'; valid: {_listed(bases)}"
 
 
+def toolkits_fit(doc: Raw) -> Iterator[Finding]:
+    """A base with CANN: a torch_npu goes with it, and a platform that names the base names the same release."""
+    torch = _packages(doc["targets"]["npu"]).get("torch")
+    for name, base in doc["bases"].items():
+        cann = base["cann"]
+        if "home" in base and not cann.text:
+            yield base["home"].path, f"base {name} has the home of a toolkit, but no cann"
+        rows = [
+            row
+            for row in doc["compatibility"].elements()
+            if canonicalize_name(row["package"].text) == "torch-npu" and row["cann"].text == cann.text
+        ]
+        if cann.text and torch and torch.text and torch.text not in {row["torch"].text for row in rows}:
+            yield cann.path, f"no row under 'compatibility' has a torch_npu for CANN {cann.text} and torch {torch.text}"
+    for platform, settings in doc["targets"]["npu"]["platforms"].items():
+        cann = doc["bases"][settings["base"].text]["cann"]
+        if cann.text and settings["cann"].text and cann.text != settings["cann"].text:
+            yield (
+                settings["cann"].path,
+                f"platform {platform} says CANN {settings['cann'].text}, its base has {cann.text}",
+            )
+
+
 def npu_package_matches_target(doc: Raw) -> Iterator[Finding]:
     for name, target in doc["targets"].items():
         packages = _packages(target)
@@ -167,6 +190,7 @@ CHECKS: tuple[Check, ...] = (
     pythons_are_supported,
     bases_are_pinned,
     targets_have_bases,
+    toolkits_fit,
     npu_package_matches_target,
     releases_fit,
     references_exist,

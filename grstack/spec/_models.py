@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -77,6 +78,7 @@ PlatformName = Annotated[str, _one_of(*PLATFORMS)]
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^(https?|ftp)://[^/@\s]+/\S+$")]
 Member = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
+Home = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._-]+)+$")]
 Glibc = Annotated[str, StringConstraints(pattern=r"^2\.[0-9]{1,2}$")]
 
 
@@ -107,13 +109,18 @@ class Bootstrap(_Model):
 
 
 class Base(_Model):
-    """A base image. Without a digest, `unpinned` says why."""
+    """A base image. Without a digest, `unpinned` says why.
+
+    cann  the release of the toolkit in it; `home` is where it lies there, if not where the images before 8.5 have it
+    """
 
     image: Text
     tag: Text
     digest: Digest | None = None
     unpinned: Text | None = None
     bootstrap: Bootstrap | None = None
+    cann: Cann | None = None
+    home: Home | None = None
     pythons: tuple[Python, ...] = Field(min_length=1)
 
     @property
@@ -142,6 +149,11 @@ class Target(_Model):
     platforms: dict[PlatformName, Platform] = {}
     components: tuple[Name, ...] = ()
 
+    def with_cann(self, cann: str, torch_npu: str) -> Target:
+        """This target on another release of CANN, with the torch_npu that goes with it."""
+        platforms = {name: one.model_copy(update={"cann": cann}) for name, one in self.platforms.items()}
+        return self.model_copy(update={"packages": {**self.packages, "torch_npu": torch_npu}, "platforms": platforms})
+
 
 class Unsupported(_Model):
     target: Name
@@ -166,11 +178,14 @@ class Variant(_Model):
 
 
 class Compatibility(_Model):
+    """`source`: the text of the makers that says it."""
+
     package: Name
     version: ExactVersion
     torch: ExactVersion
     cann: Cann | None = None
     pythons: tuple[Python, ...] = Field(min_length=1)
+    source: Text
 
 
 class Operator(_Model):
@@ -240,11 +255,35 @@ class Versions(_Model):
         """Why this combination cannot exist, or None."""
         return next((row.reason for row in self.unsupported if row.covers(target, python, arch)), None)
 
-    def combinations(self) -> list[tuple[str, str, str]]:
-        """Every (target, python, arch) that can exist."""
+    def for_cann(self, target: str, cann: str = "") -> Target:
+        """A target as it stands, or on another release of CANN, one of `canns`."""
+        return self._on_cann[target, cann] if cann else self.targets[target]
+
+    def canns(self, target: str) -> tuple[str, ...]:
+        """The releases of CANN that bases have and platform cann does not name, in the order of the bases."""
+        return tuple(cann for name, cann in self._on_cann if name == target)
+
+    @cached_property
+    def _on_cann(self) -> dict[tuple[str, str], Target]:
+        found = {}
+        for name, target in self.targets.items():
+            standing = {platform.cann for platform in target.platforms.values()}
+            for cann in dict.fromkeys(base.cann for base in self.bases.values()):
+                row = next((row for row in self.compatibility if self._goes(row, target, cann)), None)
+                if cann and row and standing and cann not in standing:
+                    found[name, cann] = target.with_cann(cann, row.version)
+        return found
+
+    @staticmethod
+    def _goes(row: Compatibility, target: Target, cann: str | None) -> bool:
+        return row.package == "torch_npu" and row.cann == cann and row.torch == target.packages["torch"]
+
+    def combinations(self) -> list[tuple[str, str, str, str]]:
+        """Every (target, python, arch, CANN) that can exist; CANN is empty for that of the target's platforms."""
         return [
-            (target, python, arch)
+            (target, python, arch, cann)
             for target in sorted(self.targets)
+            for cann in ("", *self.canns(target))
             for python in self.pythons.supported
             for arch in self.architectures
             if self.refusal(target, python, arch) is None

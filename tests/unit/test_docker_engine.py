@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,18 @@ def test_an_image_s_command_line_is_in_the_log_and_its_tag_on_the_terminal(
     assert (
         f"--label=grstack.key={plan.step('environment').key}" in (made.root / "build/logs/environment.log").read_text()
     )
+
+
+@pytest.mark.parametrize("home", ["", "/usr/local/Ascend/cann-8.5.0"])
+def test_an_image_knows_where_its_base_has_the_toolkit(tmp_path: Path, home: str) -> None:
+    made = Engine(tmp_path, "exit 0")
+    (made.root / "docker/npu/Dockerfile").write_text("FROM x\n# components: here\n")
+    plan = replace(made.plan, home=home, steps=made.plan.steps[:3] + made.plan.steps[-1:])  # no component to install
+    made.store.stored.append(Image("sha256:1", [names.exact(plan)], labels={KEY: plan.image.key}))
+    with pytest.raises(AttributeError):  # its layers are looked at, and this one is a name alone
+        made.engine.build(plan, plan.image, Inputs())
+    log = (made.root / "build/logs/image.log").read_text()
+    assert (f"--build-arg=ASCEND_HOME={home}" in log) == bool(home)
 
 
 @pytest.mark.parametrize("interactive", [False, True])

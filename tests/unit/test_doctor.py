@@ -205,8 +205,8 @@ CASES = [
         "nvidia-smi",
     ),
     ("CANN", {"cann_state": None}, Severity.NOTE, "no CANN", ""),
-    ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.2.RC1")}, Severity.WARNING, "8.3.RC1", "build-image"),
-    ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.5.0")}, Severity.WARNING, "8.5.0", "8.3.RC1"),
+    ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.1.RC1")}, Severity.WARNING, "8.3.RC1", "build-image"),
+    ("CANN", {"cann_state": Cann(home=CANN_HOME, version="8.5.0")}, Severity.OK, "--base cann-8.5.0-910b", ""),
     (
         "CANN",
         {"cann_state": Cann(home=CANN_HOME, version=None)},

@@ -25,10 +25,18 @@ COMBINATIONS = VERSIONS.combinations()
 
 # Published hashes, taken from the package index by other means than the resolver.
 TORCH_NPU = {
-    ("3.10", "x86_64"): "36fbe05e19141ffd8a8103cdd0e298ca6e20283ff437e92eb5c978d7f2558105",
-    ("3.11", "x86_64"): "7ff85f28a2a7146a99111d289eab19c9198b8dfd626e889ab71d49487c4414fa",
-    ("3.10", "aarch64"): "3a751498997171349bcba2ae0461dacc8ac4d05b52880d11a08cc07116a0d060",
-    ("3.11", "aarch64"): "35ae3e7884b8b33e36c90506dba5d6d31f74f400ae90f1cb0ecb56c114683975",
+    ("3.10", "x86_64", ""): "36fbe05e19141ffd8a8103cdd0e298ca6e20283ff437e92eb5c978d7f2558105",
+    ("3.11", "x86_64", ""): "7ff85f28a2a7146a99111d289eab19c9198b8dfd626e889ab71d49487c4414fa",
+    ("3.10", "aarch64", ""): "3a751498997171349bcba2ae0461dacc8ac4d05b52880d11a08cc07116a0d060",
+    ("3.11", "aarch64", ""): "35ae3e7884b8b33e36c90506dba5d6d31f74f400ae90f1cb0ecb56c114683975",
+    ("3.10", "x86_64", "8.2.RC1"): "d9adfdbce7c61ef132546a54ad70d61879dd773f5c3592f374b13fad4711f0dc",
+    ("3.11", "x86_64", "8.2.RC1"): "f6e2677a847c60a0ee91ddb3c0d244f53a13480f376113cc9e3816e69a189c0c",
+    ("3.10", "aarch64", "8.2.RC1"): "f671a19506501ffb62b30ad36bac54ec0499f51c52e7c38118bbc77f68ab099c",
+    ("3.11", "aarch64", "8.2.RC1"): "a93d65074486c41f26d664bad69924096074f434ac8aef304c47ae7525c1a446",
+    ("3.10", "x86_64", "8.5.0"): "0459b98b11ead9a74c0f7f3dddd3c03613b66b2094ea39e40716c0e8c86f051f",
+    ("3.11", "x86_64", "8.5.0"): "dc35b413cb90fabba9042945793ffebd2d65e530712a3fbf148833b83fa1da48",
+    ("3.10", "aarch64", "8.5.0"): "eea3831f62c4bbaf1167868a9e1b37febe3497091ffe5d198eb304712051ce02",
+    ("3.11", "aarch64", "8.5.0"): "b0bf71492871a0806ece206ae9a88b51ae10ab906f490eea9d7806eda04bef2a",
 }
 FBGEMM_CPU = {
     ("3.10", "x86_64"): "25da08e3a516a61a11cf470ebb3b5c292e8eff5d5ee98bd90d972b2d79d9fe84",
@@ -39,7 +47,7 @@ FBGEMM_CPU = {
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda item: locks.lock_name(*item))
-def test_committed_lock_is_current_and_sorted(combination: tuple[str, str, str]) -> None:
+def test_committed_lock_is_current_and_sorted(combination: tuple[str, str, str, str]) -> None:
     lock = locks.read(ROOT, *combination)
     locks.check(lock, VERSIONS)
     keys = [(package.name, package.variant != "plain") for package in lock.packages]
@@ -50,17 +58,17 @@ def test_committed_lock_is_current_and_sorted(combination: tuple[str, str, str])
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda item: locks.lock_name(*item))
-def test_committed_lock_has_every_requirement_and_no_second_fbgemm(combination: tuple[str, str, str]) -> None:
-    target, python, arch = combination
+def test_committed_lock_has_every_requirement_and_no_second_fbgemm(combination: tuple[str, str, str, str]) -> None:
+    target, python, arch, cann = combination
     lock = locks.read(ROOT, *combination)
     versions = {package.name: package.version for package in lock.packages if package.variant == "plain"}
-    for name, pin in VERSIONS.targets[target].packages.items():
+    for name, pin in VERSIONS.for_cann(target, cann).packages.items():
         locked = versions[name.lower().replace("_", "-")]
         assert pin[0] in "<>" or locked == pin
     assert sum(name.startswith("fbgemm-gpu") for name in versions) == 1
     if target == "npu":
         hashes = {package.name: package.sha256 for package in lock.packages}
-        assert hashes["torch-npu"] == TORCH_NPU[python, arch]
+        assert hashes["torch-npu"] == TORCH_NPU[python, arch, cann]
         assert hashes["fbgemm-gpu-cpu"] == FBGEMM_CPU[python, arch]
 
 
@@ -222,7 +230,7 @@ variants:
       torch-2.6.0+cpu-cp311-cp311-manylinux_2_28_aarch64.whl: HASH
     targets: [npu]
 compatibility:
-  - {package: torch_npu, version: 2.6.0.post3, torch: 2.6.0, cann: 8.3.RC1, pythons: ["3.11"]}
+  - {package: torch_npu, version: 2.6.0.post3, torch: 2.6.0, cann: 8.3.RC1, pythons: ["3.11"], source: its makers}
 tools: {python: "3.10", packages: {scipy: "1.0"}}
 """.replace("HASH", "0" * 64)
 

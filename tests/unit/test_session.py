@@ -10,7 +10,7 @@ from rich.console import Console
 
 from grstack import network, session
 from grstack.choices import Choices
-from grstack.engines import local
+from grstack.engines import local, names
 from grstack.engines.fake import FakeEngine
 from grstack.engines.local import LocalEngine
 from grstack.errors import EngineError, GrstackError, UnsupportedError, UsageError
@@ -38,6 +38,15 @@ WRONG = [
     ({"target": "cuda", "platform": "twin"}, UsageError, "valid: cuda"),
     ({"python": "3.9"}, UsageError, "unknown Python '3.9'; valid: 3.10, 3.11"),
     ({"python": "3.10"}, UnsupportedError, "has Python 3.11, not 3.10"),
+    ({"platform": "cann", "base": "cann-8.5"}, UsageError, "unknown base 'cann-8.5'; valid: cann-8.2.rc1-910b, cann"),
+    ({"platform": "cann", "base": "debian-12"}, UsageError, "unknown base 'debian-12'"),
+    ({"base": "cann-8.5.0-910b"}, UsageError, "is a choice of platform cann"),
+    ({"target": "cpu", "base": "cann-8.5.0-910b"}, UsageError, "is a choice of platform cann"),
+    (
+        {"platform": "cann", "base": "cann-8.2.rc1-910b", "python": "3.10"},
+        UnsupportedError,
+        "has Python 3.11, not 3.10",
+    ),
     ({"target": "cuda", "python": "3.10"}, UnsupportedError, "has no image yet; images: cpu, npu"),
 ]
 
@@ -81,6 +90,32 @@ def test_a_dry_run_asks_no_index_and_writes_nothing(tmp_path: Path, monkeypatch:
         _ = make().plan
     monkeypatch.setenv("GRSTACK_TORCH_BUILD", "cpu")
     assert "(torch: cpu)" in make().plan_to_show(with_engine=True).step("wheels").summary
+
+
+@pytest.mark.parametrize(
+    ("base", "torch_npu", "python"),
+    [
+        ("cann-8.3.rc1-910b", "2.6.0.post3", "3.11"),
+        ("cann-8.3.rc1-910b-openeuler24.03", "2.6.0.post3", "3.11"),
+        ("cann-8.3.rc1-a3", "2.6.0.post3", "3.11"),
+        ("cann-8.2.rc1-910b", "2.6.0", "3.11"),
+        ("cann-8.5.0-910b", "2.6.0.post5", "3.11"),
+        ("cann-8.5.0-910b-py3.10", "2.6.0.post5", "3.10"),
+    ],
+)
+def test_a_base_brings_its_cann_torch_npu_and_python(
+    base: str, torch_npu: str, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRSTACK_TORCH_BUILD", "plain")
+    made = make(platform="cann", base=base)
+    plan = made.plan_to_show(with_engine=False)
+    assert plan.base.startswith("quay.io/ascend/cann:") and plan.python == python
+    locked = {package.name: package.version for package in made.lock.packages}
+    assert locked["torch-npu"] == torch_npu
+    assert names.short(plan) == f"grstack/npu:{base}"
+    assert plan.home == ("/usr/local/Ascend/cann-8.5.0" if "8.5.0" in base else "")
+    standing = make(platform="cann").plan_to_show(with_engine=False)
+    assert (plan.image.key == standing.image.key) == (base == "cann-8.3.rc1-910b")
 
 
 def test_operators_for_cann_on_the_host_follow_its_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

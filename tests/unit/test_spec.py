@@ -44,8 +44,18 @@ def test_the_committed_file_is_valid() -> None:
     versions = spec.load(ROOT / "versions.yaml")
     assert versions.targets["npu"].packages["torch_npu"] == "2.6.0.post3"
     assert versions.pythons.supported == ("3.10", "3.11")  # not the float 3.1
-    assert ("cuda", "3.11", "aarch64") not in versions.combinations()
-    assert len(versions.combinations()) == 3 * 2 * 2 - 2
+    assert ("cuda", "3.11", "aarch64", "") not in versions.combinations()
+    assert len(versions.combinations()) == 3 * 2 * 2 - 2 + 2 * 2 * 2  # of npu also for CANN 8.2.RC1 and 8.5.0
+
+
+def test_another_cann_brings_its_torch_npu_and_nothing_else() -> None:
+    versions = spec.load(ROOT / "versions.yaml")
+    standing, other = versions.targets["npu"], versions.for_cann("npu", "8.5.0")
+    assert versions.canns("npu") == ("8.2.RC1", "8.5.0")
+    assert versions.canns("cpu") == ()
+    changed = {name for name, pin in other.packages.items() if standing.packages[name] != pin}
+    assert (changed, other.packages["torch_npu"]) == ({"torch_npu"}, "2.6.0.post5")
+    assert {platform.cann for platform in other.platforms.values()} == {"8.5.0"}
 
 
 def test_models_are_frozen() -> None:
@@ -107,7 +117,30 @@ CASES = {
         "socs: [ascend920b",
         "unknown SoC 'ascend920b'; valid: ascend310p, ascend910_93, ascend910b",
     ),
-    "base without digest or reason": ("    unpinned: no", "    # unpinned: no", "  cann-8.3.rc1-910b:", "digest or"),
+    "base without digest or reason": (
+        "    home: /usr/local/Ascend/cann-8.5.0\n    unpinned: *unpinned\n",
+        "    home: /usr/local/Ascend/cann-8.5.0\n",
+        "  cann-8.5.0-910b:",
+        "digest or",
+    ),
+    "base with a CANN that has no torch_npu": (
+        "    cann: 8.5.0\n",
+        "    cann: 8.4.0\n",
+        "    cann: 8.4.0",
+        "for CANN 8.4.0",
+    ),
+    "base with another CANN than its platform": (
+        "    cann: 8.3.RC1\n    unpinned: &",
+        "    cann: 8.5.0\n    unpinned: &",
+        "cann: {base: cann-8.3.rc1-910b",
+        "its base has 8.5.0",
+    ),
+    "home without a toolkit": (
+        "    cann: 8.5.0\n    home",
+        "    home",
+        "    home: /usr/local/Ascend/cann-8.5.0",
+        "but no cann",
+    ),
     "source_only of no package": ("source_only: [torchrec]", "source_only: [torchrek]", "source_only:", "not among"),
     "default python not supported": ('default: "3.11"', 'default: "3.12"', 'default: "3.12"', "not in supported"),
     "variant of another release": (

@@ -15,6 +15,9 @@ def check(facts: Facts) -> Finding:
     if state.version is None:
         return warning(f"CANN at {state.home} has no readable version", "install it anew, or unset ASCEND_HOME_PATH")
     if wanted and not _same(state.version, wanted):
+        bases = facts.versions.bases.items()
+        if base := next((name for name, base in bases if base.cann and _same(state.version, base.cann)), None):
+            return ok(f"CANN {state.version} at {state.home}: build for it with --platform cann --base {base}")
         return warning(
             f"CANN {state.version} at {state.home}, the pinned torch_npu pairs with {wanted}",
             f"install CANN {wanted}, or build in a container: inv build-image --target npu --platform cann",
