@@ -127,6 +127,12 @@ def counts_section(event: dict[str, Any]) -> str:
     )
 
 
+def dataset(config: dict[str, Any]) -> str:
+    """Its name, or that of the user's own file."""
+    path = config.get("data", {}).get("path", "")
+    return Path(path).name if path else str(config["dataset"])
+
+
 def backbone(start: dict[str, Any]) -> str:
     """The name of the run's model."""
     name = start["config"]["model"]["backbone"]
@@ -136,7 +142,7 @@ def backbone(start: dict[str, Any]) -> str:
 def lead(start: dict[str, Any]) -> str:
     """HTML: what ran on what."""
     processes = f", {start['processes']} processes" if start.get("processes", 1) > 1 else ""
-    text = f"{html.escape(start['config']['dataset'])} on {html.escape(start['device'])}{processes}, "
+    text = f"{html.escape(dataset(start['config']))} on {html.escape(start['device'])}{processes}, "
     text += f"torch {html.escape(start['torch'])}"
     text += f", run {html.escape(start['run'])}." if "run" in start else "."
     if "emulated" in start["device"]:
