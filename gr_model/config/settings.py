@@ -212,6 +212,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield "model.backbone: dcn is a model for task=ranking with ranking.candidates=0"
     if model.backbone != "hstu" and config.ranking.candidates:
         yield f"ranking.candidates: {model.backbone} has no mask for targets; valid with hstu"
+    if config.task == "ranking" and config.data.path and not config.data.actions:
+        yield "data.actions: ranking predicts what users did; name the columns that say it: data.actions=COLUMN"
     if config.ranking.candidates and config.ranking.candidates >= model.max_items:
         yield "ranking.candidates: must be less than model.max_items"
     if model.stochastic_length and not 1 < model.stochastic_length <= 2:

@@ -141,6 +141,14 @@ class ShardedUsers(Sequence[History]):
         """[U]: the row group of each user; does not fall."""
         return np.searchsorted(self._starts, self._chosen, side="right") - 1
 
+    def ids(self) -> list[str]:
+        """What the users are called in the files."""
+        found: list[str] = []
+        for group in self.groups:
+            with pq.ParquetFile(self.folder / group["file"]) as file:
+                found += file.read_row_group(group["row_group"], ["user"])["user"].to_pylist()
+        return [found[row] for row in self._chosen]
+
     def __len__(self) -> int:
         return len(self._chosen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ def page(title: str, lead: str, body: str) -> str:
 
 def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str = "step") -> str:
     """A line chart with axes, a legend and the last value of each series."""
+    # What is not a number (the AUC of a task without one positive) has no place on a chart.
+    series = [Series(s.name, [p for p in s.points if math.isfinite(p[1])], s.dashed) for s in series]
     series = [line for line in series if line.points]
     if not series:
         return f'<div class="card"><h3>{html.escape(title)}</h3><p>no points</p></div>'

@@ -41,11 +41,20 @@ def check(going_on_from: Path | None, data: Interactions) -> None:
 
 def item_ids(run: Path) -> list[str]:
     """The ids behind the item numbers of the run's model. DataError where the run has kept none."""
-    import pyarrow.parquet as pq
-
     path = run / ITEMS
     if not path.is_file():
         raise DataError(f"{path}: no such file; the run's data set has item numbers only, or an older version made it")
+    return _ids(path)
+
+
+def item_ids_of(data: Interactions) -> list[str]:
+    """Those of a data set; none where it has item numbers only."""
+    return _ids(data.item_ids) if data.item_ids else []
+
+
+def _ids(path: Path) -> list[str]:
+    import pyarrow.parquet as pq
+
     ids: list[str] = pq.read_table(path)["item"].to_pylist()
     return ids
 

@@ -88,11 +88,24 @@ def test_a_config_file_names_the_run(path: Path, monkeypatch: pytest.MonkeyPatch
     assert json.loads((run / "run-id.json").read_text())["config"]["data"]["path"] == str(path)
 
 
-@pytest.mark.parametrize(("config", "needed"), [("own-retrieval", 3), ("own-ranking", 11)])
-def test_too_few_rows_are_told(path: Path, config: str, needed: int, capsys) -> None:
+@pytest.mark.parametrize(
+    ("config", "settings", "needed"),
+    [("own-retrieval", [], 3), ("own-ranking", ["data.actions=event", "ranking.tasks=buy"], 11)],
+)
+def test_too_few_rows_are_told(path: Path, config: str, settings: list[str], needed: int, capsys) -> None:
     own_files.write(path, [{**row, "user": f"u{n // 2}"} for n, row in enumerate(TABLE)])
-    assert (
-        train.main(arguments(path, config, "ranking.tasks=seen") if "ranking" in config else arguments(path, config))
-        == 1
-    )
+    assert train.main(arguments(path, config, *settings)) == 1
     assert f"no user has the {needed} interactions that" in capsys.readouterr().err
+
+
+def test_ranking_needs_columns_of_actions(path: Path, capsys) -> None:
+    assert train.main(arguments(path, "own-ranking")) == 1
+    assert "data.actions: ranking predicts what users did" in capsys.readouterr().err
+
+
+def test_a_task_that_nobody_did_leaves_a_report(path: Path) -> None:
+    """Its AUC is not a number."""
+    own_files.write(path, [{**row, "event": "view"} for row in TABLE])
+    settings = ["data.actions=event", "ranking.tasks=view", "ranking.held_out=3"]
+    assert train.main(arguments(path, "own-ranking", *settings)) == 0
+    assert "no points" in (path.parent / "run/report.html").read_text()
