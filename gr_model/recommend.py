@@ -26,7 +26,7 @@ from gr_model.common.errors import GrModelError
 from gr_model.config import Config, ConfigError
 from gr_model.config import checks as config_checks
 from gr_model.data.interactions import Interactions
-from gr_model.run import checkpoint, data_note
+from gr_model.run import checkpoint, data_note, leftovers
 from gr_model.runtime import device as devices
 
 BATCH = 128  # users at a time
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             config.dataset, options.data_dir, config.data.bad_rows, print, config.synthetic, config.data
         )
         data_note.check(chosen, interactions)
-        out = options.out or options.run / "recommendations.csv"
+        out = options.out or options.run / leftovers.RECOMMENDED
         written = _write(options, config, chosen, interactions, out)
     except (GrModelError, OSError) as error:
         print(f"error: {errors.told(error) or error}", file=sys.stderr)

@@ -10,8 +10,17 @@ from gr_model.config.setting import setting
 OWN = "own"  # the data set that is the file data.path
 # What a run reads from that file, so what it keeps when it goes on.
 OF_OWN = (
-    "path", "delimiter", "user", "item", "time", "time_unit", "actions", "action_kind", "features", "at_least",
-)  # fmt: skip
+    "path",
+    "delimiter",
+    "user",
+    "item",
+    "time",
+    "time_unit",
+    "actions",
+    "action_kind",
+    "features",
+    "at_least",
+)
 FLAGS = 12  # columns of flags: 2**12 different actions
 NOT_EMPTY = ("user", "item", "time")
 

@@ -97,8 +97,10 @@ def _made(base: Config | None, changes: dict[str, Any]) -> Config:
     for name, value in changes.items():
         section, _, key = name.rpartition(".")
         (sections.setdefault(section, {}) if section else top)[key] = value
-    made = {name: dataclasses.replace(getattr(base, name) if base else hints[name](), **values)
-            for name, values in sections.items()}  # fmt: skip
+    made = {
+        name: dataclasses.replace(getattr(base, name) if base else hints[name](), **values)
+        for name, values in sections.items()
+    }
     return dataclasses.replace(base, **made, **top) if base else Config(**made, **top)
 
 

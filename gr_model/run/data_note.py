@@ -26,10 +26,13 @@ def keep(out: Path, data: Interactions) -> None:
             shutil.copyfileobj(ids, copy)
 
 
-def check(going_on_from: Path | None, data: Interactions) -> None:
-    """DataError where a checkpoint is of a run whose files held something else. Runs without a note are let through."""
+def check(going_on_from: Path | None, data: Interactions) -> str:
+    """The content that the run keeps to; DataError where a checkpoint is of a run whose files held something else.
+
+    Runs of versions before, without a note, are let through.
+    """
     if going_on_from is None or going_on_from.parent.name != checkpoint.FOLDER:
-        return
+        return data.content
     home = going_on_from.parent.parent
     before = _read(home / DATA)
     if before is not None and before.get("content", "") != data.content:
@@ -37,6 +40,7 @@ def check(going_on_from: Path | None, data: Interactions) -> None:
             f"{data.name}: holds other rows than when run {home} began, so its item numbers mean other items\n"
             "  next: put the file back as it was, or begin a new run: the same settings with --config and another --out"
         )
+    return data.content
 
 
 def item_ids(run: Path) -> list[str]:

@@ -207,12 +207,15 @@ def test_a_bad_row_of_parquet_is_named_by_its_number(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"user": "usr"}, "a.csv:1: there is no column usr (data.user); it has user, item, time, event, click, like\n"
-         "  next: the same command with data.user=user"),
+        (
+            {"user": "usr"},
+            "a.csv:1: there is no column usr (data.user); it has user, item, time, event, click, like\n"
+            "  next: the same command with data.user=user",
+        ),
         ({"features": ("Event",)}, "(data.features); it has"),
         ({"delimiter": ";"}, "a.csv:1: the header has one column between ';'"),
     ],
-)  # fmt: skip
+)
 def test_a_column_that_is_not_there(settings: dict, told: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(HEAD + GOOD)
     with pytest.raises(DataError, match=re.escape(told)):

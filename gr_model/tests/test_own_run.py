@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,15 @@ from gr_model.run import log as runlog
 from gr_model.tests import own_files
 
 SMALL = [
-    "train.batch=4", "train.steps=2", "model.dim=4", "model.qk_dim=4", "model.value_dim=4", "model.max_items=16",
-    "data.time_unit=ms", "train.log_every=1",
-]  # fmt: skip
+    "train.batch=4",
+    "train.steps=2",
+    "model.dim=4",
+    "model.qk_dim=4",
+    "model.value_dim=4",
+    "model.max_items=16",
+    "data.time_unit=ms",
+    "train.log_every=1",
+]
 TABLE = own_files.rows(count=200)
 
 
@@ -75,6 +82,16 @@ def test_overwrite_removes_what_was_kept(path: Path) -> None:
     assert train.main(arguments(path, "own-retrieval")) == 0
     assert train.main([*arguments(path, "smoke", "data.at_least=2"), "--overwrite"]) == 0
     assert (path.parent / "run/items.parquet").exists()
+
+
+def test_a_run_that_ended_before_its_first_step_gives_its_place(path: Path, capsys) -> None:
+    """What it kept of its data is no reason to refuse the command that is mended."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert train.main([*arguments(path, "own-retrieval"), "--prometheus", str(taken.getsockname()[1])]) == 1
+    assert (path.parent / "run/items.parquet").exists() and "Address already in use" in capsys.readouterr().err
+    assert train.main(arguments(path, "own-retrieval", "data.at_least=2")) == 0
 
 
 def test_a_config_file_names_the_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,15 @@ from gr_model.training.trainer import Trainer
 
 TABLE = own_files.rows(users=30, items=40, count=500)
 SMALL = [
-    "train.batch=8", "train.steps=6", "model.dim=8", "model.qk_dim=8", "model.value_dim=8", "model.max_items=12",
-    "data.time_unit=ms", "train.eval_every=0",
-]  # fmt: skip
+    "train.batch=8",
+    "train.steps=6",
+    "model.dim=8",
+    "model.qk_dim=8",
+    "model.value_dim=8",
+    "model.max_items=12",
+    "data.time_unit=ms",
+    "train.eval_every=0",
+]
 CPU = torch.device("cpu")
 
 

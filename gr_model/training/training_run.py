@@ -177,7 +177,7 @@ def _train(options: argparse.Namespace, decide: Callable[[], Plan]) -> int:
     config, place = plan.config, plan.place
     show = Progress(here, config.train.steps, bar=options.progress)
     interactions = _load_data(config, options.data_dir, here, show.say)
-    data_note.check(place.checkpoint, interactions)
+    first_decides(here, lambda: data_note.check(place.checkpoint, interactions))
     trainer = Trainer(config, interactions, device, here, synchronise_phases=options.phases)
     if place.checkpoint:
         trainer.load_state(checkpoint.load_run(place.checkpoint, trainer.state()))
