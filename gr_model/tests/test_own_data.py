@@ -14,7 +14,7 @@ import pytest
 
 from gr_model import data
 from gr_model.config import DataConfig
-from gr_model.data import DataError, own, own_tables, own_values, shards
+from gr_model.data import DataError, fingerprint, own, own_tables, own_values, shards
 from gr_model.tests import own_files
 
 TABLE = own_files.rows()
@@ -76,6 +76,17 @@ def test_ratings_and_flags_and_nothing(tmp_path: Path) -> None:
     assert len(flagged.action_values) == 4
     bare = load(path)
     assert bare.action_values == (1.0,) and list(bare.tasks) == ["seen"] and bare.feature_sizes == {}
+
+
+def test_a_users_first_row_says_the_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the file, over several batches, whatever later rows say; a bad row says nothing."""
+    monkeypatch.setattr(own_tables, "ROWS", 2)
+    rows = [("a", "de"), ("", "xx"), ("b", "fr"), ("a", "us"), ("c", "de"), ("b", "us"), ("c", "fr")]
+    lines = [json.dumps({"user": u, "item": "x", "time": 9 - n, "land": land}) for n, (u, land) in enumerate(rows)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    loaded = load(tmp_path / "a.jsonl", features=("land",), bad_rows=0.2)
+    assert [user.features.tolist() for user in loaded.users] == [[0], [1], [0]]
+    assert loaded.feature_sizes == {"land": 3}
 
 
 def test_rare_users_and_items_are_left_out(tmp_path: Path) -> None:
@@ -265,18 +276,31 @@ def test_shards_follow_what_the_file_holds(tmp_path: Path) -> None:
     said: list[str] = []
     first = load(path, said.append)
     assert len(said) == 1 and "reading a.csv" in said[0]
-    same = load(path, said.append)
-    os.utime(path, (1, 1))
-    touched = load(path, said.append)
-    assert len(said) == 1 and first.content == same.content == touched.content != ""
     status = path.stat()
-    changed = path.read_bytes().replace(b"u1,", b"u9,", 1)
-    path.write_bytes(changed)
+    path.write_bytes(path.read_bytes().replace(b"u1,", b"u9,", 1))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # as `cp -p` does: size and time are the old ones
-    assert load(path, said.append).content != first.content and len(said) == 2
+    changed = load(path, said.append)
+    assert changed.content != first.content and len(said) == 2
+    os.utime(path, (1, 1))
+    assert load(path, said.append).content == changed.content and len(said) == 2  # another time, the same rows
     path.unlink()
     assert len(load(path, said.append).users) == len(own_files.histories(TABLE)) + 1  # shards serve without it
     assert len(said) == 2
+
+
+def test_an_untouched_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = own_files.write(tmp_path / "a.csv", TABLE)
+    load(path)
+    monkeypatch.setattr(fingerprint, "_sha256", lambda path: pytest.fail("it was read"))
+    load(path)
+
+
+def test_lines_are_counted_past_those_that_were_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(HEAD + "short\n" + GOOD + "a,x,1\n" + "a,x,soon,view,1,0\n")
+    with pytest.raises(DataError) as caught:
+        load(path, time_unit="s")
+    assert [re.search(r"a.csv:(\d+): ", line)[1] for line in str(caught.value).splitlines()[1:4]] == ["2", "6", "7"]
 
 
 def test_other_columns_have_other_shards(tmp_path: Path) -> None:
