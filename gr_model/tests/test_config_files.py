@@ -1,6 +1,7 @@
 """Configs as files: what they set, what is wrong in them by line, and that what is printed is read back."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,7 +95,7 @@ def test_a_file_that_is_not_there_says_how_to_make_one(tmp_path: Path, capsys: p
 
 @pytest.mark.parametrize("name", presets.PRESETS)
 def test_what_is_printed_is_read_back(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = ["train.steps=3", "train.lr=0.00037"]
+    settings = ["train.steps=3", "train.lr=0.000370123456789"]
     if name == "smoke":
         settings += ["embedding.kind=hash", "embedding.eviction=lru", "embedding.max_rows=50", "data.path=/x/ä b.csv"]
     assert train.main(["--config", name, *settings, "--print-config"]) == 0
@@ -174,3 +175,14 @@ def test_own_data_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
 def test_settings_of_own_data_are_settings() -> None:
     assert set(OF_OWN) < {item.name for item in dataclasses.fields(DataConfig)}
     assert EmbeddingConfig(optimizer="lion").optimizer == "lion"
+
+
+@pytest.mark.parametrize("name", ["your-data.md", "training.md"])
+def test_settings_on_the_pages_exist(name: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    valid = set(config.keys(presets.get("smoke")))
+    sections = "|".join({each.rpartition(".")[0] for each in valid} - {""})
+    named = set(re.findall(rf"\b((?:{sections})\.\w+)=", text))
+    assert len(named) > 8 and named <= valid
+    for block in re.findall(r"^```(?:yaml)?\n(preset: .*?)^```", text, re.M | re.S):
+        assert presets.get(written(tmp_path, block)) != presets.get(re.match(r"preset: (\S+)", block)[1])

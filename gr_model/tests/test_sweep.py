@@ -88,7 +88,7 @@ def test_the_best_trial_is_the_best_one(optuna, tmp_path: Path, capsys) -> None:
     assert (made.train.lr, made.model.dim) == (config["train"]["lr"], config["model"]["dim"])
     assert made.train.steps == 2 and made.dataset == "planted-sequences"
     assert len({json.loads((place / "run-id.json").read_text())["config"]["train"]["lr"] for place in trials}) == 3
-    assert sweep.main(arguments(out, "train.steps=3")) == 1
+    assert sweep.main([*arguments(out, "--trials", "4"), "train.steps=3"]) == 1
     assert "the sweep that is there has another config" in capsys.readouterr().err
     assert sweep.main([*arguments(tmp_path / "other", "--trials", "1"), "data.bad_rows=0", "dataset=ml-1m"]) == 1
     assert "trial-0000 could not run (exit code 1)" in capsys.readouterr().err
