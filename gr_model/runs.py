@@ -96,14 +96,14 @@ def _is_written(place: Path) -> bool:
 
 
 def _changed(name: str, config: dict[str, Any]) -> dict[str, Any]:
-    """The settings that differ from the preset's, by dotted name; all of them where there is no such preset now."""
-    from gr_model.config import presets
+    """The settings that differ from the preset's, by dotted name; from the defaults where there is no such preset."""
+    from gr_model.config import overrides, presets
 
     given = _flat(json.loads(json.dumps(config)))
     try:
         own = _flat(json.loads(json.dumps(asdict(presets.get(name)))))
     except GrModelError:
-        own = {}
+        own = json.loads(json.dumps(overrides.defaults()))
     return {key: value for key, value in given.items() if key not in own or own[key] != value}
 
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 from gr_model import config as configs
 from gr_model.common import errors
 from gr_model.common.errors import GrModelError
-from gr_model.config import advice, presets
+from gr_model.config import advice, presets, reference
 from gr_model.report import prometheus
 from gr_model.run import plan as run_plan
 from gr_model.run.plan import Plan
@@ -35,7 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
         options = _parse(arguments)
         kind, _ = device.split(options.device)
         if options.config:  # what every process can tell by itself
-            run_plan.check(configs.override(presets.get(options.config), options.override), kind)
+            config = configs.override(presets.get(options.config), options.override)
+            if options.print_config:
+                print(reference.as_yaml(config), end="")
+                return 0
+            run_plan.check(config, kind)
         plan = run_plan.make(options, kind) if not launched.launched() else None
 
         def decide() -> Plan:
@@ -62,6 +66,13 @@ class _Parser(argparse.ArgumentParser):
         raise ArgumentError(f"{message}\n  next: {self.prog} --help")
 
 
+class _Help(argparse.HelpFormatter):
+    """The epilog has its own line breaks."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = _parser()
     options, unknown = parser.parse_known_intermixed_args(arguments)  # settings may stand anywhere
@@ -69,6 +80,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         valid = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
         hint = advice.hint(unknown[0].partition("=")[0], valid)
         raise ArgumentError(f"unknown option {unknown[0]!r}{hint}; valid: {', '.join(valid)}")
+    if options.print_config and not options.config:
+        raise ArgumentError("--print-config goes with --config; what a run was made with stands in RUN/run-id.json")
     if options.overwrite and options.go_on:
         raise ArgumentError("--overwrite removes the run that --go-on goes on with; leave one of them out")
     return options
@@ -78,17 +91,23 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m gr_model.train",
         description="Train an HSTU model.",
-        epilog="Settings: " + ", ".join(configs.keys(next(iter(presets.PRESETS.values())))),
+        epilog=reference.help_text(),
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--config", help=f"one of: {', '.join(presets.PRESETS)}")
+    what.add_argument("--config", help=f"a file (.yaml), or one of: {', '.join(presets.PRESETS)}")
     what.add_argument(
         "--resume",
         type=Path,
         metavar="RUN",
         help="continue a run, with its config: its folder, or one of its checkpoints. With --out another "
         "folder: a new run that begins there",
+    )
+    parser.add_argument(
+        "--print-config",
+        action="store_true",
+        help="print the config with its settings as a file for --config, with comments, and train nothing",
     )
     parser.add_argument(
         "--go-on",

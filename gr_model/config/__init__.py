@@ -1,11 +1,11 @@
 """Everything a run depends on: settings, what they may be, presets, and what to say of a wrong one."""
 
+from gr_model.config.data import DataConfig
 from gr_model.config.embedding import EmbeddingConfig
 from gr_model.config.overrides import override, resumed
 from gr_model.config.settings import (
     Config,
     ConfigError,
-    DataConfig,
     ModelConfig,
     RankingConfig,
     RetrievalConfig,

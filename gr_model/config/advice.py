@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gr_model.config.data import OF_OWN, OWN
 from gr_model.config.embedding import KINDS_OF
 
 # What a short name most likely means comes first.
@@ -16,6 +17,7 @@ NEEDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("retrieval.", "task", ("retrieval",)),
     ("ranking.", "task", ("ranking",)),
     ("synthetic.", "dataset", PLANTED),
+    *((f"data.{name}", "dataset", (OWN,)) for name in OF_OWN),
     *((f"embedding.{name}", "embedding.kind", kinds) for name, kinds in KINDS_OF.items()),
 )
 

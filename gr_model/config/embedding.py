@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CHOICES = {
-    "kind": ("static", "sharded", "hash", "embcache"),
-    "sharding": ("row_wise", "table_wise", "column_wise"),
-    "optimizer": ("rowwise_adagrad", "adagrad", "sgd", "adam", "adamw", "lamb", "lion"),
-    "initializer": ("normal", "truncated_normal", "uniform", "zeros"),
-    "admission": ("all", "after", "probability"),
-    "eviction": ("none", "lru", "lfu", "ttl"),
-}
+from gr_model.config.setting import setting
+
+SHARDED_OPTIMIZERS = ("rowwise_adagrad", "adagrad", "sgd", "adam")  # fbgemm's, fused into a sharded table's lookup
+OPTIMIZERS = (*SHARDED_OPTIMIZERS, "adamw", "lamb", "lion")
 POSITIVE = ("lr", "admit_after", "ttl")
 # Kinds of table that look at a setting; at those that are not here all do.
 MANY = ("sharded", "hash", "embcache")
@@ -34,29 +30,51 @@ NOT_NEGATIVE = ("init_std", "look_ahead", "capacity", "max_rows", "cache_rows", 
 class EmbeddingConfig:
     """Where the table of items lives. The other tables are small: they go with the dense part."""
 
-    # "static": a copy on every process; "sharded": over the processes, by torchrec; "hash": likewise, rows are made for
-    # ids when they are first seen (hybrid_torchrec); "embcache": these, on the device while needed (torchrec_embcache)
-    kind: str = "static"
-    sharding: str = "row_wise"  # or "table_wise", "column_wise"
-    optimizer: str = "rowwise_adagrad"  # fused into the lookup; sharded tables have the first four of CHOICES
-    lr: float = 0.05  # of that optimizer; it follows the same schedule as train.lr
-    eps: float = 1e-8
-    look_ahead: int = 2  # batches whose ids travel, and whose rows are fetched, while one trains (train.pipeline)
+    kind: str = setting(
+        "static",
+        "static: a copy on every process; sharded: over the processes, by torchrec; hash: likewise, rows are made for "
+        "ids when they are first seen (hybrid_torchrec); embcache: these, on the device while needed "
+        "(torchrec_embcache)",
+        choices=("static", "sharded", "hash", "embcache"),
+    )
+    sharding: str = setting(
+        "row_wise", "how the table is split over processes", choices=("row_wise", "table_wise", "column_wise")
+    )
+    optimizer: str = setting(
+        "rowwise_adagrad",
+        f"fused into the lookup; sharded tables have {', '.join(SHARDED_OPTIMIZERS)}",
+        choices=OPTIMIZERS,
+    )
+    lr: float = setting(0.05, "of that optimizer; it follows the same schedule as train.lr")
+    eps: float = setting(1e-8, "of that optimizer")
+    look_ahead: int = setting(
+        2, "batches whose ids travel, and whose rows are fetched, while one trains (train.pipeline)"
+    )
     # Of hash and embcache:
-    initializer: str = "normal"  # of a new row, by its id alone: or "truncated_normal", "uniform", "zeros"
-    init_std: float = 0.02
-    admission: str = "all"  # ids that get a row: or "after" admit_after sightings, or with "probability" in each step
-    admit_after: int = 2
-    admit_probability: float = 0.1
+    initializer: str = setting(
+        "normal", "of a new row, by its id alone", choices=("normal", "truncated_normal", "uniform", "zeros")
+    )
+    init_std: float = setting(0.02, "standard deviation of a new row")
+    admission: str = setting(
+        "all",
+        "ids that get a row: all, after admit_after sightings, or with a probability in each step",
+        choices=("all", "after", "probability"),
+    )
+    admit_after: int = setting(2, "sightings before an id gets a row")
+    admit_probability: float = setting(0.1, "that an id gets a row in a step")
     # Of hash, over all processes:
-    capacity: int = 0  # rows for which memory is made at first; 0: few
-    max_rows: int = 0  # 0: no limit
-    eviction: str = "none"  # at max_rows: "none" is an error, "lru", "lfu"; or "ttl": what was not seen for `ttl` steps
-    ttl: int = 100_000
+    capacity: int = setting(0, "rows for which memory is made at first, over all processes; 0: few")
+    max_rows: int = setting(0, "most rows over all processes; 0: no limit")
+    eviction: str = setting(
+        "none",
+        "at max_rows: none is an error, lru and lfu make room; ttl forgets what was not seen for `ttl` steps",
+        choices=("none", "lru", "lfu", "ttl"),
+    )
+    ttl: int = setting(100_000, "steps after which eviction=ttl forgets an id")
     # Of embcache, over all processes:
-    cache_rows: int = 0  # in the devices' memory
-    host_rows: int = 0  # in host memory, the others in `folder`; 0: all that are not on the device
-    folder: str = ""  # rows on disk, emptied when a run starts: checkpoints hold them; "": no disk
+    cache_rows: int = setting(0, "rows in the devices' memory, over all processes")
+    host_rows: int = setting(0, "rows in host memory, the others in `folder`; 0: all that are not on the device")
+    folder: str = setting("", "rows on disk, emptied when a run starts: checkpoints hold them; empty: no disk")
 
     @property
     def dynamic(self) -> bool:
@@ -65,16 +83,13 @@ class EmbeddingConfig:
 
 
 def faults(table: EmbeddingConfig) -> Iterator[str]:
-    for name, valid in CHOICES.items():
-        if getattr(table, name) not in valid:
-            yield f"embedding.{name}: unknown choice {getattr(table, name)!r}; valid: {', '.join(valid)}"
     for name in POSITIVE:
         if not getattr(table, name) > 0:
             yield f"embedding.{name}: must be greater than 0, got {getattr(table, name)}"
     for name in NOT_NEGATIVE:
         if getattr(table, name) < 0:
             yield f"embedding.{name}: must not be negative, got {getattr(table, name)}"
-    if table.kind == "sharded" and table.optimizer not in CHOICES["optimizer"][:4]:
+    if table.kind == "sharded" and table.optimizer not in SHARDED_OPTIMIZERS:
         yield f"embedding.optimizer: {table.optimizer} goes with embedding.kind=hash and embcache"
     if table.kind == "sharded" and table.sharding == "column_wise" and table.optimizer == "rowwise_adagrad":
         yield (

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from gr_model.config import Config, ConfigError, DataConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.config import advice as config_advice
+from gr_model.config import files as config_files
 from gr_model.data.kuairand import FEATURES, SIGNALS
 
 
 def get(name: str) -> Config:
+    """A preset, or what a file (.yaml) says."""
+    if config_files.is_file(name):
+        return config_files.load(Path(name), get)
     if name not in PRESETS:
-        raise ConfigError(f"unknown config {name!r}{config_advice.hint(name, PRESETS)}; valid: {', '.join(PRESETS)}")
+        valid = f"{', '.join(PRESETS)}, or a file (.yaml)"
+        raise ConfigError(f"unknown config {name!r}{config_advice.hint(name, PRESETS)}; valid: {valid}")
     return PRESETS[name]
+
+
+def name_of(name: str) -> str:
+    """What a run is named by: the preset, or the file without folder and suffix."""
+    return Path(name).stem if config_files.is_file(name) else name
 
 
 def _epochs(count: int, users: int, batch: int = 128) -> int:
@@ -87,6 +98,20 @@ PRESETS = {
         data=DataConfig(workers=2),
         ranking=RankingConfig(tasks=SIGNALS, held_out=100),
         train=TrainConfig(batch=32, steps=200, eval_every=0, log_every=1),
+    ),
+    # To begin with on a file of one's own: data.path=FILE.
+    "own-retrieval": Config(
+        task="retrieval",
+        dataset="own",
+        model=ModelConfig(dropout=0.4),
+        retrieval=RetrievalConfig(temperature=0.15),
+        train=TrainConfig(lr=2e-3, ema=0.99),
+    ),
+    "own-ranking": Config(
+        task="ranking",
+        dataset="own",
+        model=ModelConfig(max_items=100, interleave=True),
+        train=TrainConfig(steps=150),
     ),
     # A minute on one core: that data, model, checkpoint and report work.
     "smoke": Config(

@@ -9,36 +9,54 @@ from typing import Any
 
 from gr_model.common.errors import GrModelError
 from gr_model.config import attention
+from gr_model.config.data import DataConfig
+from gr_model.config.data import faults as data_faults
 from gr_model.config.embedding import EmbeddingConfig
 from gr_model.config.embedding import faults as embedding_faults
+from gr_model.config.setting import required, setting
 from gr_model.config.synthetic import SyntheticConfig
 from gr_model.config.synthetic import faults as synthetic_faults
 
 
 class ConfigError(GrModelError, ValueError):
-    """A preset, a key or a value that does not exist or does not fit."""
+    """A preset, a key or a value that does not exist or does not fit. `faults` has each by itself."""
+
+    def __init__(self, message: str, faults: typing.Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults) or (message,)
+
+
+TASKS = ("retrieval", "ranking")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    backbone: str = "hstu"  # or "sasrec"; for ranking also "dcn": DCN V2, without attention
-    dim: int = 50
-    blocks: int = 2
-    heads: int = 1
-    qk_dim: int = 50  # per head
-    value_dim: int = 50  # per head
-    max_items: int = 200  # newest interactions that are shown to the model
-    interleave: bool = False  # item, action, item, action, ... instead of items only
-    contextual: tuple[str, ...] = ()  # user features that stand before the sequence
-    attention: str = "plain"  # one of config/attention.py
-    relative_bias: bool = True  # learned numbers for distances in tokens and in time, added to the scores
-    dropout: float = 0.2
-    time_buckets: int = 128
-    timestamps: tuple[str, ...] = ()  # encodings of a token's time beside its position: "gap", "hour", "weekday"
-    norm_eps: float = 1e-6
-    stochastic_length: float = 0.0  # alpha in (1, 2]: training shows a random part of a long history; 0: all of it
-    compile: bool = False  # the parts between lookups, attention and dropout by torch.compile (compiled.py)
-    recompute: bool = False  # a layer's activations in the backward pass again, in place of keeping them
+    backbone: str = setting(
+        "hstu", "the network; dcn is DCN V2, for ranking, without attention", choices=("hstu", "sasrec", "dcn")
+    )
+    dim: int = setting(50, "width of a token")
+    blocks: int = setting(2, "layers")
+    heads: int = setting(1, "heads of a layer")
+    qk_dim: int = setting(50, "width of queries and keys, per head")
+    value_dim: int = setting(50, "width of values, per head")
+    max_items: int = setting(200, "newest interactions that are shown to the model")
+    interleave: bool = setting(False, "item, action, item, action, ... instead of items only; ranking needs it")
+    contextual: tuple[str, ...] = setting((), "user features that stand before the sequence")
+    attention: str = setting(
+        "plain",
+        "; ".join(f"{name}: {attention.IMPLEMENTATIONS[name].summary}" for name in attention.CHOICES),
+        choices=attention.CHOICES,
+    )
+    relative_bias: bool = setting(True, "learned numbers for distances in tokens and in time, added to the scores")
+    dropout: float = setting(0.2, "share of activations that a training step leaves out")
+    time_buckets: int = setting(128, "distances in time that the bias tells apart, logarithmic")
+    timestamps: tuple[str, ...] = setting((), "encodings of a token's time beside its position: gap, hour, weekday")
+    norm_eps: float = setting(1e-6, "added to what norms divide by")
+    stochastic_length: float = setting(
+        0.0, "alpha in (1, 2]: training shows a random part of a long history; 0: all of it"
+    )
+    compile: bool = setting(False, "the parts between lookups, attention and dropout by torch.compile")
+    recompute: bool = setting(False, "a layer's activations in the backward pass again, in place of keeping them")
 
     @property
     def max_tokens(self) -> int:
@@ -46,62 +64,82 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    bad_rows: float = 1e-3  # share of the rows of a file that may be bad and are left out
-    workers: int = 0  # processes that read ahead
-    prefetch: int = 2  # steps that each of them reads ahead
-    start_method: str = "fork"  # of these processes, or "spawn"
-
-
-@dataclass(frozen=True, kw_only=True)
 class RetrievalConfig:
-    negatives: int = 128  # of each token, drawn from all items
-    in_batch: int = 0  # more negatives of each token, drawn from the targets of the batch of all processes
-    share: int = 64  # consecutive tokens with the same negatives
-    temperature: float = 0.05
-    mask: str = "input"  # items that cannot be recommended again: those of the "input", or of the whole "history"
-    validation: int = 0  # targets per user before the test target, to choose settings by; 0: the test target itself
-    window: str = "newest"  # what a training step shows of a longer history: its "newest" max_items, or "random" ones
+    negatives: int = setting(128, "of each token, drawn from all items")
+    in_batch: int = setting(0, "more negatives of each token, drawn from the targets of the batch of all processes")
+    share: int = setting(64, "consecutive tokens with the same negatives")
+    temperature: float = setting(0.05, "scores are divided by it")
+    mask: str = setting(
+        "input",
+        "items that cannot be recommended again: those of the input, or of the whole history",
+        choices=("input", "history"),
+    )
+    validation: int = setting(
+        0, "targets per user before the test target, to choose settings by; 0: the test target itself"
+    )
+    window: str = setting(
+        "newest",
+        "what a training step shows of a longer history: its newest max_items, or random ones in a row",
+        choices=("newest", "random"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingConfig:
-    tasks: tuple[str, ...] = ("like", "love", "dislike")
-    held_out: int = 10  # newest interactions of each user, for the test
-    candidates: int = 0  # newest interactions shown as targets that do not see each other; 0: item, action, item, ...
-    head: str = "linear"  # or "mlp", or "mmoe": a mixture of experts with a gate for each task
-    hidden: int = 64  # width of the head's hidden layer, of each expert, and of DCN V2's deep layers
-    experts: int = 4
-    rank: int = 16  # of DCN V2's cross layers
+    tasks: tuple[str, ...] = setting(("like", "love", "dislike"), "what is predicted, by the data set's names")
+    held_out: int = setting(10, "newest interactions of each user, for the test")
+    candidates: int = setting(
+        0, "newest interactions shown as targets that do not see each other; 0: item, action, item, ..."
+    )
+    head: str = setting(
+        "linear",
+        "from a token to a logit of each task; mmoe: a mixture of experts with a gate for each task",
+        choices=("linear", "mlp", "mmoe"),
+    )
+    hidden: int = setting(64, "width of the head's hidden layer, of each expert, and of DCN V2's deep layers")
+    experts: int = setting(4, "of head=mmoe")
+    rank: int = setting(16, "of DCN V2's cross layers")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    batch: int = 128
-    steps: int = 808
-    lr: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.98
-    weight_decay: float = 0.0
-    warmup: int = 0  # steps
-    schedule: str = "constant"  # of the learning rate after the warm-up: "constant", or "cosine" down to 0
-    ema: float = 0.0  # decay of the averaged weights that are evaluated; 0: the weights themselves
-    seed: int = 0
-    eval_every: int = 100
-    log_every: int = 10
-    checkpoint_every: int = 0  # 0: only at the end
-    time_limit: float = 0.0  # seconds of training; 0: none
-    clip: float = 0.0  # largest norm of the gradient of the dense part; 0: any
-    parallel: str = "ddp"  # the dense part: copies on every process ("ddp") or its pieces ("fsdp")
-    pipeline: str = "none"  # or "sparse_dist": ids of the next batches travel while one trains (not with static tables)
-    precision: str = "fp32"  # or "bf16": products of matrices in bfloat16, weights and sums in float32
-    deterministic: bool = False  # the same random numbers on every device and any number of processes
+    batch: int = setting(128, "users of a step, over all processes")
+    steps: int = setting(808, "updates of the weights")
+    lr: float = setting(1e-3, "learning rate of AdamW, which trains all but sharded and growing tables")
+    beta1: float = setting(0.9, "of AdamW")
+    beta2: float = setting(0.98, "of AdamW")
+    weight_decay: float = setting(0.0, "of AdamW")
+    warmup: int = setting(0, "steps in which the learning rate rises from 0")
+    schedule: str = setting(
+        "constant", "of the learning rate after the warm-up; cosine ends at 0", choices=("constant", "cosine")
+    )
+    ema: float = setting(0.0, "decay of the averaged weights that are evaluated; 0: the weights themselves")
+    seed: int = setting(0, "of weights, order, negatives and dropout")
+    eval_every: int = setting(100, "steps between evaluations; 0: only at the end")
+    log_every: int = setting(10, "steps between lines on the terminal")
+    checkpoint_every: int = setting(0, "steps between checkpoints; 0: only at the end")
+    time_limit: float = setting(0.0, "seconds of training; 0: none")
+    clip: float = setting(0.0, "largest norm of the gradient of the dense part; 0: any")
+    parallel: str = setting(
+        "ddp", "the dense part: copies on every process (ddp) or its pieces (fsdp)", choices=("ddp", "fsdp")
+    )
+    pipeline: str = setting(
+        "none",
+        "sparse_dist: ids of the next batches travel while one trains (not with static tables)",
+        choices=("none", "sparse_dist"),
+    )
+    precision: str = setting(
+        "fp32",
+        "bf16: products of matrices in bfloat16, weights and sums in float32",
+        choices=("fp32", "bf16"),
+    )
+    deterministic: bool = setting(False, "the same random numbers on every device and any number of processes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    task: str
-    dataset: str = "ml-100k"
+    task: str = required("what is trained: the next item, or the actions on a shown item", choices=TASKS)
+    dataset: str = setting("ml-100k", "a name of docs/training.md, or own: the file data.path")
     model: ModelConfig = field(default_factory=ModelConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     data: DataConfig = field(default_factory=DataConfig)
@@ -113,7 +151,7 @@ class Config:
     def __post_init__(self) -> None:
         faults = list(_faults(self))
         if faults:
-            raise ConfigError("; ".join(faults))
+            raise ConfigError("; ".join(faults), faults)
 
 
 def keys(config: Config) -> dict[str, Any]:
@@ -147,19 +185,15 @@ def from_json(data: dict[str, Any]) -> Config:
         raise ConfigError(f"stored config does not fit this version of gr_model: {error}") from error
 
 
-TASKS = ("retrieval", "ranking")
-CHOICES = {
-    "model.backbone": ("hstu", "sasrec", "dcn"),
-    "ranking.head": ("linear", "mlp", "mmoe"),
-    "retrieval.mask": ("input", "history"),
-    "retrieval.window": ("newest", "random"),
-    "model.attention": attention.CHOICES,
-    "data.start_method": ("fork", "spawn"),
-    "train.schedule": ("constant", "cosine"),
-    "train.precision": ("fp32", "bf16"),
-    "train.parallel": ("ddp", "fsdp"),
-    "train.pipeline": ("none", "sparse_dist"),
-}
+def _choices() -> dict[str, tuple[str, ...]]:
+    """Dotted name -> valid values, of the settings that have such."""
+    hints = typing.get_type_hints(Config)
+    sections = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    found = {f"{name}.{item.name}": item for name, kind in sections.items() for item in dataclasses.fields(kind)}
+    return {name: item.metadata["choices"] for name, item in found.items() if item.metadata["choices"]}
+
+
+CHOICES = _choices()
 
 
 def _faults(config: Config) -> typing.Iterator[str]:
@@ -178,6 +212,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield "model.backbone: dcn is a model for task=ranking with ranking.candidates=0"
     if model.backbone != "hstu" and config.ranking.candidates:
         yield f"ranking.candidates: {model.backbone} has no mask for targets; valid with hstu"
+    if config.task == "ranking" and config.data.path and not config.data.actions:
+        yield "data.actions: ranking predicts what users did; name the columns that say it: data.actions=COLUMN"
     if config.ranking.candidates and config.ranking.candidates >= model.max_items:
         yield "ranking.candidates: must be less than model.max_items"
     if model.stochastic_length and not 1 < model.stochastic_length <= 2:
@@ -188,6 +224,7 @@ def _faults(config: Config) -> typing.Iterator[str]:
     if unknown or (model.timestamps and model.backbone == "dcn"):
         yield f"model.timestamps: {', '.join(unknown) or 'dcn has none'}; valid with hstu, sasrec: gap, hour, weekday"
     yield from embedding_faults(config.embedding)
+    yield from data_faults(config.data)
     yield from synthetic_faults(config.synthetic)
     if train.pipeline != "none" and config.embedding.kind == "static":
         yield "train.pipeline: a static table has no ids to send; choose embedding.kind=sharded, hash or embcache"

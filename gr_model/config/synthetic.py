@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gr_model.config.setting import setting
+
 POSITIVE = ("users", "items", "length", "genres", "segments")
 
 
@@ -12,18 +14,20 @@ POSITIVE = ("users", "items", "length", "genres", "segments")
 class SyntheticConfig:
     """Any size: what is in memory does not grow with the number of users."""
 
-    users: int = 1000
-    items: int = 200
-    length: int = 40  # interactions of a user
-    shortest: int = 0  # lengths are uniform from this to `length`; 0: all are `length`
-    zipf: float = 1.0  # exponent: the r-th most popular item is drawn in proportion to r to the power of minus this
-    seed: int = 0
+    users: int = setting(1000, "users that are made")
+    items: int = setting(200, "items that are made")
+    length: int = setting(40, "interactions of a user")
+    shortest: int = setting(0, "lengths are uniform from this to `length`; 0: all are `length`")
+    zipf: float = setting(
+        1.0, "exponent: the r-th most popular item is drawn in proportion to r to the power of minus this"
+    )
+    seed: int = setting(0, "of the data")
     # Of planted-sequences:
-    genres: int = 4  # a user likes one, item i is of genre i modulo genres
-    follow: float = 0.5  # probability that the next item is the successor of the last one
-    skip: float = 0.2  # probability that it is the successor of the one before that
+    genres: int = setting(4, "a user likes one, item i is of genre i modulo genres (planted-sequences)")
+    follow: float = setting(0.5, "probability that the next item is the successor of the last one (planted-sequences)")
+    skip: float = setting(0.2, "probability that it is the successor of the one before that (planted-sequences)")
     # Of planted-actions:
-    segments: int = 6  # of users; known to the model as the feature "segment"
+    segments: int = setting(6, 'of users; known to the model as the feature "segment" (planted-actions)')
 
 
 def faults(settings: SyntheticConfig) -> Iterator[str]:

@@ -6,20 +6,22 @@ Memory: one block of text, one bucket of rows, and a number per user and per ite
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from gr_model.common import in_image
+from gr_model.data import fingerprint
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
 from gr_model.data.shards import ShardWriter, put, refuse_foreign
 from gr_model.data.source import Source
 
 BUCKET = 1 << 30  # bytes of text for one bucket, which takes about a third of that in memory
-PACKED = 5  # how much larger the text behind a .gz is
+PACKED = 5  # how much larger the text behind a .gz or .parquet is
+TELL_EVERY = 10.0  # seconds
 ROW = np.dtype([("user", np.int32), ("item", np.int32), ("action", np.int16), ("time", np.int64)])
 
 
@@ -42,23 +44,24 @@ class Ids:
 def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callable[[str], None] = print) -> None:
     """Writes the shards of the data set in `folder` as the folder `shards`, whole or not at all."""
     refuse_foreign(shards)
-    files = fingerprint(source, folder)
+    files = fingerprint.of(source, folder)
     shards.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{shards.name}.", dir=shards.parent) as name:
         scratch = Path(name)
         users, items = Ids(), Ids()
-        buckets = _buckets(files, scratch)
+        buckets = _buckets(folder, files, scratch)
         say(f"{source.name}: reading {', '.join(source.files)}")
-        _spill(source, folder, buckets, users, items, bad)
+        _spill(source, folder, buckets, users, items, bad, say)
         bad.check()
         bad.tell(say)
         features = source.features(folder, bad)
         bad.check()
         keep_user, keep_item = _kept(buckets, len(users.code_of), len(items.code_of), source.at_least)
         new_item = np.cumsum(keep_item) - 1
+        action_values, tasks = source.found_actions() if source.found_actions else (source.action_values, source.tasks)
         out = scratch / "shards"
         names = np.array(list(users.code_of), dtype=object)
-        with ShardWriter(out, int(keep_item.sum()), len(source.action_values)) as writer:
+        with ShardWriter(out, int(keep_item.sum()), len(action_values)) as writer:
             for bucket in buckets:
                 rows = np.fromfile(bucket, ROW)
                 rows = rows[keep_user[rows["user"]] & keep_item[rows["item"]]]
@@ -70,37 +73,36 @@ def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callabl
                         user, new_item[one["item"]], one["action"], one["time"] // source.ticks, features.of(user)
                     )
                 bucket.unlink()
+            writer.name_items(id for id, kept in zip(items.code_of, keep_item) if kept)
             writer.finish(
                 name=source.name,
-                action_values=source.action_values,
+                action_values=action_values,
                 feature_sizes=features.sizes,
-                tasks={task: labels.astype(int).tolist() for task, labels in source.tasks.items()},
+                tasks={task: labels.astype(int).tolist() for task, labels in tasks.items()},
                 at_least=source.at_least,
                 files=files,
+                content=fingerprint.content(files),
                 bad_rows=bad.as_json(),
             )
         put(out, shards)
 
 
-def fingerprint(source: Source, folder: Path) -> dict[str, list[int]]:
-    """Size and time of each file: shards of other files are made anew."""
-    found = {}
-    for name in source.files:
-        try:
-            status = (folder / name).stat()
-        except FileNotFoundError:
-            raise DataError(f"{folder / name}: no such file; {in_image.fetch_data(folder)}") from None
-        found[name] = [status.st_size, status.st_mtime_ns]
-    return found
-
-
-def _buckets(files: dict[str, list[int]], scratch: Path) -> list[Path]:
-    sizes = [size * (PACKED if name.endswith(".gz") else 1) for name, (size, _) in files.items()]
+def _buckets(folder: Path, names: Iterable[str], scratch: Path) -> list[Path]:
+    sizes = [(folder / name).stat().st_size * (PACKED if name.endswith((".gz", ".parquet")) else 1) for name in names]
     return [scratch / f"bucket-{index}" for index in range(1 + sum(sizes) // BUCKET)]
 
 
-def _spill(source: Source, folder: Path, buckets: list[Path], users: Ids, items: Ids, bad: BadRows) -> None:
+def _spill(
+    source: Source,
+    folder: Path,
+    buckets: list[Path],
+    users: Ids,
+    items: Ids,
+    bad: BadRows,
+    say: Callable[[str], None],
+) -> None:
     files = [bucket.open("wb") for bucket in buckets]
+    told = time.monotonic()
     try:
         for block in source.rows(folder, bad):
             rows = np.empty(len(block["user"]), ROW)
@@ -108,6 +110,9 @@ def _spill(source: Source, folder: Path, buckets: list[Path], users: Ids, items:
             rows["action"], rows["time"] = block["action"], block["time"]
             for index, file in enumerate(files):
                 (rows if len(files) == 1 else rows[rows["user"] % len(files) == index]).tofile(file)
+            if time.monotonic() - told > TELL_EVERY:
+                told = time.monotonic()
+                say(f"{source.name}: {bad.rows:,} rows, {len(users.code_of):,} users, {len(items.code_of):,} items so far")
     finally:
         for file in files:
             file.close()

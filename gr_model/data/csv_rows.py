@@ -1,11 +1,12 @@
 """Blocks of rows of a delimited text file as NumPy columns; a row that does not fit is left out and reported.
 
-PyArrow reads the text, so that a file of any size takes the memory of one block, and names the lines with a wrong number
+PyArrow reads the text, so that a file of any size takes the memory of some blocks, and names the lines with a wrong number
 of fields. Values are converted column by column; only where that fails are they looked at one at a time.
 """
 
 from __future__ import annotations
 
+import csv as csv_text
 import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from gr_model.data.bad_rows import BadRows
 from gr_model.data.column import Column
 from gr_model.data.interactions import DataError
 
-BLOCK = 16 << 20  # bytes of text
+BLOCK = 1 << 20  # bytes of text; PyArrow reads up to 32 of them ahead
 
 TYPES = {"int": pa.int64(), "float": pa.float64()}
 CASTS = {"int": int, "float": float}
@@ -39,11 +40,32 @@ def read(
     block: int = BLOCK,
 ) -> Iterator[dict[str, np.ndarray]]:
     """See columns.read_blocks."""
-    names = _names(path, header, delimiter)
+    names = header_of(path, delimiter, quoted) if header is None else list(header)
     missing = [column.name for column in columns if column.name not in names]
     if missing:
         raise DataError(f"{path}:1: header lacks {', '.join(missing)}; it has {', '.join(names)}")
-    lines = _Lines(first=1 if header else 2)
+    wanted = [column.name for column in columns]
+    first = 2 if header is None else 1
+    for batch, lines in batches(path, names, wanted, bad, first, delimiter=delimiter, quoted=quoted, block=block):
+        yield _converted(path, batch, columns, bad, lines)
+
+
+def batches(
+    path: Path,
+    names: Sequence[str],
+    wanted: Sequence[str],
+    bad: BadRows,
+    first: int,
+    *,
+    delimiter: str = ",",
+    quoted: bool = False,
+    block: int = BLOCK,
+) -> Iterator[tuple[pa.RecordBatch, Lines]]:
+    """The columns `wanted` among `names` as bytes, from line `first` on, without the rows of a wrong number of fields.
+
+    DataError for a file that cannot be read to its end.
+    """
+    lines = Lines(first)
 
     def on_invalid(row: csv.InvalidRow) -> str:
         lines.skipped.append(row.number)
@@ -55,7 +77,7 @@ def read(
     reader = csv.open_csv(
         str(path),
         read_options=csv.ReadOptions(
-            column_names=list(names), skip_rows=0 if header else 1, use_threads=False, block_size=block
+            column_names=list(names), skip_rows=first - 1, use_threads=False, block_size=block
         ),
         parse_options=csv.ParseOptions(
             delimiter=delimiter,
@@ -65,8 +87,8 @@ def read(
             newlines_in_values=False,
         ),
         convert_options=csv.ConvertOptions(
-            include_columns=[column.name for column in columns],
-            column_types={column.name: pa.binary() for column in columns},
+            include_columns=list(wanted),
+            column_types={name: pa.binary() for name in wanted},
             strings_can_be_null=False,
         ),
     )
@@ -77,13 +99,13 @@ def read(
             return
         except pa.ArrowInvalid as error:
             raise DataError(f"{path}: not readable after row {lines.rows}: {error}") from None
-        yield _converted(path, batch, columns, bad, lines)
+        yield batch, lines
         lines.rows += batch.num_rows
         bad.read(batch.num_rows)
 
 
 @dataclass
-class _Lines:
+class Lines:
     """From the number of a good row to the number of its line: lines that were skipped lie between."""
 
     first: int
@@ -101,7 +123,8 @@ class _Lines:
         return line
 
 
-def _names(path: Path, header: Sequence[str] | None, delimiter: str) -> list[str]:
+def header_of(path: Path, delimiter: str, quoted: bool = False) -> list[str]:
+    """The names in the first line. DataError for a file that cannot be read."""
     try:
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rb") as file:
@@ -110,16 +133,16 @@ def _names(path: Path, header: Sequence[str] | None, delimiter: str) -> list[str
         raise DataError(f"{path}: no such file; {in_image.fetch_data(path.parent)}") from None
     except OSError as error:
         raise DataError(f"{path}: {error}") from None
-    if header is not None:
-        return list(header)
     try:
-        return [name.strip().strip('"') for name in first.decode("utf-8-sig").rstrip("\r\n").split(delimiter)]
+        line = first.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise DataError(f"{path}:1: not UTF-8 text") from None
+    fields = next(csv_text.reader([line], delimiter=delimiter), []) if quoted else line.split(delimiter)
+    return [name.strip().strip('"') for name in fields]
 
 
 def _converted(
-    path: Path, batch: pa.RecordBatch, columns: Sequence[Column], bad: BadRows, lines: _Lines
+    path: Path, batch: pa.RecordBatch, columns: Sequence[Column], bad: BadRows, lines: Lines
 ) -> dict[str, np.ndarray]:
     """The columns without the rows that have a value that does not fit."""
     reasons: dict[int, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class Interactions:
     action_values: tuple[float, ...]
     feature_sizes: dict[str, int]
     tasks: dict[str, np.ndarray] = field(default_factory=dict)
+    item_ids: Path | None = None  # a Parquet file whose column "item" has the id in the data behind each item number
+    content: str = ""  # names what the data is made of, where that can change: one's own files
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -54,7 +57,7 @@ class Interactions:
         known = list(self.feature_sizes)
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise DataError(f"{self.name} has no user feature {', '.join(unknown)}; valid: {', '.join(known)}")
+            raise DataError(f"{self.name} has no user feature {', '.join(unknown)}; valid: {', '.join(known) or 'none'}")
         return [known.index(name) for name in names], [self.feature_sizes[name] for name in names]
 
 
@@ -65,8 +68,16 @@ def lengths_of(users: Sequence[History]) -> np.ndarray:
 
 
 def select(users: Sequence[History], *, shortest: int, drop: int = 0) -> Sequence[History]:
-    """Those who have at least `shortest` interactions after their newest `drop` were taken away."""
-    chosen = np.flatnonzero(lengths_of(users) - drop >= shortest)
+    """Those who have at least `shortest` interactions after their newest `drop` were taken away; DataError for none."""
+    lengths = lengths_of(users)
+    chosen = np.flatnonzero(lengths - drop >= shortest)
+    if not len(chosen):
+        longest = max(lengths, default=0)
+        raise DataError(
+            f"no user has the {shortest + drop} interactions that a part for training and one for the test take: the longest "
+            f"history has {longest}\n  next: more rows, or fewer of each user held out (ranking.held_out, "
+            "retrieval.validation)"
+        )
     if hasattr(users, "select"):
         return users.select(chosen, drop)
     return [users[index][: len(users[index]) - drop] for index in chosen]

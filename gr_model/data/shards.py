@@ -1,7 +1,7 @@
 """Histories in Parquet: a row per user, several files, row groups of bounded size; read without loading everything.
 
 manifest.json tells what the data set is and which files make it; lengths.npy holds the interactions of each user, and
-item_counts.npy those of each item.
+item_counts.npy those of each item. items.parquet has the id in the files behind each item number, where there are files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, overload
@@ -27,8 +27,8 @@ GROUP_ROWS = 1 << 19  # interactions of a row group: about 7 MB in memory
 SHARD_ROWS = 1 << 25
 GROUP_USERS = 4096
 CACHED_GROUPS = 24
-MANIFEST, LENGTHS, COUNTS = "manifest.json", "lengths.npy", "item_counts.npy"
-_OURS = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(LENGTHS)}|{re.escape(COUNTS)}|shard-\d+\.parquet")
+MANIFEST, LENGTHS, COUNTS, ITEMS = "manifest.json", "lengths.npy", "item_counts.npy", "items.parquet"
+_OURS = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(LENGTHS)}|{re.escape(COUNTS)}|{re.escape(ITEMS)}|shard-\d+\.parquet")
 COLUMNS = ("items", "actions", "times", "features")
 SCHEMA = pa.schema(
     [
@@ -74,6 +74,10 @@ class ShardWriter:
         self._rows += len(items)
         if self._rows >= GROUP_ROWS or len(self._waiting["user"]) >= GROUP_USERS:
             self._flush()
+
+    def name_items(self, ids: Iterable[int | str]) -> None:
+        """What the items are called in the files, by number."""
+        pq.write_table(pa.table({"item": pa.array(map(str, ids), pa.string())}), self.folder / ITEMS)
 
     def finish(self, **manifest: Any) -> None:
         self._flush()
@@ -136,6 +140,14 @@ class ShardedUsers(Sequence[History]):
     def group_of(self) -> np.ndarray:
         """[U]: the row group of each user; does not fall."""
         return np.searchsorted(self._starts, self._chosen, side="right") - 1
+
+    def ids(self) -> list[str]:
+        """What the users are called in the files."""
+        found: list[str] = []
+        for group in self.groups:
+            with pq.ParquetFile(self.folder / group["file"]) as file:
+                found += file.read_row_group(group["row_group"], ["user"])["user"].to_pylist()
+        return [found[row] for row in self._chosen]
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -234,4 +246,6 @@ def open_shards(folder: Path, manifest: dict[str, Any]) -> Interactions:
         action_values=tuple(manifest["action_values"]),
         feature_sizes=manifest["feature_sizes"],
         tasks={task: np.array(labels, bool) for task, labels in manifest["tasks"].items()},
+        item_ids=folder / ITEMS if (folder / ITEMS).exists() else None,
+        content=manifest.get("content", ""),
     )

@@ -41,6 +41,9 @@ class Source:
     action_values: tuple[float, ...]
     tasks: dict[str, np.ndarray] = field(default_factory=dict)
     features: Callable[[Path, BadRows], UserFeatures] = no_features
+    # Values and tasks of actions that are known only after all rows were read; in place of the two above.
+    found_actions: Callable[[], tuple[tuple[float, ...], dict[str, np.ndarray]]] | None = None
     at_least: int = 1
+    by_content: bool = False  # whether shards are made anew by what the files hold, or by their size and time
     ticks: int = 1  # of `time` in a second
 

@@ -20,7 +20,7 @@ def write(events: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
     steps = [event for event in events if event["event"] == "step"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     model = report.backbone(start)
-    title = f"{model}, {start['config']['task']}, {start['config']['dataset']}, {start['device']}"
+    title = f"{model}, {start['config']['task']}, {report.dataset(start['config'])}, {start['device']}"
 
     def save(name: str, panels: list[tuple[str, list[report.Series]]]) -> Path:
         figure = Figure(figsize=(5.2 * min(3, len(panels)), 3.4 * -(-len(panels) // 3)), layout="constrained")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ def page(title: str, lead: str, body: str) -> str:
 
 def chart(title: str, series: Sequence[Series], caption: str = "", x_label: str = "step") -> str:
     """A line chart with axes, a legend and the last value of each series."""
+    # What is not a number (the AUC of a task without one positive) has no place on a chart.
+    series = [Series(s.name, [p for p in s.points if math.isfinite(p[1])], s.dashed) for s in series]
     series = [line for line in series if line.points]
     if not series:
         return f'<div class="card"><h3>{html.escape(title)}</h3><p>no points</p></div>'
@@ -127,6 +130,12 @@ def counts_section(event: dict[str, Any]) -> str:
     )
 
 
+def dataset(config: dict[str, Any]) -> str:
+    """Its name, or that of the user's own file."""
+    path = config.get("data", {}).get("path", "")
+    return Path(path).name if path else str(config["dataset"])
+
+
 def backbone(start: dict[str, Any]) -> str:
     """The name of the run's model."""
     name = start["config"]["model"]["backbone"]
@@ -136,7 +145,7 @@ def backbone(start: dict[str, Any]) -> str:
 def lead(start: dict[str, Any]) -> str:
     """HTML: what ran on what."""
     processes = f", {start['processes']} processes" if start.get("processes", 1) > 1 else ""
-    text = f"{html.escape(start['config']['dataset'])} on {html.escape(start['device'])}{processes}, "
+    text = f"{html.escape(dataset(start['config']))} on {html.escape(start['device'])}{processes}, "
     text += f"torch {html.escape(start['torch'])}"
     text += f", run {html.escape(start['run'])}." if "run" in start else "."
     if "emulated" in start["device"]:

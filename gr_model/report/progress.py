@@ -20,8 +20,10 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._wanted:
-            from tqdm import tqdm
-
+            try:
+                from tqdm import tqdm
+            except ImportError:  # not required: lines serve
+                return self
             self._bar = tqdm(total=self.steps, initial=self._step, unit="step", dynamic_ncols=True)
         return self
 

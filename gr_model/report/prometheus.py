@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +30,42 @@ def address(text: str) -> tuple[str, int]:
     return (found["host"] or "127.0.0.1").strip("[]"), int(found["port"])
 
 
+class Figures:
+    """Gauges and counters by name and labels, as prometheus_client collects them; safe to use from any thread."""
+
+    def __init__(self, prefix: str, run: str) -> None:
+        self.prefix, self.run = prefix, run
+        self._lock = threading.Lock()
+        self._help: dict[tuple[str, str], str] = {}  # by (kind, name)
+        self._values: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], float]] = {}
+
+    def set(self, name: str, value: float, *, help: str, **labels: str) -> None:
+        with self._lock:
+            self._of("gauge", name, help)[tuple(labels.items())] = value
+
+    def add(self, name: str, amount: float, *, help: str, **labels: str) -> None:
+        with self._lock:
+            values, key = self._of("counter", name, help), tuple(labels.items())
+            values[key] = values.get(key, 0.0) + amount
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        families = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+        with self._lock:
+            found = [(*key, dict(values)) for key, values in self._values.items()]
+        for kind, name, values in found:
+            names = ["run", *(label for label, _ in next(iter(values)))]
+            family = families[kind](f"{self.prefix}_{name}", self._help[kind, name], labels=names)
+            for labels, value in values.items():
+                family.add_metric([self.run, *(text for _, text in labels)], value)
+            yield family
+
+    def _of(self, kind: str, name: str, help: str) -> dict[tuple[tuple[str, str], ...], float]:
+        self._help.setdefault((kind, name), help)
+        return self._values.setdefault((kind, name), {})
+
+
 class Exporter:
     """Without `where` nothing is served. `watch_tables` gets the registry of figures of tables and returns what to call
     when they are to be read again: at logged steps, since a device's table has to be asked."""
@@ -41,15 +78,19 @@ class Exporter:
         if where is None:
             return
         try:
-            from hybrid_torchrec.metrics import Metrics
             from prometheus_client import CollectorRegistry
         except ImportError as error:
             raise ExporterError(f"--prometheus needs a package ({error}); the images have it") from None
         self.registry = CollectorRegistry()
-        self._training, tables = Metrics("gr_model", run=run), Metrics(run=run)
-        self._read_tables = watch_tables(tables) if watch_tables else lambda: None
+        self._training = Figures("gr_model", run)
         self.registry.register(self._training)
-        self.registry.register(tables)
+        self._read_tables: Callable[[], None] = lambda: None
+        if watch_tables:  # growing tables, whose package is there then
+            from hybrid_torchrec.metrics import Metrics
+
+            tables = Metrics(run=run)
+            self._read_tables = watch_tables(tables)
+            self.registry.register(tables)
 
     def __enter__(self) -> Exporter:
         if self.where is not None:

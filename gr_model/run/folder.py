@@ -193,7 +193,7 @@ def _free(out: Path, overwrite: bool) -> None:
 
 def _no_step(out: Path, there: list[str]) -> bool:
     """Whether the run there ended before its first step: the command that is mended may take its place."""
-    if not set(there) <= {run_id.FILE, run_leftovers.LOG}:
+    if not set(there) <= {run_id.FILE, run_leftovers.LOG, run_leftovers.ITEMS, run_leftovers.DATA}:
         return False
     log = out / run_leftovers.LOG
     return not log.exists() or not any(event["event"] == "step" for event in runlog.read(log))

@@ -13,9 +13,10 @@ from pathlib import Path
 from gr_model.run import checkpoint, run_id
 
 LOG, METRICS, REPORT = "log.jsonl", "metrics.json", "report.html"
+ITEMS, DATA, RECOMMENDED = "items.parquet", "data.json", "recommendations.csv"
 FIGURES = ("loss.png", "metrics.png", "speed.png", "memory.png")
 BOARD, DIVERGED = "tensorboard", "diverged"
-FILES = (LOG, METRICS, REPORT, *FIGURES)
+FILES = (LOG, METRICS, REPORT, ITEMS, DATA, RECOMMENDED, *FIGURES)
 FOLDERS = (checkpoint.FOLDER, BOARD, DIVERGED)
 
 

@@ -35,7 +35,7 @@ class Plan:
 
 def check(config: Config, kind: str) -> None:
     """An error of this package for a config that cannot be trained on a kind of device, or has no data set."""
-    data.check_name(config.dataset)
+    data.check_name(config.dataset, config.data)
     config_checks.check_device(config, kind, launched.launched())
 
 
@@ -43,16 +43,16 @@ def make(options: argparse.Namespace, kind: str) -> Plan:
     """`kind` is that of the device. An error of this package where the run cannot be, before anything was changed."""
     if options.resume:
         return _resumed(options, kind)
-    preset, out = presets.get(options.config), options.out
+    preset, out, name = presets.get(options.config), options.out, presets.name_of(options.config)
     config = configs.override(preset, options.override)
     if not options.go_on:
-        return Plan(options.config, config, run_folder.for_new(out, options.config, overwrite=options.overwrite))
+        return Plan(name, config, run_folder.for_new(out, name, overwrite=options.overwrite))
     if out is None:
         raise RunFolderError(
             "--go-on needs the folder of the run that it begins or goes on with\n"
             "  next: the same command with --out FOLDER"
         )
-    place = run_folder.for_same(out, options.config)
+    place = run_folder.for_same(out, name)
     if not place.new:
         mark = run_id.read(out)
         # A run without a checkpoint begins again, but as the run that it is.
@@ -65,7 +65,7 @@ def make(options: argparse.Namespace, kind: str) -> Plan:
                 f"{out}: holds a run{held}, and --config {options.config} asks for another one: {error}\n"
                 f"  next: --resume {out} to go on with that run, or --config {options.config} with another --out"
             ) from None
-    return Plan(options.config, config, place)
+    return Plan(name, config, place)
 
 
 def _resumed(options: argparse.Namespace, kind: str) -> Plan:

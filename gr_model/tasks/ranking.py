@@ -64,7 +64,10 @@ class Ranking(Task):
         super().__init__(config, data, world or World())
         unknown = [name for name in config.ranking.tasks if name not in data.tasks]
         if unknown:
-            raise ConfigError(f"ranking.tasks: unknown {', '.join(unknown)}; valid: {', '.join(data.tasks)}")
+            raise ConfigError(
+                f"ranking.tasks: unknown {', '.join(unknown)}; valid: {', '.join(data.tasks)}\n"
+                f"  next: the same command with ranking.tasks={','.join(data.tasks)}"
+            )
         if config.ranking.held_out > config.model.max_items:
             raise ConfigError("ranking.held_out: must not exceed model.max_items")
         self.columns, sizes = data.choose_features(config.model.contextual)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -121,6 +123,27 @@ def test_what_is_no_address(text, capsys) -> None:
         address(text)
     assert train.main(["--config", "smoke", "--prometheus", text]) == 1
     assert "--prometheus" in capsys.readouterr().err
+
+
+def test_copied_tables_need_no_package_of_tables(tmp_path) -> None:
+    """hybrid_torchrec is for the figures of tables that grow."""
+    program = (
+        "import sys; sys.modules['hybrid_torchrec'] = None\n"
+        "from gr_model.report.prometheus import Exporter\n"
+        "from prometheus_client import generate_latest\n"
+        "exporter = Exporter(('127.0.0.1', 0), 'r')\n"
+        "exporter.metrics(3, {'auc': 0.5})\n"
+        "sys.stdout.write(generate_latest(exporter.registry).decode())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    (sample,) = [
+        sample
+        for family in text_string_to_metric_families(ran.stdout)
+        for sample in family.samples
+        if sample.name == "gr_model_evaluation"
+    ]
+    assert (sample.labels, sample.value) == ({"run": "r", "metric": "auc"}, 0.5)
 
 
 def test_without_the_option_nothing_is_made() -> None:

@@ -27,7 +27,7 @@ from gr_model.report import pages as report
 from gr_model.report.progress import Progress
 from gr_model.report.prometheus import Exporter
 from gr_model.report.tensorboard import Board
-from gr_model.run import checkpoint, leftovers
+from gr_model.run import checkpoint, data_note, leftovers
 from gr_model.run import folder as run_folder
 from gr_model.run.folder import Place
 from gr_model.run.log import Log
@@ -177,6 +177,7 @@ def _train(options: argparse.Namespace, decide: Callable[[], Plan]) -> int:
     config, place = plan.config, plan.place
     show = Progress(here, config.train.steps, bar=options.progress)
     interactions = _load_data(config, options.data_dir, here, show.say)
+    first_decides(here, lambda: data_note.check(place.checkpoint, interactions))
     trainer = Trainer(config, interactions, device, here, synchronise_phases=options.phases)
     if place.checkpoint:
         trainer.load_state(checkpoint.load_run(place.checkpoint, trainer.state()))
@@ -190,6 +191,7 @@ def _train(options: argparse.Namespace, decide: Callable[[], Plan]) -> int:
                 print(warning, file=sys.stderr, flush=True)
             for line in said:
                 show.say(line)
+            data_note.keep(mine.out, interactions)
             return mine.to_json()
 
         place = Place.from_json(first_decides(here, claim))
@@ -298,7 +300,7 @@ def _load_data(config: configs.Config, folder: Path, here: World, say: Callable[
     """The first process makes the shards of a data set that has none yet; the others wait and read them."""
     if not here.first:
         here.barrier()
-    interactions = data.load(config.dataset, folder, config.data.bad_rows, say, config.synthetic)
+    interactions = data.load(config.dataset, folder, config.data.bad_rows, say, config.synthetic, config.data)
     if here.first:
         here.barrier()
     return interactions

@@ -146,7 +146,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "gr_model/data/__init__.py": {"data-set.md": ("DATASETS",)},
     "gr_model/config/advice.py": {"data-set.md": ("PLANTED",)},
     "gr_model/config/presets.py": {"data-set.md": ("PRESETS",)},
-    "gr_model/config/embedding.py": {"eviction-policy.md": ("CHOICES", "faults"), "optimizer.md": ("CHOICES",)},
+    "gr_model/config/embedding.py": {"eviction-policy.md": ("eviction", "faults"), "optimizer.md": ("OPTIMIZERS",)},
     "gr_model/embedding/dynamic_tables.py": {"eviction-policy.md": ("_eviction",)},
     "embeddings/hybrid_torchrec/csrc/ids/index.h": {"eviction-policy.md": ("Ranking", "RowStats")},
     "embeddings/hybrid_torchrec/csrc/ids/eviction.cpp": {"eviction-policy.md": ("key_of",)},
