@@ -30,7 +30,7 @@ def tables(seconds, position, lengths, listed=True, lies=False):
     constants = (listed, 64, BLOCK, times.BEFORE, times.BEHIND, FAR, CHUNK)
     times.prepare[grid](position, seconds, cells, offsets, *made, *numbers, *constants)
     # Two blocks of keys at a time: a row has several.
-    times.encode[(blocks, len(lengths))](cells, offsets, lows, highs, codes, total, longest, blocks, listed, BLOCK, 2)
+    times.encode[(len(lengths) * blocks,)](cells, offsets, lows, highs, codes, total, longest, blocks, listed, BLOCK, 2)
     return [x.cpu() for x in (*made, codes)]
 
 

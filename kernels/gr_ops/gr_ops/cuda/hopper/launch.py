@@ -158,7 +158,7 @@ def _tables(p: Problem, offsets: torch.Tensor, listed: bool) -> tuple[Any, ...]:
     arguments = (position, seconds, cells, offsets, *made, *numbers, *constants)
     launch(times.prepare, grid, (offsets.dtype, *constants), arguments, device.index)
     arguments = (cells, offsets, lows, highs, codes, total, p.longest, blocks, listed, times.BLOCK, KEY_BLOCKS)
-    launch(times.encode, (blocks, p.sequences), (offsets.dtype, listed), arguments, device.index)
+    launch(times.encode, (p.sequences * blocks,), (offsets.dtype, listed), arguments, device.index)
     return band, time, seconds, lows, highs, afters, befores, codes, cells, least, blocks
 
 

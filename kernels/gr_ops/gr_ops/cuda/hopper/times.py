@@ -126,8 +126,8 @@ def encode(
     CHUNK: tl.constexpr,
 ):
     """codes [sequences, blocks, blocks]: of a block of queries and one of keys, which is not behind it."""
-    query = tl.program_id(0)
-    sequence = tl.program_id(1)
+    sequence = tl.program_id(0) // blocks
+    query = tl.program_id(0) % blocks
     begin, length = _row_of(offsets, sequence, total, longest, LISTED)
     if query * BLOCK < length:
         low = tl.load(lows + begin + query * BLOCK)
