@@ -41,17 +41,18 @@ def attend_in_triton(p: Problem, out: torch.Tensor) -> None:
     launch(q, k, v, out, *_tables(p), *_squares(p), *_sequences(p), *_pages(p), *_numbers(p), *steps, S=specialize(p))
 
 
-def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
-    """Writes dq, dk, dv, shaped as q, k, v and contiguous."""
+def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> Tensors:
+    """Writes dq, dk, dv, shaped as q, k, v and contiguous. Returns the gradients [P], [T] of a relative bias's tables,
+    float32; without one nothing."""
     if p.empty:
         for x in (dq, dk, dv):
             x.zero_()
-        return
+        return () if p.relative is None else tuple(map(torch.zeros_like, (p.relative.position_P, p.relative.time_T)))
     hopper = paths.hopper(p, gradients=True)
     if hopper is not None:
-        hopper.gradients(p, grad, dq, dk, dv)
-    else:
-        gradients_in_triton(p, grad, dq, dk, dv)
+        return hopper.gradients(p, grad, dq, dk, dv) or ()
+    gradients_in_triton(p, grad, dq, dk, dv)
+    return () if p.relative is None else relative_gradient(p, grad)
 
 
 def gradients_in_triton(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
@@ -82,11 +83,9 @@ def dense_gradient(p: Problem, grad: torch.Tensor, out: torch.Tensor) -> None:
 
 
 def relative_gradient(p: Problem, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """[P], [T] float32."""
+    """[P], [T] float32, by the kernels that take every problem; p is not empty."""
     assert p.relative is not None
     position, time, block = p.relative.position_P, p.relative.time_T, bias_gradients.BLOCK
-    if p.empty:
-        return torch.zeros_like(position), torch.zeros_like(time)
     q, k, v = _inputs(p)
     grad = _side_by_side(grad)
     blocks, buckets = triton.cdiv(p.longest, block), triton.next_power_of_2(len(time))

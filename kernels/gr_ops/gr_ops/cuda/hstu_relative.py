@@ -26,8 +26,7 @@ def backward(op: Any, *values: Any) -> Tensors:
     given = Arguments(op, values)
     dq, dk, dv, *_ = given.results()
     p, grad = _problem(given), given["grad"]
-    attention.gradients(p, grad, dq, dk, dv)
-    return dq, dk, dv, *attention.relative_gradient(p, grad)
+    return dq, dk, dv, *attention.gradients(p, grad, dq, dk, dv)
 
 
 def _problem(given: Arguments) -> Problem:

@@ -49,7 +49,12 @@ RULES = (
     Rule(lambda p, m, _: m.capability != HOPPER, "wgmma and its registers are Hopper's alone (Blackwell has others)"),
     Rule(lambda p, m, _: not m.tested, "Gluon is experimental: tested versions only"),
     Rule(lambda p, m, _: p.q.dtype not in (torch.bfloat16, torch.float16), "wgmma takes no float32 but as TF32"),
-    Rule(lambda p, m, _: p.dense is not None or p.relative is not None, "a bias is not in these kernels"),
+    Rule(lambda p, m, _: p.dense is not None, "a dense bias is not in these kernels"),
+    Rule(lambda p, m, _: p.relative is not None and p.windowed != 0, "a relative bias and a window"),
+    Rule(
+        lambda p, m, _: p.relative is not None and (p.q.shape[2] != 128 or p.q.dtype != torch.bfloat16),
+        "a relative bias has run on a GPU with bfloat16 heads of 128 alone",
+    ),
     Rule(lambda p, m, _: p.mask_type != LOWER, "of the mask types the lower one"),
     Rule(lambda p, m, _: p.distance >= 0, "a window by distance in the row is not in these kernels"),
     Rule(lambda p, m, _: p.varlen, "fewer queries than keys, or keys in pages, are not in these kernels"),

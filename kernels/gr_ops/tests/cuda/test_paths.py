@@ -15,6 +15,10 @@ from gr_ops.cuda.specialization import Specialization
 HERE = Machine((9, 0), "2.11.0+cu130", "3.6.0", True)
 
 
+SQUARE = torch.zeros(1, 1, 8, 8)
+RELATIVE = Relative(*[SQUARE] * 4)
+
+
 def problem(dim=128, value_dim=None, dtype=torch.bfloat16, **others):
     q = torch.empty(8, 2, dim, dtype=dtype)
     v = q if value_dim is None else torch.empty(8, 2, value_dim, dtype=dtype)
@@ -28,6 +32,12 @@ def test_hopper_takes_both_directions(dtype, dim):
         assert paths.refusal(problem(dim, dtype=dtype), HERE, gradients) is None
 
 
+def test_hopper_takes_a_relative_bias():
+    counts = torch.tensor([1])
+    for gradients in (False, True):
+        assert paths.refusal(problem(relative=RELATIVE, contexts=counts, targets=counts), HERE, gradients) is None
+
+
 def test_hopper_takes_masks_and_wide_outputs():
     counts = torch.tensor([1])
     assert paths.refusal(problem(contexts=counts, targets=counts, group=2, alpha=0.5), HERE, True) is None
@@ -35,7 +45,6 @@ def test_hopper_takes_masks_and_wide_outputs():
     assert paths.refusal(problem(256), HERE, False) is None
 
 
-SQUARE = torch.zeros(1, 1, 8, 8)
 REFUSED = {
     "Ampere": (problem(), {"capability": (8, 0)}, "Hopper's alone"),
     "Ada": (problem(), {"capability": (8, 9)}, "Hopper's alone"),
@@ -45,7 +54,9 @@ REFUSED = {
     "no gluon": (problem(), {"gluon": False}, "tested versions only"),
     "float32": (problem(dtype=torch.float32), {}, "float32"),
     "a dense bias": (problem(dense=SQUARE), {}, "bias"),
-    "a relative bias": (problem(relative=Relative(*[SQUARE] * 4)), {}, "bias"),
+    "a relative bias and a window": (problem(relative=RELATIVE, window=4), {}, "a relative bias and a window"),
+    "a relative bias of other heads": (problem(64, relative=RELATIVE), {}, "bfloat16 heads of 128 alone"),
+    "a relative bias in float16": (problem(dtype=torch.float16, relative=RELATIVE), {}, "bfloat16 heads of 128"),
     "upper": (problem(mask_type=1), {}, "lower"),
     "none": (problem(mask_type=2), {}, "lower"),
     "the user's": (problem(mask_type=3, mask=SQUARE), {}, "lower"),

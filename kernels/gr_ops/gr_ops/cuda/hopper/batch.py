@@ -117,7 +117,7 @@ class Batch:
             length = self.longest
             if not self.SEGMENTS:
                 history = length
-        return Item(tile, head, begin, length, context, history)
+        return Item(tile, head, begin, length, context, history, sequence)
 
     @gluon.jit
     def key_tiles(self, item, K: gl.constexpr):

@@ -1,13 +1,12 @@
-"""The forward pass on Hopper: a loader warp and two warpgroups of 64 queries each.
-
-The product Q K of the next tile of keys is in flight while that of the weights with V runs and SiLU is taken.
-"""
+"""The forward pass on Hopper: a loader warp and two warpgroups of 64 queries each. The product Q K of the next tile of
+keys is in flight while that of the weights with V runs and SiLU is taken."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup_mma, warpgroup_mma_wait
 
 from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch, tanh
+from gr_ops.cuda.hopper.relative import TABLES, Relative
 from gr_ops.cuda.hopper.ring import Halves, Ring, clear_behind, make_barriers, make_halves, make_ring
 from gr_ops.cuda.hopper.structs import struct
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
@@ -50,6 +49,14 @@ def _load(q_desc, k_desc, v_desc, m: Shared, queue: WorkQueue, batch: Batch):
 
 
 @gluon.jit
+def _bias(
+    relative: Relative, batch: Batch, item, code, first, at, row_part, LAYOUT: gl.constexpr, MASKED: gl.constexpr
+):
+    buckets = relative.buckets(code, item, first, at, not (batch.SEGMENTS and MASKED))
+    return relative.bias(item, first, at, row_part, buckets, batch.SEGMENTS, MASKED, LAYOUT)
+
+
+@gluon.jit
 def _weights(score, row, at, end, item, half, batch: Batch, K: gl.constexpr, MASKED: gl.constexpr):
     """SiLU of the scores: 2 h sigmoid(2 h) = h (1 + tanh h)."""
     h = score * half
@@ -68,6 +75,7 @@ def _consume(
     m: Shared,
     queue: WorkQueue,
     batch: Batch,
+    relative: Relative,
     out,
     out_stride,
     half,
@@ -92,7 +100,9 @@ def _consume(
         first = item.tile * (2 * HALF)
         length = item.length
         keys = batch.key_tiles(item, K)
-        row = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
+        own = first + PART * HALF
+        row = own + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
+        row_part = relative.row_part(own, item, s_layout)
         q_shared = m.q.matrix(PART)
         acc = gl.zeros([HALF, m.P], gl.float32, o_layout)
         mbarrier.wait(m.q_full.index(0), turn & 1)
@@ -105,6 +115,9 @@ def _consume(
         m.k.wait(stage, phase)
         score = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False)
         m.k.release(stage)
+        if relative.ON:
+            code = relative.code(item, own, at)
+            score += _bias(relative, batch, item, code, own, at, row_part, s_layout, True)
         weight = _weights(score, row, at, end, item, half, batch, K, True)
         p = gl.convert_layout(weight.to(dtype), p_layout)
         for j in range(1, 1 if SKIPS else keys.masked):
@@ -118,7 +131,12 @@ def _consume(
             m.k.wait(stage, phase)
             s_token = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False, is_async=True)
             o_token = warpgroup_mma(p, v, acc, is_async=True)
-            score = warpgroup_mma_wait(1, deps=(s_token,))
+            if relative.ON:
+                code = relative.code(item, own, at)
+                bias = _bias(relative, batch, item, code, own, at, row_part, s_layout, True)
+                score = warpgroup_mma_wait(1, deps=(s_token,)) + bias
+            else:
+                score = warpgroup_mma_wait(1, deps=(s_token,))
             m.k.release(stage)
             weight = _weights(score, row, at, end, item, half, batch, K, True)
             following = gl.convert_layout(weight.to(dtype), p_layout)
@@ -134,7 +152,10 @@ def _consume(
         if (at + K > length) & (keys.unmasked > 0):  # the last masked tile may be the row's last
             m.v.wait(stage, phase)
             clear_behind(m.v.matrix(stage), length - at, K, m.P)
-        for _ in range(keys.unmasked):
+        unmasked, _unmasked_end = keys.tile(keys.masked)
+        following_code = relative.code(item, own, unmasked)
+        for _j in range(keys.unmasked):
+            code = following_code
             last_stage = stage
             last_phase = phase
             used += 1
@@ -143,7 +164,13 @@ def _consume(
             s_token = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False, is_async=True)
             m.v.wait(last_stage, last_phase)
             o_token = warpgroup_mma(p, m.v.matrix(last_stage), acc, is_async=True)
-            score = warpgroup_mma_wait(1, deps=(s_token,))
+            if relative.ON:  # while the products run
+                bias = _bias(relative, batch, item, code, own, unmasked, row_part, s_layout, False)
+                unmasked += K
+                following_code = relative.code(item, own, unmasked)
+                score = warpgroup_mma_wait(1, deps=(s_token,)) + bias
+            else:
+                score = warpgroup_mma_wait(1, deps=(s_token,))
             m.k.release(stage)
             weight = _weights(score, row, 0, 0, item, half, batch, K, False)
             following = gl.convert_layout(weight.to(dtype), p_layout)
@@ -171,7 +198,7 @@ def _consume(
         item = queue.read(turn)
 
 
-@gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
+@gluon.jit(do_not_specialize=[*NUMBERS, "blocks"], do_not_specialize_on_alignment=POINTERS + TABLES)
 def forward(
     q_desc,
     k_desc,
@@ -193,6 +220,17 @@ def forward(
     half,
     scale,
     out_stride,
+    band,
+    time,
+    times,
+    lows,
+    highs,
+    afters,
+    befores,
+    codes,
+    cells,
+    least,
+    blocks,
     HEADS: gl.constexpr,
     D: gl.constexpr,
     P: gl.constexpr,
@@ -201,6 +239,7 @@ def forward(
     LISTED: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
+    RELATIVE: gl.constexpr,
     IN_REGISTERS: gl.constexpr,
 ):
     batch = Batch(
@@ -223,6 +262,24 @@ def forward(
         WINDOW,
         False,
     )
+    relative = Relative(
+        band,
+        time,
+        times,
+        lows,
+        highs,
+        afters,
+        befores,
+        codes,
+        cells,
+        least,
+        blocks,
+        band,  # there are no sums
+        time,
+        blocks,
+        RELATIVE,
+        1,
+    )
     queue = make_work_queue(2)
     m = Shared(
         make_halves(q_desc, P),
@@ -235,8 +292,8 @@ def forward(
     )
     gl.warp_specialize(
         [
-            (_consume, (m, queue, batch, out, out_stride, half, scale, D, 0, IN_REGISTERS)),
-            (_consume, (m, queue, batch, out, out_stride, half, scale, D, 1, IN_REGISTERS)),
+            (_consume, (m, queue, batch, relative, out, out_stride, half, scale, D, 0, IN_REGISTERS)),
+            (_consume, (m, queue, batch, relative, out, out_stride, half, scale, D, 1, IN_REGISTERS)),
             (_load, (q_desc, k_desc, v_desc, m, queue, batch)),
         ],
         [4, 1],

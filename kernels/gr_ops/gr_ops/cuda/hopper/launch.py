@@ -13,10 +13,12 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, work_list
+from gr_ops.cuda.hopper import backward, forward, times, work_list
 from gr_ops.cuda.launch_cache import launch
+from gr_ops.cuda.problem import Problem
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
+Sums = tuple[torch.Tensor, torch.Tensor] | None
 TILE, HALF = 128, 64  # of a program, and of each of its warpgroups: queries forward, keys backward
 # Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
 SWIZZLE = 8  # forward
@@ -44,7 +46,13 @@ FORWARD = {
     128: Forward(64, 4, True),
     256: Forward(64, 2, False),
 }
+# A relative bias takes registers: narrower tiles.
+FORWARD_RELATIVE = {**FORWARD, 32: Forward(64, 4, False), 64: Forward(64, 4, False)}
 BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 128: Backward(64, 2, 1, 208, 64)}
+# The gradient of scores waits for the sums of its diagonals: two slots.
+BACKWARD_RELATIVE = {dim: shape._replace(slots=2) for dim, shape in BACKWARD.items()}
+CHUNK = 1024  # distances that a program of times.prepare copies
+KEY_BLOCKS = 128  # of times.encode at a time
 
 
 @cache
@@ -77,13 +85,14 @@ def _counter(device: torch.device) -> torch.Tensor:
     return _counters[key]
 
 
-def attend(p: Any, out: torch.Tensor) -> None:
-    """Writes out [L, N, D]; `p` is attention.Problem."""
+def attend(p: Problem, out: torch.Tensor) -> None:
+    """Writes out [L, N, D]."""
     q, k, v = (_for_tma(x) for x in (p.q, p.k, p.v))
     dim, padded = q.shape[2], padded_dim(q.shape[2])
-    shape = FORWARD[padded]
+    shape = (FORWARD if p.relative is None else FORWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, False)
-    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, p.segments, p.window > 0, shape.in_registers)
+    masks = (p.segments, p.window > 0, p.relative is not None)
+    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, *masks, shape.in_registers)
     arguments = (
         *(_describe(x, rows, padded) for x, rows in ((q, HALF), (k, shape.keys), (v, shape.keys))),
         out,
@@ -91,19 +100,21 @@ def attend(p: Any, out: torch.Tensor) -> None:
         0.5 * p.alpha,
         float(p.scale),
         out.stride(0),
+        *_tables(p, batch[0], listed),
         *flags,
     )
     launch(forward.forward, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
 
 
-def gradients(p: Any, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
-    """Writes dq, dk, dv, contiguous."""
+def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> Sums:
+    """Writes dq, dk, dv, contiguous. Returns the gradients of a relative bias's position [P] and time [T], float32."""
     q, k, v, grad = (_for_tma(x) for x in (p.q, p.k, p.v, grad))
     dim, padded = q.shape[2], padded_dim(q.shape[2])
-    shape = BACKWARD[padded]
+    shape = (BACKWARD if p.relative is None else BACKWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, True)
     kind = (shape.queries, shape.stages, shape.slots, shape.registers)
-    flags = (q.shape[1], dim, padded, *kind, listed, p.segments, p.window > 0)
+    flags = (q.shape[1], dim, padded, *kind, listed, p.segments, p.window > 0, p.relative is not None)
+    sums = _sums(p, grid)
     summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
     arguments = (
         *(_describe(x, rows, padded) for x, rows in ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))),
@@ -116,10 +127,48 @@ def gradients(p: Any, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv
         float(p.scale * p.alpha),
         dk.stride(0),
         dv.stride(0),
+        *_tables(p, batch[0], listed),
+        *(sums or (summed, summed)),
+        *((sums[0].shape[1], sums[1].shape[1]) if sums else (0, 0)),
         *flags,
     )
     launch(backward.backward, (grid,), (*_types(p), flags, shape.columns), arguments, device, num_warps=4)
     dq.copy_(summed)
+    return None if sums is None else (sums[0].sum(0), sums[1].sum(0))
+
+
+def _tables(p: Problem, offsets: torch.Tensor, listed: bool) -> tuple[Any, ...]:
+    """What the kernels read of a relative bias (relative.TABLES), and the blocks of the longest row."""
+    if p.relative is None:
+        return (*(offsets,) * 10, 0)  # never read
+    position, time, seconds, cells = (
+        x.contiguous() for x in (p.relative.position_P, p.relative.time_T, p.relative.times_L, p.relative.cells)
+    )
+    device, total, distances = p.q.device, len(p.q), len(position)
+    buckets, blocks = triton.next_power_of_2(len(time)), triton.cdiv(p.longest, times.BLOCK)
+    band = torch.empty(times.BEFORE + distances + times.BEHIND, dtype=torch.float32, device=device)
+    least = torch.empty(buckets, dtype=torch.int64, device=device)
+    lows, highs = torch.empty(2, total, dtype=torch.int64, device=device)
+    afters, befores = torch.empty(2, total + TILE, dtype=torch.int32, device=device)
+    codes = torch.empty(p.sequences * blocks * blocks, dtype=torch.int32, device=device)
+    made = (band, least, lows, highs, afters, befores)
+    constants = (listed, buckets, times.BLOCK, times.BEFORE, times.BEHIND, times.FAR, CHUNK)
+    numbers = (p.sequences, total, p.longest, blocks, distances)
+    grid = (p.sequences * blocks + 1 + triton.cdiv(len(band), CHUNK),)
+    arguments = (position, seconds, cells, offsets, *made, *numbers, *constants)
+    launch(times.prepare, grid, (offsets.dtype, *constants), arguments, device.index)
+    arguments = (cells, offsets, lows, highs, codes, total, p.longest, blocks, listed, times.BLOCK, KEY_BLOCKS)
+    launch(times.encode, (p.sequences * blocks,), (offsets.dtype, listed), arguments, device.index)
+    return band, time, seconds, lows, highs, afters, befores, codes, cells, least, blocks
+
+
+def _sums(p: Problem, programs: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """For the gradients of position and time: some copies, so that not all programs add to the same addresses."""
+    if p.relative is None:
+        return None
+    copies = (backward.COPIES.value, programs)
+    sizes = (len(p.relative.position_P), len(p.relative.time_T))
+    return tuple(torch.zeros(n, m, dtype=torch.float32, device=p.q.device) for n, m in zip(copies, sizes))
 
 
 def padded_dim(dim: int) -> int:
@@ -134,11 +183,11 @@ def _for_tma(x_LNA: torch.Tensor) -> torch.Tensor:
     return x_LNA.clone(memory_format=torch.contiguous_format)
 
 
-def _types(p: Any) -> tuple[Any, ...]:
+def _types(p: Problem) -> tuple[Any, ...]:
     return p.q.dtype, *(None if x is None else x.dtype for x in (p.offsets, p.contexts, p.targets))
 
 
-def _batch(p: Any, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, bool]:
+def _batch(p: Problem, size: int, rising: bool) -> tuple[int, tuple[Any, ...], int, bool]:
     """The device; arguments of batch.Batch, programs, and whether there is a list of tiles."""
     total, heads, dim = p.q.shape
     device, sequences, tiles = p.q.device.index, p.sequences, triton.cdiv(p.longest, size)

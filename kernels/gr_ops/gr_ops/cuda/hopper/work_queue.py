@@ -10,7 +10,7 @@ from gr_ops.cuda.hopper.structs import struct
 @struct
 class Item:
     """A tile of one head of one sequence: its number, -1 at the end of the work; where the sequence begins, its length,
-    contextual tokens and where its targets begin."""
+    contextual tokens and where its targets begin; the sequence's number."""
 
     tile: gl.tensor
     head: gl.tensor
@@ -18,6 +18,7 @@ class Item:
     length: gl.tensor
     context: gl.tensor
     history: gl.tensor
+    sequence: gl.tensor
 
 
 @struct
@@ -31,18 +32,19 @@ class WorkQueue:
     @gluon.jit
     def publish(self, turn, item):
         """Of the loader, one warp."""
-        self._write(turn, item.tile, item.head, item.begin, item.length, item.context, item.history)
+        self._write(turn, item.tile, item.head, item.begin, item.length, item.context, item.history, item.sequence)
 
     @gluon.jit
     def end(self, turn):
-        self._write(turn, -1, 0, 0, 0, 0, 0)
+        self._write(turn, -1, 0, 0, 0, 0, 0, 0)
 
     @gluon.jit
-    def _write(self, turn, tile, head, begin, length, context, history):
+    def _write(self, turn, tile, head, begin, length, context, history, sequence):
         layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
         place = gl.arange(0, 8, layout)
         facts = gl.where(place == 0, tile, gl.where(place == 1, head, gl.where(place == 2, begin, length)))
         facts = gl.where(place == 4, context, gl.where(place == 5, history, facts))
+        facts = gl.where(place == 6, sequence, facts)
         mbarrier.wait(self.empty, (turn & 1) ^ 1)
         self.facts._reinterpret(gl.int32, [8], gl.SwizzledSharedLayout(1, 1, 1, [0])).store(facts)
         mbarrier.arrive(self.full, count=1)
@@ -56,7 +58,9 @@ class WorkQueue:
     def read(self, turn):
         """Of four warps."""
         mbarrier.wait(self.full, turn & 1)
-        item = Item(self._read(0), self._read(1), self._read(2), self._read(3), self._read(4), self._read(5))
+        item = Item(
+            self._read(0), self._read(1), self._read(2), self._read(3), self._read(4), self._read(5), self._read(6)
+        )
         mbarrier.arrive(self.empty, count=1)
         return item
 

@@ -1,0 +1,36 @@
+"""What a program of the backward pass has in shared memory."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
+
+from gr_ops.cuda.hopper.ring import Halves, Ring
+from gr_ops.cuda.hopper.structs import struct
+
+HALF = gl.constexpr(64)  # keys of a warpgroup
+
+
+@struct
+class Shared:
+    k: Halves
+    v: Halves
+    kv_full: gl.shared_memory_descriptor
+    kv_empty: gl.shared_memory_descriptor
+    q: Ring
+    grad: Ring
+    ds: gl.shared_memory_descriptor  # [2 SLOTS, 64, Q]
+    ds_full: gl.shared_memory_descriptor
+    ds_empty: gl.shared_memory_descriptor
+    dq: gl.shared_memory_descriptor  # [P / WIDTH, Q, 1, WIDTH] float32
+    P: gl.constexpr
+    Q: gl.constexpr
+    SLOTS: gl.constexpr
+
+    @gluon.jit
+    def put_ds(self, used, values, PART: gl.constexpr):
+        """A warpgroup's half of the gradient of scores, for the partition of queries."""
+        slot = used % self.SLOTS
+        mbarrier.wait(self.ds_empty.index(slot), ((used // self.SLOTS) & 1) ^ 1)
+        self.ds.index(slot * 2 + PART).store(values)
+        fence_async_shared()
+        mbarrier.arrive(self.ds_full.index(slot * 2 + PART), count=1)
