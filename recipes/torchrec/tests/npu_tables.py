@@ -8,6 +8,7 @@ FOLDER/<case>.pt has what `table_cases.trained` gives. With TWIN_COUNTS each ste
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,10 +87,36 @@ def marked(name: str, device: torch.device) -> Iterator[None]:
         mstx.mstxRangeEnd(opened)
 
 
+def lookups_out_of_bounds(device: torch.device) -> dict[str, Any]:
+    """What is said of an index outside of its table, by mode, and which rows were read."""
+    from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode
+    from torchrec.distributed import npu_embedding_kernel
+
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    npu_embedding_kernel.logger.addHandler(handler)
+    indices, offsets, _ = cases.make_batch(0)
+    indices[0] = cases.ROWS[0]
+    case = Case("sgd", "sum", False)
+    warning = make_module(case, device, bounds_check_mode=BoundsCheckMode.WARNING)
+    for _ in range(2):
+        out = warning(indices.to(device), offsets.to(device)).detach().cpu()
+    fatal = make_module(case, device, bounds_check_mode=BoundsCheckMode.FATAL)
+    try:
+        fatal(indices.to(device), offsets.to(device))
+        torch.ops.mxrec.raise_bounds_violations()
+        raised = ""
+    except RuntimeError as error:
+        raised = str(error)
+    return {"said": said, "raised": raised, "out": out}
+
+
 def main() -> None:
     device, folder = torch.device(sys.argv[1]), Path(sys.argv[2])
     for case in cases.CASES:
         torch.save(train(case, device), folder / f"{case.name}.pt")
+    torch.save(lookups_out_of_bounds(device), folder / "bounds.pt")
 
 
 if __name__ == "__main__":

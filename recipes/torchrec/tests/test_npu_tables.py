@@ -71,3 +71,17 @@ def test_a_step_is_one_lookup_and_one_update(case: Case, on_npu: tuple[Path, lis
         assert not any(row["blocking"] for row in back)
         extra = {name: count for kind in ("aclnn", "aten") for name, count in step["launches"][kind].items()}
         assert sum(extra.values()) == wanted, extra
+
+
+@pytest.mark.twin
+def test_indices_out_of_bounds_are_told_after_the_call(on_npu: tuple[Path, list[dict[str, Any]]]) -> None:
+    """WARNING reads row 0 in their place and says so once; FATAL raises when the device has told."""
+    got = torch.load(on_npu[0] / "bounds.pt", weights_only=True)
+    assert got["said"] == ["1 embedding indices are out of bounds; row 0 is used"]
+    indices, offsets, _ = cases.make_batch(0)
+    sample = int((offsets == 0).sum()) - 1  # of the first index
+    text = f"indices[0] of table 0, batch {sample} is out of range; expected 0 <= index < {cases.ROWS[0]}"
+    assert text in got["raised"]
+    bag = indices[: offsets[sample + 1]]
+    table = cases.make_tables(Case("sgd", "sum", False))[0]
+    torch.testing.assert_close(got["out"][sample, : table.size(1)], table[[0, *bag[1:].tolist()]].sum(0))
