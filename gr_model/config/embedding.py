@@ -110,10 +110,9 @@ def faults(table: EmbeddingConfig) -> Iterator[str]:
 
 
 def device_faults(table: EmbeddingConfig, device: str) -> Iterator[str]:
-    """What the table cannot be on a kind of device. Fused Adam of sharded tables is in fbgemm's CUDA build alone."""
-    if table.kind == "sharded" and table.optimizer == "adam" and device != "cuda":
-        where = {"cpu": "the CPU", "npu": "the NPU"}.get(device, device)
+    """What the table cannot be on a kind of device. fbgemm's tables on the CPU have no fused Adam."""
+    if table.kind == "sharded" and table.optimizer == "adam" and device == "cpu":
         yield (
-            f"embedding.optimizer: there is no fused adam for sharded tables on {where}; valid there: adagrad, "
+            "embedding.optimizer: there is no fused adam for sharded tables on the CPU; valid there: adagrad, "
             "rowwise_adagrad, sgd, or adam with embedding.kind=hash"
         )

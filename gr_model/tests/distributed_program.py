@@ -53,8 +53,9 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, fused, hash, embcache, or a sharding type of torchrec; with `+` its sparse pipeline, with
-    `fsdp-` before it the dense part in pieces, with `bf16-` products in bfloat16, with `&` negatives of the batch too.
+    """static, ranking, fused, hash, embcache, or a sharding type of torchrec, with `adam-` before it by Adam; with `+`
+    its sparse pipeline, with `fsdp-` before it the dense part in pieces, with `bf16-` products in bfloat16, with `&`
+    negatives of the batch too.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
@@ -74,6 +75,8 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig()
     else:
         optimizer = "adagrad" if kind == "column_wise" else "rowwise_adagrad"
+        if kind.startswith("adam-"):
+            optimizer, kind = "adam", kind.removeprefix("adam-")
         embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02, optimizer=optimizer)
     negatives = {"negatives": 16, "in_batch": 24} if in_batch else {"negatives": 16 if embedding.dynamic else 128}
     return Config(

@@ -40,6 +40,7 @@ ON_NPU = {
     4: ("static", "ranking", "row_wise", "embcache+", "static@2", "hash+@2", "fsdp-row_wise+"),
 }
 PIECES_GO_ON = ("fsdp-static@2", "fsdp-row_wise+@2")
+ADAM = ("adam-row_wise", "adam-row_wise@2")  # of sharded tables; fbgemm has none on the CPU
 TOLERANCE = 1e-5
 Record = dict[str, object]
 
@@ -71,8 +72,8 @@ def on_npu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Reco
     """And under 1 what one process on the CPU makes of checkpoints of two NPUs with the dense part in pieces."""
     return trained(
         tmp_path_factory.mktemp("npu"),
-        ("npu", 2, (*ON_NPU[2], *PIECES_GO_ON, *BF16)),
-        ("npu", 4, ON_NPU[4]),
+        ("npu", 2, (*ON_NPU[2], *PIECES_GO_ON, *BF16, *ADAM)),
+        ("npu", 4, (*ON_NPU[4], *ADAM)),
         ("cpu", 1, PIECES_GO_ON),
     )
 
@@ -148,6 +149,19 @@ def test_pieces_of_the_dense_part_go_on(on_npu, case: str) -> None:
     whole = on_npu[2][case.partition("@")[0]]
     assert on_npu[2][case]["losses"] == whole["losses"][program.SAVED_AT :]
     assert_equal(on_npu[1][case], whole)
+
+
+@pytest.mark.twin
+def test_sharded_tables_train_by_adam(runs, on_npu) -> None:
+    """Two and four processes alike, and after a checkpoint with the bias correction of the steps before it. The values
+    of a step: recipes/torchrec/tests/test_npu_tables.py."""
+    whole, resumed = (on_npu[2][case] for case in ADAM)
+    for processes in (2, 4):
+        for case in ADAM:
+            assert_equal(on_npu[processes][case], whole)
+    assert resumed["losses"] == whole["losses"][program.SAVED_AT :]  # to the last bit
+    assert whole["losses"][0] == pytest.approx(runs[1]["row_wise"]["losses"][0], rel=TOLERANCE)
+    assert whole["losses"][-1] != pytest.approx(runs[1]["row_wise"]["losses"][-1], rel=1e-3)
 
 
 @pytest.mark.twin

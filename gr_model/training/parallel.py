@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from gr_model.config import Config, ConfigError
@@ -89,9 +88,7 @@ class Parallel:
         whole = self.fused.state_dict()
         whole["state"] = state
         self.fused.load_state_dict(whole)
-        for module in self.model.modules():
-            if isinstance(getattr(module, "iter", None), torch.Tensor):
-                module.iter.fill_(step)
+        self.fused.set_optimizer_step(step)
 
     def _dense(self, config: Config) -> nn.Module:
         if config.train.parallel == "fsdp":

@@ -76,10 +76,10 @@ def sensible(sharding: str, kernel: str, optimizer: str) -> bool:
 def representative() -> list[Case]:
     """A dozen that meet each sharding type, kernel that NPUs have, optimizer and option."""
     names = (
-        "data_parallel-dense-adam-plain-2",
+        "data_parallel-dense-adagrad-plain-2",
         "table_wise-fused-sgd-mean-2",
         "row_wise-fused-rowwise_adagrad-plain-2",
-        "column_wise-fused-adagrad-plain-2",
+        "column_wise-fused-adam-plain-2",
         "table_column_wise-fused-sgd-float16_tables-2",
         "row_wise-fused-sgd-quantised_collectives-2",
         "table_wise-dense-rowwise_adagrad-plain-2",

@@ -23,10 +23,6 @@ NOTES = (
         "^(column_wise|table_column_wise|grid_shard)-.*-rowwise_adagrad-",
         "each shard of columns keeps its own sum of squares per row: another optimizer than the unsharded one",
     ),
-    (
-        "-fused-adam-",
-        "fbgemm has Adam for CUDA only; the NPU's kernels are built on its CPU mode and have what that has",
-    ),
     ("^grid_shard-.*batch_by_feature-", "torchrec 1.1.0 has no batches that vary by feature in grid sharding"),
     (
         "^grid_shard-.*-mean-",

@@ -87,7 +87,7 @@ class Model(nn.Module):
 class Case:
     module: str  # bags or sequences
     sharding: str
-    optimizer: str  # sgd or adagrad, fused into the lookup; or dense: a parameter with a gradient
+    optimizer: str  # sgd, adagrad or adam, fused into the lookup; or dense: a parameter with a gradient
 
     @classmethod
     def of(cls, name: str) -> Case:
@@ -122,7 +122,11 @@ def shard(
     from torchrec.distributed.planner.types import ParameterConstraints
 
     fused = case.sharding != "data_parallel" and case.optimizer != "dense"
-    optimizer = {"sgd": EmbOptimType.EXACT_SGD, "adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD}
+    optimizer = {
+        "sgd": EmbOptimType.EXACT_SGD,
+        "adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+        "adam": EmbOptimType.ADAM,
+    }
     fused_params = {"optimizer": optimizer[case.optimizer], "learning_rate": rate} if fused else {}
     make_sharder = EmbeddingBagCollectionSharder if case.module == "bags" else EmbeddingCollectionSharder
     sharder = make_sharder(fused_params=fused_params)

@@ -1,10 +1,12 @@
-"""The NPU kernels are ATen only, so they run on the CPU too: here against fbgemm's CPU kernels and autograd.
+"""gr_ops has the NPU's operators for the CPU too, so what uses them runs there: here against fbgemm's CPU kernels and
+autograd. On NPUs: test_npu_tables.py.
 
 Sizes: several features per table, a table of another width, empty bags, repeated rows.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -210,7 +212,7 @@ def test_unpooled(optimizer: EmbOptimType) -> None:
 
 @pytest.mark.parametrize(("pooling", "weighted"), POOLINGS)
 def test_dense_equals_fbgemm(pooling: PoolingMode, weighted: bool) -> None:
-    from torchrec.distributed.npu_embedding_kernel import NpuDenseTableBatchedEmbeddingBags
+    from torchrec.distributed.npu_dense_embedding_kernel import NpuDenseTableBatchedEmbeddingBags
 
     specs = list(zip(ROWS, DIMS, strict=True))
     reference = DenseTableBatchedEmbeddingBagsCodegen(specs, FEATURE_TABLE, pooling_mode=pooling, use_cpu=True)
@@ -232,15 +234,19 @@ def test_dense_equals_fbgemm(pooling: PoolingMode, weighted: bool) -> None:
         torch.testing.assert_close(weights[1].grad, weights[0].grad)
 
 
-def test_bounds() -> None:
+def test_bounds(caplog: pytest.LogCaptureFixture) -> None:
     bad, offsets = torch.tensor([2, 10, -4]), torch.tensor([0, 1, 2, 3])
     fatal = make(npu_fused(), [SPECS[0]], [0], bounds_check_mode=BoundsCheckMode.FATAL)
-    with pytest.raises(RuntimeError, match="2 embedding indices are out of bounds"):
+    with pytest.raises(RuntimeError, match=r"indices\[1\] of table 0, batch 1 is out of range; .*got 10"):
         fatal(bad, offsets)
     warning = make(npu_fused(), [SPECS[0]], [0], bounds_check_mode=BoundsCheckMode.WARNING)
     table = warning.split_embedding_weights()[0]
-    torch.testing.assert_close(warning(bad, offsets).detach(), table[torch.tensor([2, 0, 0])])
+    for _ in range(2):
+        torch.testing.assert_close(warning(bad.clone(), offsets).detach(), table[torch.tensor([2, 0, 0])])
     assert int(warning.bounds_check_warning) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "2 embedding indices are out of bounds; row 0 is used"
+    ]
 
 
 def test_empty_batch() -> None:
@@ -255,7 +261,7 @@ def test_empty_batch() -> None:
 
 def test_rows_selected_per_feature() -> None:
     """Against plain indexing, and its gradient against that of plain indexing."""
-    from torchrec.distributed.npu_embedding_kernel import select_rows_per_feature
+    from torchrec.distributed.npu_variable_batches import select_rows_per_feature
 
     rows, columns, batch_size = [3, 1, 4], [2, 5, 3], 6
     inputs = torch.randn(sum(r * c for r, c in zip(rows, columns, strict=True)), requires_grad=True)
@@ -272,5 +278,61 @@ def test_rows_selected_per_feature() -> None:
 
 
 def test_refusals_name_what_works() -> None:
-    with pytest.raises(NotImplementedError, match="EXACT_SGD|exact_sgd"):
+    with pytest.raises(NotImplementedError, match=r"(?i)exact_sgd.*adam"):
         make(npu_fused(), optimizer=EmbOptimType.EMAINPLACE_ROWWISE_ADAGRAD)
+
+
+def adam_step(module: Any, step: int) -> None:
+    out = module(*batch(step, SAME))
+    out.backward(torch.randn(out.shape, generator=torch.Generator().manual_seed(step)))
+
+
+@pytest.mark.parametrize("way", ["state_dict", "set_optimizer_step", "iter"])
+def test_adam_goes_on_from_a_checkpoint(way: str) -> None:
+    """With the bias correction of the steps before: a module that starts anew there makes other rows."""
+    whole = make(npu_fused(), optimizer=EmbOptimType.ADAM)
+    for step in range(3):
+        adam_step(whole, step)
+    resumed = make(npu_fused(), optimizer=EmbOptimType.ADAM)
+    state = whole.state_dict()
+    assert {"iter", "momentum1_host", "momentum2_host"} <= set(state)
+    if way != "state_dict":
+        state["iter"] = torch.zeros_like(state["iter"])
+    resumed.load_state_dict(state)
+    if way == "set_optimizer_step":
+        resumed.set_optimizer_step(3)
+    elif way == "iter":
+        resumed.iter.fill_(3)
+    for module in (whole, resumed):
+        with torch.no_grad():
+            module(*batch(7, SAME))  # no step
+        adam_step(module, 3)
+        adam_step(module, 4)
+    assert int(resumed.iter) == 5
+    for a, b in zip(whole.split_embedding_weights(), resumed.split_embedding_weights(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_module_is_copied_in_the_middle_of_training() -> None:
+    module = make(npu_fused(), optimizer=EmbOptimType.ADAM)
+    adam_step(module, 0)
+    copied = copy.deepcopy(module)
+    for each in (module, copied):
+        adam_step(each, 1)
+    assert_same_state(copied, module, rtol=0, atol=0)
+
+
+def test_sixteen_bit_dense_tables() -> None:
+    """Gradients of equal rows are summed in fp32 and rounded once."""
+    from torchrec.distributed.npu_dense_embedding_kernel import NpuDenseTableBatchedEmbeddingBags
+
+    subject = NpuDenseTableBatchedEmbeddingBags(
+        [(4, 8)], torch.device("cpu"), weights_precision=SparseType.FP16, pooling_mode=PoolingMode.SUM
+    )
+    out = subject(torch.tensor([1, 1, 1, 3]), torch.tensor([0, 3, 4]))
+    rows = subject.weights.detach().view(4, 8).float()
+    torch.testing.assert_close(out, torch.stack([3 * rows[1], rows[3]]))
+    grad = torch.randn(2, 8)
+    out.backward(grad)
+    expected = torch.zeros(4, 8).index_add(0, torch.tensor([1, 3]), grad * torch.tensor([[3.0], [1.0]]))
+    assert torch.equal(subject.weights.grad.view(4, 8), expected.half())

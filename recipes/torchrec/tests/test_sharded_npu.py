@@ -24,9 +24,11 @@ TIME_LIMIT = 300  # seconds; without load all cases take ten
 
 
 def reference(optimizer: str) -> dict[str, object]:
-    """Unsharded training: tables are plain parameters, Adagrad is row-wise (one sum of squares per row)."""
+    """Unsharded training: tables are plain parameters, Adagrad is row-wise (one sum of squares per row), Adam moves the
+    rows of a batch alone."""
     tables = {name: table.requires_grad_() for name, table in program.make_tables().items()}
     squares = {name: torch.zeros(table.size(0)) for name, table in tables.items()}
+    moments = {name: torch.zeros(2, *table.shape) for name, table in tables.items()}
     over = program.Model("bags", torch.device("meta")).over
     losses = []
     for step in range(program.STEPS):
@@ -49,9 +51,21 @@ def reference(optimizer: str) -> dict[str, object]:
                 if optimizer == "adagrad":
                     squares[name] += grad.square().mean(dim=1)
                     grad = grad / (squares[name].sqrt() + EPS).unsqueeze(1)
+                if optimizer == "adam":
+                    grad = adam(grad, moments[name], step + 1)
                 table -= RATE * grad
         losses.append([float(loss) for loss in step_losses])
     return {"losses": losses, "over": over.weight.detach(), **{n: t.detach() for n, t in tables.items()}}
+
+
+def adam(grad: Tensor, moments: Tensor, step: int) -> Tensor:
+    """The way of each row; rows without gradient stay where they are. moments [2, rows, D] are updated."""
+    touched = grad.any(dim=1)
+    first, second = moments
+    first[touched] = 0.9 * first[touched] + 0.1 * grad[touched]
+    second[touched] = 0.999 * second[touched] + 0.001 * grad[touched].square()
+    way = first / (1 - 0.9**step) / ((second / (1 - 0.999**step)).sqrt() + EPS)
+    return torch.where(touched.unsqueeze(1), way, 0.0)
 
 
 def start(
@@ -105,11 +119,13 @@ CASES = [
     Case("bags", "table_wise", "adagrad"),
     Case("bags", "row_wise", "sgd"),
     Case("bags", "row_wise", "adagrad"),
+    Case("bags", "row_wise", "adam"),
     Case("bags", "column_wise", "sgd"),
     Case("bags", "data_parallel", "dense"),
     Case("bags", "table_wise", "dense"),
     Case("sequences", "table_wise", "adagrad"),
     Case("sequences", "row_wise", "sgd"),
+    Case("sequences", "table_wise", "adam"),
 ]
 
 

@@ -121,8 +121,10 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
   check_values_if_enabled(kBackward, given, grad_output.size(1), &optimizer);
   const c10::DeviceGuard guard(given.weights.device());
   const int64_t count = given.indices.numel();
+  const auto floats = given.weights.options().dtype(at::kFloat);
+  // Without elements there is nothing to launch for.
   const at::Tensor weights_gradient =
-      at::zeros({options.weights_gradient ? count : 0}, given.weights.options().dtype(at::kFloat));
+      options.weights_gradient && count > 0 ? at::zeros({count}, floats) : at::empty({0}, floats);
   if (count == 0) return weights_gradient;
   run_backward(grad_output.contiguous(), prepared(given), optimizer, options, weights_gradient);
   return weights_gradient;
