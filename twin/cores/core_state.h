@@ -76,6 +76,7 @@ struct CoreState {
   AtomicMode atomic = AtomicMode::None;
   int atomicType = -1;
 
+  VectorMask mask;
   void* livePipe = nullptr;
   std::vector<Buffer> buffers;
   std::vector<Queue> queues;
