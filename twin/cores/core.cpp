@@ -89,6 +89,9 @@ void Core::Issue(pipe_t pipe, const char* call) {
   state->scheduler->CheckTime(*state);
   const int p = Index(pipe);
   ++state->issued[p];
+  if (state->scheduler->launch.lenient) {
+    KnowAsCompiled(*state, pipe);
+  }
   if (pipe == PIPE_S) {
     return;
   }

@@ -7,6 +7,7 @@
 #include "ascendc/fill.h"
 #include "ascendc/fused.h"
 #include "ascendc/gather.h"
+#include "ascendc/gather_mask.h"
 #include "ascendc/legacy.h"
 #include "ascendc/library.h"
 #include "ascendc/operators.h"

@@ -141,13 +141,14 @@ def _parameters(entry: dict[str, Any], socs: list[str], side: str) -> list[Param
     lists = [given.get(soc) or entry[side] for soc in socs]
     if any(other != lists[0] for other in lists):
         raise DefinitionError(
-            f"{entry['type']}: the {side} differ between {', '.join(socs)} (AddConfig); build each with a --soc of its own"
+            f"{entry['type']}: the {side} differ between {', '.join(socs)} (AddConfig); "
+            "build each with a --soc of its own"
         )
     return [Parameter(**p) for p in lists[0]]
 
 
 def habits(op: Operator) -> list[str]:
-    """What the toolkit's documentation rules out and its releases let pass: errors for operators built with --werror."""
+    """What the toolkit's documentation rules out and its releases let pass: errors with --werror."""
     named: list[Parameter | Attribute] = [*op.inputs, *op.outputs, *op.attributes]
     found = [
         f"name '{p.name}' is not allowed"

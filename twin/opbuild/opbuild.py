@@ -35,7 +35,7 @@ SUPPORTED_ARCHS = ("x86_64", "aarch64")
 KERNEL_FLAGS = ("-g1", "-Wframe-larger-than=32768", "-Wno-unused-parameter")
 _OURS = "custom_opp_compiler_version=twin-"  # begins the version.info of what is built here
 # As in the vendor's own runs on a CPU: kernels leave out what only launches by <<<>>>.
-CPU_MACROS = ("-D__CCE_KT_TEST__=1", "-DASCENDC_CPU_DEBUG=1")
+CPU_MACROS = ("-D__CCE_KT_TEST__=1", "-DASCENDC_CPU_DEBUG=1", "-D__CCE_AICORE__=220", "-D__NPU_ARCH__=2201")
 DIVISION_FLAG = "-fsanitize=integer-divide-by-zero"  # reported by cores/arithmetic.cpp
 
 
@@ -58,6 +58,7 @@ class Build:
     work: Path
     sanitize: str = ""
     werror: bool = False
+    any_soc: bool = False
     check_only: bool = False
     log: list[str] = field(default_factory=list)
 
@@ -228,7 +229,7 @@ def own_text(text: str, folders: list[Path]) -> str:
 
 
 def system_headers(text: str, folders: list[Path]) -> list[str]:
-    """The standard headers that a kernel's own files include: inside its namespace they would declare a std of its own."""
+    """The standard headers of a kernel's own files: inside its namespace they would declare a std of its own."""
     own = {m for m in re.findall(r'^# \d+ "([^"]+)"', text, re.MULTILINE) if not m.startswith(("/usr/", "<"))}
     sources = [Path(name) for name in own if Path(name).is_file()]
     sources = [file for file in sources if not any(file.is_relative_to(f) for f in folders)]
@@ -246,7 +247,7 @@ def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling
         source = build.work / "generated" / f"aclnn_{op.snake}.cpp"
         source.write_text(generate.pair(op, column_objects, op.snake))
         pairs.append(source)
-    core_flags = [f"-I{CORES}", *build.api_includes]
+    core_flags = [f"-I{CORES}", *build.api_includes, *(["-DTWIN_ANY_SOC"] if build.any_soc else [])]
 
     def compile_core(source: Path) -> Path:
         return build.compile(source, build.work / "cores" / f"{source.stem}.o", core_flags)
@@ -364,6 +365,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--werror", action="store_true", help="warnings of op_host as C++11, and of kernels, are errors"
     )
+    parser.add_argument("--any-soc", action="store_true", help="build for SoCs that the definition does not declare")
     parser.add_argument("--check-only", action="store_true", help="check the sources, and build nothing")
     parser.add_argument("--sanitize", default="", help="for tests: address,undefined")
     return parser.parse_args(argv)
@@ -399,12 +401,14 @@ def main(argv: list[str] | None = None) -> int:
             work=Path(scratch),
             sanitize=args.sanitize,
             werror=args.werror,
+            any_soc=args.any_soc,
             check_only=args.check_only,
         )
         (build.work / "generated").mkdir()
         try:
             host, operators, tiling = describe(build)
-            check_socs(operators, build.socs)
+            if not build.any_soc:
+                check_socs(operators, build.socs)
             if build.check_only:
                 for op in operators:
                     kernel_objects(build, op, tiling, 0)

@@ -296,29 +296,4 @@ void DataCacheCleanAndInvalid(const GlobalTensor<T>& tensor) {
   twin::Core::Current().CleanCache(tensor.GetPhyAddr(), line == CacheLine::ENTIRE_DATA_CACHE);
 }
 
-// Fills global memory from the unified buffer.
-template <typename T>
-void InitGlobalMemory(GlobalTensor<T>& tensor, const uint64_t size, const T value) {
-  auto& core = twin::Core::Current();
-  core.Issue(PIPE_MTE3, "InitGlobalMemory");
-  if (size == 0) {
-    return;
-  }
-  tensor.Check(0, size * sizeof(T));
-  auto* to = core.GmWrite(const_cast<__gm__ T*>(tensor.GetPhyAddr()), size * sizeof(T));
-  for (uint64_t i = 0; i < size; ++i) {
-    std::memcpy(to + i * sizeof(T), &value, sizeof(T));
-  }
-}
-
-template <typename T>
-void Fill(GlobalTensor<T>& tensor, const uint64_t size, const T value) {
-  InitGlobalMemory(tensor, size, value);
-}
-
-template <typename T>
-void InitOutput(GlobalTensor<T> tensor, uint32_t size, T value = T(0)) {
-  InitGlobalMemory(tensor, size, value);
-}
-
 }  // namespace AscendC

@@ -36,6 +36,23 @@ void CheckWholeRepeats(uint32_t count) {
   }
 }
 
+// A byte of bits counts as defined where one of its eight lanes is: the last lanes of a tail are not told apart.
+template <typename T, typename U>
+void DefineBits(const LocalTensor<U>& dst, const LocalTensor<T>& src, uint32_t count) {
+  auto& core = twin::Core::Current();
+  if (core.Defined(src.Range(), 0, count * sizeof(T))) {
+    core.Define(dst.Range(), 0, count / 8);
+    return;
+  }
+  for (uint32_t byte = 0; byte < count / 8; ++byte) {
+    bool any = false;
+    for (uint32_t lane = byte * 8; lane < byte * 8 + 8; ++lane) {
+      any = any || core.Defined(src.Range(), lane * sizeof(T), sizeof(T));
+    }
+    any ? core.Define(dst.Range(), byte, 1) : core.Undefine(dst.Range(), byte, 1);
+  }
+}
+
 template <typename T, typename U, typename F>
 void CompareBits(const LocalTensor<U>& dst, const LocalTensor<T>& src0, uint32_t count, CMPMODE mode, F right) {
   static_assert(kOneOf<U, uint8_t, int8_t>, "E-30: comparisons write bits into bytes");
@@ -57,8 +74,7 @@ void CompareBits(const LocalTensor<U>& dst, const LocalTensor<T>& src0, uint32_t
     }
     bits[i / 8] = static_cast<uint8_t>(byte);
   }
-  core.Defined(src0.Range(), 0, count * sizeof(T)) ? core.Define(dst.Range(), 0, count / 8)
-                                                   : core.Undefine(dst.Range(), 0, count / 8);
+  DefineBits(dst, src0, count);
 }
 
 // Lane i of the mask: its bit i, or (VSEL_CMPMASK_SPR) the same bits in every repeat.
@@ -70,7 +86,8 @@ uint64_t MaskBit(SELMODE mode, uint64_t element) {
 template <typename T, typename U>
 void CheckSelect(SELMODE mode, bool scalar) {
   static_assert(kOneOf<T, half, float>, "E-30: Select does not take this type");
-  static_assert(kOneOf<U, uint8_t, uint16_t, uint32_t, uint64_t>, "E-30: Select does not take this type of mask");
+  static_assert(kOneOf<U, int8_t, uint8_t, uint16_t, uint32_t, uint64_t>,
+                "E-30: Select does not take this type of mask");
   auto& core = twin::Core::Current();
   core.Issue(PIPE_V, "Select");
   if (scalar != (mode == SELMODE::VSEL_TENSOR_SCALAR_MODE)) {
@@ -93,14 +110,17 @@ void SelectBits(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const 
   const uint64_t bytes = (MaskBit<T>(mode, count - 1) + 8) / 8;
   const auto* bits = core.UbRead(selMask.Range(), 0, bytes);
   const auto* left = reinterpret_cast<const T*>(core.UbRead(src0.Range(), 0, count * sizeof(T)));
-  const bool defined =
+  const bool allDefined =
       rightDefined && core.Defined(src0.Range(), 0, count * sizeof(T)) && core.Defined(selMask.Range(), 0, bytes);
   auto* to = reinterpret_cast<T*>(core.UbWrite(dst.Range(), 0, count * sizeof(T)));
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t bit = MaskBit<T>(mode, i);
-    to[i] = ((bits[bit / 8] >> (bit % 8)) & 1u) != 0 ? left[i] : right(i);
+    const bool first = ((bits[bit / 8] >> (bit % 8)) & 1u) != 0;
+    const bool defined = allDefined || (core.Defined(selMask.Range(), bit / 8, 1) &&
+                                        (first ? core.Defined(src0.Range(), i * sizeof(T), sizeof(T)) : rightDefined));
+    to[i] = first ? left[i] : right(i);
+    defined ? core.Define(dst.Range(), i * sizeof(T), sizeof(T)) : core.Undefine(dst.Range(), i * sizeof(T), sizeof(T));
   }
-  defined ? core.Define(dst.Range(), 0, count * sizeof(T)) : core.Undefine(dst.Range(), 0, count * sizeof(T));
 }
 
 // The bits of one repeat after the other; the instruction's mask says which lanes of dst are written at all.

@@ -46,7 +46,8 @@ class GlobalTensor {
 
   // The bound given to SetGlobalBuffer; the engine checks the allocation itself. Bytes from this view's start.
   void Check(uint64_t offset, uint64_t bytes) const {
-    if (bounded_ && !twin::Core::Current().Lenient() && (skipped_ > size_ || offset + bytes > (size_ - skipped_) * sizeof(T))) {
+    if (bounded_ && !twin::Core::Current().Lenient() &&
+        (skipped_ > size_ || offset + bytes > (size_ - skipped_) * sizeof(T))) {
       twin::Core::Current().Trap("E-17", "access to bytes [%llu, %llu) of a GlobalTensor of %llu elements of %zu bytes",
                                  static_cast<unsigned long long>(skipped_ * sizeof(T) + offset),
                                  static_cast<unsigned long long>(skipped_ * sizeof(T) + offset + bytes),

@@ -1,4 +1,5 @@
-// Tiling, shape and type functions registered apart from the definition: IMPL_OP_OPTILING(Type).Tiling(..) and its like.
+// Tiling, shape and type functions registered apart from the definition: IMPL_OP_OPTILING(Type).Tiling(..) and its
+// like.
 #pragma once
 #include <functional>
 #include <map>

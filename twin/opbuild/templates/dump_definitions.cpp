@@ -70,7 +70,10 @@ void Parameter(const ops::OpParamDef& p) {
   Codes(p.formatList);
   std::printf(", \"value_depend\": %s, \"auto_contiguous\": %s, \"scalar\": %s, \"follow\": \"%s\"}",
               p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false",
-              p.scalar ? "\"one\"" : p.scalarList ? "\"list\"" : "\"\"", p.follow.c_str());
+              p.scalar       ? "\"one\""
+              : p.scalarList ? "\"list\""
+                             : "\"\"",
+              p.follow.c_str());
 }
 
 }  // namespace

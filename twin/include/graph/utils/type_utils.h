@@ -62,23 +62,26 @@ class TypeUtils {
   };
   static const TypeName (&Types())[18] {
     static const TypeName types[] = {
-        {DT_FLOAT, "DT_FLOAT"},         {DT_FLOAT16, "DT_FLOAT16"},
-        {DT_INT8, "DT_INT8"},           {DT_INT32, "DT_INT32"},
-        {DT_UINT8, "DT_UINT8"},         {DT_INT16, "DT_INT16"},
-        {DT_UINT16, "DT_UINT16"},       {DT_UINT32, "DT_UINT32"},
-        {DT_INT64, "DT_INT64"},         {DT_UINT64, "DT_UINT64"},
-        {DT_DOUBLE, "DT_DOUBLE"},       {DT_BOOL, "DT_BOOL"},
-        {DT_STRING, "DT_STRING"},       {DT_COMPLEX64, "DT_COMPLEX64"},
-        {DT_COMPLEX128, "DT_COMPLEX128"}, {DT_BF16, "DT_BF16"},
-        {DT_UNDEFINED, "DT_UNDEFINED"}, {DT_INT4, "DT_INT4"},
+        {DT_FLOAT, "DT_FLOAT"},   {DT_FLOAT16, "DT_FLOAT16"},     {DT_INT8, "DT_INT8"},
+        {DT_INT32, "DT_INT32"},   {DT_UINT8, "DT_UINT8"},         {DT_INT16, "DT_INT16"},
+        {DT_UINT16, "DT_UINT16"}, {DT_UINT32, "DT_UINT32"},       {DT_INT64, "DT_INT64"},
+        {DT_UINT64, "DT_UINT64"}, {DT_DOUBLE, "DT_DOUBLE"},       {DT_BOOL, "DT_BOOL"},
+        {DT_STRING, "DT_STRING"}, {DT_COMPLEX64, "DT_COMPLEX64"}, {DT_COMPLEX128, "DT_COMPLEX128"},
+        {DT_BF16, "DT_BF16"},     {DT_UNDEFINED, "DT_UNDEFINED"}, {DT_INT4, "DT_INT4"},
     };
     return types;
   }
   static const FormatName (&Formats())[9] {
     static const FormatName formats[] = {
-        {FORMAT_NCHW, "NCHW"},       {FORMAT_NHWC, "NHWC"},   {FORMAT_ND, "ND"},
-        {FORMAT_NC1HWC0, "NC1HWC0"}, {FORMAT_HWCN, "HWCN"},   {FORMAT_NDHWC, "NDHWC"},
-        {FORMAT_FRACTAL_NZ, "FRACTAL_NZ"}, {FORMAT_NCDHW, "NCDHW"}, {FORMAT_NCL, "NCL"},
+        {FORMAT_NCHW, "NCHW"},
+        {FORMAT_NHWC, "NHWC"},
+        {FORMAT_ND, "ND"},
+        {FORMAT_NC1HWC0, "NC1HWC0"},
+        {FORMAT_HWCN, "HWCN"},
+        {FORMAT_NDHWC, "NDHWC"},
+        {FORMAT_FRACTAL_NZ, "FRACTAL_NZ"},
+        {FORMAT_NCDHW, "NCDHW"},
+        {FORMAT_NCL, "NCL"},
     };
     return formats;
   }
