@@ -52,6 +52,7 @@ int64_t Core::BlockNum() const { return state->scheduler->launch.blockDim; }
 int64_t Core::VectorsPerBlock() const { return state->scheduler->vectorsPerBlock; }
 uint64_t Core::TilingKey() const { return state->scheduler->launch.tilingKey; }
 bool Core::FullChecks() const { return state->scheduler->full; }
+bool Core::Lenient() const { return state->scheduler->launch.lenient; }
 void Core::SetTaskType(int type) {
   state->taskType = type;
   if ((type == KERNEL_TYPE_MIX_AIC_1_2 ? 2u : 1u) != state->scheduler->vectorsPerBlock) {
@@ -88,6 +89,9 @@ void Core::Issue(pipe_t pipe, const char* call) {
   state->scheduler->CheckTime(*state);
   const int p = Index(pipe);
   ++state->issued[p];
+  if (state->scheduler->launch.lenient) {
+    KnowAsCompiled(*state, pipe);
+  }
   if (pipe == PIPE_S) {
     return;
   }
@@ -198,8 +202,11 @@ void Core::OpenPipe(void* pipe) {
     ResetPipe();
   }
   state->livePipe = pipe;
+  state->mask = VectorMask{};
   SetAtomic(AtomicMode::None, -1);
 }
+
+VectorMask& Core::Mask() { return state->mask; }
 
 void Core::ClosePipe() { state->livePipe = nullptr; }
 

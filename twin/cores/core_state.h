@@ -76,6 +76,7 @@ struct CoreState {
   AtomicMode atomic = AtomicMode::None;
   int atomicType = -1;
 
+  VectorMask mask;
   void* livePipe = nullptr;
   std::vector<Buffer> buffers;
   std::vector<Queue> queues;
@@ -94,5 +95,17 @@ struct CoreState {
 
   Fiber fiber;
 };
+
+// The toolkit's compiler puts waits between the scalar unit and the other pipes where a kernel has none, both ways.
+inline void KnowAsCompiled(CoreState& s, pipe_t pipe) {
+  constexpr pipe_t others[] = {PIPE_V, PIPE_MTE2, PIPE_MTE3};
+  if (pipe != PIPE_S) {
+    s.known[Index(pipe)].at[PIPE_S] = s.issued[PIPE_S];
+    return;
+  }
+  for (const pipe_t other : others) {
+    s.known[PIPE_S].at[Index(other)] = s.issued[Index(other)];
+  }
+}
 
 }  // namespace twin

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "launch_work.h"
 #include "twin/counts.h"
@@ -14,6 +15,7 @@ namespace twin {
 namespace {
 
 constexpr std::size_t kGmAlignment = 512;
+constexpr std::size_t kLenientBytes = 32;
 
 struct Free {
   void operator()(void* p) const { std::free(p); }
@@ -30,9 +32,14 @@ bool Fast() {
   return level != nullptr && std::strcmp(level, "fast") == 0;
 }
 
+// A device's allocations are padded: what a copy of whole blocks reads and writes behind a tensor harms nothing.
+std::size_t PaddedBytes(std::size_t bytes) { return (bytes + kLenientBytes - 1) / kLenientBytes * kLenientBytes; }
+
 // Global memory of one launch: what the caller gave, and dense copies, lists and tiling data made for it.
 class LaunchMemory {
  public:
+  explicit LaunchMemory(bool lenient) : lenient_(lenient) {}
+
   unsigned char* Own(std::size_t bytes) {
     blocks_.push_back(Allocate(bytes));
     return blocks_.back().get();
@@ -41,8 +48,11 @@ class LaunchMemory {
   void* Tensor(const View& view) {
     unsigned char* data = view.data;
     const auto bytes = static_cast<std::size_t>(view.Bytes());
-    if (bytes != 0 && !view.Contiguous()) {
-      data = Own(bytes);
+    const std::size_t given = lenient_ ? PaddedBytes(bytes) : bytes;
+    // Behind the caller's tensor lies the caller's memory, so padding takes a copy.
+    if (bytes != 0 && (!view.Contiguous() || given != bytes)) {
+      data = Own(given);
+      std::memset(data, 0, given);
       view.output ? scatters_.push_back({&view, data}) : view.Gather(data);
     }
     // An output in the place of an input keeps its contents: the operator updates it in place.
@@ -50,7 +60,7 @@ class LaunchMemory {
     if (bytes != 0 && view.output && !inPlace && !Fast()) {
       std::memset(data, kPoison, bytes);
     }
-    extents.push_back({data, bytes, view.name.c_str(), view.output, view.output && !inPlace && !Fast()});
+    extents.push_back({data, given, view.name.c_str(), view.output, view.output && !inPlace && !Fast()});
     return data;
   }
 
@@ -95,14 +105,24 @@ class LaunchMemory {
     return found;
   }
 
+  const bool lenient_;
   std::deque<Block> blocks_;
   std::vector<std::pair<const View*, const unsigned char*>> scatters_;
 };
 
 }  // namespace
 
+bool Lenient(const std::string& type) {
+  const char* text = std::getenv("TWIN_LENIENT");
+  if (text == nullptr) {
+    return false;
+  }
+  const std::string names = text;
+  return names == "1" || ("," + names + ",").find("," + type + ",") != std::string::npos;
+}
+
 int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes) {
-  LaunchMemory memory;
+  LaunchMemory memory(plan.lenient);
   std::vector<void*> arguments;
   for (const auto& argument : plan.arguments) {
     if (argument.list) {
@@ -134,6 +154,7 @@ int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes
   launch.cores = plan.cores;
   launch.vectorsPerBlock = plan.vectorsPerBlock;
   launch.scheduleMode = plan.scheduleMode;
+  launch.lenient = plan.lenient;
   launch.tilingKey = plan.tilingKey;
   launch.workspace = workspace;
   launch.workspaceBytes = workspaceBytes;

@@ -1,6 +1,7 @@
 // A planned launch, carried from the first phase to the stream's worker.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "opcall.h"
@@ -24,8 +25,12 @@ struct LaunchPlan {
   uint32_t scheduleMode = 0;
   uint32_t cores = 0;
   uint32_t vectorsPerBlock = 1;
+  bool lenient = false;
   std::vector<PlanArgument> arguments;  // inputs, then outputs, in declaration order
 };
+
+// Is this operator among those of TWIN_LENIENT: "1" for all, or the names of their types, with commas?
+bool Lenient(const std::string& type);
 
 int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes);
 

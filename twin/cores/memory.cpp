@@ -39,6 +39,9 @@ inline void IssueScalar(CoreState& s, const char* call) {
   s.call = call;
   s.scheduler->CheckTime(s);
   ++s.issued[PIPE_S];
+  if (s.scheduler->launch.lenient) {
+    KnowAsCompiled(s, PIPE_S);
+  }
 }
 
 [[noreturn]] void Unordered(Core& core, const char* access, uint32_t block, const char* earlier, int pipe) {

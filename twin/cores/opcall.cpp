@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "launch_plan.h"
 #include "platform.h"
+#include "scalars.h"
 #include "twin/access.h"
 #include "twin/stream.h"
 
@@ -62,12 +63,28 @@ bool TypeFits(const ops::OpParamDef& parameter, std::size_t column, aclDataType 
 
 }  // namespace
 
+// What the definition names comes before what is registered apart from it.
 AclnnCall::AclnnCall(const char* type, const KernelTable& kernels) : type_(type), kernels_(kernels) {
   for (const auto& definition : ops::Definitions()) {
     if (definition->type == type) {
       definition_ = definition.get();
     }
   }
+  if (definition_ == nullptr) {
+    return;
+  }
+  const char* soc = aclrtGetSocName();
+  const auto shortName = ShortSocName(soc == nullptr ? "" : soc);
+  inputParameters_ = &definition_->InputsFor(shortName);
+  outputParameters_ = &definition_->OutputsFor(shortName);
+  const auto registered = gert::Implementations().find(type);
+  if (registered != gert::Implementations().end()) {
+    functions_ = registered->second;
+  }
+  functions_.tiling = definition_->aicore.tiling != nullptr ? definition_->aicore.tiling : functions_.tiling;
+  functions_.inferShape = definition_->inferShape != nullptr ? definition_->inferShape : functions_.inferShape;
+  functions_.inferDataType =
+      definition_->inferDataType != nullptr ? definition_->inferDataType : functions_.inferDataType;
 }
 
 AclnnCall& AclnnCall::Input(const aclTensor* tensor) {
@@ -130,6 +147,26 @@ AclnnCall& AclnnCall::Input(const aclBoolArray* values) {
     return *this;
   }
   HostInput(values->values.data(), values->values.size(), ge::DT_BOOL, static_cast<int64_t>(values->values.size()));
+  return *this;
+}
+
+AclnnCall& AclnnCall::Input(const aclScalar* value) {
+  Argument argument;
+  argument.present = value != nullptr;
+  if (value != nullptr) {
+    argument.scalars.push_back(value);
+  }
+  inputs_.push_back(argument);
+  return *this;
+}
+
+AclnnCall& AclnnCall::Input(const aclScalarList* values) {
+  Argument argument;
+  argument.present = values != nullptr;
+  if (values != nullptr) {
+    argument.scalars.assign(values->values.begin(), values->values.end());
+  }
+  inputs_.push_back(argument);
   return *this;
 }
 
@@ -204,8 +241,7 @@ aclnnStatus AclnnCall::CheckArguments(int& column) const {
     return Fail(kNullPointer, "an attribute is null");
   }
   std::size_t columns = 0;
-  const auto check = [&](const std::vector<std::unique_ptr<ops::OpParamDef>>& parameters,
-                         const std::vector<Argument>& arguments) -> aclnnStatus {
+  const auto check = [&](const ops::OpParameters& parameters, const std::vector<Argument>& arguments) -> aclnnStatus {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto& parameter = *parameters[i];
       columns = std::max(columns, parameter.types.size());
@@ -226,29 +262,15 @@ aclnnStatus AclnnCall::CheckArguments(int& column) const {
     }
     return ACL_SUCCESS;
   };
-  aclnnStatus status = check(definition_->inputs, inputs_);
+  aclnnStatus status = check(*inputParameters_, inputs_);
   if (status == ACL_SUCCESS) {
-    status = check(definition_->outputs, outputs_);
+    status = check(*outputParameters_, outputs_);
   }
   if (status != ACL_SUCCESS) {
     return status;
   }
-  const auto fits = [&](std::size_t c, const std::vector<std::unique_ptr<ops::OpParamDef>>& parameters,
-                        const std::vector<Argument>& arguments) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      for (const auto* member : arguments[i].members) {
-        if (!TypeFits(*parameters[i], c, member->dataType)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  };
-  for (std::size_t c = 0; c < std::max<std::size_t>(columns, 1); ++c) {
-    if (fits(c, definition_->inputs, inputs_) && fits(c, definition_->outputs, outputs_)) {
-      column = static_cast<int>(c);
-      return ACL_SUCCESS;
-    }
+  if (FindColumn(columns, true, column) || FindColumn(columns, false, column)) {
+    return ACL_SUCCESS;
   }
   std::string given;
   for (const auto* side : {&inputs_, &outputs_}) {
@@ -259,6 +281,54 @@ aclnnStatus AclnnCall::CheckArguments(int& column) const {
     }
   }
   return Fail(kInvalid, "no declared combination has the data types" + given);
+}
+
+// The first column whose data types are those of the call. A scalar is converted, so its own type decides last.
+bool AclnnCall::FindColumn(std::size_t columns, bool scalarTypes, int& column) const {
+  const auto fits = [&](std::size_t c, const ops::OpParameters& parameters, const std::vector<Argument>& arguments) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      for (const auto* member : arguments[i].members) {
+        if (!TypeFits(*parameters[i], c, member->dataType)) {
+          return false;
+        }
+      }
+      for (const auto* scalar : arguments[i].scalars) {
+        if (scalarTypes && !TypeFits(*parameters[i], c, scalar->dataType)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
+  for (std::size_t c = 0; c < std::max<std::size_t>(columns, 1); ++c) {
+    if (fits(c, *inputParameters_, inputs_) && fits(c, *outputParameters_, outputs_)) {
+      column = static_cast<int>(c);
+      return true;
+    }
+  }
+  return false;
+}
+
+aclnnStatus AclnnCall::ConvertScalars(int column) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    auto& argument = inputs_[i];
+    if (argument.scalars.empty()) {
+      continue;
+    }
+    const auto& parameter = *(*inputParameters_)[i];
+    const auto at = static_cast<std::size_t>(column);
+    argument.hostType = at < parameter.types.size() ? parameter.types[at] : parameter.typeList.front();
+    argument.hostCount = static_cast<int64_t>(argument.scalars.size());
+    argument.hostValues.clear();
+    for (const auto* scalar : argument.scalars) {
+      if (!AppendScalar(*scalar, argument.hostType, argument.hostValues)) {
+        return Fail(kInvalid, parameter.name + " is a scalar of data type " +
+                                  std::to_string(static_cast<int>(scalar->dataType)) + ", which does not convert to " +
+                                  std::to_string(static_cast<int>(argument.hostType)));
+      }
+    }
+  }
+  return ACL_SUCCESS;
 }
 
 aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
@@ -290,7 +360,12 @@ aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
       call.outputs.push_back(TensorOf(*member));
     }
   }
-  if (definition_->aicore.configs.count(ShortSocName(call.platform.soc)) == 0) {
+#ifdef TWIN_ANY_SOC
+  constexpr bool anySoc = true;
+#else
+  constexpr bool anySoc = false;
+#endif
+  if (!anySoc && definition_->aicore.configs.count(ShortSocName(call.platform.soc)) == 0) {
     return Fail(kNoKernel, "the operator has no kernel for " + call.platform.soc);
   }
   return ACL_SUCCESS;
@@ -298,9 +373,9 @@ aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
 
 // The shapes and types that the operator derives must be those of the given outputs.
 aclnnStatus AclnnCall::Infer(const gert::OpCall& call) const {
-  if (definition_->inferShape != nullptr) {
+  if (functions_.inferShape != nullptr) {
     gert::InferShapeContext context(call);
-    if (definition_->inferShape(&context) != ge::GRAPH_SUCCESS) {
+    if (functions_.inferShape(&context) != ge::GRAPH_SUCCESS) {
       return Fail(kInferShapeFailed, "the shape function failed");
     }
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
@@ -316,9 +391,9 @@ aclnnStatus AclnnCall::Infer(const gert::OpCall& call) const {
       }
     }
   }
-  if (definition_->inferDataType != nullptr) {
+  if (functions_.inferDataType != nullptr) {
     gert::InferDataTypeContext context(call);
-    if (definition_->inferDataType(&context) != ge::GRAPH_SUCCESS) {
+    if (functions_.inferDataType(&context) != ge::GRAPH_SUCCESS) {
       return Fail(kInferShapeFailed, "the data type function failed");
     }
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
@@ -340,6 +415,10 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
   if (status != ACL_SUCCESS) {
     return status;
   }
+  status = ConvertScalars(column);
+  if (status != ACL_SUCCESS) {
+    return status;
+  }
   gert::OpCall call;
   status = Describe(call);
   if (status == ACL_SUCCESS) {
@@ -350,12 +429,21 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
   }
   auto plan = std::make_shared<LaunchPlan>();
   plan->name = type_;
+  plan->lenient = Lenient(type_);
   const bool empty = std::all_of(call.outputs.begin(), call.outputs.end(),
                                  [](const gert::Tensor& t) { return t.GetShapeSize() == 0; });
   uint64_t bytes = 0;
   if (!empty) {
     gert::TilingContext context(call, kTilingCapacity);
-    const auto tiling = definition_->aicore.tiling;
+    std::shared_ptr<void> compileInfo;
+    if (functions_.parse) {
+      compileInfo = functions_.parse(call);
+      if (compileInfo == nullptr) {
+        return Fail(kTilingFailed, "the function given to TilingParse failed");
+      }
+      context.SetCompileInfo(compileInfo.get());
+    }
+    const auto tiling = functions_.tiling;
     const auto code = tiling == nullptr ? ge::GRAPH_FAILED : tiling(&context);
     if (code == ge::GRAPH_PARAM_INVALID) {
       return Fail(kInvalid, "the tiling function refused the arguments");
@@ -381,8 +469,8 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
     const bool mixed = taskType == KERNEL_TYPE_MIX_AIC_1_1 || taskType == KERNEL_TYPE_MIX_AIC_1_2;
     plan->vectorsPerBlock = taskType == KERNEL_TYPE_MIX_AIC_1_2 ? 2 : 1;
     plan->cores = mixed ? call.platform.cubeCores * plan->vectorsPerBlock : call.platform.vectorCores;
-    const auto add = [&](const std::vector<std::unique_ptr<ops::OpParamDef>>& parameters,
-                         const std::vector<Argument>& arguments, bool output) -> aclnnStatus {
+    const auto add = [&](const ops::OpParameters& parameters, const std::vector<Argument>& arguments,
+                         bool output) -> aclnnStatus {
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         PlanArgument argument;
         argument.list = arguments[i].list;
@@ -398,9 +486,9 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
       }
       return ACL_SUCCESS;
     };
-    status = add(definition_->inputs, inputs_, false);
+    status = add(*inputParameters_, inputs_, false);
     if (status == ACL_SUCCESS) {
-      status = add(definition_->outputs, outputs_, true);
+      status = add(*outputParameters_, outputs_, true);
     }
     if (status != ACL_SUCCESS) {
       return status;

@@ -7,6 +7,7 @@
 
 #include "ascendc/launch.h"
 #include "register/op_def.h"
+#include "register/op_impl_registry.h"
 #include "twin/handles.h"
 
 namespace twin {
@@ -29,6 +30,8 @@ class AclnnCall {
   AclnnCall& Input(const aclIntArray* values);
   AclnnCall& Input(const aclFloatArray* values);
   AclnnCall& Input(const aclBoolArray* values);
+  AclnnCall& Input(const aclScalar* value);
+  AclnnCall& Input(const aclScalarList* values);
   AclnnCall& Output(const aclTensor* tensor);
   AclnnCall& Output(const aclTensorList* list);
   AclnnCall& Attribute(bool value);
@@ -46,6 +49,7 @@ class AclnnCall {
     bool present = false;
     bool list = false;
     std::vector<const aclTensor*> members;
+    std::vector<const aclScalar*> scalars;  // they become host values of the column's data type
     std::vector<unsigned char> hostValues;  // value-dependent input: its data and what it looks like
     ge::DataType hostType = ge::DT_UNDEFINED;
     int64_t hostCount = 0;
@@ -54,12 +58,18 @@ class AclnnCall {
   Argument& HostInput(const void* values, std::size_t bytes, ge::DataType type, int64_t count);
   aclnnStatus Fail(aclnnStatus status, const std::string& message) const;
   aclnnStatus CheckArguments(int& column) const;
+  bool FindColumn(std::size_t columns, bool scalarTypes, int& column) const;
+  aclnnStatus ConvertScalars(int column);
   aclnnStatus Describe(gert::OpCall& call) const;
   aclnnStatus Infer(const gert::OpCall& call) const;
 
   const char* type_;
   const KernelTable& kernels_;
   const ops::OpDef* definition_ = nullptr;
+  // Of the device's SoC.
+  const ops::OpParameters* inputParameters_ = nullptr;
+  const ops::OpParameters* outputParameters_ = nullptr;
+  gert::OpImplementation functions_;
   std::vector<Argument> inputs_;
   std::vector<Argument> outputs_;
   std::vector<gert::RuntimeAttrs::Value> attributes_;

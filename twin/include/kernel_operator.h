@@ -1,9 +1,18 @@
 // The kernel language on the twin: a vector core in a CPU process.
 #pragma once
 #include "ascendc/atomic.h"
+#include "ascendc/cast.h"
 #include "ascendc/copy.h"
+#include "ascendc/debug.h"
+#include "ascendc/fill.h"
+#include "ascendc/fused.h"
 #include "ascendc/gather.h"
+#include "ascendc/gather_mask.h"
+#include "ascendc/legacy.h"
+#include "ascendc/library.h"
+#include "ascendc/operators.h"
 #include "ascendc/pipe.h"
+#include "ascendc/reductions.h"
 #include "ascendc/select.h"
 #include "ascendc/sync.h"
 #include "ascendc/tensor.h"

@@ -53,6 +53,7 @@ class Parameter:
     value_depend: bool
     auto_contiguous: bool
     follow: str
+    scalar: str = ""  # "one", "list", or nothing: a tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +112,8 @@ def _optional(option: str) -> str:
 
 
 def _input_type(p: Parameter) -> str:
+    if p.scalar:
+        return "const aclScalar *" if p.scalar == "one" else "const aclScalarList *"
     if p.option == "dynamic":
         return "const aclTensorList *"
     if p.value_depend:
@@ -118,12 +121,13 @@ def _input_type(p: Parameter) -> str:
     return "const aclTensor *"
 
 
-def parse(data: dict[str, Any]) -> list[Operator]:
+def parse(data: dict[str, Any], socs: list[str]) -> list[Operator]:
+    """The operators as they are for `socs`: what AddConfig(soc, config) gives stands in the place of the rest."""
     return [
         Operator(
             type=entry["type"],
-            inputs=[Parameter(**p) for p in entry["inputs"]],
-            outputs=[Parameter(**p) for p in entry["outputs"]],
+            inputs=_parameters(entry, socs, "inputs"),
+            outputs=_parameters(entry, socs, "outputs"),
             attributes=[Attribute(**a) for a in entry["attributes"]],
             has_tiling=entry["has_tiling"],
             socs=entry["socs"],
@@ -132,14 +136,36 @@ def parse(data: dict[str, Any]) -> list[Operator]:
     ]
 
 
-def check(op: Operator) -> None:
-    """Raise DefinitionError naming every rule of the toolkit that the definition breaks."""
-    faults = []
+def _parameters(entry: dict[str, Any], socs: list[str], side: str) -> list[Parameter]:
+    given = {override["soc"]: override[side] for override in entry["overrides"]}
+    lists = [given.get(soc) or entry[side] for soc in socs]
+    if any(other != lists[0] for other in lists):
+        raise DefinitionError(
+            f"{entry['type']}: the {side} differ between {', '.join(socs)} (AddConfig); "
+            "build each with a --soc of its own"
+        )
+    return [Parameter(**p) for p in lists[0]]
+
+
+def habits(op: Operator) -> list[str]:
+    """What the toolkit's documentation rules out and its releases let pass: errors with --werror."""
+    named: list[Parameter | Attribute] = [*op.inputs, *op.outputs, *op.attributes]
+    found = [
+        f"name '{p.name}' is not allowed"
+        for p in named
+        if keyword.iskeyword(p.name) or p.name in {"input", "max", "min"} or p.name != p.name.lower()
+    ]
+    return found + [
+        f"attribute {a.name}: required with a default"
+        for a in op.attributes
+        if a.option == "required" and a.has_default
+    ]
+
+
+def check(op: Operator, strict: bool = True) -> None:
+    """Raise DefinitionError naming every rule of the toolkit that the definition breaks; `strict`: its habits too."""
+    faults = habits(op) if strict else []
     parameters = [*op.inputs, *op.outputs]
-    named: list[Parameter | Attribute] = [*parameters, *op.attributes]
-    for p in named:
-        if keyword.iskeyword(p.name) or p.name in {"input", "max", "min"} or p.name != p.name.lower():
-            faults.append(f"name '{p.name}' is not allowed")
     for p in parameters:
         if not p.types and not p.type_list and not p.follow:
             faults.append(f"{p.name}: no data types")
@@ -160,8 +186,6 @@ def check(op: Operator) -> None:
             faults.append(f"attribute {a.name}: no type")
         if a.option == "optional" and not a.has_default:
             faults.append(f"attribute {a.name}: optional without a default")
-        if a.option == "required" and a.has_default:
-            faults.append(f"attribute {a.name}: required with a default")
     if not op.has_tiling:
         faults.append("no tiling function")
     if faults:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from definition import Operator
+
+
+@dataclass(frozen=True)
+class Headers:
+    """What a kernel includes: of the standard library, and of the API."""
+
+    system: Sequence[str]
+    api: Sequence[str]
 
 
 def signature(op: Operator) -> str:
@@ -86,18 +95,22 @@ extern "C" __attribute__((visibility("default"))) {run_signature(op)}
 """
 
 
-def kernel_unit(op: Operator, kernel_file: str, headers: Sequence[str], number: int) -> str:
+def kernel_unit(op: Operator, kernel_file: str, headers: Headers, number: int, reopened: bool = False) -> str:
     """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro.
 
-    The API's headers come first, those that the kernel includes: inside the namespace they would declare an API of
-    their own, and others would hide that an include is missing.
+    The headers that the kernel includes come first: inside the namespace they would declare an API of their own, and
+    others would hide that an include is missing. So the macro does not rename what they declare either, as `exp`.
+    `reopened`: the kernel adds to namespace AscendC, which then is one of its own with the API's names in it.
     """
-    includes = "".join(f'#include "{header}"\n' for header in headers)
+    includes = "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in headers.system)
+    includes += "".join(f'#include "{h}"\n' for h in headers.api)
+    api = "namespace AscendC {\nusing namespace ::AscendC;\n}\n" if reopened else ""
     return f"""{includes}#ifdef TWIN_TILING_HEADER
 #include TWIN_TILING_HEADER
 #endif
+#define {op.snake} {op.snake}__{number}
 namespace kernel_object_{op.snake}_{number} {{
-#include "{kernel_file}"
+{api}#include "{kernel_file}"
 }}
 """
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE))
 import address_spaces  # noqa: E402
 import generate  # noqa: E402
 import source_rules  # noqa: E402
-from definition import DefinitionError, Operator, check, check_socs, parse  # noqa: E402
+from definition import DefinitionError, Operator, check, check_socs, habits, parse  # noqa: E402
 
 CORES = HERE.parent / "cores"  # the emulated AI cores, built into every operator library
 KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
@@ -34,6 +34,8 @@ SUPPORTED_ARCHS = ("x86_64", "aarch64")
 # Line tables, for the place where a kernel was stopped; a frame of 32 KiB is all the stack that a core has.
 KERNEL_FLAGS = ("-g1", "-Wframe-larger-than=32768", "-Wno-unused-parameter")
 _OURS = "custom_opp_compiler_version=twin-"  # begins the version.info of what is built here
+# As in the vendor's own runs on a CPU: kernels leave out what only launches by <<<>>>.
+CPU_MACROS = ("-D__CCE_KT_TEST__=1", "-DASCENDC_CPU_DEBUG=1", "-D__CCE_AICORE__=220", "-D__NPU_ARCH__=2201")
 DIVISION_FLAG = "-fsanitize=integer-divide-by-zero"  # reported by cores/arithmetic.cpp
 
 
@@ -56,6 +58,7 @@ class Build:
     work: Path
     sanitize: str = ""
     werror: bool = False
+    any_soc: bool = False
     check_only: bool = False
     log: list[str] = field(default_factory=list)
 
@@ -116,14 +119,20 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, A
     program = build.work / "dump_definitions"
     build.run([*build.compiler, *map(str, [*objects, dump]), "-o", str(program)])
     data = json.loads(build.run([str(program)]))
-    operators = parse(data)
+    operators = parse(data, build.socs)
     if not operators:
         raise BuildError(f"{build.op}/op_host registers no operator (OP_ADD)")
     for op in operators:
-        check(op)
+        check(op, strict=build.werror)
+        warn_of_habits(build, op)
         if not (build.op / "op_kernel" / f"{op.snake}.cpp").is_file():
             raise BuildError(f"{op.type}: op_kernel/{op.snake}.cpp does not exist (the snake case of the type)")
     return objects, operators, data["tiling_classes"]
+
+
+def warn_of_habits(build: Build, op: Operator) -> None:
+    if not build.werror and (found := habits(op)):
+        print(f"opbuild: warning: {op.type}: " + "; ".join(found), file=sys.stderr)
 
 
 def check_source_rules(build: Build, kernel: Path) -> None:
@@ -165,22 +174,24 @@ def kernel_objects(
     columns = [op.column_macros(c) for c in range(op.columns)]
 
     def flags(macros: dict[str, str]) -> list[str]:
-        return [*tiling_flags, *(f"-D{k}={v}" for k, v in macros.items()), *build.api_includes]
+        return [*CPU_MACROS, *tiling_flags, *(f"-D{k}={v}" for k, v in macros.items()), *build.api_includes]
 
     text = build.run(["g++", "-std=c++17", "-E", "-dU", *flags(columns[0]), str(kernel)])
-    used, headers = used_macros(text, op), api_headers(text, build.include)
+    used = used_macros(text, op)
+    headers = generate.Headers(system_headers(text, build.include), api_headers(text, build.include))
+    reopened = re.search(r"^\s*namespace\s+AscendC\b", own_text(text, build.include), re.MULTILINE) is not None
     keys = [tuple(sorted((k, v) for k, v in macros.items() if k in used)) for macros in columns]
     distinct = list(dict.fromkeys(keys))
 
     def compile_kernel(index: int) -> Path:
         number = first + index
         unit = generated / f"{op.snake}_{number}.cpp"
-        unit.write_text(generate.kernel_unit(op, str(kernel), headers, number))
-        extra = [f"-DTWIN_OBJECT={number}", f"-D{op.snake}={op.snake}__{number}", *KERNEL_FLAGS]
+        unit.write_text(generate.kernel_unit(op, str(kernel), headers, number, reopened))
+        extra = [f"-DTWIN_OBJECT={number}", *KERNEL_FLAGS]
         extra += [] if build.sanitize else [DIVISION_FLAG]
         extra += ["-Werror"] if build.werror else []
         macros = columns[keys.index(distinct[index])]
-        check_address_spaces(build, unit, [*extra[:2], *flags(macros)])
+        check_address_spaces(build, unit, [extra[0], *flags(macros)])
         target = build.work / "kernel" / f"{op.snake}_{number}.o"
         return target if build.check_only else build.compile(unit, target, [*extra, *flags(macros)])
 
@@ -205,6 +216,28 @@ def api_headers(text: str, folders: list[Path]) -> list[str]:
     return list(found)
 
 
+def own_text(text: str, folders: list[Path]) -> str:
+    """A preprocessed kernel without what the API's and the system's headers hold."""
+    kept, keeps = [], True
+    for line in text.splitlines():
+        if match := re.match(r'# \d+ "([^"]+)"', line):
+            name = Path(match[1])
+            keeps = not any(name.is_relative_to(f) for f in (*folders, Path("/usr")))
+        elif keeps:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def system_headers(text: str, folders: list[Path]) -> list[str]:
+    """The standard headers of a kernel's own files: inside its namespace they would declare a std of its own."""
+    own = {m for m in re.findall(r'^# \d+ "([^"]+)"', text, re.MULTILINE) if not m.startswith(("/usr/", "<"))}
+    sources = [Path(name) for name in own if Path(name).is_file()]
+    sources = [file for file in sources if not any(file.is_relative_to(f) for f in folders)]
+    lines = [line for file in sorted(sources) for line in file.read_text(errors="replace").splitlines()]
+    found = [match[1] for line in lines if (match := re.match(r"\s*#\s*include\s*<([\w./]+)>", line))]
+    return list(dict.fromkeys(found))
+
+
 def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict[str, Any]]) -> Path:
     kernels: list[Path] = []
     pairs: list[Path] = []
@@ -214,7 +247,7 @@ def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling
         source = build.work / "generated" / f"aclnn_{op.snake}.cpp"
         source.write_text(generate.pair(op, column_objects, op.snake))
         pairs.append(source)
-    core_flags = [f"-I{CORES}", *build.api_includes]
+    core_flags = [f"-I{CORES}", *build.api_includes, *(["-DTWIN_ANY_SOC"] if build.any_soc else [])]
 
     def compile_core(source: Path) -> Path:
         return build.compile(source, build.work / "cores" / f"{source.stem}.o", core_flags)
@@ -332,6 +365,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--werror", action="store_true", help="warnings of op_host as C++11, and of kernels, are errors"
     )
+    parser.add_argument("--any-soc", action="store_true", help="build for SoCs that the definition does not declare")
     parser.add_argument("--check-only", action="store_true", help="check the sources, and build nothing")
     parser.add_argument("--sanitize", default="", help="for tests: address,undefined")
     return parser.parse_args(argv)
@@ -367,12 +401,14 @@ def main(argv: list[str] | None = None) -> int:
             work=Path(scratch),
             sanitize=args.sanitize,
             werror=args.werror,
+            any_soc=args.any_soc,
             check_only=args.check_only,
         )
         (build.work / "generated").mkdir()
         try:
             host, operators, tiling = describe(build)
-            check_socs(operators, build.socs)
+            if not build.any_soc:
+                check_socs(operators, build.socs)
             if build.check_only:
                 for op in operators:
                     kernel_objects(build, op, tiling, 0)

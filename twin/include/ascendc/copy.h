@@ -114,11 +114,11 @@ void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Bursts
 template <typename T>
 uint64_t WholeBlocks(uint32_t count) {
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
-  if (bytes % twin::kUbBlock != 0) {
+  if (bytes % twin::kUbBlock != 0 && !twin::Core::Current().Lenient()) {
     twin::Core::Current().Trap("E-02", "DataCopy of %u elements of %zu bytes loses its tail: use DataCopyPad", count,
                                sizeof(T));
   }
-  return bytes;
+  return bytes / twin::kUbBlock * twin::kUbBlock;
 }
 
 inline void CheckBurstCount(uint32_t count) {

@@ -29,6 +29,14 @@ struct Clock {
   uint32_t at[kPipes] = {};
 };
 
+// Registers of the vector unit. The mask: lanes of each repeat, or (counter) the elements of all repeats in `low`.
+struct VectorMask {
+  bool counter = false;
+  uint64_t high = ~0ull;
+  uint64_t low = ~0ull;
+  float deqScale = 0;  // of Cast from int32_t to half
+};
+
 enum class AtomicMode : uint8_t { None, Add, Max, Min };
 enum class BufferState : uint8_t { Free, Occupied, Enqueued, Dequeued };
 
@@ -45,6 +53,7 @@ class Core {
   int64_t VectorsPerBlock() const;
   uint64_t TilingKey() const;
   bool FullChecks() const;
+  bool Lenient() const;
   void SetTaskType(int type);
   __gm__ uint8_t* UserWorkspace(__gm__ void* workspace);
   __gm__ uint8_t* SystemWorkspace() const;
@@ -69,6 +78,7 @@ class Core {
   void ClosePipe();
   void DestroyPipe();
   void ResetPipe();
+  VectorMask& Mask();
   // Selects take the last 8 KiB of the unified buffer as scratch.
   void UseSelectScratch();
   int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);

@@ -34,6 +34,7 @@ struct Launch {
   uint64_t workspaceBytes;
   const void* tiling;
   std::size_t tilingBytes;
+  bool lenient = false;  // bounds as a padded allocation has them, and copies cut to whole blocks
 };
 
 // 0, or kTrapped or kTimedOut with the report in `error`. TWIN_SEED, TWIN_CHECK and TWIN_KERNEL_TIMEOUT are read at

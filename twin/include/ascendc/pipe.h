@@ -148,6 +148,9 @@ class TBuf {
     part.bytes = static_cast<uint32_t>(bytes);
     return LocalTensor<T>(part, position);
   }
+  // A TBuf has no events: there is nothing to give back.
+  template <typename T>
+  void FreeTensor(LocalTensor<T>&) {}
   void Attach(uint32_t bytes) { range_ = twin::Core::Current().AddBuffer(bytes); }
 
  private:

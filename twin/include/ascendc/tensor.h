@@ -1,5 +1,7 @@
 // GlobalTensor and LocalTensor.
 #pragma once
+#include <utility>
+
 #include "ascendc/types.h"
 
 namespace AscendC {
@@ -37,13 +39,15 @@ class GlobalTensor {
     Check(offset * sizeof(T), sizeof(T));
     twin::Core::Current().ScalarStore(buffer_ + offset, &value, sizeof(T));
   }
+  T operator()(uint64_t offset) const { return GetValue(offset); }
   uint64_t GetSize() const { return bounded_ ? size_ : 0; }
   template <CacheRwMode rw = CacheRwMode::RW>
   void SetL2CacheHint(CacheMode) {}
 
   // The bound given to SetGlobalBuffer; the engine checks the allocation itself. Bytes from this view's start.
   void Check(uint64_t offset, uint64_t bytes) const {
-    if (bounded_ && (skipped_ > size_ || offset + bytes > (size_ - skipped_) * sizeof(T))) {
+    if (bounded_ && !twin::Core::Current().Lenient() &&
+        (skipped_ > size_ || offset + bytes > (size_ - skipped_) * sizeof(T))) {
       twin::Core::Current().Trap("E-17", "access to bytes [%llu, %llu) of a GlobalTensor of %llu elements of %zu bytes",
                                  static_cast<unsigned long long>(skipped_ * sizeof(T) + offset),
                                  static_cast<unsigned long long>(skipped_ * sizeof(T) + offset + bytes),
@@ -65,6 +69,13 @@ class LocalTensor {
 
   LocalTensor() = default;
   LocalTensor(const twin::UbRange& range, TPosition position) : range_(range), position_(position) {}
+  // dst = a + b and its like (operators.h).
+  template <typename Deferred,
+            typename = decltype(std::declval<const Deferred&>().Into(std::declval<const LocalTensor&>()))>
+  LocalTensor& operator=(const Deferred& deferred) {
+    deferred.Into(*this);
+    return *this;
+  }
 
   LocalTensor operator[](uint32_t offset) const {
     LocalTensor view = *this;

@@ -70,7 +70,7 @@ bool TilingKeyIs() {
 #define REGISTER_TILING_DEFAULT(Struct) using TwinDefaultTiling = Struct
 #define REGISTER_TILING_FOR_TILINGKEY(expression, Struct) \
   static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")
-#define GET_TILING_DATA(name, tiling) const auto name = ::twin::LoadTiling<TwinDefaultTiling>(tiling)
-#define GET_TILING_DATA_WITH_STRUCT(Struct, name, tiling) const auto name = ::twin::LoadTiling<Struct>(tiling)
+#define GET_TILING_DATA(name, tiling) auto name = ::twin::LoadTiling<TwinDefaultTiling>(tiling)
+#define GET_TILING_DATA_WITH_STRUCT(Struct, name, tiling) auto name = ::twin::LoadTiling<Struct>(tiling)
 #define GET_TILING_DATA_MEMBER(Struct, member, variable, tiling) \
   const auto variable = ::twin::LoadTiling<Struct>(tiling).member

@@ -18,8 +18,26 @@
 
 using half = _Float16;
 
+using float16_t = half;
+using float32_t = float;
+
+// Numbers are converted on demand only, as T(0) in a template; back to float by ToFloat.
 struct bfloat16_t {
+  bfloat16_t() = default;
+  template <typename T, typename = typename std::enable_if<std::is_arithmetic<T>::value>::type>
+  explicit bfloat16_t(T value) : bits(Round(static_cast<float>(value))) {}
+
   uint16_t bits;
+
+ private:
+  static uint16_t Round(float value) {
+    uint32_t image;
+    std::memcpy(&image, &value, sizeof(image));
+    if ((image & 0x7fffffffu) > 0x7f800000u) {
+      return static_cast<uint16_t>((image >> 16) | 0x40u);
+    }
+    return static_cast<uint16_t>((image + 0x7fffu + ((image >> 16) & 1u)) >> 16);
+  }
 };
 
 enum event_t { EVENT_ID0 = 0, EVENT_ID1, EVENT_ID2, EVENT_ID3, EVENT_ID4, EVENT_ID5, EVENT_ID6, EVENT_ID7 };
@@ -128,18 +146,20 @@ inline float ToFloat(const bfloat16_t& value) {
   return result;
 }
 
-inline bfloat16_t ToBfloat16(const float& value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  if ((bits & 0x7fffffffu) > 0x7f800000u) {
-    return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
-  }
-  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
-}
+inline bfloat16_t ToBfloat16(const float& value) { return bfloat16_t(value); }
 
 inline constexpr uint32_t DivCeil(uint32_t a, uint32_t b) { return b == 0 ? 0 : (a + b - 1) / b; }
 inline constexpr uint32_t AlignUp(uint32_t a, uint32_t b) { return DivCeil(a, b) * b; }
 inline constexpr int32_t CeilDivision(int32_t a, int32_t b) { return b == 0 ? 0 : (a + b - 1) / b; }
+
+// Sizes of the vector unit, in bytes, and its default strides.
+constexpr int32_t DEFAULT_BLOCK_SIZE = 256;
+constexpr int32_t DEFAULT_BLK_NUM = 8;
+constexpr int32_t DEFAULT_BLK_STRIDE = 1;
+constexpr int32_t DEFAULT_REPEAT_STRIDE = 8;
+constexpr uint32_t DEFAULT_C0_SIZE = 32;
+constexpr int32_t ONE_BLK_SIZE = 32;
+constexpr uint32_t ONE_REPEAT_BYTE_SIZE = 256;
 
 template <typename T, typename... Ts>
 inline constexpr bool kOneOf = (std::is_same<T, Ts>::value || ...);

@@ -52,6 +52,15 @@ class OpParamDef {
     ignoreContiguous = true;
     return *this;
   }
+  // A host value: aclScalar in the aclnn call, a tensor of one element in the kernel.
+  OpParamDef& Scalar() {
+    scalar = true;
+    return *this;
+  }
+  OpParamDef& ScalarList() {
+    scalarList = true;
+    return *this;
+  }
   OpParamDef& Follow(const char* value, FollowType = FollowType::ALL) {
     follow = value;
     return *this;
@@ -69,6 +78,8 @@ class OpParamDef {
   std::vector<ge::Format> formats;
   std::vector<ge::Format> formatList;
   Option valueDepend = IGNORE;
+  bool scalar = false;
+  bool scalarList = false;
   bool autoContiguous = false;
   bool ignoreContiguous = false;
   std::string follow;
@@ -117,8 +128,28 @@ class OpAttrDef {
   }
 };
 
+using OpParameters = std::vector<std::shared_ptr<OpParamDef>>;
+
+// Find or add.
+template <typename Def>
+Def& NamedDef(std::vector<std::shared_ptr<Def>>& defs, const char* name) {
+  for (auto& def : defs) {
+    if (def->name == name) {
+      return *def;
+    }
+  }
+  defs.push_back(std::make_shared<Def>(name));
+  return *defs.back();
+}
+
 class OpAICoreConfig {
  public:
+  OpAICoreConfig() = default;
+  explicit OpAICoreConfig(const char*) {}
+  // Parameters given here stand in the place of the operator's own, for one SoC.
+  OpParamDef& Input(const char* name) { return NamedDef(inputs, name); }
+  OpParamDef& Output(const char* name) { return NamedDef(outputs, name); }
+  OpAICoreConfig& AsyncFlag(bool) { return *this; }
   OpAICoreConfig& DynamicCompileStaticFlag(bool) { return *this; }
   OpAICoreConfig& DynamicFormatFlag(bool) { return *this; }
   OpAICoreConfig& DynamicRankSupportFlag(bool) { return *this; }
@@ -130,6 +161,8 @@ class OpAICoreConfig {
     return *this;
   }
 
+  OpParameters inputs;
+  OpParameters outputs;
   std::map<std::string, std::string> extend;
 };
 
@@ -159,9 +192,12 @@ class OpAICoreDef {
 class OpDef {
  public:
   explicit OpDef(const char* typeIn) : type(typeIn) {}
-  OpParamDef& Input(const char* name) { return Named(inputs, name); }
-  OpParamDef& Output(const char* name) { return Named(outputs, name); }
-  OpAttrDef& Attr(const char* name) { return Named(attributes, name); }
+  OpParamDef& Input(const char* name) { return NamedDef(inputs, name); }
+  OpParamDef& Output(const char* name) { return NamedDef(outputs, name); }
+  OpAttrDef& Attr(const char* name) { return NamedDef(attributes, name); }
+  // Those that serve a SoC, by its short name ("ascend910b").
+  const OpParameters& InputsFor(const std::string& soc) const { return For(soc, inputs, &OpAICoreConfig::inputs); }
+  const OpParameters& OutputsFor(const std::string& soc) const { return For(soc, outputs, &OpAICoreConfig::outputs); }
   OpDef& SetInferShape(InferShapeFunction value) {
     inferShape = value;
     return *this;
@@ -174,23 +210,17 @@ class OpDef {
   OpAICoreDef& AICore() { return aicore; }
 
   std::string type;
-  std::vector<std::unique_ptr<OpParamDef>> inputs;
-  std::vector<std::unique_ptr<OpParamDef>> outputs;
-  std::vector<std::unique_ptr<OpAttrDef>> attributes;
+  OpParameters inputs;
+  OpParameters outputs;
+  std::vector<std::shared_ptr<OpAttrDef>> attributes;
   InferShapeFunction inferShape = nullptr;
   InferDataTypeFunction inferDataType = nullptr;
   OpAICoreDef aicore;
 
  private:
-  template <typename Def>
-  Def& Named(std::vector<std::unique_ptr<Def>>& defs, const char* name) {
-    for (auto& def : defs) {
-      if (def->name == name) {
-        return *def;
-      }
-    }
-    defs.push_back(std::unique_ptr<Def>(new Def(name)));
-    return *defs.back();
+  const OpParameters& For(const std::string& soc, const OpParameters& own, OpParameters OpAICoreConfig::* side) const {
+    const auto config = aicore.configs.find(soc);
+    return config == aicore.configs.end() || (config->second.*side).empty() ? own : config->second.*side;
   }
 };
 

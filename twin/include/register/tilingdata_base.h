@@ -90,17 +90,17 @@ bool RegisterTilingClass(const char* op) {
     Class() { description_.name = #Class; }    \
     Class(const Class&) = delete;              \
     Class& operator=(const Class&) = delete;
-#define TILING_DATA_FIELD_DEF(type, field)                                                                      \
-  static_assert(std::is_arithmetic<type>::value && !std::is_same<type, bool>::value, "type of a tiling field"); \
-  void set_##field(type value) { field##_ = value; }                                                            \
-  type get_##field() const { return field##_; }                                                                 \
-  type field##_ = 0;                                                                                            \
+#define TILING_DATA_FIELD_DEF(type, field)                                  \
+  static_assert(std::is_arithmetic<type>::value, "type of a tiling field"); \
+  void set_##field(type value) { field##_ = value; }                        \
+  type get_##field() const { return field##_; }                             \
+  type field##_ = 0;                                                        \
   const std::size_t field##Offset_ = Add(#type, #field, 0, sizeof(type), sizeof(type), &field##_, false);
-#define TILING_DATA_FIELD_DEF_ARR(type, length, field)                                                          \
-  static_assert(std::is_arithmetic<type>::value && !std::is_same<type, bool>::value, "type of a tiling field"); \
-  void set_##field(const type* values) { std::memcpy(field##_, values, sizeof(field##_)); }                     \
-  type* get_##field() { return field##_; }                                                                      \
-  type field##_[length] = {};                                                                                   \
+#define TILING_DATA_FIELD_DEF_ARR(type, length, field)                                      \
+  static_assert(std::is_arithmetic<type>::value, "type of a tiling field");                 \
+  void set_##field(const type* values) { std::memcpy(field##_, values, sizeof(field##_)); } \
+  type* get_##field() { return field##_; }                                                  \
+  type field##_[length] = {};                                                               \
   const std::size_t field##Offset_ = Add(#type, #field, length, sizeof(field##_), sizeof(type), field##_, false);
 #define TILING_DATA_FIELD_DEF_STRUCT(Struct, field) \
   Struct field;                                     \

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "register/op_def_registry.h"
+#include "register/op_impl_registry.h"
 #include "register/tilingdata_base.h"
 
 namespace {
@@ -67,8 +68,12 @@ void Parameter(const ops::OpParamDef& p) {
   Codes(p.formats);
   std::printf(", \"format_list\": ");
   Codes(p.formatList);
-  std::printf(", \"value_depend\": %s, \"auto_contiguous\": %s, \"follow\": \"%s\"}",
-              p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false", p.follow.c_str());
+  std::printf(", \"value_depend\": %s, \"auto_contiguous\": %s, \"scalar\": %s, \"follow\": \"%s\"}",
+              p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false",
+              p.scalar       ? "\"one\""
+              : p.scalarList ? "\"list\""
+                             : "\"\"",
+              p.follow.c_str());
 }
 
 }  // namespace
@@ -76,6 +81,9 @@ void Parameter(const ops::OpParamDef& p) {
 int main() {
   std::printf("{\"operators\": ");
   List(ops::Definitions(), [](const auto& definition) {
+    const auto registered = gert::Implementations().find(definition->type);
+    const bool hasTiling = definition->aicore.tiling != nullptr ||
+                           (registered != gert::Implementations().end() && registered->second.tiling != nullptr);
     std::printf("{\"type\": \"%s\", \"inputs\": ", definition->type.c_str());
     List(definition->inputs, [](const auto& p) { Parameter(*p); });
     std::printf(", \"outputs\": ");
@@ -85,8 +93,16 @@ int main() {
       std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"kind\": \"%s\", \"has_default\": %s}", a->name.c_str(),
                   OptionName(a->option), KindName(a->kind), a->hasDefault ? "true" : "false");
     });
-    std::printf(", \"has_tiling\": %s, \"socs\": ", definition->aicore.tiling != nullptr ? "true" : "false");
+    std::printf(", \"has_tiling\": %s, \"socs\": ", hasTiling ? "true" : "false");
     List(definition->aicore.configs, [](const auto& config) { std::printf("\"%s\"", config.first.c_str()); });
+    std::printf(", \"overrides\": ");
+    List(definition->aicore.configs, [](const auto& config) {
+      std::printf("{\"soc\": \"%s\", \"inputs\": ", config.first.c_str());
+      List(config.second.inputs, [](const auto& p) { Parameter(*p); });
+      std::printf(", \"outputs\": ");
+      List(config.second.outputs, [](const auto& p) { Parameter(*p); });
+      std::printf("}");
+    });
     std::printf("}\n");
   });
   std::printf(", \"tiling_classes\": ");

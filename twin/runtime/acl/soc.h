@@ -14,12 +14,12 @@ struct Soc {
   int64_t l2Bytes;
 };
 
-inline constexpr int64_t kL2Bytes = int64_t{192} << 20;
+inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr std::array<Soc, 4> kSocs = {{
-    {"Ascend910B1", 24, 48, kL2Bytes},
-    {"Ascend910B2", 24, 48, kL2Bytes},
-    {"Ascend910B3", 20, 40, kL2Bytes},
-    {"Ascend910B4", 20, 40, kL2Bytes},
+    {"Ascend910B1", 24, 48, 192 * kMiB},
+    {"Ascend910B2", 24, 48, 192 * kMiB},
+    {"Ascend910B3", 20, 40, 192 * kMiB},
+    {"Ascend910B4", 20, 40, 96 * kMiB},
 }};
 
 inline std::vector<const char*> SocNames() {

@@ -17,7 +17,9 @@ CORES = TWIN / "cores"
 FLAGS = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 FLAGS += ["-fsanitize-recover=integer-divide-by-zero"]  # a kernel's goes to cores/arithmetic.cpp
 # The rest of the cores belongs to the aclnn calls.
-SOURCES = [f for f in sorted(CORES.glob("*.cpp")) if f.stem not in ("launch_plan", "opcall", "platform", "views")]
+SOURCES = [
+    f for f in sorted(CORES.glob("*.cpp")) if f.stem not in ("launch_plan", "opcall", "platform", "scalars", "views")
+]
 
 
 @dataclass(frozen=True)
@@ -27,21 +29,43 @@ class Outcome:
 
 
 @pytest.fixture(scope="session")
-def run_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome]:
+def program_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The program of one source of this folder; the cores are compiled once."""
     compiler = shutil.which("g++")
     assert compiler is not None, "the kernel tests need g++"
     build = tmp_path_factory.mktemp("ascendc")
 
     def compile_one(source: Path) -> str:
         target = build / f"{source.stem}.o"
-        command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{CORES}", "-c", str(source), "-o", str(target)]
-        subprocess.run(command, check=True)
+        if not target.exists():
+            command = [compiler, *FLAGS, f"-I{TWIN / 'include'}", f"-I{CORES}", "-c", str(source), "-o", str(target)]
+            subprocess.run(command, check=True)
         return str(target)
 
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(compile_one, [*SOURCES, HERE / "run_case.cpp"]))
-    program = build / "run_case"
-    subprocess.run([compiler, *FLAGS, *objects, "-o", str(program)], check=True)
+    def program(name: str) -> Path:
+        with ThreadPoolExecutor(2) as pool:
+            objects = list(pool.map(compile_one, [*SOURCES, HERE / f"{name}.cpp"]))
+        subprocess.run([compiler, *FLAGS, *objects, "-o", str(build / name)], check=True)
+        return build / name
+
+    return program
+
+
+@pytest.fixture(scope="session")
+def run_calls(program_of: Callable[[str], Path]) -> Callable[[Path], list[str]]:
+    """Runs a file of instructions; one line for each."""
+    program = program_of("run_calls")
+
+    def run(file: Path) -> list[str]:
+        done = subprocess.run([str(program), str(file)], capture_output=True, text=True, check=True, timeout=120)
+        return done.stdout.splitlines()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_case(program_of: Callable[[str], Path]) -> Callable[..., Outcome]:
+    program = program_of("run_case")
 
     def run(
         name: str,

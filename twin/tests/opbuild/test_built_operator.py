@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+import package_of
 import pytest
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-sys.path.insert(0, str(ROOT / "kernels/operators/common/tests"))
-LIB64 = os.environ.get("TWIN_LIB64") or (
-    os.environ["ASCEND_HOME_PATH"] + "/lib64" if "ASCEND_HOME_PATH" in os.environ else None
-)
 
 pytestmark = pytest.mark.twin
 
 
-def acl_include() -> Path:
-    import importlib.util
-
-    spec = importlib.util.find_spec("torch_npu")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "include/third_party/acl/inc"
-
-
-@pytest.fixture(scope="module")
-def vendor(tmp_path_factory) -> Path:
-    if LIB64 is None:
-        pytest.fail("these tests need the built twin: run them in the image, or set TWIN_LIB64")
-    folder = tmp_path_factory.mktemp("opbuild")
-    home = folder / "home"
-    home.mkdir()
-    (home / "lib64").symlink_to(str(LIB64))
-    (home / "version.info").write_text("Version=8.3.RC1\n")
-    subprocess.run(opbuild(folder, home, "ascend910b"), check=True)
-    return folder / "packages/vendors/test"
-
-
 def opbuild(out: Path, home: Path, socs: str) -> list[str]:
-    command = [sys.executable, str(ROOT / "twin/opbuild/opbuild.py"), "--op", str(HERE / "scale_rows")]
-    command += ["--out", str(out), "--vendor", "test", "--soc", socs, "--ascend-home", str(home)]
-    return [*command, "--include", str(acl_include())]
+    return package_of.opbuild(HERE / "scale_rows", out, home, "--soc", socs)
 
 
 def test_a_soc_that_the_definition_does_not_declare_is_refused(tmp_path):
@@ -103,11 +74,8 @@ def test_warnings_of_op_host_are_errors_on_request(tmp_path, strict):
     assert ("unused parameter" in done.stderr) and ("op_host is compiled as C++11" in done.stderr) == strict
 
 
-@pytest.fixture(scope="module")
-def call(vendor):
-    import aclnn_host
-
-    host = aclnn_host.Host(Path(str(LIB64)))
+@pytest.fixture
+def call(vendor, host):
     library = vendor / "op_api/lib/libcust_opapi.so"
     return lambda x, bias, factor, y: host.call(library, "ScaleRows", x, bias, factor, y)
 

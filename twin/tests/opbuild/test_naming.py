@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "opbuild"))
 
-from definition import Attribute, DefinitionError, Operator, Parameter, check, check_socs  # noqa: E402
+from definition import Attribute, DefinitionError, Operator, Parameter, check, check_socs, parse  # noqa: E402
 from naming import lower_camel, snake_case  # noqa: E402
 
 
@@ -84,6 +84,34 @@ def test_a_sound_definition_passes():
 def test_faults_are_named(changes, fault):
     with pytest.raises(DefinitionError, match=fault):
         check(operator(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"inputs": [parameter("input")]}, "name 'input' is not allowed"),
+        ({"attributes": [Attribute(name="a", option="required", kind="int", has_default=True)]}, "with a default"),
+    ],
+)
+def test_what_the_toolkit_lets_pass_is_an_error_in_strict_builds_only(changes, fault):
+    check(operator(**changes), strict=False)
+    with pytest.raises(DefinitionError, match=fault):
+        check(operator(**changes))
+
+
+def override(soc: str, *types: int) -> dict:
+    given = [{**vars(parameter("x", types=types))}]
+    return {"soc": soc, "inputs": given, "outputs": []}
+
+
+def test_parameters_of_a_soc_stand_in_the_place_of_the_operators_own():
+    entry = {"type": "FooBar", "attributes": [], "has_tiling": True, "socs": ["ascend910b", "ascend310p"]}
+    entry |= {"inputs": [vars(parameter("x"))], "outputs": [vars(parameter("y"))]}
+    entry["overrides"] = [override("ascend910b", 0, 1), {"soc": "ascend310p", "inputs": [], "outputs": []}]
+    assert parse({"operators": [entry]}, ["ascend910b"])[0].inputs[0].types == [0, 1]
+    assert parse({"operators": [entry]}, ["ascend310p"])[0].inputs[0].types == [0]
+    with pytest.raises(DefinitionError, match="the inputs differ between ascend910b, ascend310p"):
+        parse({"operators": [entry]}, ["ascend910b", "ascend310p"])
 
 
 def test_every_soc_that_is_asked_for_must_be_declared():

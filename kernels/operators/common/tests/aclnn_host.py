@@ -53,6 +53,13 @@ class Ints:
     values: Sequence[int]
 
 
+@dataclass(frozen=True)
+class Scalar:
+    """A host scalar: an array of no dimensions."""
+
+    value: np.ndarray
+
+
 def _bounds(array: np.ndarray) -> tuple[int, int]:
     """Addresses of the first byte and past the last byte that the array's elements occupy."""
     low = high = array.ctypes.data
@@ -71,7 +78,7 @@ class Host:
         self.acl = ctypes.CDLL(str(lib64 / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
         self.base = ctypes.CDLL(str(lib64 / "libnnopbase.so"), mode=ctypes.RTLD_GLOBAL)
         self.acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
-        for name in ("aclCreateTensor", "aclCreateTensorList", "aclCreateIntArray"):
+        for name in ("aclCreateTensor", "aclCreateTensorList", "aclCreateIntArray", "aclCreateScalar"):
             getattr(self.base, name).restype = ctypes.c_void_p
         code = self.acl.aclInit(None)
         if code not in (0, 100002):
@@ -132,6 +139,11 @@ class _Staged:
         if isinstance(argument, Ints):
             values = (ctypes.c_int64 * len(argument.values))(*argument.values)
             return self._handle("aclDestroyIntArray", self.host.base.aclCreateIntArray(values, len(argument.values)))
+        if isinstance(argument, Scalar):
+            code = DATA_TYPES[argument.value.dtype.name]
+            return self._handle(
+                "aclDestroyScalar", self.host.base.aclCreateScalar(argument.value.ctypes.data_as(ctypes.c_void_p), code)
+            )
         if isinstance(argument, (list, tuple)):
             members = [self.tensor(a) for a in argument]
             values = (ctypes.c_void_p * len(members))(*members)

@@ -9,6 +9,18 @@
 
 namespace gert {
 
+// Values of a list attribute; their type is the reader's to know.
+class ContinuousVector {
+ public:
+  ContinuousVector(const void* data, std::size_t size) : data_(data), size_(size) {}
+  std::size_t GetSize() const { return size_; }
+  const void* GetData() const { return data_; }
+
+ private:
+  const void* data_;
+  std::size_t size_;
+};
+
 template <typename T>
 class TypedContinuousVector {
  public:
@@ -16,9 +28,14 @@ class TypedContinuousVector {
   explicit TypedContinuousVector(std::vector<T> values) : values_(std::move(values)) {}
   std::size_t GetSize() const { return values_.size(); }
   const T* GetData() const { return values_.data(); }
+  const ContinuousVector* Untyped() const {
+    untyped_ = ContinuousVector(values_.data(), values_.size());
+    return &untyped_;
+  }
 
  private:
   std::vector<T> values_;
+  mutable ContinuousVector untyped_{nullptr, 0};
 };
 
 class RuntimeAttrs {
@@ -79,6 +96,11 @@ class RuntimeAttrs {
   }
   const TypedContinuousVector<float>* Pointer(std::size_t i, const TypedContinuousVector<float>*) const {
     return GetListFloat(i);
+  }
+  const ContinuousVector* Pointer(std::size_t i, const ContinuousVector*) const {
+    const auto* ints = GetListInt(i);
+    const auto* floats = GetListFloat(i);
+    return ints != nullptr ? ints->Untyped() : floats != nullptr ? floats->Untyped() : nullptr;
   }
   // An Int attribute is 8 bytes, least first: a narrower integer is read from their front, as on the device's host.
   template <typename T>

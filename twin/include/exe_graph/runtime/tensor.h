@@ -27,6 +27,9 @@ class Tensor {
       : shape_(shape), desc_(type, format), data_(data) {}
   const Shape& GetOriginShape() const { return shape_.GetOriginShape(); }
   const Shape& GetStorageShape() const { return shape_.GetStorageShape(); }
+  const StorageShape& GetShape() const { return shape_; }
+  ge::Format GetOriginFormat() const { return desc_.GetOriginFormat(); }
+  ge::Format GetStorageFormat() const { return desc_.GetStorageFormat(); }
   int64_t GetShapeSize() const { return shape_.GetStorageShape().GetShapeSize(); }
   ge::DataType GetDataType() const { return desc_.GetDataType(); }
   template <typename T>

@@ -49,6 +49,13 @@ class TilingContext : public OpContext {
   }
   const CompileTimeTensorDesc* GetOutputDesc(std::size_t i) const { return DescOf(Output(i)); }
   fe::PlatFormInfos* GetPlatformInfo() { return &platform_; }
+  // What TilingParse has prepared; null where nothing is registered.
+  template <typename T>
+  const T* GetCompileInfo() const {
+    return static_cast<const T*>(compileInfo_);
+  }
+  const void* GetCompileInfo() const { return compileInfo_; }
+  void SetCompileInfo(const void* info) { compileInfo_ = info; }
   int32_t GetDeterministic() const { return call_.deterministic ? 1 : 0; }
 
   ge::graphStatus SetTilingKey(uint64_t key) {
@@ -96,6 +103,7 @@ class TilingContext : public OpContext {
 
   TilingData data_;
   fe::PlatFormInfos platform_;
+  const void* compileInfo_ = nullptr;
   uint64_t key_ = 0;
   uint32_t blocks_ = 0;
   uint32_t scheduleMode_ = 0;
