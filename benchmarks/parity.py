@@ -3,7 +3,8 @@
 The preset kuairand-1k-benchmark, smaller, on files in KuaiRand's own layout that follow a known rule
 (`data.synthetic`, "planted actions"): eight signals, their probabilities known. The files are read as the public ones
 are. Every row starts from the same weights and sees the same batches and the same dropout (`train.deterministic`), in
-a process of its own. "cpu plain" is attention in plain PyTorch operators, the independent implementation that the others are compared with.
+a process of its own. "cpu plain" is attention in plain PyTorch operators, the independent implementation that the
+others are compared with.
 
 Compared: the loss of every step, relative, in two spans, and the AUC of each task after the last one; beside the Bayes
 AUC of the rule. The bounds were set before the runs: BOUNDS. A row that is outside says so, and the exit code is 1.
