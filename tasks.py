@@ -14,14 +14,14 @@ from invoke.exceptions import Exit
 from invoke.main import program
 
 OPTIONS = {
-    "target": "what the image is for: npu or cpu (cuda is locked, and has no image yet)",
+    "target": "what the image is for: npu, cpu or cuda",
     "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
     "base": "on platform cann, another toolkit, chip or distribution: cann-8.5.0-910b and others of versions.yaml",
     "python": "3.11 (default), the Python of the base images; 3.10 with --engine none only",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
 DEVICES = {
-    "devices": "on cann and cuda: 0,2-3 or all (default: one, the first that is free)",
+    "devices": "on cann and cuda: 0,2-3, all or none (default: one, the first that is free)",
     "force": "start although a device is busy or missing, or its driver old",
     "print": "only show the same as docker (default), podman, compose or k8s",
 }

@@ -50,12 +50,21 @@ def build_image(choices: Choices, *, dry_run: bool = False, explain: bool = Fals
         return None
     report = _built(s)
     report.show(s.console)
+    words = _choice_words(choices)
     s.console.print(
         f"[green]{s.engine.short_name(s.plan)} is ready[/green] ({s.engine.locate(s.plan, s.plan.image)});"
-        " next: make smoke-test",
+        f" next: make smoke-test{words}",
         soft_wrap=True,
     )
     return report
+
+
+def _choice_words(choices: Choices) -> str:
+    """For make, what differs from the default."""
+    given = {"target": choices.target, "platform": choices.platform, "base": choices.base, "python": choices.python}
+    default = Choices()
+    words = " ".join(f"--{name} {value}" for name, value in given.items() if value != getattr(default, name))
+    return f' ARGS="{words}"' if words else ""
 
 
 def _plan_and_states(s: Session) -> tuple[Plan, dict[str, str]]:

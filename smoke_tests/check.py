@@ -24,9 +24,18 @@ class Context:
     manifest: dict[str, Any]  # of the image: target, platform, operators, files of each component
 
     @property
-    def device(self) -> str:
+    def kind(self) -> str:
+        """Of the device that the checks use: an image for GPUs does without one, on its CPU."""
         target: str = self.manifest["target"]
-        return target if target == "cpu" else f"{target}:0"
+        return "cpu" if target == "cuda" and not gpu_is_here() else target
+
+    @property
+    def device(self) -> str:
+        return self.kind if self.kind == "cpu" else f"{self.kind}:0"
+
+    def reason_to_skip(self, check: Check) -> str:
+        """Why a check cannot be run on this machine; empty where it can."""
+        return "no GPU" if check.needs_device and self.kind != self.manifest["target"] else ""
 
 
 @dataclass(frozen=True)
@@ -60,3 +69,10 @@ class Check:
     run: Callable[[Context], Outcome]
     targets: tuple[str, ...] = ("npu", "cuda", "cpu")
     time_limit: float = 600.0  # seconds
+    needs_device: bool = False  # says nothing where the target's device is not there: skipped
+
+
+def gpu_is_here() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())

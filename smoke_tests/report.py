@@ -19,16 +19,16 @@ def text_table(results: Sequence[Result]) -> str:
     width = max(len(result.check) for result in results)
     lines = []
     for result in results:
-        word = "pass" if result.passed else "FAIL"
+        word = "skip" if result.skipped else "pass" if result.passed else "FAIL"
         lines.append(f"{word}  {result.check:<{width}}  {result.seconds:7.1f} s  {result.outcome.summary}")
-        if not result.passed:
+        if word == "FAIL":
             lines += [f"      {' ' * width}    {detail}" for detail in result.outcome.details]
     return "\n".join(lines)
 
 
 def json_report(results: Sequence[Result], manifest: dict[str, Any]) -> dict[str, Any]:
     return {
-        "passed": all(result.passed for result in results),
+        "passed": all(result.passed or result.skipped for result in results),
         "emulated": bool(manifest.get("emulated")),
         "image": {key: manifest[key] for key in ("target", "platform", "python", "arch", "key") if key in manifest},
         "seconds": round(sum(result.seconds for result in results), 1),
@@ -37,13 +37,12 @@ def json_report(results: Sequence[Result], manifest: dict[str, Any]) -> dict[str
 
 
 def html_report(results: Sequence[Result], manifest: dict[str, Any]) -> str:
-    passed = sum(result.passed for result in results)
     lead = html.escape(platform_line(manifest)) + ". "
     if manifest.get("emulated"):
         lead += '<span class="badge twin">emulated: results are checked here, speed says nothing about hardware</span>'
     rows = [
         [
-            '<span class="badge ok">pass</span>' if result.passed else '<span class="badge no">fail</span>',
+            _badge(result),
             f"<b>{html.escape(result.check)}</b>",
             f"{html.escape(result.claim)}<br><small>{html.escape(result.outcome.summary)}</small>",
             f"{result.seconds:.1f} s",
@@ -63,11 +62,24 @@ def html_report(results: Sequence[Result], manifest: dict[str, Any]) -> str:
         body += "<h2>Figures</h2>" + pages.table(["check", "figure", "value"], figures, numeric_from=2)
     for result in results:
         if result.outcome.details:
-            opened = "" if result.passed else " open"
+            opened = "" if result.passed or result.skipped else " open"
             lines = html.escape("\n".join(result.outcome.details))
             body += f"<details{opened}><summary>{html.escape(result.check)}: details</summary>"
             body += f"<pre>{lines}</pre></details>"
-    return pages.page(f"Smoke test: {passed} of {len(results)} checks passed", lead, body)
+    return pages.page(f"Smoke test: {count(results)}", lead, body)
+
+
+def count(results: Sequence[Result]) -> str:
+    """`7 of 8 checks passed, 1 skipped`."""
+    skipped = sum(result.skipped for result in results)
+    passed = sum(result.passed for result in results)
+    return f"{passed} of {len(results)} checks passed{f', {skipped} skipped' if skipped else ''}"
+
+
+def _badge(result: Result) -> str:
+    if result.skipped:
+        return '<span class="badge">skipped</span>'
+    return '<span class="badge ok">pass</span>' if result.passed else '<span class="badge no">fail</span>'
 
 
 def _chart(chart: Any) -> str:

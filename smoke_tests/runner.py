@@ -29,6 +29,7 @@ class Result:
     passed: bool
     seconds: float
     outcome: Outcome
+    skipped: bool = False  # neither passed nor failed
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -55,6 +56,10 @@ def run_check(check: Check, arguments: Sequence[str], scratch: Path) -> Result:
     seconds = time.monotonic() - begin
     passed, outcome = judge(code, result_file, tail, check.time_limit)
     return Result(check.name, check.claim, passed, seconds, outcome)
+
+
+def skip(check: Check, reason: str) -> Result:
+    return Result(check.name, check.claim, False, 0.0, Outcome(f"skipped: {reason}"), skipped=True)
 
 
 def judge(code: int | None, result_file: Path, tail: list[str], limit: float) -> tuple[bool, Outcome]:

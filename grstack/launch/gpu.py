@@ -31,6 +31,11 @@ def look(machine: Machine) -> Seen:
     return Seen(noun=NOUN, tool=tool, command="nvidia-smi", driver=driver, devices=tuple(found), helper=helper)
 
 
+def absent(machine: Machine) -> bool:
+    """Neither a GPU nor its driver: a device node, or the driver's own program, would say otherwise."""
+    return not machine.tool("nvidia-smi") and not machine.has("/dev/nvidiactl")
+
+
 def parse(devices: str, processes: str) -> tuple[list[Device], str]:
     """The devices, and the driver's version, of nvidia-smi's answers to `_DEVICES` and `_PROCESSES`."""
     users: dict[str, list[Process]] = {}

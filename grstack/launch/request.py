@@ -12,7 +12,7 @@ from rich.text import Text
 from grstack.engines import Mount, docker_cli, names
 from grstack.engines.find import named_host
 from grstack.errors import UsageError
-from grstack.launch import compose, kubernetes
+from grstack.launch import compose, gpu, kubernetes
 from grstack.launch.access import Access, Flavour, Kind
 from grstack.launch.line import shell_line
 from grstack.launch.machine import Machine
@@ -46,6 +46,11 @@ def access_of(s: Session, request: Request, machine: Machine, console: Console) 
                 f"--devices: platform {s.platform} has none of this machine's, {why}",
                 next_command='inv run --platform cann --devices 0 "COMMAND"',
             )
+        return None
+    if request.devices == "none":
+        return None
+    if kind == "cuda" and not (request.devices or request.form) and gpu.absent(machine):
+        console.print(Text("note: no GPU and no driver here: the container gets none", style="yellow"), soft_wrap=True)
         return None
     packages, platforms = s.target.packages, s.target.platforms
     release = platforms[s.platform].cann if s.platform in platforms else packages["torch"]

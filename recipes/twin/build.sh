@@ -26,5 +26,11 @@ version=$(sed -n 's/^Version=//p' "$GRSTACK_SOURCE/twin/runtime/version.info")
 for part in . runtime compiler opp; do
     install -D -m 644 "$GRSTACK_SOURCE/twin/runtime/version.info" "$GRSTACK_OUT/$part/version.info"
 done
+# The libraries are compiled against libtorch's C++ interface and torch_npu's.
+"$GRSTACK_PYTHON" - >> "$GRSTACK_OUT/version.info" << 'END'
+from importlib.metadata import version
+for name in ("torch", "torch_npu"):
+    print(f"{name}={version(name).partition('+')[0]}")
+END
 mkdir -p "$GRSTACK_OUT/opp/vendors"
 install -m 644 "$GRSTACK_SOURCE/twin/set_env.sh" "$GRSTACK_OUT/set_env.sh"

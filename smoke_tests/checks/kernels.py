@@ -1,4 +1,4 @@
-"""The operators that gr_ops brings for the device, against NumPy."""
+"""The operators that gr_ops brings for the CPU, against NumPy."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from smoke_tests.checks.model_cases import comparisons as model_cases
 from smoke_tests.checks.operator_cases import comparisons as operator_cases
 from smoke_tests.operator_names import TORCH_OPERATORS
 
-DISPATCH_KEYS = {"cpu": "CPU", "cuda": "CUDA"}
+DISPATCH_KEY = "CPU"
 
 
 def run(context: Context) -> Outcome:
     from gr_model.model.jagged import load_operators
     from gr_model.runtime.device import open_device
 
-    device = open_device(context.device)
+    device = open_device("cpu")  # on a GPU most of these are fbgemm's own; gr_ops' attention there is in `losses`
     found = load_operators(device)
     if found != "gr_ops":
         raise CheckFailed(f"the operators are those of {found}: gr_ops is not installed")
-    key = DISPATCH_KEYS[device.type]
     names = TORCH_OPERATORS.values()
-    missing = [name for name in names if not torch._C._dispatch_has_kernel_for_dispatch_key(name, key)]
+    missing = [name for name in names if not torch._C._dispatch_has_kernel_for_dispatch_key(name, DISPATCH_KEY)]
     if missing:
         raise CheckFailed(f"{len(missing)} operators have no kernel for {device.type}", missing)
     return Outcome(f"{len(names)} operators of fbgemm, {compare(device)} results equal to the reference")

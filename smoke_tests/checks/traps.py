@@ -15,7 +15,7 @@ def run(context: Context) -> Outcome:
     faults = [*autoload_faults(context), *fbgemm_faults(), *torchrec_faults(context, os.environ)]
     if faults:
         raise CheckFailed(f"{len(faults)} traps caught something", faults)
-    return Outcome(f"imports are safe, one fbgemm_gpu, torchrec trains a sharded table on {context.manifest['target']}")
+    return Outcome(f"imports are safe, one fbgemm_gpu, torchrec trains a sharded table on {context.kind}")
 
 
 def autoload_faults(context: Context) -> list[str]:
@@ -42,7 +42,7 @@ def torchrec_faults(context: Context, environment: Mapping[str, str]) -> list[st
     """Upstream's planner refuses the NPU, and its lookups have no kernel for it; the patched one trains on it."""
     version = importlib.metadata.version("torchrec")
     faults = [] if not _npu(context) or version.endswith("+npu") else [f"torchrec is {version}, not the patched +npu"]
-    return faults + _run("torchrec", ["-m", "smoke_tests.checks.sharded", context.manifest["target"]], environment)
+    return faults + _run("torchrec", ["-m", "smoke_tests.checks.sharded", context.kind], environment)
 
 
 def _run(what: str, arguments: list[str], environment: Mapping[str, str]) -> list[str]:

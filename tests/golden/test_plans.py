@@ -47,7 +47,11 @@ def test_plan_of_the_cpu_image_without_keys(tmp_path: Path, snapshot: SnapshotAs
     assert plan_without_keys(tmp_path, "cpu", "cpu") == snapshot
 
 
-def plan_without_keys(tmp_path: Path, name: str, platform: str) -> str:
+def test_plan_of_the_cuda_image_without_keys(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    assert plan_without_keys(tmp_path, "cuda", "cuda", "plain") == snapshot
+
+
+def plan_without_keys(tmp_path: Path, name: str, platform: str, build: Build = "cpu") -> str:
     versions = spec.load(ROOT / "versions.yaml")
     target = versions.targets[name]
     on = target.platforms[platform].base if target.platforms else target.base
@@ -61,7 +65,7 @@ def plan_without_keys(tmp_path: Path, name: str, platform: str) -> str:
         lock=lock,
         platform=platform,
         base=base,
-        build="cpu",
+        build=build,
         components=target.components,
         operators=socs,
     )

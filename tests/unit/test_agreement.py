@@ -70,15 +70,15 @@ def test_the_twins_wheel_asks_for_the_versions_that_are_locked() -> None:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper()
     }
     packages = {name: str(version) for name, version in SPEC.targets["npu"].packages.items()}
-    assert constants["MADE_FOR"] == {name: packages[name] for name in ("torch", "torch_npu")}
-    words = [word for command in constants["INSTALL"] for word in shlex.split(command)]
+    assert constants["PACKAGES"] == ("torch", "torch_npu")
+    words = [word for command in constants["INSTALL"] for word in shlex.split(command.format_map(packages))]
     wanted = [Requirement(word) for word in words if word not in ("pip", "install", "--no-deps")]
     assert {"torch", "torch_npu"} < {requirement.name for requirement in wanted} <= packages.keys()
     for requirement in wanted:
         locked = packages[requirement.name]
         assert str(requirement.specifier) in ("", locked, f"=={locked}"), requirement
     page = (ROOT / "docs/twin.md").read_text(encoding="utf-8")
-    assert all(command in page for command in constants["INSTALL"])
+    assert all(command.format_map(packages) in page for command in constants["INSTALL"])
     project = (ROOT / "twin/python/pyproject.toml").read_text(encoding="utf-8")
     oldest = min(SPEC.pythons.supported, key=lambda version: int(version.split(".")[1]))
     assert f'requires-python = ">={oldest}"' in project

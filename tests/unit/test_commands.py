@@ -63,6 +63,13 @@ def test_a_smoke_test_takes_it_and_a_run_does_not(engine: FakeEngine, out: io.St
     assert engine.named == [("fake/npu:twin", True), ("fake/npu:twin", False)]
 
 
+def test_the_next_command_is_of_the_same_image(engine: FakeEngine, out: io.StringIO) -> None:
+    commands.build_image(Choices())
+    assert out.getvalue().rstrip().endswith("next: make smoke-test")
+    commands.build_image(Choices(target="cpu"))
+    assert out.getvalue().rstrip().endswith('next: make smoke-test ARGS="--target cpu"')
+
+
 def test_tag_names_what_is_built_and_builds_nothing(engine: FakeEngine, out: io.StringIO) -> None:
     with pytest.raises(UsageError, match="no image to name") as error:
         commands.tag(Choices())

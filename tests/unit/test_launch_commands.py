@@ -136,3 +136,16 @@ def test_print_may_stand_without_a_word() -> None:
     assert with_default(["run", "--print", "k8s"], "--print", forms) == ["run", "--print", "k8s"]
     assert with_default(["run", "--print", "echo", "hi"], "--print", forms)[1] == "--print=docker"
     assert with_default(["run", "--print=k8s", "x"], "--print", forms) == ["run", "--print=k8s", "x"]
+
+
+def test_without_a_gpu_a_cuda_image_gets_none(engine: FakeEngine, said: io.StringIO, tmp_path: Path) -> None:
+    """Asked for, it is still refused; `none` asks nothing."""
+    here = Machine(root=tmp_path / "no gpu")
+    choices = Choices(target="cuda")
+    assert commands.run(choices, ["true"], machine=here) == 0
+    assert "no GPU and no driver here" in said.getvalue()
+    commands.run(choices, ["true"], request=Request(devices="none"), machine=here)
+    commands.run(CANN, ["true"], request=Request(devices="none"), machine=here)
+    assert engine.accesses == [None, None, None]
+    with pytest.raises(DeviceError, match="no GPU 0"):
+        commands.run(choices, ["true"], request=Request(devices="0"), machine=here)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ WRONG = [
         UnsupportedError,
         "has Python 3.11, not 3.10",
     ),
-    ({"target": "cuda", "python": "3.10"}, UnsupportedError, "has no image yet; images: cpu, npu"),
+    ({"target": "cuda", "python": "3.10"}, UnsupportedError, "has Python 3.11, not 3.10"),
 ]
 
 
@@ -62,6 +63,16 @@ def test_a_wrong_choice_starts_no_engine(
     for read in (lambda: make(**choices).plan, lambda: make(**choices).plan_to_show(with_engine=False)):
         with pytest.raises(error, match=message):
             read()
+
+
+def test_a_target_that_is_only_locked_says_which_have_an_image(tmp_path: Path) -> None:
+    for entry in ROOT.iterdir():
+        if entry.name in ("versions.yaml", "locks", "recipes"):
+            (tmp_path / entry.name).symlink_to(entry)
+    shutil.copytree(ROOT / "docker/cpu", tmp_path / "docker/cpu", symlinks=False)
+    other = Session(tmp_path, Choices(target="cuda"), Console(file=io.StringIO()))
+    with pytest.raises(UnsupportedError, match="has no image yet; images: cpu"):
+        other.check_choices()
 
 
 def test_an_unknown_engine_is_refused_with_the_valid_ones() -> None:

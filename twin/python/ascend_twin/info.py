@@ -6,7 +6,7 @@ import ctypes
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 from ascend_twin.home import version_info
 
 HBM = 1  # ACL_HBM_MEM
-MADE_FOR = {"torch": "2.6.0", "torch_npu": "2.6.0.post3"}  # the C++ interfaces that the libraries are compiled against
+PACKAGES = ("torch", "torch_npu")
 # torch_npu declares none of what it imports, and asks for a build of torch that indexes do not carry.
 INSTALL = (
-    'pip install torch==2.6.0 numpy pyyaml attrs decorator psutil scipy packaging "setuptools<81"',
-    "pip install --no-deps torch_npu==2.6.0.post3",
+    'pip install torch=={torch} numpy pyyaml attrs decorator psutil scipy packaging "setuptools<81"',
+    "pip install --no-deps torch_npu=={torch_npu}",
 )
 
 
@@ -43,6 +43,7 @@ class Info:
     streams: str  # TWIN_STREAMS: free or strict
     python: str
     packages: dict[str, str]
+    made_for: dict[str, str]
     devices: tuple[Device, ...]
 
     def as_data(self) -> dict[str, Any]:
@@ -58,7 +59,8 @@ def gather(home: Path) -> Info:
         cann=version_info(home).get("Version", "unknown"),
         streams=os.environ.get("TWIN_STREAMS") or "free",
         python=platform.python_version(),
-        packages={name: _installed(name) or "not installed" for name in MADE_FOR},
+        packages={name: _installed(name) or "not installed" for name in PACKAGES},
+        made_for=made_for(home),
         devices=tuple(_devices(home)),
     )
 
@@ -80,31 +82,42 @@ def text(info: Info) -> str:
         + ("" if info.streams == "strict" else "  (TWIN_STREAMS=strict finds missing waits between them)"),
         f"Python        {info.python}",
     ]
-    strange = [name for name, version in info.packages.items() if not fits(name, version)]
+    strange = [name for name, version in info.packages.items() if not fits(version, info.made_for[name])]
     for name, version in info.packages.items():
-        lines.append(f"{name:<13} {version}" + (f"  (made for {MADE_FOR[name]})" if name in strange else ""))
+        lines.append(f"{name:<13} {version}" + (f"  (made for {info.made_for[name]})" if name in strange else ""))
     for device in info.devices:
         lines.append(f"npu:{device.id}         {device.name} (emulated), {device.memory_total >> 20} MiB a process")
     if not info.devices:
         lines.append("no device: TWIN_NPU_COUNT or ASCEND_RT_VISIBLE_DEVICES leaves none")
     if strange:
-        lines.append("next: " + "\n      ".join(INSTALL))
+        lines.append("next: " + "\n      ".join(install(info.made_for)))
     else:
         lines.append("next: python -m ascend_twin selftest\n      python -m ascend_twin run python train.py")
     return "\n".join(lines)
 
 
-def fits(name: str, version: str) -> bool:
+def made_for(home: Path) -> dict[str, str]:
+    """The releases whose C++ interfaces the home's libraries are compiled against."""
+    told = version_info(home)
+    return {name: told.get(name, "unknown") for name in PACKAGES}
+
+
+def install(wanted: Mapping[str, str]) -> list[str]:
+    """The commands that install these releases."""
+    return [command.format_map(wanted) for command in INSTALL]
+
+
+def fits(version: str, wanted: str) -> bool:
     """Whether it is the release that the libraries are made for, of any build (2.6.0+cpu is 2.6.0)."""
-    return version.split("+")[0] == MADE_FOR[name]
+    return version.split("+")[0] == wanted
 
 
-def misfits() -> list[str]:
+def misfits(wanted: Mapping[str, str]) -> list[str]:
     """What of torch and torch_npu is missing here, or of another version, in words."""
-    installed = {name: _installed(name) for name in MADE_FOR}
-    found = {name: version for name, version in installed.items() if version is None or not fits(name, version)}
+    installed = {name: _installed(name) for name in PACKAGES}
+    found = {name: v for name, v in installed.items() if v is None or not fits(v, wanted[name])}
     return [
-        f"{name} {MADE_FOR[name]} is wanted, " + (f"{v} is" if v else "none is") + " installed"
+        f"{name} {wanted[name]} is wanted, " + (f"{v} is" if v else "none is") + " installed"
         for name, v in found.items()
     ]
 

@@ -5,12 +5,14 @@ Run in a process that has the libraries on its path: `python -m ascend_twin self
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ascend_twin.info import INSTALL, misfits
+from ascend_twin.home import find_home
+from ascend_twin.info import install, made_for, misfits
 
 RANKS = 2
 
@@ -95,8 +97,9 @@ CHECKS: tuple[Callable[[], str], ...] = (devices, matmul, backward, streams, col
 
 
 def main() -> int:
-    if wrong := misfits():
-        print("\n".join([f"ascend-twin: {'; '.join(wrong)}; type:", *INSTALL]), file=sys.stderr)
+    wanted = made_for(find_home(os.environ))
+    if wrong := misfits(wanted):
+        print("\n".join([f"ascend-twin: {'; '.join(wrong)}; type:", *install(wanted)]), file=sys.stderr)
         return 1
     import torch_npu  # noqa: F401
 

@@ -1,0 +1,1 @@
+../cpu/packages.sh
