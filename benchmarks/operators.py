@@ -1,6 +1,7 @@
 """CPU kernels of the operators beside their named peers, in one run.
 
-    python benchmarks/operators.py [jagged] [sparse] [embedding] [hstu] [--threads 1,2] [--seconds S] [--output FOLDER]
+    python benchmarks/operators.py [jagged] [sparse] [embedding] [hstu] [layer] [--threads 1,2] [--seconds S]
+        [--output FOLDER]
 
 prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}.
 """
@@ -12,7 +13,7 @@ import os
 import time
 from pathlib import Path
 
-MODULES = ("jagged", "sparse", "embedding", "hstu")
+MODULES = ("jagged", "sparse", "embedding", "hstu", "layer")
 CASES = "operator_cases"  # the package beside this file
 RESULTS = Path(__file__).resolve().parent / "results"
 

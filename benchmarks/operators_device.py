@@ -114,7 +114,7 @@ def _gathers(small: bool) -> Iterator[Case]:
         shape=shape,
         call=lambda g, x, i: MXREC.index_select_for_rank1_backward(g, x, i)[0],
         inputs=(grad, x, index),
-        moved_bytes=index.nbytes + 4 * count + 4 * length,
+        moved_bytes=2 * index.nbytes + 4 * count + 4 * length,  # zeros for the index too
         tolerance=1e-3,  # sums in another order
     )
 
@@ -160,9 +160,58 @@ def _attention(small: bool) -> Iterator[Case]:
     )
 
 
+def _layer(small: bool) -> Iterator[Case]:
+    """Around the attention; the gradients of the weights are a product each."""
+    tokens, dim, width = (300, 64, 64) if small else (16_384, 512, 512)
+    split = [width] * 4
+    x, grad, attended, u = (torch.rand(tokens, n).sub(0.5).half() for n in (dim, dim, width, width))
+    weight = torch.rand(dim, 4 * width).sub(0.5).div(dim**0.5).half()
+    output, bias = torch.rand(dim, width).sub(0.5).div(width**0.5).half(), torch.rand(dim).half()
+    grads, keep = [torch.rand(tokens, n).half() for n in split], torch.rand(tokens, width) < 0.8
+    shape = f"L {tokens:,}, D {dim}, V {width} fp16"
+    projection, gated = 8.0 * tokens * dim * width, 2.0 * tokens * dim * width
+    parts, both = 4 * u.nbytes, attended.nbytes + u.nbytes
+    yield Case(
+        operator="hstu_projection",
+        shape=shape,
+        call=lambda x, w: MXREC.hstu_projection(x, w, split, 1e-6),
+        inputs=(x, weight),
+        moved_bytes=x.nbytes + weight.nbytes + parts,
+        flops=projection,
+        tolerance=1e-2,
+    )
+    yield Case(
+        operator="hstu_projection_backward",
+        shape=shape,
+        call=lambda x, w, *grads: MXREC.hstu_projection_backward(list(grads), x, w, split, 1e-6),
+        inputs=(x, weight, *grads),
+        moved_bytes=2 * x.nbytes + 2 * weight.nbytes + parts,
+        flops=3 * projection,
+        tolerance=5e-2,
+    )
+    yield Case(
+        operator="hstu_gated_output",
+        shape=shape,
+        call=lambda *inputs: MXREC.hstu_gated_output(*inputs, 1.25, 1e-6),
+        inputs=(attended, u, x, output, bias, keep),
+        moved_bytes=both + 2 * x.nbytes + output.nbytes + keep.nbytes,
+        flops=gated,
+        tolerance=1e-2,
+    )
+    yield Case(
+        operator="hstu_gated_output_backward",
+        shape=shape,
+        call=lambda *inputs: MXREC.hstu_gated_output_backward(*inputs, 1.25, 1e-6),
+        inputs=(grad, attended, u, output, keep),
+        moved_bytes=2 * both + grad.nbytes + 2 * output.nbytes + keep.nbytes,
+        flops=2 * gated,
+        tolerance=5e-2,
+    )
+
+
 def cases(small: bool) -> Iterator[Case]:
     torch.manual_seed(0)
-    for made in (_sums, _jagged, _sparse, _gathers, _lookups, _attention):
+    for made in (_sums, _jagged, _sparse, _gathers, _lookups, _attention, _layer):
         yield from made(small)
 
 

@@ -29,7 +29,7 @@ class Dropout(nn.Module):
         if not (self.training and self.p):
             return None
         if self.from_host:
-            return self._from_host(x)
+            return self._from_host(x).to(x.device)
         return torch.ops.mxrec.hstu_keep(x, self.p, int(torch.randint(2**62, ())))
 
     @property

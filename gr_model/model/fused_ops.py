@@ -1,8 +1,8 @@
-"""Where the operators of gr_ops stand in for PyTorch's: `model.attention=fused` on a CPU.
+"""Where the operators of gr_ops stand in for PyTorch's: `model.attention=fused` on a CPU or an NPU.
 
 They do in one pass over the tokens what PyTorch does in many, and keep nothing but their inputs for the backward pass.
-Plain PyTorch stays the reference, and is what runs on other devices, in bfloat16, and on wide layers, whose time goes
-into products that PyTorch's library is best at.
+Plain PyTorch stays the reference, and is what runs on other devices, under autocast, and on the CPU in bfloat16 and on
+wide layers, whose time goes into products that PyTorch's library is best at.
 """
 
 from __future__ import annotations
@@ -12,17 +12,28 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-WIDEST = 300_000  # elements of a layer's largest matrix
+WIDEST = 300_000  # elements of a layer's largest matrix, on a CPU
+WIDEST_ROWS, WIDEST_PRODUCT = 2048, 16384  # columns, on an NPU
 
 
-def around_attention(x_LD: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether the projection and the gated output of a layer are ours: hstu_projection, hstu_gated_output."""
-    return (
-        has_bias(x_LD.device)
-        and x_LD.dtype in (torch.float32, torch.float64)
-        and weight.numel() <= WIDEST
-        and not torch.is_autocast_enabled("cpu")
-    )
+def around_attention(x_LD: torch.Tensor, weight: torch.Tensor, values: int) -> bool:
+    """Whether the projection and the gated output of a layer are ours: hstu_projection, hstu_gated_output.
+
+    `weight` [D, E] is that of the projection, `values` the width of the attention's result.
+    """
+    device = x_LD.device.type
+    if device not in ("cpu", "npu") or torch.is_autocast_enabled(device):
+        return False
+    if device == "cpu":
+        wide = weight.numel() > WIDEST
+        return not wide and x_LD.dtype in (torch.float32, torch.float64) and has_bias(x_LD.device)
+    fits = max(weight.shape[0], values) <= WIDEST_ROWS and weight.shape[1] <= WIDEST_PRODUCT
+    return fits and x_LD.dtype == weight.dtype != torch.float64 and has_kernel("hstu_projection")
+
+
+def has_kernel(name: str) -> bool:
+    """Whether the operator of this name has a kernel for NPUs in this process."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(f"mxrec::{name}", "PrivateUse1")
 
 
 def projection(x_LD: torch.Tensor, weight: torch.Tensor, split: Sequence[int], eps: float) -> list[torch.Tensor]:

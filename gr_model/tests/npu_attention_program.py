@@ -11,6 +11,7 @@ import sys
 import torch
 
 from gr_model.config import ModelConfig
+from gr_model.model import fused_ops
 from gr_model.model.attention import base
 from gr_model.model.hstu import HSTU
 from gr_model.model.jagged import load_operators, offsets_of
@@ -71,10 +72,26 @@ def peak(length: int) -> int:
     return int(torch.npu.max_memory_allocated() - before)
 
 
+def around_the_attention() -> list[bool]:
+    """Whether the rest of a layer is ours: in three types, where rows are too wide, under autocast."""
+    types = [(torch.float32, 8), (torch.float16, 8), (torch.bfloat16, 8), (torch.float64, 8), (torch.float32, 2049)]
+    chosen = []
+    for dtype, dim in types:
+        x, weight = (torch.zeros(shape, dtype=dtype, device="npu") for shape in ((2, dim), (dim, 4)))
+        chosen.append(fused_ops.around_attention(x, weight, 8))
+    x, weight = torch.zeros(2, 8, device="npu"), torch.zeros(8, 4, device="npu")
+    with torch.autocast("npu", torch.bfloat16):
+        return [*chosen, fused_ops.around_attention(x, weight, 8)]
+
+
 def main() -> None:
     load_operators(torch.device("npu"))
     chosen = base.implementation(batch((3, 2), "npu"), "fused").__name__
-    result = {"implementation": chosen, "differences": [differences(None), differences((5, 9, 1, 0, 1))]}
+    result: dict[str, object] = {
+        "implementation": chosen,
+        "differences": [differences(None), differences((5, 9, 1, 0, 1))],
+    }
+    result["around"] = around_the_attention()
     result["peaks"] = [peak(length) for length in map(int, sys.argv[1:])]
     print(json.dumps(result))
 

@@ -84,7 +84,7 @@ def test_plugin(operator: str) -> None:
 @pytest.mark.parametrize("operator", FOLDERS)
 def test_plugin_has_tests(operator: str) -> None:
     """By the sample that test_every_operator.py takes through schema, fake tensors, autograd, compile and export."""
-    samples = text(ROOT / "kernels/gr_ops/tests", "samples.py") + " ".join(
+    samples = text(ROOT / "kernels/gr_ops/tests", "*samples.py") + " ".join(
         path.stem for path in (ROOT / "kernels/gr_ops/tests/operator_samples").glob("*.py")
     )
     torch_name = torch_operator(operator).partition("::")[2]

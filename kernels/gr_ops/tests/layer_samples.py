@@ -51,6 +51,9 @@ LAYER: dict[str, Callable[[str], tuple[object, ...]]] = {
         1e-6,
     ),
     "hstu_keep": lambda d: (torch.zeros(6, 5).to(d), 0.4, 2**40 + 7),
+}
+# Of the relative bias as a tensor: NPUs have hstu_relative.
+BIAS: dict[str, Callable[[str], tuple[object, ...]]] = {
     "hstu_time_buckets": lambda d: (
         torch.tensor([3, 40, 5, 6, 70, 8]).to(d),
         _offsets(d),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from embedding_cases import OPTIMIZERS, OPTIONS, SUM, Module, Optimizer, Tables
-from layer_samples import LAYER
+from layer_samples import BIAS, LAYER
 from operator_samples import ALONE_IN_MXREC
 
 
@@ -216,7 +216,7 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
     **{
         f"split_embedding_backward_codegen_{n}_unweighted_exact_cuda": lambda d, n=n: backward(d, n) for n in OPTIMIZERS
     },
-    **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in LAYER.items()},
+    **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in {**LAYER, **BIAS}.items()},
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in ALONE_IN_MXREC.items()},
 }
-ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *LAYER)
+ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *BIAS)

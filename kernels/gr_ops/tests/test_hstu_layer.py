@@ -166,7 +166,7 @@ def test_second_derivatives_raise() -> None:
     ("change", "message"),
     [
         ({"x": torch.zeros(3)}, "x must be 2-D"),
-        ({"x": torch.zeros(3, 4).half()}, "x has an unsupported dtype"),
+        ({"x": torch.zeros(3, 4).long()}, "x has an unsupported dtype"),
         ({"weight": torch.zeros(5, 6)}, "weight differs in shape"),
         ({"weight": torch.zeros(4, 6).double()}, "weight differs in dtype"),
         ({"split": (6, 0)}, "split must hold widths greater than 0"),

@@ -88,6 +88,9 @@ Argument ReadArgument(Reader& reader) {
       argument.tolerance = reader.Real();
       argument.tensors.push_back(ReadTensor(reader));
       break;
+    case Argument::OUTPUT_LIST:
+      argument.tolerance = reader.Real();
+      [[fallthrough]];
     case Argument::INPUT:
     case Argument::INPUT_LIST:
       count = reader.Count();

@@ -13,7 +13,7 @@ struct Tensor {
 };
 
 struct Argument {
-  enum Kind : int64_t { INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT, REAL, TRUTH, TEXT, NO_INPUT, NO_OUTPUT };
+  enum Kind : int64_t { INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT, REAL, TRUTH, TEXT, NO_INPUT, NO_OUTPUT, OUTPUT_LIST };
   Kind kind = INPUT;
   std::vector<Tensor> tensors;
   std::vector<int64_t> numbers;

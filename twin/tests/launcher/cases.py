@@ -20,7 +20,7 @@ DATA_TYPES = {
     "float64": 11,
     "bool": 12,
 }
-INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT, REAL, TRUTH, TEXT, NO_INPUT, NO_OUTPUT = range(10)
+INPUT, INPUT_LIST, INT, INT_LIST, OUTPUT, REAL, TRUTH, TEXT, NO_INPUT, NO_OUTPUT, OUTPUT_LIST = range(11)
 NEW_MEMORY = -1
 
 
@@ -43,8 +43,18 @@ class NoOutput:
     """An OPTIONAL output that is not asked for."""
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """The expected results of a DYNAMIC output."""
+
+    arrays: Sequence[np.ndarray]
+    tolerance: float = 0.0
+
+
 # In the order of the aclnn call: inputs (a list for a DYNAMIC one, None where there is none), attributes, outputs.
-Argument = np.ndarray | list[np.ndarray] | int | float | bool | str | tuple[int, ...] | Output | NoOutput | None
+Argument = (
+    np.ndarray | list[np.ndarray] | int | float | bool | str | tuple[int, ...] | Output | Outputs | NoOutput | None
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,9 @@ def _argument(argument: Argument) -> bytes:
             return _number(NO_OUTPUT)
         case Output():
             return _output(argument)
+        case Outputs():
+            tensors = b"".join(map(_tensor, argument.arrays))
+            return _number(OUTPUT_LIST) + _real(argument.tolerance) + _number(len(argument.arrays)) + tensors
         case np.ndarray():
             return _number(INPUT) + _number(1) + _tensor(argument)
         case list():

@@ -98,7 +98,7 @@ class Staged {
   std::string Difference(std::vector<Bytes>& first) const {
     const bool isFirst = first.empty();
     for (std::size_t i = 0; i < results_.size(); ++i) {
-      const auto& expected = results_[i].argument->tensors[0].bytes;
+      const auto& expected = results_[i].argument->tensors[results_[i].index].bytes;
       Bytes given(expected.size());
       if (!given.empty()) {
         Check("aclrtMemcpy", aclrtMemcpy(given.data(), given.size(), results_[i].handle->data, given.size(),
@@ -124,6 +124,7 @@ class Staged {
  private:
   struct Result {
     const Argument* argument;
+    std::size_t index;  // among the argument's tensors
     const aclTensor* handle;
   };
 
@@ -167,8 +168,18 @@ class Staged {
     const Tensor& tensor = argument.tensors.at(0);
     void* data = argument.updates < 0 ? Upload(tensor, false) : inputs_.at(static_cast<std::size_t>(argument.updates));
     const aclTensor* handle = Make(tensor, data);
-    results_.push_back({&argument, handle});
+    results_.push_back({&argument, 0, handle});
     call.Output(handle);
+  }
+
+  void AddOutputs(twin::AclnnCall& call, const Argument& argument) {
+    lists_.emplace_back();
+    for (std::size_t i = 0; i < argument.tensors.size(); ++i) {
+      aclTensor* handle = Make(argument.tensors[i], Upload(argument.tensors[i], false));
+      results_.push_back({&argument, i, handle});
+      lists_.back().values.push_back(handle);
+    }
+    call.Output(&lists_.back());
   }
 
   void Add(twin::AclnnCall& call, const Argument& argument) {
@@ -206,6 +217,9 @@ class Staged {
         break;
       case Argument::OUTPUT:
         AddOutput(call, argument);
+        break;
+      case Argument::OUTPUT_LIST:
+        AddOutputs(call, argument);
         break;
       case Argument::NO_OUTPUT:
         call.Output(static_cast<const aclTensor*>(nullptr));

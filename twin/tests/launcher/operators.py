@@ -10,6 +10,7 @@ import embedding_cases
 import hstu_cases
 import hstu_relative_cases
 import jagged_cases
+import layer_cases
 import lookup_cases
 
 _BY_OPERATOR = {
@@ -18,6 +19,7 @@ _BY_OPERATOR = {
     **embedding_cases.CASES,
     **hstu_cases.CASES,
     **hstu_relative_cases.CASES,
+    **layer_cases.CASES,
 }
 ALL = tuple(_BY_OPERATOR)
 CASES = {operator.snake: cases for operator, cases in _BY_OPERATOR.items()}

@@ -15,6 +15,7 @@ from embedding_mutants import MUTANTS as EMBEDDING_MUTANTS  # noqa: E402
 from hstu_mutants import MUTANTS as HSTU_MUTANTS  # noqa: E402
 from hstu_relative_mutants import MUTANTS as RELATIVE_MUTANTS  # noqa: E402
 from jagged_mutants import MUTANTS as JAGGED_MUTANTS  # noqa: E402
+from layer_mutants import MUTANTS as LAYER_MUTANTS  # noqa: E402
 from mutant import COMPARISON, COMPILER, TIMEOUT  # noqa: E402
 from permute_mutants import MUTANTS as PERMUTE_MUTANTS  # noqa: E402
 from rank1_mutants import MUTANTS as RANK1_MUTANTS  # noqa: E402
@@ -28,6 +29,7 @@ MUTANTS = [
     *EMBEDDING_MUTANTS,
     *HSTU_MUTANTS,
     *RELATIVE_MUTANTS,
+    *LAYER_MUTANTS,
 ]
 TABLE = TESTS.parents[1] / "docs/generated/mutants.md"
 EXPLAINED = {

@@ -7,8 +7,8 @@ namespace {
 
 void check_floating(const char* op, const char* name, const at::Tensor& tensor) {
   const at::ScalarType dtype = tensor.scalar_type();
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble, op, ": ", name,
-              " has an unsupported dtype; expected float32 or float64, got ", dtype);
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf || dtype == at::kBFloat16, op, ": ",
+              name, " has an unsupported dtype; expected float32, float64, float16 or bfloat16, got ", dtype);
 }
 
 void check_like(const char* op, const char* name, const at::Tensor& tensor, const char* other, const at::Tensor& like) {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-// Validation of the operators around HSTU's attention, shared by the CPU and the Meta kernels.
+// Validation of the operators around HSTU's attention, shared by the kernels of all devices.
 namespace gr_ops::layer {
 
 using OptionalTensor = std::optional<at::Tensor>;

@@ -12,12 +12,23 @@
 #include "layer/cpu/kernels.h"
 
 // The operators around HSTU's attention on CPU tensors: threads take chunks of the tokens, and the gradients of the
-// weights are summed per thread, then over the threads in their order.
+// weights are summed per thread, then over the threads in their order. 16-bit types are computed in float, and their
+// results rounded once.
 namespace gr_ops::layer {
 namespace {
 
 const Kernels& kernels_for(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat ? kernel_set().of_float : kernel_set().of_double;
+}
+
+bool is_narrow(const at::Tensor& tensor) { return tensor.itemsize() == 2; }
+
+at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
+
+std::vector<at::Tensor> converted(at::TensorList tensors, at::ScalarType type) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& tensor : tensors) result.push_back(tensor.to(type));
+  return result;
 }
 
 constexpr int64_t kMinChunkTokens = 192;  // tokens below which no further thread is worth waking
@@ -55,6 +66,7 @@ at::Tensor total(const at::Tensor& sums, int64_t width) { return sums.sum(0).nar
 
 std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split, double eps) {
   check_projection("hstu_projection", x, weight, split);
+  if (is_narrow(x)) return converted(projection(wide(x), wide(weight), split, eps), x.scalar_type());
   const at::Tensor tokens = x.contiguous();
   std::vector<at::Tensor> parts;
   std::vector<void*> outputs;
@@ -83,6 +95,10 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
                                         at::IntArrayRef split, double eps) {
   check_projection("hstu_projection_backward", x, weight, split);
   check_projection_grads("hstu_projection_backward", grads, x, split);
+  if (is_narrow(x)) {
+    const auto [dx, dweight] = projection_backward(converted(grads, at::kFloat), wide(x), wide(weight), split, eps);
+    return {dx.to(x.scalar_type()), dweight.to(x.scalar_type())};
+  }
   const at::Tensor tokens = x.contiguous(), matrix = weight.contiguous();
   std::vector<at::Tensor> contiguous_grads;
   std::vector<const void*> inputs;
@@ -135,6 +151,9 @@ at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tenso
   check_gate("hstu_gated_output", attended, u, weight, keep);
   check_gate_rows("hstu_gated_output", "x", x, attended, weight);
   check_gate_bias("hstu_gated_output", bias, weight);
+  if (is_narrow(x)) {
+    return gate(wide(attended), wide(u), wide(x), wide(weight), wide(bias), keep, scale, eps).to(x.scalar_type());
+  }
   const at::Tensor a = attended.contiguous(), gates = u.contiguous(), tokens = x.contiguous(),
                    shift = bias.contiguous(), mask = contiguous(keep);
   const Kernels& kernels = kernels_for(x);
@@ -154,6 +173,12 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
                             const at::Tensor& weight, const OptionalTensor& keep, double scale, double eps) {
   check_gate("hstu_gated_output_backward", attended, u, weight, keep);
   check_gate_rows("hstu_gated_output_backward", "grad", grad, attended, weight);
+  if (is_narrow(grad)) {
+    const auto [da, du, dweight, dbias] =
+        gate_backward(wide(grad), wide(attended), wide(u), wide(weight), keep, scale, eps);
+    const at::ScalarType type = grad.scalar_type();
+    return {da.to(type), du.to(type), dweight.to(type), dbias.to(type)};
+  }
   const at::Tensor a = attended.contiguous(), gates = u.contiguous(), gradient = grad.contiguous(),
                    mask = contiguous(keep);
   const Kernels& kernels = kernels_for(attended);

@@ -1,0 +1,125 @@
+"""How far the schedule of each operator is from its bound, by the counts of the emulated NPU.
+
+    python -m benchmarks.operators_counts [--small] [--output FOLDER]
+
+calls each case of operators_device.py once and writes FOLDER/operators-counts.{json,md}. The bound is what an operator
+must read, write and multiply, over 1.6 TB/s and 376 TFLOP/s (fp16); the schedule's figure is what its cores ask for.
+No time is measured. What cores ask for again, such as weights and workspace, an NPU finds in L2, so the time of all
+that is asked for over L2's speed, 7 TB/s, stands beside the bound: above it, L2 is what the schedule waits for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .operators_device import PEAKS, cases
+
+RESULTS = Path(__file__).resolve().parent / "results"
+BYTES, FLOPS = PEAKS["Ascend910"]
+L2_BYTES = 7e12  # a second, reads and writes
+COUNTS = "TWIN_COUNTS"
+
+
+def counted(small: bool) -> None:
+    """Each case is a step of its own in the file of the counts; prints the bounds as JSON."""
+    importlib.import_module("torch_npu")
+    importlib.import_module("gr_ops")
+    mstx = ctypes.CDLL("libms_tools_ext.so")
+    mstx.mstxRangeStartA.argtypes, mstx.mstxRangeStartA.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_uint64
+    mstx.mstxRangeEnd.argtypes = [ctypes.c_uint64]
+    for case in cases(small):
+        inputs = [x.npu() for x in case.inputs]
+        torch.npu.synchronize()
+        step = mstx.mstxRangeStartA(f"step {case.operator}".encode(), None)
+        case.call(*inputs)
+        mstx.mstxRangeEnd(step)
+        torch.npu.synchronize()
+        print(json.dumps([case.operator, case.shape, case.moved_bytes, case.flops]), flush=True)
+
+
+def row(bound: list[Any], step: dict[str, Any]) -> dict[str, Any]:
+    operator, shape, moved, flops = bound
+    kernels = step["kernels"].values()
+    asked = sum(kernel["bytes_read"] + kernel["bytes_written"] for kernel in kernels)
+    done = 2 * sum(kernel["products"] for kernel in kernels)
+    least = max(moved / BYTES, flops / FLOPS)
+    return {
+        "operator": operator,
+        "shape": shape,
+        "launches": sum(sum(by_name.values()) for by_name in step["launches"].values()),
+        "must move": moved,
+        "moves": asked,
+        "must compute": flops,
+        "computes": done,
+        "bound us": round(least * 1e6, 2),
+        "bound by": "bytes" if moved / BYTES >= flops / FLOPS else "products",
+        "through L2 us": round(asked / L2_BYTES * 1e6, 2),
+    }
+
+
+def run(small: bool) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "counts.jsonl"
+        environment = {**os.environ, COUNTS: str(path), "TASK_QUEUE_ENABLE": "0"}
+        command = [sys.executable, "-m", "benchmarks.operators_counts", *(["--small"] if small else [])]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        steps = [json.loads(line) for line in path.read_text().splitlines()]
+    bounds = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    named = [step for step in steps if step["kind"] == "step"]
+    return [row(bound, step) for bound, step in zip(bounds, named, strict=True)]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    def ratio(part: float, whole: float) -> str:
+        return f"{part / whole:.2f}" if whole else ""
+
+    lines = [
+        "# Operators on NPUs: bounds and schedules",
+        "",
+        "By `python -m benchmarks.operators_counts`, on emulated cores: bytes and products are counted, times are not"
+        " measured. A bound is the longer of what must be moved over 1.6 TB/s and what must be multiplied over 376"
+        " TFLOP/s; x is the schedule's figure over the bound's. Bytes are those that cores ask for, of which repeated"
+        " ones (weights, workspace) come from L2: all of them over 7 TB/s stand in the last column."
+        " A gradient of a weight is PyTorch's product: in the bound of `hstu_*_backward`, and not in the counts.",
+        "",
+        "| operator | shape | launches | MB must move | x | GFLOP must compute | x | bound, us | by | L2, us |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        lines.append(
+            f"| `{r['operator']}` | {r['shape']} | {r['launches']} | {r['must move'] / 1e6:.1f} |"
+            f" {ratio(r['moves'], r['must move'])} | {r['must compute'] / 1e9:.1f} |"
+            f" {ratio(r['computes'], r['must compute'])} | {r['bound us']} | {r['bound by']} |"
+            f" {r['through L2 us']} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="shapes that are computed in seconds")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder")
+    options = parser.parse_args()
+    if COUNTS in os.environ:
+        counted(options.small)
+        return
+    rows = run(options.small)
+    text = table(rows)
+    print(text)
+    (options.output / "operators-counts.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (options.output / "operators-counts.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

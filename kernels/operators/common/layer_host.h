@@ -1,0 +1,66 @@
+// Host side of the operators around HSTU's attention: sizes of blocks, strips and workspace, and the launch.
+#pragma once
+#include "hstu_host.h"
+#include "layer_tiling.h"
+
+namespace layer {
+
+constexpr int64_t BLOCK_SUMS = 128 * 2048;  // fp32 elements of a block of sums: one MB, two for each core
+constexpr int64_t MAX_INNER = 16384;        // columns of a product
+constexpr uint64_t UB_BESIDE = 28 * 1024;   // the norm's buffers and the bias
+
+inline bool IsMatrix(const gert::Shape& shape, int64_t rows, int64_t columns) {
+  return shape.GetDimNum() == 2 && shape.GetDim(0) == rows && shape.GetDim(1) == columns;
+}
+
+inline bool InRange(int64_t width, int64_t most) { return width >= 1 && width <= most; }
+
+// Tokens of a block: as many as sums of `columns` columns leave room for, and no more than keep every core at work.
+inline void SizeBlocks(const platform_ascendc::PlatformAscendC& platform, int64_t columns, LayerTilingData& tiling) {
+  const int64_t cores = std::max<int64_t>(1, 2 * static_cast<int64_t>(platform.GetCoreNumAic()));
+  const int64_t share = hstu::RoundUpTo(std::max<int64_t>(1, (tiling.tokens + cores - 1) / cores), 16);
+  const int64_t fits = std::max<int64_t>(16, BLOCK_SUMS / columns / 16 * 16);
+  const int64_t rows = std::min(std::min(share, fits), hstu::BLOCK_ROWS);
+  tiling.blockRows = static_cast<uint32_t>(rows);
+  tiling.blocks = (tiling.tokens + rows - 1) / rows;
+}
+
+inline uint64_t BlockElements(const LayerTilingData& tiling, int64_t columns) {
+  return static_cast<uint64_t>(tiling.blockRows * hstu::RoundUpTo(columns, LAYER_UNIT));
+}
+
+// `floats`: fp32 strips beside those of the queues (layer_strips.h).
+inline void SizeStrips(const platform_ascendc::PlatformAscendC& platform, uint32_t floats, uint32_t dataBytes,
+                       LayerTilingData& tiling) {
+  uint64_t ub = 0;
+  platform.GetCoreMemSize(platform_ascendc::CoreMemType::UB, ub);
+  const uint64_t perElement = 3 * sizeof(float) + 2 * dataBytes + floats * sizeof(float) + sizeof(uint16_t);
+  const uint64_t fits = (ub - UB_BESIDE) / perElement / 64 * 64;
+  tiling.stripElements = static_cast<uint32_t>(fits);
+}
+
+inline ge::graphStatus Launch(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& platform,
+                              uint32_t dataBytes, LayerTilingData& tiling) {
+  tiling.coreBytes = 2 * ((tiling.sumElements + tiling.gradientElements) * sizeof(float) +
+                          tiling.operandElements * static_cast<uint64_t>(dataBytes));
+  const int64_t blocks = std::min<int64_t>(platform.GetCoreNumAic(), (tiling.blocks + 1) / 2);
+  context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(blocks, 1)));
+  context->SetTilingKey(0);
+  std::size_t* workspaces = context->GetWorkspaceSizes(1);
+  if (workspaces == nullptr) {
+    return ge::GRAPH_FAILED;
+  }
+  workspaces[0] = platform.GetLibApiWorkSpaceSize() + 2 * context->GetBlockDim() * tiling.coreBytes;
+  return ge::GRAPH_SUCCESS;
+}
+
+inline std::vector<ge::DataType> DataTypes() { return {ge::DT_FLOAT, ge::DT_FLOAT16, ge::DT_BF16}; }
+inline std::vector<ge::DataType> Repeated(ge::DataType type) { return std::vector<ge::DataType>(3, type); }
+inline std::vector<ge::Format> Formats() { return std::vector<ge::Format>(3, ge::FORMAT_ND); }
+
+template <typename Parameter>
+void Declare(Parameter&& parameter, ops::Option option = ops::REQUIRED) {
+  parameter.ParamType(option).DataType(DataTypes()).Format(Formats()).AutoContiguous();
+}
+
+}  // namespace layer

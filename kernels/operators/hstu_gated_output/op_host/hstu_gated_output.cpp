@@ -1,0 +1,79 @@
+#include "gate_host.h"
+
+namespace {
+
+constexpr gate::Inputs INPUTS = {0, 1, 2, 3, 5};
+constexpr std::size_t X = 2;
+constexpr std::size_t BIAS = 4;
+constexpr uint32_t FLOAT_STRIPS = 4;
+
+}  // namespace
+
+namespace optiling {
+
+static ge::graphStatus TilingFunc(gert::TilingContext* context) {
+  auto* tiling = context->GetTilingData<LayerTilingData>();
+  if (tiling == nullptr) {
+    return ge::GRAPH_FAILED;
+  }
+  *tiling = LayerTilingData{};
+  if (!gate::Describe(context, INPUTS, *tiling)) {
+    return ge::GRAPH_PARAM_INVALID;
+  }
+  const auto& bias = context->GetInputShape(BIAS)->GetStorageShape();
+  if (bias.GetDimNum() != 1 || bias.GetDim(0) != tiling->inner) {
+    return ge::GRAPH_PARAM_INVALID;
+  }
+  platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
+  const auto type = context->GetInputDesc(0)->GetDataType();
+  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  layer::SizeBlocks(platform, tiling->inner, *tiling);
+  layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
+  tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
+  tiling->sumElements = layer::BlockElements(*tiling, tiling->inner);
+  if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->inner, tiling->width,
+                             tiling->product)) {
+    return ge::GRAPH_FAILED;
+  }
+  return layer::Launch(context, platform, bytes, *tiling);
+}
+
+}  // namespace optiling
+
+namespace ge {
+
+static ge::graphStatus InferShape(gert::InferShapeContext* context) {
+  const auto* x = context->GetInputShape(X);
+  if (x == nullptr) {
+    return ge::GRAPH_FAILED;
+  }
+  *context->GetOutputShape(0) = *x;
+  return ge::GRAPH_SUCCESS;
+}
+
+static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
+  return context->SetOutputDataType(0, context->GetInputDataType(X));
+}
+
+}  // namespace ge
+
+namespace ops {
+
+class HstuGatedOutput : public OpDef {
+ public:
+  explicit HstuGatedOutput(const char* name) : OpDef(name) {
+    for (const char* input : {"attended", "u", "x", "weight", "bias"}) {
+      layer::Declare(this->Input(input));
+    }
+    gate::DeclareRest(*this);
+    this->Output("out").ParamType(REQUIRED).DataType(layer::DataTypes()).Format(layer::Formats());
+    this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
+    this->AICore().SetTiling(optiling::TilingFunc);
+    this->AICore().AddConfig("ascend910b");
+    this->AICore().AddConfig("ascend910_93");
+  }
+};
+
+OP_ADD(HstuGatedOutput);
+
+}  // namespace ops

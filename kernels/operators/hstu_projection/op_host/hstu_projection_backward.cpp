@@ -1,0 +1,96 @@
+#include "projection_host.h"
+
+namespace {
+
+constexpr std::size_t GRADS = 0;
+constexpr std::size_t X = 1;
+constexpr std::size_t WEIGHT = 2;
+constexpr uint32_t FLOAT_STRIPS = 4;
+
+}  // namespace
+
+namespace optiling {
+
+static bool GradsFit(gert::TilingContext* context, const LayerTilingData& tiling) {
+  for (uint32_t part = 0; part < tiling.parts; ++part) {
+    const auto* grad = context->GetDynamicInputShape(GRADS, part);
+    if (grad == nullptr || !layer::IsMatrix(grad->GetStorageShape(), tiling.tokens, tiling.split[part])) {
+      return false;
+    }
+  }
+  return context->GetDynamicInputShape(GRADS, tiling.parts) == nullptr;
+}
+
+static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
+  auto* tiling = context->GetTilingData<LayerTilingData>();
+  if (tiling == nullptr) {
+    return ge::GRAPH_FAILED;
+  }
+  *tiling = LayerTilingData{};
+  if (!projection::Describe(context, X, WEIGHT, *tiling) || !GradsFit(context, *tiling)) {
+    return ge::GRAPH_PARAM_INVALID;
+  }
+  platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
+  const auto type = context->GetRequiredInputDesc(X)->GetDataType();
+  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  layer::SizeBlocks(platform, std::max(tiling->inner, tiling->width), *tiling);
+  layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
+  tiling->sumElements = layer::BlockElements(*tiling, tiling->inner);
+  tiling->gradientElements = layer::BlockElements(*tiling, tiling->width);
+  if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->inner, tiling->width,
+                             tiling->product) ||
+      !hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->width, tiling->inner,
+                             tiling->gradient)) {
+    return ge::GRAPH_FAILED;
+  }
+  return layer::Launch(context, platform, bytes, *tiling);
+}
+
+}  // namespace optiling
+
+namespace ge {
+
+// The gradient of x, norm(x), the gradient of the products.
+static ge::graphStatus BackwardInferShape(gert::InferShapeContext* context) {
+  const auto* x = context->GetRequiredInputShape(X);
+  const auto* weight = context->GetRequiredInputShape(WEIGHT);
+  auto* products = context->GetOutputShape(2);
+  if (x == nullptr || weight == nullptr || products == nullptr || x->GetDimNum() != 2 || weight->GetDimNum() != 2) {
+    return ge::GRAPH_FAILED;
+  }
+  *context->GetOutputShape(0) = *x;
+  *context->GetOutputShape(1) = *x;
+  *products = *x;
+  products->SetDim(1, weight->GetDim(1));
+  return ge::GRAPH_SUCCESS;
+}
+
+static ge::graphStatus BackwardInferDataType(gert::InferDataTypeContext* context) {
+  for (std::size_t output = 0; output < 3; ++output) {
+    context->SetOutputDataType(output, context->GetRequiredInputDataType(X));
+  }
+  return ge::GRAPH_SUCCESS;
+}
+
+}  // namespace ge
+
+namespace ops {
+
+class HstuProjectionBackward : public OpDef {
+ public:
+  explicit HstuProjectionBackward(const char* name) : OpDef(name) {
+    layer::Declare(this->Input("grads"), DYNAMIC);
+    projection::DeclareRest(*this);
+    for (const char* output : {"dx", "normed", "dproducts"}) {
+      this->Output(output).ParamType(REQUIRED).DataType(layer::DataTypes()).Format(layer::Formats());
+    }
+    this->SetInferShape(ge::BackwardInferShape).SetInferDataType(ge::BackwardInferDataType);
+    this->AICore().SetTiling(optiling::BackwardTilingFunc);
+    this->AICore().AddConfig("ascend910b");
+    this->AICore().AddConfig("ascend910_93");
+  }
+};
+
+OP_ADD(HstuProjectionBackward);
+
+}  // namespace ops

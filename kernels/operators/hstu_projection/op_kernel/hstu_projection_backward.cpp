@@ -1,0 +1,198 @@
+// The gradient of x, with the two matrices that the weight's gradient is the product of: norm(x), and the gradient of
+// the products before SiLU. Four steps a block: norm (vector), products (cube), their gradient (vector), that of the
+// norm (cube), that of x (vector). The cube has the products of the next block while the vector unit has this block's,
+// and the gradient of this block's norm while the vector unit finishes the one before.
+#include "kernel_operator.h"
+#include "kernel_operator_list_tensor_intf.h"
+#include "lib/matmul_intf.h"
+
+#include "projection_parts.h"
+
+template <typename T>
+class ProjectionBackward {
+  using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
+  using Columns = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T, true>;
+  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, float>;
+
+ public:
+  matmul::Matmul<Rows, Rows, Sums, Sums, CFG_NORM> product;
+  matmul::Matmul<Rows, Columns, Sums, Sums, CFG_NORM> gradient;
+
+  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR grads, GM_ADDR x, GM_ADDR weight, GM_ADDR dx,
+                              GM_ADDR normed, GM_ADDR dproducts, GM_ADDR workspace, const LayerTilingData& tiling) {
+    tiling_ = &tiling;
+    dim_ = tiling.width;
+    width_ = tiling.inner;
+    const uint64_t tokens = static_cast<uint64_t>(tiling.tokens);
+    grads_ = AscendC::ListTensorDesc(reinterpret_cast<__gm__ void*>(grads));
+    weight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weight), static_cast<uint64_t>(dim_) * width_);
+    dx_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dx), tokens * dim_);
+    normed_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(normed), tokens * dim_);
+    dproducts_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dproducts), tokens * width_);
+    blocks_.Init(workspace, tiling);
+    rows_.Init(pipe, x, tiling);
+    const uint32_t bytes = tiling.stripElements * static_cast<uint32_t>(sizeof(float));
+    pipe->InitBuffer(gradientBuffer_, bytes);
+    pipe->InitBuffer(sigmoidBuffer_, bytes);
+  }
+
+  __aicore__ inline void Process() {
+    layer::Block before;
+    layer::Block block;
+    layer::Block next;
+    bool more = blocks_.Next(block);
+    bool follows = false;
+    if (more) {
+      StoreNormed(block);
+      StartProduct(block);
+    }
+    while (more) {
+      more = blocks_.Next(next);
+      if (more) {
+        StoreNormed(next);
+      }
+      layer::FinishProduct(product);
+      if (more) {
+        StartProduct(next);
+      }
+      MakeGradients(block);
+      if (follows) {
+        layer::FinishProduct(gradient);
+      }
+      StartGradient(block);
+      if (follows) {
+        FinishRows(before);
+      }
+      before = block;
+      block = next;
+      follows = true;
+    }
+    if (follows) {
+      layer::FinishProduct(gradient);
+      FinishRows(before);
+    }
+  }
+
+ private:
+  __aicore__ inline uint64_t RowsBefore(const layer::Block& block, uint32_t width) const {
+    return static_cast<uint64_t>(block.first) * width;
+  }
+
+  __aicore__ inline void StoreNormed(const layer::Block& block) {
+    rows_.Store(block, normed_[RowsBefore(block, dim_)], dim_);
+  }
+
+  __aicore__ inline void StartProduct(const layer::Block& block) {
+    const int32_t m = static_cast<int32_t>(block.rows);
+    const int32_t n = static_cast<int32_t>(width_);
+    const int32_t k = static_cast<int32_t>(dim_);
+    product.SetOrgShape(m, n, k, k, static_cast<int32_t>(layer::PitchOf(width_)));
+    product.SetSingleShape(m, n, k);
+    product.SetTensorA(normed_[RowsBefore(block, dim_)]);
+    product.SetTensorB(weight_);
+    product.template IterateAll<false>(blocks_.Sums(block), 0, false, true);
+  }
+
+  __aicore__ inline void StartGradient(const layer::Block& block) {
+    const int32_t m = static_cast<int32_t>(block.rows);
+    const int32_t n = static_cast<int32_t>(dim_);
+    const int32_t k = static_cast<int32_t>(width_);
+    gradient.SetOrgShape(m, n, k, k, static_cast<int32_t>(layer::PitchOf(dim_)));
+    gradient.SetSingleShape(m, n, k);
+    gradient.SetTensorA(dproducts_[RowsBefore(block, width_)]);
+    gradient.SetTensorB(weight_, true);
+    gradient.template IterateAll<false>(blocks_.Gradients(block), 0, false, true);
+  }
+
+  // With s = sigmoid(z) of a product z: grad s (1 + z (1 - s)).
+  __aicore__ inline void MakeGradients(const layer::Block& block) {
+    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block);
+    const uint64_t pitch = layer::PitchOf(width_);
+    pieces_.Open(*tiling_, block.rows);
+    Piece piece;
+    while (pieces_.Next(piece)) {
+      const layer::Floats z = rows_.values;
+      const layer::Floats e = rows_.scratch;
+      const layer::Floats s = sigmoidBuffer_.template Get<float>();
+      const layer::Floats grad = gradientBuffer_.template Get<float>();
+      const int32_t count = piece.Elements();
+      const uint32_t column = piece.start + piece.column;
+      rows_.strips.Fetch(z, sums[piece.row * pitch + column], piece.ShapeFrom(pitch));
+      AscendC::Muls(e, z, -1.0f, count);
+      AscendC::Duplicate(s, 1.0f, count);
+      layer::Then();
+      AscendC::Exp(e, e, count);
+      layer::Then();
+      AscendC::Adds(e, e, 1.0f, count);
+      layer::Then();
+      AscendC::Div(s, s, e, count);
+      layer::Then();
+      AscendC::Mul(e, z, s, count);
+      layer::Then();
+      AscendC::Sub(z, z, e, count);
+      layer::Then();
+      AscendC::Adds(z, z, 1.0f, count);
+      layer::Then();
+      AscendC::Mul(z, z, s, count);
+      FetchGradient(grad, block, piece);
+      AscendC::Mul(z, z, grad, count);
+      layer::Then();
+      const uint64_t row = static_cast<uint64_t>(block.first + piece.row) * width_;
+      rows_.strips.Put(dproducts_[row + column], z, piece.ShapeFrom(width_));
+    }
+    layer::WaitFor<AscendC::HardEvent::MTE3_S>();  // the cube reads what the stores have written
+  }
+
+  __aicore__ inline void FetchGradient(const layer::Floats& to, const layer::Block& block, const Piece& piece) {
+    AscendC::GlobalTensor<T> grad;
+    grad.SetGlobalBuffer(grads_.GetDataPtr<T>(piece.part), static_cast<uint64_t>(tiling_->tokens) * piece.width);
+    const uint64_t row = static_cast<uint64_t>(block.first + piece.row) * piece.width;
+    rows_.strips.Fetch(to, grad[row + piece.column], piece.ShapeFrom(piece.width));
+  }
+
+  __aicore__ inline void FinishRows(const layer::Block& block) {
+    const AscendC::GlobalTensor<float> sums = blocks_.Gradients(block);
+    const layer::Floats of = gradientBuffer_.template Get<float>();
+    const uint32_t atOnce = rows_.strips.Rows(dim_);
+    const uint32_t pitch = layer::PitchOf(dim_);
+    for (uint32_t row = 0; row < block.rows; row += atOnce) {
+      const uint32_t rows = layer::Least(atOnce, block.rows - row);
+      rows_.Fetch(block.first + row, rows);
+      rows_.strips.Fetch(of, sums[static_cast<uint64_t>(row) * pitch], layer::Shape{rows, dim_, pitch});
+      rows_.norm.Backward(of, rows_.values, rows_.scratch, rows);
+      rows_.strips.Put(dx_[rows_.At(block.first + row)], of, rows_.ShapeOf(rows));
+    }
+  }
+
+  const LayerTilingData* tiling_;
+  uint32_t dim_;
+  uint32_t width_;
+  AscendC::ListTensorDesc grads_;
+  layer::Blocks<T> blocks_;
+  ProjectionRows<T> rows_;
+  Pieces pieces_;
+  AscendC::GlobalTensor<T> weight_;
+  AscendC::GlobalTensor<T> dx_;
+  AscendC::GlobalTensor<T> normed_;
+  AscendC::GlobalTensor<T> dproducts_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> gradientBuffer_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> sigmoidBuffer_;
+};
+
+extern "C" __global__ __aicore__ void hstu_projection_backward(GM_ADDR grads, GM_ADDR x, GM_ADDR weight, GM_ADDR dx,
+                                                               GM_ADDR normed, GM_ADDR dproducts, GM_ADDR workspace,
+                                                               GM_ADDR tiling) {
+  REGISTER_TILING_DEFAULT(LayerTilingData);
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+  GET_TILING_DATA(tilingData, tiling);
+  GM_ADDR user = AscendC::GetUserWorkspace(workspace);
+  if (user == nullptr) {
+    return;
+  }
+  AscendC::TPipe pipe;
+  ProjectionBackward<DTYPE_X> kernel;
+  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), kernel.product, &tilingData.product, kernel.gradient,
+                    &tilingData.gradient);
+  kernel.Init(&pipe, grads, x, weight, dx, normed, dproducts, user, tilingData);
+  kernel.Process();
+}

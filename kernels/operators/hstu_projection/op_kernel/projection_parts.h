@@ -1,0 +1,104 @@
+// What forward and backward pass share: the normed rows of a block, and the strips of a block's products, part by part.
+#pragma once
+#include "layer_blocks.h"
+#include "layer_norm.h"
+
+// A stretch of columns of one part, some rows of a block.
+struct Piece {
+  uint32_t row;  // in the block
+  uint32_t rows;
+  uint32_t part;
+  uint32_t column;  // in the part
+  uint32_t columns;
+  uint32_t start;  // of the part among the columns of the product
+  uint32_t width;  // of the part
+
+  __aicore__ inline layer::Shape ShapeFrom(uint64_t pitch) const { return {rows, columns, pitch}; }
+  __aicore__ inline int32_t Elements() const { return ShapeFrom(columns).Elements(); }
+};
+
+// The pieces of a block, by parts, then columns, then rows.
+class Pieces {
+ public:
+  __aicore__ inline void Open(const LayerTilingData& tiling, uint32_t blockRows) {
+    tiling_ = &tiling;
+    blockRows_ = blockRows;
+    at_ = {0, 0, 0, 0, 0, 0, tiling.split[0]};
+    first_ = true;
+  }
+  __aicore__ inline bool Next(Piece& piece) {
+    if (!first_) {
+      at_.row += at_.rows;
+      if (at_.row >= blockRows_) {
+        at_.row = 0;
+        at_.column += at_.columns;
+      }
+      if (at_.column >= at_.width) {
+        at_.column = 0;
+        at_.start += at_.width;
+        ++at_.part;
+        if (at_.part >= tiling_->parts) {
+          return false;
+        }
+        at_.width = tiling_->split[at_.part];
+      }
+    }
+    first_ = false;
+    at_.columns = layer::Least(at_.width - at_.column, LAYER_MAX_WIDTH);
+    at_.rows = layer::Least(tiling_->stripElements / layer::PitchOf(at_.columns), blockRows_ - at_.row);
+    piece = at_;
+    return true;
+  }
+
+ private:
+  const LayerTilingData* tiling_;
+  uint32_t blockRows_;
+  Piece at_;
+  bool first_;
+};
+
+template <typename T>
+class ProjectionRows {
+ public:
+  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR x, const LayerTilingData& tiling) {
+    width_ = tiling.width;
+    x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x), static_cast<uint64_t>(tiling.tokens) * width_);
+    strips.Init(pipe, tiling.stripElements);
+    norm.Init(pipe, width_, tiling.eps);
+    const uint32_t bytes = tiling.stripElements * static_cast<uint32_t>(sizeof(float));
+    pipe->InitBuffer(valuesBuffer_, bytes);
+    pipe->InitBuffer(scratchBuffer_, bytes);
+    values = valuesBuffer_.template Get<float>();
+    scratch = scratchBuffer_.template Get<float>();
+  }
+  __aicore__ inline layer::Shape ShapeOf(uint32_t rows) const { return {rows, width_, width_}; }
+  __aicore__ inline uint64_t At(int64_t token) const { return static_cast<uint64_t>(token) * width_; }
+
+  // norm(x) of `rows` tokens in `values`.
+  __aicore__ inline void Fetch(int64_t token, uint32_t rows) {
+    strips.Fetch(values, x_[At(token)], ShapeOf(rows));
+    norm.Apply(values, scratch, rows);
+  }
+
+  // norm(x) of a block, rounded to T, to rows `pitch` elements apart: what the cube reads.
+  __aicore__ inline void Store(const layer::Block& block, const AscendC::GlobalTensor<T>& to, uint32_t pitch) {
+    const uint32_t atOnce = strips.Rows(width_);
+    for (uint32_t row = 0; row < block.rows; row += atOnce) {
+      const uint32_t rows = layer::Least(atOnce, block.rows - row);
+      Fetch(block.first + row, rows);
+      strips.Put(to[static_cast<uint64_t>(row) * pitch], values, layer::Shape{rows, width_, pitch});
+    }
+    layer::WaitFor<AscendC::HardEvent::MTE3_S>();
+  }
+
+  layer::Strips<T> strips;
+  layer::Norm norm;
+  layer::Floats values;
+  layer::Floats scratch;
+
+ private:
+  uint32_t width_;
+  AscendC::GlobalTensor<T> x_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> valuesBuffer_;
+  AscendC::TBuf<AscendC::TPosition::VECCALC> scratchBuffer_;
+};

@@ -1,0 +1,127 @@
+"""HstuProjection and HstuProjectionBackward against their definitions in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from aclnn_host import AclnnError, Ints
+from hstu_problem import wrap
+from layer_problem import Arrays, Projection, assert_close
+
+SNAKE = "hstu_projection"
+FORWARD, BACKWARD = (SNAKE, "HstuProjection"), (SNAKE, "HstuProjectionBackward")
+TYPES = ["float32", "float16", "bfloat16"]
+# Below, at and above blocks of 32 bytes and lanes of a vector; parts of unequal widths; the widest rows and parts.
+PROJECTIONS = [
+    (1, (1,)),
+    (8, (8, 8, 4, 4)),
+    (16, (16, 16)),
+    (50, (50, 50, 50, 50)),
+    (67, (40, 3, 130, 5)),
+    (256, (256, 256, 128, 128)),
+    (2048, (9,)),
+    (12, (2300, 40)),
+]
+
+
+def forward(call, problem: Projection, **changes: object) -> list[np.ndarray]:
+    arguments = {"x": problem.inputs("x")[0], "weight": problem.inputs("weight")[0], "split": problem.split} | changes
+    parts = [problem.empty(problem.tokens, width) for width in problem.split]
+    results = [wrap(part, problem.dtype) for part in parts]
+    call(*FORWARD, arguments["x"], arguments["weight"], Ints(arguments["split"]), problem.eps, results)
+    return parts
+
+
+def backward(call, problem: Projection, grads: list[np.ndarray] | None = None) -> Arrays:
+    shapes = {"x": problem.dim, "normed": problem.dim, "products": sum(problem.split)}
+    outputs = {name: problem.empty(problem.tokens, width) for name, width in shapes.items()}
+    given = [wrap(grad, problem.dtype) for grad in (problem.grads() if grads is None else grads)]
+    results = [wrap(array, problem.dtype) for array in outputs.values()]
+    call(*BACKWARD, given, *problem.inputs("x", "weight"), Ints(problem.split), problem.eps, *results)
+    return outputs
+
+
+def check(call, problem: Projection) -> Arrays:
+    parts = forward(call, problem)
+    for index, (given, expected) in enumerate(zip(parts, problem.expected_output())):
+        assert_close(given, expected, problem.dtype, f"part {index} of {problem}")
+    outputs = backward(call, problem)
+    for name, wanted in problem.expected_gradients().items():
+        assert_close(outputs[name], wanted, problem.dtype, f"{name} of {problem}")
+    return {**outputs, **{f"part{index}": part for index, part in enumerate(parts)}}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("dim", "split"), PROJECTIONS)
+def test_widths(call, dim, split, dtype):
+    check(call, Projection(tokens=37, dim=dim, split=split, dtype=dtype))
+
+
+# Around blocks of tokens: 16 for each of the 48 cores, then 128.
+@pytest.mark.parametrize("tokens", [1, 15, 16, 17, 768, 769, 6150])
+def test_tokens(call, tokens):
+    check(call, Projection(tokens=tokens, dim=24, split=(16, 8, 24, 24), dtype="bfloat16"))
+
+
+def test_products_wider_than_a_block_of_sums(call):
+    """Fewer tokens stand in a block: 16 of 16,384 columns."""
+    check(call, Projection(tokens=50, dim=8, split=(8192, 8192)))
+
+
+def test_every_machine_gives_the_same_bits(call, monkeypatch):
+    problem = Projection(tokens=300, dim=72, split=(40, 24, 40), dtype="float16")
+    found = []
+    for seed, cores in [("", 48), ("1", 2), ("3", 48), ("4", 6)]:
+        monkeypatch.setenv("TWIN_CORES", str(cores))
+        monkeypatch.setenv("TWIN_SEED", seed)
+        found.append(check(call, problem))
+    assert all((array == found[0][name]).all() for given in found for name, array in given.items())
+
+
+def test_large_products(call):
+    """Exponentials that overflow: SiLU and its slope are 0 there, or the product and 1."""
+    problem = Projection(tokens=20, dim=16, split=(8, 8))
+    problem.arrays["weight"] *= 1000
+    with np.errstate(over="ignore"):
+        expected = problem.expected_output()
+        of_products = problem.expected_gradients()["products"]
+    for given, wanted in zip(forward(call, problem), expected):
+        assert np.allclose(given, wanted, rtol=1e-4, atol=1e-2)
+    assert np.allclose(backward(call, problem)["products"], of_products, rtol=1e-3, atol=1e-3)
+
+
+def test_no_tokens(call):
+    problem = Projection(tokens=0, dim=4, split=(3, 5))
+    assert [part.shape for part in forward(call, problem)] == [(0, 3), (0, 5)]
+    assert backward(call, problem)["products"].shape == (0, 8)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"x": np.zeros(9, np.float32)},
+        {"x": np.zeros((9, 5), np.float32)},
+        {"weight": np.zeros((4, 7), np.float32)},
+        {"split": (8, 0)},
+        {"split": ()},
+        {"split": (4, 5)},
+        {"split": (8,)},
+        {"split": (5, 2, 1)},
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(call, changes):
+    with pytest.raises(AclnnError) as error:
+        forward(call, Projection(tokens=9, dim=4, split=(5, 3)), **changes)
+    assert error.value.code in (161002, 561001)
+
+
+@pytest.mark.parametrize("shapes", [[(9, 5)], [(9, 3), (9, 5)], [(8, 5), (9, 3)], [(9, 5), (9, 3), (9, 1)]], ids=str)
+def test_gradients_that_do_not_fit_are_refused(call, shapes):
+    with pytest.raises(AclnnError):
+        backward(call, Projection(tokens=9, dim=4, split=(5, 3)), [np.zeros(shape, np.float32) for shape in shapes])
+
+
+def test_rows_wider_than_a_strip_are_refused(call):
+    with pytest.raises(AclnnError):
+        forward(call, Projection(tokens=2, dim=2049, split=(4,)))

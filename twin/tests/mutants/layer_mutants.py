@@ -1,0 +1,97 @@
+"""Mutants of the operators around HSTU's attention: norms, strips, blocks that the cube and the vector unit share."""
+
+from __future__ import annotations
+
+from layer_cases import GATE, GATE_GRADIENTS, PROJECTION, PROJECTION_GRADIENTS
+from mutant import COMPARISON, Edit, Mutant
+from workshop import Operator
+
+NORM = "common/layer_norm.h"
+STRIPS = "common/layer_strips.h"
+BLOCKS = "common/layer_blocks.h"
+HOST = "common/layer_host.h"
+GATE_KERNEL = "hstu_gated_output/op_kernel/hstu_gated_output.cpp"
+PROJECTION_BACKWARD = "hstu_projection/op_kernel/hstu_projection_backward.cpp"
+WRONG = "wrong: element"
+
+
+def mutant(
+    name: str, fault: str, operator: Operator, found_by: str, message: str, *edits: tuple[str, str, str]
+) -> Mutant:
+    return Mutant(f"layer_{name}", fault, operator, tuple(Edit(*e) for e in edits), found_by, message)
+
+
+MUTANTS = [
+    mutant(
+        "scalars_not_waited_for",
+        "missing sync: the scalar unit reads means that the vector unit still makes",
+        GATE,
+        "E-11",
+        "by pipe S does not wait for the write by pipe V",
+        (NORM, "Mean(mean, x, rows); WaitFor<AscendC::HardEvent::V_S>();", "Mean(mean, x, rows);"),
+    ),
+    mutant(
+        "tail_of_rows_left_out",
+        "logic: columns beyond the last 64 are not in the mean",
+        GATE,
+        COMPARISON,
+        WRONG,
+        (NORM, "if (tail != 0)", "if (tail > LANES)"),
+    ),
+    mutant(
+        "padding_not_filled",
+        "wrong copy: what stands beyond the columns of a row in local memory is never written",
+        GATE,
+        "E-16",
+        "were never written",
+        (STRIPS, "static_cast<uint8_t>(Least(missing, 32 / sizeof(S)))", "static_cast<uint8_t>(0)"),
+    ),
+    mutant(
+        "cube_reads_too_early",
+        "missing sync: the cube multiplies rows whose stores are still on their way",
+        GATE,
+        "E-32",
+        "is not ordered with the read of GM",
+        (GATE_KERNEL, "layer::WaitFor<AscendC::HardEvent::MTE3_S>();", ""),
+    ),
+    mutant(
+        "one_slot",
+        "missing sync: blocks that follow each other share their place in the workspace",
+        GATE,
+        "E-32",
+        "is not ordered with the write of GM",
+        (BLOCKS, "block.slot = taken_++ % 2;", "block.slot = 0;"),
+    ),
+    mutant(
+        "norm_lost",
+        "logic: the projection on the norm stays in the gradient",
+        GATE_GRADIENTS,
+        COMPARISON,
+        WRONG,
+        (NORM, "AscendC::Sub(gradient, gradient, normed, count);", ""),
+    ),
+    mutant(
+        "workspace_too_small",
+        "wrong tiling field: workspace for one block of sums, not two",
+        PROJECTION,
+        "E-17",
+        "is outside every tensor of the launch",
+        (HOST, "tiling.coreBytes = 2 * (", "tiling.coreBytes = 1 * ("),
+    ),
+    mutant(
+        "products_of_another_block",
+        "missing wait: gradients are made of products that are not there yet",
+        PROJECTION_GRADIENTS,
+        "E-32",
+        "was not ended",
+        (PROJECTION_BACKWARD, "layer::FinishProduct(product);", ""),
+    ),
+    mutant(
+        "slope_of_silu",
+        "logic: the slope of SiLU lacks its second term",
+        PROJECTION_GRADIENTS,
+        COMPARISON,
+        WRONG,
+        (PROJECTION_BACKWARD, "AscendC::Adds(z, z, 1.0f, count);", "AscendC::Duplicate(z, 1.0f, count);"),
+    ),
+]
