@@ -230,8 +230,8 @@ void CheckBlocks(const LaneBlocks& to, const LaneBlocks& from) {
 template <typename D, typename F, typename... S>
 void OverLanes(const Lanes& work, const Operand<D>& dst, F f, const Operand<S>&... sources) {
   CheckStride(dst.blockStride);
-  D results[128];
-  bool defined[128];
+  D results[128] = {};
+  bool defined[128] = {};
   const uint32_t lanes = work.PerRepeat();
   for (uint32_t r = 0; r < work.Repeats(); ++r) {
     const LaneBlocks to = dst.Blocks(r);

@@ -18,8 +18,8 @@ namespace twin_detail {
 // A repeat's lanes, as a reduction reads them.
 template <typename T>
 struct Repeat {
-  T values[128];
-  bool on[128];
+  T values[128] = {};
+  bool on[128] = {};
   bool defined = true;
   uint32_t lanes = 0;
 };

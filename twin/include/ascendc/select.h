@@ -138,8 +138,8 @@ void SelectLanes(const LocalTensor<U>& selMask, SELMODE mode, const Lanes& work,
   core.RequireDefined(selMask.Range(), 0, bytes);
   const std::vector<uint8_t> bits(from, from + bytes);
   for (uint32_t r = 0; r < work.Repeats(); ++r) {
-    T results[128];
-    bool defined[128];
+    T results[128] = {};
+    bool defined[128] = {};
     const LaneBlocks to = dst.Blocks(r);
     for (uint32_t lane = 0; lane < work.PerRepeat(); ++lane) {
       if (work.On(r, lane)) {

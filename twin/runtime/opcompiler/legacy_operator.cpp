@@ -1,10 +1,11 @@
 // aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which
-// legacy_norm.cpp has, and when a function of an aclnn pair is missing: refused by name, which tells what the twin
-// lacks.
+// legacy_norm.cpp and legacy_rotary.cpp have, and when a function of an aclnn pair is missing: refused by name, which
+// tells what the twin lacks.
 #include <algorithm>
 
 #include "acl/acl_op_compiler.h"
 #include "legacy_norm.h"
+#include "legacy_rotary.h"
 #include "refusal.h"
 #include "twin/access.h"
 
@@ -35,6 +36,9 @@ Accesses AccessesOf(const LegacyCall& call) {
 
 aclError Run(const char* function, const LegacyCall& call, aclrtStream stream) {
   std::function<int32_t()> task = PlanLegacyNorm(call);
+  if (!task) {
+    task = PlanLegacyRotary(call);
+  }
   if (!task) {
     return RefuseOperator(function, call.name);
   }

@@ -1,0 +1,42 @@
+// One call of a legacy operator, and its operands as floating-point data.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "acl/acl_op.h"
+
+namespace twin {
+
+struct LegacyCall {
+  const char* name;
+  int numInputs;
+  const aclTensorDesc* const* inputDesc;
+  const aclDataBuffer* const* inputs;
+  int numOutputs;
+  const aclTensorDesc* const* outputDesc;
+  aclDataBuffer* const* outputs;
+  const aclopAttr* attributes;
+};
+
+struct LegacyData {
+  aclDataType type;
+  std::vector<int64_t> dims;
+  char* address;
+
+  int64_t Count() const {
+    int64_t count = 1;
+    for (const int64_t dim : dims) {
+      count *= dim;
+    }
+    return count;
+  }
+};
+
+// Whether the operand is floating-point data that its buffer has room for.
+bool TakeLegacy(const aclTensorDesc* desc, const aclDataBuffer* buffer, LegacyData& data);
+
+double LoadLegacy(const LegacyData& data, int64_t index);
+void StoreLegacy(const LegacyData& data, int64_t index, double value);
+
+}  // namespace twin
