@@ -40,6 +40,14 @@ class DynamicTable(CollectionTable):
         """Makes the collection that is to be sharded."""
         self.collection = _collection(self.config, self.rows, self.dim, seed)
 
+    def ids_device(self, device: torch.device) -> torch.device:
+        """An NPU's hash table finds slots on the host: ids that stay there need not come back, and nobody waits.
+
+        Over several processes ids travel between devices.
+        """
+        found_on_host = self.config.kind == "hash" and device.type == "npu" and self.world.size == 1
+        return torch.device("cpu") if found_on_host else device
+
     def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
         """Read where they are: nothing comes into a cache, so rows that were fetched ahead keep their places."""
         for start in range(0, self.rows, chunk):

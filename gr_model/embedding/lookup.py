@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from gr_model.runtime.transfer import moved
+
 FEATURE = "item"
 
 
@@ -21,6 +23,10 @@ class StaticTable(nn.Embedding):
 
     def lookup(self, *ids: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         return self.weight, ids
+
+    def ids_device(self, device: torch.device) -> torch.device:
+        """Where a batch on `device` keeps the ids that it looks up."""
+        return device
 
     def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
         """The rows of the table in order, `chunk` at a time."""
@@ -45,8 +51,16 @@ class CollectionTable(nn.Module):
         if self._prefetched is not None:
             result, self._prefetched = self._prefetched, None
             return result
-        distinct_U, places = distinct(*ids)
+        distinct_U, places = self.asked(*ids)
         return self._rows(distinct_U), places
+
+    def asked(self, *ids: torch.Tensor) -> LookupResult:
+        """The distinct ids (U,) where the ids are; on the table's device, the places of each set's ids among them."""
+        return distinct(*ids, device=self.device)
+
+    def ids_device(self, device: torch.device) -> torch.device:
+        """Where a batch on `device` keeps the ids that it looks up."""
+        return device
 
     def set_prefetched(self, rows_UD: torch.Tensor, places: tuple[torch.Tensor, ...]) -> None:
         """The answer to the next lookup, which a pipeline has made already."""
@@ -61,9 +75,10 @@ class CollectionTable(nn.Module):
         return self.collection(features(ids_U))[FEATURE].values()
 
 
-def distinct(*ids: torch.Tensor) -> LookupResult:
-    """The distinct ids (U,), and where in them those of each set are."""
+def distinct(*ids: torch.Tensor, device: torch.device) -> LookupResult:
+    """The distinct ids (U,), and on `device` where in them those of each set are."""
     distinct_U, at = torch.unique(torch.cat([part.flatten() for part in ids]), return_inverse=True)
+    at = moved(at, device)
     places = [part.view(asked.shape) for part, asked in zip(at.split([part.numel() for part in ids]), ids)]
     return distinct_U, tuple(places)
 

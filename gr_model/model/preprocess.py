@@ -24,7 +24,10 @@ from gr_model.runtime.transfer import to_device
 
 @dataclass(frozen=True)
 class Tokens:
-    """A batch on the device. `order` gives, for each sequence, its place in the list that was passed to `tokens`."""
+    """A batch on the device; `items_I` where the table of items finds ids.
+
+    `order` gives, for each sequence, its place in the list that was passed to `tokens`.
+    """
 
     sequences: Sequences
     order: tuple[int, ...]
@@ -39,13 +42,20 @@ class Tokens:
 
 
 def tokens(
-    histories: Sequence[History], columns: Sequence[int], config: ModelConfig, device: torch.device, candidates: int = 0
+    histories: Sequence[History],
+    columns: Sequence[int],
+    config: ModelConfig,
+    device: torch.device,
+    candidates: int = 0,
+    ids_device: torch.device | None = None,
 ) -> Tokens:
     """Lays the newest `max_items` interactions of each history out as tokens, the longest sequence first.
 
     The time of a token is when it became known. An action has its own time; the item before it was shown without
     anyone knowing when the action would come, so it has the time of the interaction before. Thus no prediction,
     whether of the next item or of an item's action, sees the time of what it predicts.
+
+    `ids_device`: of the items' ids, where it is not `device`.
 
     With `candidates` the newest so many interactions of each history are items without actions at its end, all at the
     place and time of what was known before the first of them; contextual tokens then see the whole history.
@@ -84,7 +94,7 @@ def tokens(
         times_L[last_at_I[acted]] = time_I[acted]
         source_L[last_at_I[acted]] = context_at.size + len(row_I) + acted
 
-    def put(array: np.ndarray) -> torch.Tensor:
+    def put(array: np.ndarray, device: torch.device = device) -> torch.Tensor:
         return to_device(np.ascontiguousarray(array, np.int64), device)
 
     position_L = np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)
@@ -98,7 +108,7 @@ def tokens(
         ),
         order=tuple(order),
         contextual_BC=put(np.stack([history.features[list(columns)] for history in histories])),
-        items_I=put(np.concatenate([history.items for history in histories])),
+        items_I=put(np.concatenate([history.items for history in histories]), ids_device or device),
         actions_I=put(np.concatenate([history.actions for history in histories])),
         source_L=put(source_L),
         position_L=put(np.minimum(position_L, np.repeat(lengths_B - targets_B, lengths_B))),

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from gr_model.common import draws
+from gr_model.runtime.transfer import moved
 
 Rows = Callable[[torch.Tensor], torch.Tensor]  # item ids -> [.., D]
 HIDDEN = -1e4  # a logit that adds nothing to a sum of exponentials, and keeps gradients finite
@@ -27,6 +28,12 @@ class Samples:
     correction_GR: torch.Tensor | None = None
     size: int = 0  # C; 0: as few as cover all tokens
     place_I: torch.Tensor | None = None  # of each token among G x C; None: one after the other
+
+    def ready_on(self, device: torch.device) -> Samples:
+        """What is not an id on `device`; ids stay where they are, until they are looked up."""
+        correction_GR = None if self.correction_GR is None else moved(self.correction_GR, device)
+        place_I = None if self.place_I is None else moved(self.place_I, device)
+        return replace(self, correction_GR=correction_GR, place_I=place_I)
 
     @property
     def group(self) -> int:
@@ -93,11 +100,21 @@ def draw(
     if not in_batch:
         return samples
     popular_GR = pool_P.index_select(0, drawn.flatten()).view(drawn.shape)
-    count_V = torch.zeros(items, device=device).index_add(0, pool_P, torch.ones_like(pool_P, dtype=torch.float32))
-    likelier_GR = count_V.index_select(0, popular_GR.flatten()).view(drawn.shape) * (items / len(pool_P))
+    likelier_GR = _counts(pool_P, items, drawn) * (items / len(pool_P))
     correction_GR = torch.cat([torch.zeros_like(negatives_GR, dtype=torch.float32), -likelier_GR.log()], dim=1)
     negatives_GR = torch.cat([negatives_GR, popular_GR], dim=1)
     return replace(samples, negatives_GR=negatives_GR, correction_GR=correction_GR)
+
+
+def _counts(pool_P: torch.Tensor, items: int, drawn: torch.Tensor) -> torch.Tensor:
+    """Float32, shaped as `drawn`: how often the item at each of these places of the pool is in the pool."""
+    if pool_P.device.type == "cpu":  # the host must not go through all items; a device would wait for the distinct ones
+        _, inverse_P, counts = torch.unique(pool_P, return_inverse=True, return_counts=True)
+        count_P = counts.float().index_select(0, inverse_P)
+    else:
+        ones_P = torch.ones_like(pool_P, dtype=torch.float32)
+        count_P = torch.zeros(items, device=pool_P.device).index_add(0, pool_P, ones_P).index_select(0, pool_P)
+    return count_P.index_select(0, drawn.flatten()).view(drawn.shape)
 
 
 def sampled_softmax(query_ID: torch.Tensor, rows: Rows, samples: Samples, temperature: float) -> torch.Tensor:

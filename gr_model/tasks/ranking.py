@@ -134,7 +134,14 @@ class Ranking(Task):
         return whole[np.concatenate([shown, np.arange(older, len(whole))])]
 
     def _batch(self, histories: Sequence[History], device: torch.device, candidates: int = 0) -> RankingBatch:
-        batch = tokens(histories, self.columns, self.config.model, device, candidates)
+        batch = tokens(
+            histories,
+            self.columns,
+            self.config.model,
+            device,
+            candidates,
+            self.model.preprocess.item.ids_device(device),
+        )
         shown = [histories[b][-self.config.model.max_items :] for b in batch.order]
         labels_IT = to_device(self.labels(shown), device)
         return RankingBatch(batch, labels_IT.index_select(0, batch.scored_I))

@@ -130,16 +130,17 @@ class Retrieval(Task):
         settings = self.config.retrieval
         shown = [users[b] for b in inputs.order]
         pool = self._pool(shown, [len(kept[b]) for b in inputs.order], next_I, counts) if settings.in_batch else next_I
+        ids_device = self.model.preprocess.item.ids_device(device)
         samples = losses.draw(
-            to_device(next_I, device),
+            to_device(next_I, ids_device),
             self.data.items,
             uniform=settings.negatives,
             in_batch=settings.in_batch,
             group=settings.share,
             by_user=self._groups_of_users(shown, inputs, step),
-            pool_P=to_device(pool, device),
+            pool_P=to_device(pool, ids_device),
         )
-        return RetrievalBatch(inputs, samples)
+        return RetrievalBatch(inputs, samples.ready_on(device))
 
     def _pool(self, users: Sequence[int], lengths: Sequence[int], next_I: np.ndarray, counts: bool) -> np.ndarray:
         """[P] int64: the targets of the step on all processes, by user: the same however they are spread."""
@@ -214,4 +215,5 @@ class Retrieval(Task):
         )
 
     def _tokens(self, histories: Sequence[History], device: torch.device) -> Tokens:
-        return tokens(histories, self.columns, self.config.model, device)
+        ids_device = self.model.preprocess.item.ids_device(device)
+        return tokens(histories, self.columns, self.config.model, device, ids_device=ids_device)

@@ -37,9 +37,9 @@ class InFlightBatch:
         return self
 
     def record_stream(self, stream: Any) -> None:
-        self.ids.record_stream(stream)
-        for tensor in (*self.places, *_tensors(self.prepared.batch)):
-            tensor.record_stream(stream)
+        for tensor in (self.ids.values(), self.ids.lengths(), *self.places, *_tensors(self.prepared.batch)):
+            if tensor.device.type != "cpu":  # ids may be on the host
+                tensor.record_stream(stream)
 
 
 class Pipeline:
@@ -116,7 +116,7 @@ class Pipeline:
             if work is None:
                 return
             prepared = self.trainer.prepare(work)
-            ids_U, places = lookup.distinct(*prepared.batch.item_ids)
+            ids_U, places = self.table.asked(*prepared.batch.item_ids)
             batch = InFlightBatch(prepared, lookup.features(ids_U), places, self._random())
             self.clock.lap("batch")
             yield batch

@@ -5,6 +5,7 @@ import importlib.util
 
 import torch
 
+from hybrid_torchrec.backends import host_copies
 from hybrid_torchrec.backends.base import Gradient
 from hybrid_torchrec.backends.torch import TorchBackend
 from hybrid_torchrec.kinds import GR_OPS_NUMBERS, OPTIMIZERS
@@ -41,12 +42,16 @@ class NpuBackend(TorchBackend):
         dim = config.dim
         self._start = torch.zeros(1, dtype=torch.int64, device=device)
         self._columns = torch.tensor([0, dim], dtype=torch.int32, device=device)
+        self._row_space = (0, self._start)  # rows, and the tensor that tells the operators of them
         rounds = config.stochastic_rounding and config.dtype != torch.float32
         self._fused = supports(config.optimizer, dim) and not rounds
 
     def _rows(self) -> torch.Tensor:
         """Cumulated sizes of the row space."""
-        return torch.tensor([0, self.storage.capacity], dtype=torch.int64, device=self.storage.weights.device)
+        if self._row_space[0] != self.storage.capacity:
+            sizes = torch.tensor([0, self.storage.capacity], dtype=torch.int64)
+            self._row_space = self.storage.capacity, host_copies.to_device(sizes, self.storage.weights.device)
+        return self._row_space[1]
 
     def _pool(
         self, slots: torch.Tensor, offsets: torch.Tensor, mode: int, samples: torch.Tensor | None
@@ -119,7 +124,7 @@ class NpuBackend(TorchBackend):
         # The default row may be among the slots, and learns nothing.
         for tensor, row in zip(tensors, default, strict=True):
             tensor[0] = row
-        self.ids.index.mark_changed(slots.cpu())
+        self.ids.index.mark_changed(host_copies.on_host(slots))
         return None
 
 

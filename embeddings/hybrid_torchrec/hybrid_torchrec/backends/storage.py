@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from hybrid_torchrec.backends import host_copies
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table_config import TableConfig
 
@@ -58,8 +59,8 @@ class RowStorage:
 
     def set_new(self, slots: torch.Tensor, values: torch.Tensor) -> None:
         """Rows that start: values (R, D) of any floating dtype; their state becomes zero."""
-        slots = slots.to(self._device)
-        self.weights.index_copy_(0, slots, values.to(self._device, self.weights.dtype))
+        slots = host_copies.to_device(slots, self._device)
+        self.weights.index_copy_(0, slots, host_copies.to_device(values.to(self.weights.dtype), self._device))
         for tensor in self.state.values():
             tensor.index_fill_(0, slots, 0.0)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.backends import torch_rows
+from hybrid_torchrec.backends import host_copies, torch_rows
 from hybrid_torchrec.backends.base import Admission, Backend, BackendGroup, Gradient
 from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.backends.storage import RowStorage
@@ -66,7 +66,7 @@ class TorchBackend:
         )
         spec = self.config.optimizer
         torch_rows.update(self.storage.weights, self.storage.state, slots, sums, spec, lr, iteration, self._rounding)
-        self.ids.index.mark_changed(slots.cpu())
+        self.ids.index.mark_changed(host_copies.on_host(slots))
 
     def group(self, peers: Sequence[Backend]) -> BackendGroup:
         raise ValueError(f"tables on {self.storage.weights.device} have no launches to share")

@@ -2,6 +2,7 @@
 
 import torch
 
+from hybrid_torchrec.backends import host_copies
 from hybrid_torchrec.backends.rounding import drawn_bits, round_stochastically
 from hybrid_torchrec.backends.torch_steps import STEPS, Step
 from hybrid_torchrec.optimizers import OptimizerSpec
@@ -9,9 +10,10 @@ from hybrid_torchrec.optimizers import OptimizerSpec
 
 def bag_of_each(offsets: torch.Tensor, count: int) -> torch.Tensor:
     """The bag of each of `count` slots; offsets (B + 1,) int64; returns (count,) int64."""
-    lengths = offsets[1:] - offsets[:-1]
-    bags = torch.arange(lengths.shape[0], device=offsets.device)
-    return torch.repeat_interleave(bags, lengths, output_size=count)
+    known = host_copies.source(offsets)
+    lengths = (offsets if known is None else known).diff()
+    bags = torch.arange(lengths.shape[0], device=lengths.device)
+    return host_copies.to_device(torch.repeat_interleave(bags, lengths, output_size=count), offsets.device)
 
 
 def scales(offsets: torch.Tensor, bags: torch.Tensor, mean: bool, samples: torch.Tensor | None) -> torch.Tensor | None:
@@ -65,10 +67,22 @@ def aggregate(
         factor = samples
     if factor is not None:
         rows = rows * factor.unsqueeze(1)
-    distinct, inverse = torch.unique(slots, return_inverse=True)
-    sums = torch.zeros((distinct.shape[0], rows.shape[1]), device=rows.device).index_add_(0, inverse, rows)
-    real = distinct != 0
-    return distinct[real], sums[real]
+    distinct, inverse = _distinct(slots)
+    sums = torch.zeros((distinct.shape[0] + 1, rows.shape[1]), device=rows.device).index_add_(0, inverse, rows)
+    return distinct, sums[:-1]
+
+
+def _distinct(slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Distinct slots (U,) but 0, ascending, and where among them each of slots (L,) is; U for slot 0.
+
+    On the host where they are known there: how many they are makes the host wait for a device.
+    """
+    known = host_copies.source(slots)
+    distinct, inverse = torch.unique(slots if known is None else known, return_inverse=True)
+    absent = int((distinct[:1] == 0).sum())
+    inverse = torch.where(inverse < absent, distinct.shape[0] - absent, inverse - absent)
+    distinct = host_copies.known_on_host(distinct[absent:], slots.device)
+    return distinct, host_copies.to_device(inverse, slots.device)
 
 
 def update(

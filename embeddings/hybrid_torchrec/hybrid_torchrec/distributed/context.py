@@ -38,7 +38,7 @@ class HashContext(Multistreamable):
 
     def record_stream(self, stream: torch.Stream) -> None:
         if self.features is not None:
-            self.features.record_stream(stream)
+            _record_features(self.features, stream)
         for tensor in (*self.rows, *(part for bag in self.bags for part in (bag.rows, bag.offsets))):
             _record(tensor, stream)
 
@@ -57,7 +57,17 @@ class OwnedIds(Multistreamable):
             _record(self.occurrences, stream)
 
 
-HashInput: TypeAlias = OwnedIds | KeyedJaggedTensor  # a batch that stays on its only rank is not split up
+@dataclass
+class WholeBatch(Multistreamable):
+    """A batch that stays on its only rank, which is not split up; its ids may be on the host."""
+
+    features: KeyedJaggedTensor
+
+    def record_stream(self, stream: torch.Stream) -> None:
+        _record_features(self.features, stream)
+
+
+HashInput: TypeAlias = OwnedIds | KeyedJaggedTensor
 
 
 def _record(tensor: Tensor, stream: torch.Stream) -> None:
@@ -65,10 +75,15 @@ def _record(tensor: Tensor, stream: torch.Stream) -> None:
         tensor.record_stream(stream)
 
 
+def _record_features(features: KeyedJaggedTensor, stream: torch.Stream) -> None:
+    if features.device().type not in ("cpu", "meta"):
+        features.record_stream(stream)
+
+
 class InputRequest(Awaitable[Awaitable[KJTList]]):
     """The two waits of an input distribution, in the form that torchrec's train pipelines merge with others."""
 
-    def __init__(self, first: Awaitable[Awaitable[HashInput]]) -> None:
+    def __init__(self, first: Awaitable[Awaitable[HashInput | WholeBatch]]) -> None:
         super().__init__()
         self.awaitables = [first]
 
@@ -77,7 +92,7 @@ class InputRequest(Awaitable[Awaitable[KJTList]]):
 
 
 class _InputList(Awaitable[KJTList]):
-    def __init__(self, second: Awaitable[HashInput]) -> None:
+    def __init__(self, second: Awaitable[HashInput | WholeBatch]) -> None:
         super().__init__()
         self._second = second
 
@@ -125,8 +140,9 @@ class IdsExchange(Awaitable[HashInput]):
 
 def immediate(features: KeyedJaggedTensor) -> InputRequest:
     """For one rank: nothing to exchange."""
-    return InputRequest(NoWait(NoWait(features)))
+    return InputRequest(NoWait(NoWait(WholeBatch(features))))
 
 
-def unwrap(dist_input: KJTList | HashInput) -> HashInput:
-    return dist_input[0] if isinstance(dist_input, KJTList) else dist_input
+def unwrap(dist_input: KJTList | HashInput | WholeBatch) -> HashInput:
+    given = dist_input[0] if isinstance(dist_input, KJTList) else dist_input
+    return given.features if isinstance(given, WholeBatch) else given

@@ -10,6 +10,7 @@ from torchrec.modules.embedding_configs import EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingCollectionInterface, get_embedding_names_by_table
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
+from hybrid_torchrec.backends.host_copies import to_device
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig, hash_config
 from hybrid_torchrec.modules.grouping import TableGroups
@@ -88,12 +89,12 @@ class SequenceOutput:
         per_feature: dict[str, JaggedTensor] = features.to_dict()
         result = {}
         for name, feature, values in zip(self._names, self._features, rows):
-            source = per_feature[feature]
+            source, device = per_feature[feature], values.device
             result[name] = JaggedTensor(
                 values=values,
-                lengths=source.lengths(),
-                offsets=source.offsets(),
-                weights=source.values() if self._need_indices else None,
+                lengths=to_device(source.lengths(), device),
+                offsets=to_device(source.offsets(), device),
+                weights=to_device(source.values(), device) if self._need_indices else None,
             )
         return result
 

@@ -15,6 +15,7 @@ from torchrec.modules.embedding_modules import (
 )
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
+from hybrid_torchrec.backends.host_copies import known_on_host, to_device
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, hash_config
 from hybrid_torchrec.modules.grouping import Bags, TableGroups
@@ -118,12 +119,14 @@ def local_bags(
     for group, numbers in table_groups.groups([tables[config.name].whole for config in configs], poolings):
         parts = [[per_feature[feature] for feature in configs[number].feature_names] for number in numbers]
         offsets = [[part.offsets() for part in own] for own in parts]
+        device = group.parts[0].table.device
         bags = Bags(
-            offsets=join_offsets([part for own in offsets for part in own]),
+            offsets=known_on_host(join_offsets([part for own in offsets for part in own]), device),
             counts=tuple(sum(part.numel() - 1 for part in own) for own in offsets),
             pooling=poolings[numbers[0]],
         )
         weights = torch.cat([part.weights() for own in parts for part in own]).float() if is_weighted else None
+        weights = None if weights is None else to_device(weights, device)
         ids = [joined_ids([part.values() for part in own], configs[number].name) for number, own in zip(numbers, parts)]
         modules = [tables[configs[number].name] for number in numbers]
         for number, rows in zip(numbers, pooled_rows(group, modules, ids, bags, weights, train)):

@@ -23,6 +23,8 @@ class Bags:
 
     def of(self, number: int) -> Tensor:
         """(counts[number] + 1,) int64 from 0: offsets of the bags of one table."""
+        if len(self.counts) == 1:
+            return self.offsets
         first = sum(self.counts[:number])
         offsets = self.offsets[first : first + self.counts[number] + 1]
         return offsets - offsets[0]

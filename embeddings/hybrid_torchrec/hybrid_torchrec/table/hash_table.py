@@ -9,6 +9,7 @@ import torch
 
 from hybrid_torchrec.backends.base import Backend
 from hybrid_torchrec.backends.choice import choose
+from hybrid_torchrec.backends.host_copies import known_on_host
 from hybrid_torchrec.backends.ids import NONE, IdIndex
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.copying import copy_of
@@ -134,7 +135,7 @@ class HashTable(TrainedRows):
         ids = self.check_ids(ids)
         self.lookups += len(ids)
         if not train:
-            return self.backend.ids.look_up(ids).to(self.device)
+            return known_on_host(self.backend.ids.look_up(ids), self.device)
         with self.lock:
             self.step += 1
             self.expire()
@@ -146,11 +147,11 @@ class HashTable(TrainedRows):
             except Exception:
                 batch.cancel()
                 raise
-            return batch.insert().to(self.device)
+            return known_on_host(batch.insert(), self.device)
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
         """Slots of ids (L,), -1 where absent; (L,) int64 on the table's device. Counts nothing. Any thread."""
-        return self.index.find(self.check_ids(ids)).to(self.device)
+        return known_on_host(self.index.find(self.check_ids(ids)), self.device)
 
     def ids(self) -> torch.Tensor:
         """Ids of all rows, (N,) int64 on the CPU, in the order of their slots."""

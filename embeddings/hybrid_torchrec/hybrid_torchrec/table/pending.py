@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from hybrid_torchrec.backends.base import Gradient
+from hybrid_torchrec.backends.host_copies import on_host
 from hybrid_torchrec.backends.ids import NONE
 
 
@@ -23,7 +24,7 @@ class PendingGradients:
 
     def slots(self) -> torch.Tensor:
         """Slots whose gradients wait, on the CPU."""
-        return torch.cat([NONE, *(gradient.slots.cpu() for gradient in self._waiting)])
+        return torch.cat([NONE, *(on_host(gradient.slots) for gradient in self._waiting)])
 
     def drop(self, slots: torch.Tensor) -> None:
         """Gradients of these slots (on the CPU) go to the default row, which learns nothing."""

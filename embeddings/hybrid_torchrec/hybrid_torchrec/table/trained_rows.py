@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.backends.base import Backend, Gradient
+from hybrid_torchrec.backends.host_copies import on_host
 from hybrid_torchrec.table import autograd
 from hybrid_torchrec.table.pending import PendingGradients
 from hybrid_torchrec.table_config import TableConfig
@@ -101,6 +102,6 @@ class TrainedRows:
 
     def _changing(self, slots: torch.Tensor) -> None:
         if self.before_change:
-            slots = slots.cpu()
+            slots = on_host(slots)
             for watcher in self.before_change:
                 watcher(slots)
