@@ -309,6 +309,7 @@ class Matmul {
     core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
     if (core.Lenient()) {
       core.KnowFinished(PIPE_MTE2, PIPE_V);
+      core.KnowFinished(PIPE_MTE2, PIPE_MTE3);
     }
     const float* from = core.CubeScratch(0);
     for (uint32_t row = 0; row < rows; ++row) {
