@@ -74,7 +74,8 @@ def _of(width: int, dtype: torch.dtype, target: float) -> Iterator[Case]:
                 theirs=other,
                 flops=factor_of_flops * flops,
                 target=target,
-                tolerance=2e-3 if dtype == torch.float32 else 0.3,
+                # Of sums over all tokens: PyTorch rounds each operation's result to 16 bits.
+                tolerance=2e-3 if dtype == torch.float32 else 1.0,
             )
 
 
