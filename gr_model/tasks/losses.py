@@ -100,21 +100,22 @@ def draw(
     if not in_batch:
         return samples
     popular_GR = pool_P.index_select(0, drawn.flatten()).view(drawn.shape)
-    likelier_GR = _counts(pool_P, items, drawn) * (items / len(pool_P))
+    likelier_GR = _counts(pool_P, popular_GR, items) * (items / len(pool_P))
     correction_GR = torch.cat([torch.zeros_like(negatives_GR, dtype=torch.float32), -likelier_GR.log()], dim=1)
     negatives_GR = torch.cat([negatives_GR, popular_GR], dim=1)
     return replace(samples, negatives_GR=negatives_GR, correction_GR=correction_GR)
 
 
-def _counts(pool_P: torch.Tensor, items: int, drawn: torch.Tensor) -> torch.Tensor:
-    """Float32, shaped as `drawn`: how often the item at each of these places of the pool is in the pool."""
+def _counts(pool_P: torch.Tensor, popular_GR: torch.Tensor, items: int) -> torch.Tensor:
+    """[G, R] float32: how often each of these items of the pool is in the pool."""
+    popular = popular_GR.flatten()
     if pool_P.device.type == "cpu":  # the host must not go through all items; a device would wait for the distinct ones
-        _, inverse_P, counts = torch.unique(pool_P, return_inverse=True, return_counts=True)
-        count_P = counts.float().index_select(0, inverse_P)
+        distinct, counts = torch.unique(pool_P, return_counts=True)
+        found = counts.float().index_select(0, torch.searchsorted(distinct, popular))
     else:
         ones_P = torch.ones_like(pool_P, dtype=torch.float32)
-        count_P = torch.zeros(items, device=pool_P.device).index_add(0, pool_P, ones_P).index_select(0, pool_P)
-    return count_P.index_select(0, drawn.flatten()).view(drawn.shape)
+        found = torch.zeros(items, device=pool_P.device).index_add(0, pool_P, ones_P).index_select(0, popular)
+    return found.view(popular_GR.shape)
 
 
 def sampled_softmax(query_ID: torch.Tensor, rows: Rows, samples: Samples, temperature: float) -> torch.Tensor:
