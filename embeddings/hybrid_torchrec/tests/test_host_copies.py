@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from counted_tables import CASES, STEPS
-from hybrid_torchrec import HashTable, TableConfig
-from hybrid_torchrec.backends import host_copies
+from hybrid_torchrec import HashTable, TableConfig, host_copies
 
 PROGRAM = Path(__file__).with_name("counted_tables.py")
 

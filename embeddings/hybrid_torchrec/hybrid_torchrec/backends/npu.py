@@ -5,7 +5,7 @@ import importlib.util
 
 import torch
 
-from hybrid_torchrec.backends import host_copies
+from hybrid_torchrec import host_copies
 from hybrid_torchrec.backends.base import Gradient
 from hybrid_torchrec.backends.torch import TorchBackend
 from hybrid_torchrec.kinds import GR_OPS_NUMBERS, OPTIMIZERS

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from hybrid_torchrec.backends import host_copies
+from hybrid_torchrec import host_copies
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table_config import TableConfig
 

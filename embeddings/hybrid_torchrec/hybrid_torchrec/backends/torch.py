@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hybrid_torchrec.backends import host_copies, torch_rows
+from hybrid_torchrec import host_copies
+from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.base import Admission, Backend, BackendGroup, Gradient
 from hybrid_torchrec.backends.ids import IdTable
 from hybrid_torchrec.backends.storage import RowStorage

@@ -2,7 +2,7 @@
 
 import torch
 
-from hybrid_torchrec.backends import host_copies
+from hybrid_torchrec import host_copies
 from hybrid_torchrec.backends.rounding import drawn_bits, round_stochastically
 from hybrid_torchrec.backends.torch_steps import STEPS, Step
 from hybrid_torchrec.optimizers import OptimizerSpec

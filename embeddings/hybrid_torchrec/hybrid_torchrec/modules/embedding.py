@@ -10,7 +10,7 @@ from torchrec.modules.embedding_configs import EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingCollectionInterface, get_embedding_names_by_table
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
-from hybrid_torchrec.backends.host_copies import to_device
+from hybrid_torchrec.host_copies import to_device
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingConfig, hash_config
 from hybrid_torchrec.modules.grouping import TableGroups

@@ -15,7 +15,7 @@ from torchrec.modules.embedding_modules import (
 )
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
-from hybrid_torchrec.backends.host_copies import known_on_host, to_device
+from hybrid_torchrec.host_copies import known_on_host, to_device
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict, check_names
 from hybrid_torchrec.modules.config import HashEmbeddingBagConfig, hash_config
 from hybrid_torchrec.modules.grouping import Bags, TableGroups

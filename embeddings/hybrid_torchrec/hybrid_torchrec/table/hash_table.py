@@ -9,8 +9,8 @@ import torch
 
 from hybrid_torchrec.backends.base import Backend
 from hybrid_torchrec.backends.choice import choose
-from hybrid_torchrec.backends.host_copies import known_on_host
 from hybrid_torchrec.backends.ids import NONE, IdIndex
+from hybrid_torchrec.host_copies import known_on_host
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.copying import copy_of
 from hybrid_torchrec.table.pending import PendingGradients

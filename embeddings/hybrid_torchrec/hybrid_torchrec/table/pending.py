@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 
 from hybrid_torchrec.backends.base import Gradient
-from hybrid_torchrec.backends.host_copies import on_host
 from hybrid_torchrec.backends.ids import NONE
+from hybrid_torchrec.host_copies import on_host
 
 
 class PendingGradients:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from hybrid_torchrec.backends.base import Backend, Gradient
-from hybrid_torchrec.backends.host_copies import on_host
+from hybrid_torchrec.host_copies import on_host
 from hybrid_torchrec.table import autograd
 from hybrid_torchrec.table.pending import PendingGradients
 from hybrid_torchrec.table_config import TableConfig
