@@ -108,7 +108,7 @@ def wheel(home_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(REPOSITORY / "twin/set_env.sh", home)
     for part in (".", "runtime", "compiler", "opp"):
         (home / part).mkdir(exist_ok=True)
-        shutil.copy(REPOSITORY / "twin/runtime/version.info", home / part)
+        shutil.copy(home_tree / "version.info", home / part)  # with the releases that the libraries are compiled for
     program = "import sys, wheel_backend; print(wheel_backend.build_wheel(sys.argv[1]))"
     backend = str(REPOSITORY / "twin/python/build_backend")
     environment = {**os.environ, "TWIN_HOME": str(home), "PYTHONPATH": backend}
