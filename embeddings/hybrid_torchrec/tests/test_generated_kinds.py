@@ -3,6 +3,7 @@
 By reading the files: what a kind means is tested by test_kinds.py.
 """
 
+import dataclasses
 import importlib.util
 import re
 import subprocess
@@ -16,6 +17,8 @@ from hybrid_torchrec.backends import npu
 from hybrid_torchrec.backends.torch_steps import STEPS
 from hybrid_torchrec.kinds import EVICTIONS, GR_OPS_NUMBERS, INITIALIZERS, OPTIMIZERS, OptimizerKind, by_name
 
+from gr_model.config.embedding import EmbeddingConfig
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGE = REPOSITORY / "embeddings/hybrid_torchrec"
 
@@ -26,14 +29,9 @@ def text(place: str) -> str:
 
 def gr_model_setting(name: str) -> tuple[str, ...]:
     """What gr_model lets the setting embedding.<name> be."""
-    pattern = rf'^    "{name}": \(([^)]*)\),$'
-    found = [
-        match
-        for path in (REPOSITORY / "gr_model").rglob("*.py")
-        for match in re.findall(pattern, path.read_text(), re.M)
-    ]
-    assert len(found) == 1, f"{len(found)} lists of embedding.{name} in gr_model"
-    return tuple(re.findall(r'"(\w+)"', found[0]))
+    (field,) = [field for field in dataclasses.fields(EmbeddingConfig) if field.name == name]
+    choices: tuple[str, ...] = field.metadata["choices"]
+    return choices
 
 
 def test_what_is_generated_is_up_to_date() -> None:
