@@ -60,7 +60,9 @@ def tree_of(root: Path, commit: str) -> Iterator[Path]:
         tree = Path(folder) / "tree"
         tree.mkdir()
         if (done := ask(["tar", "-xf", archive, "-C", str(tree)])).code:
-            raise StepError(f"the tree of {commit} cannot be unpacked: {done.errors.strip()}")
+            raise StepError(
+                f"the tree of {commit} cannot be unpacked: {done.errors.strip()}", next_command="df -h $TMPDIR /tmp"
+            )
         yield tree
 
 

@@ -16,7 +16,7 @@ from grstack.errors import StepError, UsageError
 from grstack.evidence import measured
 from grstack.evidence.measured import Measured
 from grstack.evidence.state import State
-from grstack.evidence.table import HOST, Evidence, files_of
+from grstack.evidence.table import HOST, TABLE, Evidence, files_of
 from grstack.run import Runner
 from grstack.session import Session
 
@@ -57,7 +57,11 @@ def _one(s: Session, state: State) -> int:
             next_command=f"inv evidence --renew {state.name}",
         )
     if _times(root, state.name) == written:
-        raise StepError(f"the command of {state.name} wrote none of its results", where=evidence.command)
+        raise StepError(
+            f"the command of {state.name} wrote none of its results",
+            where=evidence.command,
+            next_command=f"${{EDITOR:-vi}} {TABLE}",
+        )
     commit, _ = measured.commit_and_day(root)
     found = Measured(commit=commit, date=date.today().isoformat(), sources=before, seconds=seconds)
     measured.add(root, state.name, found)

@@ -11,6 +11,7 @@ from grstack.errors import SpecError
 
 TABLE = "benchmarks/evidence.yaml"
 RESULTS = "benchmarks/results"
+EDIT = f"${{EDITOR:-vi}} {TABLE}"
 IMAGE, HOST = "image", "host"
 
 
@@ -35,11 +36,11 @@ def load(root: Path) -> dict[str, Evidence]:
     try:
         found = TypeAdapter(dict[str, Evidence]).validate_python(yaml.safe_load(file.read_text(encoding="utf-8")))
     except (yaml.YAMLError, ValidationError) as error:
-        raise SpecError(f"{TABLE} cannot be read: {error}", where=str(file)) from error
+        raise SpecError(f"{TABLE} cannot be read: {error}", where=str(file), next_command=EDIT) from error
     for name, one in found.items():
         for source in one.sources:
             if not (root / source).exists():
-                raise SpecError(f"{name} speaks of {source}, which is not there", where=str(file))
+                raise SpecError(f"{name} speaks of {source}, which is not there", where=str(file), next_command=EDIT)
     return found
 
 

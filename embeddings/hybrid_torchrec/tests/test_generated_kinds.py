@@ -3,7 +3,7 @@
 By reading the files: what a kind means is tested by test_kinds.py.
 """
 
-import dataclasses
+import ast
 import importlib.util
 import re
 import subprocess
@@ -17,8 +17,6 @@ from hybrid_torchrec.backends import npu
 from hybrid_torchrec.backends.torch_steps import STEPS
 from hybrid_torchrec.kinds import EVICTIONS, GR_OPS_NUMBERS, INITIALIZERS, OPTIMIZERS, OptimizerKind, by_name
 
-from gr_model.config.embedding import EmbeddingConfig
-
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGE = REPOSITORY / "embeddings/hybrid_torchrec"
 
@@ -28,10 +26,15 @@ def text(place: str) -> str:
 
 
 def gr_model_setting(name: str) -> tuple[str, ...]:
-    """What gr_model lets the setting embedding.<name> be."""
-    (field,) = [field for field in dataclasses.fields(EmbeddingConfig) if field.name == name]
-    choices: tuple[str, ...] = field.metadata["choices"]
-    return choices
+    """What gr_model lets the setting embedding.<name> be: the `choices` of that field, by the file's constants."""
+    tree = ast.parse(text("gr_model/config/embedding.py"))
+    constants: dict[str, object] = {}
+    exec(ast.unparse([node for node in tree.body if isinstance(node, ast.Assign)]), constants)
+    (field,) = [node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name]
+    assert isinstance(field.value, ast.Call)
+    (choices,) = [keyword.value for keyword in field.value.keywords if keyword.arg == "choices"]
+    found: tuple[str, ...] = eval(ast.unparse(choices), constants)
+    return found
 
 
 def test_what_is_generated_is_up_to_date() -> None:
