@@ -298,6 +298,23 @@ def clean(c: Context, all: bool = False, dry_run: bool = False) -> None:
     _call(lambda: commands.clean(everything=all, dry_run=dry_run))
 
 
+@task(
+    positional=[],
+    help={
+        "renew": "measure again: names by commas, or stale for all that can be measured here",
+        "record": "names by commas that were measured on another machine (with --commit)",
+        "commit": "the commit whose sources were measured there",
+        "json": "print the list as JSON",
+    },
+)
+def evidence(c: Context, renew: str = "", record: str = "", commit: str = "", json: bool = False) -> None:
+    """Which committed results are older than the sources that they speak of: inv evidence [--renew stale]."""
+    from grstack import commands
+
+    if _call(lambda: commands.evidence(renew=renew, record=record, commit=commit, as_json=json)):
+        raise Exit(code=1)
+
+
 @task(help={"json": "print the findings as JSON"})
 def doctor(c: Context, json: bool = False) -> None:
     """Check this machine: engine, disk, memory, NPU driver, CANN, network."""
@@ -347,12 +364,28 @@ def lint(c: Context, fix: bool = False) -> None:
         unit="only the tests that need neither engine nor image",
         changed="only the suites that this branch's changes can touch",
         since="the same, since this commit",
+        slow="only the tests marked slow, into benchmarks/results/slow-tests.md; goes on after an interruption",
+        only="with --slow: suites by commas",
+        again="with --slow: also those that passed on these sources",
     )
 )
-def test(c: Context, unit: bool = False, changed: bool = False, since: str = "", engine: str = "auto") -> None:
+def test(
+    c: Context,
+    unit: bool = False,
+    changed: bool = False,
+    since: str = "",
+    slow: bool = False,
+    only: str = "",
+    again: bool = False,
+    engine: str = "auto",
+) -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
+    from grstack import slow as slow_tests
     from grstack import suites
 
+    if slow or only or again:
+        code = _call(lambda: slow_tests.run(engine=engine, only=only, again=again))
+        sys.exit(code)
     code = _call(lambda: suites.run_all(unit=unit, engine=engine, only_changed=changed, since=since))
     if code:
         sys.exit(code)

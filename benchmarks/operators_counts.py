@@ -2,7 +2,7 @@
 
     python -m benchmarks.operators_counts [--small] [--output FOLDER]
 
-calls each case of operators_device.py once and writes FOLDER/operators-counts.{json,md}. The bound is what an operator
+calls each of device_cases/ once and writes FOLDER/operators-counts.{json,md}. The bound is what an operator
 must read, write and multiply, over 1.6 TB/s and 376 TFLOP/s (fp16); the schedule's figure is what its cores ask for.
 No time is measured. What cores ask for again, such as weights and workspace, an NPU finds in L2, so the time of all
 that is asked for over L2's speed, 7 TB/s, stands beside the bound: above it, L2 is what the schedule waits for.
@@ -23,7 +23,8 @@ from typing import Any
 
 import torch
 
-from .operators_device import PEAKS, cases
+from .device_cases import cases
+from .operators_device import PEAKS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 BYTES, FLOPS = PEAKS["Ascend910"]

@@ -269,6 +269,30 @@ def run(
     return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive, access=access)
 
 
+def evidence(*, renew: str = "", record: str = "", commit: str = "", as_json: bool = False) -> int:
+    """Lists, renews or records the committed results; 1 where one is stale, or could not be renewed."""
+    from grstack.evidence import command
+    from grstack.evidence import renew as renewing
+    from grstack.evidence.table import HOST
+
+    if record:
+        for line in command.record(ROOT, record.split(","), commit):
+            print(line)
+        return 0
+    if not renew:
+        return command.listed(ROOT, _console(), as_json=as_json)
+    states = command.chosen(ROOT, renew)
+    renewing.check(states)
+    s = session(Choices())
+    for name in {state.evidence.needs for state in states} - {""}:
+        fetch_data(name)
+    if any(state.evidence.where != HOST for state in states):
+        _built(s, take_name=False)
+    failed = renewing.renew(s, states)
+    s.console.print(f"renewed: {len(states) - len(failed)} of {len(states)}; look at them, then: git add benchmarks")
+    return 1 if failed else 0
+
+
 def accept(
     choices: Choices,
     request: Request | None = None,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grstack.errors import StepError
 
 MB = 1_000_000
 OTHERS = 64  # MB; a layer of our own sources, scripts or one component
-_LIMIT = re.compile(r"^# at most (\d+) MB\n(?:#.*\n)*(COPY|RUN)((?: +--\S+)*) +(.+)$", re.MULTILINE)
+_LIMIT = re.compile(r"^# at most (\d+) MB\n(?:#.*\n)*(COPY|RUN|FROM)((?: +--\S+)*) +(.+)$", re.MULTILINE)
+FROM_ENVIRONMENT = "FROM ${ENVIRONMENT}"
 
 
 def limits(dockerfile: str) -> dict[str, int]:
@@ -27,6 +28,14 @@ def too_large(history: Iterable[Mapping[str, Any]], allowed: Mapping[str, int]) 
         if layer["Size"] > limit * MB:
             found.append(f"{made_by}: {layer['Size'] / MB:.0f} MB, at most {limit}")
     return found
+
+
+def above_the_base(
+    image: Sequence[Mapping[str, Any]], environment: Sequence[Mapping[str, Any]], base: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Of an image FROM the environment: its own layers, newest first, and one that stands for the environment's."""
+    packages = sum(layer["Size"] for layer in environment[: len(environment) - len(base)])
+    return [*image[: len(image) - len(environment)], {"CreatedBy": FROM_ENVIRONMENT, "Size": packages}]
 
 
 def check(history: Iterable[Mapping[str, Any]], dockerfile: str, where: str) -> None:

@@ -61,7 +61,8 @@ HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of
     "ip": "iproute2",
     "nsenter": "util-linux",
 }
-OPTIONS = ("-q", "--disable-warnings", "-m", "not slow")
+OPTIONS = ("-q", "--disable-warnings", "-m")
+IN_THE_GATE = "not slow"
 TEST_WHEELS = "test-wheels"
 RESULTS = "test-results"
 WITH_ENGINE = ("tests/integration",)
@@ -89,20 +90,20 @@ def run_all(*, unit: bool, engine: str, only_changed: bool = False, since: str =
     host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
     failed += lint.run(ROOT, Runner(console, settings))
     if chosen & set(ON_HOST):
-        check("host tests", _host(console, _pytest(_there(ON_HOST), results / "host.xml")))
+        check("host tests", on_host(console, _there(ON_HOST), results / "host.xml"))
     if not unit and chosen & {*IN_IMAGE, *WITH_ENGINE}:
         s = session(Choices(engine=engine))
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)
-        _stage_wheels(s)
+        stage_wheels(s)
         left_out = [suite for suite in impossible(IN_IMAGE, s.lock) if suite in chosen]
         for suite in left_out:
             console.print(f"[yellow]not run[/yellow]: {suite}: {TRITON} has no wheel for {s.lock.arch}")
         there = [suite for suite in _there(IN_IMAGE) if suite in chosen and suite not in left_out]
-        suites = {f"{suite} in the image": partial(_in_image, s, suite) for suite in there}
+        suites = {f"{suite} in the image": partial(in_image, s, suite) for suite in there}
         failed += SideBySide(suites, at_once=_at_once(s), runner=s.runner).run()
         if chosen & set(WITH_ENGINE):
-            check("tests with the engine", _host(console, _pytest(_there(WITH_ENGINE), results / "engine.xml")))
+            check("tests with the engine", on_host(console, _there(WITH_ENGINE), results / "engine.xml"))
     if failed:
         failures.show(results, console)
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
@@ -132,16 +133,13 @@ def _there(paths: tuple[str, ...]) -> list[str]:
     return [path for path in paths if (ROOT / path).exists()]
 
 
-def _pytest(paths: list[str], results: Path) -> list[str]:
-    return [str(BIN / "python"), "-m", "pytest", *OPTIONS, f"--junit-xml={results}", *paths]
-
-
-def _host(console: Console, argv: list[str]) -> int:
+def on_host(console: Console, paths: Sequence[str], results: Path, *, marker: str = IN_THE_GATE) -> int:
+    argv = [str(BIN / "python"), "-m", "pytest", *OPTIONS, marker, f"--junit-xml={results}", *paths]
     env = {"PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     return Runner(console).replace(argv, env=env, cwd=ROOT)
 
 
-def _stage_wheels(s: Session) -> None:
+def stage_wheels(s: Session) -> None:
     """The wheels that recipes patch, under their plain names: their tests build from the locked original."""
     folder = s.paths.build / TEST_WHEELS
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,16 +154,29 @@ def _at_once(s: Session) -> int:
     return max(1, fitting) if s.engine.isolates else 1
 
 
-def _in_image(s: Session, suite: str) -> int:
+def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_GATE) -> int:
+    """`results`: the file's name below build/RESULTS; by the suite's name where none is given."""
     source = Mount(source=ROOT, name="source")
     data = Mount(source=s.paths.data, name="data")
     wheels = Mount(source=s.paths.build / TEST_WHEELS, name="wheels")
-    results = Mount(source=s.paths.build / RESULTS, name="results", writable=True)
+    folder = Mount(source=s.paths.build / RESULTS, name="results", writable=True)
     root = s.engine.path_of(source)
     # Without the plugin of ascend-twin: the suites run with torch_npu's task queue, as a program does.
-    argv = ["python", "-m", "pytest", *OPTIONS, "-p", "no:cacheprovider", "-p", "no:ascend_twin", "--rootdir", root]
+    argv = [
+        "python",
+        "-m",
+        "pytest",
+        *OPTIONS,
+        marker,
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:ascend_twin",
+        "--rootdir",
+        root,
+    ]
     name = suite.replace("/", "-")
-    argv += [f"--junit-xml={s.engine.path_of(results)}/{name}.xml"]
+    argv += [f"--junit-xml={s.engine.path_of(folder)}/{results or f'{name}.xml'}"]
     inner = [other for other in IN_IMAGE if other.startswith(f"{suite}/")]  # a suite of its own
     argv += [*(f"--ignore={root}/{other}" for other in inner), f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
     env = {
@@ -176,4 +187,4 @@ def _in_image(s: Session, suite: str) -> int:
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, results], env=env, apart=name)
+    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, folder], env=env, apart=name)

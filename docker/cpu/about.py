@@ -7,7 +7,8 @@ from pathlib import Path
 manifest = json.loads((Path(__file__).parent.parent / "manifest.json").read_text())
 target = manifest["target"]
 packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torchrec", "gr_ops", "hybrid_torchrec"))
-print(f"""grstack/{target}: training and serving of generative recommenders (HSTU), target {target}
+emulated = " (its NPUs are emulated: correctness, not speed)" if manifest["emulated"] else ""
+print(f"""grstack/{target}: training and serving of generative recommenders (HSTU), target {target}{emulated}
 Python {manifest["python"]}, {packages}
 
   docker run --rm -v "$PWD/data:/data:ro" IMAGE python -m gr_model.train --config smoke --device {target}

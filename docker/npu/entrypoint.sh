@@ -6,4 +6,8 @@ if [ -f "$ASCEND_HOME_PATH/../set_env.sh" ]; then
 elif [ -f "$ASCEND_HOME_PATH/set_env.sh" ] && ! grep -qsx 'platform=twin' "$ASCEND_HOME_PATH/version.info"; then
     . "$ASCEND_HOME_PATH/set_env.sh" # CANN from 8.5.0 on; that of the twin is for bash, and its image needs none
 fi
+# A user without a name (--user 1234) has none to be asked for: getpass, and with it torch, takes these.
+: "${USER:=grstack}" "${LOGNAME:=$USER}"
+export USER LOGNAME
+if [ $# -eq 0 ]; then exec python /opt/grstack/bin/about.py; fi
 exec "$@"

@@ -200,11 +200,18 @@ class DockerEngine:
     def _check_layers(self, plan: Plan, dockerfile: str) -> None:
         name = names.exact(plan)
         try:
-            history = self.client.images.get(name).history()
+            history = self._history(name)
+            if layers.FROM_ENVIRONMENT in layers.limits(dockerfile):
+                below = (self._history(self.locate(plan, plan.step(step))) for step in ("environment", "base"))
+                history = layers.above_the_base(history, *below)
             layers.check(history, dockerfile, f"docker/{plan.target}/Dockerfile")
         except BaseException:
             self.client.images.remove(name)  # it does not count as built
             raise
+
+    def _history(self, image: str) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = self.client.images.get(image).history()
+        return found
 
     def _base_packages(self, plan: Plan) -> dict[str, str]:
         """Package -> version of the distribution's packages: what a mirror gave on the day of the bootstrap."""

@@ -55,6 +55,17 @@ def test_a_dockerfile_without_limits_has_none() -> None:
     layers.check([layer("COPY huge / # buildkit", 1e6)], "FROM scratch\nCOPY huge /\n", "docker/x/Dockerfile")
 
 
+def test_an_environment_counts_as_one_layer_and_its_base_as_none() -> None:
+    base = [layer("", 900)]
+    environment = [layer("ENV A=1", 0), layer("RUN |1 PYTHON=3.11 /bin/sh -c pip install", 300), *base]
+    found = layers.above_the_base([layer("COPY src /src # buildkit", 5), *environment], environment, base)
+    text = "ARG ENVIRONMENT\n# at most 299 MB\n# the packages\nFROM ${ENVIRONMENT}\nCOPY src /src\n"
+    with pytest.raises(StepError, match="too large") as failed:
+        layers.check(found, text, "docker/x/Dockerfile")
+    assert "FROM ${ENVIRONMENT}: 300 MB, at most 299" in str(failed.value) and "COPY" not in str(failed.value)
+    layers.check(found, text.replace("299", "300"), "docker/x/Dockerfile")
+
+
 def test_the_cpu_image_s_large_lines_have_limits() -> None:
     allowed = layers.limits((ROOT / "docker/cpu/Dockerfile").read_text(encoding="utf-8"))
     assert set(allowed) == {

@@ -3,6 +3,7 @@
 By reading the files: what a kind means is tested by test_kinds.py.
 """
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -25,15 +26,15 @@ def text(place: str) -> str:
 
 
 def gr_model_setting(name: str) -> tuple[str, ...]:
-    """What gr_model lets the setting embedding.<name> be."""
-    pattern = rf'^    "{name}": \(([^)]*)\),$'
-    found = [
-        match
-        for path in (REPOSITORY / "gr_model").rglob("*.py")
-        for match in re.findall(pattern, path.read_text(), re.M)
-    ]
-    assert len(found) == 1, f"{len(found)} lists of embedding.{name} in gr_model"
-    return tuple(re.findall(r'"(\w+)"', found[0]))
+    """What gr_model lets the setting embedding.<name> be: the `choices` of that field, by the file's constants."""
+    tree = ast.parse(text("gr_model/config/embedding.py"))
+    constants: dict[str, object] = {}
+    exec(ast.unparse([node for node in tree.body if isinstance(node, ast.Assign)]), constants)
+    (field,) = [node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name]
+    assert isinstance(field.value, ast.Call)
+    (choices,) = [keyword.value for keyword in field.value.keywords if keyword.arg == "choices"]
+    found: tuple[str, ...] = eval(ast.unparse(choices), constants)
+    return found
 
 
 def test_what_is_generated_is_up_to_date() -> None:

@@ -1,0 +1,1 @@
+"""`inv evidence`: which committed results are older than their sources, and the commands that renew them."""

@@ -1,0 +1,92 @@
+"""Runs the commands that renew results, one after the other, and records what they measured."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from rich.text import Text
+
+from grstack.engines import Mount
+from grstack.errors import StepError, UsageError
+from grstack.evidence import measured
+from grstack.evidence.measured import Measured
+from grstack.evidence.state import State
+from grstack.evidence.table import HOST, TABLE, Evidence, files_of
+from grstack.run import Runner
+from grstack.session import Session
+
+
+def check(states: Sequence[State]) -> None:
+    """Raises if one of them cannot be measured on this machine."""
+    for state in states:
+        if not state.evidence.runs_here:
+            raise UsageError(
+                f"{state.name} needs {state.evidence.where}: run `{state.evidence.command}` there, bring its files",
+                next_command=f"inv evidence --record {state.name} --commit THE-COMMIT-THAT-WAS-MEASURED",
+            )
+
+
+def renew(s: Session, states: Sequence[State]) -> list[str]:
+    """The names of those whose command failed. What is done is recorded at once: an interruption keeps it."""
+    failed = []
+    for number, state in enumerate(states, 1):
+        took = f", {state.measured.seconds} s last time" if state.measured and state.measured.seconds else ""
+        title = f"[{number}/{len(states)}] {state.name}: {state.evidence.command}{took}"
+        s.console.print(Text(title, style="bold"), soft_wrap=True)
+        if code := _one(s, state):
+            s.console.print(f"[red]{state.name} ended with exit code {code}[/red]; its result is not recorded")
+            failed.append(state.name)
+    return failed
+
+
+def _one(s: Session, state: State) -> int:
+    root, evidence = s.paths.root, state.evidence
+    before, written = measured.keys_of(root, evidence.sources), _times(root, state.name)
+    begin = time.monotonic()
+    if code := _run(s, evidence):
+        return code
+    seconds = round(time.monotonic() - begin)
+    if measured.keys_of(root, evidence.sources) != before:
+        raise StepError(
+            f"the sources of {state.name} changed while it was measured",
+            next_command=f"inv evidence --renew {state.name}",
+        )
+    if _times(root, state.name) == written:
+        raise StepError(
+            f"the command of {state.name} wrote none of its results",
+            where=evidence.command,
+            next_command=f"${{EDITOR:-vi}} {TABLE}",
+        )
+    commit, _ = measured.commit_and_day(root)
+    found = Measured(commit=commit, date=date.today().isoformat(), sources=before, seconds=seconds)
+    measured.add(root, state.name, found)
+    return 0
+
+
+def _times(root: Path, name: str) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in files_of(root, name)}
+
+
+def _run(s: Session, evidence: Evidence) -> int:
+    argv = shlex.split(evidence.command)
+    commit, _ = measured.commit_and_day(s.paths.root)
+    if evidence.where == HOST:
+        env = {"PYTHONPATH": str(s.paths.root), **evidence.environment}
+        return Runner(s.console).replace([sys.executable, *argv[1:]], env=env, cwd=s.paths.root)
+    source = Mount(source=s.paths.root, name="source", writable=True)
+    data = Mount(source=s.paths.data, name="data")
+    place = s.engine.path_of(source)
+    env = {
+        "PYTHONPATH": place,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "GRSTACK_DATA": s.engine.path_of(data),
+        "GRSTACK_COMMIT": commit,
+        **{name: f"{place}/{value}" for name, value in evidence.environment.items()},
+    }
+    there = ["bash", "-c", f"cd {shlex.quote(place)} && exec {shlex.join(argv)}"]
+    return s.engine.run(s.plan, there, mounts=[source, data], env=env)

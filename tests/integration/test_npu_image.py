@@ -1,0 +1,71 @@
+"""The image of target npu on the twin, as its users have it: run by `docker run`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_cpu_image import docker, inv
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGE = "grstack/npu:twin"
+TRAIN = ("python", "-m", "gr_model.train", "--config", "smoke", "--device", "npu", "train.steps=2")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    inv("build-image")
+
+
+def inspected() -> dict[str, Any]:
+    text = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, text=True, check=True).stdout
+    config: dict[str, Any] = json.loads(text)[0]["Config"]
+    return config
+
+
+def test_without_a_command_it_says_what_it_is_and_what_to_type() -> None:
+    said = docker(IMAGE)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.startswith("grstack/npu: ") and "emulated: correctness, not speed" in said.stdout
+    assert "torch 2.6.0" in said.stdout and "python -m gr_model.train --config smoke --device npu" in said.stdout
+
+
+def test_labels_and_user() -> None:
+    config = inspected()
+    assert config["User"] == "1000:1000"
+    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
+    assert {"title", "description", "licenses", "version", "base.name"} <= set(labels)
+
+
+@pytest.mark.parametrize("user", [(), ("--user", "4321:4321"), ("--user", "0:0")])
+def test_it_trains_with_its_operators_on_a_read_only_root_as_any_user(user: tuple[str, ...], tmp_path: Path) -> None:
+    inv("fetch-data", "ml-100k")
+    tmp_path.chmod(0o777)
+    folders = (f"--volume={ROOT / 'data'}:/data:ro", f"--volume={tmp_path}:/out")
+    counts = "--env=TWIN_COUNTS=/tmp/counts.jsonl"
+    words = ("--read-only", "--network=none", "--shm-size=1g", counts, *folders, *user, IMAGE)
+    done = docker(*words, "sh", "-c", f"{' '.join(TRAIN)} model.attention=fused && cp /tmp/counts.jsonl /out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "HstuDense" in (tmp_path / "counts.jsonl").read_text()
+    assert list(tmp_path.rglob("report.html"))
+
+
+def test_its_user_can_write_only_where_it_is_told() -> None:
+    places = "/ /opt/grstack /opt/grstack/venv /usr /etc /usr/local/Ascend"
+    done = docker(
+        IMAGE, "sh", "-c", f"for p in {places}; do touch $p/x 2>/dev/null && echo $p; done; touch /out/x /tmp/x"
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_root_may_install_a_package_of_operators() -> None:
+    package = next((ROOT / "build/packages").glob("mxrec_opp_gather_for_rank1.run"))
+    words = ("--user", "0", f"--volume={package}:/package.run:ro", IMAGE, "bash", "/package.run", "--quiet", "--force")
+    done = docker(*words)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,190 @@
+"""`inv evidence`: stale where sources are others than the measured ones; renewed by a command, never by word."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from grstack import slow
+from grstack.errors import SpecError, StepError, UsageError
+from grstack.evidence import command, measured, renew, table
+
+ROOT = Path(__file__).resolve().parents[2]
+RENEW = "python -c \"import pathlib; pathlib.Path('benchmarks/results/speed.json').write_text('2')\""
+TABLE = f"""
+speed:
+  command: {json.dumps(RENEW)}
+  where: host
+  sources: [fast, benchmarks/speed.py]
+far:
+  command: python -m benchmarks.far
+  where: one NVIDIA H100
+  sources: [fast]
+"""
+
+
+def git(root: Path, *words: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(["git", "-C", str(root), *who, *words], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in {
+        "benchmarks/evidence.yaml": TABLE,
+        "benchmarks/speed.py": "1",
+        "benchmarks/results/speed.json": "1",
+        "benchmarks/results/speed.md": "1",
+        "benchmarks/results/far.json": "1",
+        "fast/kernel.py": "1",
+        "fast/tests/test_kernel.py": "1",
+        "fast/README.md": "1",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    return tmp_path
+
+
+def words(root: Path) -> dict[str, str]:
+    return {state.name: state.word for state in command.states(root)}
+
+
+def test_a_result_is_stale_when_a_source_changes_and_not_by_its_tests_and_pages(root: Path) -> None:
+    assert words(root) == {"speed": "no key", "far": "no key"}
+    command.record(root, ["speed", "far"], "HEAD")
+    assert words(root) == {"speed": "present", "far": "present"}
+    (root / "fast/tests/test_kernel.py").write_text("2")
+    (root / "fast/README.md").write_text("2")
+    assert words(root) == {"speed": "present", "far": "present"}
+    (root / "benchmarks/speed.py").write_text("2")
+    speed, far = command.states(root)
+    assert (speed.word, speed.changed, far.word) == ("stale", ("benchmarks/speed.py",), "present")
+    (root / "benchmarks/results/far.json").unlink()
+    assert words(root)["far"] == "no result"
+
+
+def test_what_is_recorded_is_the_commit_s_and_not_what_lies_there_now(root: Path) -> None:
+    (root / "fast/kernel.py").write_text("2")
+    said = command.record(root, ["far"], "HEAD")
+    assert said == [f"far: measured on {git(root, 'log', '-1', '--format=%h of %cs').strip()}"]
+    assert words(root)["far"] == "stale"
+    with pytest.raises(UsageError, match="git does not know the commit 'nothing'"):
+        command.record(root, ["far"], "nothing")
+    with pytest.raises(UsageError, match="--record wants the commit"):
+        command.record(root, ["far"], "")
+    with pytest.raises(UsageError, match="unknown result 'fra'; valid: far, speed"):
+        command.record(root, ["fra"], "HEAD")
+
+
+def session(root: Path) -> Any:
+    return SimpleNamespace(paths=SimpleNamespace(root=root), console=Console(file=io.StringIO(), width=200))
+
+
+def test_renewing_runs_the_command_and_records_the_sources(root: Path) -> None:
+    s = session(root)
+    assert renew.renew(s, command.chosen(root, "stale")) == []
+    assert (root / "benchmarks/results/speed.json").read_text() == "2"
+    assert words(root) == {"speed": "present", "far": "no key"}
+    found = measured.read(root)["speed"]
+    assert set(found.sources) == {"fast", "benchmarks/speed.py"} and found.seconds is not None
+    assert command.chosen(root, "stale") == []
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("pass", "the command of speed wrote none of its results"),
+        (
+            "import pathlib; [pathlib.Path(name).write_text('3') for name in ('fast/kernel.py', "
+            "'benchmarks/results/speed.json')]",
+            "the sources of speed changed while it was measured",
+        ),
+    ],
+)
+def test_what_measured_nothing_or_other_sources_is_not_recorded(root: Path, program: str, said: str) -> None:
+    text = TABLE.replace(json.dumps(RENEW), json.dumps(f'python -c "{program}"'))
+    (root / "benchmarks/evidence.yaml").write_text(text)
+    with pytest.raises(StepError, match=said):
+        renew.renew(session(root), command.chosen(root, "speed"))
+    assert measured.read(root) == {}
+
+
+def test_a_command_that_fails_is_named_and_not_recorded(root: Path) -> None:
+    failing = TABLE.replace(json.dumps(RENEW), "python -c 'raise SystemExit(3)'")
+    (root / "benchmarks/evidence.yaml").write_text(failing)
+    s = session(root)
+    assert renew.renew(s, command.chosen(root, "speed")) == ["speed"]
+    assert "speed ended with exit code 3" in s.console.file.getvalue()
+    assert measured.read(root) == {}
+
+
+def test_what_another_machine_must_measure_says_where_and_how_it_comes_back(root: Path) -> None:
+    with pytest.raises(UsageError, match="far needs one NVIDIA H100") as error:
+        renew.check(command.chosen(root, "far,speed"))
+    assert "inv evidence --record far --commit" in str(error.value)
+
+
+def test_a_source_that_is_not_there_is_a_fault_of_the_table(root: Path) -> None:
+    (root / "benchmarks/speed.py").unlink()
+    with pytest.raises(SpecError, match="speed speaks of benchmarks/speed.py, which is not there"):
+        command.states(root)
+
+
+def test_the_list_for_programs_and_its_exit_code(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command.record(root, ["speed"], "HEAD")
+    assert command.listed(root, Console(file=io.StringIO()), as_json=True) == 1
+    rows = json.loads(capsys.readouterr().out)
+    assert {name: row["state"] for name, row in rows.items()} == {"speed": "present", "far": "no key"}
+    command.record(root, ["far"], "HEAD")
+    assert command.listed(root, Console(file=io.StringIO()), as_json=True) == 0
+
+
+def test_every_committed_result_is_in_the_table_and_has_the_keys_of_what_was_measured() -> None:
+    there = {file.stem for file in (ROOT / table.RESULTS).iterdir()}
+    assert set(table.load(ROOT)) - {"slow-tests"} == there - {"slow-tests"}
+    assert set(measured.read(ROOT)) - {"slow-tests"} == there - {"slow-tests"}
+    for name in measured.read(ROOT):
+        evidence = table.load(ROOT)[name]
+        assert set(measured.read(ROOT)[name].sources) == set(evidence.sources), name
+
+
+def row(**counts: int) -> dict[str, Any]:
+    rest = {"key": "k", "commit": "c", "date": "2026-01-01", "seconds": 1, "failures": {}}
+    return {**rest, "passed": 0, "failed": 0, "skipped": 0, **counts}
+
+
+def test_a_slow_suite_has_passed_on_these_sources_only_and_not_without_a_test() -> None:
+    assert slow.passed(row(passed=1), "k") and slow.passed(row(skipped=1), "k")
+    assert not slow.passed(row(), "k"), "no test ran"
+    assert not slow.passed(row(passed=1), "other") and not slow.passed(row(passed=1, failed=1), "k")
+    assert not slow.passed(None, "k")
+
+
+def test_the_slow_suites_are_those_with_the_mark_each_for_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "gr_model/tests/test_a.py": "@pytest.mark.image",
+        "gr_model/tests/cuda/test_b.py": "@pytest.mark.slow",
+        "tests/integration/test_c.py": "pytestmark = pytest.mark.slow",
+    }.items():
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text)
+    assert slow.with_slow_tests(root) == ["gr_model/tests/cuda", "tests/integration"]
+
+
+def test_what_came_of_a_slow_suite_takes_the_place_of_its_last_run(root: Path) -> None:
+    slow.write(root, "a/tests", row(passed=2))
+    slow.write(root, "b/tests", row(passed=1))
+    slow.write(root, "a/tests", {**row(passed=1, failed=1), "failures": {"test_x": "AssertionError"}})
+    assert {name: found["failed"] for name, found in slow.read(root).items()} == {"a/tests": 1, "b/tests": 0}
+    page = (root / "benchmarks/results/slow-tests.md").read_text()
+    assert "| `a/tests` | 1 | 1 | 0 | 1 | c | 2026-01-01 |" in page and "- `test_x`" in page
