@@ -9,5 +9,7 @@ mkdir -p "$1/${site#/opt/grstack/venv/}"
 for folder in "$site"/nvidia "$site"/cusparselt "$site"/nvidia_*; do
     if [[ -e $folder ]]; then mv "$folder" "$1/${site#/opt/grstack/venv/}"; fi
 done
-# Tests of numpy, scipy, pyarrow and the like; torch.testing and their own `testing` packages are for their users.
-find "$site" -type d -name tests -prune -exec rm -rf {} +
+# pyre_extensions imports its tests, so it is not done everywhere.
+for package in matplotlib networkx numpy pandas pyarrow scipy sklearn sympy; do
+    if [[ -d $site/$package ]]; then find "$site/$package" -type d -name tests -prune -exec rm -rf {} +; fi
+done
