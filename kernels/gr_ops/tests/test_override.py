@@ -70,7 +70,7 @@ def test_without_fbgemm_the_cpu_kernels_are_there_whatever_the_variable_says(fre
 
 
 def test_arguments_of_another_release_of_fbgemm_are_found_by_name(fresh_process: Run) -> None:
-    """As fbgemm_gpu 1.3 has bounds_check_indices: an argument more. Here `weights` is moved and b_t_map left out, too."""
+    """As fbgemm_gpu 1.3 has bounds_check_indices: one argument more. And `weights` is moved, and b_t_map left out."""
     script = """
         import importlib.util
         find = importlib.util.find_spec
