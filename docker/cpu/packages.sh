@@ -5,7 +5,11 @@ set -euo pipefail
 
 site=$(/opt/grstack/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "$1/${site#/opt/grstack/venv/}"
-shopt -s nullglob
-for folder in "$site"/nvidia "$site"/cusparselt "$site"/nvidia_*; do mv "$folder" "$1/${site#/opt/grstack/venv/}"; done
-# Tests of numpy, scipy, pyarrow and the like; torch.testing and their own `testing` packages are for their users.
-find "$site" -type d -name tests -prune -exec rm -rf {} +
+# Which of these there are depends on the release of CUDA; the +cpu wheel of torch comes with none.
+for folder in "$site"/nvidia "$site"/cusparselt "$site"/nvidia_*; do
+    if [[ -e $folder ]]; then mv "$folder" "$1/${site#/opt/grstack/venv/}"; fi
+done
+# pyre_extensions imports its tests, so it is not done everywhere.
+for package in matplotlib networkx numpy pandas pyarrow scipy sklearn sympy; do
+    if [[ -d $site/$package ]]; then find "$site/$package" -type d -name tests -prune -exec rm -rf {} +; fi
+done

@@ -13,8 +13,15 @@ Volume = tuple[Path, str, bool]  # source, target, writable
 
 
 def document(
-    image: str, argv: Sequence[str], volumes: Sequence[Volume], access: Access | None, *, shell: bool = False
+    image: str,
+    argv: Sequence[str],
+    volumes: Sequence[Volume],
+    access: Access | None,
+    *,
+    user: str = "",
+    shell: bool = False,
 ) -> str:
+    """`user`: of a run without `access`, which has its own."""
     service: dict[str, Any] = {
         "image": image,
         "command": [_literal(word) for word in argv],
@@ -24,7 +31,7 @@ def document(
     }
     if shell:
         service |= {"stdin_open": True, "tty": True}
-    service |= _devices(access) if access else {"shm_size": "1g"}
+    service |= _devices(access) if access else {**({"user": user} if user else {}), "shm_size": "1g"}
     if access:
         service["volumes"] += [_bind(file, file, False) for file in access.files]
     head = "# docker compose -f FILE up --abort-on-container-exit\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,8 +78,9 @@ def text_of(
     """The command line, or the file, that does the same without `inv`."""
     image = names.short(s.plan_to_show(with_engine=False))
     volumes = [(mount.source, place(mount), mount.writable) for mount in mounts]
+    user = f"{os.getuid()}:{os.getgid()}"  # the image's own may not write into the folders that are mounted
     if request.form == "compose":
-        return compose.document(image, argv, volumes, access, shell=shell)
+        return compose.document(image, argv, volumes, access, user=user, shell=shell)
     if request.form == "k8s":
         return kubernetes.document(s.paths.root, image, argv, access, shell=shell)
     words = docker_cli.run_argv(
@@ -90,6 +92,7 @@ def text_of(
         network="host",
         interactive=shell,
         access=access,
+        user="" if access else user,
     )
     return shell_line(words, image)
 

@@ -100,8 +100,10 @@ def unresolved(
 ) -> tuple[list[str], set[str]]:
     """Faults, and those of the allowed names that were not found."""
     objects = list(objects)
-    # A library that an import has loaded answers by its soname, without any search: fbgemm_gpu relies on torch's.
-    loaded = {o.soname for o in objects if o.path.parent.name == "lib" and o.path.parent.parent.name in PACKAGES[:2]}
+    # A library that an import has loaded answers by its soname, without any search: fbgemm_gpu relies on torch's, and
+    # on those of CUDA that torch's need.
+    first = [o for o in objects if o.path.parent.name == "lib" and o.path.parent.parent.name in PACKAGES[:2]]
+    loaded = {name for o in first for name in (o.soname, *o.needed)}
     faults, left = [], set()
     for item in objects:
         for name in item.needed:

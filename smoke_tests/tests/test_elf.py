@@ -44,6 +44,19 @@ def test_library_that_an_import_has_loaded(libraries):
     assert faults == []
 
 
+def test_library_that_a_library_of_torch_has_loaded(libraries):
+    """As fbgemm_gpu relies on libcudart, which torch's own libraries find beside the packages of CUDA."""
+    lib = libraries / "torch" / "lib"
+    lib.mkdir(parents=True)
+    shutil.move(libraries / "libc_.so", lib)
+    shutil.move(libraries / "b", lib / "b")
+    faults, _ = elf.unresolved(elf.shared_objects(libraries), elf.system_directories(), ())
+    assert faults == []
+    (lib / "libc_.so").unlink()
+    faults, _ = elf.unresolved(elf.shared_objects(libraries), elf.system_directories(), ())
+    assert faults == [f"{libraries}/liba.so: libb.so is not found"]
+
+
 def test_library_of_another_machine(libraries):
     path = libraries / "b/libb.so"
     data = bytearray(path.read_bytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 from pathlib import Path
 
@@ -105,6 +106,18 @@ def test_what_is_printed_is_alone_on_the_output_and_nothing_is_built(
         assert yaml.safe_load(text)
     assert engine.history == [] and engine.runs == []
     assert not (commands.ROOT / "build/out").exists()
+
+
+@pytest.mark.parametrize("choices", [Choices(), Choices(target="cpu")])
+def test_what_is_printed_writes_as_who_asked(
+    engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str], choices: Choices
+) -> None:
+    """The images' own user may not write to the folders that are mounted."""
+    user = f"{os.getuid()}:{os.getgid()}"
+    commands.run(choices, ["true"], request=Request(form="docker"), machine=machine)
+    assert f"--user={user}" in shlex.split(capsys.readouterr().out)
+    commands.run(choices, ["true"], request=Request(form="compose"), machine=machine)
+    assert yaml.safe_load(capsys.readouterr().out)["services"]["grstack"]["user"] == user
 
 
 def test_the_smoke_test_is_printed_too(

@@ -69,6 +69,36 @@ def test_without_fbgemm_the_cpu_kernels_are_there_whatever_the_variable_says(fre
     assert result.stdout.strip().endswith("no fbgemm ok"), result.stderr
 
 
+def test_arguments_of_another_release_of_fbgemm_are_found_by_name(fresh_process: Run) -> None:
+    """As fbgemm_gpu 1.3 has bounds_check_indices: one argument more. And `weights` is moved, and b_t_map left out."""
+    script = """
+        import importlib.util
+        find = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, package=None: None if name == 'fbgemm_gpu' else find(name, package)
+        import torch
+        fbgemm = torch.library.Library('fbgemm', 'FRAGMENT')
+        fbgemm.define('bounds_check_indices(Tensor rows_per_table, Tensor(a!) indices, Tensor(b!) offsets, '
+            'int bounds_check_mode, Tensor(c!) warning, Tensor? B_offsets=None, SymInt max_B=-1, '
+            'Tensor(d!)? weights=None, int info_B_num_bits=-1, int info_B_mask=-1, int bounds_check_version=1, '
+            'bool prefetch_pipeline=False) -> ()')
+        import gr_ops
+        op, rows, offsets = torch.ops.fbgemm.bounds_check_indices, torch.tensor([5, 3]), torch.tensor([0, 2, 3, 4, 5])
+        indices, weights, warning = torch.tensor([4, 5, 0, -1, 2]), torch.ones(5), torch.zeros(1, dtype=torch.int64)
+        op(rows, indices, offsets, 2, warning, weights=weights)
+        assert indices.tolist() == [4, 0, 0, 0, 2] and weights.tolist() == [1, 0, 1, 0, 1], (indices, weights)
+        op(rows, indices, offsets, 2, warning, prefetch_pipeline=False)
+        try:
+            op(rows, indices, offsets, 2, warning, prefetch_pipeline=True)
+        except RuntimeError as error:
+            assert 'has no argument prefetch_pipeline; leave it out' in str(error), error
+        else:
+            raise AssertionError('an argument was dropped')
+        print('by name ok')
+    """
+    result = fresh_process(script, MXREC_NO_FBGEMM_OVERRIDE=None, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout.strip().endswith("by name ok"), result.stderr
+
+
 @pytest.mark.parametrize("offsets", [[0, 5, 2, 6], [0, 2, 5, 7], [-1, 2, 5, 6]])
 def test_the_contents_of_offsets_are_checked_on_the_cpu(offsets: list[int]) -> None:
     with pytest.raises(RuntimeError, match="off"):
