@@ -16,7 +16,7 @@ from grstack.engines import Engine, Inputs
 from grstack.engines.artefacts import Artefacts
 from grstack.errors import Busy, DiskFull, Interrupted
 from grstack.files import disk_full, free_bytes
-from grstack.needs import DISK_LEFT, DISK_NEEDED, GIB
+from grstack.needs import DISK_LEFT, GIB, disk_needed
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.report import BuildReport, result_of
@@ -91,7 +91,7 @@ def _run(
         if step.name in to_do:
             console.print(f"[bold]{number}/{len(steps)} {step.name}[/bold] {step.summary}", highlight=False)
             try:
-                check_disk((paths.build, paths.cache, *engine.places()))
+                check_disk((paths.build, paths.cache, *engine.places()), plan.target)
                 if step.kind is Kind.WHEELS:
                     inputs, status = fetch(), "verified"
                     report.wheels = sorted(inputs.wheels_all)
@@ -109,14 +109,14 @@ def _run(
         report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
 
 
-def check_disk(places: Sequence[Path]) -> None:
+def check_disk(places: Sequence[Path], target: str) -> None:
     """Refuses to start a step where the checkout, the cache or the engine's store has next to no room."""
     for place in places:
         free = free_bytes(place)
         if free < DISK_LEFT:
             raise DiskFull(
                 f"{free / GIB:.1f} GiB free, a step needs {DISK_LEFT / GIB:.0f} GiB and a first build "
-                f"{DISK_NEEDED / GIB:.0f} GiB",
+                f"{disk_needed(target) / GIB:.0f} GiB",
                 where=str(place),
                 next_command="inv clean, or docker system prune",
             )

@@ -11,5 +11,12 @@ MEMORY_OF_A_SUITE = 8 * GIB  # `inv test` runs as many at once as fit; four proc
 
 # A first build on one disk: wheels 2.5, the engine's copy of them 2.5, environment 6, base and components 2
 DISK_NEEDED = 15 * GIB
+# of target cuda: wheels 4, environment 10, its packages parted into layers 5, image 10
+DISK_NEEDED_CUDA = 30 * GIB
 DISK_COMFORTABLE = 40 * GIB  # images of two versions and the engine's build cache
 DISK_LEFT = 5 * GIB  # no step is started with less
+
+
+def disk_needed(target: str) -> int:
+    """Bytes of a first build."""
+    return DISK_NEEDED_CUDA if target == "cuda" else DISK_NEEDED

@@ -12,7 +12,7 @@ from rich.console import Console
 from grstack.engines import Inputs
 from grstack.engines.fake import FakeEngine
 from grstack.errors import DiskFull, Interrupted, StepError
-from grstack.execute import build_lock, execute
+from grstack.execute import build_lock, check_disk, execute
 from grstack.needs import DISK_LEFT, GIB
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
@@ -164,6 +164,15 @@ def test_no_step_is_started_without_room_in_the_checkout_the_cache_or_the_engine
     assert engine.history == []
     monkeypatch.setattr("grstack.execute.free_bytes", lambda path: DISK_LEFT)
     run(paths, engine)
+
+
+@pytest.mark.parametrize(("target", "gib"), [("npu", 15), ("cpu", 15), ("cuda", 30)])
+def test_what_a_first_build_needs_is_the_target_s(
+    target: str, gib: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grstack.execute.free_bytes", lambda path: 0)
+    with pytest.raises(DiskFull, match=f"a first build {gib} GiB"):
+        check_disk((tmp_path,), target)
 
 
 def test_the_report_names_the_result(paths: Paths) -> None:
