@@ -26,7 +26,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     from gr_ops.cuda.layer import products
     from gr_ops.cuda.tuning import tiles
 
-    small = products.Tile(tokens=32, columns=16, inner=16, warps=4, stages=2)
+    small = products.Tile(tokens=32, columns=16, inner=16, warps=4, stages=2, registers=128)
     monkeypatch.setattr(products, "TILES", {2: small, 4: small})
 
     monkeypatch.setattr(bias_gradients, "BLOCK", 16)
