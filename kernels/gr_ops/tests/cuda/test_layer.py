@@ -168,8 +168,7 @@ def test_dropout_keeps_what_it_keeps_on_a_cpu(seed):
 
 @triton.jit
 def drawn(out, first, N: tl.constexpr):
-    at_N = tl.arange(0, N)
-    tl.store(out + at_N, dropout._drawn(first + at_N.to(tl.int64), -5, 9).to(tl.int64))
+    tl.store(out + tl.arange(0, N), dropout.drawn(first, -5, 9, N).to(tl.int64))
 
 
 def test_indices_beyond_32_bits_have_draws_of_their_own():
@@ -180,11 +179,11 @@ def test_indices_beyond_32_bits_have_draws_of_their_own():
         x = ((x ^ (x >> 15)) * 0x846CA68B) % 2**32
         return x ^ (x >> 16)
 
-    first = 3 * 2**32 - 8
-    out = torch.empty(16, dtype=torch.int64, device="cuda" if ON_GPU else "cpu")
-    drawn[(1,)](out, first, N=16)
-    low = [(2**32 - 5 + mixed(at >> 32)) % 2**32 for at in range(first, first + 16)]
-    assert out.tolist() == [mixed(mixed(at % 2**32 ^ low[n]) ^ 9) for n, at in enumerate(range(first, first + 16))]
+    for first in (3 * 2**32 - 16, 3 * 2**32):
+        out = torch.empty(16, dtype=torch.int64, device="cuda" if ON_GPU else "cpu")
+        drawn[(1,)](out, first, N=16)
+        low = (2**32 - 5 + mixed(first >> 32)) % 2**32
+        assert out.tolist() == [mixed(mixed(at % 2**32 ^ low) ^ 9) for at in range(first, first + 16)]
 
 
 @pytest.mark.parametrize("name", ["hstu_projection", "hstu_gated_output", "hstu_keep"])

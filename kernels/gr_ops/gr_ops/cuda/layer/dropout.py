@@ -8,7 +8,7 @@ import triton.language as tl
 
 from gr_ops.cuda.layer.launch import launch
 
-ELEMENTS = 4096  # of a program
+ELEMENTS = 4096  # of a program; divides 2^32
 
 
 @triton.jit
@@ -20,23 +20,25 @@ def _mixed(x):
 
 
 @triton.jit
-def _drawn(at_N, low, high):
-    """32 bits of each element of 64 bits of index; `low`, `high`: the halves of the seed."""
-    upper_N = (at_N >> 32).to(tl.uint32)
-    lower_N = (at_N & 0xFFFFFFFF).to(tl.uint32)
-    return _mixed(_mixed(lower_N ^ (_bits(low) + _mixed(upper_N))) ^ _bits(high))
+def _bits(number):
+    return tl.cast(number, tl.int32).to(tl.uint32, bitcast=True)
 
 
 @triton.jit
-def _bits(number):
-    return tl.cast(number, tl.int32).to(tl.uint32, bitcast=True)
+def drawn(first, low, high, N: tl.constexpr):
+    """32 bits of each of N elements from `first` on, a multiple of N; `low`, `high`: the halves of the seed."""
+    upper = _mixed((first >> 32).to(tl.uint32))  # one for all of them
+    lower_N = (first & 0xFFFFFFFF).to(tl.uint32) + tl.arange(0, N).to(tl.uint32)
+    return _mixed(_mixed(lower_N ^ (_bits(low) + upper)) ^ _bits(high))
 
 
 @triton.jit(do_not_specialize=["elements", "low", "high", "threshold"])
 def keep(out, elements, low, high, threshold, N: tl.constexpr):
     """`low`, `high`, `threshold`: unsigned numbers as signed ones of the same bits."""
-    at_N = tl.program_id(0).to(tl.int64) * N + tl.arange(0, N)
-    tl.store(out + at_N, (_drawn(at_N, low, high) >= _bits(threshold)).to(tl.uint8), mask=at_N < elements)
+    first = tl.program_id(0).to(tl.int64) * N
+    place_N = tl.arange(0, N)
+    kept_N = (drawn(first, low, high, N) >= _bits(threshold)).to(tl.uint8)
+    tl.store(out + first + place_N, kept_N, mask=place_N < elements - first)
 
 
 def kept(out: torch.Tensor, p: float, seed: int) -> None:
