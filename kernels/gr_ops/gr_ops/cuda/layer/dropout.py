@@ -32,7 +32,7 @@ def drawn(first, low, high, N: tl.constexpr):
     return _mixed(_mixed(lower_N ^ (_bits(low) + upper)) ^ _bits(high))
 
 
-@triton.jit(do_not_specialize=["elements", "low", "high", "threshold"])
+@triton.jit(do_not_specialize=["low", "high", "threshold"])
 def keep(out, elements, low, high, threshold, N: tl.constexpr):
     """`low`, `high`, `threshold`: unsigned numbers as signed ones of the same bits."""
     first = tl.program_id(0).to(tl.int64) * N

@@ -33,7 +33,7 @@ class Tile:
 
 # By bytes of an element. Two programs fit a multiprocessor of Hopper: 96 KiB of shared memory each, which Ampere and
 # Ada have too, and half of its registers (without a limit the compiler takes 139 to 176).
-TILES = {2: Tile(128, 128, 64, 8, 3, 128), 4: Tile(64, 64, 32, 4, 3, 255)}
+TILES = {2: Tile(128, 128, 64, 8, 3, 128), 4: Tile(128, 64, 32, 4, 3, 255)}
 # Three products in TF32 for one in float32, as in attention; other types ignore it.
 PRECISION = "tf32x3"
 
