@@ -1,12 +1,12 @@
 """What a layer of HSTU does around its attention on a GPU, by hstu_projection and hstu_gated_output and by PyTorch's
 operators: python -m benchmarks.hstu_layer
 
-The layer is gr_model's, of the article's and of the deep model's widths, its attention left out. PyTorch's operators
-run as the model runs them (eager), and by torch.compile (compiled). bf16 is autocast's; fp32 has PyTorch's products at
-its highest precision. Before a row is timed, outputs and gradients of 1,000 tokens are compared with float64: the error
-is the largest of theirs, relative by norms. The sides take turns, call by call (hstu_attention.py has the clock);
-medians. Backward is that of autograd. The least is the time for arguments and results once at the memory's speed, or
-for the products at the matrix units' speed, whichever is longer. Writes benchmarks/results/hstu-layer-DEVICE.{json,md}.
+The layer is gr_model's, of the article's and of the deep model's widths under autocast in bfloat16, its attention left
+out. PyTorch's operators run as the model runs them (eager), and by torch.compile (compiled). Before a row is timed,
+outputs and gradients of 1,000 tokens are compared with float64: the error is the largest of theirs, relative by norms.
+The sides take turns, call by call (hstu_attention.py has the clock); medians. Backward is that of autograd. The least
+is the time for arguments and results once at the memory's speed, or for the products at the matrix units' speed,
+whichever is longer. Writes benchmarks/results/hstu-layer-DEVICE.{json,md}.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from gr_model.model.hstu import HSTULayer
 from .hstu_attention import RESULTS, Call, Clock, gpu
 
 BANDWIDTH = {"H100": 3.35e12, "H200": 4.8e12}  # bytes a second
-RATES = {"bf16": 989e12, "fp32": 67e12}  # products and additions a second
-BOUNDS = {"bf16": 1e-2, "fp32": 1e-5}  # of errors
+RATE = 989e12  # products and additions a second
+BOUND = 1e-2  # of errors
 CHECKED = 1000  # tokens
 Tensors = list[torch.Tensor]
 
@@ -44,7 +44,6 @@ class Shape:
     dim: int
     heads: int
     head_dim: int
-    precision: str
 
     @property
     def width(self) -> int:
@@ -52,19 +51,17 @@ class Shape:
 
     def least(self, gate: bool, backward: bool, device: str) -> float:
         """Milliseconds."""
-        half = 2 if self.precision == "bf16" else 4
-        x, row = 4 * self.dim, half * self.width
+        x, row = 4 * self.dim, 2 * self.width
         once = 2 * row + 2 * x if gate else x + 4 * row
         again = 4 * row + x if gate else 2 * x + 4 * row
         flop = 2 * self.dim * self.width * (1 if gate else 4) * (2 if backward else 1)
         speed = next((value for name, value in BANDWIDTH.items() if name in device), BANDWIDTH["H100"])
-        return 1e3 * self.tokens * max((again if backward else once) / speed, flop / RATES[self.precision])
+        return 1e3 * self.tokens * max((again if backward else once) / speed, flop / RATE)
 
 
 SHAPES = (
-    Shape("article", 253_573, 512, 4, 128, "bf16"),
-    Shape("deep", 130_938, 1024, 4, 256, "bf16"),
-    Shape("article", 253_573, 512, 4, 128, "fp32"),
+    Shape("article", 253_573, 512, 4, 128),
+    Shape("deep", 130_938, 1024, 4, 256),
 )
 
 
@@ -79,10 +76,9 @@ class Side:
         # Dropout draws elements of its own on each side, so errors are those of the layer without it.
         self.layer = HSTULayer(config).cuda()
         self.layer.train(not wide and tokens > CHECKED)
-        self.autocast = shape.precision == "bf16" and not wide
-        dtype = torch.bfloat16 if shape.precision == "bf16" else torch.float32
+        self.autocast = not wide
         self.x, *rows = (torch.randn(tokens, n, device="cuda") for n in (shape.dim, *(shape.width,) * 6))
-        self.attended, self.u, *self.grads = (x.to(dtype) for x in rows)
+        self.attended, self.u, *self.grads = (x.bfloat16() for x in rows)
         self.grad = torch.randn_like(self.x)
         if wide:
             self.layer.double()
@@ -130,13 +126,13 @@ def measure(shape: Shape, clock: Clock, seconds: float, device: str) -> Iterator
     }
     for gate in (False, True):
         errors = {name: error(shape, gate, make) for name, make in makers.items() if name != "compiled"}
-        assert errors["ours"] < BOUNDS[shape.precision], (shape, gate, errors)
+        assert errors["ours"] < BOUND, (shape, gate, errors)
         sides = {name: make(shape.tokens) for name, make in makers.items()}
         for backward in (False, True):
             times, _ = clock.times({name: side.call(gate, backward) for name, side in sides.items()}, seconds)
             ms = {name: statistics.median(values) for name, values in times.items()}
             yield {
-                "shape": f"{shape.name}, {shape.precision}",
+                "shape": shape.name,
                 "operator": "hstu_gated_output" if gate else "hstu_projection",
                 "direction": "backward" if backward else "forward",
                 "ms": {name: round(value, 3) for name, value in ms.items()},

@@ -1,9 +1,9 @@
 """Where the operators of gr_ops stand in for PyTorch's: `model.attention=fused` on a CPU, an NPU or a GPU.
 
 They do in one pass over the tokens what PyTorch does in many, and keep nothing but their inputs for the backward pass.
-Plain PyTorch stays the reference, and is what runs under autocast but on a GPU, and on the CPU in bfloat16 and on wide
-layers, whose time goes into products that PyTorch's library is best at. Under autocast on a GPU the rows between the
-layers stay float32, and all else is of autocast's type, as in PyTorch.
+Plain PyTorch stays the reference, and is what runs under autocast but on a GPU, in float32 on a GPU, and on the CPU in
+bfloat16 and on wide layers, whose time goes into products that PyTorch's library is best at. Under autocast on a GPU
+the rows between the layers stay float32, and all else is of autocast's type, as in PyTorch.
 """
 
 from __future__ import annotations
