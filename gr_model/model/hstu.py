@@ -64,7 +64,8 @@ class HSTULayer(nn.Module):
         return x_LD + self.output(self.dropout(self._gated(u_L, attended_L)))
 
     def _by_operators(self, x_LD: torch.Tensor) -> bool:
-        return self.fused and fused_ops.around_attention(x_LD, self.uvqk, self.split[0])
+        compiled = x_LD.is_cuda and "_projected" in vars(self)  # by training/compiled.py
+        return self.fused and not compiled and fused_ops.around_attention(x_LD, self.uvqk, self.split[0])
 
     def _projected(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
         parts: Sequence[torch.Tensor] = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)

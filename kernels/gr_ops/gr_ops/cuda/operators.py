@@ -26,6 +26,11 @@ OPERATORS = {
     "hstu_gradients": "gr_ops.cuda.hstu:backward",  # what autograd calls for all of them
     "hstu_relative": "gr_ops.cuda.hstu_relative:forward",
     "hstu_relative_gradients": "gr_ops.cuda.hstu_relative:backward",
+    "hstu_projection": "gr_ops.cuda.layer.operators:projection",
+    "hstu_projection_backward": "gr_ops.cuda.layer.operators:projection_backward",
+    "hstu_gated_output": "gr_ops.cuda.layer.operators:gated_output",
+    "hstu_gated_output_backward": "gr_ops.cuda.layer.operators:gated_output_backward",
+    "hstu_keep": "gr_ops.cuda.layer.operators:keep",
 }
 
 

@@ -23,15 +23,19 @@ TUNED = {"forward": ["forward"], "backward": ["keys_and_values", "queries"]}
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of few tokens: a sequence of 70 has several, and the interpreter's time goes by tiles."""
     from gr_ops.cuda import bias_gradients
+    from gr_ops.cuda.layer import products
     from gr_ops.cuda.tuning import tiles
+
+    small = products.Tile(tokens=32, columns=16, inner=16, warps=4, stages=2, registers=128)
+    monkeypatch.setattr(products, "TILES", {2: small, 4: small})
 
     monkeypatch.setattr(bias_gradients, "BLOCK", 16)
     monkeypatch.setattr(bias_gradients, "DENSE_TILE", 16)
     for module, names in TUNED.items():
         for name in names:
             kernel = getattr(importlib.import_module(f"gr_ops.cuda.{module}"), name)
-            small = tiles((16, 32, 4, 1) if name == "keys_and_values" else (32, 16, 4, 1))
-            monkeypatch.setattr(kernel, "configs", small)
+            configs = tiles((16, 32, 4, 1) if name == "keys_and_values" else (32, 16, 4, 1))
+            monkeypatch.setattr(kernel, "configs", configs)
             monkeypatch.setattr(kernel, "_tuners", {})
             monkeypatch.setattr(kernel, "_best", {})
 

@@ -6,10 +6,19 @@ import sys
 from pathlib import Path
 
 
-def test_for_hopper(tmp_path: Path) -> None:
-    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+def output(program: str, cache: Path) -> str:
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TRITON_CACHE_DIR": str(cache)}
     environment.pop("TRITON_INTERPRET", None)
-    program = Path(__file__).with_name("compile_kernels.py")
-    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
+    command = [sys.executable, Path(__file__).with_name(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout == "20 kernels compiled\n"
+    return done.stdout
+
+
+def test_for_hopper(tmp_path: Path) -> None:
+    assert output("compile_kernels.py", tmp_path) == "20 kernels compiled\n"
+
+
+def test_of_a_layer_for_hopper(tmp_path: Path) -> None:
+    every = "gate gate_backward keep norm norm_backward residual silu silu_slope"
+    assert output("compile_layer.py", tmp_path) == f"18 kernels compiled: {every}\n"
