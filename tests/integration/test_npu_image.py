@@ -52,7 +52,7 @@ def test_it_trains_with_its_operators_on_a_read_only_root_as_any_user(user: tupl
     words = ("--read-only", "--network=none", "--shm-size=1g", counts, *folders, *user, IMAGE)
     done = docker(*words, "sh", "-c", f"{' '.join(TRAIN)} model.attention=fused && cp /tmp/counts.jsonl /out")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "HstuDense" in (tmp_path / "counts.jsonl").read_text()
+    assert "HstuRelativeForward" in (tmp_path / "counts.jsonl").read_text()
     assert list(tmp_path.rglob("report.html"))
 
 
