@@ -43,9 +43,9 @@ class DynamicTable(CollectionTable):
     def ids_device(self, device: torch.device) -> torch.device:
         """An NPU's hash table finds slots on the host: ids that stay there need not come back, and nobody waits.
 
-        Over several processes ids travel between devices.
+        Those of other processes' tables travel from host to host.
         """
-        found_on_host = self.config.kind == "hash" and device.type == "npu" and self.world.size == 1
+        found_on_host = self.config.kind == "hash" and device.type == "npu"
         return torch.device("cpu") if found_on_host else device
 
     def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:

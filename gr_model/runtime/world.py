@@ -31,6 +31,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = torch.device("cpu")
+    host: dist.ProcessGroup | None = None  # the same processes over gloo, beside an NPU's own connection
 
     @property
     def first(self) -> bool:
@@ -42,6 +43,16 @@ class World:
         if self.size > 1:
             dist.all_reduce(values)
         return values
+
+    def sum_of_numbers(self, *numbers: float) -> list[float]:
+        """Of what the hosts know, each number over all processes. An NPU that has work to do is not waited for."""
+        if self.size == 1:
+            return list(numbers)
+        on_host = self.host is not None
+        values = torch.tensor(numbers, dtype=torch.float64, device="cpu" if on_host else self.device)
+        dist.all_reduce(values, group=self.host)
+        summed: list[float] = values.tolist()
+        return summed
 
     def barrier(self) -> None:
         """Returns when all processes have come here. The value is read: a device's sum alone does not wait for them."""
@@ -70,17 +81,19 @@ class World:
         """The rows of all processes, those of process 0 first; their number may differ."""
         if self.size == 1:
             return rows
-        counts = torch.zeros(self.size, dtype=torch.int64, device=self.device)
+        place = self.device if self.host is None else torch.device("cpu")
+        counts = torch.zeros(self.size, dtype=torch.int64, device=place)
         counts[self.rank] = len(rows)
-        counts_R = self.sum(counts).tolist()
+        dist.all_reduce(counts, group=self.host)
+        counts_R = counts.tolist()
         # As words: backends differ in the types that they send.
         raw = np.frombuffer(np.ascontiguousarray(rows).tobytes(), np.uint8)
         row_bytes = int(rows.dtype.itemsize * np.prod(rows.shape[1:], dtype=np.int64))
         words = np.zeros(-(-max(max(counts_R) * row_bytes, 1) // 4), np.int32)
         words.view(np.uint8)[: len(raw)] = raw
-        padded = torch.from_numpy(words).to(self.device)
+        padded = torch.from_numpy(words).to(place)
         everyone = [torch.empty_like(padded) for _ in range(self.size)]
-        dist.all_gather(everyone, padded)
+        dist.all_gather(everyone, padded, group=self.host)
         parts = [
             np.frombuffer(part.cpu().numpy().tobytes()[: count * row_bytes], rows.dtype)
             for part, count in zip(everyone, counts_R)
@@ -105,7 +118,18 @@ def join(device: torch.device) -> World:
         raise WorldError(f"the processes cannot connect over {BACKENDS[device.type]}: {error}") from error
     os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
     os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
-    return World(dist.get_rank(), dist.get_world_size(), device)
+    return World(dist.get_rank(), dist.get_world_size(), device, _between_hosts(device))
+
+
+def _between_hosts(device: torch.device) -> dist.ProcessGroup | None:
+    if device.type != "npu":
+        return None
+    try:
+        return dist.new_group(backend="gloo", timeout=TIMEOUT)
+    except (ValueError, RuntimeError, dist.DistError) as error:
+        raise WorldError(
+            f"hosts of NPUs cannot connect over gloo: {error}; name their network: export GLOO_SOCKET_IFNAME=eth0"
+        ) from error
 
 
 def leave() -> None:

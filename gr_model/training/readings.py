@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from gr_ops import faults
 
 from gr_model.tasks.base import Batch
 from gr_model.training.gradients import TrainingDiverged
@@ -58,7 +59,10 @@ class Readings:
         return scalar
 
     def read(self) -> None:
-        """Waits for the device, once; TrainingDiverged for the first number that is not finite. None is left unread."""
+        """Waits for the device, once; TrainingDiverged for the first number that is not finite. None is left unread.
+
+        RuntimeError for wrong data that kernels on an NPU found since the last read.
+        """
         unread, self._unread = self._unread, []
         waiting = [(scalar, scalar.tensor) for scalar, _, _ in unread if scalar.tensor is not None]
         for (scalar, _), value in zip(waiting, _on_host([tensor for _, tensor in waiting]), strict=True):
@@ -69,7 +73,10 @@ class Readings:
 
 
 def _on_host(tensors: list[torch.Tensor]) -> list[float]:
-    if len(tensors) < 2 or tensors[0].device.type == "cpu":
-        return [float(tensor.item()) for tensor in tensors]
-    values: list[float] = torch.stack([tensor.float() for tensor in tensors]).tolist()
-    return values
+    if not tensors:
+        return []
+    with faults.raised():
+        if len(tensors) == 1 or tensors[0].device.type == "cpu":
+            return [float(tensor.item()) for tensor in tensors]
+        values: list[float] = torch.stack([tensor.float() for tensor in tensors]).tolist()
+        return values

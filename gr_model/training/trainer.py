@@ -224,8 +224,7 @@ class Trainer:
 
     def agree_to_stop(self) -> bool:
         """Whether any process was asked to stop; every process gets the same answer."""
-        asked = torch.tensor([float(self.stop_asked)], device=self.device)
-        return bool(self.world.sum(asked).item() > 0) if self.world.size > 1 else self.stop_asked
+        return self.world.sum_of_numbers(float(self.stop_asked))[0] > 0
 
     def _part(self, batch: Batch, counts: bool) -> tuple[float, int, float]:
         """This process's share of the numbers that the loss is the mean of; tokens and FLOP of all processes."""
@@ -234,9 +233,8 @@ class Trainer:
         work = flops.step_flops(self.config, lengths)
         if self.world.size == 1:
             return 1.0, sum(lengths), work
-        mine = torch.tensor([terms, sum(lengths), int(work / 1e6)], device=self.device)
-        all_terms, tokens, mega = self.world.sum(mine).tolist()
-        return terms / all_terms, tokens, mega * 1e6
+        all_terms, tokens, mega = self.world.sum_of_numbers(terms, sum(lengths), int(work / 1e6))
+        return terms / all_terms, int(tokens), mega * 1e6
 
     def _mean(self, loss: torch.Tensor, part: float) -> torch.Tensor:
         # Not finite times 0 is not finite either: the processes agree about a loss that no mean counts.

@@ -102,8 +102,8 @@ class Run:
         limit = self.trainer.config.train.time_limit
         if not limit:
             return False
-        late = torch.tensor([float(self.trainer.world.first and time.monotonic() - begin > limit)])
-        return bool(self.trainer.world.sum(late.to(self.trainer.device)).item())
+        late = self.trainer.world.first and time.monotonic() - begin > limit
+        return self.trainer.world.sum_of_numbers(float(late))[0] > 0
 
     def _tell(self, result: StepResult, seconds: float) -> None:
         """A step is told when its loss is known: on an NPU those since the last `train.log_every` together."""

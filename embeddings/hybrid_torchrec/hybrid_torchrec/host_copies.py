@@ -39,6 +39,14 @@ def source(copy: torch.Tensor) -> torch.Tensor | None:
     return found[0] if found is not None and found[1] == copy._version else None
 
 
+def picked(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """``tensor[index]``, known on the host where ``tensor`` is and ``index`` is there."""
+    known = source(tensor)
+    if known is None or index.device.type != "cpu":
+        return tensor[index]
+    return known_on_host(known[index], tensor.device)
+
+
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """``tensor`` on the CPU, without a wait for the device where its values are known there."""
     known = source(tensor)

@@ -47,6 +47,7 @@ def load() -> None:
         importlib.import_module("torch_npu")
         _load(NPU_LIBRARY, "torch_npu")
         importlib.import_module("gr_ops.fbgemm").register()
+        importlib.import_module("gr_ops.faults").raise_at_synchronize()
 
 
 def _load(name: str, needs: str) -> None:

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -29,6 +30,18 @@ def plugin() -> None:
 
         gr_ops.load()
         assert gr_ops.npu_loaded()
+
+
+@pytest.fixture(autouse=True)
+def faults_of_this_test_alone() -> Iterator[None]:
+    """What a test gave to kernels on purpose is not raised in the next one."""
+    yield
+    import torch
+
+    if HAS_NPU:
+        torch.ops.mxrec.copy_fault_records()
+        with suppress(RuntimeError):
+            torch.ops.mxrec.raise_faults(True)
 
 
 @pytest.fixture(params=["cpu", "npu:0"] if HAS_NPU else ["cpu"])

@@ -7,6 +7,7 @@
 #include "register/op_def_registry.h"
 #include "tiling/platform/platform_ascendc.h"
 
+#include "data_faults_host.h"
 #include "host_math.h"
 
 namespace embedding {

@@ -104,6 +104,7 @@ class Describer {
       return false;
     }
     maxSeqLen_ = normal ? tiling_.fixedLength : maxSeqLen_;
+    tiling_.maxSeqLen = maxSeqLen_;
     const float scale = *attributes->GetFloat(SILU_SCALE);
     tiling_.scale = scale != 0.0f ? scale : maxSeqLen_ > 0 ? 1.0f / static_cast<float>(maxSeqLen_) : 0.0f;
     return tiling_.maskType <= HSTU_CUSTOM && tiling_.groupSize >= 0 && tiling_.maxAttnLen >= 0 &&

@@ -1,5 +1,6 @@
 // What the HSTU operators declare alike, and the last steps of their tiling functions.
 #pragma once
+#include "data_faults_host.h"
 #include "hstu_host.h"
 
 namespace hstu {

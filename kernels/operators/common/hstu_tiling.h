@@ -43,6 +43,7 @@ struct HstuTilingData {
   int64_t queryRows;    // rows of q and of the result
   int64_t keyRows;      // rows of k and v
   int64_t fixedLength;  // of every sequence; 0: offsets tell
+  int64_t maxSeqLen;    // of a sequence, as the caller says; 0: unknown
   int64_t batch;
   int64_t heads;
   int64_t dim;

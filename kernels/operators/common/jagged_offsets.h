@@ -27,9 +27,14 @@ class OffsetTree {
 
   __aicore__ inline int64_t Nodes(uint32_t level) const { return nodes_[level]; }
 
+  // Entry `node` of a level as it is.
+  __aicore__ inline int64_t Given(uint32_t level, int64_t node) const {
+    return static_cast<int64_t>(levels_[level].GetValue(static_cast<uint64_t>(node)));
+  }
+
   // Entry `node` of a level, between 0 and the entries of the level below.
   __aicore__ inline int64_t At(uint32_t level, int64_t node) const {
-    const int64_t value = static_cast<int64_t>(levels_[level].GetValue(static_cast<uint64_t>(node)));
+    const int64_t value = Given(level, node);
     return value < 0 ? 0 : (value > rows_[level] ? rows_[level] : value);
   }
 

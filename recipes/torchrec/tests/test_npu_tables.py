@@ -70,7 +70,8 @@ def test_a_step_is_one_lookup_and_one_update(case: Case, on_npu: tuple[Path, lis
         assert [row["bytes"] for row in back] == ([8] if number == 0 else []), step["places"]
         assert not any(row["blocking"] for row in back)
         extra = {name: count for kind in ("aclnn", "aten") for name, count in step["launches"][kind].items()}
-        assert sum(extra.values()) == wanted, extra
+        first = case is cases.CASES[0] and number == 0  # of the process: it clears the memory for kernels' records
+        assert sum(extra.values()) == wanted + (1 if first else 0), extra
 
 
 @pytest.mark.twin

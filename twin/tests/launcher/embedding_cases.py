@@ -10,7 +10,7 @@ from workshop import Operator
 LOOKUP = Operator(
     "split_embedding_codegen_forward_unweighted",
     "SplitEmbeddingCodegenForwardUnweighted",
-    15,
+    17,
     {"DTYPE_DEV_WEIGHTS": "float"},
 )
 UPDATE = Operator(
@@ -32,9 +32,9 @@ def lookup_case(name: str, tables: Tables, pooling: int, batch: int, weighted: b
     out = forward(tables, weights, indices, offsets, pooling, factors).astype(np.float32)
     placements = np.zeros(len(tables.features), np.int32)
     inputs: list[Argument] = [weights, None, None, placements, tables.weights_offsets, tables.d_offsets]
-    inputs += [indices, offsets, None, None, None, factors]
+    inputs += [indices, offsets, None, None, None, factors, None]
     attributes: list[Argument] = [int(tables.d_offsets[-1]), max(tables.dims), pooling, 0, False, False]
-    return Case(name, [*inputs, *attributes, Output(out, tolerance=1e-6 if pooling == MEAN else 0)])
+    return Case(name, [*inputs, *attributes, Output(out, tolerance=1e-6 if pooling == MEAN else 0), NoOutput()])
 
 
 def update_case(

@@ -10,16 +10,16 @@ from hstu_problem import Problem
 from hstu_reference import CUSTOM, FULL, UPPER, Options
 from workshop import Operator
 
-ATTENTION = Operator("hstu_dense_forward", "HstuDenseForward", 16, {"DTYPE_Q": "float"})
+ATTENTION = Operator("hstu_dense_forward", "HstuDenseForward", 18, {"DTYPE_Q": "float"})
 GRADIENTS = Operator("hstu_dense_backward", "HstuDenseBackward", 16, {"DTYPE_Q": "float"})
 TOLERANCE = 1e-5
 
 
 def attention_case(name: str, **problem: Any) -> Case:
     p = Problem(dim=8, **problem)
-    no_pages = [None] * 4
+    no_pages_nor_faults = [None] * 5
     result = Output(p.shaped(p.expected_output().astype(np.float32)), tolerance=TOLERANCE)
-    return Case(name, [*p.inputs(), *no_pages, *p.attributes(), result])
+    return Case(name, [*p.inputs(), *no_pages_nor_faults, *p.attributes(), result, NoOutput()])
 
 
 def gradients_case(name: str, **problem: Any) -> Case:

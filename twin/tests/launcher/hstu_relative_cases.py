@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from cases import Argument, Case, Output
+from cases import Argument, Case, NoOutput, Output
 from hstu_reference import Options
 from hstu_relative_problem import RelativeProblem
 from workshop import Operator
 
-RELATIVE = Operator("hstu_relative_forward", "HstuRelativeForward", 13, {"DTYPE_Q": "float"}, "hstu_dense_forward")
+RELATIVE = Operator("hstu_relative_forward", "HstuRelativeForward", 15, {"DTYPE_Q": "float"}, "hstu_dense_forward")
 RELATIVE_GRADIENTS = Operator(
     "hstu_relative_backward", "HstuRelativeBackward", 18, {"DTYPE_Q": "float"}, "hstu_dense_backward"
 )
@@ -21,7 +21,7 @@ OF_SUMS = 2e-4  # over all cells of a distance or a bucket
 def relative_case(name: str, **problem: Any) -> Case:
     p = RelativeProblem(dim=8, **problem)
     result = Output(p.expected_output().astype(np.float32), tolerance=TOLERANCE)
-    return Case(name, [*p.inputs(), *p.attributes(), result])
+    return Case(name, [*p.inputs(), None, *p.attributes(), result, NoOutput()])
 
 
 def gradients_case(name: str, **problem: Any) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from cases import Case, Output
+from cases import Case, NoOutput, Output
 from jagged_reference import random_offsets, to_dense, to_jagged
 from workshop import Operator
 
@@ -15,8 +15,8 @@ CUMSUM = Operator(
     4,
     {"DTYPE_X": "int64_t", "ORIG_DTYPE_X": "DT_INT64"},
 )
-TO_DENSE = Operator("jagged_to_padded_dense", "JaggedToPaddedDense", 5, {"DTYPE_OFFSETS": "int64_t"})
-TO_JAGGED = Operator("dense_to_jagged", "DenseToJagged", 5, {"DTYPE_OFFSETS": "int64_t"})
+TO_DENSE = Operator("jagged_to_padded_dense", "JaggedToPaddedDense", 7, {"DTYPE_OFFSETS": "int64_t"})
+TO_JAGGED = Operator("dense_to_jagged", "DenseToJagged", 7, {"DTYPE_OFFSETS": "int64_t"})
 
 
 def cumsum_case(name: str, shape: Sequence[int], seed: int = 1) -> Case:
@@ -32,7 +32,7 @@ def to_dense_case(
     offsets = random_offsets(rng, batch, len(lengths), max(lengths) + 3, "int64")
     values = rng.integers(1, 30000, (int(offsets[-1][-1]), inner)).astype(dtype)
     dense = to_dense(values, offsets, lengths, padding)
-    return Case(name, [values, offsets, lengths, padding, Output(dense)])
+    return Case(name, [values, offsets, None, lengths, padding, Output(dense), NoOutput()])
 
 
 def to_jagged_case(
@@ -42,7 +42,7 @@ def to_jagged_case(
     offsets = random_offsets(rng, batch, len(lengths), max(lengths) + 3, "int64")
     total = int(offsets[-1][-1]) + extra
     dense = rng.integers(1, 30000, (batch, *lengths, inner)).astype(dtype)
-    return Case(name, [dense, offsets, total, Output(to_jagged(dense, offsets, total))])
+    return Case(name, [dense, offsets, None, total, Output(to_jagged(dense, offsets, total)), NoOutput()])
 
 
 def wrong_offsets_case(operator: Operator) -> Case:
@@ -50,9 +50,9 @@ def wrong_offsets_case(operator: Operator) -> Case:
     offsets = [np.array([0, 900, 3, 2**40, -5, 7])]
     if operator is TO_DENSE:
         dense = Output(np.zeros((5, 4, 5), np.int32), compared=False)
-        return Case("wrong offsets", [np.ones((3, 5), np.int32), offsets, (4,), 0, dense])
+        return Case("wrong offsets", [np.ones((3, 5), np.int32), offsets, None, (4,), 0, dense, NoOutput()])
     values = Output(np.zeros((6, 5), np.int32), compared=False)
-    return Case("wrong offsets", [np.ones((5, 4, 5), np.int32), offsets, 6, values])
+    return Case("wrong offsets", [np.ones((5, 4, 5), np.int32), offsets, None, 6, values, NoOutput()])
 
 
 # One row shared by all cores (several tiles each), shared rows, whole rows in several tiles, short rows, one element.

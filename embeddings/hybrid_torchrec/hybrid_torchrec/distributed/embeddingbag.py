@@ -14,6 +14,7 @@ from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, Keyed
 from hybrid_torchrec.distributed.context import BagIndex, HashContext
 from hybrid_torchrec.distributed.sharded import OutputAwaitable, ShardedHashModule
 from hybrid_torchrec.distributed.sharder import HashSharder
+from hybrid_torchrec.host_copies import to_device
 from hybrid_torchrec.modules.embeddingbag import BagOutput, HashEmbeddingBagCollection, local_bags
 from hybrid_torchrec.modules.pooling import join_offsets, sum_bags
 
@@ -53,7 +54,7 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
             ctx.bags.append(
                 BagIndex(
                     rows=torch.cat([rows for rows, _ in parts]),
-                    offsets=join_offsets([offsets for _, offsets in parts]),
+                    offsets=to_device(join_offsets([offsets for _, offsets in parts]), self._device),
                     sizes=[offsets.numel() - 1 for _, offsets in parts],
                 )
             )
@@ -83,7 +84,8 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
             ]
             weights = None
             if self._is_weighted:
-                weights = torch.cat([per_feature[feature].weights() for _, feature in names]).float()
+                weights = torch.cat([per_feature[feature].weights() for _, feature in names])
+                weights = to_device(weights, self._device).float()
             sums = sum_bags(rows, bags.rows, bags.offsets, weights).split(bags.sizes)
             pooled.update(zip(names, sums))
         values = []
@@ -92,7 +94,8 @@ class ShardedHashEmbeddingBagCollection(ShardedHashModule[KeyedTensor]):
                 columns = [pooled[number, feature] for number in self._shards_of[config.name]]
                 bag = columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
                 if config.pooling == PoolingType.MEAN:
-                    bag = bag / per_feature[feature].offsets().diff().clamp(min=1).unsqueeze(1)
+                    lengths = to_device(per_feature[feature].offsets().diff(), self._device)
+                    bag = bag / lengths.clamp(min=1).unsqueeze(1)
                 values.append(bag)
         return self._output.join(values, ctx.features)
 

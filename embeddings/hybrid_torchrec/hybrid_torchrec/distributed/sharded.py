@@ -42,6 +42,7 @@ from hybrid_torchrec.distributed.exchange import RowExchange
 from hybrid_torchrec.distributed.placement import ColumnShard, place_all
 from hybrid_torchrec.distributed.routing import Distinct, make_route
 from hybrid_torchrec.distributed.table import ShardedTableModule
+from hybrid_torchrec.host_copies import to_device
 from hybrid_torchrec.modules.collection import FusedCollection, TableDict
 from hybrid_torchrec.modules.grouping import GroupLookup, PartGroup, TableGroups
 from hybrid_torchrec.modules.ids import joined_ids
@@ -167,18 +168,28 @@ class ShardedHashModule(
             route = make_route(
                 [distinct[shard.table] for shard in self._shards], self._shards, self._groups, self._world_size
             )
-            ctx.rows = [rows[distinct[shard.table].inverse] for rows, shard in zip(route.rows, self._shards)]
+            rows_of_values = [rows[distinct[shard.table].inverse] for rows, shard in zip(route.rows, self._shards)]
+            ctx.rows = [to_device(rows, self._device) for rows in rows_of_values]
             self._prepare(ctx, per_feature)
 
             def remember(asked: Tensor) -> None:
                 ctx.asked = asked
 
-            return InputRequest(CountsExchange(self._pg, route, self._with_occurrences, remember))
+            group = self._pg if features.device().type == self._device.type else self._host_group
+            return InputRequest(CountsExchange(group, route, self._with_occurrences, remember))
 
     @property
     def _pg(self) -> dist.ProcessGroup:
         assert self._group is not None
         return self._group
+
+    @functools.cached_property
+    def _host_group(self) -> dist.ProcessGroup:
+        """The same ranks over gloo: ids that are on the host travel between hosts, and nobody waits for a device."""
+        if self._device.type == "cpu":
+            return self._pg
+        ranks = dist.get_process_group_ranks(self._pg)
+        return dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
 
     def compute(self, ctx: HashContext, dist_input: KJTList) -> OwnedRows | HashInput:
         owned = unwrap(dist_input)

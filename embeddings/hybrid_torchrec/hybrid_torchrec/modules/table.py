@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torch.distributed.optim.apply_optimizer_in_backward import param_to_optim_hook_handle_map
 
+from hybrid_torchrec.host_copies import picked
 from hybrid_torchrec.modules import state
 from hybrid_torchrec.modules.config import HashConfig, check, dtype_of, table_config
 from hybrid_torchrec.modules.optimizer import choose_spec
@@ -41,7 +42,8 @@ class TablePart:
         """occurrences (L,): how often each of `ids` was seen, where they stand for more than themselves."""
         if occurrences is not None and train:
             # Zero occurrences do not exist, so the last of each is its own.
-            slots = self.table.assign(ids.repeat_interleave(occurrences), train=True)[occurrences.cumsum(0) - 1]
+            every = self.table.assign(ids.repeat_interleave(occurrences), train=True)
+            slots = picked(every, occurrences.cumsum(0) - 1)
         else:
             slots = self.table.assign(ids, train=train)
         self.after_assign(train)

@@ -36,7 +36,7 @@ class Case:
     optimizer: str
     sharding: str  # of SHARDINGS
     steps: int
-    how: str = "plain"  # or pipelineN, accumulate
+    how: str = "plain"  # or pipelineN, accumulate, host (ids are not moved to the device)
 
     @classmethod
     def of(cls, name: str) -> Case:
@@ -90,6 +90,7 @@ def ranks_of_a_node(case: Case, world: int) -> int:
 
 
 def train(rank: int, world: int, device: torch.device, case: Case) -> dict[str, object]:
+    from batches import Batch
     from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist
     from hybrid_torchrec.modules import accumulate_gradients
     from sharded_data import make_batch
@@ -131,7 +132,10 @@ def train(rank: int, world: int, device: torch.device, case: Case) -> dict[str, 
     else:
         for batch in batches:
             dense.zero_grad()
-            loss, prediction = model(batch.to(device))
+            on_device = batch.to(device)
+            if case.how == "host":
+                on_device = Batch(batch.features, on_device.target)
+            loss, prediction = model(on_device)
             loss.backward()
             dense.step()
             predictions.append(prediction.detach())

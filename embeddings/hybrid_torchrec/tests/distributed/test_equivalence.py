@@ -39,6 +39,8 @@ OTHER_WAYS = [
     f"sequences.rowwise_adagrad.rows.{SHORT}.accumulate",
 ]
 FEW = [f"bags.sgd.mixed.{SHORT}", f"weighted.adam.rows.{SHORT}", f"sequences.adagrad.mixed.{SHORT}.pipeline3"]
+# Ids stay on the host: pooled with means, columns cut in two, and weights.
+ON_HOST = [f"bags.adam.mixed.{SHORT}.host", f"weighted.adagrad.rows.{SHORT}.host"]
 NODES = [f"bags.adagrad.nodes.{SHORT}", f"sequences.adam.nodes.{SHORT}"]
 # Optimizers that look at a whole row take other steps where its columns are cut: README, limits.
 WHOLE_ROWS = ("rowwise_adagrad", "lamb")
@@ -55,7 +57,7 @@ CASES = {
     ("cpu", 2): LONG + OTHER_WAYS,
     ("cpu", 3): FEW,
     ("cpu", 4): [LONG[1], *FEW, *NODES],
-    ("npu", 2): FEW,
+    ("npu", 2): FEW + ON_HOST,
     ("npu", 4): FEW[-1:],
 }
 

@@ -7,6 +7,7 @@
 #include "common/settings.h"
 #include "embedding/checks.h"
 #include "embedding/operators.h"
+#include "faults/npu_faults.h"
 
 namespace gr_ops::embedding {
 namespace {
@@ -68,14 +69,15 @@ at::Tensor pool(const Lookup& given) {
   const Lookup lookup = prepared(given);
   using Handle = const aclTensor*;
   static const aclnn::Operator<Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle,
-                               Handle, int64_t, int64_t, int64_t, int64_t, bool, bool, Handle>
+                               Handle, Handle, int64_t, int64_t, int64_t, int64_t, bool, bool, Handle, Handle>
       run("aclnnSplitEmbeddingCodegenForwardUnweighted");
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& a = *arguments;
+  const Handle records = a.tensor(npu::fault_records());
   run(arguments, a.tensor(lookup.weights), nullptr, nullptr, nullptr, a.tensor(lookup.weights_offsets),
       a.tensor(lookup.d_offsets), a.tensor(lookup.indices), a.tensor(lookup.offsets), nullptr, nullptr, nullptr,
-      handle(a, lookup.indice_weights), total_d, max_d, lookup.pooling, lookup.output_dtype, false, false,
-      a.tensor(out));
+      handle(a, lookup.indice_weights), records, total_d, max_d, lookup.pooling, lookup.output_dtype, false, false,
+      a.tensor(out), records);
   return out;
 }
 

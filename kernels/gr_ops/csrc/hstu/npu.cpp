@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "aclnn/operator.h"
+#include "faults/npu_faults.h"
 #include "hstu/entries.h"
 #include "hstu/npu_problem.h"
 
@@ -14,8 +15,9 @@ namespace {
 using TensorHandle = const aclTensor*;
 using ForwardOperator =
     aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
-                    TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, int64_t,
-                    int64_t, double, char*, int64_t, double, int64_t, int64_t, int64_t, TensorHandle>;
+                    TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
+                    int64_t, int64_t, double, char*, int64_t, double, int64_t, int64_t, int64_t, TensorHandle,
+                    TensorHandle>;
 using BackwardOperator =
     aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
                     TensorHandle, TensorHandle, TensorHandle, int64_t, int64_t, double, char*, int64_t, double, int64_t,
@@ -44,13 +46,14 @@ at::Tensor forward(const Arguments& a) {
   static const ForwardOperator op("aclnnHstuDenseForward");
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& convert = *arguments;
+  const TensorHandle records = handle(convert, npu::fault_records());
   op(arguments, handle(convert, in_layout(p, p.q)), handle(convert, in_layout(p, p.k)),
      handle(convert, in_layout(p, p.v)), handle(convert, p.mask), handle(convert, p.bias), handle(convert, p.q_offsets),
      separate_keys ? handle(convert, p.k_offsets) : nullptr, handle(convert, p.num_context),
      handle(convert, p.num_target), handle(convert, p.kv_cache), handle(convert, p.page_offsets),
-     handle(convert, p.page_ids), handle(convert, p.last_page_len), static_cast<int64_t>(p.mask_type), p.max_k, p.scale,
-     p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len, p.window_size,
-     handle(convert, output));
+     handle(convert, p.page_ids), handle(convert, p.last_page_len), records, static_cast<int64_t>(p.mask_type), p.max_k,
+     p.scale, p.q_offsets.defined() ? kJagged : kNormal, p.group, p.alpha, p.max_attn_len, p.min_full_attn_len,
+     p.window_size, handle(convert, output), records);
   return output;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "aclnn/operator.h"
+#include "faults/npu_faults.h"
 #include "hstu/npu_problem.h"
 #include "hstu_relative/entries.h"
 
@@ -15,8 +16,8 @@ constexpr int64_t kMaxBuckets = 512;  // of the time table, in the operators
 using TensorHandle = const aclTensor*;
 using ForwardOperator =
     aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
-                    TensorHandle, TensorHandle, TensorHandle, int64_t, int64_t, double, char*, int64_t, double, int64_t,
-                    int64_t, int64_t, TensorHandle>;
+                    TensorHandle, TensorHandle, TensorHandle, TensorHandle, int64_t, int64_t, double, char*, int64_t,
+                    double, int64_t, int64_t, int64_t, TensorHandle, TensorHandle>;
 using BackwardOperator =
     aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle,
                     TensorHandle, TensorHandle, TensorHandle, TensorHandle, int64_t, int64_t, double, char*, int64_t,
@@ -47,11 +48,12 @@ at::Tensor forward(const hstu::Arguments& a, const Tables& given) {
   static const ForwardOperator op("aclnnHstuRelativeForward");
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& convert = *arguments;
+  const TensorHandle records = handle(convert, npu::fault_records());
   op(arguments, handle(convert, p.q), handle(convert, p.k), handle(convert, p.v), handle(convert, tables.position),
      handle(convert, tables.time), handle(convert, tables.times), handle(convert, tables.cells),
-     handle(convert, p.q_offsets), handle(convert, p.num_context), handle(convert, p.num_target),
+     handle(convert, p.q_offsets), handle(convert, p.num_context), handle(convert, p.num_target), records,
      static_cast<int64_t>(p.mask_type), p.max_k, p.scale, kJagged, p.group, p.alpha, p.max_attn_len,
-     p.min_full_attn_len, p.window_size, handle(convert, output));
+     p.min_full_attn_len, p.window_size, handle(convert, output), records);
   return output;
 }
 

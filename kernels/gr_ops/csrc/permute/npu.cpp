@@ -11,6 +11,7 @@
 #include "aclnn/operator.h"
 #include "common/operators.h"
 #include "common/settings.h"
+#include "faults/npu_faults.h"
 #include "permute/checks.h"
 
 namespace gr_ops::npu {
@@ -82,7 +83,7 @@ Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& per
   const at::Tensor entries = permute.contiguous();
   const at::Tensor rows = lengths.contiguous();
   const DeviceOffsets offsets = device_offsets(entries, rows);
-  const int64_t total = permuted_sum ? *permuted_sum : offsets.out.select(0, -1).item().toLong();
+  const int64_t total = permuted_sum ? *permuted_sum : read_back(offsets.out.select(0, -1));
   TORCH_CHECK(total >= 0, op, ": lengths of the permuted features add up to less than nothing; expected lengths >= 0, ",
               "got the sum ", total);
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from data_faults import no_faults
 from hstu_problem import Problem, assert_close, wrap
 
+FAULTS = 13  # their place among the arguments of the forward operator
 Call = Callable[..., None]
 Arrays = dict[str, np.ndarray]
 
@@ -23,15 +25,15 @@ class Attention:
         return {"output": problem.empty(sum(problem.lengths), problem.heads, problem.value_dim)}
 
     def arguments(self, problem: Problem, inputs: list | None = None, attributes: list | None = None) -> list:
-        """All but the outputs; no pages."""
+        """All but the outputs; no pages; `faults` is the one before the attributes."""
         inputs = problem.inputs() if inputs is None else inputs
-        return [*inputs, None, None, None, None, *(problem.attributes() if attributes is None else attributes)]
+        return [*inputs, None, None, None, None, None, *(problem.attributes() if attributes is None else attributes)]
 
     def expected(self, problem: Problem) -> Arrays:
         return {"output": problem.expected_output()}
 
     def results(self, problem: Problem, outputs: Arrays) -> list:
-        return [wrap(problem.shaped(outputs["output"]), problem.dtype)]
+        return [wrap(problem.shaped(outputs["output"]), problem.dtype), None]  # nobody asks for faults
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,12 @@ FORWARD, BACKWARD = Attention(), Gradients()
 
 def run(call: Call, operator: Operator, problem: Problem) -> Arrays:
     outputs = operator.outputs(problem)
-    call(operator.snake, operator.type, *operator.arguments(problem), *operator.results(problem, outputs))
+    arguments, results = operator.arguments(problem), operator.results(problem, outputs)
+    faults = no_faults()
+    if isinstance(operator, Attention):
+        arguments[FAULTS], results[-1] = faults, faults
+    call(operator.snake, operator.type, *arguments, *results)
+    assert not faults.any(), f"sound data is called wrong: {faults[faults[:, 0] > 0]}"
     return outputs
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from data_faults import no_faults
 from hstu_problem import Problem, assert_close, offsets_of, wrap
 from hstu_reference import Row, backward
 
@@ -105,6 +106,7 @@ class RelativeProblem(Problem):
 
 
 Arrays = dict[str, np.ndarray]
+FAULTS = 10  # their place among the arguments of the forward operator
 
 
 @dataclass(frozen=True)
@@ -119,13 +121,13 @@ class Relative:
         return {"output": problem.empty(sum(problem.lengths), problem.heads, problem.value_dim)}
 
     def arguments(self, problem: RelativeProblem, inputs: list | None = None) -> list:
-        return [*(problem.inputs() if inputs is None else inputs), *problem.attributes()]
+        return [*(problem.inputs() if inputs is None else inputs), None, *problem.attributes()]
 
     def expected(self, problem: RelativeProblem) -> Arrays:
         return {"output": problem.expected_output()}
 
     def results(self, problem: RelativeProblem, outputs: Arrays) -> list:
-        return [wrap(problem.shaped(outputs["output"]), problem.dtype)]
+        return [wrap(problem.shaped(outputs["output"]), problem.dtype), None]  # nobody asks for faults
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,12 @@ Call = Callable[..., None]
 
 def run(call: Call, operator: RelativeOperator, problem: RelativeProblem, inputs: list | None = None) -> Arrays:
     outputs = operator.outputs(problem)
-    call(operator.folder, operator.type, *operator.arguments(problem, inputs), *operator.results(problem, outputs))
+    arguments, results = operator.arguments(problem, inputs), operator.results(problem, outputs)
+    faults = no_faults()
+    if isinstance(operator, Relative) and inputs is None:
+        arguments[FAULTS], results[-1] = faults, faults
+    call(operator.folder, operator.type, *arguments, *results)
+    assert not faults.any(), f"sound data is called wrong: {faults[faults[:, 0] > 0]}"
     return outputs
 
 

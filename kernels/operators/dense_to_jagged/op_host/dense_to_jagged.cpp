@@ -4,6 +4,7 @@ namespace {
 
 constexpr std::size_t DENSE = 0;
 constexpr std::size_t OFFSETS = 1;
+constexpr std::size_t FAULTS = 1;  // of the outputs
 constexpr std::size_t TOTAL_LEN = 0;
 
 }  // namespace
@@ -20,7 +21,8 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const auto& values = context->GetOutputShape(0)->GetStorageShape();
   const auto* totalLen = context->GetAttrs()->GetInt(TOTAL_LEN);
   if (values.GetDimNum() != 2 || totalLen == nullptr || *totalLen < 0 || values.GetDim(0) != *totalLen ||
-      !jagged::DescribeOffsets(context, OFFSETS, *tiling) || dense.GetDimNum() != tiling->dims + 2) {
+      !jagged::DescribeOffsets(context, OFFSETS, *tiling) || !fault::Fits(context, FAULTS) ||
+      dense.GetDimNum() != tiling->dims + 2) {
     return ge::GRAPH_PARAM_INVALID;
   }
   tiling->valueRows = *totalLen;
@@ -51,10 +53,11 @@ static ge::graphStatus InferShape(gert::InferShapeContext* context) {
   values->SetDimNum(0);
   values->AppendDim(*totalLen);
   values->AppendDim(dense->GetDim(dense->GetDimNum() - 1));
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
 }
 
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
   return context->SetOutputDataType(0, context->GetRequiredInputDataType(DENSE));
 }
 
@@ -71,7 +74,9 @@ class DenseToJagged : public OpDef {
         .DataType(jagged::OffsetTypes())
         .Format(jagged::Formats())
         .AutoContiguous();
+    fault::DeclareInput(*this, jagged::Formats());
     this->Output("values").ParamType(REQUIRED).DataType(jagged::ValueTypes()).Format(jagged::Formats());
+    fault::DeclareOutput(*this, jagged::Formats());
     this->Attr("total_len").AttrType(REQUIRED).Int();
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);

@@ -2,17 +2,19 @@
 // Each core writes one contiguous share of the output, node by node; a node is a run of rows of the last level.
 #include "kernel_operator.h"
 
+#include "jagged_faults.h"
 #include "jagged_offsets.h"
 #include "jagged_writer.h"
 
 template <typename T, typename Offset>
 class DenseToJaggedKernel {
  public:
-  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR dense, GM_ADDR offsets, GM_ADDR values,
+  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR dense, GM_ADDR offsets, GM_ADDR values, GM_ADDR faults,
                               const JaggedTilingData& tiling) {
     tiling_ = tiling;
     last_ = tiling.dims - 1;
     tree_.Init(offsets, tiling);
+    reporter_.Init(faults, fault::DENSE_TO_JAGGED);
     int64_t cells = tiling.nodes[0];
     for (uint32_t k = 0; k < tiling.dims; ++k) {
       cells *= tiling.maxLengths[k];
@@ -26,6 +28,9 @@ class DenseToJaggedKernel {
   }
 
   __aicore__ inline void Process() {
+    if (!reporter_.Silent()) {
+      jagged::LookAtOffsets(tree_, tiling_.dims, -1, reporter_);
+    }
     const int64_t first = AscendC::GetBlockIdx() * tiling_.elementsPerCore;
     const int64_t rest = tiling_.totalElements - first;
     const int64_t end = first + (rest < tiling_.elementsPerCore ? rest : tiling_.elementsPerCore);
@@ -113,31 +118,32 @@ class DenseToJaggedKernel {
   uint32_t last_;
   int64_t cursor_[JAGGED_MAX_DIMS];
   jagged::OffsetTree<Offset> tree_;
+  fault::Reporter reporter_;
   jagged::RunWriter<T> writer_;
 };
 
 template <typename T>
-__aicore__ inline void RunDenseToJagged(GM_ADDR dense, GM_ADDR offsets, GM_ADDR values,
+__aicore__ inline void RunDenseToJagged(GM_ADDR dense, GM_ADDR offsets, GM_ADDR values, GM_ADDR faults,
                                         const JaggedTilingData& tiling) {
   AscendC::TPipe pipe;
   DenseToJaggedKernel<T, DTYPE_OFFSETS> kernel;
-  kernel.Init(&pipe, dense, offsets, values, tiling);
+  kernel.Init(&pipe, dense, offsets, values, faults, tiling);
   kernel.Process();
 }
 
 // The tiling key is the width of an element in bytes: a copy does not care what the bits mean.
-extern "C" __global__ __aicore__ void dense_to_jagged(GM_ADDR dense, GM_ADDR offsets, GM_ADDR values, GM_ADDR workspace,
-                                                      GM_ADDR tiling) {
+extern "C" __global__ __aicore__ void dense_to_jagged(GM_ADDR dense, GM_ADDR offsets, GM_ADDR faults, GM_ADDR values,
+                                                      GM_ADDR faults_out, GM_ADDR workspace, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(JaggedTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   GET_TILING_DATA(tilingData, tiling);
   if (TILING_KEY_IS(1)) {
-    RunDenseToJagged<uint8_t>(dense, offsets, values, tilingData);
+    RunDenseToJagged<uint8_t>(dense, offsets, values, faults_out, tilingData);
   } else if (TILING_KEY_IS(2)) {
-    RunDenseToJagged<uint16_t>(dense, offsets, values, tilingData);
+    RunDenseToJagged<uint16_t>(dense, offsets, values, faults_out, tilingData);
   } else if (TILING_KEY_IS(4)) {
-    RunDenseToJagged<uint32_t>(dense, offsets, values, tilingData);
+    RunDenseToJagged<uint32_t>(dense, offsets, values, faults_out, tilingData);
   } else if (TILING_KEY_IS(8)) {
-    RunDenseToJagged<uint64_t>(dense, offsets, values, tilingData);
+    RunDenseToJagged<uint64_t>(dense, offsets, values, faults_out, tilingData);
   }
 }

@@ -13,7 +13,7 @@ NAME = "dense_to_jagged", "DenseToJagged"
 def run(call, dense, offsets, total_len, code=None):
     values = np.empty((total_len, dense.shape[-1]), dense.dtype)
     wrap = (lambda a: a) if code is None else (lambda a: Bits(a, code))
-    call(*NAME, wrap(dense), offsets, total_len, wrap(values))
+    call(*NAME, wrap(dense), offsets, None, total_len, wrap(values), None)
     return values
 
 
@@ -97,9 +97,9 @@ def test_no_batch_gives_zeros(call):
 @pytest.mark.parametrize("shape", [(3, 3, 2), (2, 3, 3)])
 def test_wrong_dense_shape(call, shape):
     with pytest.raises(AclnnError, match="161002"):
-        call(*NAME, np.zeros(shape, np.int32), [np.array([0, 1, 2])], 2, np.zeros((2, 2), np.int32))
+        call(*NAME, np.zeros(shape, np.int32), [np.array([0, 1, 2])], None, 2, np.zeros((2, 2), np.int32), None)
 
 
 def test_negative_total_len(call):
     with pytest.raises(AclnnError, match="161002"):
-        call(*NAME, np.zeros((2, 3, 2), np.int32), [np.array([0, 1, 2])], -2, np.zeros((2, 2), np.int32))
+        call(*NAME, np.zeros((2, 3, 2), np.int32), [np.array([0, 1, 2])], None, -2, np.zeros((2, 2), np.int32), None)

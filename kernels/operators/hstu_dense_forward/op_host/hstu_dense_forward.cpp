@@ -15,7 +15,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   }
   *tiling = HstuTilingData{};
   hstu::Describer describer(context, INPUTS, *tiling);
-  if (!describer.Describe()) {
+  if (!fault::Fits(context, hstu::FAULTS) || !describer.Describe()) {
     return ge::GRAPH_PARAM_INVALID;
   }
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
@@ -37,9 +37,7 @@ namespace ge {
 
 static ge::graphStatus InferShape(gert::InferShapeContext* context) { return hstu::InferOutput(context); }
 
-static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
-  return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
-}
+static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) { return hstu::InferOutputType(context); }
 
 }  // namespace ge
 
@@ -57,7 +55,9 @@ class HstuDenseForward : public OpDef {
     for (const char* input : {"page_offsets", "page_ids", "last_page_len"}) {
       this->Input(input).ParamType(OPTIONAL).DataType(columns.index).Format(columns.format).AutoContiguous();
     }
+    fault::DeclareInput(*this, columns.format);
     this->Output("attn_output").ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
+    fault::DeclareOutput(*this, columns.format);
     hstu::DeclareAttributes(*this);
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);

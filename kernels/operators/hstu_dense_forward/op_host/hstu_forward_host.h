@@ -4,6 +4,8 @@
 
 namespace hstu {
 
+constexpr std::size_t FAULTS = 1;  // of the outputs
+
 // Scores and weights with two buffers each, and the exponential: bytes of unified buffer per element of a strip.
 inline uint32_t ForwardBytes(uint32_t dataBytes) { return 2 * sizeof(float) + 2 * dataBytes + sizeof(float); }
 
@@ -32,7 +34,12 @@ inline ge::graphStatus InferOutput(gert::InferShapeContext* context) {
   }
   *output = *q;
   output->SetDim(q->GetDimNum() - 1, v->GetDim(q->GetDimNum() - 1));
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
+}
+
+inline ge::graphStatus InferOutputType(gert::InferDataTypeContext* context) {
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
+  return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
 }
 
 }  // namespace hstu

@@ -17,7 +17,8 @@ static ge::graphStatus RelativeTilingFunc(gert::TilingContext* context) {
   }
   *tiling = HstuTilingData{};
   hstu::Describer describer(context, INPUTS, *tiling);
-  if (!describer.Describe() || !hstu::DescribeRelative(context, TABLES, *tiling)) {
+  if (!fault::Fits(context, hstu::FAULTS) || !describer.Describe() ||
+      !hstu::DescribeRelative(context, TABLES, *tiling)) {
     return ge::GRAPH_PARAM_INVALID;
   }
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
@@ -42,7 +43,7 @@ namespace ge {
 static ge::graphStatus RelativeInferShape(gert::InferShapeContext* context) { return hstu::InferOutput(context); }
 
 static ge::graphStatus RelativeInferDataType(gert::InferDataTypeContext* context) {
-  return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
+  return hstu::InferOutputType(context);
 }
 
 }  // namespace ge
@@ -57,7 +58,9 @@ class HstuRelativeForward : public OpDef {
       this->Input(input).ParamType(REQUIRED).DataType(columns.data).Format(columns.format).AutoContiguous();
     }
     hstu::DeclareTables(*this, columns);
+    fault::DeclareInput(*this, columns.format);
     this->Output("attn_output").ParamType(REQUIRED).DataType(columns.data).Format(columns.format);
+    fault::DeclareOutput(*this, columns.format);
     hstu::DeclareAttributes(*this);
     this->SetInferShape(ge::RelativeInferShape).SetInferDataType(ge::RelativeInferDataType);
     this->AICore().SetTiling(optiling::RelativeTilingFunc);

@@ -17,7 +17,8 @@ extern "C" __global__ __aicore__ void hstu_dense_forward(GM_ADDR q, GM_ADDR k, G
                                                          GM_ADDR attn_bias, GM_ADDR seq_offset, GM_ADDR seq_offset_k,
                                                          GM_ADDR num_context, GM_ADDR num_target, GM_ADDR kv_cache,
                                                          GM_ADDR page_offsets, GM_ADDR page_ids, GM_ADDR last_page_len,
-                                                         GM_ADDR attn_output, GM_ADDR workspace, GM_ADDR tiling) {
+                                                         GM_ADDR faults, GM_ADDR attn_output, GM_ADDR faults_out,
+                                                         GM_ADDR workspace, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(HstuTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   GET_TILING_DATA(tilingData, tiling);
@@ -26,7 +27,13 @@ extern "C" __global__ __aicore__ void hstu_dense_forward(GM_ADDR q, GM_ADDR k, G
     return;
   }
   const ForwardInputs inputs = {
-      q, k, v, kv_cache, {seq_offset, seq_offset_k, num_context, num_target, page_offsets, page_ids, last_page_len}};
+      q,
+      k,
+      v,
+      kv_cache,
+      {seq_offset, seq_offset_k, num_context, num_target, page_offsets, page_ids, last_page_len},
+      faults_out,
+      fault::HSTU_DENSE_FORWARD};
   if (TILING_KEY_IS(0)) {
     RunHstuForward<DTYPE_Q, NARROW_ROWS>(inputs, mask, attn_bias, attn_output, user, tilingData);
   } else if (TILING_KEY_IS(1)) {

@@ -8,6 +8,7 @@
 #include "lib/matmul_intf.h"
 
 #include "hstu_cube.h"
+#include "hstu_faults.h"
 #include "hstu_result.h"
 #include "hstu_tasks.h"
 
@@ -17,6 +18,8 @@ struct ForwardInputs {
   GM_ADDR v;
   GM_ADDR cache;
   hstu::SequenceInputs sequences;
+  GM_ADDR faults;
+  fault::Operator which;
 };
 
 // Addends: what is added to the scores and what multiplies the weights (hstu_addends.h, hstu_relative.h).
@@ -50,6 +53,8 @@ class HstuForward {
     sequences_.Init(tiling, inputs_);
     mask_.Init(tiling);
     tasks_.Init(tiling, inputs_);
+    faults_ = inputs.faults;
+    which_ = inputs.which;
     const uint32_t floats = tiling.stripElements * static_cast<uint32_t>(sizeof(float));
     pipe->InitBuffer(in_, 2, floats);
     pipe->InitBuffer(out_, 2, tiling.stripElements * static_cast<uint32_t>(sizeof(T)));
@@ -58,6 +63,7 @@ class HstuForward {
   }
 
   __aicore__ inline void Process() {
+    LookForFaults();
     ZeroUncovered();
     hstu::Tile before;
     hstu::Tile tile;
@@ -243,6 +249,15 @@ class HstuForward {
     out_.FreeTensor(weights);
   }
 
+  __aicore__ inline void LookForFaults() const {
+    if (faults_ == nullptr) {
+      return;
+    }
+    hstu::SequenceFaults look;
+    look.Init(*tiling_, inputs_, faults_, which_);
+    look.Look();
+  }
+
   // Rows of the result that belong to no sequence. The first core writes them: with sound offsets there are none.
   __aicore__ inline void ZeroUncovered() {
     if (AscendC::GetBlockIdx() != 0) {
@@ -267,6 +282,8 @@ class HstuForward {
   AscendC::GlobalTensor<float> workspace_;
   hstu::Result<T> output_;
   hstu::SequenceInputs inputs_;
+  GM_ADDR faults_;
+  fault::Operator which_;
   hstu::Sequences sequences_;
   hstu::Mask mask_;
   hstu::Tasks<false> tasks_;

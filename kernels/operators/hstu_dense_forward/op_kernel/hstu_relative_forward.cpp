@@ -20,7 +20,8 @@ __aicore__ inline void RunHstuRelative(const ForwardInputs& inputs, const hstu::
 extern "C" __global__ __aicore__ void hstu_relative_forward(GM_ADDR q, GM_ADDR k, GM_ADDR v, GM_ADDR position,
                                                             GM_ADDR time, GM_ADDR times, GM_ADDR cells,
                                                             GM_ADDR seq_offset, GM_ADDR num_context, GM_ADDR num_target,
-                                                            GM_ADDR attn_output, GM_ADDR workspace, GM_ADDR tiling) {
+                                                            GM_ADDR faults, GM_ADDR attn_output, GM_ADDR faults_out,
+                                                            GM_ADDR workspace, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(HstuTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
   GET_TILING_DATA(tilingData, tiling);
@@ -28,8 +29,13 @@ extern "C" __global__ __aicore__ void hstu_relative_forward(GM_ADDR q, GM_ADDR k
   if (user == nullptr) {
     return;
   }
-  const ForwardInputs inputs = {
-      q, k, v, nullptr, {seq_offset, nullptr, num_context, num_target, nullptr, nullptr, nullptr}};
+  const ForwardInputs inputs = {q,
+                                k,
+                                v,
+                                nullptr,
+                                {seq_offset, nullptr, num_context, num_target, nullptr, nullptr, nullptr},
+                                faults_out,
+                                fault::HSTU_RELATIVE_FORWARD};
   const hstu::RelativeInputs relative = {position, time, times, cells};
   if (TILING_KEY_IS(0)) {
     RunHstuRelative<DTYPE_Q, NARROW_ROWS>(inputs, relative, attn_output, user, tilingData);

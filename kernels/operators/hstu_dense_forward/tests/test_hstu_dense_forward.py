@@ -22,7 +22,7 @@ def test_longest_is_found_on_the_device(call):
     problem = Problem(lengths=[20, 64, 3])
     given = problem.attributes()
     output = problem.empty(sum(problem.lengths), problem.heads, problem.value_dim)
-    call(*NAME, *problem.inputs(), None, None, None, None, given[0], 0, *given[2:], output)
+    call(*NAME, *problem.inputs(), None, None, None, None, None, given[0], 0, *given[2:], output, None)
     assert (output == check(call, FORWARD, problem)["output"]).all()
 
 
@@ -66,7 +66,18 @@ def test_paged_keys(call, page_size, dtype):
     last = np.array([c - (n - 1) * page_size if n else 0 for c, n in zip(cached, counts)])
     output = problem.empty(sum(new), problem.heads, problem.dim)
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    call(*NAME, *inputs, wrap(cache, dtype), offsets, ids.astype(np.int64), last, *problem.attributes(), output)
+    call(
+        *NAME,
+        *inputs,
+        wrap(cache, dtype),
+        offsets,
+        ids.astype(np.int64),
+        last,
+        None,
+        *problem.attributes(),
+        output,
+        None,
+    )
     assert_close(output, problem.expected_output(), dtype)
 
 
@@ -118,6 +129,6 @@ def test_what_does_not_fit_is_refused(call, changes):
     problem, inputs, attributes = broken(**changes)
     output = problem.shaped(problem.empty(18, problem.heads, problem.value_dim))
     with pytest.raises(AclnnError) as error:
-        call(*NAME, *inputs, None, None, None, None, *attributes, output)
+        call(*NAME, *inputs, None, None, None, None, None, *attributes, output, None)
     assert error.value.code == 161002
     assert (output == 7).all()

@@ -4,6 +4,7 @@ namespace {
 
 constexpr std::size_t VALUES = 0;
 constexpr std::size_t OFFSETS = 1;
+constexpr std::size_t FAULTS = 1;  // of the outputs
 constexpr std::size_t MAX_LENGTHS = 0;
 constexpr std::size_t PADDING_BITS = 1;
 
@@ -22,8 +23,8 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const auto* maxLengths = context->GetAttrs()->GetListInt(MAX_LENGTHS);
   const auto* paddingBits = context->GetAttrs()->GetInt(PADDING_BITS);
   if (values.GetDimNum() != 2 || maxLengths == nullptr || paddingBits == nullptr ||
-      !jagged::DescribeOffsets(context, OFFSETS, *tiling) || maxLengths->GetSize() != tiling->dims ||
-      dense.GetDimNum() != tiling->dims + 2) {
+      !jagged::DescribeOffsets(context, OFFSETS, *tiling) || !fault::Fits(context, FAULTS) ||
+      maxLengths->GetSize() != tiling->dims || dense.GetDimNum() != tiling->dims + 2) {
     return ge::GRAPH_PARAM_INVALID;
   }
   tiling->valueRows = values.GetDim(0);
@@ -61,10 +62,11 @@ static ge::graphStatus InferShape(gert::InferShapeContext* context) {
     dense->AppendDim(maxLengths->GetData()[k]);
   }
   dense->AppendDim(values->GetDim(1));
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
 }
 
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
   return context->SetOutputDataType(0, context->GetRequiredInputDataType(VALUES));
 }
 
@@ -81,7 +83,9 @@ class JaggedToPaddedDense : public OpDef {
         .DataType(jagged::OffsetTypes())
         .Format(jagged::Formats())
         .AutoContiguous();
+    fault::DeclareInput(*this, jagged::Formats());
     this->Output("dense").ParamType(REQUIRED).DataType(jagged::ValueTypes()).Format(jagged::Formats());
+    fault::DeclareOutput(*this, jagged::Formats());
     this->Attr("max_lengths").AttrType(REQUIRED).ListInt();
     this->Attr("padding_bits").AttrType(REQUIRED).Int();
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);

@@ -2,16 +2,18 @@
 // Each core writes one contiguous share of the output, line by line; a line is the S_K cells of one (b, s1..s_{K-1}).
 #include "kernel_operator.h"
 
+#include "jagged_faults.h"
 #include "jagged_offsets.h"
 #include "jagged_writer.h"
 
 template <typename T, typename Offset>
 class JaggedToPaddedDenseKernel {
  public:
-  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR values, GM_ADDR offsets, GM_ADDR dense,
+  __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR values, GM_ADDR offsets, GM_ADDR dense, GM_ADDR faults,
                               const JaggedTilingData& tiling) {
     tiling_ = tiling;
     tree_.Init(offsets, tiling);
+    reporter_.Init(faults, fault::JAGGED_TO_PADDED_DENSE);
     AscendC::GlobalTensor<T> source;
     AscendC::GlobalTensor<T> target;
     source.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(values),
@@ -21,6 +23,9 @@ class JaggedToPaddedDenseKernel {
   }
 
   __aicore__ inline void Process() {
+    if (!reporter_.Silent()) {
+      jagged::LookAtOffsets(tree_, tiling_.dims, tiling_.valueRows, reporter_);
+    }
     const int64_t first = AscendC::GetBlockIdx() * tiling_.elementsPerCore;
     const int64_t rest = tiling_.totalElements - first;
     const int64_t end = first + (rest < tiling_.elementsPerCore ? rest : tiling_.elementsPerCore);
@@ -75,31 +80,33 @@ class JaggedToPaddedDenseKernel {
 
   JaggedTilingData tiling_;
   jagged::OffsetTree<Offset> tree_;
+  fault::Reporter reporter_;
   jagged::RunWriter<T> writer_;
 };
 
 template <typename T>
-__aicore__ inline void RunJaggedToPaddedDense(GM_ADDR values, GM_ADDR offsets, GM_ADDR dense,
+__aicore__ inline void RunJaggedToPaddedDense(GM_ADDR values, GM_ADDR offsets, GM_ADDR dense, GM_ADDR faults,
                                               const JaggedTilingData& tiling) {
   AscendC::TPipe pipe;
   JaggedToPaddedDenseKernel<T, DTYPE_OFFSETS> kernel;
-  kernel.Init(&pipe, values, offsets, dense, tiling);
+  kernel.Init(&pipe, values, offsets, dense, faults, tiling);
   kernel.Process();
 }
 
 // The tiling key is the width of an element in bytes: a copy does not care what the bits mean.
-extern "C" __global__ __aicore__ void jagged_to_padded_dense(GM_ADDR values, GM_ADDR offsets, GM_ADDR dense,
-                                                             GM_ADDR workspace, GM_ADDR tiling) {
+extern "C" __global__ __aicore__ void jagged_to_padded_dense(GM_ADDR values, GM_ADDR offsets, GM_ADDR faults,
+                                                             GM_ADDR dense, GM_ADDR faults_out, GM_ADDR workspace,
+                                                             GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(JaggedTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   GET_TILING_DATA(tilingData, tiling);
   if (TILING_KEY_IS(1)) {
-    RunJaggedToPaddedDense<uint8_t>(values, offsets, dense, tilingData);
+    RunJaggedToPaddedDense<uint8_t>(values, offsets, dense, faults_out, tilingData);
   } else if (TILING_KEY_IS(2)) {
-    RunJaggedToPaddedDense<uint16_t>(values, offsets, dense, tilingData);
+    RunJaggedToPaddedDense<uint16_t>(values, offsets, dense, faults_out, tilingData);
   } else if (TILING_KEY_IS(4)) {
-    RunJaggedToPaddedDense<uint32_t>(values, offsets, dense, tilingData);
+    RunJaggedToPaddedDense<uint32_t>(values, offsets, dense, faults_out, tilingData);
   } else if (TILING_KEY_IS(8)) {
-    RunJaggedToPaddedDense<uint64_t>(values, offsets, dense, tilingData);
+    RunJaggedToPaddedDense<uint64_t>(values, offsets, dense, faults_out, tilingData);
   }
 }

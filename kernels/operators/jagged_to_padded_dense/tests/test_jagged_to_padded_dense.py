@@ -13,7 +13,7 @@ NAME = "jagged_to_padded_dense", "JaggedToPaddedDense"
 def run(call, values, offsets, max_lengths, padding_bits=0, code=None):
     dense = np.empty((len(offsets[0]) - 1, *max_lengths, values.shape[1]), values.dtype)
     wrap = (lambda a: a) if code is None else (lambda a: Bits(a, code))
-    call(*NAME, wrap(values), offsets, Ints(max_lengths), padding_bits, wrap(dense))
+    call(*NAME, wrap(values), offsets, None, Ints(max_lengths), padding_bits, wrap(dense), None)
     return dense
 
 
@@ -73,7 +73,7 @@ def test_strided_result(call):
     values = np.arange(12, dtype=np.int32).reshape(4, 3)
     offsets = [np.array([0, 1, 4], dtype=np.int32)]
     room = np.full((2, 3, 6), -9, np.int32)
-    call(*NAME, values, offsets, Ints([3]), 5, room[:, :, ::2])
+    call(*NAME, values, offsets, None, Ints([3]), 5, room[:, :, ::2], None)
     assert same_bits(np.ascontiguousarray(room[:, :, ::2]), to_dense(values, offsets, [3], 5))
     assert (room[:, :, 1::2] == -9).all()
 
@@ -117,7 +117,8 @@ def test_empty_result(call, batch, longest, inner):
 )
 def test_wrong_result_shape(call, shape, max_lengths, code):
     with pytest.raises(AclnnError) as error:
-        call(*NAME, np.zeros((2, 2), np.int32), [np.array([0, 1, 2])], Ints(max_lengths), 0, np.zeros(shape, np.int32))
+        arguments = [np.zeros((2, 2), np.int32), [np.array([0, 1, 2])], None, Ints(max_lengths), 0]
+        call(*NAME, *arguments, np.zeros(shape, np.int32), None)
     assert error.value.code == code
 
 
@@ -128,4 +129,4 @@ def test_types_outside_the_table(call):
 
 def test_missing_offsets(call):
     with pytest.raises(AclnnError, match="161001.*offsets is null"):
-        call(*NAME, np.zeros((2, 2), np.int32), None, Ints([2]), 0, np.zeros((1, 2, 2), np.int32))
+        call(*NAME, np.zeros((2, 2), np.int32), None, None, Ints([2]), 0, np.zeros((1, 2, 2), np.int32), None)

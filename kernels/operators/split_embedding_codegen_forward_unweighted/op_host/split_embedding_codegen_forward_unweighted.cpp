@@ -20,6 +20,7 @@ enum Inputs : std::size_t {
 };
 enum Attributes : std::size_t { TOTAL_D, MAX_D, POOL_MODE, OUTPUT_DTYPE, IS_EXPERIMENTAL, IS_DYNAMIC };
 
+constexpr std::size_t FAULTS = 1;  // of the outputs
 constexpr int64_t NONE = 2;
 constexpr int64_t MAX_TILE_COLUMNS = 2048;
 constexpr int64_t MAX_GROUP_ROWS = 32;
@@ -59,7 +60,8 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const auto& out = context->GetOutputShape(0)->GetStorageShape();
   if (tiling->weightElements < 0 || tiling->features < 1 || tiling->indexCount < 0 || tiling->bags < 0 ||
       tiling->bags % tiling->features != 0 || maxD < 1 || pooling < 0 || pooling > NONE ||
-      embedding::VectorLength(context, WEIGHTS_OFFSETS) != tiling->features || out.GetDimNum() != 2) {
+      embedding::VectorLength(context, WEIGHTS_OFFSETS) != tiling->features || out.GetDimNum() != 2 ||
+      !fault::Fits(context, FAULTS)) {
     return ge::GRAPH_PARAM_INVALID;
   }
   tiling->batch = tiling->bags / tiling->features;
@@ -111,11 +113,12 @@ static ge::graphStatus InferShape(gert::InferShapeContext* context) {
   out->SetDimNum(0);
   out->AppendDim(pooled ? batch : indices->GetDim(0));
   out->AppendDim(*attributes->GetInt(pooled ? TOTAL_D : MAX_D));
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
 }
 
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
   const auto type = OutputType(*context->GetAttrs()->GetInt(OUTPUT_DTYPE));
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
   return type == ge::DT_UNDEFINED ? ge::GRAPH_FAILED : context->SetOutputDataType(0, type);
 }
 
@@ -138,7 +141,9 @@ class SplitEmbeddingCodegenForwardUnweighted : public OpDef {
     Vector("hash_indices", OPTIONAL, embedding::Same(ge::DT_INT64));
     Vector("unique_inverse", OPTIONAL, embedding::Same(ge::DT_INT64));
     Vector("indice_weights", OPTIONAL, embedding::Same(ge::DT_FLOAT));
+    fault::DeclareInput(*this, embedding::Formats());
     this->Output("out").ParamType(REQUIRED).DataType(embedding::DenseColumns()).Format(embedding::Formats());
+    fault::DeclareOutput(*this, embedding::Formats());
     this->Attr("total_d").AttrType(REQUIRED).Int();
     this->Attr("max_d").AttrType(REQUIRED).Int();
     this->Attr("pool_mode").AttrType(REQUIRED).Int();

@@ -1,5 +1,6 @@
 // Groups of table rows on their way into the unified buffer: one group is loaded while the one before is used.
 #pragma once
+#include "data_faults.h"
 #include "embedding_tables.h"
 
 #include "split_embedding_codegen_forward_unweighted_tiling.h"
@@ -18,7 +19,9 @@ template <typename T>
 class RowLoader {
  public:
   __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR weights, GM_ADDR indices,
-                              const SplitEmbeddingCodegenForwardUnweightedTilingData& tiling) {
+                              const SplitEmbeddingCodegenForwardUnweightedTilingData& tiling,
+                              fault::Reporter& reporter) {
+    reporter_ = &reporter;
     pitch_ = tiling.tileColumns;
     groupRows_ = tiling.groupRows;
     indexCount_ = tiling.indexCount;
@@ -41,6 +44,7 @@ class RowLoader {
     for (int64_t j = 0; j < group.count; ++j) {
       const int64_t row = tile_.At(indices_, first + j, indexCount_);
       if (row < 0 || row >= table.Rows()) {
+        reporter_->Tell(fault::OUT_OF_RANGE, fault::INDICES, first + j, row, table.Rows());
         continue;
       }
       group.valid |= 1ULL << j;
@@ -58,6 +62,7 @@ class RowLoader {
  private:
   AscendC::TQue<AscendC::TPosition::VECIN, ROW_BUFFERS> queue_;
   AscendC::GlobalTensor<T> weights_;
+  fault::Reporter* reporter_;
   embedding::Integers indices_;
   embedding::IntegerTile tile_;
   uint32_t pitch_;

@@ -9,11 +9,12 @@ template <typename T>
 class EmbeddingForwardKernel {
  public:
   __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR weights, GM_ADDR weightsOffsets, GM_ADDR dOffsets,
-                              GM_ADDR indices, GM_ADDR offsets, GM_ADDR indiceWeights, GM_ADDR out,
+                              GM_ADDR indices, GM_ADDR offsets, GM_ADDR indiceWeights, GM_ADDR out, GM_ADDR faults,
                               const SplitEmbeddingCodegenForwardUnweightedTilingData& tiling) {
     tiling_ = tiling;
     pitch_ = tiling.tileColumns;
-    loader_.Init(pipe, weights, indices, tiling);
+    reporter_.Init(faults, fault::EMBEDDING_FORWARD);
+    loader_.Init(pipe, weights, indices, tiling, reporter_);
     offsets_.Init(offsets, tiling.bags + 1, tiling.offsetBytes);
     table_.Init(weightsOffsets, dOffsets, tiling.features, tiling.weightElements);
     if (tiling.weighted != 0) {
@@ -29,6 +30,9 @@ class EmbeddingForwardKernel {
   }
 
   __aicore__ inline void Process() {
+    if (AscendC::GetBlockIdx() == 0 && !reporter_.Silent()) {
+      LookAtOffsets();
+    }
     if (tiling_.pooling == embedding::POOL_NONE) {
       GatherRows();
     } else {
@@ -37,6 +41,26 @@ class EmbeddingForwardKernel {
   }
 
  private:
+  // The outer offsets, and where the features begin. Those between are looked at where their bags are pooled; without
+  // pooling nothing depends on them.
+  __aicore__ inline void LookAtOffsets() {
+    int64_t before = offsets_.At(0);
+    if (before != 0) {
+      reporter_.Tell(fault::FIRST, fault::OFFSETS, 0, before, 0);
+    }
+    for (int64_t t = 0; t < tiling_.features; ++t) {
+      const int64_t bag = (t + 1) * tiling_.batch;
+      const int64_t next = offsets_.At(bag);
+      if (next < before) {
+        reporter_.Tell(fault::DECREASES, fault::OFFSETS, bag, next, before);
+      }
+      before = next;
+    }
+    if (before != tiling_.indexCount) {
+      reporter_.Tell(fault::NOT_THE_END, fault::OFFSETS, tiling_.bags, before, tiling_.indexCount);
+    }
+  }
+
   // An entry of offsets, inside the indices whatever it holds.
   __aicore__ inline int64_t Offset(int64_t bag) const {
     const int64_t value = offsets_.At(bag);
@@ -183,6 +207,9 @@ class EmbeddingForwardKernel {
     bag_ = bag;
     bagStart_ = start;
     bagEnd_ = embedding::Smaller(end, embedding::Larger(start, Offset(bag + 1)));
+    if (!reporter_.Silent() && offsets_.At(bag + 1) < offsets_.At(bag)) {
+      reporter_.Tell(fault::DECREASES, fault::OFFSETS, bag + 1, offsets_.At(bag + 1), offsets_.At(bag));
+    }
     AscendC::Duplicate<float>(sum_.Get<float>(), 0.0f, static_cast<int32_t>(pitch_));
     AscendC::PipeBarrier<PIPE_V>();
   }
@@ -212,6 +239,7 @@ class EmbeddingForwardKernel {
   }
 
   SplitEmbeddingCodegenForwardUnweightedTilingData tiling_;
+  fault::Reporter reporter_;
   RowLoader<T> loader_;
   ResultRows result_;
   embedding::Integers offsets_;
@@ -231,15 +259,16 @@ class EmbeddingForwardKernel {
 extern "C" __global__ __aicore__ void split_embedding_codegen_forward_unweighted(
     GM_ADDR dev_weights, GM_ADDR uvm_weights, GM_ADDR lxu_cache_weights, GM_ADDR weights_placements,
     GM_ADDR weights_offsets, GM_ADDR d_offsets, GM_ADDR indices, GM_ADDR offsets, GM_ADDR lxu_cache_locations,
-    GM_ADDR hash_indices, GM_ADDR unique_inverse, GM_ADDR indice_weights, GM_ADDR out, GM_ADDR workspace,
-    GM_ADDR tiling) {
+    GM_ADDR hash_indices, GM_ADDR unique_inverse, GM_ADDR indice_weights, GM_ADDR faults, GM_ADDR out,
+    GM_ADDR faults_out, GM_ADDR workspace, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(SplitEmbeddingCodegenForwardUnweightedTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   GET_TILING_DATA(tilingData, tiling);
   if (TILING_KEY_IS(1)) {
     AscendC::TPipe pipe;
     EmbeddingForwardKernel<DTYPE_DEV_WEIGHTS> kernel;
-    kernel.Init(&pipe, dev_weights, weights_offsets, d_offsets, indices, offsets, indice_weights, out, tilingData);
+    kernel.Init(&pipe, dev_weights, weights_offsets, d_offsets, indices, offsets, indice_weights, out, faults_out,
+                tilingData);
     kernel.Process();
   }
 }

@@ -48,6 +48,7 @@ def run(call, tables, stored, indices, offsets, pooling, factors=None, dtype=FLO
         None,
         None,
         factors,
+        None,
         width,
         max(tables.dims),
         pooling,
@@ -55,6 +56,7 @@ def run(call, tables, stored, indices, offsets, pooling, factors=None, dtype=FLO
         0,
         0,
         tensor(out, out_dtype),
+        None,
     )
     return from_storage(out, out_dtype)
 
@@ -139,6 +141,7 @@ def test_rows_are_copied_bit_by_bit(call, dtype):
         None,
         None,
         None,
+        None,
         5,
         5,
         NONE,
@@ -146,6 +149,7 @@ def test_rows_are_copied_bit_by_bit(call, dtype):
         0,
         0,
         tensor(out, dtype),
+        None,
     )
     assert out.tobytes() == stored.reshape(4, 5)[[3, 0, 3]].tobytes()
 
