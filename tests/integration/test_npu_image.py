@@ -36,6 +36,11 @@ def test_without_a_command_it_says_what_it_is_and_what_to_type() -> None:
     assert "torch 2.6.0" in said.stdout and "python -m gr_model.train --config smoke --device npu" in said.stdout
 
 
+def test_torch_npu_is_imported_without_a_warning() -> None:
+    said = docker(IMAGE, "python", "-c", "import torch_npu")
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+
+
 def test_labels_and_user() -> None:
     config = inspected()
     assert config["User"] == "1000:1000"

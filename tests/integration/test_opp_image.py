@@ -59,7 +59,7 @@ def test_packages_in_the_image(real: Real, output: io.StringIO, repack: Callable
     ]
     assert isinstance(s.engine, DockerEngine)
     image = s.engine.image_id(s.plan)
-    done = run(["docker", "run", "--rm", "--network=none", *volumes, image, "bash", "-c", IN_IMAGE])
+    done = run(["docker", "run", "--rm", "--user=0", "--network=none", *volumes, image, "bash", "-c", IN_IMAGE])
     assert done.returncode == 0, done.stderr
     *lines, last = done.stdout.splitlines()
     assert last in {f"first mxrec_{name}" for name in real.operators if name != CUMSUM}

@@ -39,6 +39,7 @@ def image() -> str:
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)  # the image's user reads it
     for (name, version), needs in OFFERED.items():
         stem = f"{name.replace('-', '_')}-{version}"
         metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", *(f"Requires-Dist: {n}" for n in needs)]

@@ -166,7 +166,8 @@ def slurm(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slur
 def alone(image: str, slurm: Slurm) -> dict[int, float]:
     """The losses of one process, without Slurm."""
     runs = slurm.folder / "runs"
-    command = ["docker", "run", "--rm", f"--volume={ROOT}/data:/data:ro", f"--volume={runs}:/out", image]
+    command = ["docker", "run", "--rm", f"--user={os.getuid()}", f"--volume={ROOT}/data:/data:ro"]
+    command += [f"--volume={runs}:/out", image]
     command += [
         "python",
         "-m",

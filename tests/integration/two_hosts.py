@@ -50,6 +50,7 @@ class Hosts:
                 "--detach",
                 "--rm",
                 "--init",
+                f"--user={os.getuid()}:{os.getgid()}",
                 "--network=none",
                 "--shm-size=256m",
                 f"--name=grstack-host-{self.name}-{number}",
