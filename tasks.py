@@ -266,6 +266,59 @@ def shell(
         raise Exit(code=code)
 
 
+SERVED = {
+    "port": "of this machine",
+    "address": "of this machine that it can be reached at; 0.0.0.0 opens it to others",
+    "devices": DEVICES["devices"],
+    "force": DEVICES["force"],
+}
+
+
+@task(help={**_help("target", "platform", "base", "python"), **SERVED})
+def notebook(
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    base: str = "",
+    python: str = "",
+    port: str = "8888",
+    address: str = "127.0.0.1",
+    devices: str = "",
+    force: bool = False,
+) -> None:
+    """Serve JupyterLab in the image, to who has the token (a new one each time, or JUPYTER_TOKEN), until Ctrl-C."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, base=base, python=python)
+    request = _request(devices, force, "")
+    code = _call(lambda: commands.notebook(choices, request, port=port, address=address))
+    if code:
+        raise Exit(code=code)
+
+
+@task(help={**_help("target", "platform", "base", "python"), **SERVED, "key": "your public key (default: of ~/.ssh)"})
+def ssh(
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    base: str = "",
+    python: str = "",
+    port: str = "2222",
+    address: str = "127.0.0.1",
+    key: str = "",
+    devices: str = "",
+    force: bool = False,
+) -> None:
+    """Serve SSH in the image, by key alone, for editors that work over it, until Ctrl-C."""
+    from grstack import commands
+
+    choices = _choices(target=target, platform=platform, base=base, python=python)
+    request = _request(devices, force, "")
+    code = _call(lambda: commands.ssh(choices, request, port=port, address=address, key=key))
+    if code:
+        raise Exit(code=code)
+
+
 @task(help=_help(*OPTIONS))
 def tag(
     c: Context, target: str = "npu", platform: str = "", base: str = "", python: str = "", engine: str = "auto"

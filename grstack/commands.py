@@ -269,6 +269,30 @@ def run(
     return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive, access=access)
 
 
+def notebook(choices: Choices, request: Request, machine: Machine | None = None, *, port: str, address: str) -> int:
+    """Serves JupyterLab in the image until it is ended; returns the server's exit code."""
+    from grstack.notebook import command
+
+    number, token = command.check_place(address, port), command.check_token()
+    s = session(choices)
+    access = access_of(s, request, machine or Machine(), s.console)
+    _built(s, take_name=False)
+    return command.notebook(s, access, port=number, address=address, token=token)
+
+
+def ssh(
+    choices: Choices, request: Request, machine: Machine | None = None, *, port: str, address: str, key: str = ""
+) -> int:
+    """Serves SSH in the image until it is ended; returns the server's exit code."""
+    from grstack.notebook import command
+
+    number, public = command.check_place(address, port), command.public_key(key)
+    s = session(choices)
+    access = access_of(s, request, machine or Machine(), s.console)
+    _built(s, take_name=False)
+    return command.ssh(s, access, port=number, address=address, key=public)
+
+
 def evidence(*, renew: str = "", record: str = "", commit: str = "", as_json: bool = False) -> int:
     """Lists, renews or records the committed results; 1 where one is stale, or could not be renewed."""
     from grstack.evidence import command

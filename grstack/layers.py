@@ -16,7 +16,8 @@ FROM_ENVIRONMENT = "FROM ${ENVIRONMENT}"
 
 def limits(dockerfile: str) -> dict[str, int]:
     """MB by instruction, as the engine's history has them: without the options of COPY and RUN."""
-    return {f"{match[2]} {' '.join(match[4].split())}": int(match[1]) for match in _LIMIT.finditer(dockerfile)}
+    joined = dockerfile.replace("\\\n", " ")
+    return {f"{match[2]} {' '.join(match[4].split())}": int(match[1]) for match in _LIMIT.finditer(joined)}
 
 
 def too_large(history: Iterable[Mapping[str, Any]], allowed: Mapping[str, int]) -> list[str]:
@@ -24,6 +25,7 @@ def too_large(history: Iterable[Mapping[str, Any]], allowed: Mapping[str, int]) 
     found = []
     for layer in history:
         made_by = str(layer["CreatedBy"]).removesuffix(" # buildkit").replace("RUN /bin/sh -c ", "RUN ")
+        made_by = " ".join(made_by.split())
         limit = allowed.get(made_by, OTHERS)
         if layer["Size"] > limit * MB:
             found.append(f"{made_by}: {layer['Size'] / MB:.0f} MB, at most {limit}")

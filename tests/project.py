@@ -11,6 +11,7 @@ from grstack.locks import Lock, Package
 FILES = {
     "docker/base/packages.txt": "python3\n",
     "docker/base/bootstrap.sh": "true\n",
+    "docker/base/apt.sh": "true\n",
     "docker/base/dnf.sh": "true\n",
     "docker/base/packages-rpm.txt": "python3\n",
     "docker/base/Dockerfile": "ARG BASE\nFROM ${BASE}\n",

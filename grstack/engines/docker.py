@@ -158,7 +158,7 @@ class DockerEngine:
         change = [f"--change=LABEL {KEY}={step.key}", "--change=ENV LANG=C.UTF-8"]
         self.runner.stream([str(self.cli), "import", *change, str(tar), self.locate(plan, step)], log=log)
         tar.unlink()
-        self._note(step)
+        self.note(step.key)
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("environment")
@@ -252,7 +252,7 @@ class DockerEngine:
         )
         title = f"docker build {self.locate(plan, step)}"
         self.runner.stream(argv, log=log, env={"DOCKER_BUILDKIT": "1", **proxies}, title=title)
-        self._note(step)
+        self.note(step.key)
         shutil.rmtree(self.paths.scratch / step.name, ignore_errors=True)
 
     @cached_property
@@ -264,10 +264,10 @@ class DockerEngine:
             self._remove_container(container.name)
         return len(left)
 
-    def _note(self, step: Step) -> None:
-        """Remembers that this image is ours: a daemon may hold those of other users too."""
+    def note(self, key: str) -> None:
+        """Remembers that the image of this key is ours: a daemon may hold those of other users too."""
         self.paths.images.mkdir(parents=True, exist_ok=True)
-        (self.paths.images / step.key).touch()
+        (self.paths.images / key).touch()
 
     def _component(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         assert step.recipe is not None
@@ -352,6 +352,11 @@ class DockerEngine:
         """An image whose user is not root runs as who started it, so that what it writes belongs to them."""
         config = self.client.images.get(self._image_that_is_there(plan)).attrs.get("Config") or {}
         return f"{os.getuid()}:{os.getgid()}" if config.get("User") else ""
+
+    def end(self, name: str) -> None:
+        """Ends a container that may have ended already: politely first."""
+        with contextlib.suppress(Exception):
+            self.client.containers.get(name).stop(timeout=10)
 
     def _remove_container(self, name: str) -> None:
         with contextlib.suppress(Exception):  # it may be gone already; the first error is the one to show

@@ -114,7 +114,7 @@ def lock_all(
 
 def _wanted(versions: Versions, only: Collection[str] | None) -> dict[str, tuple[str, str, str, str] | None]:
     known: dict[str, tuple[str, str, str, str] | None] = {
-        lock_name(*combination): combination for combination in versions.combinations()
+        lock_name(*combination): combination for combination in versions.locked()
     }
     known |= {TOOLS: None, TOOLS_DEV: None}
     if only is None:

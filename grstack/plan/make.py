@@ -74,7 +74,7 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     if not base.startswith("bootstrap:"):
         files = [
             "docker/base/packages.txt",
-            *(f"docker/base/{name}" for name in ("Dockerfile", "dnf.sh", "packages-rpm.txt")),
+            *(f"docker/base/{name}" for name in ("Dockerfile", "apt.sh", "dnf.sh", "packages-rpm.txt")),
         ]
     return _step(
         name="base",

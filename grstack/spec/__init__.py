@@ -3,6 +3,7 @@
 from grstack.spec._faults import Fault
 from grstack.spec._load import load, loads
 from grstack.spec._models import (
+    NOTEBOOK,
     PLATFORMS,
     TARGETS,
     Base,
@@ -21,6 +22,7 @@ from grstack.spec._models import (
 from grstack.spec._schema import schema_text
 
 __all__ = [
+    "NOTEBOOK",
     "PLATFORMS",
     "TARGETS",
     "Base",

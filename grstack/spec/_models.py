@@ -73,6 +73,7 @@ Requirement = Annotated[str, AfterValidator(_requirement)]
 WheelName = Annotated[str, AfterValidator(_wheel)]
 TARGETS = ("cpu", "cuda", "npu")
 PLATFORMS = ("cann", "twin")
+NOTEBOOK = "notebook"  # in place of a target, in the names of its locks
 TargetName = Annotated[str, _one_of(*TARGETS)]
 PlatformName = Annotated[str, _one_of(*PLATFORMS)]
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
@@ -235,6 +236,12 @@ class Tools(_Model):
     dev: dict[Name, Requirement] = {}
 
 
+class Notebook(_Model):
+    """What a notebook server and its kernel need, apart from the packages of the image that they are put upon."""
+
+    packages: dict[Name, Requirement] = Field(min_length=1)
+
+
 class Versions(_Model):
     schema_version: Literal["1"] = Field(alias="schema")
     pythons: Pythons
@@ -244,6 +251,7 @@ class Versions(_Model):
     socs: tuple[Name, ...] = Field(min_length=1)
     packages: dict[Name, Requirement] = {}
     targets: dict[TargetName, Target] = Field(min_length=1)
+    notebook: Notebook | None = None
     unsupported: tuple[Unsupported, ...] = ()
     variants: tuple[Variant, ...] = ()
     compatibility: tuple[Compatibility, ...] = ()
@@ -256,7 +264,9 @@ class Versions(_Model):
         return next((row.reason for row in self.unsupported if row.covers(target, python, arch)), None)
 
     def for_cann(self, target: str, cann: str = "") -> Target:
-        """A target as it stands, or on another release of CANN, one of `canns`."""
+        """A target as it stands, or on another release of CANN, one of `canns`; or the notebook's packages as one."""
+        if target == NOTEBOOK and self.notebook:
+            return Target(summary="the notebook server and its kernel", packages=self.notebook.packages)
         return self._on_cann[target, cann] if cann else self.targets[target]
 
     def canns(self, target: str) -> tuple[str, ...]:
@@ -288,3 +298,8 @@ class Versions(_Model):
             for arch in self.architectures
             if self.refusal(target, python, arch) is None
         ]
+
+    def locked(self) -> list[tuple[str, str, str, str]]:
+        """What has a lock: every combination, and the notebook's packages for every Python and architecture."""
+        pythons = self.pythons.supported if self.notebook else ()
+        return [*self.combinations(), *((NOTEBOOK, p, arch, "") for p in pythons for arch in self.architectures)]

@@ -78,7 +78,7 @@ def root(tmp_path: Path) -> Path:
     if not answers():
         pytest.fail("these tests need a running engine; type: inv build-image")
     project = make_project(tmp_path / "project")
-    for name in ("docker/base/Dockerfile", "docker/npu/environment.Dockerfile"):
+    for name in ("docker/base/Dockerfile", "docker/base/apt.sh", "docker/npu/environment.Dockerfile"):
         shutil.copy2(ROOT / name, project / name)
     (project / "docker/base/packages.txt").write_text("ca-certificates\n")  # the base has it: nothing to download
     return project

@@ -37,6 +37,14 @@ def test_a_limit_is_that_of_the_line_below_it() -> None:
     layers.check([*FITTING, layer(SYSTEM, 200), layer("ENV A=1", 0)], TEXT, "docker/x/Dockerfile")
 
 
+def test_a_line_may_go_on() -> None:
+    text = "FROM x\n# at most 9 MB\nRUN --mount=type=bind,target=/context \\\n    a  b \\\n    && c\n"
+    assert layers.limits(text) == {"RUN a b && c": 9}
+    layers.check([layer("RUN /bin/sh -c a  b     && c # buildkit", 9)], text, "docker/x/Dockerfile")
+    with pytest.raises(StepError, match="10 MB, at most 9"):
+        layers.check([layer("RUN /bin/sh -c a  b     && c # buildkit", 10)], text, "docker/x/Dockerfile")
+
+
 @pytest.mark.parametrize(
     ("large", "said"),
     [

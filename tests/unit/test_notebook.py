@@ -1,0 +1,212 @@
+"""`inv notebook` and `inv ssh`: what is refused before an engine is asked, and what the container is given."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from grstack.errors import UsageError
+from grstack.launch.access import Access
+from grstack.notebook import command
+from grstack.notebook.container import Folders, Owner, run_argv
+from grstack.paths import Paths
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docker/notebook"
+PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ me@here\n"
+OWNER = Owner(uid=1234, gid=4321)
+
+
+def load(name: str) -> ModuleType:
+    """A file of docker/notebook, which is no package: in the image it stands alone."""
+    spec = importlib.util.spec_from_file_location(f"notebook_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def argv(tmp_path: Path, service: str = "lab", access: Access | None = None) -> list[str]:
+    folders = Folders.of(Paths(root=tmp_path, cache=tmp_path))
+    return run_argv(
+        Path("docker"),
+        image="IMAGE",
+        service=service,
+        name="NAME",
+        published="127.0.0.1:9000",
+        owner=OWNER,
+        folders=folders,
+        access=access,
+        env={"GRSTACK_URL": "http://127.0.0.1:9000"},
+        from_environment=("JUPYTER_TOKEN",),
+    )
+
+
+# What is open ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("service", "port"), [("lab", 8888), ("ssh", 2222)])
+def test_the_container_has_one_port_no_capability_and_no_root(tmp_path: Path, service: str, port: int) -> None:
+    words = argv(tmp_path, service)
+    assert [word for word in words if word.startswith("--publish")] == [f"--publish=127.0.0.1:9000:{port}"]
+    assert not [word for word in words if word.startswith(("--network", "--privileged", "--pid", "--ipc"))]
+    assert {"--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=1234:4321"} <= set(words)
+    assert words[-1] == service
+
+
+def test_devices_are_handed_on_and_their_user_is_not(tmp_path: Path) -> None:
+    access = Access(kind="npu", flavour="docker", ids=(0,), nodes=("/dev/davinci0",), user="0:0", groups=(1000,))
+    words = argv(tmp_path, access=access)
+    assert [word for word in words if word.startswith("--user")] == ["--user=1234:4321"]
+    assert {"--device=/dev/davinci0", "--group-add=1000"} <= set(words)
+
+
+def test_the_token_is_named_and_not_said(tmp_path: Path) -> None:
+    assert "--env=JUPYTER_TOKEN" in argv(tmp_path)
+
+
+def test_keys_are_seen_by_ssh_alone_and_the_rest_is_read_only_but_for_out(tmp_path: Path) -> None:
+    lab, ssh = ([word for word in argv(tmp_path, kind) if word.startswith("--volume")] for kind in ("lab", "ssh"))
+    assert set(ssh) - set(lab) == {f"--volume={tmp_path}/build/notebook/ssh:/ssh"}
+    assert [word for word in lab if not word.endswith(":ro")] == [f"--volume={tmp_path}/build/out:/out"]
+
+
+def test_one_account_has_a_shell() -> None:
+    lines = [line.split(":") for line in OWNER.passwd.splitlines()]
+    assert [(line[0], line[2], line[3]) for line in lines if line[6] == "/bin/bash"] == [("grstack", "1234", "4321")]
+    assert all(len(line) == 7 for line in lines)
+
+
+def test_where_root_starts_it_another_user_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(os, "getgid", lambda: 0)
+    given: list[tuple[Path, int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda path, uid, gid: given.append((Path(path), uid, gid)))
+    owner, folders = Owner.here(), Folders.of(Paths(root=tmp_path, cache=tmp_path))
+    folders.make(owner)
+    assert (owner.uid, owner.gid) == (1000, 1000)
+    assert given == [(folders.out, 1000, 1000), (folders.keys, 1000, 1000)]
+    assert folders.keys.stat().st_mode & 0o077 == 0
+
+
+# What is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "text"),
+    [
+        ("localhost", "8888", "--address localhost: 127.0.0.1"),
+        ("127.0.0.1", "0", "--port 0: a number from 1"),
+        ("127.0.0.1", "65536", "--port 65536"),
+        ("127.0.0.1", "ssh", "--port ssh"),
+        ("192.0.2.1", "8888", "--port 8888: Cannot assign requested address"),
+    ],
+)
+def test_a_place_that_cannot_be(address: str, port: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    with pytest.raises(UsageError, match=text):
+        command.check_place(address, port)
+
+
+def test_a_port_that_is_taken_says_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"--port {port}: Address already in use") as refused:
+            command.check_place("127.0.0.1", str(port))
+    assert refused.value.next_command == f"the same with --port {port + 1}"
+    assert command.check_place("127.0.0.1", str(port)) == port
+
+
+def test_a_token_is_long_and_new_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JUPYTER_TOKEN", raising=False)
+    first, second = command.check_token(), command.check_token()
+    assert first != second and len(first) == 48
+    monkeypatch.setenv("JUPYTER_TOKEN", "of my own choosing")
+    assert command.check_token() == "of my own choosing"
+    monkeypatch.setenv("JUPYTER_TOKEN", "secret")
+    with pytest.raises(UsageError, match="JUPYTER_TOKEN has 6 characters, fewer than 16"):
+        command.check_token()
+    assert command.SHORTEST == load("lab").SHORTEST
+
+
+def test_the_user_s_public_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="has no public key") as refused:
+        command.public_key("")
+    assert refused.value.next_command.startswith("ssh-keygen -t ed25519")
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/id_rsa.pub").write_text("ssh-rsa AAAA me")
+    assert command.public_key("") == "ssh-rsa AAAA me\n"
+    (tmp_path / ".ssh/id_ed25519.pub").write_text(PUBLIC)
+    assert command.public_key("") == PUBLIC
+    private = tmp_path / "private"
+    private.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    with pytest.raises(UsageError, match="is the private key, which stays where it is"):
+        command.public_key(str(private))
+    private.write_text("nothing of the kind\n")
+    with pytest.raises(UsageError, match="is no public key of OpenSSH"):
+        command.public_key(str(private))
+    with pytest.raises(UsageError, match="No such file"):
+        command.public_key(str(tmp_path / "none.pub"))
+
+
+# What runs in the container ----------------------------------------------------------------------------------------
+
+
+def test_sshd_takes_keys_alone_and_hands_the_environment_on() -> None:
+    text = load("ssh").config("me", Path("/ssh/a"), Path("/ssh/b"), {"PATH": "/a:/b", "X": 'a "b"', "HOME": "/root"})
+    lines = dict(line.split(" ", 1) for line in text.splitlines())
+    for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "PermitRootLogin", "UsePAM"):
+        assert lines[name] == "no"
+    assert (lines["AuthenticationMethods"], lines["AllowUsers"]) == ("publickey", "me")
+    assert lines["SetEnv"] == '"PATH=/a:/b" "X=a \\"b\\""'
+
+
+def test_nothing_is_served_as_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    start = load("start")
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert start.main(["lab"]) == 1
+    assert "nothing is served as root" in capsys.readouterr().err
+    assert start.main(["telnet"]) == 2
+    for name in ("hardware", "lab", "ssh"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "device: cpu: this container was given no GPU"),
+        ((12080, 2, 0), "device: 2 GPUs, driver for CUDA 12.8"),
+        ((13000, 1, 0), "device: 1 GPU, driver for CUDA 13.0"),
+        ((12020, 1, 0), "device: 1 GPU, driver for CUDA 12.2; works with this image's CUDA 12.8 (same major release)"),
+        (
+            (11080, 1, 0),
+            "device: 1 GPU, driver for CUDA 11.8: too old for this image's CUDA 12.8, PyTorch will not use it",
+        ),
+        ((12080, 0, 100), "device: cpu: the driver is there and shows no GPU"),
+        ((12080, 0, 803), "device: cpu: the driver does not start (cuInit says 803)"),
+    ],
+)
+def test_the_driver_and_the_image_s_cuda(found: tuple[int, int, int] | None, said: str) -> None:
+    lines = load("hardware").gpus(found, (12, 8))
+    assert lines[0] == said
+    works = found is not None and found[2] == 0 and found[1] > 0 and found[0] >= 12000
+    assert (len(lines) == 1) == works and all(line.startswith("  next:  ") for line in lines[1:])
+
+
+def test_the_example_has_no_output_and_ends_with_what_the_test_waits_for() -> None:
+    notebook = json.loads((FOLDER / "examples/train-hstu.ipynb").read_text())
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert "finished: hr@10" in "".join(code[-1]["source"])
