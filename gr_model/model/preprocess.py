@@ -19,7 +19,7 @@ from gr_model.model import jagged
 from gr_model.model.attention.time_buckets import time_bucket
 from gr_model.model.dropout import Dropout
 from gr_model.model.sequences import Sequences
-from gr_model.runtime.transfer import to_device
+from gr_model.runtime.transfer import to_device, together
 
 
 @dataclass(frozen=True)
@@ -94,33 +94,36 @@ def tokens(
         times_L[last_at_I[acted]] = time_I[acted]
         source_L[last_at_I[acted]] = context_at.size + len(row_I) + acted
 
-    def put(array: np.ndarray, device: torch.device = device) -> torch.Tensor:
-        return to_device(np.ascontiguousarray(array, np.int64), device)
-
     position_L = np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)
+    arrays = {
+        "contextual_BC": np.stack([history.features[list(columns)] for history in histories]),
+        "actions_I": np.concatenate([history.actions for history in histories]),
+        "source_L": source_L,
+        "position_L": np.minimum(position_L, np.repeat(lengths_B - targets_B, lengths_B)),
+        "item_at_I": item_at_I,
+        "last_at_I": last_at_I,
+        "scored_I": np.flatnonzero(candidate_I) if candidates else np.arange(len(row_I)),
+    }
+    on_device = together([lengths_B, times_L, *arrays.values()], device)
+    items = np.ascontiguousarray(np.concatenate([history.items for history in histories]), np.int64)
     return Tokens(
         sequences=Sequences(
-            jagged.offsets_of(put(lengths_B)),
-            put(times_L),
+            jagged.offsets_of(on_device[0]),
+            on_device[1],
             tuple(lengths_B.tolist()),
             targets=tuple(targets_B.tolist()) if candidates else None,
             contexts=context if candidates else 0,
         ),
         order=tuple(order),
-        contextual_BC=put(np.stack([history.features[list(columns)] for history in histories])),
-        items_I=put(np.concatenate([history.items for history in histories]), ids_device or device),
-        actions_I=put(np.concatenate([history.actions for history in histories])),
-        source_L=put(source_L),
-        position_L=put(np.minimum(position_L, np.repeat(lengths_B - targets_B, lengths_B))),
-        item_at_I=put(item_at_I),
-        last_at_I=put(last_at_I),
-        scored_I=put(np.flatnonzero(candidate_I) if candidates else np.arange(len(row_I))),
+        items_I=to_device(items, ids_device or device),
+        **dict(zip(arrays, on_device[2:], strict=True)),
     )
 
 
 def rows(table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
-    """table(ids) by index_select, whose backward is several times faster on a CPU."""
-    return table.weight.index_select(0, ids)
+    """table(ids). By index_select, whose backward is several times faster on a CPU; on a GPU it adds by atomics, which
+    wait for each other where rows are few."""
+    return table(ids) if ids.is_cuda else table.weight.index_select(0, ids)
 
 
 class Timestamps(nn.Module):

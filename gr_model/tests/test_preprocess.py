@@ -9,6 +9,7 @@ from gr_model.config import ConfigError, ModelConfig, override, presets
 from gr_model.data.interactions import History
 from gr_model.model.jagged import load_operators
 from gr_model.model.preprocess import Preprocess, tokens
+from gr_model.runtime import transfer
 
 CPU = torch.device("cpu")
 load_operators(CPU)
@@ -17,6 +18,17 @@ load_operators(CPU)
 def history(items, times, features=(1, 2)):
     array = np.array
     return History(array(items), array(items) % 5, array(times), array(features))
+
+
+def test_arrays_that_travel_together():
+    """As a GPU gets them: parts of one piece of memory, each where a cache line begins."""
+    arrays = [np.arange(5), np.zeros((2, 0), int), np.arange(100, 133), np.arange(6).reshape(3, 2).T, np.arange(7, 23)]
+    whole = torch.full((16 + 0 + 48 + 16 + 16,), -1)
+    transfer.pack(arrays, whole)
+    parts = transfer.unpack(arrays, whole)
+    assert [part.tolist() for part in parts] == [array.tolist() for array in arrays]
+    assert all(part.data_ptr() % 128 == whole.data_ptr() % 128 for part in parts if part.numel())
+    assert [part.tolist() for part in transfer.together(arrays, CPU)] == [array.tolist() for array in arrays]
 
 
 def test_layout_of_items_only():

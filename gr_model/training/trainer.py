@@ -129,9 +129,9 @@ class Trainer:
 
         A loss or gradient that is not finite raises TrainingDiverged, with the batch that it came from, on every
         process and leaves the weights as they were; rows of sharded tables have had their update by the time that a
-        gradient's norm is known. On devices without `train.clip` the norm is looked at where the host waits anyway: in
-        the next step, evaluation or `state`; on an NPU the loss too, and of the steps only every `train.log_every`-th
-        waits. The weights have had the update then, but no such state is handed out.
+        gradient's norm is known. On devices without `train.clip` loss and norm are looked at where the host waits
+        anyway: in every `train.log_every`-th step, in evaluation or `state`. The weights have had the update then, but
+        no such state is handed out.
         """
         if work is None:
             share = self.shares.of_step(self.step)
@@ -241,8 +241,8 @@ class Trainer:
         return self.world.sum((loss.detach() * part).float().clone())
 
     def _reads_this_step(self) -> bool:
-        """On an NPU with the records of several steps, because to read is to wait for all that was queued."""
-        return self.device.type != "npu" or (self.step + 1) % self.config.train.log_every == 0
+        """On a device with the records of several steps, because to read is to wait for all that was queued."""
+        return self.device.type == "cpu" or (self.step + 1) % self.config.train.log_every == 0
 
     def _keys(self, users: list[int], batch: Batch) -> np.ndarray | None:
         if not self.config.train.deterministic:

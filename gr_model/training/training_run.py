@@ -106,7 +106,7 @@ class Run:
         return self.trainer.world.sum_of_numbers(float(late))[0] > 0
 
     def _tell(self, result: StepResult, seconds: float) -> None:
-        """A step is told when its loss is known: on an NPU those since the last `train.log_every` together."""
+        """A step is told when its loss is known: on a device those since the last `train.log_every` together."""
         self.untold.append((result, seconds))
         if self._shown(result) or result.loss_known:
             self._tell_untold()
