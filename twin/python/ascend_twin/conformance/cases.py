@@ -51,11 +51,12 @@ def full(infos: dict[str, Any], dtypes: tuple[str, ...]) -> list[Case]:
     return [Case(name, dtype) for name, info in infos.items() for dtype in dtypes_of(info, dtypes)]
 
 
-def quick(infos: dict[str, Any], dtypes: tuple[str, ...], every: int = 1) -> list[Case]:
-    """Each `every`-th operator: two samples at its first data type, and at one other that changes with the operator."""
+def quick(infos: dict[str, Any], dtypes: tuple[str, ...], every: int = 1, start: int = 0) -> list[Case]:
+    """Each `every`-th operator from the `start`-th on: two samples at its first data type, and at one other that
+    changes with the operator."""
     cases = []
     for place, (name, info) in enumerate(infos.items()):
-        if place % every:
+        if place % every != start % every:
             continue
         first, *others = dtypes_of(info, dtypes) or [""]
         chosen = [first, *([others[place // every % len(others)]] if others else [])]

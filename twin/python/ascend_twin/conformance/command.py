@@ -29,6 +29,7 @@ def options() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(add_help=False)
     p.add_argument("--full", action="store_true", help="every sample of every operator (docs/generated/conformance.md)")
     p.add_argument("--every", type=int, default=2, metavar="N", help="without --full: each N-th operator (2)")
+    p.add_argument("--first", type=int, default=0, metavar="K", help="with --every: from the K-th on (0, the first)")
     p.add_argument("--ops", nargs="+", metavar="NAME", help="only these operators, with all their samples")
     p.add_argument("--recommender", action="store_true", help="only what recommender models use, with all samples")
     p.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
@@ -78,7 +79,7 @@ def _fingerprint(options: argparse.Namespace) -> dict[str, str]:
                 digest.update(library.read_bytes())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes() if source.name in ("cases.py", "checks.py", "transfer.py") else b"")
-    choice = [options.full, options.every, options.ops, options.recommender, options.dtypes]
+    choice = [options.full, options.every, options.first, options.ops, options.recommender, options.dtypes]
     return {
         "twin": digest.hexdigest()[:16],
         "torch": importlib.metadata.version("torch"),
@@ -104,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
     if names:
         chosen = cases.full({name: infos[name] for name in names}, dtypes)
     else:
-        chosen = cases.full(infos, dtypes) if options.full else cases.quick(infos, dtypes, options.every)
+        chosen = cases.full(infos, dtypes) if options.full else cases.quick(infos, dtypes, options.every, options.first)
 
     store = Store(options.output, RESULTS, _fingerprint(options))
     done = {(row.op, row.dtype) for row in store.rows}
