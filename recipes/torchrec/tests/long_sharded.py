@@ -63,6 +63,8 @@ def train(steps: int) -> list[dict[str, float]]:
         dense.step()
         if step % (steps // SAMPLES) == 0:
             dist.barrier()  # both ranks are between two steps
+            torch.npu.synchronize()  # type: ignore[attr-defined]
+            torch.npu.empty_cache()  # type: ignore[attr-defined]  # what is kept for later goes by how queues interleave
             samples.append(held(step, loss.item()))
             dist.barrier()
     return samples
