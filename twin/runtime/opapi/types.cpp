@@ -30,6 +30,13 @@ constexpr Rule RULES[] = {
     // torch_npu passes ':' as an empty tensor of self's type, and masks as they are.
     {"aclnnIndex aclnnIndexPutImpl", "indices", ANY},
     {"aclnnEmbeddingDenseBackward", "indices", ANY ^ Bit(at::kBFloat16)},
+    // fused attention, before the rows of any function that name the same arguments
+    {"aclnnFlashAttentionScore aclnnFlashAttentionVarLenScore aclnnFlashAttentionScoreGrad "
+     "aclnnFlashAttentionUnpaddingScoreGrad",
+     "query key value pse dy attentionIn out dq dk dv dpse", FLOATS},
+    {"*", "attenMask", MASK},
+    {"*", "dropMask", BYTES},
+    {"*", "softmaxMax softmaxSum", Bit(at::kFloat)},
     {"*", "index indices offsets repeats", INDEX},
     {"*", "inverse counts offsetToBag bagSize", INDEX},
     {"aclnnDropoutGenMaskV2 aclnnDropoutDoMask", "mask", BYTES},

@@ -1,0 +1,55 @@
+// How fused attention's arguments lie in memory: the layouts BSH, SBH, BSND, BNSD, and TND, which packs sequences of
+// different lengths one after the other. B sequences, S positions, N heads, D width of a head, H = N * D, T positions
+// of all sequences.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+
+namespace twin::opapi {
+
+class AttentionShape {
+ public:
+  // Throws Refusal where shapes, layout and number of heads do not go together. The ends are those of TND.
+  AttentionShape(const std::vector<int64_t>& query, const std::vector<int64_t>& key, const std::vector<int64_t>& value,
+                 int64_t headNum, std::string layout, std::vector<int64_t> queryEnds = {},
+                 std::vector<int64_t> keyEnds = {});
+
+  int64_t batch;
+  int64_t heads;
+  int64_t scores = 0;  // of all sequences and heads
+
+  struct Range {
+    int64_t first;
+    int64_t length;
+  };
+  struct Sequence {
+    Range queries;
+    Range keys;
+    int64_t firstScore;  // place of its scores among all
+  };
+  Sequence Part(int64_t index) const;
+
+  // A view of one sequence, [heads, positions, width].
+  at::Tensor Heads(const at::Tensor& tensor, const Range& range, int64_t index) const;
+  // The same of softmaxMax or softmaxSum, [heads, queries, their width].
+  at::Tensor Statistics(const at::Tensor& tensor, const Range& queries, int64_t index) const;
+  std::vector<int64_t> StatisticsShape(int64_t width) const;
+
+  std::vector<std::vector<int64_t>> MaskShapes() const;
+  at::Tensor MaskPart(const at::Tensor& attenMask, int64_t index) const;
+  void CheckPse(const HeldInput& pse) const;
+  at::Tensor PsePart(const at::Tensor& pse, int64_t index) const;
+
+ private:
+  std::string layout_;
+  int64_t queries_, keys_, width_;  // of TND the longest, or all
+  std::vector<int64_t> queryEnds_, keyEnds_;
+  std::vector<int64_t> firstScores_;
+
+  bool Packed() const { return layout_ == "TND"; }
+  at::Tensor PartOf(const at::Tensor& tensor, int64_t index) const;
+};
+
+}  // namespace twin::opapi
