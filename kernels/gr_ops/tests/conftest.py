@@ -40,8 +40,11 @@ def faults_of_this_test_alone() -> Iterator[None]:
 
     if HAS_NPU:
         torch.ops.mxrec.copy_fault_records()
-        with suppress(RuntimeError):
-            torch.ops.mxrec.raise_faults(True)
+        for _ in range(100):  # each report of a bounds check is an error of its own
+            with suppress(RuntimeError):
+                torch.ops.mxrec.raise_faults(True)
+                return
+        raise AssertionError("more faults than a test can have meant")
 
 
 @pytest.fixture(params=["cpu", "npu:0"] if HAS_NPU else ["cpu"])

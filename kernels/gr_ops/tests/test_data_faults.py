@@ -17,15 +17,24 @@ from conftest import HAS_NPU
 
 pytestmark = pytest.mark.skipif(not HAS_NPU, reason="kernels of the NPU record faults, the CPU raises at once")
 
-# Of these MXREC_CHECK=1 alone knows: the kernel gets one of the two target counts; prefix sums leave no records yet.
-WITHOUT_RECORDS = {"hstu_validation: target counts disagree", "validation: overflow"}
+# Of these MXREC_CHECK=1 alone knows. The kernel gets one of the two target counts. Prefix sums wrap around and a gather
+# gives 0 for what x does not have, both by their contracts (docs/operators.md). A gradient has seen its forward pass.
+WITHOUT_RECORDS = {
+    "hstu_validation: target counts disagree",
+    "validation: overflow",
+    "permute: gradient of the wrong size",
+}
+AT_THE_CALL = {"permute: absurd length"}  # the host reads the sum, and no memory is asked for it
 NAMES = [
     name
-    for module in ("hstu_validation", "validation")
+    for module in ("hstu_validation", "validation", "permute", "bounds")
     for name in (f"{module}: {case}" for case in IN_DEVICE_MEMORY[module])
-    if name not in WITHOUT_RECORDS
+    if name not in WITHOUT_RECORDS | AT_THE_CALL
 ]
-OPERATORS = r"(HstuDenseForward|JaggedToPaddedDense|DenseToJagged|SplitEmbeddingCodegenForwardUnweighted) \("
+OPERATORS = (
+    r"(HstuDenseForward|JaggedToPaddedDense|DenseToJagged|SplitEmbeddingCodegenForwardUnweighted|Permute2dSparseData"
+    r"|BoundsCheckIndices) \("
+)
 
 
 def raised_at_synchronize(call: Callable[[], object]) -> str:
@@ -53,8 +62,62 @@ def test_the_next_synchronize_raises(name: str, monkeypatch: pytest.MonkeyPatch)
     on_cpu = message((module, call), "cpu", monkeypatch)
     monkeypatch.setattr(module, "DEVICE", "npu:0")
     on_npu = raised_at_synchronize(call)
-    if "decreas" not in on_cpu:
+    if name.startswith(("permute:", "bounds:")):  # the very words
+        assert on_npu.split("\n")[0].split("): ")[1] == on_cpu.split(": ", 1)[1]
+    elif "decreas" not in on_cpu:
         assert values_of(on_npu) == values_of(on_cpu), (on_npu, on_cpu)
+
+
+@pytest.mark.parametrize("name", AT_THE_CALL)
+def test_what_the_host_reads_anyway_raises_at_the_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MXREC_CHECK", raising=False)
+    assert message(CASES[name], "npu:0", monkeypatch) == message(CASES[name], "cpu", monkeypatch)
+
+
+@pytest.mark.parametrize(("total", "rows"), [(37, 12), (1, 0)])
+def test_a_sum_that_no_permutation_has_raises_at_the_call(total: int, rows: int) -> None:
+    """Three copies of at most 12 rows each."""
+    permute, lengths = torch.tensor([2, 0, 1]).npu(), torch.tensor([[2, 3], [1, 4], [0, 2]]).npu()
+    lengths = lengths if rows else torch.zeros_like(lengths)
+    with pytest.raises(RuntimeError, match=rf"sum of the permuted lengths \({rows}\), got {total}"):
+        torch.ops.mxrec.permute_2D_sparse_data(permute, lengths, torch.arange(rows).npu(), None, total)
+
+
+def test_a_negative_length_in_a_sound_sum() -> None:
+    """Of a feature that no copy takes: every length is looked at."""
+    permute, lengths = torch.tensor([1]).npu(), torch.tensor([[2, 3], [1, 4], [-1, 3]]).npu()
+    text = raised_at_synchronize(
+        lambda: torch.ops.mxrec.permute_2D_sparse_data(permute, lengths, torch.arange(12).npu(), None, 5)
+    )
+    assert "expected lengths >= 0, got lengths[2, 0]=-1" in text
+
+
+def fatal(indices: list[int]) -> None:
+    given = [torch.tensor(values).npu() for values in ([5, 3], indices, [0, 2, 3, 4, 5])]
+    torch.ops.mxrec.bounds_check_indices(*given, 0, torch.zeros(1, dtype=torch.int64).npu())
+
+
+def test_a_fatal_bounds_check_raises_at_synchronize() -> None:
+    torch.npu.synchronize()
+    fatal([0, 4, 2, 0, 2])
+    torch.npu.synchronize()
+    fatal([0, 5, 2, 3, 2])
+    expected = r"indices\[1\] of table 0, batch 0 is out of range; expected 0 <= index < 5 or -1, got 5"
+    with pytest.raises(RuntimeError, match=expected):
+        torch.npu.synchronize()
+    torch.npu.synchronize()
+
+
+def test_a_gather_of_what_is_not_there_is_zero_and_no_fault() -> None:
+    got = torch.ops.mxrec.gather_for_rank1(torch.tensor([1.5, 2.5]).npu(), torch.tensor([1, 2, -1]).npu())
+    torch.npu.synchronize()
+    assert got.tolist() == [2.5, 0.0, 0.0]
+
+
+def test_prefix_sums_wrap_around_and_are_no_fault() -> None:
+    got = torch.ops.mxrec.asynchronous_complete_cumsum(torch.tensor([2**31 - 1, 1, 1], dtype=torch.int32).npu())
+    torch.npu.synchronize()
+    assert got.tolist() == [0, 2**31 - 1, -(2**31), 1 - 2**31]
 
 
 LOOKUPS = {
@@ -144,3 +207,39 @@ def test_what_sound_data_costs(fresh_process, tmp_path) -> None:
     copied = [[row for row in total["copies"] if row["way"] == "device_to_host"] for total in totals]
     assert sum(row["bytes"] for row in copied[1]) - sum(row["bytes"] for row in copied[0]) == 3 * 4096
     assert any(row["pinned"] and not row["blocking"] and row["bytes"] == 3 * 4096 for row in copied[1]), copied[1]
+
+
+MOVES = """
+    import os
+    import torch, torch_npu, gr_ops
+    from contextlib import nullcontext
+    from gr_ops import faults
+
+    permute, lengths, values = [torch.tensor(v).npu() for v in ([1, 0], [[2, 3], [1, 4]], list(range(10)))]
+    rows, indices, offsets, batches = [torch.tensor(v).npu() for v in ([9, 9], [0, 1, 2], [0, 1, 2, 3], [0, 1, 3])]
+    warning = torch.zeros(1, dtype=torch.int64).npu()
+    way = faults.raised if os.environ["RAISED"] == "1" else nullcontext
+    for _ in range(3):
+        for _ in range(5):
+            torch.ops.mxrec.permute_2D_sparse_data(permute, lengths, values, None, 10)
+            torch.ops.mxrec.bounds_check_indices(rows, indices, offsets, 1, warning, None, batches, 2)
+        with way():
+            warning.item()
+"""
+LAUNCHES = {"Permute2dSparseData": 15, "AsynchronousCompleteCumsum": 30, "GatherForRank1": 15, "BoundsCheckIndices": 15}
+
+
+def test_what_sound_permutations_and_batches_cost(fresh_process, tmp_path) -> None:
+    """One launch for a call of each, those of the starts aside; the host waits for what it reads and no more."""
+    totals = []
+    for raised in ("0", "1"):
+        counts = tmp_path / f"{raised}.jsonl"
+        done = fresh_process(MOVES, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0", RAISED=raised)
+        assert done.returncode == 0, done.stderr
+        totals.append(json.loads(counts.read_text().splitlines()[-1]))
+    for total in totals:
+        assert total["launches"]["custom"] == LAUNCHES
+    assert totals[0]["launches"] == totals[1]["launches"] and totals[0]["waits"] == totals[1]["waits"]
+    copied = [[row for row in total["copies"] if row["way"] == "device_to_host"] for total in totals]
+    assert sum(row["bytes"] for row in copied[0]) == 3 * 8  # warning.item()
+    assert sum(row["bytes"] for row in copied[1]) == 3 * 8 + 3 * 4096

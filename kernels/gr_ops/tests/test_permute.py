@@ -319,8 +319,8 @@ def test_a_wrong_total_on_the_device(total: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_lengths_on_the_device_that_add_up_to_less_than_nothing() -> None:
-    """The one sum that the host reads anyway: a name for it in place of the allocator's negative dimension."""
-    with pytest.raises(RuntimeError, match="permute_1D_sparse_data: lengths .* got the sum -3"):
+    """The sum that the host reads anyway: the CPU's words, not the allocator's of a negative dimension."""
+    with pytest.raises(RuntimeError, match=r"permute_1D_sparse_data: lengths holds a negative .* got lengths\[1\]=-3"):
         torch.ops.mxrec.permute_1D_sparse_data(*on_npu(torch.tensor([1]), torch.tensor([2, -3, 5]), torch.ones(4)))
 
 

@@ -17,6 +17,8 @@ enum Operator : int64_t {
   EMBEDDING_FORWARD,
   JAGGED_TO_PADDED_DENSE,
   DENSE_TO_JAGGED,
+  PERMUTE,
+  BOUNDS_CHECK,
 };
 
 enum Kind : int64_t {
@@ -46,6 +48,11 @@ enum Argument : int64_t {
   POSITION,
   OFFSETS,
   INDICES,
+  PERMUTE_ENTRIES,
+  LENGTHS,
+  VALUES,
+  PERMUTED_SUM,
+  B_OFFSETS,
   LEVEL,  // and those behind it: offsets[0], offsets[1]..
 };
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from bounds_reference import INDEX, NOTHING, repair
-from cases import Argument, Case, Output
+from cases import Argument, Case, NoOutput, Output
+from data_faults import ARGUMENT, KIND, OPERATOR, no_faults
 from permute_reference import Permutation
 from workshop import Operator
 
 PERMUTE = Operator(
-    "permute2d_sparse_data", "Permute2dSparseData", 11, {"DTYPE_PERMUTE": "int64_t", "DTYPE_LENGTHS": "int64_t"}
+    "permute2d_sparse_data", "Permute2dSparseData", 13, {"DTYPE_PERMUTE": "int64_t", "DTYPE_LENGTHS": "int64_t"}
 )
 PERMUTE_GRAD = Operator(
     "permute2d_sparse_data_grad", "Permute2dSparseDataGrad", 8, {"DTYPE_GRAD": "float"}, PERMUTE.snake
@@ -22,8 +23,15 @@ GATHER_GRAD = Operator(
     {"DTYPE_GRAD_Y": "float", "DTYPE_INDEX": "int64_t"},
 )
 BOUNDS = Operator(
-    "bounds_check_indices", "BoundsCheckIndices", 11, {"DTYPE_INDICES": "int64_t", "DTYPE_OFFSETS": "int64_t"}
+    "bounds_check_indices", "BoundsCheckIndices", 13, {"DTYPE_INDICES": "int64_t", "DTYPE_OFFSETS": "int64_t"}
 )
+
+
+def told(operator: str, kind: str, argument: str, place: int, value: int, limit: int) -> np.ndarray:
+    """What the first core leaves."""
+    faults = no_faults()
+    faults[0, :6] = KIND[kind], OPERATOR[operator], ARGUMENT[argument], place, value, limit
+    return faults
 
 
 def permutation(features: int, batch: int, copies: int, longest: int) -> Permutation:
@@ -37,11 +45,33 @@ def permute_case(
     rng = np.random.default_rng(inner)
     values = rng.integers(1, 100, (case.rows, inner)).astype(dtype)
     factors = rng.standard_normal(case.rows).astype(np.float32) if weights else None
-    inputs: list[Argument] = [case.permute, case.lengths, values, factors, case.starts, case.out_starts]
+    faults = None if extra else no_faults()
+    inputs: list[Argument] = [case.permute, case.lengths, values, factors, case.starts, case.out_starts, faults]
     moved = np.concatenate([case.forward(values), np.zeros((extra, inner), values.dtype)])
     moved_factors = np.zeros(0, np.float32) if factors is None else case.forward(factors)
     outputs: list[Argument] = [Output(case.lengths[case.permute]), Output(moved), Output(moved_factors)]
-    return Case(name, [*inputs, case.out_rows + extra, *outputs])
+    results = NoOutput() if faults is None else Output(no_faults(), updates=6)
+    return Case(name, [*inputs, case.out_rows + extra, *outputs, results])
+
+
+def permute_fault_case(name: str, fault: tuple[str, str, int, int, int], extra: int = 0, entry: int = 2) -> Case:
+    """On one core: one of 31 x 3 lengths, an entry or a size is wrong; the results are not compared."""
+    case = permutation(31, 3, 9, 4)
+    case.permute[4] = 2
+    case.describe()
+    case.permute[4] = entry
+    if fault[0] == "NEGATIVE":
+        case.lengths.flat[fault[2]] = fault[3]
+    values = np.ones((case.rows, 1), np.float32)
+    out = [
+        Output(a, compared=False) for a in (np.zeros((9, 3), np.int64), np.ones((case.out_rows + extra, 1), np.float32))
+    ]
+    inputs: list[Argument] = [case.permute, case.lengths, values, None, case.starts, case.out_starts, no_faults()]
+    kind, argument, *numbers = fault
+    if argument == "PERMUTED_SUM":
+        numbers = [0, case.out_rows + extra, case.out_rows]
+    faults = Output(told("PERMUTE", kind, argument, *numbers), updates=6)
+    return Case(name, [*inputs, case.out_rows + extra, *out, Output(np.zeros(0, np.float32)), faults])
 
 
 def permute_grad_case(name: str, case: Permutation, inner: int) -> Case:
@@ -62,7 +92,10 @@ def wrong_starts_case(operator: Operator) -> Case:
     lengths = np.array([[2], [3], [4]])
     empty = Output(np.zeros(0, np.float32))
     moved = [Output(lengths[permute]), out, empty]
-    return Case("wrong starts", [permute, lengths, np.ones((9, 1), np.float32), None, starts, starts, 9, *moved])
+    return Case(
+        "wrong starts",
+        [permute, lengths, np.ones((9, 1), np.float32), None, starts, starts, None, 9, *moved, NoOutput()],
+    )
 
 
 def gather_case(name: str, length: int, count: int, dtype: str = "float32", outside: int = 0) -> Case:
@@ -114,7 +147,18 @@ def bounds_case(
         Output(np.array(report)),
     ]
     first_bags = np.array(bags, np.int32) if ragged else None
-    return Case(name, [np.array(rows), indices, offsets, warning, first_bags, mode, *results])
+    results.append(Output(no_faults(), updates=5))
+    return Case(name, [np.array(rows), indices, offsets, warning, first_bags, no_faults(), mode, *results])
+
+
+def batches_case(name: str, bags: list[int], *fault: str | int) -> Case:
+    """On one core: b_offsets of three tables with four bags; what is repaired by them is not compared."""
+    indices, offsets, warning = np.array([0, 1, 2, 0]), np.arange(5), np.array([-9])
+    arrays = (indices, offsets, warning, np.zeros(8, np.int64))
+    results = [Output(a, compared=False, updates=place) for a, place in zip(arrays, (1, 2, 3, -1), strict=True)]
+    faults = Output(told("BOUNDS_CHECK", *fault), updates=5)
+    given = [np.full(3, 5), indices, offsets, warning, np.array(bags, np.int32), no_faults(), 2]
+    return Case(name, [*given, *results, faults])
 
 
 def bag_lengths(bags: int) -> np.ndarray:
@@ -129,6 +173,9 @@ PERMUTE_CASES = [
     permute_case("long rows of lengths", permutation(11, 40, 30, 3), 5, dtype="float16"),
     permute_case("many short rows of lengths", permutation(70, 3, 800, 1), 1, dtype="int8"),
     permute_case("more rows than lengths", permutation(5, 2, 9, 30), 64, extra=7),
+    permute_fault_case("negative length", ("NEGATIVE", "LENGTHS", 79, -3, 3)),
+    permute_fault_case("entry of no feature", ("OUT_OF_RANGE", "PERMUTE_ENTRIES", 4, 31, 31), entry=31),
+    permute_fault_case("sum that the lengths do not have", ("NOT_THE_END", "PERMUTED_SUM", 0, 0, 0), extra=2),
     wrong_starts_case(PERMUTE),
 ]
 PERMUTE_GRAD_CASES = [
@@ -154,6 +201,9 @@ GATHER_GRAD_CASES = [
 BOUNDS_CASES = [
     bounds_case("broken", [10, 100000, 1, 2**34], bag_lengths(4400), 9),
     bounds_case("sound", [10, 7, 100000], bag_lengths(600), 0, ragged=True),
+    batches_case("batches that start late", [1, 2, 3, 4], "FIRST", "B_OFFSETS", 0, 1, 0),
+    batches_case("batches that decrease", [0, 3, 2, 4], "DECREASES", "B_OFFSETS", 2, 2, 3),
+    batches_case("batches that end early", [0, 1, 2, 3], "NOT_THE_END", "B_OFFSETS", 3, 3, 4),
     bounds_case("repaired silently", [50, 3], bag_lengths(40), 3, mode=2),
 ]
 CASES = {

@@ -109,4 +109,25 @@ MUTANTS = [
         WRONG,
         (LIMITS, "        return !doubtful && smallest", "        return smallest"),
     ),
+    mutant(
+        "batches_start_anywhere",
+        "missing check: the first entry of b_offsets may be any",
+        COMPARISON,
+        WRONG,
+        (KERNEL, "if (block == 0 && before != 0) {", "if (block == 0 && before < 0) {"),
+    ),
+    mutant(
+        "batches_decrease",
+        "missing check: entries of b_offsets are compared with the first one",
+        COMPARISON,
+        WRONG,
+        (KERNEL, "      before = next;\n", "      before = next > before ? before : next;\n"),
+    ),
+    mutant(
+        "batches_end_anywhere",
+        "missing check: the last entry of b_offsets is not compared with the bags",
+        COMPARISON,
+        WRONG,
+        (KERNEL, "before != tiling_.bags", "before > tiling_.bags"),
+    ),
 ]

@@ -6,6 +6,7 @@ from lookup_cases import PERMUTE, PERMUTE_GRAD
 from mutant import COMPARISON, Edit, Mutant
 
 KERNEL = "permute2d_sparse_data/op_kernel/permute2d_sparse_data.cpp"
+BITS = "permute2d_sparse_data/op_kernel/length_bits.h"
 HOST = "permute2d_sparse_data/op_host/permute2d_sparse_data.cpp"
 GRAD_KERNEL = "permute2d_sparse_data/op_kernel/permute2d_sparse_data_grad.cpp"
 GRAD_HOST = "permute2d_sparse_data/op_host/permute2d_sparse_data_grad.cpp"
@@ -96,6 +97,59 @@ MOVES = [
         COMPARISON,
         WRONG,
         (KERNEL, "const int64_t from = in_.At(feature)", "const int64_t from = in_.At(copy % in_.Blocks())"),
+    ),
+    move(
+        "bits_of_the_tile_before",
+        "uninitialised read: what lies behind a tail of lengths is taken for lengths",
+        "E-16",
+        "were never written",
+        (BITS, "    AscendC::Duplicate<uint16_t>(lanes, uint16_t(0), static_cast<int32_t>(LANES));\n", ""),
+    ),
+    move(
+        "bits_not_waited_for",
+        "missing sync: the scalar unit reads bits that the vector unit still collects",
+        "E-11",
+        "by pipe S does not wait for the write by pipe V",
+        (BITS, "    Fence<AscendC::HardEvent::V_S>();\n", ""),
+    ),
+    move(
+        "bits_of_one_lane_of_two",
+        "logic: the upper halves of lengths are not collected",
+        COMPARISON,
+        WRONG,
+        (BITS, "half >= BLOCK_LANES; half /= 2", "half > BLOCK_LANES; half /= 2"),
+    ),
+    move(
+        "negative_lengths_are_sound",
+        "missing check: the sign of the lengths' bits is not looked at",
+        COMPARISON,
+        WRONG,
+        (BITS, "return bits < 0 || bits >= LONGEST;", "return bits >= LONGEST;"),
+    ),
+    move(
+        "lengths_of_one_bag_looked_at",
+        "wrong tiling field: T lengths are shared by the cores, not T * B",
+        COMPARISON,
+        WRONG,
+        (HOST, "looks ? tiling->features * tiling->batch : 0", "looks ? tiling->features : 0"),
+    ),
+    move(
+        "entries_not_told",
+        "missing check: an entry of no feature gives zeros and no fault",
+        COMPARISON,
+        WRONG,
+        (
+            KERNEL,
+            "    reporter_.Tell(fault::OUT_OF_RANGE, fault::PERMUTE_ENTRIES, copy, feature, tiling_.features);\n",
+            "",
+        ),
+    ),
+    move(
+        "sums_not_compared",
+        "missing check: the rows of the result are not compared with the sum of the lengths",
+        COMPARISON,
+        WRONG,
+        (KERNEL, "} else if (copied != tiling_.outRows) {", "} else if (copied < 0) {"),
     ),
 ]
 

@@ -9,6 +9,7 @@
 #include "bounds/npu_reports.h"
 #include "common/operators.h"
 #include "common/settings.h"
+#include "faults/npu_faults.h"
 
 namespace gr_ops::npu {
 namespace {
@@ -28,14 +29,16 @@ int64_t operator_mode(BoundsMode mode) {
 at::Tensor run_bounds_check(const at::Tensor& rows, const at::Tensor& indices, const at::Tensor& offsets,
                             const at::Tensor& warning, const at::Tensor& batch_offsets, int64_t mode) {
   static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                               int64_t, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*>
+                               const aclTensor*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*,
+                               const aclTensor*, const aclTensor*>
       run("aclnnBoundsCheckIndices");
   at::Tensor report = at::empty({8}, rows.options());
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& convert = *arguments;
+  const aclTensor* records = convert.tensor(batch_offsets.defined() ? fault_records() : at::Tensor());
   run(arguments, convert.tensor(rows), convert.tensor(indices), convert.tensor(offsets), convert.tensor(warning),
-      convert.tensor(batch_offsets), mode, convert.tensor(indices), convert.tensor(offsets), convert.tensor(warning),
-      convert.tensor(report));
+      convert.tensor(batch_offsets), records, mode, convert.tensor(indices), convert.tensor(offsets),
+      convert.tensor(warning), convert.tensor(report), records);
   return report;
 }
 

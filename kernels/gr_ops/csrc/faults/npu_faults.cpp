@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "bounds/npu_reports.h"
 #include "faults/npu_records.h"
 #include "torch_npu/csrc/core/npu/NPUEvent.h"
 #include "torch_npu/csrc/core/npu/NPUGuard.h"
@@ -89,6 +90,7 @@ void raise_faults(bool wait) {
     TORCH_CHECK(text.empty(), text, "\nfound on ", records.device.device(),
                 " by a call before this one; MXREC_CHECK=1 raises at the call itself");
   }
+  raise_arrived_reports(wait);
 }
 
 int64_t read_back(const at::Tensor& number) {

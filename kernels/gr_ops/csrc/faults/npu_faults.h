@@ -14,7 +14,8 @@ const at::Tensor& fault_records();
 // leaves records has run.
 void copy_fault_records();
 
-// Raises what the copies say that have arrived, once; wait: waits for those on their way.
+// Raises what the copies say that have arrived, once, and what FATAL bounds checks reported; wait: waits for those on
+// their way.
 void raise_faults(bool wait);
 
 // An integer on the device. Reading it waits, so what kernels found before is raised with it.

@@ -21,7 +21,15 @@ enum Kind {
   kOutOfRange,
   kBadFill,
 };
-constexpr int64_t kLevel = 14;  // the first argument that is a level of jagged offsets
+enum Operator { kPermute = 6, kBoundsCheck };
+enum Argument {
+  kPermuteEntries = 14,
+  kLengths,
+  kValues,
+  kPermutedSum,
+  kBOffsets,
+  kLevel,  // the first argument that is a level of jagged offsets
+};
 
 std::string name_of_operator(int64_t number) {
   switch (number) {
@@ -35,6 +43,10 @@ std::string name_of_operator(int64_t number) {
       return "JaggedToPaddedDense (jagged_to_padded_dense)";
     case 5:
       return "DenseToJagged (dense_to_jagged)";
+    case kPermute:
+      return "Permute2dSparseData (permute_2D_sparse_data, permute_1D_sparse_data)";
+    case kBoundsCheck:
+      return "BoundsCheckIndices (bounds_check_indices)";
     default:
       return c10::str("operator ", number);
   }
@@ -44,12 +56,57 @@ std::string name_of_argument(int64_t number) {
   constexpr const char* names[] = {
       "",         "seq_offset",    "seq_offset_k", "num_context", "num_target", "page_offsets",
       "page_ids", "last_page_len", "max_seq_len",  "attn_bias",   "mask",       "position",
-      "offsets",  "indices"};
+      "offsets",  "indices",       "permute",      "lengths",     "values",     "permuted_lengths_sum",
+      "B_offsets"};
   if (number >= kLevel) return c10::str("offsets[", number - kLevel, "]");
   return number > 0 ? names[number] : c10::str("argument ", number);
 }
 
+// As permute/checks.cpp. `limit` of lengths is B, or 0 where they have one dimension.
+std::string describe_permute(const int64_t* record) {
+  const int64_t value = record[kValue];
+  const int64_t limit = record[kLimit];
+  switch (record[kArgument]) {
+    case kPermuteEntries:
+      return c10::str("permute[", record[kPlace], "]=", value, " out of range for ", limit,
+                      " features; expected 0 <= permute[p] < ", limit, ", got ", value);
+    case kLengths: {
+      const int64_t place = record[kPlace];
+      const std::string entry = limit > 0 ? c10::str(place / limit, ", ", place % limit) : c10::str(place);
+      return c10::str("lengths holds a ",
+                      record[kKind] == kNegative ? "negative value; expected lengths >= 0"
+                                                 : "value beyond 2^40; expected the length of a bag",
+                      ", got lengths[", entry, "]=", value);
+    }
+    case kValues:
+      return c10::str("values has ", value, " rows but lengths add up to ", limit,
+                      "; expected values.size(0) == lengths.sum(), got ", value);
+    default:
+      return c10::str("permuted_lengths_sum is wrong; expected the sum of the permuted lengths (", limit, "), got ",
+                      value);
+  }
+}
+
+// As bounds/checks.cpp.
+std::string describe_batches(const int64_t* record) {
+  const int64_t place = record[kPlace];
+  const int64_t value = record[kValue];
+  const int64_t limit = record[kLimit];
+  switch (record[kKind]) {
+    case kFirst:
+      return c10::str("B_offsets starts above zero; expected B_offsets[0] == 0, got ", value);
+    case kDecreases:
+      return c10::str("B_offsets must be non-decreasing: B_offsets[", place, "]=", value, " < B_offsets[", place - 1,
+                      "]=", limit);
+    default:
+      return c10::str("offsets size ", limit + 1, " is not equal to B_offsets[T] + 1; expected ", value + 1, ", got ",
+                      limit + 1);
+  }
+}
+
 std::string describe(const int64_t* record) {
+  if (record[kOperator] == kPermute) return describe_permute(record);
+  if (record[kOperator] == kBoundsCheck) return describe_batches(record);
   const std::string argument = name_of_argument(record[kArgument]);
   const std::string entry = c10::str(argument, "[", record[kPlace], "]");
   const int64_t value = record[kValue];

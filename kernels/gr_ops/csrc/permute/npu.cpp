@@ -54,38 +54,47 @@ DeviceOffsets device_offsets(const at::Tensor& permute, const at::Tensor& length
 // Whether the contents are checked: on request, and where there are no features, so that no entry of permute is right.
 bool reads_values(const at::Tensor& lengths) { return value_checks_enabled() || lengths.size(0) == 0; }
 
+// No copy has more rows than values has.
+bool can_be_total(int64_t total, int64_t rows, int64_t copies) {
+  if (rows == 0 || total <= 0) return total == 0;
+  return total / rows + (total % rows == 0 ? 0 : 1) <= copies;
+}
+
 using Permuted = std::tuple<at::Tensor, at::Tensor, std::optional<at::Tensor>>;
 
-// weights: of four bytes, or undefined. Outputs are written whole.
+// weights: of four bytes, or undefined. Outputs are written whole. records: where faults are told, or undefined.
 void run_permute(const at::Tensor& permute, const at::Tensor& lengths, const at::Tensor& values,
                  const at::Tensor& weights, const DeviceOffsets& offsets, const at::Tensor& out_lengths,
-                 const at::Tensor& out_values, const at::Tensor& out_weights) {
+                 const at::Tensor& out_values, const at::Tensor& out_weights, const at::Tensor& records) {
   static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                               const aclTensor*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*>
+                               const aclTensor*, const aclTensor*, int64_t, const aclTensor*, const aclTensor*,
+                               const aclTensor*, const aclTensor*>
       op("aclnnPermute2dSparseData");
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& convert = *arguments;
   const at::ScalarType type = type_of_width(values);
   const aclTensor* given_weights = weights.defined() ? convert.tensor_as(weights, at::kFloat) : nullptr;
+  const aclTensor* faults = convert.tensor(records);
   op(arguments, convert.tensor(permute), convert.tensor(lengths), convert.tensor_as(values, type), given_weights,
-     convert.tensor(offsets.in), convert.tensor(offsets.out), out_values.size(0), convert.tensor(out_lengths),
-     convert.tensor_as(out_values, type), convert.tensor_as(out_weights, at::kFloat));
+     convert.tensor(offsets.in), convert.tensor(offsets.out), faults, out_values.size(0), convert.tensor(out_lengths),
+     convert.tensor_as(out_values, type), convert.tensor_as(out_weights, at::kFloat), faults);
 }
 
 Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& permute, const at::Tensor& lengths,
                              const at::Tensor& values, const std::optional<at::Tensor>& weights,
                              const std::optional<int64_t>& permuted_sum) {
   check_permute(op, permute, lengths, values, weights, permuted_sum, rank);
-  if (reads_values(lengths)) {
+  const auto check_contents = [&] {
     check_permute_sums(op, permute_offsets(op, permute.cpu(), lengths.cpu()), values.size(0), permuted_sum);
-  }
+  };
+  if (reads_values(lengths)) check_contents();
   const c10::DeviceGuard guard(values.device());
   const at::Tensor entries = permute.contiguous();
   const at::Tensor rows = lengths.contiguous();
   const DeviceOffsets offsets = device_offsets(entries, rows);
   const int64_t total = permuted_sum ? *permuted_sum : read_back(offsets.out.select(0, -1));
-  TORCH_CHECK(total >= 0, op, ": lengths of the permuted features add up to less than nothing; expected lengths >= 0, ",
-              "got the sum ", total);
+  // Memory is not asked for what cannot be; the wait is one more before an error.
+  if (!can_be_total(total, values.size(0), permute.size(0))) check_contents();
 
   at::Tensor out_lengths = with_rows(lengths, entries.size(0));
   at::Tensor out_values = with_rows(values, total);
@@ -96,10 +105,11 @@ Permuted permute_sparse_data(const char* op, int64_t rank, const at::Tensor& per
   const bool together = weights && weights->itemsize() == sizeof(float);
   if (out_lengths.numel() > 0 || out_values.numel() > 0 || (together && out_weights->numel() > 0)) {
     run_permute(entries, rows, values.contiguous(), together ? weights->contiguous() : none, offsets, out_lengths,
-                out_values, together ? *out_weights : empty);
+                out_values, together ? *out_weights : empty, fault_records());
   }
   if (weights && !together && out_weights->numel() > 0) {
-    run_permute(entries, rows, weights->contiguous(), none, offsets, at::empty_like(out_lengths), *out_weights, empty);
+    run_permute(entries, rows, weights->contiguous(), none, offsets, at::empty_like(out_lengths), *out_weights, empty,
+                none);
   }
   return {std::move(out_lengths), std::move(out_values), std::move(out_weights)};
 }
@@ -158,7 +168,7 @@ void add_moved_copies(const at::Tensor& entries, int64_t features, const DeviceO
   const DeviceOffsets reversed{offsets.out, offsets.in};
   for (const at::Tensor& copies : copies_by_round(entries, features)) {
     const at::Tensor moved = at::empty_like(result);
-    run_permute(copies, unused_lengths, grad, none, reversed, unused_counts, moved, unused_weights);
+    run_permute(copies, unused_lengths, grad, none, reversed, unused_counts, moved, unused_weights, none);
     result.add_(moved);
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../op_kernel/bounds_check_indices_tiling.h"
+#include "data_faults_host.h"
 #include "host_math.h"
 
 namespace {
@@ -14,6 +15,7 @@ constexpr std::size_t OFFSETS = 2;
 constexpr std::size_t WARNING = 3;
 constexpr std::size_t FIRST_BAGS = 4;
 constexpr std::size_t MODE = 0;
+constexpr std::size_t FAULTS = 4;  // of the outputs
 constexpr int64_t FATAL_MODE = 0;
 constexpr int64_t WARNING_MODE = 1;
 constexpr int64_t IGNORE_MODE = 2;
@@ -49,7 +51,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const auto* mode = context->GetAttrs()->GetInt(MODE);
   if (rows.GetDimNum() != 1 || indices.GetDimNum() != 1 || offsets.GetDimNum() != 1 || offsets.GetDim(0) < 1 ||
       context->GetRequiredInputShape(WARNING)->GetStorageShape().GetShapeSize() != 1 || mode == nullptr ||
-      *mode < FATAL_MODE || *mode > IGNORE_MODE) {
+      *mode < FATAL_MODE || *mode > IGNORE_MODE || !fault::Fits(context, FAULTS)) {
     return ge::GRAPH_PARAM_INVALID;
   }
   tiling->tables = rows.GetDim(0);
@@ -101,13 +103,14 @@ static ge::graphStatus InferShape(gert::InferShapeContext* context) {
   auto* report = context->GetOutputShape(3);
   report->SetDimNum(0);
   report->AppendDim(RECORD_WORDS);
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
 }
 
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
   context->SetOutputDataType(0, context->GetRequiredInputDataType(INDICES));
   context->SetOutputDataType(1, context->GetRequiredInputDataType(OFFSETS));
   context->SetOutputDataType(2, ge::DT_INT64);
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
   return context->SetOutputDataType(3, ge::DT_INT64);
 }
 
@@ -130,10 +133,12 @@ class BoundsCheckIndices : public OpDef {
     this->Input("offsets").ParamType(REQUIRED).DataType(offsets).Format(formats);
     this->Input("warning").ParamType(REQUIRED).DataType(longs).Format(formats);
     this->Input("b_offsets").ParamType(OPTIONAL).DataType(words).Format(formats).AutoContiguous();
+    fault::DeclareInput(*this, formats);
     this->Output("indices_out").ParamType(REQUIRED).DataType(indices).Format(formats);
     this->Output("offsets_out").ParamType(REQUIRED).DataType(offsets).Format(formats);
     this->Output("warning_out").ParamType(REQUIRED).DataType(longs).Format(formats);
     this->Output("report").ParamType(REQUIRED).DataType(longs).Format(formats);
+    fault::DeclareOutput(*this, formats);
     this->Attr("mode").AttrType(REQUIRED).Int();
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);

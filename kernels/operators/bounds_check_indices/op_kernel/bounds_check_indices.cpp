@@ -4,6 +4,7 @@
 #include "kernel_operator.h"
 
 #include "bounds_check_indices_tiling.h"
+#include "data_faults.h"
 #include "index_limits.h"
 #include "violations.h"
 
@@ -16,6 +17,7 @@ struct BoundsArguments {
   GM_ADDR firstBags;  // null: every table has `batch` bags
   GM_ADDR warning;
   GM_ADDR report;
+  GM_ADDR faults;  // null where nobody asks
 };
 
 template <typename Index, typename Offset>
@@ -35,11 +37,15 @@ class BoundsKernel {
     report_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(arguments.report), bounds::RECORD_WORDS);
     pipe->InitBuffer(offsetTile_, tiling.offsetTile * sizeof(Offset));
     pipe->InitBuffer(indexTile_, tiling.indexTile * sizeof(Index));
+    reporter_.Init(arguments.faults, fault::BOUNDS_CHECK);
     limits_.Init(pipe, tiling.indexTile);
     board_.Init(pipe, workspace, MEETINGS);
   }
 
   __aicore__ inline void Process() {
+    if (ragged_ && !reporter_.Silent()) {
+      LookAtFirstBags();
+    }
     bounds::Record found;
     found.reach = ReachOfShare();
     board_.Meet(found);  // nobody writes an offset before all have read theirs
@@ -59,6 +65,26 @@ class BoundsKernel {
   }
 
  private:
+  // b_offsets is not what modes are about: no bag of a wrong table can be told from one of a right table.
+  __aicore__ inline void LookAtFirstBags() {
+    const int64_t blocks = AscendC::GetBlockNum();
+    const int64_t block = AscendC::GetBlockIdx();
+    int64_t before = firstBags_.GetValue(static_cast<uint64_t>(tiling_.tables * block / blocks));
+    if (block == 0 && before != 0) {
+      reporter_.Tell(fault::FIRST, fault::B_OFFSETS, 0, before, 0);
+    }
+    for (int64_t table = tiling_.tables * block / blocks; table < tiling_.tables * (block + 1) / blocks; ++table) {
+      const int64_t next = firstBags_.GetValue(static_cast<uint64_t>(table) + 1);
+      if (next < before) {
+        reporter_.Tell(fault::DECREASES, fault::B_OFFSETS, table + 1, next, before);
+      }
+      before = next;
+    }
+    if (block + 1 == blocks && before != tiling_.bags) {
+      reporter_.Tell(fault::NOT_THE_END, fault::B_OFFSETS, tiling_.tables, before, tiling_.bags);
+    }
+  }
+
   __aicore__ inline bounds::Record Joined() {
     bounds::Record all = board_.Of(0);
     for (int64_t block = 1; block < board_.Blocks(); ++block) {
@@ -332,13 +358,15 @@ class BoundsKernel {
   AscendC::GlobalTensor<int64_t> report_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> offsetTile_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> indexTile_;
+  fault::Reporter reporter_;
   bounds::IndexLimits limits_;
   bounds::Board board_;
 };
 
 extern "C" __global__ __aicore__ void bounds_check_indices(GM_ADDR rows_per_table, GM_ADDR indices, GM_ADDR offsets,
-                                                           GM_ADDR warning, GM_ADDR b_offsets, GM_ADDR indices_out,
-                                                           GM_ADDR offsets_out, GM_ADDR warning_out, GM_ADDR report,
+                                                           GM_ADDR warning, GM_ADDR b_offsets, GM_ADDR faults,
+                                                           GM_ADDR indices_out, GM_ADDR offsets_out,
+                                                           GM_ADDR warning_out, GM_ADDR report, GM_ADDR faults_out,
                                                            GM_ADDR workspace, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(BoundsCheckIndicesTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
@@ -349,6 +377,7 @@ extern "C" __global__ __aicore__ void bounds_check_indices(GM_ADDR rows_per_tabl
   }
   AscendC::TPipe pipe;
   BoundsKernel<DTYPE_INDICES, DTYPE_OFFSETS> kernel;
-  kernel.Init(&pipe, {rows_per_table, indices_out, offsets_out, b_offsets, warning_out, report}, user, tilingData);
+  kernel.Init(&pipe, {rows_per_table, indices_out, offsets_out, b_offsets, warning_out, report, faults_out}, user,
+              tilingData);
   kernel.Process();
 }

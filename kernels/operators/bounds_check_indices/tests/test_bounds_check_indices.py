@@ -6,20 +6,22 @@ import numpy as np
 import pytest
 from aclnn_host import AclnnError
 from bounds_reference import FIRST_OFFSET, NOTHING, repair
+from data_faults import no_faults, told
 
 NAME = "bounds_check_indices", "BoundsCheckIndices"
 FATAL, WARNING, IGNORE = range(3)
 DTYPES = [(a, b) for a in ("int32", "int64") for b in ("int32", "int64")]
 
 
-def run(call, rows, indices, offsets, mode, bags=None, dtypes=("int64", "int64")):
-    """(indices, offsets, warning, report) after the call."""
+def run(call, rows, indices, offsets, mode, bags=None, dtypes=("int64", "int64"), sound=True):
+    """(indices, offsets, warning, report) after the call. sound: b_offsets are, and the kernel is asked."""
     indices, offsets = np.array(indices, dtypes[0]), np.array(offsets, dtypes[1])
     warning, report = np.array([-9]), np.empty(8, np.int64)
     first_bags = None if bags is None else np.array(bags, np.int32)
-    call(
-        *NAME, np.array(rows, np.int64), indices, offsets, warning, first_bags, mode, indices, offsets, warning, report
-    )
+    faults = no_faults() if sound else None
+    results = indices, offsets, warning, report, faults
+    call(*NAME, np.array(rows, np.int64), indices, offsets, warning, first_bags, faults, mode, *results)
+    assert faults is None or not faults.any(), f"sound batches are called wrong: {told(faults)}"
     return indices, offsets, int(warning[0]), report.tolist()
 
 
@@ -122,7 +124,7 @@ def test_64_bit_indices_beyond_32_bits(call):
 
 @pytest.mark.parametrize("bags", [[0, 9, 4], [-5, 2, 4], [0, 0, 0], [4, 2, 0]])
 def test_wrong_b_offsets_are_memory_safe(call, machine, bags):
-    run(call, [5, 3], [0, 9, 2, -7, 2], [0, 2, 3, 4, 5], WARNING, bags)
+    run(call, [5, 3], [0, 9, 2, -7, 2], [0, 2, 3, 4, 5], WARNING, bags, sound=False)
 
 
 def test_nothing_to_check(call):
@@ -138,7 +140,7 @@ def test_wrong_arguments(call, fault):
         if fault == "warning":
             two = np.zeros(2, np.int64)
             i, o = np.zeros(1, np.int64), np.array([0, 1])
-            call(*NAME, np.array([5]), i, o, two, None, WARNING, i, o, two, np.empty(8, np.int64))
+            call(*NAME, np.array([5]), i, o, two, None, None, WARNING, i, o, two, np.empty(8, np.int64), None)
         run(
             call,
             [5, 3],

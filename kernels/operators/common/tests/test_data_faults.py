@@ -14,6 +14,7 @@ from hstu_problem import Problem
 from hstu_reference import CUSTOM, Options
 from hstu_relative_problem import FORWARD as RELATIVE
 from hstu_relative_problem import RelativeProblem
+from permute_reference import starts_of
 
 Run = Callable[..., None]
 
@@ -205,6 +206,116 @@ def test_lookup(call: Run, machine: None, name: str, pooling: int) -> None:
     out = lookup(call, pooling, indices, offsets, faults)
     assert told(faults) == {("EMBEDDING_FORWARD", kind, ARGUMENT[a], *numbers) for kind, a, *numbers in expected}
     assert (out == lookup(call, pooling, indices, offsets, None)).all()
+
+
+def permute(call: Run, changes: dict, index: type = np.int64, length: type = np.int64) -> np.ndarray:
+    """Faults of a permutation of three features by two bags; changes: of what it is given."""
+    lengths = np.array(changes.get("lengths", [[2, 3], [1, 4], [0, 2]]), length)
+    entries = np.array(changes.get("permute", [2, 0, 1]), index)
+    sums = lengths.reshape(3, -1).astype(np.int64).sum(1)
+    named = [sums[p] if 0 <= p < 3 else 0 for p in entries]
+    starts, out_starts = starts_of(sums), starts_of(named)
+    values, total = np.arange(changes.get("rows", 12)), changes.get("total", 12)
+    results = [np.zeros((len(entries), *lengths.shape[1:]), length), np.zeros(total, values.dtype)]
+    faults = no_faults()
+    given = [entries, lengths, values, None, starts, out_starts, faults, total]
+    call("permute2d_sparse_data", "Permute2dSparseData", *given, *results, np.zeros(0, np.float32), faults)
+    return faults
+
+
+PERMUTATIONS = {
+    "sound": ({}, None),
+    "too large": ({"permute": [0, 1, 3]}, ("OUT_OF_RANGE", "PERMUTE_ENTRIES", 2, 3, 3)),
+    "below zero": ({"permute": [0, -1, 2]}, ("OUT_OF_RANGE", "PERMUTE_ENTRIES", 1, -1, 3)),
+    "negative": ({"lengths": [[2, 3], [1, -4], [8, 2]]}, ("NEGATIVE", "LENGTHS", 3, -4, 2)),
+    "negative of a vector": ({"lengths": [-1, 13, 0]}, ("NEGATIVE", "LENGTHS", 0, -1, 0)),
+    "values too short": ({"rows": 11}, ("NOT_THE_END", "VALUES", 0, 11, 12)),
+    "values too long": ({"rows": 13}, ("NOT_THE_END", "VALUES", 0, 13, 12)),
+    "total too small": ({"total": 11}, ("NOT_THE_END", "PERMUTED_SUM", 0, 11, 12)),
+    "total too large": ({"total": 13}, ("NOT_THE_END", "PERMUTED_SUM", 0, 13, 12)),
+}
+
+
+@pytest.mark.parametrize("types", [(np.int64, np.int64), (np.int32, np.int32)], ids=["int64", "int32"])
+@pytest.mark.parametrize("name", PERMUTATIONS)
+def test_permute(call: Run, machine: None, name: str, types: tuple[type, type]) -> None:
+    changes, expected = PERMUTATIONS[name]
+    found = told(permute(call, changes, *types))
+    kinds = {} if expected is None else {("PERMUTE", expected[0], ARGUMENT[expected[1]], *expected[2:])}
+    assert found == set(kinds)
+
+
+# Where tiles of 8 KiB and shares of 16 KiB end, and in the padded block behind them.
+@pytest.mark.parametrize("place", [0, 1023, 1024, 2047, 2048, 4095, 4096, 4098])
+@pytest.mark.parametrize(("value", "kind"), [(-1, "NEGATIVE"), (-(2**62), "NEGATIVE"), (2**40, "TOO_LONG")])
+def test_one_bad_length_of_many(call: Run, machine: None, place: int, value: int, kind: str) -> None:
+    """The lowest core that tells, as the host reads the records: later ones tell of sums that are wrong by it."""
+    lengths = np.full((3, 1367), 2**40 - 1)
+    lengths[0, :] = 1
+    lengths.flat[place] = value
+    faults = permute_lengths(call, lengths)
+    first = faults[faults[:, 0] != 0][0].tolist()
+    assert told(first_of(first)) == {("PERMUTE", kind, ARGUMENT["LENGTHS"], place, value, 1367)}
+
+
+def first_of(record: list[int]) -> np.ndarray:
+    faults = no_faults()
+    faults[0] = record
+    return faults
+
+
+def permute_lengths(call: Run, lengths: np.ndarray) -> np.ndarray:
+    """Faults of a permutation that keeps one feature, of so many lengths; the others are only looked at."""
+    starts = starts_of(lengths.sum(1))
+    faults = no_faults()
+    given = [np.array([0]), lengths, np.zeros(5, np.int64), None, starts, np.array([0, 5]), faults, 5]
+    results = [np.zeros((1, lengths.shape[1]), np.int64), np.zeros(5, np.int64), np.zeros(0, np.float32)]
+    call("permute2d_sparse_data", "Permute2dSparseData", *given, *results, faults)
+    return faults
+
+
+def test_large_sound_lengths(call: Run, machine: None) -> None:
+    """2^40 - 1 is not absurd: only the sum is told to be wrong."""
+    lengths = np.full((3, 1367), 2**40 - 1)
+    found = told(permute_lengths(call, lengths))
+    assert found == {("PERMUTE", "NOT_THE_END", ARGUMENT["VALUES"], 0, 5, int(lengths.sum()))}
+
+
+BATCHES = {
+    "sound": ([0, 1, 4], set()),
+    "one table has none": ([0, 0, 4], set()),
+    "first": ([1, 1, 4], {("FIRST", 0, 1, 0)}),
+    "decreasing": ([0, 5, 4], {("DECREASES", 2, 4, 5)}),
+    "below zero": ([0, -1, 4], {("DECREASES", 1, -1, 0)}),
+    "last": ([0, 1, 3], {("NOT_THE_END", 2, 3, 4)}),
+}
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_of_a_bounds_check(call: Run, machine: None, name: str, mode: int) -> None:
+    """Whatever the mode is: it says what is done about indices, not about tables."""
+    bags, expected = BATCHES[name]
+    faults, indices, offsets = no_faults(), np.array([0, 1, 2, 0, 2]), np.array([0, 2, 3, 4, 5])
+    warning, report = np.zeros(1, np.int64), np.zeros(8, np.int64)
+    given = [np.array([5, 5]), indices, offsets, warning, np.array(bags, np.int32), faults, mode]
+    call("bounds_check_indices", "BoundsCheckIndices", *given, indices, offsets, warning, report, faults)
+    assert told(faults) == {("BOUNDS_CHECK", kind, ARGUMENT["B_OFFSETS"], *numbers) for kind, *numbers in expected}
+
+
+def test_batches_of_many_tables(call: Run, machine: None) -> None:
+    """Shared by the cores: each pair of neighbours is looked at by one, those at the borders too."""
+    tables, bags = 50, 3000  # enough indices for four cores
+    indices, offsets = np.zeros(13000, np.int64), np.arange(bags + 1)
+    offsets[-1] = 13000
+    for wrong in range(1, tables):
+        first_bags = np.linspace(0, bags, tables + 1).astype(np.int32)
+        first_bags[wrong] = first_bags[wrong - 1] - 1
+        faults, warning, report = no_faults(), np.zeros(1, np.int64), np.zeros(8, np.int64)
+        given = [np.full(tables, 9), indices, offsets, warning, first_bags, faults, 2]
+        call("bounds_check_indices", "BoundsCheckIndices", *given, indices, offsets, warning, report, faults)
+        numbers = (wrong, first_bags[wrong], first_bags[wrong - 1])
+        assert told(faults) == {("BOUNDS_CHECK", "DECREASES", ARGUMENT["B_OFFSETS"], *numbers)}
 
 
 def test_the_first_fault_stays_until_the_host_has_seen_it(call: Run) -> None:

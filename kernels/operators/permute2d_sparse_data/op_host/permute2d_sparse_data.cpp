@@ -1,3 +1,4 @@
+#include "data_faults_host.h"
 #include "row_shares.h"
 
 #include "../op_kernel/permute2d_sparse_data_tiling.h"
@@ -11,6 +12,7 @@ constexpr std::size_t WEIGHTS = 3;
 constexpr std::size_t IN_OFFSETS = 4;
 constexpr std::size_t OUT_OFFSETS = 5;
 constexpr std::size_t OUT_LEN = 0;
+constexpr std::size_t FAULTS = 3;  // of the outputs
 constexpr uint32_t TILE_BYTES = 64 * 1024;
 constexpr uint32_t FILL_BYTES = 16 * 1024;
 
@@ -39,7 +41,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const auto* weights = context->GetOptionalInputShape(WEIGHTS);
   const auto* outLen = context->GetAttrs()->GetInt(OUT_LEN);
   if (permute.GetDimNum() != 1 || lengths.GetDimNum() < 1 || lengths.GetDimNum() > 2 || values.GetDimNum() < 1 ||
-      outLen == nullptr || *outLen < 0) {
+      outLen == nullptr || *outLen < 0 || !fault::Fits(context, FAULTS)) {
     return ge::GRAPH_PARAM_INVALID;
   }
   tiling->copies = permute.GetDim(0);
@@ -73,8 +75,13 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const int64_t lengthBytes = tiling->batch * width(LENGTHS);
   tiling->rowsPerCore = permute::Share(tiling->outRows, tiling->valueRowBytes + tiling->weightRowBytes, cores);
   tiling->copiesPerCore = permute::Share(tiling->copies, lengthBytes, cores);
-  return permute::Launch(context, std::max(permute::CeilDiv(tiling->outRows, tiling->rowsPerCore),
-                                           permute::CeilDiv(tiling->copies, tiling->copiesPerCore)));
+  tiling->lengthColumns = lengths.GetDimNum() == 2 ? tiling->batch : 0;
+  const bool looks = context->GetOutputShape(FAULTS) != nullptr;
+  const int64_t looked = looks ? tiling->features * tiling->batch : 0;
+  tiling->lengthsPerCore = permute::Share(looked, width(LENGTHS), cores);
+  return permute::Launch(context, std::max({permute::CeilDiv(tiling->outRows, tiling->rowsPerCore),
+                                            permute::CeilDiv(tiling->copies, tiling->copiesPerCore),
+                                            permute::CeilDiv(looked, tiling->lengthsPerCore)}));
 }
 
 }  // namespace optiling
@@ -105,11 +112,12 @@ static ge::graphStatus InferShape(gert::InferShapeContext* context) {
     permutedWeights->SetDimNum(0);
     permutedWeights->AppendDim(0);
   }
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
 }
 
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
   context->SetOutputDataType(0, context->GetRequiredInputDataType(LENGTHS));
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
   return context->SetOutputDataType(1, context->GetRequiredInputDataType(VALUES));
 }
 
@@ -146,9 +154,11 @@ class Permute2dSparseData : public OpDef {
     this->Input("weights").ParamType(OPTIONAL).DataType(weights).Format(formats).AutoContiguous();
     this->Input("in_offsets").ParamType(REQUIRED).DataType(offsets).Format(formats).AutoContiguous();
     this->Input("out_offsets").ParamType(REQUIRED).DataType(offsets).Format(formats).AutoContiguous();
+    fault::DeclareInput(*this, formats);
     this->Output("permuted_lengths").ParamType(REQUIRED).DataType(lengths).Format(formats);
     this->Output("permuted_values").ParamType(REQUIRED).DataType(values).Format(formats);
     this->Output("permuted_weights").ParamType(REQUIRED).DataType(weights).Format(formats);
+    fault::DeclareOutput(*this, formats);
     this->Attr("out_len").AttrType(REQUIRED).Int();
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);

@@ -14,9 +14,12 @@ class BlockStarts {
 
   __aicore__ inline int64_t Blocks() const { return blocks_; }
 
+  // An entry as it was given.
+  __aicore__ inline int64_t Given(int64_t block) const { return offsets_.GetValue(static_cast<uint64_t>(block)); }
+
   // The first row of a block, the end of the last one for block == Blocks().
   __aicore__ inline int64_t At(int64_t block) const {
-    const int64_t value = offsets_.GetValue(static_cast<uint64_t>(block));
+    const int64_t value = Given(block);
     return value < 0 ? 0 : (value > rows_ ? rows_ : value);
   }
 

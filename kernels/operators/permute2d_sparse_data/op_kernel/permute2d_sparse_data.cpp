@@ -2,8 +2,10 @@
 // Each core writes one contiguous share of each output.
 #include "kernel_operator.h"
 
+#include "data_faults.h"
 #include "feature_blocks.h"
 #include "jagged_writer.h"
+#include "length_bits.h"
 #include "permute2d_sparse_data_tiling.h"
 
 constexpr uint32_t LENGTHS_TILE = 1024;  // short rows of lengths are collected here
@@ -19,6 +21,7 @@ struct PermuteArguments {
   GM_ADDR permutedLengths;
   GM_ADDR permutedValues;
   GM_ADDR permutedWeights;
+  GM_ADDR faults;  // null where nobody asks
 };
 
 template <typename Index, typename Length>
@@ -31,6 +34,10 @@ class PermuteKernel {
     permute_.SetGlobalBuffer(reinterpret_cast<__gm__ Index*>(arguments.permute), static_cast<uint64_t>(tiling.copies));
     in_.Init(arguments.inOffsets, tiling.features, tiling.rows);
     out_.Init(arguments.outOffsets, tiling.copies, tiling.outRows);
+    reporter_.Init(arguments.faults, fault::PERMUTE);
+    if (!reporter_.Silent()) {
+      bits_.Init(pipe, arguments.lengths, tiling.features * tiling.batch);
+    }
     pipe->InitBuffer(tile_, LENGTHS_TILE * sizeof(Length));
     writer_.Init(pipe, Bytes(arguments.values, tiling.rows * tiling.valueRowBytes),
                  Bytes(arguments.permutedValues, tiling.outRows * tiling.valueRowBytes), tiling.tileBytes,
@@ -38,6 +45,9 @@ class PermuteKernel {
   }
 
   __aicore__ inline void Process() {
+    if (!reporter_.Silent()) {
+      LookAtLengths();
+    }
     MoveRows(tiling_.valueRowBytes);
     if (tiling_.weightRowBytes > 0) {
       writer_.Aim(Bytes(arguments_.weights, tiling_.rows * tiling_.weightRowBytes),
@@ -46,6 +56,9 @@ class PermuteKernel {
     }
     MoveLengths();
     writer_.Flush();
+    if (AscendC::GetBlockIdx() + 1 == AscendC::GetBlockNum()) {
+      LookAtSums();
+    }
   }
 
  private:
@@ -55,10 +68,31 @@ class PermuteKernel {
     return bytes;
   }
 
+  __aicore__ inline void LookAtLengths() {
+    const int64_t first = AscendC::GetBlockIdx() * tiling_.lengthsPerCore;
+    const int64_t count = tiling_.features * tiling_.batch;
+    bits_.Look(first, permute::Smaller(first + tiling_.lengthsPerCore, count), tiling_.lengthColumns, reporter_);
+  }
+
+  // The last core's, and last: the host takes the first core's word, and a bad length or entry makes these wrong too.
+  __aicore__ inline void LookAtSums() {
+    const int64_t rows = in_.Given(tiling_.features);
+    const int64_t copied = out_.Given(tiling_.copies);
+    if (rows != tiling_.rows) {
+      reporter_.Tell(fault::NOT_THE_END, fault::VALUES, 0, tiling_.rows, rows);
+    } else if (copied != tiling_.outRows) {
+      reporter_.Tell(fault::NOT_THE_END, fault::PERMUTED_SUM, 0, tiling_.outRows, copied);
+    }
+  }
+
   // -1 for an entry that names no feature.
-  __aicore__ inline int64_t FeatureOf(int64_t copy) const {
+  __aicore__ inline int64_t FeatureOf(int64_t copy) {
     const int64_t feature = static_cast<int64_t>(permute_.GetValue(static_cast<uint64_t>(copy)));
-    return feature >= 0 && feature < tiling_.features ? feature : -1;
+    if (feature >= 0 && feature < tiling_.features) {
+      return feature;
+    }
+    reporter_.Tell(fault::OUT_OF_RANGE, fault::PERMUTE_ENTRIES, copy, feature, tiling_.features);
+    return -1;
   }
 
   __aicore__ inline void MoveRows(int64_t rowBytes) {
@@ -155,6 +189,8 @@ class PermuteKernel {
   PermuteArguments arguments_;
   Permute2dSparseDataTilingData tiling_;
   AscendC::GlobalTensor<Index> permute_;
+  fault::Reporter reporter_;
+  permute::LengthBits<Length> bits_;
   permute::BlockStarts in_;
   permute::BlockStarts out_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> tile_;
@@ -163,17 +199,17 @@ class PermuteKernel {
 
 extern "C" __global__ __aicore__ void permute2d_sparse_data(GM_ADDR permute, GM_ADDR lengths, GM_ADDR values,
                                                             GM_ADDR weights, GM_ADDR in_offsets, GM_ADDR out_offsets,
-                                                            GM_ADDR permuted_lengths, GM_ADDR permuted_values,
-                                                            GM_ADDR permuted_weights, GM_ADDR workspace,
-                                                            GM_ADDR tiling) {
+                                                            GM_ADDR faults, GM_ADDR permuted_lengths,
+                                                            GM_ADDR permuted_values, GM_ADDR permuted_weights,
+                                                            GM_ADDR faults_out, GM_ADDR workspace, GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(Permute2dSparseDataTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   GET_TILING_DATA(tilingData, tiling);
   AscendC::TPipe pipe;
   PermuteKernel<DTYPE_PERMUTE, DTYPE_LENGTHS> kernel;
-  kernel.Init(
-      &pipe,
-      {permute, lengths, values, weights, in_offsets, out_offsets, permuted_lengths, permuted_values, permuted_weights},
-      tilingData);
+  kernel.Init(&pipe,
+              {permute, lengths, values, weights, in_offsets, out_offsets, permuted_lengths, permuted_values,
+               permuted_weights, faults_out},
+              tilingData);
   kernel.Process();
 }

@@ -11,6 +11,8 @@ struct Permute2dSparseDataTilingData {
   int64_t weightRowBytes;  // 0: no weights
   int64_t rowsPerCore;     // share of the permuted values
   int64_t copiesPerCore;   // share of the permuted lengths
+  int64_t lengthsPerCore;  // share of the lengths that are looked at
+  int64_t lengthColumns;   // B where lengths have two dimensions, else 0
   uint32_t tileBytes;
   uint32_t fillBytes;
 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from aclnn_host import BFLOAT16, AclnnError, Bits
+from data_faults import no_faults, told
 from jagged_reference import random_values, same_bits
 from permute_reference import Permutation as Case
 
@@ -14,12 +15,14 @@ GRAD = "permute2d_sparse_data", "Permute2dSparseDataGrad"
 TYPES = [("float32", None), ("float16", None), ("uint16", BFLOAT16), ("int8", None), ("int32", None), ("int64", None)]
 
 
-def run(call, case, values, weights=None, out_len=None, code=None):
+def run(call, case, values, weights=None, out_len=None, code=None, sound=True):
+    """sound: the kernel is asked for faults too, and finds none."""
     out_len = case.out_rows if out_len is None else out_len
     wrap = (lambda a: a) if code is None else (lambda a: Bits(a, code))
     lengths = np.empty((len(case.permute), *case.lengths.shape[1:]), case.lengths.dtype)
     out = np.empty((out_len, *values.shape[1:]), values.dtype)
     out_weights = np.empty((0,) if weights is None else (out_len, *weights.shape[1:]), np.float32)
+    faults = no_faults() if sound else None
     call(
         *FORWARD,
         case.permute,
@@ -28,11 +31,14 @@ def run(call, case, values, weights=None, out_len=None, code=None):
         weights,
         case.starts,
         case.out_starts,
+        faults,
         out_len,
         lengths,
         wrap(out),
         out_weights,
+        faults,
     )
+    assert faults is None or not faults.any(), f"sound data is called wrong: {told(faults)}"
     return lengths, out, out_weights
 
 
@@ -89,7 +95,7 @@ def test_wrong_total_neither_overruns_nor_leaves_garbage(call, machine, extra):
     rng = np.random.default_rng(5)
     case = Case(rng, 8, 2, 8, 9)
     values = random_values(rng, (case.rows,), "int32")
-    out = run(call, case, values, out_len=case.out_rows + extra)[1]
+    out = run(call, case, values, out_len=case.out_rows + extra, sound=False)[1]
     expected = np.concatenate([case.forward(values), np.zeros(max(extra, 0), np.int32)])[: case.out_rows + extra]
     assert same_bits(out, expected)
 
@@ -100,7 +106,7 @@ def test_entries_that_name_no_feature_give_zeros(call):
     case.permute = np.array([1, 0, 1])
     case.describe()
     case.permute = np.array([1, 7, -1])
-    lengths, out, _ = run(call, case, np.arange(1, 6))
+    lengths, out, _ = run(call, case, np.arange(1, 6), sound=False)
     assert lengths.ravel().tolist() == [3, 0, 0] and out.tolist() == [3, 4, 5, 0, 0, 0, 0, 0]
 
 
@@ -112,7 +118,7 @@ def test_wrong_offsets_are_memory_safe(call, machine, broken, which):
     case.describe()
     setattr(case, which, np.array(broken))
     case.out_rows = 9
-    run(call, case, np.arange(9.0, dtype=np.float32), np.arange(9.0, dtype=np.float32))
+    run(call, case, np.arange(9.0, dtype=np.float32), np.arange(9.0, dtype=np.float32), sound=False)
     grad(call, case, np.arange(9.0, dtype=np.float32)[:, None], total=9)
 
 
@@ -152,10 +158,12 @@ def test_wrong_shapes(call, fault):
             weights,
             starts,
             out_starts,
+            None,
             case.out_rows,
             np.zeros(shapes["lengths"], np.int64),
             np.zeros(shapes["values"]),
             np.zeros(shapes["weights"], np.float32),
+            None,
         )
 
 
