@@ -77,22 +77,18 @@ def build(host, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     home = folder / "home"
     home.mkdir()
     (home / "lib64").symlink_to(lib64())
+    builder = [sys.executable, str(opbuild()), "--ascend-home", str(home), "--include", str(acl_include())]
+    cores = folder / "cores.o"
 
     def run(operator: str) -> Path:
         if os.environ.get("GRSTACK_INSTALLED_OPERATORS"):
             return installed(operator)
         if operator not in built:
+            if not cores.exists():
+                subprocess.run([*builder, "--make-cores", str(cores)], check=True)
             vendor = f"mxrec_{operator}"
-            command = [
-                sys.executable,
-                str(opbuild()),
-                "--op",
-                str(OPERATORS / operator),
-                "--out",
-                str(folder / operator),
-            ]
-            command += ["--vendor", vendor, "--ascend-home", str(home), "--include", str(acl_include())]
-            subprocess.run(command, check=True)
+            command = [*builder, "--op", str(OPERATORS / operator), "--out", str(folder / operator)]
+            subprocess.run([*command, "--vendor", vendor, "--cores", str(cores)], check=True)
             built[operator] = folder / operator / "packages/vendors" / vendor
         return built[operator]
 

@@ -18,6 +18,10 @@ cp -R "$GRSTACK_SOURCE/twin/runtime/include/twin" "$GRSTACK_OUT/include/twin"
 cp -R "$GRSTACK_SOURCE/twin/opbuild" "$GRSTACK_OUT/tools/opbuild"
 cp -R "$GRSTACK_SOURCE/twin/cores" "$GRSTACK_OUT/tools/cores"
 cp -R "$GRSTACK_SOURCE/twin/tools/profiler" "$GRSTACK_OUT/tools/profiler"
+# The cores of every operator that is built in this home. The ACL headers are those of the wheel, which is not imported.
+torch_npu=$("$GRSTACK_PYTHON" -c 'import importlib.util as u; print(*u.find_spec("torch_npu").submodule_search_locations)')
+"$GRSTACK_PYTHON" "$GRSTACK_OUT/tools/opbuild/opbuild.py" --make-cores "$GRSTACK_OUT/tools/cores/cores.o" \
+    --jobs "${GRSTACK_JOBS:-2}" --ascend-home "$GRSTACK_OUT" --include "$torch_npu/include/third_party/acl/inc"
 find "$GRSTACK_OUT" -name __pycache__ -prune -exec rm -rf {} +
 
 # torch_npu wants these folders beside lib64, and reads the toolkit's version there.

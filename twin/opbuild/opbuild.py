@@ -29,6 +29,7 @@ import source_rules  # noqa: E402
 from definition import DefinitionError, Operator, check, check_socs, habits, parse  # noqa: E402
 
 CORES = HERE.parent / "cores"  # the emulated AI cores, built into every operator library
+CORES_BUILT = CORES / "cores.o"  # a home has them compiled: a third of an operator's build, and the same for all
 KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
 SUPPORTED_ARCHS = ("x86_64", "aarch64")
 # Line tables, for the place where a kernel was stopped; a frame of 32 KiB is all the stack that a core has.
@@ -60,6 +61,7 @@ class Build:
     werror: bool = False
     any_soc: bool = False
     check_only: bool = False
+    cores: Path = CORES_BUILT
     log: list[str] = field(default_factory=list)
 
     @property
@@ -238,6 +240,33 @@ def system_headers(text: str, folders: list[Path]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def compile_cores(build: Build) -> list[Path]:
+    flags = [f"-I{folder}" for folder in (CORES, *build.include)]
+    flags += ["-DTWIN_ANY_SOC"] if build.any_soc else []
+
+    def compile_core(source: Path) -> Path:
+        return build.compile(source, build.work / "cores" / f"{source.stem}.o", flags)
+
+    with ThreadPoolExecutor(build.jobs) as pool:
+        return list(pool.map(compile_core, sorted(CORES.glob("*.cpp"))))
+
+
+def core_objects(build: Build) -> list[Path]:
+    """Those that were compiled for all operators, where this one wants no others."""
+    ready = build.cores.is_file() and not build.sanitize and not build.any_soc
+    return [build.cores] if ready else compile_cores(build)
+
+
+def make_cores(build: Build, target: Path) -> None:
+    """One object of the cores, for the builds of many operators. It appears whole: several may be made at once."""
+    made = build.work / target.name
+    build.run([*build.compiler, "-r", "-nostdlib", *map(str, compile_cores(build)), "-o", str(made)])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    arrived = target.with_name(f".{target.name}-{os.getpid()}")
+    shutil.copyfile(made, arrived)
+    arrived.rename(target)
+
+
 def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict[str, Any]]) -> Path:
     kernels: list[Path] = []
     pairs: list[Path] = []
@@ -247,13 +276,14 @@ def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling
         source = build.work / "generated" / f"aclnn_{op.snake}.cpp"
         source.write_text(generate.pair(op, column_objects, op.snake))
         pairs.append(source)
-    core_flags = [f"-I{CORES}", *build.api_includes, *(["-DTWIN_ANY_SOC"] if build.any_soc else [])]
+    flags = [f"-I{CORES}", *build.api_includes]
 
-    def compile_core(source: Path) -> Path:
-        return build.compile(source, build.work / "cores" / f"{source.stem}.o", core_flags)
+    def compile_pair(source: Path) -> Path:
+        return build.compile(source, source.with_suffix(".o"), flags)
 
+    cores = core_objects(build)
     with ThreadPoolExecutor(build.jobs) as pool:
-        cores = list(pool.map(compile_core, [*sorted(CORES.glob("*.cpp")), *pairs]))
+        cores += pool.map(compile_pair, pairs)
     library = build.work / "libcust_opapi.so"
     search = [f"-L{p}" for p in build.link]
     sanitizer = [] if build.sanitize else ["-Wl,--no-undefined"]
@@ -354,9 +384,9 @@ def toolkit_version(home: Path) -> str:
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="opbuild", description=__doc__)
-    parser.add_argument("--op", type=Path, required=True, help="operator directory (op_host, op_kernel)")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--vendor", required=True)
+    parser.add_argument("--op", type=Path, help="operator directory (op_host, op_kernel)")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--vendor")
     parser.add_argument("--soc", default="ascend910b", help="comma separated")
     parser.add_argument("--arch", default=host_platform.machine(), choices=SUPPORTED_ARCHS)
     parser.add_argument("--jobs", type=int, default=2)
@@ -368,7 +398,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--any-soc", action="store_true", help="build for SoCs that the definition does not declare")
     parser.add_argument("--check-only", action="store_true", help="check the sources, and build nothing")
     parser.add_argument("--sanitize", default="", help="for tests: address,undefined")
-    return parser.parse_args(argv)
+    parser.add_argument("--make-cores", type=Path, metavar="FILE", help="build no operator, but the cores of all")
+    parser.add_argument("--cores", type=Path, default=CORES_BUILT, metavar="FILE", help="what --make-cores has made")
+    args = parser.parse_args(argv)
+    if args.make_cores is None and (missing := [f"--{n}" for n in ("op", "out", "vendor") if not getattr(args, n)]):
+        parser.error(f"an operator's build needs {', '.join(missing)}")
+    return args
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -381,16 +416,19 @@ def main(argv: list[str] | None = None) -> int:
     if args.arch != host_platform.machine():
         print(f"opbuild: cannot build for {args.arch} on {host_platform.machine()}", file=sys.stderr)
         return 2
-    if address_spaces.compiler() is None:
+    if args.cores != CORES_BUILT and not args.cores.is_file():
+        print(f"opbuild: {args.cores} is not there; make it: opbuild.py --make-cores {args.cores}", file=sys.stderr)
+        return 2
+    if args.make_cores is None and address_spaces.compiler() is None:
         wanted = os.environ.get(address_spaces.COMPILER, "clang++")
         print(f"opbuild: kernels' address spaces are not checked: there is no {wanted} (apt-get install clang)")
     # In a checkout the headers stand beside this tool, in an installed toolkit under its include folder.
     beside = [p for p in (HERE.parent / "include", HERE.parent / "runtime/include") if p.is_dir()]
     with tempfile.TemporaryDirectory(prefix="opbuild-") as scratch:
         build = Build(
-            op=args.op.resolve(),
-            out=args.out.resolve(),
-            vendor=args.vendor,
+            op=(args.op or CORES).resolve(),
+            out=(args.out or CORES).resolve(),
+            vendor=args.vendor or "",
             socs=socs,
             arch=args.arch,
             jobs=max(1, args.jobs),
@@ -403,9 +441,14 @@ def main(argv: list[str] | None = None) -> int:
             werror=args.werror,
             any_soc=args.any_soc,
             check_only=args.check_only,
+            cores=args.cores.resolve(),
         )
         (build.work / "generated").mkdir()
         try:
+            if args.make_cores:
+                make_cores(build, args.make_cores.resolve())
+                print(f"opbuild: the cores -> {args.make_cores}")
+                return 0
             host, operators, tiling = describe(build)
             if not build.any_soc:
                 check_socs(operators, build.socs)

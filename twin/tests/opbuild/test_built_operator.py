@@ -74,6 +74,13 @@ def test_warnings_of_op_host_are_errors_on_request(tmp_path, strict):
     assert ("unused parameter" in done.stderr) and ("op_host is compiled as C++11" in done.stderr) == strict
 
 
+def test_cores_that_are_not_there_are_asked_for(tmp_path):
+    command = [*opbuild(tmp_path / "out", tmp_path, "ascend910b"), "--cores", str(tmp_path / "cores.o")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"cores.o is not there; make it: opbuild.py --make-cores {tmp_path}/cores.o" in done.stderr
+
+
 @pytest.fixture
 def call(vendor, host):
     library = vendor / "op_api/lib/libcust_opapi.so"
