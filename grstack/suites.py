@@ -18,31 +18,31 @@ from grstack.engines import Mount
 from grstack.execute import execute
 from grstack.locks import Lock
 from grstack.recipes import load_all
-from grstack.run import Runner
+from grstack.run import CommandFailed, Runner
 from grstack.session import Session
 from grstack.side_by_side import SideBySide
 
 BIN = Path(sys.executable).parent
 ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process. Several
-# run at once, begun in this order; the longest is the first, so that it is not left alone at the end.
+# run at once, begun in this order; the longest are the first, so that none is left alone at the end.
 IN_IMAGE = (
     "gr_model/tests",
+    "kernels/gr_ops/tests",
+    "embeddings/hybrid_torchrec/tests",
+    "kernels/operators",
+    "twin/tests/mutants",
     "twin/tests/opbuild",
     "twin/tests/ascendc",
     "twin/tests/launcher",
-    "twin/tests/mutants",
     "twin/tests/sanitizers",
     "twin/tests/runtime",
     "twin/tests/aten",
     "twin/tests/hccl",
     "twin/tests/package",
     "kernels/packaging/tests",
-    "kernels/operators",
-    "kernels/gr_ops/tests",
     "kernels/gr_ops/tests/cuda",
     "recipes/torchrec/tests",
-    "embeddings/hybrid_torchrec/tests",
     "embeddings/hybrid_torchrec/tests/cuda",
     "embeddings/torchrec_embcache/tests",
     "gr_model/tests/cuda",
@@ -89,9 +89,10 @@ def run_all(*, unit: bool, engine: str, only_changed: bool = False, since: str =
     log = ROOT / "build/logs/tests.log"
     host.ensure_commands(HOST_COMMANDS, Runner(console, settings), log, settings.connection())
     failed += lint.run(ROOT, Runner(console, settings))
-    if chosen & set(ON_HOST):
+    with_image = not unit and chosen & {*IN_IMAGE, *WITH_ENGINE}
+    if chosen & set(ON_HOST) and not with_image:
         check("host tests", on_host(console, _there(ON_HOST), results / "host.xml"))
-    if not unit and chosen & {*IN_IMAGE, *WITH_ENGINE}:
+    if with_image:
         s = session(Choices(engine=engine))
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)
@@ -100,10 +101,12 @@ def run_all(*, unit: bool, engine: str, only_changed: bool = False, since: str =
         for suite in left_out:
             console.print(f"[yellow]not run[/yellow]: {suite}: {TRITON} has no wheel for {s.lock.arch}")
         there = [suite for suite in _there(IN_IMAGE) if suite in chosen and suite not in left_out]
-        suites = {f"{suite} in the image": partial(in_image, s, suite) for suite in there}
+        suites = {}
+        for title, name, paths in (("host tests", "host", ON_HOST), ("tests with the engine", "engine", WITH_ENGINE)):
+            if chosen & set(paths):  # mostly one process that waits: alone they would leave a core idle
+                suites[title] = partial(beside, s, _there(paths), name)
+        suites |= {f"{suite} in the image": partial(in_image, s, suite) for suite in there}
         failed += SideBySide(suites, at_once=_at_once(s), runner=s.runner).run()
-        if chosen & set(WITH_ENGINE):
-            check("tests with the engine", on_host(console, _there(WITH_ENGINE), results / "engine.xml"))
     if failed:
         failures.show(results, console)
         console.print(f"[red]failed: {', '.join(failed)}[/red]")
@@ -134,9 +137,25 @@ def _there(paths: tuple[str, ...]) -> list[str]:
 
 
 def on_host(console: Console, paths: Sequence[str], results: Path, *, marker: str = IN_THE_GATE) -> int:
-    argv = [str(BIN / "python"), "-m", "pytest", *OPTIONS, marker, f"--junit-xml={results}", *paths]
-    env = {"PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    return Runner(console).replace(argv, env=env, cwd=ROOT)
+    return Runner(console).replace(_pytest(paths, results, marker), env=_environment(), cwd=ROOT)
+
+
+def beside(s: Session, paths: Sequence[str], name: str) -> int:
+    """Tests on the host while suites run in the image."""
+    argv = _pytest(paths, s.paths.build / RESULTS / f"{name}.xml", IN_THE_GATE)
+    try:
+        s.runner.stream(argv, log=s.paths.logs / f"{name}-tests.log", env=_environment(), cwd=ROOT, show=True)
+    except CommandFailed as error:
+        return error.code
+    return 0
+
+
+def _pytest(paths: Sequence[str], results: Path, marker: str) -> list[str]:
+    return [str(BIN / "python"), "-m", "pytest", *OPTIONS, marker, f"--junit-xml={results}", *paths]
+
+
+def _environment() -> dict[str, str]:
+    return {"PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
 
 def stage_wheels(s: Session) -> None:

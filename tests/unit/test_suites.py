@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import ast
+import io
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from packaging.utils import canonicalize_name
+from rich.console import Console
 
-from grstack import locks, spec, suites
+from grstack import failures, locks, spec, suites
+from grstack.paths import Paths
+from grstack.run import Runner
+from grstack.side_by_side import SideBySide
+
+if TYPE_CHECKING:
+    from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = spec.load(ROOT / "versions.yaml")
@@ -47,3 +57,19 @@ def test_suites_that_the_architecture_has_no_triton_for_are_left_out_and_no_othe
         without = [] if arch == "x86_64" else [suite for suite in suites.IN_IMAGE if suite.endswith("/cuda")]
         assert suites.impossible(suites.IN_IMAGE, lock) == without
     assert len(without) == 3
+
+
+@pytest.mark.parametrize(("line", "code"), [("assert True", 0), ("assert False, 'as wanted'", 1)])
+def test_tests_on_the_host_run_beside_others_and_say_how_they_ended(tmp_path: Path, line: str, code: int) -> None:
+    """What they print is on the jobs' console, in one piece, and their failures are where the gate shows them again."""
+    (tmp_path / "test_one.py").write_text(f"def test_one() -> None:\n    {line}\n")
+    (tmp_path / "build" / suites.RESULTS).mkdir(parents=True)
+    out = io.StringIO()
+    runner = Runner(Console(file=out, width=200))
+    s = cast("Session", SimpleNamespace(runner=runner, paths=Paths(root=tmp_path, cache=tmp_path / "cache")))
+    jobs = {"host": lambda: suites.beside(s, [str(tmp_path)], "host")}
+    assert SideBySide(jobs, at_once=1, runner=runner).run() == ["host"] * code
+    assert ("1 passed" in out.getvalue()) == (code == 0)
+    console = Console(file=io.StringIO(), width=200)
+    failures.show(tmp_path / "build" / suites.RESULTS, console)
+    assert ("as wanted" in console.file.getvalue()) == bool(code)  # type: ignore[attr-defined]
