@@ -3,11 +3,27 @@
 GRSTACK_NPUS: how many devices this machine has; tests of more processes on NPUs are skipped. Unset: as many as asked.
 """
 
+import importlib.util
 import os
 import sys
 import zlib
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
+
+
+class InTriton(pytest.Module):
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        pytest.skip("Triton, that these kernels are written in, is not installed", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Folders named cuda hold the tests of kernels in Triton, which has no wheel for every architecture."""
+    if module_path.parent.name == "cuda" and importlib.util.find_spec("triton") is None:
+        module: pytest.Module = InTriton.from_parent(parent, path=module_path)
+        return module
+    return None
 
 
 @pytest.fixture(autouse=True)

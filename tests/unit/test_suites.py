@@ -73,3 +73,27 @@ def test_tests_on_the_host_run_beside_others_and_say_how_they_ended(tmp_path: Pa
     console = Console(file=io.StringIO(), width=200)
     failures.show(tmp_path / "build" / suites.RESULTS, console)
     assert ("as wanted" in console.file.getvalue()) == bool(code)  # type: ignore[attr-defined]
+
+
+def imports_triton(file: Path) -> list[str]:
+    """What a module imports of Triton, or of our packages written in it, when it is imported itself."""
+    found = []
+    waiting: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
+        found += [name for name in names if {"triton", "cuda"} & set(name.split(".")) and "torch.cuda" not in name]
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def test_triton_is_imported_in_folders_named_cuda_and_elsewhere_when_it_is_used() -> None:
+    """It has no wheel for every architecture and is not in the image of target cpu: what imports it cannot be there."""
+    files = [file for place in IN_THE_IMAGE for file in sorted((ROOT / place).rglob("*.py"))]
+    found = {str(file.relative_to(ROOT)): names for file in files if (names := imports_triton(file))}
+    outside = {file: names for file, names in found.items() if "cuda" not in Path(file).parts}
+    assert outside == {}
+    assert len(found) > 40, "the kernels and their tests"
