@@ -28,7 +28,7 @@ from gr_model.runtime import world
 from gr_model.runtime.device import open_device
 from gr_model.training.trainer import Trainer
 
-STEPS, SAVED_AT = 50, 25
+STEPS, SAVED_AT = 20, 10
 ITEMS = 3000  # of tables that have only rows of ids that were seen
 
 

@@ -23,7 +23,7 @@ def free_port() -> int:
             return port
 
 
-def launch(processes: int, argv: list[str], folder: Path) -> str:
+def launch(processes: int, argv: list[str], folder: Path, **variables: str) -> str:
     """Runs `python argv` as `processes` ranks; returns what they said. Fails if one fails or does not come back.
 
     The others of one that failed have PATIENCE to say what they saw of it.
@@ -31,7 +31,7 @@ def launch(processes: int, argv: list[str], folder: Path) -> str:
     here = Path(__file__).resolve().parents[2]
     path = os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])])
     common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TWIN_NPU_COUNT": str(processes)}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
+    common |= variables | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
     logs = [folder / f"process-{processes}-{rank}.log" for rank in range(processes)]
     running = []
     for rank, log in enumerate(logs):
