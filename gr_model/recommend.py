@@ -1,8 +1,8 @@
 """What each user may want next: python -m gr_model.recommend RUN [--top 10] [--out recommendations.csv]
 
 RUN is the folder of a retrieval run, or one of its checkpoints. Writes a CSV with the columns user, item, rank and
-score, by the ids that the data has. The data set must be where the run had it; a file of one's own must hold the same
-rows.
+score, by the ids that the data has, and title where it has the items' titles. --user ID, once or more, asks for these
+users alone. The data set must be where the run had it; a file of one's own must hold the same rows.
 Exit codes: 0 done, 1 wrong arguments, data or device.
 """
 
@@ -25,7 +25,7 @@ from gr_model.common import errors
 from gr_model.common.errors import GrModelError
 from gr_model.config import Config, ConfigError
 from gr_model.config import checks as config_checks
-from gr_model.data.interactions import Interactions
+from gr_model.data.interactions import DataError, Interactions
 from gr_model.run import checkpoint, data_note, leftovers
 from gr_model.runtime import device as devices
 
@@ -66,6 +66,7 @@ def _write(options: argparse.Namespace, config: Config, chosen: Path, known: Int
 
     device = devices.open_device(options.device)
     item_names, user_names = _names(known)
+    users = _chosen(options.user, user_names, known)
     written = 0
     with ExitStack() as open_things:
         if config.embedding.folder:  # a run may be using it
@@ -82,15 +83,16 @@ def _write(options: argparse.Namespace, config: Config, chosen: Path, known: Int
         chunks = task.model.item_chunks(1 << 16)
         file = io.TextIOWrapper(open_things.enter_context(replacing(out)), encoding="utf-8", newline="")
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(HEADER)
-        users = [user for user, length in enumerate(data.lengths_of(known.users)) if length]
+        titles = known.item_titles
+        rows.writerow((*HEADER, "title") if titles else HEADER)
         for start in range(0, len(users), BATCH):
             block = users[start : start + BATCH]
             items_UK, scores_UK = top_items(task, chunks, [known.users[user] for user in block], options.top, device)
             for user, items, scores in zip(block, items_UK.tolist(), scores_UK.tolist(), strict=True):
                 for rank, (item, score) in enumerate(zip(items, scores, strict=True), start=1):
                     if item >= 0:
-                        rows.writerow((user_names[user], item_names[item], rank, f"{score:.6f}"))
+                        row = (user_names[user], item_names[item], rank, f"{score:.6f}")
+                        rows.writerow((*row, titles[item]) if titles else row)
                         written += 1
         file.flush()
         file.detach()
@@ -99,9 +101,24 @@ def _write(options: argparse.Namespace, config: Config, chosen: Path, known: Int
 
 def _names(known: Interactions) -> tuple[Sequence[str], Sequence[str]]:
     """Ids of items and users as the data has them; of data without such their numbers."""
-    items = data_note.item_ids_of(known) or list(map(str, range(known.items)))
+    items = data_note.item_ids_of(known) or known.item_names or list(map(str, range(known.items)))
     ids = getattr(known.users, "ids", None)
-    return items, ids() if ids else list(map(str, range(len(known.users))))
+    return items, ids() if ids else known.user_names or list(map(str, range(len(known.users))))
+
+
+def _chosen(asked: Sequence[str], names: Sequence[str], known: Interactions) -> list[int]:
+    """The users who are asked for, in this order; without any all who have a history."""
+    lengths = data.lengths_of(known.users)
+    if not asked:
+        return [user for user, length in enumerate(lengths) if length]
+    numbers = {name: number for number, name in enumerate(names)}
+    for name in asked:
+        if name not in numbers or not lengths[numbers[name]]:
+            example = next(name for name, length in zip(names, lengths, strict=True) if length)
+            raise DataError(
+                f"--user {name}: {known.name} has no interaction of that user; an id that it has: {example}"
+            )
+    return [numbers[name] for name in dict.fromkeys(asked)]
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -110,6 +127,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--top", type=int, default=10, help="items for each user (default: 10)")
+    parser.add_argument(
+        "--user",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="one user, by the data's id; repeatable (default: all)",
+    )
     parser.add_argument("--out", type=Path, help="the CSV (default: RUN/recommendations.csv)")
     parser.add_argument("--device", default="cpu", help="npu, cuda or cpu (default)")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GRSTACK_DATA") or "data"))

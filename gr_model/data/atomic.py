@@ -16,10 +16,10 @@ class AtomicFile:
     """Text columns by name, of the lines with the right number of fields.
 
     `numbers`, `known` and `unique` mark rows that do not fit; `good` reports the marked ones with their lines and gives
-    the others. DataError for a file that is missing, empty or without one of `columns`.
+    the others. DataError for a file that is missing, empty or without one of `columns`; `optional` ones may be missing.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
         self.path = path
         try:
             first, *lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
@@ -40,6 +40,7 @@ class AtomicFile:
             if row:
                 self.lines.append(number)
                 rows.append(row)
+        columns += tuple(column for column in optional if column in header)
         self.text = {column: [row[header.index(column)] for row in rows] for column in columns}
 
     def numbers(self, column: str, kind: Callable[[str], float] = float) -> np.ndarray:

@@ -46,6 +46,10 @@ class Interactions:
     feature_sizes: dict[str, int]
     tasks: dict[str, np.ndarray] = field(default_factory=dict)
     item_ids: Path | None = None  # a Parquet file whose column "item" has the id in the data behind each item number
+    # ids in the data of users and items that are in memory, and what readers know the items by; empty where there are none
+    user_names: tuple[str, ...] = ()
+    item_names: tuple[str, ...] = ()
+    item_titles: tuple[str, ...] = ()
     content: str = ""  # names what the data is made of, where that can change: one's own files
 
     def __post_init__(self) -> None:
@@ -57,7 +61,9 @@ class Interactions:
         known = list(self.feature_sizes)
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise DataError(f"{self.name} has no user feature {', '.join(unknown)}; valid: {', '.join(known) or 'none'}")
+            raise DataError(
+                f"{self.name} has no user feature {', '.join(unknown)}; valid: {', '.join(known) or 'none'}"
+            )
         return [known.index(name) for name in names], [self.feature_sizes[name] for name in names]
 
 

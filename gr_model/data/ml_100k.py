@@ -22,7 +22,7 @@ def load(folder: Path, bad: BadRows) -> Interactions:
     what is lost.
     """
     users, features, occupations = _users(folder / "ml-100k.user", bad)
-    items = _items(folder / "ml-100k.item", bad)
+    items, titles = _items(folder / "ml-100k.item", bad)
     file = AtomicFile(folder / "ml-100k.inter", ("user_id", "item_id", "rating", "timestamp"))
     ratings, times = file.numbers("rating"), file.numbers("timestamp")
     for index in np.flatnonzero(~np.isin(ratings, RATINGS)).tolist():
@@ -45,6 +45,9 @@ def load(folder: Path, bad: BadRows) -> Interactions:
         items=len(items),
         action_values=RATINGS,
         feature_sizes={"gender": len(GENDERS), "age": len(AGE_BOUNDS) + 1, "occupation": occupations},
+        user_names=tuple(users),
+        item_names=tuple(items),
+        item_titles=titles,
     )
 
 
@@ -68,7 +71,13 @@ def _users(path: Path, bad: BadRows) -> tuple[dict[str, int], np.ndarray, int]:
     return {name: code for code, name in enumerate(text["user_id"])}, features, len(occupations)
 
 
-def _items(path: Path, bad: BadRows) -> dict[str, int]:
-    file = AtomicFile(path, ("item_id",))
+def _items(path: Path, bad: BadRows) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Dense ids in the order of the file, and the films' titles, where the file has them."""
+    file = AtomicFile(path, ("item_id",), optional=("movie_title",))
     file.unique("item_id")
-    return {file.text["item_id"][index]: code for code, index in enumerate(file.good(bad))}
+    good = file.good(bad)
+    titles = file.text.get("movie_title")
+    return (
+        {file.text["item_id"][index]: code for code, index in enumerate(good)},
+        tuple(titles[index] for index in good) if titles else (),
+    )

@@ -13,7 +13,7 @@ from gr_model import data, recommend, train
 from gr_model.run import checkpoint, data_note
 from gr_model.tasks import evaluation
 from gr_model.tasks.recommendation import top_items
-from gr_model.tests import own_files
+from gr_model.tests import conftest, own_files
 from gr_model.training.trainer import Trainer
 
 TABLE = own_files.rows(users=30, items=40, count=500)
@@ -113,3 +113,66 @@ def test_a_ranking_run_is_refused(place: Path, tmp_path: Path, capsys: pytest.Ca
 def test_a_folder_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert recommend.main([str(tmp_path)]) == 1
     assert "no whole checkpoint is there" in capsys.readouterr().err
+
+
+FILMS = {str(7 * n % 41): f'Film, "{n}"' for n in range(40)}  # ids in no order, titles with the CSV's own signs
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[str, str, int]]]:
+    """A run on ML-100K's files, and their ratings as (user, film, time)."""
+    folder = tmp_path_factory.mktemp("films")
+    place = folder / "data/ml-100k"
+    place.mkdir(parents=True)
+    rng = np.random.default_rng(4)
+    users = [str(900 - 13 * n) for n in range(12)]
+    rows = [(user, film, 10**9 + t) for user in users for t, film in enumerate(rng.choice([*FILMS], 9, replace=False))]
+    (place / "ml-100k.user").write_text(conftest.USER + "".join(f"{user}\t24\tM\twriter\t1\n" for user in users))
+    (place / "ml-100k.item").write_text(
+        conftest.ITEM + "".join(f"{film}\t{title}\t1995\tDrama\n" for film, title in FILMS.items())
+    )
+    mixed = [rows[n] for n in rng.permutation(len(rows))]
+    lines = "".join(f"{user}\t{film}\t{1 + n % 5}\t{time}\n" for n, (user, film, time) in enumerate(mixed))
+    (place / "ml-100k.inter").write_text(conftest.INTER + lines)
+    where = ["--data-dir", str(folder / "data"), "--out", str(folder / "run")]
+    settings = [setting for setting in SMALL if not setting.startswith("data.")]
+    assert train.main(["--config", "ml-100k-retrieval", *where, *settings]) == 0
+    return folder, rows
+
+
+def test_films_by_their_ids_and_titles(films: tuple[Path, list[tuple[str, str, int]]]) -> None:
+    """The order is that of all scores in float64 by the weights of the films, which are found by their lines."""
+    folder, ratings = films
+    out = folder / "some.csv"
+    asked = ["835", "900", "835"]
+    options = [word for user in asked for word in ("--user", user)]
+    where = ["--data-dir", str(folder / "data"), "--out", str(out), "--top", "4"]
+    assert recommend.main([str(folder / "run"), *where, *options]) == 0
+    rows = own_files.read_csv(out)
+    assert [row["user"] for row in rows] == ["835"] * 4 + ["900"] * 4
+    assert [row["title"] for row in rows] == [FILMS[row["item"]] for row in rows]
+    chosen = checkpoint.find(folder / "run")
+    config = configs.from_json(checkpoint.read_run(chosen)["config"])
+    trainer = Trainer(config, data.load("ml-100k", folder / "data"), CPU)
+    trainer.load_state(checkpoint.load_run(chosen, trainer.state()))
+    trainer.task.model.eval()
+    lines = {film: line for line, film in enumerate(FILMS)}
+    with trainer.average.in_place(), torch.no_grad():
+        items = trainer.task.model.items().double()
+        for user, number in (("835", 5), ("900", 0)):  # the lines of the users' file
+            seen = [film for name, film, time in sorted(ratings, key=lambda row: row[2]) if name == user]
+            history = trainer.task.data.users[number]
+            assert history.items.tolist() == [lines[film] for film in seen]
+            batch = trainer.task._tokens([history], CPU)
+            query = trainer.task.model.queries(batch, torch.tensor([batch.sequences.total - 1])).double()
+            scores = (items @ query[0]).tolist()
+            best = sorted((film for film in FILMS if film not in seen), key=lambda film: -scores[lines[film]])[:4]
+            assert [row["item"] for row in rows if row["user"] == user] == best
+
+
+def test_a_user_who_is_not_in_the_data(
+    films: tuple[Path, list], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run, name, known in ((films[0], "7", "ml-100k"), (place, "nobody", "mine.csv")):
+        assert recommend.main([str(run / "run"), "--data-dir", str(run / "data"), "--user", name]) == 1
+        assert f"--user {name}: {known} has no interaction of that user" in capsys.readouterr().err
