@@ -99,6 +99,8 @@ extern "C" __attribute__((visibility("default"))) bool twinAttributeNumber(const
     *value = *real;
   } else if (const auto* whole = std::get_if<int64_t>(&found->second)) {
     *value = static_cast<double>(*whole);
+  } else if (const auto* truth = std::get_if<bool>(&found->second)) {
+    *value = *truth ? 1 : 0;
   } else {
     return false;
   }
@@ -118,4 +120,14 @@ extern "C" __attribute__((visibility("default"))) size_t twinAttributeIntegers(c
   }
   *values = list->data();
   return list->size();
+}
+
+extern "C" __attribute__((visibility("default"))) const char* twinAttributeText(const aclopAttr* attr,
+                                                                                const char* name) {
+  if (attr == nullptr) {
+    return nullptr;
+  }
+  const auto found = attr->values.find(name);
+  const auto* text = found == attr->values.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text == nullptr ? nullptr : text->c_str();
 }

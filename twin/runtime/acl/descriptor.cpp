@@ -4,13 +4,15 @@
 #include <vector>
 
 #include "failure.h"
+#include "twin/attribute.h"
 
 using namespace twin;
 
 struct aclTensorDesc {
   aclDataType type;
   aclFormat format;
-  std::vector<int64_t> dims;
+  std::vector<int64_t> dims;    // in memory: of a private format those of its blocks
+  std::vector<int64_t> origin;  // as PyTorch sees it
   std::string name;
   aclMemType placement = ACL_MEMTYPE_DEVICE;
 };
@@ -33,7 +35,8 @@ aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int6
     Fail(ACL_ERROR_INVALID_PARAM, __func__, "(numDims=%d, dims=%p)", numDims, static_cast<const void*>(dims));
     return nullptr;
   }
-  return new aclTensorDesc{dataType, format, std::vector<int64_t>(dims, dims + numDims), "", ACL_MEMTYPE_DEVICE};
+  const std::vector<int64_t> shape(dims, dims + numDims);
+  return new aclTensorDesc{dataType, format, shape, shape, "", ACL_MEMTYPE_DEVICE};
 }
 
 void aclDestroyTensorDesc(const aclTensorDesc* desc) { delete desc; }
@@ -97,4 +100,15 @@ aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims
   }
   desc->dims.assign(dims, dims + numDims);
   return ACL_SUCCESS;
+}
+
+extern "C" __attribute__((visibility("default"))) size_t twinTensorDescOrigin(const aclTensorDesc* desc,
+                                                                              const int64_t** dims) {
+  *dims = desc == nullptr ? nullptr : desc->origin.data();
+  return desc == nullptr ? 0 : desc->origin.size();
+}
+
+extern "C" __attribute__((visibility("default"))) bool twinTensorDescOnHost(const aclTensorDesc* desc) {
+  return desc != nullptr &&
+         (desc->placement == ACL_MEMTYPE_HOST || desc->placement == ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT);
 }

@@ -10,6 +10,8 @@ namespace {
 constexpr aclnnStatus NULL_EXECUTOR = 561103;
 constexpr int32_t KERNEL_EXCEPTION = 507015;  // what a device reports when a kernel fails
 
+}  // namespace
+
 int32_t Compute(const char* operatorName, const std::function<void()>& computation) {
   try {
     const at::AutoDispatchBelowADInplaceOrView belowAutograd;
@@ -22,8 +24,6 @@ int32_t Compute(const char* operatorName, const std::function<void()>& computati
   }
   return KERNEL_EXCEPTION;
 }
-
-}  // namespace
 
 aclnnStatus Refuse(const char* operatorName, aclnnStatus status, const char* reason) {
   twinSetErrorMessage((std::string(operatorName) + ": " + reason).c_str());

@@ -25,6 +25,9 @@ constexpr aclnnStatus RUNTIME_FAILURE = 361001;
 
 aclnnStatus Refuse(const char* operatorName, aclnnStatus status, const char* reason);
 
+// Runs the computation below autograd: 0, or the code of a failed kernel with the text of its exception kept.
+int32_t Compute(const char* operatorName, const std::function<void()>& computation);
+
 // Queues the computation on the stream. Its exceptions become the stream's failure. `accesses` is empty unless the
 // streams are strict.
 aclnnStatus Launch(const char* operatorName, aclrtStream stream, const Accesses& accesses,

@@ -43,9 +43,3 @@ ACLNN(aclnnAddmv, (In, self), (In, mat), (In, vec), (Number, alpha), (Number, be
 ACLNN(aclnnAddr, (In, self), (In, vec1), (In, vec2), (Number, beta), (Number, alpha), (Out, out)) {
   out = at::addr(self, vec1, vec2, beta, alpha);
 }
-
-ACLNN(aclnnConvolution, (In, input), (In, weight), (OptionalIn, bias), (Ints, stride), (Ints, padding),
-      (Ints, dilation), (bool, transposed), (Ints, outputPadding), (int64_t, groups), (Out, out),
-      (int8_t, cubeMathType)) {
-  out = at::convolution(input, weight, bias, stride, padding, dilation, transposed, outputPadding, groups);
-}

@@ -55,7 +55,9 @@ constexpr Rule RULES[] = {
     {"aclnnArgMax aclnnArgMin aclnnSearchSorted aclnnSearchSorteds aclnnNonzero aclnnNonzeroV2", "out", INDEX},
 
     // the matrix unit
-    {"aclnnMatmul aclnnMm aclnnBatchMatMul aclnnAddmm aclnnBaddbmm aclnnInplaceAddmm aclnnConvolution", "*", FLOATS},
+    {"aclnnMatmul aclnnMm aclnnBatchMatMul aclnnAddmm aclnnBaddbmm aclnnInplaceAddmm aclnnConvolution "
+     "aclnnConvolutionBackward",
+     "*", FLOATS},
 
     // activations
     {"aclnnGelu aclnnGeluV2 aclnnGeluBackward aclnnGeluBackwardV2 aclnnSilu aclnnSiluBackward aclnnSwiGlu "

@@ -1,23 +1,13 @@
-// One call of a legacy operator, and its operands as floating-point data.
+// The operands of a legacy operator as floating-point data.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "acl/acl_op.h"
+#include "twin/legacy.h"
 
 namespace twin {
-
-struct LegacyCall {
-  const char* name;
-  int numInputs;
-  const aclTensorDesc* const* inputDesc;
-  const aclDataBuffer* const* inputs;
-  int numOutputs;
-  const aclTensorDesc* const* outputDesc;
-  aclDataBuffer* const* outputs;
-  const aclopAttr* attributes;
-};
 
 struct LegacyData {
   aclDataType type;

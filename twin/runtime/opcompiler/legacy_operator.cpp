@@ -1,6 +1,8 @@
 // aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which
-// legacy_norm.cpp and legacy_rotary.cpp have, and when a function of an aclnn pair is missing: refused by name, which
-// tells what the twin lacks.
+// legacy_norm.cpp and legacy_rotary.cpp have, and libopapi those that need libtorch, and when a function of an aclnn
+// pair is missing: refused by name, which tells what the twin lacks.
+#include <dlfcn.h>
+
 #include <algorithm>
 
 #include "acl/acl_op_compiler.h"
@@ -34,10 +36,23 @@ Accesses AccessesOf(const LegacyCall& call) {
   return accesses;
 }
 
+// This library is loaded without libtorch, so libopapi is found when it is needed, beside it.
+bool PlanByTorch(const LegacyCall& call, std::function<int32_t()>& task) {
+  using Plan = decltype(&twinPlanLegacy);
+  static const auto plan = [] {
+    void* library = dlopen("libopapi.so", RTLD_NOW | RTLD_LOCAL);
+    return library == nullptr ? nullptr : reinterpret_cast<Plan>(dlsym(library, "twinPlanLegacy"));
+  }();
+  return plan != nullptr && call.name != nullptr && plan(&call, &task);
+}
+
 aclError Run(const char* function, const LegacyCall& call, aclrtStream stream) {
   std::function<int32_t()> task = PlanLegacyNorm(call);
   if (!task) {
     task = PlanLegacyRotary(call);
+  }
+  if (!task && PlanByTorch(call, task) && !task) {
+    return ACL_ERROR_INVALID_PARAM;  // libopapi has said why
   }
   if (!task) {
     return RefuseOperator(function, call.name);

@@ -9,23 +9,62 @@ import sys
 
 import torch
 import torch_npu
+from torch import nn
 
 
 def largest(given: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     return max(float((a.double().cpu() - b).abs().max()) for a, b in zip(given, expected, strict=True))
 
 
-def layer(module: torch.nn.Module, *shape: int) -> float:
-    """Forward and backward of a layer whose first result counts."""
-    x, moved = torch.randn(shape), copy.deepcopy(module).npu()
+def layer(module: torch.nn.Module, *shape: int, dtype: torch.dtype = torch.float32) -> float:
+    """Forward and backward of a layer, all of whose results count."""
+    module = module.to(dtype)
+    x, moved = torch.randn(shape).to(dtype), copy.deepcopy(module).npu()
     found = []
     for net, start in ((module.double(), x.double()), (moved, x.npu())):
         start.requires_grad_()
-        result = net(start)
-        result = result[0] if isinstance(result, tuple) else result
-        result.square().sum().backward()
-        found.append([result.detach(), start.grad, *(p.grad for p in net.parameters())])
-    return largest(found[1], found[0])
+        results = tensors(net(start))
+        loss = sum(result.square().sum() for result in results)
+        loss.backward()
+        found.append([*(r.detach() for r in results), start.grad, *(p.grad for p in net.parameters())])
+    scale = max(float(t.abs().max()) for t in found[0])
+    return largest(found[1], found[0]) / max(1.0, scale)
+
+
+class Sequence(nn.Module):
+    """What a recurrent layer returns, of each step or of the last, given to another layer."""
+
+    def __init__(self, recurrent: nn.Module, last: bool) -> None:
+        super().__init__()
+        self.recurrent, self.last, self.head = recurrent, last, nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = self.recurrent(x)[0]
+        return self.head(steps[-1]) if self.last else self.head(steps).relu()
+
+
+def tensors(results: object) -> list[torch.Tensor]:
+    if isinstance(results, torch.Tensor):
+        return [results]
+    return [t for part in results for t in tensors(part)]
+
+
+def cell(module: torch.nn.Module) -> float:
+    """Three steps of a recurrent cell, each from the state of the one before."""
+
+    class Steps(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = module
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            state, kept = None, []
+            for step in x.unbind(0):
+                state = self.cell(step) if state is None else self.cell(step, state)
+                kept.extend(tensors(state))
+            return kept
+
+    return layer(Steps(), 3, 2, 4)
 
 
 def rotary(factor: tuple[int, ...], dtype: torch.dtype) -> float:
@@ -43,16 +82,42 @@ def rotary(factor: tuple[int, ...], dtype: torch.dtype) -> float:
     return max(largest([given], [expected.detach()]), largest(*grads) / scale)
 
 
+CHECKS = {
+    "conv1d": lambda: layer(nn.Conv1d(3, 4, 3, padding=1), 2, 3, 8),
+    "conv1d_strided": lambda: layer(nn.Conv1d(4, 6, 3, stride=2, dilation=2, groups=2, bias=False), 2, 4, 11),
+    "conv2d": lambda: layer(nn.Conv2d(3, 4, 3, padding=1), 2, 3, 8, 8),
+    "conv2d_strided": lambda: layer(
+        nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(2, 1), dilation=(1, 2), groups=2, bias=False), 2, 4, 9, 7
+    ),
+    "conv2d_depthwise": lambda: layer(nn.Conv2d(4, 8, 3, padding=1, groups=4), 2, 4, 8, 8),
+    "conv2d_half": lambda: layer(nn.Conv2d(3, 4, 3), 2, 3, 8, 8, dtype=torch.float16),
+    "conv3d": lambda: layer(nn.Conv3d(3, 4, 3, padding=1, stride=2), 2, 3, 7, 6, 8),
+    "conv_transpose1d": lambda: layer(nn.ConvTranspose1d(3, 4, 3, stride=2), 2, 3, 8),
+    "conv_transpose2d": lambda: layer(
+        nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=2), 2, 4, 5, 6
+    ),
+    "conv_transpose3d": lambda: layer(nn.ConvTranspose3d(3, 4, 3, stride=2, bias=False), 2, 3, 4, 3, 5),
+    "lstm": lambda: layer(nn.LSTM(4, 5, num_layers=3, batch_first=True), 3, 6, 4),
+    "lstm_without_bias": lambda: layer(nn.LSTM(4, 5, bias=False, bidirectional=True), 3, 6, 4),
+    "lstm_wide": lambda: layer(nn.LSTM(20, 37, num_layers=2, bidirectional=True), 3, 18, 20),
+    "lstm_cell": lambda: cell(nn.LSTMCell(4, 5)),
+    "gru": lambda: layer(nn.GRU(4, 5), 3, 6, 4),
+    "gru_layers": lambda: layer(nn.GRU(20, 37, num_layers=2), 3, 18, 20),
+    "gru_without_bias": lambda: layer(nn.GRU(4, 5, bias=False), 3, 6, 4),
+    "gru_bidirectional": lambda: layer(nn.GRU(4, 5, bidirectional=True, batch_first=True), 3, 6, 4),
+    "gru_and_linear": lambda: layer(Sequence(nn.GRU(4, 5), last=False), 3, 6, 4),
+    "gru_last_and_linear": lambda: layer(Sequence(nn.GRU(4, 5), last=True), 3, 6, 4),
+    "gru_cell": lambda: cell(nn.GRUCell(4, 5)),
+    "rotary_float32": lambda: max(rotary(f, torch.float32) for f in ((1, 3, 1, 64), (2, 3, 1, 64), (1, 1, 1, 64))),
+    "rotary_float16": lambda: rotary((1, 3, 1, 64), torch.float16),
+}
+
+
 def main(names: list[str]) -> None:
-    checks = {
-        "conv2d": lambda: layer(torch.nn.Conv2d(3, 4, 3, padding=1), 2, 3, 8, 8),
-        "lstm": lambda: layer(torch.nn.LSTM(4, 5, num_layers=2, batch_first=True), 3, 6, 4),
-        "lstm_without_bias": lambda: layer(torch.nn.LSTM(4, 5, bias=False, bidirectional=True), 3, 6, 4),
-        "gru": lambda: layer(torch.nn.GRU(4, 5), 3, 6, 4),
-        "rotary_float32": lambda: max(rotary(f, torch.float32) for f in ((1, 3, 1, 64), (2, 3, 1, 64), (1, 1, 1, 64))),
-        "rotary_float16": lambda: rotary((1, 3, 1, 64), torch.float16),
-    }
-    print(json.dumps({name: checks[name]() for name in names}))
+    if "no_internal_formats" in names:
+        torch.npu.config.allow_internal_format = False
+        names.remove("no_internal_formats")
+    print(json.dumps({name: CHECKS[name]() for name in names or CHECKS}))
 
 
 if __name__ == "__main__":
