@@ -135,7 +135,7 @@ class Side:
         if path == "Triton":
             module: Any = _Triton
         else:
-            module = paths.hopper(self.problem, backward)
+            module = paths.hopper(self.problem)
         if module is None:
             return None
         if backward:

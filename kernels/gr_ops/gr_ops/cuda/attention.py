@@ -26,7 +26,7 @@ def attend(p: Problem, out: torch.Tensor) -> None:
     if p.empty:
         out.zero_()
         return
-    hopper = paths.hopper(p, gradients=False)
+    hopper = paths.hopper(p)
     if hopper is not None:
         hopper.attend(p, out)
     else:
@@ -48,7 +48,7 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
         for x in (dq, dk, dv):
             x.zero_()
         return () if p.relative is None else tuple(map(torch.zeros_like, (p.relative.position_P, p.relative.time_T)))
-    hopper = paths.hopper(p, gradients=True)
+    hopper = paths.hopper(p)
     if hopper is not None:
         return hopper.gradients(p, grad, dq, dk, dv) or ()
     gradients_in_triton(p, grad, dq, dk, dv)

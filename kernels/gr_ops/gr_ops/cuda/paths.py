@@ -41,46 +41,42 @@ class Machine:
 
 @dataclass(frozen=True)
 class Rule:
-    refuses: Callable[[Problem, Machine, bool], bool]  # the problem, the machine, whether gradients are asked for
+    refuses: Callable[[Problem, Machine], bool]
     why: str
 
 
 RULES = (
-    Rule(lambda p, m, _: m.capability != HOPPER, "wgmma and its registers are Hopper's alone (Blackwell has others)"),
-    Rule(lambda p, m, _: not m.tested, "Gluon is experimental: tested versions only"),
-    Rule(lambda p, m, _: p.q.dtype not in (torch.bfloat16, torch.float16), "wgmma takes no float32 but as TF32"),
-    Rule(lambda p, m, _: p.dense is not None, "a dense bias is not in these kernels"),
-    Rule(lambda p, m, _: p.relative is not None and p.windowed != 0, "a relative bias and a window"),
+    Rule(lambda p, m: m.capability != HOPPER, "wgmma and its registers are Hopper's alone (Blackwell has others)"),
+    Rule(lambda p, m: not m.tested, "Gluon is experimental: tested versions only"),
+    Rule(lambda p, m: p.q.dtype not in (torch.bfloat16, torch.float16), "wgmma takes no float32 but as TF32"),
+    Rule(lambda p, m: p.dense is not None, "a dense bias is not in these kernels"),
+    Rule(lambda p, m: p.relative is not None and p.windowed != 0, "a relative bias and a window"),
     Rule(
-        lambda p, m, _: p.relative is not None and (p.q.shape[2] != 128 or p.q.dtype != torch.bfloat16),
+        lambda p, m: p.relative is not None and (p.q.shape[2] != 128 or p.q.dtype != torch.bfloat16),
         "a relative bias has run on a GPU with bfloat16 heads of 128 alone",
     ),
-    Rule(lambda p, m, _: p.mask_type != LOWER, "of the mask types the lower one"),
-    Rule(lambda p, m, _: p.distance >= 0, "a window by distance in the row is not in these kernels"),
-    Rule(lambda p, m, _: p.varlen, "fewer queries than keys, or keys in pages, are not in these kernels"),
-    Rule(lambda p, m, _: p.q.shape[2] != p.v.shape[2], "one width for queries and values"),
-    Rule(lambda p, m, _: p.q.shape[2] % 8 != 0, "TMA moves 16 bytes at least"),
-    Rule(lambda p, m, _: not 32 <= p.q.shape[2] <= 256, "registers and shared memory hold heads of 32 to 256"),
+    Rule(lambda p, m: p.mask_type != LOWER, "of the mask types the lower one"),
+    Rule(lambda p, m: p.distance >= 0, "a window by distance in the row is not in these kernels"),
+    Rule(lambda p, m: p.varlen, "fewer queries than keys, or keys in pages, are not in these kernels"),
+    Rule(lambda p, m: p.q.shape[2] != p.v.shape[2], "one width for queries and values"),
+    Rule(lambda p, m: p.q.shape[2] % 8 != 0, "TMA moves 16 bytes at least"),
+    Rule(lambda p, m: not 32 <= p.q.shape[2] <= 256, "registers and shared memory hold heads of 32 to 256"),
     Rule(
-        lambda p, m, gradients: gradients and p.q.shape[2] > 128,
-        "gradients of keys and values wider than 128 do not fit the registers of two warpgroups",
+        lambda p, m: p.q.shape[2] <= 128 and (p.deterministic or torch.are_deterministic_algorithms_enabled()),
+        "the gradient of queries is summed in any order; that of wider heads is not",
     ),
-    Rule(
-        lambda p, m, _: p.deterministic or torch.are_deterministic_algorithms_enabled(),
-        "the gradient of queries is summed in any order; both directions, so that one problem has one path",
-    ),
-    Rule(lambda p, m, _: len(p.q) >= 2**31 - 256, "tokens are numbered in 32 bits"),
+    Rule(lambda p, m: len(p.q) >= 2**31 - 256, "tokens are numbered in 32 bits"),
 )
 
 
-def refusal(p: Problem, machine: Machine, gradients: bool) -> str | None:
+def refusal(p: Problem, machine: Machine) -> str | None:
     """Why Triton's kernels take the problem; None: those for Hopper do."""
-    return next((rule.why for rule in RULES if rule.refuses(p, machine, gradients)), None)
+    return next((rule.why for rule in RULES if rule.refuses(p, machine)), None)
 
 
-def hopper(p: Problem, gradients: bool) -> Any:
+def hopper(p: Problem) -> Any:
     """gr_ops.cuda.hopper.launch if it takes the problem, else None."""
-    if not p.q.is_cuda or refusal(p, machine(p.q.device.index), gradients) is not None:
+    if not p.q.is_cuda or refusal(p, machine(p.q.device.index)) is not None:
         return None
     from gr_ops.cuda.hopper import launch  # needs Gluon
 

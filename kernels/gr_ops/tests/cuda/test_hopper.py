@@ -109,41 +109,30 @@ class Sample:
                 out[own] = product.transpose(0, 1)
         return found
 
-    def found(self, p, gradients=True):
+    def found(self, p):
         """The same from the kernels, over memory full of NaN."""
         outs = [torch.full(self.grad.shape, torch.nan, dtype=self.q.dtype, device="cuda") for _ in range(4)]
-        hopper = paths.hopper(p, gradients=False)
-        assert hopper is not None
+        assert paths.hopper(p) is not None
         attention.attend(p, outs[0])
-        if not gradients:
-            return outs[:1]
-        assert paths.hopper(p, gradients=True) is not None
         attention.gradients(p, self.grad, *outs[1:])
         return outs
 
-    def check(self, gradients=True):
+    def check(self):
         p = self.problem()
-        for name, found, right in zip(("output", "dq", "dk", "dv"), self.found(p, gradients), self.expected(p)):
+        for name, found, right in zip(("output", "dq", "dk", "dv"), self.found(p), self.expected(p)):
             error = float((found.double() - right).norm() / right.norm())
             assert error < BOUND[found.dtype], (name, error)
 
 
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-@pytest.mark.parametrize("dim", [32, 40, 64, 72, 96, 128])
+@pytest.mark.parametrize("dim", [32, 40, 64, 72, 96, 128, 136, 192, 256])
 def test_both_directions(dim, dtype, name):
     Sample(dim, dtype, **MASKS[name]).check()
 
 
-@pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("dtype", BOUND, ids=str)
-@pytest.mark.parametrize("dim", [136, 192, 256])
-def test_output_of_wide_heads(dim, dtype, name):
-    Sample(dim, dtype, **MASKS[name]).check(gradients=False)
-
-
 @pytest.mark.parametrize("seed", range(24))
-@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("dim", [64, 128, 256])
 def test_drawn_batches(dim, seed):
     """Lengths, counts, windows and heads by chance; 0 to 40 rows."""
     draw = torch.Generator().manual_seed(seed)
@@ -163,7 +152,7 @@ def test_drawn_batches(dim, seed):
     Sample(dim, (torch.bfloat16, torch.float16)[seed % 2], lengths, 1 + number(3), seed=seed, **masks).check()
 
 
-@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize("name", ["causal", "groups"])
 def test_layouts(dim, name):
     """Contiguous; offsets of 32 bits; and addresses that TMA cannot take, which are copied."""
@@ -177,14 +166,14 @@ def test_layouts(dim, name):
     sample.check()
 
 
-@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("dim", [64, 128, 256])
 def test_long_rows(dim):
     """Of 8,000 tokens, one length and ragged."""
     Sample(dim, lengths=(8000, 8000), heads=1).check()
     Sample(dim, lengths=(8000, 3, 5000), heads=1, targets=(300, 0, 5), contexts=(7, 1, 200)).check()
 
 
-@pytest.mark.parametrize("dim", [40, 128])
+@pytest.mark.parametrize("dim", [40, 128, 192])
 @pytest.mark.parametrize("name", ["causal", "groups", "a window"])
 @pytest.mark.parametrize("bad", [torch.inf, torch.nan])
 def test_a_row_knows_nothing_of_its_neighbours(dim, name, bad):
@@ -202,11 +191,14 @@ def test_a_row_knows_nothing_of_its_neighbours(dim, name, bad):
             assert error < 2 * BOUND[found.dtype], (row, error)
 
 
-def test_outputs_have_the_same_bits_every_time():
-    sample = Sample(lengths=(1000, 300, 1) * 20, heads=4)
-    p = sample.problem()
-    first = sample.found(p, False)[0]
-    assert all(torch.equal(first, sample.found(p, False)[0]) for _ in range(5))
+@pytest.mark.parametrize(("dim", "results"), [(128, 1), (256, 4)])
+def test_the_same_bits_every_time(dim, results):
+    """Of outputs; of wide heads' gradients too, so that they are taken with deterministic algorithms."""
+    sample = Sample(dim, lengths=(1000, 300, 1) * 20, heads=4)
+    p = dataclasses.replace(sample.problem(), deterministic=dim > 128)
+    first = sample.found(p)[:results]
+    for _ in range(5):
+        assert all(torch.equal(x, y) for x, y in zip(first, sample.found(p)))
 
 
 def test_streams_do_not_share_their_counter():
@@ -225,11 +217,12 @@ def test_streams_do_not_share_their_counter():
             assert float((x.double() - y).norm() / y.norm()) < BOUND[x.dtype]
 
 
+@pytest.mark.parametrize("dim", [128, 256])
 @pytest.mark.parametrize("lengths", [(300, 50, 150), (200, 200, 200)])
 @pytest.mark.parametrize("name", ["causal", "groups", "a window"])
-def test_offsets_and_counts_that_lie_touch_no_other_memory(name, lengths):
+def test_offsets_and_counts_that_lie_touch_no_other_memory(name, lengths, dim):
     """Guards around what is written stay, and the kernels end; the numbers are anything."""
-    sample = Sample(lengths=lengths, **{k: v for k, v in MASKS[name].items() if not isinstance(v, tuple)})
+    sample = Sample(dim, lengths=lengths, **{k: v for k, v in MASKS[name].items() if not isinstance(v, tuple)})
     total, heads, dim = sample.q.shape
     for offsets in ([0, 9000, 10, 400], [-70, 100, 90, 600], [500, 400, 300, 0]):
         p = sample.problem()

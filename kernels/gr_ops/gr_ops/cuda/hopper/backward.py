@@ -125,6 +125,7 @@ def backward(
         SEGMENTS,
         WINDOW,
         True,
+        2 * HALF,
     )
     relative = Relative(
         band,

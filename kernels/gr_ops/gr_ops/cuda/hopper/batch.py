@@ -9,7 +9,6 @@ from gr_ops.cuda.hopper.tile_ranges import key_tile, key_tiles, query_tile, quer
 from gr_ops.cuda.hopper.work_queue import Item
 from gr_ops.cuda.mask import visible
 
-TILE = gl.constexpr(128)  # queries or keys of an item
 # What the compiled kernel must not depend on (launch.py).
 NUMBERS = ["sequences", "tiles", "swizzle", "total", "longest", "group", "window", "min_full"]
 POINTERS = ["offsets", "contexts", "targets", "items", "counter"]
@@ -99,6 +98,7 @@ class Batch:
     SEGMENTS: gl.constexpr
     WINDOW: gl.constexpr
     RISING: gl.constexpr
+    TILE: gl.constexpr  # queries or keys of an item
 
     @gluon.jit
     def how_many(self):
@@ -122,8 +122,8 @@ class Batch:
     @gluon.jit
     def key_tiles(self, item, K: gl.constexpr):
         """Of an item's queries."""
-        first = item.tile * TILE
-        last = gl.minimum(first + TILE, item.length) - 1
+        first = item.tile * self.TILE
+        last = gl.minimum(first + self.TILE, item.length) - 1
         edge, stop, start_2, stop_2, start, inner, masked, unmasked = key_tiles(
             first,
             last,
@@ -153,8 +153,8 @@ class Batch:
     @gluon.jit
     def query_tiles(self, item, Q: gl.constexpr):
         """Of an item's keys."""
-        first = item.tile * TILE
-        last = gl.minimum(first + TILE, item.length) - 1
+        first = item.tile * self.TILE
+        last = gl.minimum(first + self.TILE, item.length) - 1
         start, stop, start_2, stop_2, inner, behind, masked, unmasked = query_tiles(
             first,
             last,

@@ -261,6 +261,7 @@ def forward(
         SEGMENTS,
         WINDOW,
         False,
+        2 * HALF,
     )
     relative = Relative(
         band,

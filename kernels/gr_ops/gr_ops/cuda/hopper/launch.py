@@ -13,7 +13,7 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, times, work_list
+from gr_ops.cuda.hopper import backward, forward, times, wide_keys, wide_queries, work_list
 from gr_ops.cuda.launch_cache import launch
 from gr_ops.cuda.problem import Problem
 
@@ -39,6 +39,14 @@ class Backward(NamedTuple):
     columns: int  # of the gradient of queries, added at a time
 
 
+class WideBackward(NamedTuple):
+    queries: int  # of a tile that keys go through
+    stages: int
+    slots: int  # for the slopes, on their way between warpgroups
+    keys: int  # of a tile that queries go through
+    buffers: int  # for keys and values, in turns
+
+
 # By padded head dim; the fastest of those measured on an H100.
 FORWARD = {
     32: Forward(128, 4, False),
@@ -51,6 +59,7 @@ FORWARD_RELATIVE = {**FORWARD, 32: Forward(64, 4, False), 64: Forward(64, 4, Fal
 BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 128: Backward(64, 2, 1, 208, 64)}
 # The gradient of scores waits for the sums of its diagonals: two slots.
 BACKWARD_RELATIVE = {dim: shape._replace(slots=2) for dim, shape in BACKWARD.items()}
+WIDE_BACKWARD = {256: WideBackward(64, 2, 2, 64, 3)}
 CHUNK = 1024  # distances that a program of times.prepare copies
 KEY_BLOCKS = 128  # of times.encode at a time
 
@@ -110,6 +119,9 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
     """Writes dq, dk, dv, contiguous. Returns the gradients of a relative bias's position [P] and time [T], float32."""
     q, k, v, grad = (_for_tma(x) for x in (p.q, p.k, p.v, grad))
     dim, padded = q.shape[2], padded_dim(q.shape[2])
+    if padded in WIDE_BACKWARD:
+        _wide_gradients(p, q, k, v, grad, dq, dk, dv)
+        return None
     shape = (BACKWARD if p.relative is None else BACKWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, True)
     kind = (shape.queries, shape.stages, shape.slots, shape.registers)
@@ -135,6 +147,35 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
     launch(backward.backward, (grid,), (*_types(p), flags, shape.columns), arguments, device, num_warps=4)
     dq.copy_(summed)
     return None if sums is None else (sums[0].sum(0), sums[1].sum(0))
+
+
+def _wide_gradients(
+    p: Problem,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    grad: torch.Tensor,
+    dq: torch.Tensor,
+    dk: torch.Tensor,
+    dv: torch.Tensor,
+) -> None:
+    heads, dim, padded = q.shape[1], q.shape[2], padded_dim(q.shape[2])
+    shape = WIDE_BACKWARD[padded]
+    half, scale, key_scale = 0.5 * p.alpha, float(p.scale), float(p.scale * p.alpha)
+
+    device, batch, grid, listed = _batch(p, HALF, True)
+    flags = (heads, dim, padded, shape.queries, shape.stages, shape.slots, listed, p.segments, p.window > 0)
+    tiles = ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))
+    numbers = (half, scale, key_scale, dk.stride(0), dv.stride(0))
+    arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dk, dv, *batch, *numbers, *flags)
+    launch(wide_keys.gradients, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+
+    device, batch, grid, listed = _batch(p, TILE, False)
+    flags = (heads, dim, padded, shape.keys, shape.buffers, listed, p.segments, p.window > 0)
+    tiles = ((q, HALF), (k, shape.keys), (v, shape.keys), (grad, HALF))
+    numbers = (half, key_scale, dq.stride(0))
+    arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dq, *batch, *numbers, *flags)
+    launch(wide_queries.gradients, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
 
 
 def _tables(p: Problem, offsets: torch.Tensor, listed: bool) -> tuple[Any, ...]:

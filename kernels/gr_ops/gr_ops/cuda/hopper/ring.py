@@ -106,7 +106,10 @@ def clear_behind(tile, count, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     if count < ROWS:
         layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
         row = gl.arange(0, ROWS, gl.SliceLayout(1, layout))
-        values = tile.load(layout)
-        tile.store(gl.where((row < count)[:, None], values, gl.zeros([ROWS, COLUMNS], tile.dtype, layout)))
+        WIDTH: gl.constexpr = 64 if COLUMNS > 64 else COLUMNS
+        for part in gl.static_range(COLUMNS // WIDTH):
+            columns = tile.slice(part * WIDTH, WIDTH, 1)
+            values = columns.load(layout)
+            columns.store(gl.where((row < count)[:, None], values, gl.zeros([ROWS, WIDTH], tile.dtype, layout)))
         fence_async_shared()
         gl.thread_barrier()  # before any warp's product
