@@ -71,6 +71,7 @@ class Command:
         env = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int("npu" in options)),  # torch_npu is most of a start's time
             "PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
         self.process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -118,6 +118,9 @@ def test_without_a_device(fresh_process: Run) -> None:
     assert ran.stdout == "0 [0, 2, 5]\n", ran.stdout + ran.stderr
 
 
+KINDS = ("of another torch", "not a library", "absent")
+
+
 def broken_libraries(folder: Path, kind: str) -> str:
     """What the warning has to say."""
     if kind == "of another torch":
@@ -131,7 +134,7 @@ def broken_libraries(folder: Path, kind: str) -> str:
     return "libgr_ops.so is missing; build it with"
 
 
-@pytest.mark.parametrize("kind", ["of another torch", "not a library", "absent"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("imports", ["torch, fbgemm_gpu", "fbgemm_gpu, torch", "torchrec, torch"])
 def test_a_program_goes_on_without_the_operators(fresh_process: Run, tmp_path: Path, kind: str, imports: str) -> None:
     reason = broken_libraries(tmp_path, kind)
@@ -139,6 +142,11 @@ def test_a_program_goes_on_without_the_operators(fresh_process: Run, tmp_path: P
     assert ran.stdout == ANSWER, ran.stderr
     (warning,) = [line for line in ran.stderr.splitlines() if "gr_ops" in line]
     assert "UserWarning: gr_ops cannot be loaded, fbgemm's operators run on the host: " in warning and reason in warning
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_asks_for_the_operators_ends(fresh_process: Run, tmp_path: Path, kind: str) -> None:
+    reason = broken_libraries(tmp_path, kind)
     asked = fresh_process("import torch, gr_ops", GR_OPS_LIBRARY_DIR=str(tmp_path))
     assert asked.returncode != 0 and reason in asked.stderr, asked.stderr
 
