@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from rich.console import Console
 
 from grstack import failures, locks, spec, suites
+from grstack.needs import GIB
 from grstack.paths import Paths
 from grstack.run import Runner
 from grstack.side_by_side import SideBySide
@@ -57,6 +58,27 @@ def test_suites_that_the_architecture_has_no_triton_for_are_left_out_and_no_othe
         without = [] if arch == "x86_64" else [suite for suite in suites.IN_IMAGE if suite.endswith("/cuda")]
         assert suites.impossible(suites.IN_IMAGE, lock) == without
     assert len(without) == 3
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "isolates", "number"),
+    [
+        (1, 64, True, 1),
+        (2, 64, True, 3),
+        (2, 23, True, 3),
+        (2, 15, True, 2),
+        (2, 4, True, 1),
+        (8, 40, True, 6),
+        (8, 64, False, 1),
+    ],
+)
+def test_as_many_suites_at_once_as_cores_and_memory_take(
+    monkeypatch: pytest.MonkeyPatch, cores: int, gib: int, isolates: bool, number: int
+) -> None:
+    monkeypatch.setattr(suites.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(suites.host, "memory", lambda: gib * GIB)
+    s = cast("Session", SimpleNamespace(engine=SimpleNamespace(isolates=isolates)))
+    assert suites.at_once(s) == number
 
 
 @pytest.mark.parametrize(("line", "code"), [("assert True", 0), ("assert False, 'as wanted'", 1)])
