@@ -17,7 +17,7 @@ OPTIONS = {
     "target": "what the image is for: npu, cpu or cuda",
     "platform": "behind target npu: twin (emulated, the default) or cann (Huawei's toolkit)",
     "base": "on platform cann, another toolkit, chip or distribution: cann-8.5.0-910b and others of versions.yaml",
-    "python": "3.11 (default), the Python of the base images; 3.10 with --engine none only",
+    "python": "3.11 (default), or 3.10 on Ubuntu 22.04 (npu on the twin, cpu); with --engine none, this machine's own",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
 DEVICES = {

@@ -16,7 +16,7 @@ from grstack.locks import Build, Lock
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
-from grstack.spec import Base, Target, Versions
+from grstack.spec import Base, Platform, Target, Versions
 
 
 class Session:
@@ -68,10 +68,24 @@ class Session:
 
     @cached_property
     def base(self) -> Base:
-        name = self.target.platforms[self.platform].base if self.target.platforms else self.target.base
-        name = self.choices.base or name
+        name = self.choices.base or self._other_base or self._place.base
         assert name is not None  # the spec's own check
         return self.versions.bases[name]
+
+    @property
+    def _place(self) -> Target | Platform:
+        """What names the bases: the platform, or the target that has none."""
+        return self.target.platforms[self.platform] if self.target.platforms else self.target
+
+    @property
+    def _other_base(self) -> str:
+        """The base of a Python that the usual one does not have."""
+        return self._place.other_pythons.get(self.choices.python, "") if self.choices.engine != "none" else ""
+
+    @property
+    def _tag(self) -> str:
+        """What the image is called, where it is not the platform's own."""
+        return self.choices.base or (f"{self.platform}-py{self.choices.python}" if self._other_base else "")
 
     @cached_property
     def lock(self) -> Lock:
@@ -151,7 +165,7 @@ class Session:
             build=build,
             components=self.target.components,
             operators=self.operators,
-            tag=self.choices.base,
+            tag=self._tag,
             home=self.base.home or "",
         )
 

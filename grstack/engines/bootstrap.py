@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from grstack import host
-from grstack.engines.apt_sources import sources_for, text_of
+from grstack.engines.apt_sources import POCKETS, Source, sources_for, text_of
+from grstack.errors import EngineError
 from grstack.network import Settings
 from grstack.run import Runner
 
@@ -20,7 +22,26 @@ def ensure_tools(release: str, runner: Runner, log: Path, settings: Settings) ->
     """mmdebstrap and the keyring of `release` (debian/bookworm)."""
     host.ensure_commands({"mmdebstrap": "mmdebstrap"}, runner, log, settings.connection())
     keyring, package = KEYRINGS[release.partition("/")[0]]
+    if not keyring.exists() and host.is_debian_family() and not host.apt_knows([package]):
+        raise EngineError(
+            f"the packages of {release} cannot be verified here: this distribution has no package {package}",
+            where=str(keyring),
+            next_command="the file from such a machine, or a registry with the base: GRSTACK_REGISTRY=HOST/PATH",
+        )
     host.ensure_packages([] if keyring.exists() else [package], runner, log, settings.connection())
+
+
+def ubuntu_archive(suite: str) -> Source:
+    """Where Ubuntu has its packages, for a host of another distribution."""
+    uri = os.environ.get("GRSTACK_UBUNTU_ARCHIVE", "")
+    if not uri:
+        raise EngineError(
+            f"Ubuntu's packages of {suite} are needed, and this host's apt has none",
+            next_command="GRSTACK_UBUNTU_ARCHIVE=URL, an archive of Ubuntu or a mirror of it; or a registry with the "
+            "base: GRSTACK_REGISTRY=HOST/PATH",
+        )
+    suites = tuple(f"{suite}{pocket}" for pocket in POCKETS)
+    return Source(uris=(uri,), suites=suites, components=("main", "universe"), signed_by=str(KEYRINGS["ubuntu"][0]))
 
 
 def make_root(script: Path, release: str, tar: Path, runner: Runner, log: Path, settings: Settings) -> None:
@@ -40,6 +61,8 @@ def host_secrets(
     """
     said = host.release()
     sources = sources_for(distribution or said.get("ID", ""), suite or said.get("VERSION_CODENAME", ""))
+    if distribution == "ubuntu" and not sources:  # mmdebstrap's own default is main alone, which has no Ninja
+        sources = [ubuntu_archive(suite)]
     found: dict[str, Path] = {}
     if sources:
         runner.keep_private("apt mirror", (urlsplit(uri).netloc for source in sources for uri in source.uris))

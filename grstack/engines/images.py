@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -86,4 +87,4 @@ def outdated(images: Collection[Image], *, keep: Collection[str], ours: Collecti
 
 def _runs(tag: str) -> bool:
     repository, _, version = tag.rpartition(":")
-    return repository.startswith("grstack/") and version in (*PLATFORMS, *TARGETS)
+    return repository.startswith("grstack/") and re.sub(r"-py[0-9.]+$", "", version) in (*PLATFORMS, *TARGETS)

@@ -48,9 +48,14 @@ def targets_have_bases(doc: Raw) -> Iterator[Finding]:
         for platform, settings in target["platforms"].items():
             if "base" not in settings:
                 yield settings.path, f"platform {platform} needs a base"
-        for base in (target["base"], *(settings["base"] for _, settings in target["platforms"].items())):
-            if base.text and base.text not in bases:
-                yield base.path, f"unknown base '{base.text}'; valid: {_listed(bases)}"
+        for place in (target, *(settings for _, settings in target["platforms"].items())):
+            others = list(place["other_pythons"].items())
+            for base in (place["base"], *(base for _, base in others)):
+                if base.text and base.text not in bases:
+                    yield base.path, f"unknown base '{base.text}'; valid: {_listed(bases)}"
+            for python, base in others:
+                if base.text in bases and python not in doc["bases"][base.text]["pythons"].names():
+                    yield base.path, f"base {base.text} has no Python {python}"
 
 
 def toolkits_fit(doc: Raw) -> Iterator[Finding]:

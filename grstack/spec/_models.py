@@ -131,12 +131,15 @@ class Base(_Model):
 
 
 class Platform(_Model):
+    """`other_pythons`: the base of each Python that `base` does not have."""
+
     base: Name
+    other_pythons: dict[Python, Name] = {}
     cann: Cann
 
 
 class Target(_Model):
-    """What an image is for: its packages, and the base of each platform (or of the target itself).
+    """What an image is for: its packages, and the base of each platform (or of the target itself; see there).
 
     In the file a target has those packages alone in which it differs; here it has those of all targets too.
     """
@@ -147,6 +150,7 @@ class Target(_Model):
     bad_metadata: dict[Name, Text] = {}
     excludes: tuple[Name, ...] = ()
     base: Name | None = None
+    other_pythons: dict[Python, Name] = {}
     platforms: dict[PlatformName, Platform] = {}
     components: tuple[Name, ...] = ()
 

@@ -8,6 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from grstack import host
+from grstack.engines import bootstrap
+from grstack.errors import EngineError
+from grstack.network import Settings
+from grstack.run import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = """#!/usr/bin/env python3
@@ -75,3 +82,40 @@ def test_without_a_mirror_the_distribution_s_default_is_used(bootstrapped: Path)
 def test_packages_of_another_release_are_refused(bootstrapped: Path) -> None:
     done = run(bootstrapped, "trixie")
     assert done.returncode != 0 and "not those of trixie" in done.stderr
+
+
+def test_another_distribution_s_packages_are_not_taken_unverified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = tmp_path / "ubuntu.gpg"
+    monkeypatch.setitem(bootstrap.KEYRINGS, "ubuntu", (keyring, "ubuntu-keyring"))
+    monkeypatch.setattr(host, "ensure_commands", lambda *args: None)
+    monkeypatch.setattr(host, "is_debian_family", lambda: True)
+    monkeypatch.setattr(host, "apt_knows", lambda names: [])
+
+    def ensure() -> None:
+        bootstrap.ensure_tools("ubuntu/jammy", Runner(Console(quiet=True)), tmp_path / "log", Settings())
+
+    with pytest.raises(EngineError, match="ubuntu/jammy cannot be verified here.*no package ubuntu-keyring") as error:
+        ensure()
+    assert error.value.where == str(keyring) and "GRSTACK_REGISTRY" in str(error.value.next_command)
+    keyring.touch()
+    ensure()
+
+
+def test_ubuntu_s_archive_serves_a_host_of_another_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "release", lambda *file: {"ID": "debian", "VERSION_CODENAME": "bookworm"})
+    runner = Runner(Console(quiet=True))
+    monkeypatch.delenv("GRSTACK_UBUNTU_ARCHIVE", raising=False)
+    with pytest.raises(EngineError, match="packages of jammy are needed") as error:
+        bootstrap.host_secrets(tmp_path, runner, Settings(), "ubuntu", "jammy")
+    assert "GRSTACK_UBUNTU_ARCHIVE=URL" in str(error.value.next_command)
+    monkeypatch.setenv("GRSTACK_UBUNTU_ARCHIVE", "http://127.0.0.1/ubuntu")
+    files = bootstrap.host_secrets(tmp_path, runner, Settings(), "ubuntu", "jammy")
+    lines = files["apt_sources"].read_text().splitlines()
+    assert lines[1] == "URIs: http://127.0.0.1/ubuntu"
+    assert "Suites: jammy jammy-updates jammy-security" in lines
+    assert "Components: main universe" in lines, "Ninja and makeself are in universe"
+    assert f"Signed-By: {bootstrap.KEYRINGS['ubuntu'][0]}" in lines

@@ -134,8 +134,10 @@ def test_uvs_cache_is_known_by_its_tag(paths: Paths) -> None:
 
 def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None:
     chosen = [image(OLD, "grstack/npu-environment:bbb"), image(OLD), image(OLD, "grstack/npu:twin-bbbbbbbbbbbb")]
+    chosen += [image(OLD, "grstack/cpu:cpu-py3.10-bbbbbbbbbbbb")]
     left = [
         image(OLD, "grstack/npu:twin", "grstack/npu:twin-bbbbbbbbbbbb"),
+        image(OLD, "grstack/cpu:cpu-py3.10"),
         image(KEPT, "grstack/npu:twin-aaaaaaaaaaaa"),
         image(KEPT, "grstack/base:aaa"),
         image(FOREIGN, "grstack/base:ccc"),

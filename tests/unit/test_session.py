@@ -38,7 +38,7 @@ WRONG = [
     ({"platform": "ascend"}, UsageError, "unknown platform 'ascend'; valid: cann, twin"),
     ({"target": "cuda", "platform": "twin"}, UsageError, "valid: cuda"),
     ({"python": "3.9"}, UsageError, "unknown Python '3.9'; valid: 3.10, 3.11"),
-    ({"python": "3.10"}, UnsupportedError, "has Python 3.11, not 3.10"),
+    ({"platform": "cann", "python": "3.10"}, UnsupportedError, "has Python 3.11, not 3.10"),
     ({"platform": "cann", "base": "cann-8.5"}, UsageError, "unknown base 'cann-8.5'; valid: cann-8.2.rc1-910b, cann"),
     ({"platform": "cann", "base": "debian-12"}, UsageError, "unknown base 'debian-12'"),
     ({"base": "cann-8.5.0-910b"}, UsageError, "is a choice of platform cann"),
@@ -127,6 +127,20 @@ def test_a_base_brings_its_cann_torch_npu_and_python(
     assert plan.home == ("/usr/local/Ascend/cann-8.5.0" if "8.5.0" in base else "")
     standing = make(platform="cann").plan_to_show(with_engine=False)
     assert (plan.image.key == standing.image.key) == (base == "cann-8.3.rc1-910b")
+
+
+@pytest.mark.parametrize(("target", "name"), [("npu", "grstack/npu:twin"), ("cpu", "grstack/cpu:cpu")])
+def test_another_python_has_a_base_and_a_name_of_its_own(
+    target: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRSTACK_TORCH_BUILD", "plain")
+    plan = make(target=target, python="3.10").plan_to_show(with_engine=False)
+    assert plan.python == "3.10" and plan.base.startswith("ubuntu@sha256:")
+    assert names.short(plan) == f"{name}-py3.10"
+    usual = make(target=target, python="3.11").plan_to_show(with_engine=False)
+    assert usual.base.startswith("debian@sha256:") and names.short(usual) == name
+    here = make(target=target, python="3.10", engine="none").plan_to_show(with_engine=False)
+    assert here.python == "3.10" and names.short(here) == name, "this machine's own Python needs no base"
 
 
 def test_operators_for_cann_on_the_host_follow_its_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

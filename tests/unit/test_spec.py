@@ -86,9 +86,21 @@ CASES = {
         "cann needs a base",
     ),
     "platform with unknown base": ("twin: {base: debian-12", "twin: {base: debian-11", "twin: {base", "unknown base"),
+    "another Python's unknown base": (
+        '"3.10": ubuntu-22.04}',
+        '"3.10": ubuntu-20}',
+        '"3.10": ubuntu-20',
+        "unknown base",
+    ),
+    "another Python's base without it": (
+        'other_pythons: {"3.10": ubuntu-22.04}\n',
+        'other_pythons: {"3.10": debian-12}\n',
+        'other_pythons: {"3.10": debian-12}\n',
+        "base debian-12 has no Python 3.10",
+    ),
     "CANN of another torch_npu": (
-        "twin: {base: debian-12, cann: 8.3.RC1}",
-        "twin: {base: debian-12, cann: 8.2.RC1}",
+        "ubuntu-22.04}, cann: 8.3.RC1}",
+        "ubuntu-22.04}, cann: 8.2.RC1}",
         "twin: {base",
         "goes with CANN 8.3.RC1",
     ),

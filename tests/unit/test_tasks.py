@@ -111,7 +111,7 @@ def test_a_wrong_name_lists_the_valid_ones(
     "words",
     [
         ["build-image", "--target", "cuda", "--python", "3.10"],
-        ["build-image", "--python", "3.10"],
+        ["build-image", "--platform", "cann", "--python", "3.10"],
     ],
 )
 def test_what_cannot_be_built_says_what_can(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
