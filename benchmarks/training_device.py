@@ -62,6 +62,7 @@ REPORTED = {
     "deep": "recsys-examples 31.4 % MFU on 16 H100; asked: 40 %",
     "deep+bias": "",
 }
+WARM_UP = 24  # steps; batches of rows of one length and of several are among them, each with compiled kernels of its own
 KINDS = (  # of kernels, by what their names hold
     ("products of matrices", r"gemm|cutlass|nvjet|matmul|sm90_xmma|s16816"),
     (
@@ -170,7 +171,7 @@ def _measure(case: str, config: Config, users: Interactions, device: torch.devic
     begin = time.perf_counter()
     trainer = Trainer(config, users, device)
     works = iter(trainer.loader().works(0, 10_000))
-    for _ in range(3):
+    for _ in range(WARM_UP if device.type == "cuda" else 3):
         trainer.train_step(next(works))
     _of(device).synchronize()
     print(f"{case}: first steps {time.perf_counter() - begin:.1f} s", flush=True)

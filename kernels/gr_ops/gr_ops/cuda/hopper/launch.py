@@ -168,14 +168,14 @@ def _wide_gradients(
     tiles = ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))
     numbers = (half, scale, key_scale, dk.stride(0), dv.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dk, dv, *batch, *numbers, *flags)
-    launch(wide_keys.gradients, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+    launch(wide_keys.backward_of_keys, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
 
     device, batch, grid, listed = _batch(p, TILE, False)
     flags = (heads, dim, padded, shape.keys, shape.buffers, listed, p.segments, p.window > 0)
     tiles = ((q, HALF), (k, shape.keys), (v, shape.keys), (grad, HALF))
     numbers = (half, key_scale, dq.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dq, *batch, *numbers, *flags)
-    launch(wide_queries.gradients, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+    launch(wide_queries.backward_of_queries, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
 
 
 def _tables(p: Problem, offsets: torch.Tensor, listed: bool) -> tuple[Any, ...]:

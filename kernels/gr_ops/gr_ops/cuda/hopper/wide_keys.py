@@ -225,7 +225,7 @@ def _of_keys(m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, key_s
 
 
 @gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
-def gradients(
+def backward_of_keys(
     q_desc,
     k_desc,
     v_desc,

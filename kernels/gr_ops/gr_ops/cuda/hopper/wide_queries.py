@@ -135,7 +135,7 @@ def _of_queries(
 
 
 @gluon.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=POINTERS)
-def gradients(
+def backward_of_queries(
     q_desc,
     k_desc,
     v_desc,
