@@ -205,6 +205,8 @@ def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_
         "GRSTACK_WHEELS": s.engine.path_of(wheels),
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "2",
+        # Threads that spin while they wait take the cores from the other suites: up to ten times the processor seconds.
+        "OMP_WAIT_POLICY": "PASSIVE",
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
