@@ -86,6 +86,9 @@ build() {
     mkdir -p "$tree"
     "build_$GRSTACK_PLATFORM" "$operator" "$vendor" "$tree"
     check_socs "$operator" "$tree/packages/vendors/$vendor"
+    local interface
+    interface=$("$GRSTACK_PYTHON" "$packaging/interface.py" "$operators/$operator")
+    echo "interface=$interface" >> "$tree/packages/vendors/$vendor/version.info"
     run bash "$packaging/make_run.sh" --tree "$tree" --vendor "$vendor" --package "mxrec_opp_$operator" \
         --version "$version" --out "$GRSTACK_OUT/mxrec_opp_$operator.run"
 }

@@ -16,7 +16,7 @@ from tests.golden.fake_cann import make_toolkit
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = "scale_rows"  # an operator of its own: what is pinned here does not change with the real ones
 SOURCES = {
-    "op_host/scale_rows.cpp": 'OP_ADD(ScaleRows);\n// AddConfig("ascend910b")\n',
+    "op_host/scale_rows.cpp": 'class ScaleRows : public OpDef {};\nOP_ADD(ScaleRows);\n// AddConfig("ascend910b")\n',
     "op_kernel/scale_rows.cpp": "// the kernel\n",
     "op_kernel/scale_rows_tiling.h": "// its tiling\n",
 }
@@ -81,6 +81,25 @@ def test_what_the_build_calls_and_what_cann_is_told(tmp_path: Path, form: str, s
         ["bash", tmp_path / "out/mxrec_opp_scale_rows.run", "--list"], capture_output=True, text=True
     )
     assert "packages/vendors/mxrec_scale_rows/op_api/lib/libcust_opapi.so" in listed.stdout
+    assert interface_in(tmp_path / "out/mxrec_opp_scale_rows.run", tmp_path / "unpacked") == key_of(tmp_path)
+
+
+def interface_in(package: Path, target: Path) -> list[str]:
+    """What version.info of a package says, which the plugin compares."""
+    subprocess.run(["bash", package, "--noexec", "--target", target], check=True, capture_output=True)
+    lines = (target / "packages/vendors/mxrec_scale_rows/version.info").read_text().splitlines()
+    return [line.removeprefix("interface=") for line in lines if line.startswith("interface=")]
+
+
+def key_of(tmp_path: Path) -> list[str]:
+    command = [
+        sys.executable,
+        ROOT / "kernels/packaging/interface.py",
+        tmp_path / "source/kernels/operators" / OPERATOR,
+    ]
+    key = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert re.fullmatch(r"[0-9a-f]{12}\n", key)
+    return key.split()
 
 
 def test_a_toolkit_with_neither_form_is_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,7 +49,9 @@ def opp(tmp_path: Path) -> Path:
 def repack(real: Real, tmp_path: Path) -> Callable[..., Path]:
     """The real package of an operator under another version or vendor, optionally with another library."""
 
-    def make(operator: str, *, version: str = "0.1.0", vendor: str = "", library: bytes | None = None) -> Path:
+    def make(
+        operator: str, *, version: str = "0.1.0", vendor: str = "", library: bytes | None = None, interface: str = ""
+    ) -> Path:
         tree = tmp_path / f"tree {vendor} {version}"
         assert run(["bash", real.package(operator), "--noexec", "--target", tree]).returncode == 0
         own = f"mxrec_{operator}"
@@ -56,6 +59,9 @@ def repack(real: Real, tmp_path: Path) -> Callable[..., Path]:
             (tree / "packages/vendors" / own).rename(tree / "packages/vendors" / vendor)
         if library is not None:
             (tree / "packages/vendors" / (vendor or own) / OPAPI).write_bytes(library)
+        if interface:
+            info = tree / f"packages/vendors/{vendor or own}/version.info"
+            info.write_text(re.sub(r"(?m)^interface=.*$", f"interface={interface}", info.read_text()))
         out = tmp_path / f"packages to install/{vendor or own}-{version}.run"
         package = vendor or f"mxrec_opp_{operator}"
         argv = ["bash", PACKAGING / "make_run.sh", "--tree", tree, "--vendor", vendor or own, "--package", package]

@@ -50,6 +50,43 @@ echo "first $(first)"
 """
 
 
+CALL = """
+import torch, torch_npu, gr_ops
+try:
+    print("gives", torch.ops.mxrec.asynchronous_complete_cumsum(torch.tensor([2, 3]).npu()).tolist())
+except RuntimeError as error:
+    print("raises", str(error).splitlines()[0])
+"""
+ANOTHER_RELEASE = f"""
+set -eu
+call() {{ python -c '{CALL}' | grep -E '^(gives|raises)'; }}
+call
+bash /other.run --quiet > /dev/null
+call
+bash /real.run --quiet > /dev/null
+call
+"""
+
+
+def test_a_package_of_another_release_is_refused_by_the_plugin(
+    real: Real, output: io.StringIO, repack: Callable[..., Path]
+) -> None:
+    s = real.session
+    execute(s.plan, s.engine, s.paths, s.fetch, s.console)
+    other = repack(CUMSUM, interface="0123456789ab")
+    volumes = [f"--volume={real.package(CUMSUM)}:/real.run:ro", f"--volume={other}:/other.run:ro"]
+    assert isinstance(s.engine, DockerEngine)
+    image = s.engine.image_id(s.plan)
+    done = run(["docker", "run", "--rm", "--user=0", "--network=none", *volumes, image, "bash", "-c", ANOTHER_RELEASE])
+    assert done.returncode == 0, done.stderr
+    works, refused, again = done.stdout.splitlines()
+    assert works == again == "gives [0, 2, 5]"
+    assert (
+        refused.startswith("raises aclnnAsynchronousCompleteCumsum")
+        and ", got 0123456789ab. Install the packages of this release: make install-ops" in refused
+    )
+
+
 def test_packages_in_the_image(real: Real, output: io.StringIO, repack: Callable[..., Path]) -> None:
     s = real.session
     execute(s.plan, s.engine, s.paths, s.fetch, s.console)

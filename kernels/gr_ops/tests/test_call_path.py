@@ -17,7 +17,7 @@ CUMSUM = """
 """
 
 
-def installed_vendor(operator: str) -> Path:
+def installed_vendor(operator: str, kind: str = "AsynchronousCompleteCumsum") -> Path:
     """The vendor directory that this environment's search finds the operator in."""
     places = [Path(entry) for entry in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":") if entry]
     opp = os.environ.get("ASCEND_OPP_PATH")
@@ -25,7 +25,7 @@ def installed_vendor(operator: str) -> Path:
         places.append(Path(opp) / "vendors" / f"mxrec_{operator}")
     for place in places:
         library = place / LIBRARY
-        if library.is_file() and b"aclnnAsynchronousCompleteCumsumGetWorkspaceSize" in library.read_bytes():
+        if library.is_file() and f"aclnn{kind}GetWorkspaceSize".encode() in library.read_bytes():
             return place
     raise AssertionError(f"no vendor with {operator} in {places}")
 
@@ -37,6 +37,7 @@ def vendor(tmp_path: Path) -> Path:
     source = installed_vendor("asynchronous_complete_cumsum")
     (copy / LIBRARY).parent.mkdir(parents=True)
     shutil.copy(source / LIBRARY, copy / LIBRARY)
+    shutil.copy(source / "version.info", copy)
     return copy
 
 
@@ -126,6 +127,56 @@ def test_custom_path_skips_empty_and_missing_entries(fresh_process: Run, vendor:
         CUMSUM, ASCEND_CUSTOM_OPP_PATH=f":{tmp_path}/none:{vendor}:", ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None
     )
     assert result.stdout.strip().endswith("[0, 2, 5]"), result.stderr
+
+
+@pytest.mark.parametrize("says", ["nothing", "another", "no file"])
+def test_a_package_of_another_release_is_refused(fresh_process: Run, vendor: Path, says: str) -> None:
+    """It would take other arguments for these, without an error. Each call raises; what it does not serve works."""
+    info = vendor / "version.info"
+    lines = [line for line in info.read_text().splitlines() if not line.startswith("interface=")]
+    info.write_text("\n".join([*lines, *(["interface=0123456789ab"] if says == "another" else [])]) + "\n")
+    if says == "no file":
+        info.unlink()
+    script = """
+        import torch, torch_npu, gr_ops
+        lengths = torch.tensor([2, 3]).npu()
+        for _ in range(2):
+            try:
+                torch.ops.mxrec.asynchronous_complete_cumsum(lengths)
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+        print(torch.ops.mxrec.gather_for_rank1(lengths, torch.tensor([1]).npu()).tolist())
+    """
+    path = f"{vendor}:{os.environ.get('ASCEND_CUSTOM_OPP_PATH', '')}"
+    result = fresh_process(script, ASCEND_CUSTOM_OPP_PATH=path)
+    first, second, last = result.stdout.strip().splitlines()[-3:]
+    assert (second, last) == (first, "[3]"), result.stdout + result.stderr
+    package = "none, version none" if says == "no file" else "mxrec_opp_asynchronous_complete_cumsum, version 0.1.0"
+    assert first.startswith(
+        f"aclnnAsynchronousCompleteCumsum: the operator package in {vendor} ({package}) is of another release than "
+        "this gr_ops; expected interface "
+    )
+    assert first.endswith(
+        f", got {'0123456789ab' if says == 'another' else 'none'}. Install the packages of this release: "
+        "make install-ops, or bash mxrec_opp_asynchronous_complete_cumsum.run"
+    )
+
+
+def test_a_package_in_a_relative_place(fresh_process: Run, vendor: Path) -> None:
+    """Its version.info is found from another working directory too."""
+    script = f"""
+        import os
+        os.chdir({str(vendor.parent)!r})
+        import torch, torch_npu, gr_ops
+        torch.ops.mxrec.asynchronous_complete_cumsum(torch.tensor([[2.5]]).npu())
+        os.chdir("/")
+        print(torch.ops.mxrec.gather_for_rank1(torch.tensor([2, 3]).npu(), torch.tensor([1]).npu()).tolist())
+    """
+    gather = vendor.parent / "mxrec_gather"
+    shutil.copytree(installed_vendor("gather_for_rank1", "GatherForRank1"), gather)
+    path = "mxrec_copy:mxrec_gather"
+    result = fresh_process(script, ASCEND_CUSTOM_OPP_PATH=path, ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    assert result.stdout.strip().endswith("[3]"), result.stderr
 
 
 def test_vendors_of_the_priority_list(fresh_process: Run, vendor: Path) -> None:

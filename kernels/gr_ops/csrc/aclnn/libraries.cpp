@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -104,7 +105,9 @@ void OperatorLibraries::open_vendor(const std::string& vendor_directory) {
     case Owner::self:
       break;
   }
-  if (void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+  // Absolute, since the package's version.info is looked for beside it later (interface.cpp).
+  const std::string place = std::filesystem::absolute(path).string();
+  if (void* handle = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
     handles_.push_back(handle);
     report_.push_back(path + ": loaded");
   } else {

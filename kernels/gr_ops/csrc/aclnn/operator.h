@@ -6,6 +6,7 @@
 #include <string>
 
 #include "aclnn/arguments.h"
+#include "aclnn/interface.h"
 #include "aclnn/libraries.h"
 #include "aclnn/types.h"
 
@@ -22,14 +23,17 @@ using Plan = std::function<int(uint64_t* workspace_size, aclOpExecutor** executo
 void run(const std::string& name, const Plan& plan, Execute execute, std::shared_ptr<Arguments> arguments);
 
 // An operator with the exact C parameter types of its GetWorkspaceSize function, without the two results: a width
-// that differs from the callee's is not an error that the compiler or the linker could see.
+// that differs from the callee's is not an error that the compiler or the linker could see, so the package says which
+// interface it has.
 template <typename... Parameters>
 class Operator {
  public:
   explicit Operator(const char* name)
       : name_(name),
         get_workspace_size_(require_function<GetWorkspaceSize>((name_ + "GetWorkspaceSize").c_str())),
-        execute_(require_function<Execute>(name)) {}
+        execute_(require_function<Execute>(name)) {
+    check_interface(name, reinterpret_cast<void*>(execute_));
+  }
 
   void operator()(std::shared_ptr<Arguments> arguments, Parameters... parameters) const {
     const Plan plan = [&](uint64_t* workspace_size, aclOpExecutor** executor) {

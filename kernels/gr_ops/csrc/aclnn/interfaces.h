@@ -1,0 +1,36 @@
+#pragma once
+
+// Written by: python3 kernels/packaging/interface.py --table kernels/operators
+// What this plugin calls operators by, which their packages say in version.info.
+namespace gr_ops::aclnn {
+
+struct Interface {
+  const char* function;
+  const char* package;
+  const char* key;
+};
+
+// clang-format off
+constexpr Interface kInterfaces[] = {
+    {"aclnnAsynchronousCompleteCumsum", "mxrec_opp_asynchronous_complete_cumsum", "b079704a8194"},
+    {"aclnnBackwardCodegenAdagradUnweightedExact", "mxrec_opp_backward_codegen_adagrad_unweighted_exact", "4ff2846f17b3"},
+    {"aclnnBoundsCheckIndices", "mxrec_opp_bounds_check_indices", "c2eb59bc012c"},
+    {"aclnnDenseToJagged", "mxrec_opp_dense_to_jagged", "61d06ff26825"},
+    {"aclnnGatherForRank1", "mxrec_opp_gather_for_rank1", "35b75177368e"},
+    {"aclnnHstuDenseBackward", "mxrec_opp_hstu_dense_backward", "99f098ec2808"},
+    {"aclnnHstuRelativeBackward", "mxrec_opp_hstu_dense_backward", "99f098ec2808"},
+    {"aclnnHstuDenseForward", "mxrec_opp_hstu_dense_forward", "fa6f4bdb026d"},
+    {"aclnnHstuRelativeForward", "mxrec_opp_hstu_dense_forward", "fa6f4bdb026d"},
+    {"aclnnHstuGatedOutput", "mxrec_opp_hstu_gated_output", "007f2f94e300"},
+    {"aclnnHstuGatedOutputBackward", "mxrec_opp_hstu_gated_output", "007f2f94e300"},
+    {"aclnnHstuProjection", "mxrec_opp_hstu_projection", "d19a898ed069"},
+    {"aclnnHstuProjectionBackward", "mxrec_opp_hstu_projection", "d19a898ed069"},
+    {"aclnnIndexSelectForRank1Backward", "mxrec_opp_index_select_for_rank1_backward", "e71d31228d7e"},
+    {"aclnnJaggedToPaddedDense", "mxrec_opp_jagged_to_padded_dense", "cd86f9177394"},
+    {"aclnnPermute2dSparseData", "mxrec_opp_permute2d_sparse_data", "fd9983b49cea"},
+    {"aclnnPermute2dSparseDataGrad", "mxrec_opp_permute2d_sparse_data", "fd9983b49cea"},
+    {"aclnnSplitEmbeddingCodegenForwardUnweighted", "mxrec_opp_split_embedding_codegen_forward_unweighted", "b3fd35fea9b1"},
+};
+// clang-format on
+
+}  // namespace gr_ops::aclnn
