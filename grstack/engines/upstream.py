@@ -26,6 +26,7 @@ _UNREACHABLE = re.compile(
     r"|Bad Gateway|Service Unavailable|Gateway Timeout|Proxy Authentication Required",
     re.IGNORECASE,
 )
+_UNKNOWN = re.compile(r"manifest unknown|not found")  # the registry answers and has no image of this digest
 _ANSWERED = re.compile(r"Pulling from|Pulling fs layer|Download complete|Verifying Checksum|Pull complete|Waiting$")
 
 
@@ -127,6 +128,12 @@ class Upstream:
                 f"no registry that has {base.reference} can be reached ({said})",
                 where="registry in ~/.config/grstack/network.yaml, or GRSTACK_REGISTRY; the engine's own proxies",
                 next_command="inv doctor, or docker load -i <file with the image>",
+            )
+        if base.digest and _UNKNOWN.search(said):
+            raise EngineError(
+                f"the base image {base.reference} cannot be pulled: {said}",
+                where=f"versions.yaml, bases: the digest of {base.image}:{base.tag}",
+                next_command=f"docker pull {base.image}:{base.tag}, which says the digest that is there",
             )
         raise EngineError(
             f"the base image {base.reference} cannot be pulled: {said}",

@@ -145,7 +145,7 @@ def test_a_base_without_bootstrap_is_an_error_where_no_registry_answers(
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        (["Error response from daemon: manifest for debian not found: manifest unknown"], "cannot be pulled"),
+        (["Error response from daemon: manifest for debian not found: manifest unknown"], "the digest of debian:12"),
         (["Error response from daemon: pull access denied, unauthorized"], "docker login"),
         (["12: Pulling from library/debian", "a1: Pulling fs layer", "read tcp: i/o timeout"], "broke off"),
     ],
