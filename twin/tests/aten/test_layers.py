@@ -38,3 +38,8 @@ def test_results_and_gradients_are_those_of_float64(program: Any, mode: str) -> 
 def test_convolutions_without_internal_formats(program: Any) -> None:
     """Where internal formats are forbidden, torch_npu calls aclnnConvolution and aclnnConvolutionBackward."""
     check(program("layers", "no_internal_formats", *CONVOLUTIONS, mode="aclnn"), len(CONVOLUTIONS))
+
+
+def test_private_formats_in_memory(program: Any) -> None:
+    """Blocks as they are documented; a round trip alone would not tell a wrong order."""
+    assert program("formats", mode="aclnn") == {"FRACTAL_NZ": True, "NC1HWC0": True, "FRACTAL_Z": True}
