@@ -37,12 +37,23 @@ template <typename Row, typename Index>
 using PoolBags = void (*)(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags, int64_t stride,
                           int64_t width, const float* weights, bool mean, float* out, int64_t out_stride);
 
+// What stochastic rounding of a row draws by (rounding_draws.h): the row's own numbers, and those of each column.
+struct RowDraws {
+  uint32_t factor;
+  uint32_t term;
+  uint32_t last;
+  const uint32_t* factors;
+  const uint32_t* terms;
+  const uint32_t* lasts;
+};
+
 template <typename Row>
 struct RowFunctions {
   PoolBags<Row, int32_t> pool32;
   PoolBags<Row, int64_t> pool64;
   void (*widen)(const Row* from, float* to, int64_t width);
-  void (*narrow)(const float* from, Row* to, int64_t width);
+  void (*narrow)(const float* from, Row* to, int64_t width);  // to the nearest
+  void (*round)(const float* from, Row* to, int64_t width, const RowDraws& draws);
 
   PoolBags<Row, int32_t> pool(const int32_t*) const { return pool32; }
   PoolBags<Row, int64_t> pool(const int64_t*) const { return pool64; }

@@ -1,5 +1,5 @@
-// Pooling, conversions and checks of rows. Included once per instruction set, after columns.inl and
-// optimizer_steps.inl.
+// Pooling, conversions and checks of rows. Included once per instruction set, after columns.inl, optimizer_steps.inl
+// and stochastic_rounding.inl.
 
 // kVectors vectors of columns of every bag: the sums stay in registers while the rows pass by.
 template <typename V, int kVectors, bool kWeighted, typename Row, typename Index>
@@ -112,7 +112,7 @@ static bool ascending(const Index* values, int64_t count) {
 
 template <typename Row>
 constexpr RowFunctions<Row> functions() {
-  return {&pool<Row, int32_t>, &pool<Row, int64_t>, &widen<Row>, &narrow};
+  return {&pool<Row, int32_t>, &pool<Row, int64_t>, &widen<Row>, &narrow, &round_by_chance};
 }
 
 extern const RowKernels kernels;

@@ -1,4 +1,5 @@
 #if defined(__x86_64__)
+#include "row_math/rounding_draws.h"
 #include "row_math/row_kernels.h"
 
 #pragma GCC push_options
@@ -17,6 +18,8 @@ namespace row_math::avx512 {
 #include "row_math/columns.inl"
 
 #include "row_math/optimizer_steps.inl"
+
+#include "row_math/stochastic_rounding.inl"
 
 #include "row_math/row_kernels.inl"
 }  // namespace row_math::avx512

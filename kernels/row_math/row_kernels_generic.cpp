@@ -1,3 +1,4 @@
+#include "row_math/rounding_draws.h"
 #include "row_math/row_kernels.h"
 
 #pragma GCC push_options
@@ -15,6 +16,8 @@ namespace row_math::generic {
 #include "row_math/columns.inl"
 
 #include "row_math/optimizer_steps.inl"
+
+#include "row_math/stochastic_rounding.inl"
 
 #include "row_math/row_kernels.inl"
 }  // namespace row_math::generic

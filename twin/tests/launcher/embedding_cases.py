@@ -70,7 +70,7 @@ def update_case(
     o = optimizer
     attributes: list[Argument] = [max(tables.dims), 0, pooling, 0, 0, 0, 0, 0, 0, 0, OPTIMIZERS[o.name], 1]
     attributes += [o.eps, o.learning_rate, o.beta1, o.beta2, o.weight_decay, o.max_norm, -1.0]
-    attributes += [o.weight_decay_mode, False, weighted, 1 - o.beta1, 1 - o.beta2]
+    attributes += [o.weight_decay_mode, False, weighted, 1 - o.beta1, 1 - o.beta2, 0]
     outputs: list[Argument] = [
         outcome(dots),
         outcome(m1, MOMENTUM1) if len(m1) else NoOutput(),

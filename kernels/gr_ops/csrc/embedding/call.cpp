@@ -143,8 +143,11 @@ Optimizer optimizer_of(const Call& call, const OptimizerTraits& kind) {
   return optimizer;
 }
 
-double max_gradient_of(const Call& call) {
-  return call.flag("gradient_clipping") ? call.number("max_gradient", 0) : -1;
+UpdateOptions update_options_of(const Call& call) {
+  UpdateOptions options;
+  if (call.flag("gradient_clipping")) options.max_gradient = call.number("max_gradient", 0);
+  options.stochastic_rounding = call.flag("stochastic_rounding");
+  return options;
 }
 
 void check_supported(const Call& call) {
@@ -152,9 +155,6 @@ void check_supported(const Call& call) {
   refuse(call, call.flag("apply_global_weight_decay"), "apply_global_weight_decay", "False");
   refuse(call, call.flag("use_rowwise_bias_correction"), "use_rowwise_bias_correction", "False");
   refuse(call, call.flag("is_dynamic"), "is_dynamic", "False");
-  const at::Tensor weights = call.tensor(call.has("host_weights") ? "host_weights" : "dev_weights");
-  refuse(call, call.flag("stochastic_rounding") && weights.scalar_type() != at::kFloat,
-         "stochastic_rounding with 16-bit weights", "False, or float32 weights");
   check_placements(call);
 }
 

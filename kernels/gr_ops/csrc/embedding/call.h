@@ -41,8 +41,8 @@ class Call {
 Lookup lookup_of(const Call& call);
 Optimizer optimizer_of(const Call& call, const OptimizerTraits& kind);
 
-// -1 where the call does not ask for clipping.
-double max_gradient_of(const Call& call);
+// As the call says, without what concerns the gradient of indice_weights.
+UpdateOptions update_options_of(const Call& call);
 
 // Raises for what is set and not supported.
 void check_supported(const Call& call);

@@ -5,6 +5,7 @@
 #include "embedding/cpu_marks.h"
 #include "embedding/cpu_rows.h"
 #include "row_math/radix_sort.h"
+#include "row_math/rounding_draws.h"
 
 namespace gr_ops::embedding {
 
@@ -27,6 +28,32 @@ inline row_math::Step step_of(const Optimizer& optimizer) {
   return step;
 }
 
+// What stochastic rounding draws by, for rows of up to `width` columns.
+class ChanceOfRows {
+ public:
+  ChanceOfRows(uint64_t seed, int64_t width) : seed_(seed) {
+    for (int64_t column = 0; column < width; ++column) {
+      const uint64_t word = row_math::column_word(seed, column);
+      factors_.push_back(row_math::factor_of(word));
+      terms_.push_back(row_math::term_of(word));
+      lasts_.push_back(row_math::last_of(word));
+    }
+  }
+
+  // Of the row that starts at element `start` of the weights.
+  row_math::RowDraws of_row(int64_t start) const {
+    const uint64_t word = row_math::row_word(seed_, start);
+    return {row_math::factor_of(word), row_math::term_of(word), row_math::last_of(word),
+            factors_.data(),           terms_.data(),           lasts_.data()};
+  }
+
+ private:
+  uint64_t seed_;
+  std::vector<uint32_t> factors_;
+  std::vector<uint32_t> terms_;
+  std::vector<uint32_t> lasts_;
+};
+
 // The backward pass of one lookup with CPU tensors, all contiguous and checked.
 struct Pass {
   const Lookup& lookup;
@@ -35,6 +62,7 @@ struct Pass {
   at::Tensor offsets;      // int64
   at::Tensor grad_output;  // clipped
   int64_t batch;
+  std::optional<ChanceOfRows> rounding;  // none: to the nearest
 
   const int64_t* bag_offsets() const { return offsets.const_data_ptr<int64_t>(); }
   int64_t bags() const { return batch * static_cast<int64_t>(features.size()); }
@@ -161,7 +189,14 @@ class RowSteps {
         functions.widen(stored[i], wide_.data() + i * width, width);
       }
       update(states, count, width, step_);
-      for (int64_t i = 0; i < count; ++i) functions.narrow(wide_.data() + i * width, stored[i], width);
+      for (int64_t i = 0; i < count; ++i) {
+        const float* updated = wide_.data() + i * width;
+        if (pass_.rounding) {
+          functions.round(updated, stored[i], width, pass_.rounding->of_row(stored[i] - weights_));
+        } else {
+          functions.narrow(updated, stored[i], width);
+        }
+      }
     }
   }
 

@@ -178,7 +178,11 @@ at::Tensor update(const at::Tensor& grad_output, const Lookup& given, const Opti
       count, " and ", lookup.offsets.numel());
   at::Tensor gradient = grad_output.contiguous();
   if (options.max_gradient >= 0) gradient = gradient.clamp(-options.max_gradient, options.max_gradient);
-  const Pass pass{lookup, optimizer, features, lookup.offsets.to(at::kLong), gradient, batch_size(lookup).expect_int()};
+  Pass pass{lookup,      optimizer, features, lookup.offsets.to(at::kLong), gradient, batch_size(lookup).expect_int(),
+            std::nullopt};
+  if (options.rounds_by_chance(lookup.weights)) {
+    pass.rounding.emplace(draw_rounding_seed(), lookup.max_d.expect_int());
+  }
 
   int64_t rows = 0;
   for (const Feature& feature : features) rows = std::max(rows, feature.key + feature.rows);

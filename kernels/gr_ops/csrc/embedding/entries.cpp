@@ -52,8 +52,8 @@ c10::intrusive_ptr<Pending> prepare(const Call& call, const OptimizerTraits& kin
   auto pending = c10::make_intrusive<Pending>();
   pending->lookup = lookup_of(call);
   pending->optimizer = optimizer_of(call, kind);
+  pending->options = update_options_of(call);
   pending->options.feature_requires_grad = call.optional_tensor("feature_requires_grad");
-  pending->options.max_gradient = max_gradient_of(call);
   const auto& weights = pending->lookup.indice_weights;
   pending->options.weights_gradient = weights.has_value() && weights->requires_grad();
   check_lookup(call.op_name().c_str(), pending->lookup);
@@ -95,9 +95,9 @@ template <size_t kind>  // of kOptimizers
 void backward(const c10::OperatorHandle& op, Stack* stack) {
   const Call call(op, *stack);
   check_supported(call);
-  finish(
-      op, stack,
-      call_update(call.tensor("grad_output"), lookup_of(call), optimizer_of(call, kOptimizers[kind]), UpdateOptions()));
+  finish(op, stack,
+         call_update(call.tensor("grad_output"), lookup_of(call), optimizer_of(call, kOptimizers[kind]),
+                     update_options_of(call)));
 }
 
 using Boxed = void (*)(const c10::OperatorHandle&, Stack*);

@@ -48,8 +48,16 @@ struct Optimizer {
 struct UpdateOptions {
   std::optional<at::Tensor> feature_requires_grad;  // [T]; concerns the gradient of indice_weights only
   bool weights_gradient = false;
-  double max_gradient = -1;  // below 0: no clipping
+  double max_gradient = -1;          // below 0: no clipping
+  bool stochastic_rounding = false;  // of 16-bit weights
+
+  bool rounds_by_chance(const at::Tensor& weights) const {
+    return stochastic_rounding && weights.scalar_type() != at::kFloat;
+  }
 };
+
+// A number of PyTorch's generator of the CPU, whatever the device: the host draws it, and waits for nothing.
+uint64_t draw_rounding_seed();
 
 at::ScalarType output_type(int64_t output_dtype);
 

@@ -84,13 +84,14 @@ at::Tensor pool(const Lookup& given) {
 void run_backward(const at::Tensor& gradient, const Lookup& lookup, const Optimizer& optimizer,
                   const UpdateOptions& options, const at::Tensor& weights_gradient) {
   using Handle = const aclTensor*;
-  static const aclnn::Operator<
-      Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle,  // grad .. lxu locations
-      Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle,                          // momenta
-      Handle, Handle, Handle, Handle, Handle, Handle,                                          // hints, weights, mask
-      int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-      double, double, double, double, double, double, double, int64_t, bool, bool, double, double,  // attributes
-      Handle, Handle, Handle, Handle>
+  static const aclnn::Operator<Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle,
+                               Handle,                                                          // grad .. lxu locations
+                               Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle,  // momenta
+                               Handle, Handle, Handle, Handle, Handle, Handle,                  // hints, weights, mask
+                               int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                               int64_t, int64_t, double, double, double, double, double, double, double, int64_t, bool,
+                               bool, double, double, int64_t,  // attributes
+                               Handle, Handle, Handle, Handle>
       run("aclnnBackwardCodegenAdagradUnweightedExact");
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& a = *arguments;
@@ -102,15 +103,17 @@ void run_backward(const at::Tensor& gradient, const Lookup& lookup, const Optimi
   if (options.weights_gradient && options.feature_requires_grad) {
     mask = options.feature_requires_grad->to(lookup.weights.device(), at::kInt).contiguous();
   }
+  const bool by_chance = options.rounds_by_chance(lookup.weights);
+  const int64_t seed = by_chance ? static_cast<int64_t>(draw_rounding_seed()) : 0;
   run(arguments, a.tensor(gradient), a.tensor(lookup.weights), nullptr, nullptr, nullptr,
       a.tensor(lookup.weights_offsets), a.tensor(lookup.d_offsets), a.tensor(*lookup.hash_size_cumsum),
       a.tensor(lookup.indices), a.tensor(lookup.offsets), nullptr, handle(a, momentum1), nullptr, nullptr,
       handle(a, momentum1_offsets), handle(a, momentum2), nullptr, nullptr, handle(a, momentum2_offsets), nullptr,
       nullptr, nullptr, nullptr, handle(a, lookup.indice_weights), handle(a, mask), lookup.max_d.expect_int(),
-      lookup.total_hash_size_bits, lookup.pooling, 0, 0, 0, 0, 0, 0, 0, optimizer.traits().npu_type, optimizer.iter,
-      optimizer.eps, optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.weight_decay,
+      lookup.total_hash_size_bits, lookup.pooling, 0, 0, by_chance ? 1 : 0, 0, 0, 0, 0, optimizer.traits().npu_type,
+      optimizer.iter, optimizer.eps, optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.weight_decay,
       optimizer.max_norm, options.max_gradient, optimizer.weight_decay_mode, false, options.weights_gradient,
-      1.0 - optimizer.beta1, 1.0 - optimizer.beta2, a.tensor(weights_gradient), handle(a, momentum1),
+      1.0 - optimizer.beta1, 1.0 - optimizer.beta2, seed, a.tensor(weights_gradient), handle(a, momentum1),
       handle(a, momentum2), a.tensor(lookup.weights));
 }
 

@@ -1,5 +1,9 @@
 #include "embedding/operators.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <mutex>
+
 #include "common/operators.h"
 
 namespace gr_ops::embedding {
@@ -26,7 +30,14 @@ at::Tensor call_update(const at::Tensor& grad_output, const Lookup& lookup, cons
                  lookup.indice_weights, options.feature_requires_grad, options.weights_gradient, options.max_gradient,
                  optimizer.traits().number, optimizer.momentum1, optimizer.momentum1_offsets, optimizer.momentum2,
                  optimizer.momentum2_offsets, optimizer.learning_rate, optimizer.eps, optimizer.beta1, optimizer.beta2,
-                 optimizer.weight_decay, optimizer.weight_decay_mode, optimizer.max_norm, optimizer.iter);
+                 optimizer.weight_decay, optimizer.weight_decay_mode, optimizer.max_norm, optimizer.iter,
+                 options.stochastic_rounding);
+}
+
+uint64_t draw_rounding_seed() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
 }
 
 at::ScalarType output_type(int64_t output_dtype) {

@@ -44,7 +44,7 @@ at::Tensor update_kernel(const at::Tensor& grad_output, const at::Tensor& weight
                          const std::optional<at::Tensor>& momentum1_offsets, const std::optional<at::Tensor>& momentum2,
                          const std::optional<at::Tensor>& momentum2_offsets, double learning_rate, double eps,
                          double beta1, double beta2, double weight_decay, int64_t weight_decay_mode, double max_norm,
-                         int64_t iter) {
+                         int64_t iter, bool stochastic_rounding) {
   Lookup lookup;
   lookup.weights = weights;
   lookup.weights_offsets = weights_offsets;
@@ -70,7 +70,8 @@ at::Tensor update_kernel(const at::Tensor& grad_output, const at::Tensor& weight
   optimizer.weight_decay_mode = weight_decay_mode;
   optimizer.max_norm = max_norm;
   optimizer.iter = iter;
-  return function(grad_output, lookup, optimizer, {feature_requires_grad, weights_gradient, max_gradient});
+  return function(grad_output, lookup, optimizer,
+                  {feature_requires_grad, weights_gradient, max_gradient, stochastic_rounding});
 }
 
 }  // namespace gr_ops::embedding

@@ -21,6 +21,6 @@ constexpr const char* kUpdateSchema =
     "Tensor? indice_weights, Tensor? feature_requires_grad, bool weights_gradient, float max_gradient, int optimizer, "
     "Tensor(b!)? momentum1, Tensor? momentum1_offsets, Tensor(c!)? momentum2, Tensor? momentum2_offsets, "
     "float learning_rate=0, float eps=0, float beta1=0, float beta2=0, float weight_decay=0, int weight_decay_mode=0, "
-    "float max_norm=0, int iter=0) -> Tensor";
+    "float max_norm=0, int iter=0, bool stochastic_rounding=False) -> Tensor";
 
 }  // namespace gr_ops::embedding

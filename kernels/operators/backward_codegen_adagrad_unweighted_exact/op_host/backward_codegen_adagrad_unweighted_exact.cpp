@@ -58,6 +58,7 @@ enum Attributes : std::size_t {
   INDICE_WEIGHTS_GRADIENT,
   ONE_MINUS_BETA1,
   ONE_MINUS_BETA2,
+  ROUNDING_SEED,
 };
 
 constexpr int64_t NONE = 2;
@@ -142,6 +143,8 @@ bool ReadAttributes(const gert::RuntimeAttrs* attributes, Tiling& tiling) {
   tiling.maxGradient = *attributes->GetFloat(MAX_GRADIENT);
   tiling.weightDecayMode = static_cast<int32_t>(*attributes->GetInt(WEIGHT_DECAY_MODE));
   tiling.weightsGradient = *attributes->GetBool(INDICE_WEIGHTS_GRADIENT) ? 1 : 0;
+  tiling.rounding = *attributes->GetInt(STOCHASTIC_ROUNDING) != 0 ? 1 : 0;
+  tiling.roundingSeed = *attributes->GetInt(ROUNDING_SEED);
   if (optimizer == ADAM) {
     // An attribute is fp32: 0.999 loses 1e-5 of 1 - 0.999, so the difference comes by itself where it is given.
     const float given1 = *attributes->GetFloat(ONE_MINUS_BETA1);
@@ -166,8 +169,8 @@ void FitBuffers(gert::TilingContext* context, Tiling& tiling) {
   // Per lane of a group: loads, stores, sums, work, and fp32 images of what is stored in 2 bytes.
   const int64_t laneBytes = BUFFERS * (4 + stored + states) + BUFFERS * (stored + states) + 4 + 4 +
                             (tiling.gradType == 0 ? 0 : 4) + (stored == 4 ? 0 : 8);
-  // Besides, per column: partial sums on their way out, the running sum.
-  const int64_t columnBytes = BUFFERS * PARTIALS * 4 + 4;
+  // Besides, per column: partial sums on their way out, the running sum, the numbers that rounding draws by.
+  const int64_t columnBytes = BUFFERS * PARTIALS * 4 + 4 + (tiling.rounding == 0 ? 0 : 3 * 4);
   const int64_t room = embedding::UnifiedBufferBytes(context) - FIXED_BYTES;
   const int64_t lanes = embedding::CeilTo(tiling.maxWidth, embedding::ROW_LANES);
   const int64_t longest = room / (laneBytes + columnBytes) / embedding::ROW_LANES * embedding::ROW_LANES;
@@ -198,6 +201,9 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   tiling->indexBytes = embedding::IntegerBytes(context, INDICES);
   tiling->offsetBytes = embedding::IntegerBytes(context, OFFSETS);
   tiling->gradType = embedding::ElementTypeOf(context->GetRequiredInputDesc(GRAD_OUTPUT)->GetDataType());
+  if (context->GetRequiredInputDesc(DEV_WEIGHTS)->GetDataType() == ge::DT_FLOAT) {
+    tiling->rounding = 0;
+  }
   FitBuffers(context, *tiling);
   const int64_t share = embedding::CeilDiv(std::max<int64_t>(1, tiling->indexCount), embedding::VectorCores(context));
   tiling->chunk = embedding::CeilTo(std::max(share, MIN_CHUNK), BLOCK);
@@ -310,6 +316,7 @@ class BackwardCodegenAdagradUnweightedExact : public OpDef {
     this->Attr("indice_weights_gradient").AttrType(OPTIONAL).Bool(false);
     this->Attr("one_minus_beta1").AttrType(OPTIONAL).Float(-1.0f);
     this->Attr("one_minus_beta2").AttrType(OPTIONAL).Float(-1.0f);
+    this->Attr("rounding_seed").AttrType(OPTIONAL).Int(0);
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);
     this->AICore().AddConfig("ascend910b");

@@ -14,6 +14,7 @@ struct BackwardCodegenAdagradUnweightedExactTilingData {
   int64_t maxWidth;      // max_D
   int64_t chunk;         // records of one core, a multiple of a block of sums
   int64_t partialPitch;  // lanes of a partial sum in the workspace
+  int64_t roundingSeed;
   uint32_t pooling;
   uint32_t indexBytes;
   uint32_t offsetBytes;
@@ -35,5 +36,6 @@ struct BackwardCodegenAdagradUnweightedExactTilingData {
   float maxGradient;  // below 0: no clipping
   float correction1;  // 1 / (1 - beta1^iter)
   float correction2;
-  uint32_t phased;  // row-wise Adagrad of rows that are wider than a tile
+  uint32_t phased;    // row-wise Adagrad of rows that are wider than a tile
+  uint32_t rounding;  // rows of 16 bits are rounded by chance
 };

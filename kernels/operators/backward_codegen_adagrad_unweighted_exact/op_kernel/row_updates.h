@@ -2,6 +2,7 @@
 // A row whose contributions lie in one block of 128 is finished at once. Of the others each block leaves its sum in
 // the workspace, and after all cores have met, the core of the first block adds them in order.
 #pragma once
+#include "row_rounding.h"
 #include "row_sums.h"
 #include "row_traffic.h"
 #include "sample_weights.h"
@@ -25,6 +26,7 @@ class RowUpdates {
     tables_.Init(in, tiling);
     traffic_.Init(pipe, in, tiling);
     optimizer_.Init(pipe, tiling);
+    rounding_.Init(pipe, tiling);
     window_.Init(pipe, sorted, tiling.indexCount);
     const int64_t blocks = (tiling.indexCount + BLOCK - 1) / BLOCK;
     partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(partials),
@@ -167,10 +169,12 @@ class RowUpdates {
     uint64_t whole = 0;
     uint32_t columnsOf[MAX_GROUP];
     uint32_t widthOf[MAX_GROUP];
+    int64_t startOf[MAX_GROUP];
     for (uint32_t j = 0; j < group.count; ++j) {
       const Contribution contribution = window_.At(group.first + j);
       columnsOf[j] = tables_.Select(contribution.key) ? static_cast<uint32_t>(Columns(tables_.Width())) : 0;
       widthOf[j] = static_cast<uint32_t>(tables_.Width());
+      startOf[j] = tables_.Weights();
       if (columnsOf[j] == 0) {
         continue;
       }
@@ -184,7 +188,7 @@ class RowUpdates {
       AddContribution(target, gradients[j * pitch_], contribution, static_cast<int32_t>(columnsOf[j]));
     }
     if (whole != 0) {
-      Update(rows, results, weights, {group.first, group.count, whole, columnsOf, widthOf});
+      Update(rows, results, weights, {group.first, group.count, whole, columnsOf, widthOf, startOf});
     }
     traffic_.Release(rows);
     results = traffic_.FinishStore(results);
@@ -237,6 +241,7 @@ class RowUpdates {
     uint64_t wanted;
     const uint32_t* columns;  // of this tile
     const uint32_t* widths;
+    const int64_t* starts;  // in the weights
   };
 
   __aicore__ inline void Update(const LoadedRows<T>& rows, const LoadedRows<T>& results, const Tensor& weights,
@@ -256,8 +261,14 @@ class RowUpdates {
     } else {
       step.newWeights = wideResults_.Get<float>();
       RunPhase(step, updated);
-      AscendC::Cast(results.weights, step.newWeights, AscendC::RoundMode::CAST_RINT, updated.count * pitch_);
-      AscendC::PipeBarrier<PIPE_V>();
+      if (rounding_.Wanted() && IsLastPhase()) {
+        rounding_.SelectColumns(column_);
+        rounding_.Round(results.weights, step.newWeights, optimizer_.Work(), step.gradients, updated.count,
+                        updated.wanted, updated.starts, updated.columns);
+      } else {
+        AscendC::Cast(results.weights, step.newWeights, AscendC::RoundMode::CAST_RINT, updated.count * pitch_);
+        AscendC::PipeBarrier<PIPE_V>();
+      }
     }
   }
 
@@ -368,7 +379,8 @@ class RowUpdates {
     AscendC::PipeBarrier<PIPE_V>();
     LoadedRows<T> results = traffic_.BeginStore();
     const uint32_t width = static_cast<uint32_t>(tables_.Width());
-    Update(rows, results, Widened(rows.weights, 1), {place, 1, 1, &columns, &width});
+    const int64_t start = tables_.Weights();
+    Update(rows, results, Widened(rows.weights, 1), {place, 1, 1, &columns, &width, &start});
     traffic_.Release(rows);
     results = traffic_.FinishStore(results);
     StoreRow(results, 0, columns);
@@ -379,6 +391,7 @@ class RowUpdates {
   RowTables tables_;
   RowTraffic<T> traffic_;
   RowOptimizer optimizer_;
+  RowRounding rounding_;
   SortedWindow window_;
   SampleWeights sampleWeights_;
   AscendC::GlobalTensor<float> partials_;

@@ -51,8 +51,12 @@ def step(
     mask=None,
     max_gradient=-1.0,
     iteration=1,
+    rounding=None,
 ):
-    """Updates `stored`, `m1`, `m2` in place; returns the gradient of `factors` if `wanted`."""
+    """Updates `stored`, `m1`, `m2` in place; returns the gradient of `factors` if `wanted`.
+
+    rounding: the seed; None: to nearest.
+    """
     features = len(tables.features)
     placements = np.zeros(features, np.int32)
     state_offsets = optimizer.state_offsets(tables)
@@ -100,7 +104,7 @@ def step(
         pooling,
         0,
         0,
-        0,
+        0 if rounding is None else 1,
         0,
         0,
         0,
@@ -113,6 +117,7 @@ def step(
         1 if wanted else 0,
         c_double(1 - optimizer.beta1),
         c_double(1 - optimizer.beta2),
+        rounding or 0,
         out,
         m1 if has1 else None,
         m2 if has2 else None,
