@@ -47,6 +47,50 @@ FOREACH_UNARY(aclnnForeachNeg, at::neg)
 FOREACH_UNARY(aclnnForeachAbs, at::abs)
 FOREACH_UNARY(aclnnForeachExp, at::exp)
 FOREACH_UNARY(aclnnForeachSign, at::sign)
+FOREACH_UNARY(aclnnForeachAcos, at::acos)
+FOREACH_UNARY(aclnnForeachAsin, at::asin)
+FOREACH_UNARY(aclnnForeachAtan, at::atan)
+FOREACH_UNARY(aclnnForeachCos, at::cos)
+FOREACH_UNARY(aclnnForeachCosh, at::cosh)
+FOREACH_UNARY(aclnnForeachErf, at::erf)
+FOREACH_UNARY(aclnnForeachErfc, at::erfc)
+FOREACH_UNARY(aclnnForeachExpm1, at::expm1)
+FOREACH_UNARY(aclnnForeachLog, at::log)
+FOREACH_UNARY(aclnnForeachLog10, at::log10)
+FOREACH_UNARY(aclnnForeachLog1p, at::log1p)
+FOREACH_UNARY(aclnnForeachLog2, at::log2)
+FOREACH_UNARY(aclnnForeachSigmoid, at::sigmoid)
+FOREACH_UNARY(aclnnForeachSin, at::sin)
+FOREACH_UNARY(aclnnForeachSinh, at::sinh)
+FOREACH_UNARY(aclnnForeachTan, at::tan)
+FOREACH_UNARY(aclnnForeachTanh, at::tanh)
+
+// How elements are rounded; torch_npu passes 1 or 4 for to the nearest, by its version.
+static at::Tensor Rounded(const at::Tensor& self, int64_t mode) {
+  switch (mode) {
+    case 1:
+    case 4:
+      return at::round(self);
+    case 2:
+      return at::floor(self);
+    case 3:
+      return at::ceil(self);
+    case 5:
+      return at::trunc(self);
+    case 7:
+      return at::frac(self);
+    default:
+      TORCH_CHECK(false, "rounding mode ", mode, " is not 1 to 5 or 7");
+  }
+}
+
+ACLNN_CHECKED(aclnnForeachRoundOffNumber, EQUAL_LENGTHS, (InList, self), (In, mode), (OutList, out)) {
+  EACH(self) { out[i] = Rounded(self[i], mode.item().toLong()); }
+}
+
+ACLNN_CHECKED(aclnnForeachRoundOffNumberV2, EQUAL_LENGTHS, (InList, self), (Number, mode), (OutList, out)) {
+  EACH(self) { out[i] = Rounded(self[i], mode.toLong()); }
+}
 
 ACLNN_CHECKED(aclnnForeachCopy, EQUAL_LENGTHS, (InList, source), (OutList, target)) {
   EACH(source) { target[i] = source[i]; }
@@ -67,6 +111,8 @@ ACLNN_CHECKED(aclnnForeachNorm, EQUAL_LENGTHS, (InList, self), (Number, order), 
 FOREACH_LIST(aclnnForeachMulList, at::mul)
 FOREACH_LIST(aclnnForeachDivList, at::div)
 FOREACH_LIST(aclnnForeachMaximumList, at::maximum)
+FOREACH_LIST(aclnnForeachMinimumList, at::minimum)
+FOREACH_LIST(aclnnForeachPowList, at::pow)
 
 // The scalar form has three variants: a one-element tensor, a scalar ("V2"), a list of scalars.
 #define FOREACH_SCALAR_TENSOR(NAME, FUNCTION)                                        \
@@ -87,6 +133,8 @@ FOREACH_SCALAR_TENSOR(aclnnForeachSubScalar, at::sub)
 FOREACH_SCALAR_TENSOR(aclnnForeachMulScalar, at::mul)
 FOREACH_SCALAR_TENSOR(aclnnForeachDivScalar, at::div)
 FOREACH_SCALAR_TENSOR(aclnnForeachPowScalar, at::pow)
+FOREACH_SCALAR_TENSOR(aclnnForeachMaximumScalar, at::clamp_min)
+FOREACH_SCALAR_TENSOR(aclnnForeachMinimumScalar, at::clamp_max)
 FOREACH_SCALAR(aclnnForeachAddScalarV2, at::add)
 FOREACH_SCALAR(aclnnForeachSubScalarV2, at::sub)
 FOREACH_SCALAR(aclnnForeachMulScalarV2, at::mul)
@@ -98,6 +146,9 @@ FOREACH_SCALAR_LIST(aclnnForeachAddScalarList, at::add)
 FOREACH_SCALAR_LIST(aclnnForeachSubScalarList, at::sub)
 FOREACH_SCALAR_LIST(aclnnForeachMulScalarList, at::mul)
 FOREACH_SCALAR_LIST(aclnnForeachDivScalarList, at::div)
+FOREACH_SCALAR_LIST(aclnnForeachPowScalarList, at::pow)
+FOREACH_SCALAR_LIST(aclnnForeachMaximumScalarList, at::clamp_min)
+FOREACH_SCALAR_LIST(aclnnForeachMinimumScalarList, at::clamp_max)
 
 ACLNN_CHECKED(aclnnForeachPowScalarAndTensor, EQUAL_LENGTHS, (Number, base), (InList, exponents), (OutList, out)) {
   EACH(exponents) { out[i] = at::pow(base, exponents[i]); }

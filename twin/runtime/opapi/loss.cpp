@@ -1,4 +1,6 @@
 // Losses and their gradients. reduction: 0 none, 1 mean, 2 sum.
+#include <algorithm>
+
 #include "call.h"
 #include "check.h"
 
@@ -140,4 +142,35 @@ ACLNN(aclnnKlDivBackward, (In, gradOut), (In, self), (In, target), (int64_t, red
   const auto slope = logTarget ? -at::exp(target) : at::where(target > 0, -target, at::zeros_like(target));
   const auto grad = slope * gradOut;
   out = reduction == at::Reduction::Mean ? grad / self.numel() : grad;
+}
+
+ACLNN(aclnnSoftMarginLoss, (In, self), (In, target), (int64_t, reduction), (Out, out)) {
+  out = at::soft_margin_loss(self, target, reduction);
+}
+
+ACLNN(aclnnSoftMarginLossBackward, (In, gradOutput), (In, self), (In, target), (int64_t, reduction), (Out, gradInput)) {
+  gradInput = at::soft_margin_loss_backward(gradOutput, self, target, reduction);
+}
+
+ACLNN(aclnnMultilabelMarginLoss, (In, self), (In, target), (int64_t, reduction), (Out, out), (Out, isTarget)) {
+  const auto [loss, targets] = at::multilabel_margin_loss_forward(self, target, reduction);
+  out = loss;
+  isTarget = targets;
+}
+
+ACLNN(aclnnCtcLoss, (In, logProbs), (In, targets), (Ints, inputLengths), (Ints, targetLengths), (int64_t, blank),
+      (bool, zeroInfinity), (Out, negLogLikelihood), (Out, logAlpha)) {
+  const auto [loss, alpha] = at::_ctc_loss(logProbs, targets, inputLengths, targetLengths, blank, zeroInfinity);
+  negLogLikelihood = loss;
+  // The device's last dimension is padded to a multiple of 8.
+  auto padded = at::zeros(logAlpha.Target().sizes(), alpha.options());
+  padded.narrow(-1, 0, alpha.size(-1)).copy_(alpha);
+  logAlpha = padded;
+}
+
+ACLNN(aclnnCtcLossBackward, (In, gradOut), (In, logProbs), (In, targets), (Ints, inputLengths), (Ints, targetLengths),
+      (In, negLogLikelihood), (In, logAlpha), (int64_t, blank), (bool, zeroInfinity), (Out, out)) {
+  const int64_t longest = *std::max_element(targetLengths.begin(), targetLengths.end());
+  out = at::_ctc_loss_backward(gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood,
+                               logAlpha.narrow(-1, 0, 2 * longest + 1).contiguous(), blank, zeroInfinity);
 }

@@ -37,6 +37,7 @@ ACLNN_CHECKED(aclnnProdDim, DIM_OF_SELF, (In, self), (int64_t, dim), (bool, keep
 ACLNN(aclnnMax, (In, self), (Out, out)) { out = at::max(self); }
 ACLNN(aclnnMin, (In, self), (Out, out)) { out = at::min(self); }
 ACLNN(aclnnMedian, (In, self), (Out, out)) { out = at::median(self); }
+ACLNN(aclnnNanMedian, (In, self), (Out, out)) { out = at::nanmedian(self); }
 ACLNN(aclnnTrace, (In, self), (Out, out)) { out = at::trace(self); }
 
 #define WITH_INDICES(NAME, FUNCTION)                                                                             \
@@ -48,6 +49,7 @@ ACLNN(aclnnTrace, (In, self), (Out, out)) { out = at::trace(self); }
 WITH_INDICES(aclnnMaxDim, at::max)
 WITH_INDICES(aclnnMinDim, at::min)
 WITH_INDICES(aclnnMedianDim, at::median)
+WITH_INDICES(aclnnNanMedianDim, at::nanmedian)
 
 ACLNN_CHECKED(aclnnAmax, DIMS_OF_SELF, (In, self), (OptionalInts, dims), (bool, keepdim), (Out, out)) {
   out = at::amax(self, dims, keepdim);
@@ -65,6 +67,11 @@ ACLNN(aclnnAminmaxAll, (In, self), (Out, min), (Out, max)) {
 ACLNN_CHECKED(aclnnAminmax, DIMS_OF_SELF, (In, self), (OptionalInts, dims), (bool, keepdim), (Out, min), (Out, max)) {
   min = at::amin(self, dims, keepdim);
   max = at::amax(self, dims, keepdim);
+}
+
+ACLNN_CHECKED(aclnnAminmaxDim, DIM_OF_SELF, (In, self), (int64_t, dim), (bool, keepdim), (Out, min), (Out, max)) {
+  min = at::amin(self, dim, keepdim);
+  max = at::amax(self, dim, keepdim);
 }
 
 ACLNN_CHECKED(aclnnArgMax, DIM_OF_SELF, (In, self), (int64_t, dim), (bool, keepdim), (Out, out)) {
@@ -120,4 +127,19 @@ ACLNN_CHECKED(aclnnCummax, DIM_OF_SELF, (In, self), (int64_t, dim), (Out, values
   const auto [best, place] = at::cummax(self, dim);
   values = best;
   indices = place;
+}
+
+ACLNN_CHECKED(aclnnCummin, DIM_OF_SELF, (In, self), (int64_t, dim), (Out, values), (Out, indices)) {
+  const auto [best, place] = at::cummin(self, dim);
+  values = best;
+  indices = place;
+}
+
+// Slices along a dimension whose norm is greater than `maxNorm` are scaled to it.
+ACLNN(aclnnRenorm, (In, self), (Number, p), (int64_t, dim), (Number, maxNorm), (Out, out)) {
+  out = at::renorm(self, p, dim, maxNorm);
+}
+
+ACLNN(aclnnInplaceRenorm, (InOut, self), (Number, p), (int64_t, dim), (Number, maxNorm)) {
+  self.renorm_(p, dim, maxNorm);
 }

@@ -50,7 +50,9 @@ ACLNN(aclnnUniqueConsecutive, (In, self), (bool, returnInverse), (bool, returnCo
   if (returnInverse) {
     inverse = places;
   }
-  counts = sizes;
+  if (returnCounts) {
+    counts = sizes;
+  }
 }
 
 ACLNN(aclnnUniqueDim, (In, self), (bool, sorted), (bool, returnInverse), (int64_t, dim), (SizedOut, unique),

@@ -37,6 +37,7 @@ constexpr Rule RULES[] = {
     {"*", "attenMask", MASK},
     {"*", "dropMask", BYTES},
     {"*", "softmaxMax softmaxSum", Bit(at::kFloat)},
+    {"aclnnMaxPool2dWithMask aclnnMaxPool2dWithMaskBackward", "indices", Bit(at::kChar)},
     {"*", "index indices offsets repeats", INDEX},
     {"*", "inverse counts offsetToBag bagSize", INDEX},
     {"aclnnDropoutGenMaskV2 aclnnDropoutDoMask", "mask", BYTES},
@@ -68,6 +69,12 @@ constexpr Rule RULES[] = {
      "aclnnLeakyReluBackward aclnnInplaceLeakyRelu aclnnElu aclnnEluBackward aclnnInplaceElu aclnnGlu "
      "aclnnGluBackward",
      "*", FLOATS_AND_DOUBLE},
+
+    // pooling
+    {"aclnnAvgPool2d aclnnAvgPool2dBackward aclnnAvgPool3d aclnnAvgPool3dBackward aclnnMaxPool2dWithMask "
+     "aclnnMaxPool2dWithMaskBackward aclnnMaxPool3dWithArgmax aclnnMaxPool3dWithArgmaxBackward aclnnAdaptiveAvgPool2d "
+     "aclnnAdaptiveAvgPool2dBackward aclnnAdaptiveAvgPool3d aclnnAdaptiveAvgPool3dBackward",
+     "self out gradOutput gradInput", FLOATS},
 
     // normalisation and losses
     {"aclnnLayerNorm aclnnLayerNormBackward aclnnRmsNorm aclnnRmsNormGrad aclnnGroupNorm aclnnGroupNormBackward "

@@ -1,11 +1,13 @@
-// aclopCompileAndExecute. torch_npu comes here for the few operators that it has no aclnn call for, which
-// legacy_norm.cpp and legacy_rotary.cpp have, and libopapi those that need libtorch, and when a function of an aclnn
-// pair is missing: refused by name, which tells what the twin lacks.
+// aclopCompileAndExecute. torch_npu comes here for the operators that it has no aclnn call for, a few of which
+// legacy_*.cpp have, and libopapi those that need libtorch, and when a function of an aclnn pair is missing: refused by
+// name, which tells what the twin lacks.
 #include <dlfcn.h>
 
 #include <algorithm>
 
 #include "acl/acl_op_compiler.h"
+#include "legacy_distance.h"
+#include "legacy_logspace.h"
 #include "legacy_norm.h"
 #include "legacy_rotary.h"
 #include "refusal.h"
@@ -47,9 +49,11 @@ bool PlanByTorch(const LegacyCall& call, std::function<int32_t()>& task) {
 }
 
 aclError Run(const char* function, const LegacyCall& call, aclrtStream stream) {
-  std::function<int32_t()> task = PlanLegacyNorm(call);
-  if (!task) {
-    task = PlanLegacyRotary(call);
+  std::function<int32_t()> task;
+  for (const auto plan : {PlanLegacyNorm, PlanLegacyRotary, PlanLegacyDistance, PlanLegacyLogspace}) {
+    if (!task) {
+      task = plan(call);
+    }
   }
   if (!task && PlanByTorch(call, task) && !task) {
     return ACL_ERROR_INVALID_PARAM;  // libopapi has said why

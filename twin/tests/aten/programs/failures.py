@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 
 import torch
+import torch_npu
 
 
 def missing_function() -> None:
-    """torch.cross reaches aclnnLinalgCross, which libopapi does not have."""
-    x = torch.ones(2, 3, device="npu:0")
-    torch.linalg.cross(x, x)
+    """It reaches aclnnGroupNormSilu, which libopapi does not have."""
+    x, ones = torch.ones(2, 4, 3, device="npu:0"), torch.ones(4, device="npu:0")
+    torch_npu.npu_group_norm_silu(x, ones, ones, 2)
     torch.npu.synchronize()
 
 
