@@ -25,6 +25,8 @@ BY_ERROR: tuple[tuple[str, str], ...] = (
         "the NPU's matrix unit multiplies floating-point numbers only; torch_npu passes integers on and is refused",
     ),
     ("cannot reshape tensor of 0 elements", "torch_npu's own matmul reshapes an empty operand to an unknown size"),
+    ("logspace only support", "torch_npu's logspace is for float32 and float16 alone"),
+    ("aclnnMaxPool3dWithArgmax failed", "the device pools floating-point numbers only; torch_npu passes integers on"),
     ("SparseCsrnpu|not currently supported on the NPU backend", "torch_npu has no such kernel for sparse tensors"),
 )
 BY_OPERATOR: tuple[tuple[str, str], ...] = (
@@ -34,6 +36,8 @@ BY_OPERATOR: tuple[tuple[str, str], ...] = (
 BY_BOTH: tuple[tuple[str, str, str], ...] = (
     ("searchsorted", "not equal", "torch_npu passes `right` on and leaves `side` out: samples of side='right' differ"),
     ("nn.functional.gelu", "not close", "torch_npu calls aclnnGelu, which has no argument for approximate='tanh'"),
+    ("nn.functional.max_pool[12]d", "torch.int8", "torch_npu returns the device's mask in place of indices"),
+    ("nn.functional.(adaptive_)?max_pool3d", "torch.int32", "torch_npu returns indices of 32 bits"),
     ("(std|var)(_mean)?", "not close", "torch_npu passes a fractional `correction` as an integer"),
     (
         "nn.functional.(binary_cross_entropy_with_logits|kl_div)",
