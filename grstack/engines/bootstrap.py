@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ KEYRINGS = {  # what the packages are signed with; another distribution than the
     "debian": (Path("/usr/share/keyrings/debian-archive-keyring.gpg"), "debian-archive-keyring"),
     "ubuntu": (Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"), "ubuntu-keyring"),
 }
+MORE = {"ubuntu": ("apt",)}  # packages that a smallest system has on Debian alone
 
 
 def ensure_tools(release: str, runner: Runner, log: Path, settings: Settings) -> None:
@@ -49,6 +51,11 @@ def make_root(script: Path, release: str, tar: Path, runner: Runner, log: Path, 
     distribution, _, suite = release.partition("/")
     secrets = host_secrets(tar.parent, runner, settings, distribution, suite)
     env = {f"GRSTACK_{name.upper()}": str(path) for name, path in secrets.items()}
+    if distribution in MORE:
+        copied = shutil.copytree(script.parent, tar.parent / "scripts")
+        with (copied / "packages.txt").open("a", encoding="utf-8") as packages:
+            packages.write("".join(f"{name}\n" for name in MORE[distribution]))
+        script = copied / script.name
     runner.stream([str(script), suite, str(tar)], log=log, env=settings.connection() | env)
 
 

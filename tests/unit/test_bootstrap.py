@@ -119,3 +119,19 @@ def test_ubuntu_s_archive_serves_a_host_of_another_distribution(
     assert "Suites: jammy jammy-updates jammy-security" in lines
     assert "Components: main universe" in lines, "Ninja and makeself are in universe"
     assert f"Signed-By: {bootstrap.KEYRINGS['ubuntu'][0]}" in lines
+
+
+@pytest.mark.parametrize(("release", "has_apt"), [("debian/bookworm", False), ("ubuntu/jammy", True)])
+def test_apt_is_asked_for_where_the_smallest_system_lacks_it(
+    release: str, has_apt: bool, bootstrapped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bootstrapped / "root/etc/os-release").write_text(f"VERSION_CODENAME={release.partition('/')[2]}\n")
+    monkeypatch.setenv("PATH", f"{bootstrapped}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_ROOT", f"{bootstrapped}/root")
+    monkeypatch.setenv("GRSTACK_UBUNTU_ARCHIVE", "http://127.0.0.1/ubuntu")
+    script, runner = ROOT / "docker/base/bootstrap.sh", Runner(Console(quiet=True))
+    bootstrap.make_root(script, release, bootstrapped / "out.tar", runner, bootstrapped / "log", Settings())
+    argv = json.loads((bootstrapped / "root/argv.json").read_text())
+    (include,) = [word for word in argv if word.startswith("--include=")]
+    assert ("apt" in include.removeprefix("--include=").split(",")) == has_apt
+    assert {"python3", "g++", "ninja-build"} <= set(include.removeprefix("--include=").split(","))
