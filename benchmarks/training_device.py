@@ -62,7 +62,7 @@ REPORTED = {
     "deep": "recsys-examples 31.4 % MFU on 16 H100; asked: 40 %",
     "deep+bias": "",
 }
-WARM_UP = 24  # steps; batches of rows of one length and of several are among them, each with compiled kernels of its own
+WARM_UP = 24  # steps; rows of one length and of several are among them, whose compiled kernels are not the same
 KINDS = (  # of kernels, by what their names hold
     ("products of matrices", r"gemm|cutlass|nvjet|matmul|sm90_xmma|s16816"),
     (

@@ -90,9 +90,7 @@ def test_every_rule_is_needed():
     for rule in paths.RULES[:-1]:  # the last: 2^31 tokens
         cases = [(p, dataclasses.replace(HERE, **m)) for p, m, _ in REFUSED.values()]
         rest = [other for other in paths.RULES if other is not rule]
-        assert any(
-            rule.refuses(p, m) and not any(other.refuses(p, m) for other in rest) for p, m in cases
-        ), rule.why
+        assert any(rule.refuses(p, m) and not any(other.refuses(p, m) for other in rest) for p, m in cases), rule.why
 
 
 @pytest.mark.parametrize(("version", "lines"), [("3.4.0", 1), ("3.6.0", 0)])

@@ -1,7 +1,7 @@
 """The gradients of keys and values of heads wider than 128 on Hopper: four products a tile.
 
-A program has 64 keys of one head. The gradients of its keys and of its values, 64 x 256 numbers each, fill the registers
-of a warpgroup each: that of values takes the scores and passes their slopes on to that of keys. A warp loads.
+A program has 64 keys of one head. The gradients of its keys and of its values, 64 x 256 numbers each, fill the
+registers of a warpgroup each: that of values takes the scores and passes their slopes on to that of keys. A warp loads.
 """
 
 from triton.experimental import gluon
