@@ -13,7 +13,7 @@ struct Interface {
 // clang-format off
 constexpr Interface kInterfaces[] = {
     {"aclnnAsynchronousCompleteCumsum", "mxrec_opp_asynchronous_complete_cumsum", "b079704a8194"},
-    {"aclnnBackwardCodegenAdagradUnweightedExact", "mxrec_opp_backward_codegen_adagrad_unweighted_exact", "4ff2846f17b3"},
+    {"aclnnBackwardCodegenAdagradUnweightedExact", "mxrec_opp_backward_codegen_adagrad_unweighted_exact", "00d86852e17a"},
     {"aclnnBoundsCheckIndices", "mxrec_opp_bounds_check_indices", "c2eb59bc012c"},
     {"aclnnDenseToJagged", "mxrec_opp_dense_to_jagged", "61d06ff26825"},
     {"aclnnGatherForRank1", "mxrec_opp_gather_for_rank1", "35b75177368e"},
