@@ -28,7 +28,7 @@ from gr_model.runtime import world
 from gr_model.runtime.device import open_device
 from gr_model.training.trainer import Trainer
 
-STEPS, SAVED_AT = 20, 10
+STEPS, SAVED_AT = 20, 12  # in the middle of an epoch of five steps
 ITEMS = 3000  # of tables that have only rows of ids that were seen
 
 
@@ -69,7 +69,7 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig(kind="hash", lr=0.02, optimizer="adam")
     elif kind == "embcache":
         embedding = EmbeddingConfig(
-            kind="embcache", lr=0.02, optimizer="adam", cache_rows=1000, host_rows=100, folder=str(folder)
+            kind="embcache", lr=0.02, optimizer="adam", cache_rows=700, host_rows=100, folder=str(folder)
         )
     elif kind in ("static", "ranking", "fused"):
         embedding = EmbeddingConfig()

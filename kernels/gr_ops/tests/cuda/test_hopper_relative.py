@@ -67,14 +67,14 @@ class RelativeSample(Sample):
                 out.index_add_(0, index.flatten(), of_score.sum(0).flatten())
         return found
 
-    def found(self, p, gradients=True):
+    def found(self, p):
         from gr_ops.cuda.hopper import launch  # needs Gluon
 
         outs = [torch.full(self.grad.shape, torch.nan, dtype=self.q.dtype, device="cuda") for _ in range(4)]
         launch.attend(p, outs[0])
         return [*outs, *launch.gradients(p, self.grad, *outs[1:])]
 
-    def check(self, gradients=True):
+    def check(self):
         p = self.problem()
         errors = {}
         for name, found, right in zip(NAMES, self.found(p), self.expected(p)):

@@ -81,10 +81,11 @@ ROWS = {
 }
 
 
+@pytest.mark.parametrize("tile", [TILE, SMALL])  # as of 128 and 64; the keys of wide heads' gradients are 64 and 64
 @pytest.mark.parametrize("length", [45, 48, 3])
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("side", ["keys", "queries"])
-def test_tiles_hold_what_is_seen_once(side, name, length):
+def test_tiles_hold_what_is_seen_once(side, name, length, tile):
     row = {key: min(value, length) if key in ("contexts", "targets") else value for key, value in ROWS[name].items()}
     contexts, targets = row.get("contexts", 0), row.get("targets", 0)
     contexts = min(contexts, length - targets)
@@ -102,8 +103,8 @@ def test_tiles_hold_what_is_seen_once(side, name, length):
     counts = bool(contexts or targets or case.window)
     kernel = _keys if side == "keys" else _queries
     empty = 0
-    for first in range(0, length, TILE):
-        last = min(first + TILE, length) - 1
+    for first in range(0, length, tile):
+        last = min(first + tile, length) - 1
         out = torch.full((64,), -1, dtype=torch.int32, device=DEVICE)
         kernel[(1,)](
             out,
