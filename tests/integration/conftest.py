@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from grstack.engines.find import answers
 from grstack.execute import execute
 from grstack.session import Session
 from tests.integration.opp_packages import OPAPI, PACKAGING, ROOT, Real, run
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # inv test ends its jobs so: fixtures remove what they made
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grstack.choices import Choices
 from grstack.engines import Inputs, bootstrap
 from grstack.engines.apt_sources import Source
 from grstack.engines.docker import DockerEngine
@@ -23,6 +24,7 @@ from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
 from grstack.run import Runner
+from grstack.session import Session
 from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,9 +115,11 @@ def engine(root: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def upstream_of(engine: DockerEngine, base: str) -> None:
     """The real base under the name that a pulled one would have."""
-    image = next(i for i in engine.client.images.list("grstack/base") if i.tags and "grstack.test" not in i.labels)
+    own = (
+        f"grstack/base:{Session(ROOT, Choices(), Console(quiet=True)).plan.step('base').key[:12]}"  # and not another's
+    )
     # content of its own: no step above it is taken from the build cache
-    script = f"FROM {image.tags[0]}\nLABEL grstack.test=host-network\nRUN echo {uuid.uuid4()} > /tmp/stamp\n"
+    script = f"FROM {own}\nLABEL grstack.test=host-network\nRUN echo {uuid.uuid4()} > /tmp/stamp\n"
     tag = engine.upstream.local_name(base)
     subprocess.run(
         [str(engine.cli), "build", "-q", "--network=host", "-t", tag, "-"],
