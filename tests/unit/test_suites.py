@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest.mock import MagicMock
 
 import pytest
 from packaging.utils import canonicalize_name
 from rich.console import Console
 
 from grstack import failures, locks, spec, suites
+from grstack.errors import StepError
 from grstack.needs import GIB
 from grstack.paths import Paths
 from grstack.run import Runner
@@ -119,3 +121,20 @@ def test_triton_is_imported_in_folders_named_cuda_and_elsewhere_when_it_is_used(
     outside = {file: names for file, names in found.items() if "cuda" not in Path(file).parts}
     assert outside == {}
     assert len(found) > 40, "the kernels and their tests"
+
+
+def test_host_tests_run_where_the_image_cannot_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*args: object) -> None:
+        raise StepError("the plugin does not compile")
+
+    ran: list[list[str]] = []
+    monkeypatch.setattr(suites, "ROOT", tmp_path)
+    monkeypatch.setattr(suites.lint, "run", lambda *args: [])
+    monkeypatch.setattr(suites.host, "ensure_commands", lambda *args: None)
+    monkeypatch.setattr(suites, "session", lambda choices: MagicMock())
+    monkeypatch.setattr(suites, "_there", list)
+    monkeypatch.setattr(suites, "on_host", lambda console, paths, results: ran.append(paths))
+    monkeypatch.setattr(suites, "execute", breaks)
+    with pytest.raises(StepError, match="does not compile"):
+        suites.run_all(unit=False, engine="auto")
+    assert ran == [list(suites.ON_HOST)]
