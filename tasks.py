@@ -343,7 +343,7 @@ def lock(c: Context, only: str = "", check: bool = False) -> None:
     _call(lambda: commands.lock((only,) if only else (), check=check))
 
 
-@task(help={"all": "also the fetched wheels", "dry_run": "only show what would be removed"})
+@task(help={"all": "also the fetched wheels and compiled objects", "dry_run": "only show what would be removed"})
 def clean(c: Context, all: bool = False, dry_run: bool = False) -> None:
     """Remove what no current plan needs: scratch, old artefacts and images of this user."""
     from grstack import commands

@@ -64,7 +64,9 @@ def described(checkout: Path, seconds: float, engine: bool) -> dict[str, Any]:
         steps[step["name"].partition("/")[0]] += step["seconds"]
     checks = {check["check"]: check["seconds"] for check in smoke["checks"]}
     rest = seconds - sum(steps.values()) - sum(checks.values())
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True)
+    head = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True
+    )
     return {
         "machine": platform.platform(),
         "cores": os.cpu_count(),

@@ -61,11 +61,11 @@ def current_keys(s: Session, engines: Sequence[Engine]) -> set[str]:
 
 
 def collect(paths: Paths, keep: Collection[str], images: Images | None, *, everything: bool = False) -> list[Item]:
-    """What would be removed. `keep` holds the keys of the current plans; `everything` adds the fetched wheels."""
+    """What would be removed. `keep` holds the keys of the current plans; `everything` adds wheels and objects."""
     before = time.time() - GRACE
     found = [*_scratch(paths), *_local(paths, keep), *_artefacts(paths, keep, before)]
     if everything:
-        found += [*_wheels(paths), *_uv(paths)]
+        found += [*_wheels(paths), *_uv(paths), *_ccache(paths)]
     if images is not None:
         ours = noted(paths)
         for image in outdated(images.all(), keep=keep, ours=ours, before=before):
@@ -91,6 +91,13 @@ def _uv(paths: Paths) -> Iterator[Item]:
     path = paths.cache / "uv"
     if _is_folder(path) and (path / "CACHEDIR.TAG").is_file():
         yield _directory("uv's cache", path)
+
+
+def _ccache(paths: Paths) -> Iterator[Item]:
+    """ccache marks a folder that it made as a cache."""
+    for store in sorted(paths.cache.glob("ccache/*/store")):
+        if _is_folder(store) and any(store.glob("**/CACHEDIR.TAG")):
+            yield _directory("compiled objects", store.parent)
 
 
 def _is_folder(path: Path) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grstack import keys, labels, layers
-from grstack.engines import bootstrap, docker_cli, names
+from grstack.engines import bootstrap, compiler_cache, docker_cli, names
 from grstack.engines.artefacts import (
     Artefacts,
     build_environment,
@@ -46,6 +46,7 @@ PACKAGES = (  # Debian and Ubuntu have dpkg, openEuler has rpm
 BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
 CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 MANIFEST = "/opt/grstack/manifest.json"
+CACHED_COMPILERS = "/ccache/bin"
 
 
 class DockerEngine:
@@ -282,12 +283,18 @@ class DockerEngine:
         places["python"] = f"{IMAGE_VENV}/bin/python"
         name = f"grstack-{out.name}-{os.getpid()}"
         script = step.recipe.script(self.paths.root, "build.sh")
+        env = build_environment(step, plan.platform, plan.arch, places)
+        command = ["bash", f"/source/{script}"]
+        if compiled := compiler_cache.prepare(self.paths.cache, self.name):
+            volumes += [(compiled.programs, CACHED_COMPILERS, False), (compiled.store, "/ccache/store", True)]
+            env |= compiled.variables("/ccache/store", "/tmp")
+            command = ["bash", "-c", f'PATH={CACHED_COMPILERS}:$PATH exec "$@"', "bash", *command]
         argv = docker_cli.run_argv(
             self.cli,
             image=self.locate(plan, plan.step("environment")),
-            argv=["bash", f"/source/{script}"],
+            argv=command,
             volumes=volumes,
-            env=build_environment(step, plan.platform, plan.arch, places),
+            env=env,
             network="none",
             name=name,
             labels={CHECKOUT: str(self.paths.root)},

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grstack import ascend, host
+from grstack.engines import compiler_cache
 from grstack.engines.artefacts import Artefacts, build_environment, manifest, needed_wheels, stage_sources
 from grstack.engines.base import Inputs, Mount
 from grstack.errors import EngineError
@@ -147,7 +149,11 @@ class LocalEngine:
         python = self._place(plan, plan.step("environment")) / "venv/bin/python"
         places = {"source": source, "out": out, "deps": deps, "wheels": wheels, "python": python}
         env = build_environment(step, plan.platform, plan.arch, {name: str(path) for name, path in places.items()})
-        env["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+        folders = [str(python.parent), os.environ["PATH"]]
+        if compiled := compiler_cache.prepare(self.paths.cache, self.name):
+            folders.insert(0, str(compiled.programs))
+            env |= compiled.variables(str(compiled.store), tempfile.gettempdir())
+        env["PATH"] = os.pathsep.join(folders)
         self.runner.stream(["bash", str(source / step.recipe.script(self.paths.root, "build.sh"))], log=log, env=env)
         for folder in (source, wheels, deps):
             shutil.rmtree(folder, ignore_errors=True)

@@ -132,6 +132,15 @@ def test_uvs_cache_is_known_by_its_tag(paths: Paths) -> None:
     assert "uv's cache uv" in names(items)
 
 
+def test_compiled_objects_go_with_all_alone(paths: Paths) -> None:
+    for name in ("docker", "mine"):
+        (paths.cache / "ccache" / name / "store/0").mkdir(parents=True)
+    (paths.cache / "ccache/docker/store/0/CACHEDIR.TAG").touch()
+    assert not any("compiled" in name for name in names(clean.collect(paths, set(), None)))
+    found = [item.name for item in clean.collect(paths, set(), None, everything=True) if "compiled" in item.what]
+    assert found == [str(paths.cache / "ccache/docker")]
+
+
 def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None:
     chosen = [image(OLD, "grstack/npu-environment:bbb"), image(OLD), image(OLD, "grstack/npu:twin-bbbbbbbbbbbb")]
     chosen += [image(OLD, "grstack/cpu:cpu-py3.10-bbbbbbbbbbbb")]

@@ -79,6 +79,21 @@ def test_a_component_s_command_line_is_in_the_log_and_its_step_on_the_terminal(
     assert "--env=GRSTACK_OPERATOR=one" in logged and len(logged) > WIDEST
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_component_is_compiled_through_ccache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    made = Engine(tmp_path, "exit 0")
+    monkeypatch.chdir(made.root)
+    monkeypatch.setenv("CCACHE_DISABLE", "" if wanted else "1")
+    with pytest.raises(StepError):  # nothing is built
+        made.engine.build(made.plan, made.plan.step("operators/one"), Inputs())
+    words = shlex.split((made.root / "build/logs/operators-one.log").read_text().splitlines()[0].removeprefix("+ "))
+    cache = tmp_path / "cache/ccache/docker"
+    mounted = f"--volume={cache}/bin:/ccache/bin:ro" in words and f"--volume={cache}/store:/ccache/store" in words
+    assert mounted == wanted
+    assert words[-2:] == ["bash", "/source/recipes/operators/build.sh"]
+    assert ("PATH=/ccache/bin:$PATH" in " ".join(words)) == wanted
+
+
 def test_an_image_s_command_line_is_in_the_log_and_its_tag_on_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
