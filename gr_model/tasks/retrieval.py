@@ -157,23 +157,31 @@ class Retrieval(Task):
         counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
         return losses.ByUser(train.seed, step, tuple(users), counts)
 
-    @torch.no_grad()
     def evaluate(self, device: torch.device) -> dict[str, float]:
         """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
+        return metrics.of_ranks(self.ranks(device).ravel())
+
+    @torch.no_grad()
+    def ranks(self, device: torch.device) -> np.ndarray:
+        """[U, H] int64, from 1: of the H held-out items of each user, in order; the same on every process."""
         self.model.eval()
         chunks = self.model.item_chunks(tables.CHUNK)
-        ranks = [np.empty(0, np.int64)]
+        ranks_UH = [np.empty((0, self.held_out), np.int64)]
         for users, counts in self.world.batches(self.users, self.config.train.batch):
             batch = self._tokens([user[:-1] for user in users], device)
-            users = [users[b] for b in batch.order]
-            # The queries stand at the tokens before the targets.
-            before_H = torch.arange(-self.held_out, 0, device=device)
-            at_I = (batch.sequences.offsets_B1[1:, None] + before_H).flatten()
-            query_ID = self.model.queries(batch, at_I)
-            found = evaluation.target_ranks(query_ID, chunks, self.targets(users), *self.seen(users))
+            by_length = [users[b] for b in batch.order]
+            query_ID = self.model.queries(batch, self._before_targets(batch))
+            found = evaluation.target_ranks(query_ID, chunks, self.targets(by_length), *self.seen(by_length))
             if counts:
-                ranks.append(found)
-        return metrics.of_ranks(self.world.gather(np.concatenate(ranks)))
+                ranks_UH.append(found.reshape(-1, self.held_out)[np.argsort(batch.order)])
+        return self.world.gather(np.concatenate(ranks_UH))
+
+    def _before_targets(self, batch: Tokens) -> torch.Tensor:
+        """The last token of each of the newest H interactions shown: the targets are what came after them."""
+        width = 2 if self.config.model.interleave else 1
+        stop_B = np.cumsum([(length - len(self.columns)) // width for length in batch.sequences.lengths])
+        newest_I = (stop_B[:, None] + np.arange(-self.held_out, 0)).ravel()
+        return batch.last_at_I.index_select(0, to_device(newest_I, batch.last_at_I.device))
 
     def targets(self, users: Sequence[History]) -> np.ndarray:
         """[I]: the held-out items, user by user."""

@@ -66,22 +66,25 @@ def test_validation_leaves_the_test_aside(random_data):
     assert "validation on the 3 interactions before the last" in trainer.task.protocol()
 
 
+@pytest.mark.parametrize("actions", [False, True], ids=["items", "items and actions"])
 @pytest.mark.parametrize("mask", ["input", "history"])
-def test_validation_equals_one_target_at_a_time(random_data, mask):
+def test_validation_equals_one_target_at_a_time(random_data, mask, actions):
     """Each target ranked by a model that was shown what stands before it, and no more."""
-    trainer = trainer_for("retrieval", random_data, retrieval=RetrievalConfig(validation=3, mask=mask))
+    model = dataclasses.replace(SMALL, interleave=actions, contextual=("age",) if actions else ())
+    trainer = trainer_for("retrieval", random_data, model=model, retrieval=RetrievalConfig(validation=3, mask=mask))
     trainer.model.eval()
     ranks = []
     for user in random_data.users:
         shown = user[:-2][-16:]  # the input of the newest target; the others see its beginning
         for back in (2, 1, 0):
             inputs = shown[: len(shown) - back]
-            batch = retrieval.tokens([inputs], [], trainer.config.model, CPU)
+            batch = retrieval.tokens([inputs], trainer.task.columns, trainer.config.model, CPU)
             query = trainer.model.queries(batch, torch.tensor([batch.sequences.total - 1]))
             scores, target = (query @ trainer.model.items().T)[0].detach().numpy(), user.items[-2 - back]
             known = inputs.items if mask == "input" else user.items[: -2 - back]
             seen = set(known.tolist()) - {int(target)}
             ranks.append(1 + sum(scores[v] >= scores[target] for v in range(30) if v != target and v not in seen))
+    assert trainer.task.ranks(CPU).ravel().tolist() == ranks
     out = trainer.evaluate()
     assert out["mrr"] == pytest.approx(np.mean(1 / np.array(ranks)), rel=1e-6)
     assert baselines.popularity(trainer.task)["mrr"] > 0
