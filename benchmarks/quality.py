@@ -1,51 +1,44 @@
-"""ML-100K retrieval, trained and evaluated as the peer was: python -m benchmarks.quality [--seeds 0,1,2] [--models ...]
+"""ML-100K retrieval on the test targets, HSTU beside SASRec: python -m benchmarks.quality [--device D] [--workers N]
 
-Each (model, seed) is one run of 808 steps on one thread; the last step is reported, the curve is only shown. The runs
-are kept in benchmarks/results/quality-ml-100k.json (a run that is there is not repeated), from which the table
-quality-ml-100k.md and the curves quality-ml-100k.html are made; --tables makes them and trains nothing. Settings were
-chosen on validation targets by benchmarks/quality_search.py, never on the test. Popularity, also under other orders of
-ratings of equal time, is computed with the runs.
+Ten seeds of each model, with the settings and the number of steps that benchmarks/quality_search.py chose for it on
+validation targets, as many choices for either. A run looks at the test once, after its last step. Then HSTU with the
+settings of the peer, three seeds. --search S makes the search first, in S seconds, with the same processes.
 
---again makes all runs anew, on one device, and keeps nothing of the others: python -m benchmarks.quality --again
---workers 2, nine trainings of about 100 s of processor time each. Its runs are kept in quality-ml-100k.again.json until
-all are there: the same command continues after an interruption.
+The runs are kept in benchmarks/results/quality-ml-100k.json (a run that is there is not repeated), from which the table
+quality-ml-100k.md is made; --tables makes it and trains nothing; --again forgets the runs. Popularity, also under other
+orders of ratings of equal time, is computed with the runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import os
-import platform
 import statistics
 import sys
-import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from gr_model import config as configs  # noqa: E402
-from gr_model import data  # noqa: E402
 from gr_model.common.files import write_text  # noqa: E402
 from gr_model.config import presets  # noqa: E402
 from gr_model.data.interactions import Interactions  # noqa: E402
-from gr_model.model import jagged  # noqa: E402
-from gr_model.report import pages as report  # noqa: E402
-from gr_model.runtime.device import keep_freed_memory, open_device  # noqa: E402
-from gr_model.tasks import baselines  # noqa: E402
+from gr_model.tasks import baselines, metrics  # noqa: E402
 from gr_model.training.trainer import Trainer  # noqa: E402
+
+from . import quality_run, quality_search  # noqa: E402
+from .quality_run import Run  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "quality-ml-100k.json"
 METRICS = ("hr@10", "ndcg@10", "hr@50", "ndcg@50", "mrr")
-AGAIN = RESULTS.with_suffix(".again.json")
-EVERY = 101
+SEEDS, AHEAD = tuple(range(10)), 2.0  # asked: so many standard errors
+ORDER = "order of the file (ours)"
+PEERS_NAME, PEERS_SEEDS, PEERS_STEPS = "HSTU, settings of the peer", (0, 1, 2), 808
 PEERS_SETTINGS = (
     "model.dropout=0.2",
     "retrieval.temperature=0.05",
@@ -53,51 +46,29 @@ PEERS_SETTINGS = (
     "train.ema=0",
     "retrieval.share=1",
 )
-MODELS: dict[str, tuple[str, ...]] = {
-    "HSTU": (),
-    "SASRec": ("model.backbone=sasrec", "retrieval.temperature=0.05"),
-    "HSTU, settings of the peer": PEERS_SETTINGS,
-}
 PEER = {"HSTU": (0.192, 0.0995), "SASRec": (0.189, 0.102), "popularity": (0.060, 0.032)}  # last epoch, docs/targets.md
 
 
-def train(job: tuple[str, int, str, str]) -> dict[str, object]:
-    model, seed, device_name, folder = job
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    device = open_device(device_name)
-    fused = jagged.load_operators(device) == "gr_ops"
-    settings = [*MODELS[model], f"train.seed={seed}", *(["model.attention=fused"] if fused else [])]
-    config = configs.override(presets.get("ml-100k-retrieval"), settings)
-    trainer = Trainer(config, data.load(config.dataset, Path(folder)), device)
-    wall = processor = 0.0
-    curve = []
-    while trainer.step < config.train.steps:
-        begin, begin_processor = time.monotonic(), time.process_time()
-        loss = trainer.train_step().loss
-        wall += time.monotonic() - begin
-        processor += time.process_time() - begin_processor
-        if trainer.step % EVERY == 0 or trainer.step == config.train.steps:
-            curve.append({"step": trainer.step, "loss": loss, **trainer.evaluate()})
-    return {
-        "model": model,
-        "seed": seed,
-        "device": device_name,
-        "settings": settings,
-        "torch": torch.__version__,
-        "machine": platform.processor() or platform.machine(),
-        "attention": config.model.attention,
-        "training seconds": round(wall, 1),
-        "training processor seconds": round(processor, 1),
-        "curve": curve,
-    }
+def jobs(device: str, folder: str) -> list[quality_run.Job]:
+    searched = quality_run.read(quality_search.RESULTS)["runs"]
+    choices = {model: quality_search.chosen(searched, model) for model in quality_search.MODELS}
+    found = []
+    for seed in SEEDS:
+        for model, choice in choices.items():
+            settings = (*quality_search.MODELS[model], *choice.settings)
+            found.append(quality_run.Job("test", model, settings, seed, (choice.steps,), device, folder))
+    peers = [
+        quality_run.Job("test", PEERS_NAME, PEERS_SETTINGS, seed, (PEERS_STEPS,), device, folder)
+        for seed in PEERS_SEEDS
+    ]
+    return [*found, *peers]
 
 
 def popularity(interactions: Interactions) -> dict[str, dict[str, float]]:
     """By the order of ratings that one user gave within one second: nothing in the data says which came last."""
     rng = np.random.default_rng(0)
     orders = {
-        "order of the file (ours)": lambda n, items: np.arange(n),
+        ORDER: lambda n, items: np.arange(n),
         "reversed": lambda n, items: -np.arange(n),
         "smallest item id first": lambda n, items: items,
         "largest item id first": lambda n, items: -items,
@@ -111,34 +82,50 @@ def popularity(interactions: Interactions) -> dict[str, dict[str, float]]:
     return out
 
 
-def table(runs: list[dict[str, object]], popular: dict[str, dict[str, float]], ties: int, users: int) -> str:
-    ours = popular["order of the file (ours)"]
+def paired(runs: Sequence[Run], name: str) -> dict[str, float]:
+    """HSTU less SASRec. error: of the mean over the seeds, each seed's two runs compared; of users: how much another
+    sample of users would change it, each user's two results (means over the seeds) compared."""
+    ranks = {model: np.array([run["ranks"] for run in _of(runs, model)], np.int64) for model in quality_search.MODELS}
+    metric = metrics.OF_RANKS[name]
+    by_seed = [metric(ours) - metric(theirs) for ours, theirs in zip(*ranks.values(), strict=True)]
+    of_user = [np.array([[metric(rank) for rank in row[:, None]] for row in of_model]) for of_model in ranks.values()]
+    by_user = of_user[0].mean(0) - of_user[1].mean(0)
+    return {
+        "difference": statistics.mean(by_seed),
+        "error": statistics.stdev(by_seed) / len(by_seed) ** 0.5,
+        "of users": float(by_user.std(ddof=1) / len(by_user) ** 0.5),
+    }
+
+
+def _of(runs: Sequence[Run], model: str) -> list[Run]:
+    return sorted((run for run in runs if run["model"] == model), key=lambda run: run["seed"])
+
+
+def table(found: dict[str, Any]) -> str:
+    runs, popular, ties, users = found["runs"], found["popularity"], found["ties"], found["users"]
+    ours = popular[ORDER]
     lines = [
         "# Quality on ML-100K",
         "",
-        f"Leave-last-out over {users} users, all 1,682 items are candidates but the (up to 200) of the input; ties of "
-        "score count against the model; stable order by time, then file; the model never sees the time of the target. "
-        "Dim 50, 2 blocks, 1 head, sequence 200, batch 128, 128 negatives, 808 steps. Last step, mean over the seeds "
-        "± their standard deviation; one standard error of HR@10 from the users is 0.013.",
+        f"`python -m benchmarks.quality`; its head says how. Leave-last-out over {users} users, all 1,682 "
+        "items are candidates but the (up to 200) of the input; ties of score count against the model; stable order by "
+        "time, then file; the model never sees the time of the target. Dim 50, 2 blocks, 1 head, sequence 200, batch "
+        "128. Mean over the seeds ± its standard error; one standard error of HR@10 from the users is 0.013.",
         "",
-        "| model | seeds | " + " | ".join(name.upper() for name in METRICS) + " | training, s of processor |",
-        "|---|---|" + "---|" * (len(METRICS) + 1),
+        "| model | seeds | " + " | ".join(name.upper() for name in METRICS) + " |",
+        "|---|---|" + "---|" * len(METRICS),
     ]
-    for model in MODELS:
-        own = [run for run in runs if run["model"] == model]
-        if not own:
-            continue
-        cells = []
-        for name in METRICS:
+    for model in (*quality_search.MODELS, PEERS_NAME):
+        own, cells = _of(runs, model), []
+        for name in METRICS if own else ():
             values = [run["curve"][-1][name] for run in own]
-            spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-            cells.append(f"{statistics.mean(values):.4f}{spread}")
-        seconds = [run["training processor seconds"] for run in own if run["device"] == "cpu"]
-        cost = f"{min(seconds):.0f} to {max(seconds):.0f}" if seconds else ""
-        lines.append(f"| {model} | {', '.join(str(run['seed']) for run in own)} | {' | '.join(cells)} | {cost} |")
-    lines.append(f"| popularity | | {' | '.join(f'{ours[name]:.4f}' for name in METRICS)} | |")
+            error = f" ± {statistics.stdev(values) / len(values) ** 0.5:.4f}" if len(values) > 1 else ""
+            cells.append(f"{statistics.mean(values):.4f}{error}")
+        if own:
+            lines.append(f"| {model} | {len(own)} | {' | '.join(cells)} |")
+    lines.append(f"| popularity | | {' | '.join(f'{ours[name]:.4f}' for name in METRICS)} |")
+    lines += ["", "## HSTU less SASRec", "", *_differences(runs), "", _on_validation(), ""]
     lines += [
-        "",
         "The peer (facebookresearch/generative-recommenders, same protocol and sizes, last epoch; it shows the "
         "model the target's own time): "
         + ", ".join(f"{m} {hr:.3f} / {ndcg:.4f}" for m, (hr, ndcg) in PEER.items())
@@ -156,35 +143,36 @@ def table(runs: list[dict[str, object]], popular: dict[str, dict[str, float]], t
         "",
         "## Runs",
         "",
-        "| model | seed | device | attention | HR@10 | NDCG@10 | wall s | processor s |",
-        "|---|---|---|---|---|---|---|---|",
+        "| model | settings | steps | seed | device | HR@10 | NDCG@10 |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for run in runs:
-        last = run["curve"][-1]
-        lines.append(
-            f"| {run['model']} | {run['seed']} | {run['device']}, torch {run['torch']} | {run['attention']} | "
-            f"{last['hr@10']:.4f} | {last['ndcg@10']:.4f} | {run['training seconds']} | "
-            f"{run['training processor seconds']} |"
-        )
+    for model in (*quality_search.MODELS, PEERS_NAME):
+        for run in _of(runs, model):
+            last = run["curve"][-1]
+            settings = quality_search.named(tuple(run["settings"]))
+            lines.append(
+                f"| {model} | {settings} | {last['step']} | {run['seed']} | {run['device']}, torch {run['torch']} | "
+                f"{last['hr@10']:.4f} | {last['ndcg@10']:.4f} |"
+            )
     return "\n".join(lines) + "\n"
 
 
-def curves(runs: list[dict[str, object]], popular: dict[str, float]) -> str:
-    charts = []
-    for name in METRICS:
-        series = [
-            report.Series(model, [(step, statistics.mean(values)) for step, values in _by_step(runs, model, name)])
-            for model in MODELS
-        ]
-        level = [(EVERY, popular[name]), (808, popular[name])]
-        charts.append(report.chart(name.upper(), [*series, report.Series("popularity", level, dashed=True)]))
-    body = f'<div class="cards">{"".join(charts)}</div>'
-    return report.page("Quality on ML-100K", "Mean over the seeds, test targets; nothing was chosen on them.", body)
-
-
-def _by_step(runs: list[dict[str, object]], model: str, name: str) -> list[tuple[int, list[float]]]:
-    own = [run["curve"] for run in runs if run["model"] == model]
-    return [(points[0]["step"], [point[name] for point in points]) for points in zip(*own)]
+def _differences(runs: Sequence[Run]) -> list[str]:
+    lines = [
+        f"Runs of one seed are compared; asked is that HSTU is ahead by {AHEAD:g} standard errors.",
+        "",
+        "| metric | difference ± standard error over the seeds | asked | standard error over the users |",
+        "|---|---|---|---|",
+    ]
+    for name in METRICS if all(len(_of(runs, model)) > 1 for model in quality_search.MODELS) else ():
+        found = paired(runs, name)
+        errors = found["difference"] / found["error"]
+        word = "reached" if errors >= AHEAD else "missed"
+        lines.append(
+            f"| {name.upper()} | {found['difference']:+.4f} ± {found['error']:.4f} | {word}: {errors:+.1f} | "
+            f"{found['of users']:.4f} |"
+        )
+    return lines
 
 
 def popularity_of(interactions: Interactions) -> dict[str, Any]:
@@ -193,59 +181,48 @@ def popularity_of(interactions: Interactions) -> dict[str, Any]:
     return {"popularity": popularity(interactions), "ties": ties, "users": len(users)}
 
 
+def _on_validation() -> str:
+    searched = quality_run.read(quality_search.RESULTS)["runs"]
+    ahead = quality_search.ahead(searched)
+    values = [f"{name} {quality_search.chosen(searched, name).value:.4f}" for name in quality_search.MODELS]
+    return (
+        "On the validation targets, five of each user, the settings that were chosen reach NDCG@10 "
+        f"{', '.join(values)} ([the search](quality-search.md)); with {sum(ahead)} of the {len(ahead)} settings that "
+        "both models were trained with HSTU is ahead there."
+    )
+
+
 def write(found: dict[str, Any]) -> None:
-    """The results, and the pages that are made of them."""
-    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
-    write_text(RESULTS.with_suffix(".md"), table(found["runs"], found["popularity"], found["ties"], found["users"]))
-    write_text(RESULTS.with_suffix(".html"), curves(found["runs"], found["popularity"]["order of the file (ours)"]))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {"runs": []}
-
-
-def _fits(run: dict[str, object], device: str) -> bool:
-    """Whether a run of an interrupted --again is one of this one."""
-    return run["device"] == device and run["torch"] == torch.__version__
+    """The results, and the page that is made of them."""
+    write_text(RESULTS, quality_run.dump(found))
+    write_text(RESULTS.with_suffix(".md"), table(found))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--search", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--tables", action="store_true")
     parser.add_argument("--data-dir", default=os.environ.get("GRSTACK_DATA", "data"))
     options = parser.parse_args()
-    if options.tables:
-        write(_read(RESULTS))
-        return 0
-    keep = AGAIN if options.again else RESULTS
-    found = _read(keep)
+    found = quality_run.read(RESULTS)
     if options.again:
-        found["runs"] = [run for run in found["runs"] if _fits(run, options.device)]
-    wanted = [(model, int(seed)) for model in options.models for seed in options.seeds.split(",")]
-    done = {(run["model"], run["seed"]) for run in found["runs"]}
-    jobs = [(*pair, options.device, options.data_dir) for pair in wanted if pair not in done]
-    found |= popularity_of(data.load("ml-100k", Path(options.data_dir)))
-    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for result in pool.imap_unordered(train, jobs):
-            found["runs"].append(result)
-            found["runs"].sort(key=lambda run: (list(MODELS).index(run["model"]), run["seed"]))
-            write_text(keep, json.dumps(found, indent=1) + "\n")
-            last = result["curve"][-1]
-            print(
-                f"{result['model']} seed {result['seed']}: HR@10 {last['hr@10']:.4f} NDCG@10 {last['ndcg@10']:.4f} "
-                f"{result['training processor seconds']} s of processor",
-                flush=True,
-            )
-    if options.again:
-        found["runs"] = [run for run in found["runs"] if (run["model"], run["seed"]) in wanted]
+        found["runs"] = []
+    if not options.tables:
+        with quality_run.pool(options.workers) as workers:
+            if options.search:
+                quality_search.search(workers, options.device, options.data_dir, options.search)
+            for run in quality_run.finish(workers, jobs(options.device, options.data_dir), RESULTS, found):
+                last = run["curve"][-1]
+                print(
+                    f"{run['model']} seed {run['seed']}: HR@10 {last['hr@10']:.4f} NDCG@10 {last['ndcg@10']:.4f} "
+                    f"{run['seconds']} s",
+                    flush=True,
+                )
+        found |= popularity_of(quality_run.ratings(options.data_dir))
     write(found)
-    if options.again:
-        AGAIN.unlink(missing_ok=True)
     return 0
 
 

@@ -1,188 +1,211 @@
-"""Settings of ML-100K retrieval compared on validation targets: python -m benchmarks.quality_search --batch 1
+"""Settings of ML-100K retrieval compared on validation targets, the same ones for HSTU and SASRec.
+
+    python -m benchmarks.quality_search [--device cuda --workers 16 --seconds S]
 
 Each run holds out every user's last interaction (the test, never looked at here) and the five before it (the
-validation targets: five times as many as users, so one standard error of HR@10 is about 0.006), trains on the rest, and
-is evaluated with its weights and with their moving average. The runs go through a pool of processes; those that have
-not begun at the deadline are left out. Runs are kept in benchmarks/results/quality-search.json, where one of the same
-batch and seed is replaced; --tables only makes quality-search.md from them.
+validation targets, five times as many as users), trains on the rest, and is evaluated with the averaged weights.
+
+1. Both models are trained once with each of the settings of `draw`: a list that is drawn once, the same for both, so
+   that neither has more choices than the other. A setting counts if both models were trained with it.
+2. The BEST settings of each model, by NDCG@10, are trained longer with other seeds. A seed counts if all of them were.
+3. Chosen, for each model: the settings and the number of steps with the largest NDCG@10, the mean over those seeds.
+
+Runs are kept in benchmarks/results/quality-search.json, and a run that is there is not repeated; --seconds bounds the
+time in which runs begin, a little less than half of it for the first part. --tables only makes quality-search.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import os
 import random
+import statistics
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+from gr_model.common.files import write_text
 
-import torch  # noqa: E402
-
-from gr_model import config as configs  # noqa: E402
-from gr_model import data  # noqa: E402
-from gr_model.config import presets  # noqa: E402
-from gr_model.model.attention import plain  # noqa: E402
-from gr_model.runtime.device import open_device  # noqa: E402
-from gr_model.training.trainer import Trainer  # noqa: E402
+from . import quality_run
 
 RESULTS = Path(__file__).parent / "results" / "quality-search.json"
-BASE = (
-    "retrieval.validation=5",
-    "model.dropout=0.2",
-    "retrieval.temperature=0.05",
-    "train.lr=1e-3",
-    "train.ema=0.99",
-)
-SHARE = {"1": "retrieval.share=1", "2": "retrieval.share=64"}  # by batch: whose negatives a token has
-CHOICES = {
-    "model.dropout": ("0.2", "0.3", "0.4", "0.5"),
-    "retrieval.temperature": ("0.05", "0.07", "0.1"),
-    "retrieval.window": ("newest", "random"),
+MODELS: dict[str, tuple[str, ...]] = {"HSTU": (), "SASRec": ("model.backbone=sasrec",)}
+CHOICES: dict[str, tuple[str, ...]] = {
+    "model.dropout": ("0.3", "0.4", "0.5", "0.6"),
+    "retrieval.temperature": ("0.05", "0.1", "0.15", "0.2", "0.3"),
     "train.lr": ("1e-3", "2e-3", "4e-3"),
-    "train.schedule": ("constant", "cosine"),
     "train.warmup": ("0", "80"),
     "train.weight_decay": ("0", "0.03", "0.3"),
-    "model.time_buckets": ("128", "1"),
+    "train.ema": ("0.99", "0.995"),
+    "model.timestamps": ("", "gap", "gap,hour,weekday"),
+    "model.contextual": ("", "gender,age,occupation"),
+    "retrieval.negatives": ("128", "128", "512"),
+    "retrieval.in_batch": ("0", "0", "64"),
+    "retrieval.window": ("newest", "random"),
 }
-LR, SASREC = "train.lr=2e-3", "model.backbone=sasrec"
-FAST = ("train.lr=4e-3", "train.warmup=80")
-SECOND = (  # after the first batch: around its best ones
-    *(
-        (f"model.dropout={d}", f"retrieval.temperature={t}", *more)
-        for d, t, more in (
-            ("0.4", "0.1", (LR,)),
-            ("0.4", "0.1", (LR, "retrieval.in_batch=16")),
-            ("0.4", "0.1", (LR, "retrieval.in_batch=64")),
-            ("0.4", "0.1", (LR, "retrieval.negatives=512")),
-            ("0.4", "0.15", (LR,)),
-            ("0.5", "0.1", (LR,)),
-            ("0.4", "0.1", FAST),
-            ("0.5", "0.15", FAST),
-            ("0.4", "0.1", (*FAST, "train.schedule=cosine")),
-            ("0.4", "0.2", FAST),
-        )
-    ),
-    (SASREC,),
-    *(
-        (SASREC, f"model.dropout={d}", f"retrieval.temperature={t}", *more)
-        for d, t, more in (
-            ("0.4", "0.1", (LR,)),
-            ("0.4", "0.05", (LR,)),
-            ("0.2", "0.1", (LR,)),
-            ("0.4", "0.1", FAST),
-        )
-    ),
-)
-EVALUATE_AT = (200, 404, 606, 808)
-ABOUT = """# Settings of ML-100K retrieval, compared on validation targets
-
-benchmarks/quality_search.py: every user's last interaction (the test) is left aside, the five before it are the \
-targets (4,715; one standard error of HR@10 is about 0.006), training on what is before those. 808 steps, evaluated \
-with the moving average of the weights. What is not named is: dropout 0.2, temperature 0.05, learning rate 1e-3 \
-constant, no weight decay, newest window, average 0.99, 128 negatives. In the first batch each token had negatives of \
-its own, in the second 64 tokens share them. PyTorch 2.11 on one H100 (first batch) and on its host's processors \
-(second).
-"""
+NEUTRAL = {
+    "model.dropout": "0.4",
+    "train.lr": "2e-3",
+    "train.warmup": "0",
+    "train.weight_decay": "0",
+    "train.ema": "0.99",
+    "model.timestamps": "",
+    "model.contextual": "",
+    "retrieval.negatives": "128",
+    "retrieval.in_batch": "0",
+    "retrieval.window": "newest",
+}
+SHORT, LONG = (404, 808), tuple(range(202, 1213, 202))  # 8 steps show every user once
+BEST, SEEDS, MOST = 2, (1, 2, 3), 40
+METRIC = "ndcg@10"
+Settings = tuple[str, ...]
 
 
-def variants(count: int, seed: int = 0) -> list[tuple[str, ...]]:
-    """The base, each setting changed alone, then random combinations."""
+@dataclass(frozen=True)
+class Choice:
+    settings: Settings
+    steps: int
+    value: float
+
+
+def draw(count: int, seed: int = 0) -> list[Settings]:
+    """The best ones that were known for either model (dropout, learning rate, temperature), then random ones."""
     rng = random.Random(seed)
-    found = [()] * 3
-    found += [(f"{name}={value}",) for name, values in CHOICES.items() for value in values[1:]]
-    found += [("retrieval.negatives=1024",), ("train.ema=0.995",), ("train.beta2=0.999",)]
+    found = [NEUTRAL | {"retrieval.temperature": "0.15"}, NEUTRAL | {"retrieval.temperature": "0.05"}]
     while len(found) < count:
-        found.append(tuple(f"{name}={rng.choice(values)}" for name, values in CHOICES.items()))
-    return found[:count]
+        found.append({name: rng.choice(values) for name, values in CHOICES.items()})
+    return [tuple(f"{name}={value}" for name, value in settings.items()) for settings in found]
 
 
-def run(job: tuple[int, tuple[str, ...], str, str, str, float]) -> dict[str, object] | None:
-    index, settings, batch, device_name, folder, deadline = job
-    if time.time() > deadline:
-        return None
-    torch.set_num_threads(1)
-    device = open_device(device_name)
-    if device.type == "cuda":
-        plain.QUERY_BLOCK = 1000  # few launches
-    begin = time.time()
-    chosen = configs.override(presets.get("ml-100k-retrieval"), [*BASE, SHARE[batch], f"train.seed={index}", *settings])
-    trainer = Trainer(chosen, data.load(chosen.dataset, Path(folder)), device)
-    curve = []
-    while trainer.step < chosen.train.steps:
-        loss = trainer.train_step().loss
-        if trainer.step in EVALUATE_AT or trainer.step == chosen.train.steps:
-            point = {"step": trainer.step, "loss": round(loss, 5), "weights": _rounded(trainer.task.evaluate(device))}
-            curve.append(point | {"average": _rounded(trainer.evaluate())})
-    changed = dict(setting.split("=") for setting in settings)
-    seconds = round(time.time() - begin, 1)
-    return {"batch": batch, "settings": changed, "seed": index, "seconds": seconds, "curve": curve}
+def search(workers: quality_run.Pool, device: str, folder: str, seconds: float, path: Path = RESULTS) -> None:
+    found, begin = quality_run.read(path), time.time()
 
+    def job(stage: str, model: str, settings: Settings, seed: int, at: Sequence[int], until: float) -> quality_run.Job:
+        return quality_run.Job(
+            stage, model, (*MODELS[model], *settings), seed, tuple(at), device, folder, begin + until * seconds
+        )
 
-def _rounded(metrics: dict[str, float]) -> dict[str, float]:
-    return {name: round(value, 5) for name, value in metrics.items()}
-
-
-def report(runs: list[dict[str, Any]]) -> str:
-    by_ndcg = sorted(runs, key=lambda run: -run["curve"][-1]["average"]["ndcg@10"])
-    hstu, sasrec = (
-        next(run for run in by_ndcg if (run["settings"].get("model.backbone") == "sasrec") == other)
-        for other in (False, True)
-    )
-    lines = [
-        ABOUT,
-        f"Chosen: {_named(hstu)} (HSTU); {_named(sasrec)}, each with the largest NDCG@10 of its kind.",
-        "",
-        "| batch | settings | HR@10 | NDCG@10 | HR@50 | MRR | HR@10 after 200 steps |",
-        "|---|---|---|---|---|---|---|",
+    first = [job("first", model, s, 0, SHORT, 0.45) for s in draw(MOST) for model in MODELS]
+    for run in quality_run.finish(workers, first, path, found):
+        print(_line(run), flush=True)
+    second = [
+        job("second", model, settings, seed, LONG, 1.0)
+        for seed in SEEDS
+        for place in range(BEST)
+        for model in MODELS
+        for settings in [best(found["runs"], model)[place]]
     ]
-    for run in by_ndcg:
-        last = run["curve"][-1]["average"]
-        cells = [f"{last[name]:.4f}" for name in ("hr@10", "ndcg@10", "hr@50", "mrr")]
-        early = run["curve"][0]["average"]["hr@10"]
-        lines.append(f"| {run['batch']} | {_named(run)} | {' | '.join(cells)} | {early:.4f} |")
+    for run in quality_run.finish(workers, second, path, found):
+        print(_line(run), flush=True)
+    write_text(path.with_suffix(".md"), report(found["runs"]))
+
+
+def best(runs: Sequence[quality_run.Run], model: str) -> list[Settings]:
+    """Settings of the first part, the best first, by their best evaluation."""
+    of = {(run["model"], _own(run)): run for run in runs if run["stage"] == "first"}
+    both = [settings for settings in draw(MOST) if all((name, settings) in of for name in MODELS)]
+    return sorted(both, key=lambda settings: -max(point[METRIC] for point in of[model, settings]["curve"]))
+
+
+def ahead(runs: Sequence[quality_run.Run]) -> list[bool]:
+    """For each of the settings of the first part whether HSTU came out before SASRec at its end."""
+    last = {(run["model"], _own(run)): run["curve"][-1][METRIC] for run in runs if run["stage"] == "first"}
+    return [last["HSTU", settings] > last["SASRec", settings] for settings in best(runs, "HSTU")]
+
+
+def seeds_of(runs: Sequence[quality_run.Run]) -> list[int]:
+    """The seeds of the second part with which all of both models' settings were trained."""
+    done = [run["seed"] for run in runs if run["stage"] == "second"]
+    return [seed for seed in SEEDS if done.count(seed) == BEST * len(MODELS)]
+
+
+def curves(runs: Sequence[quality_run.Run], model: str) -> dict[Settings, dict[int, float]]:
+    """Of the second part, by settings and step: the mean over the seeds."""
+    seeds, values = seeds_of(runs), {}
+    for run in runs:
+        if run["stage"] == "second" and run["model"] == model and run["seed"] in seeds:
+            for point in run["curve"]:
+                values.setdefault(_own(run), {}).setdefault(point["step"], []).append(point[METRIC])
+    return {s: {step: statistics.mean(v) for step, v in by_step.items()} for s, by_step in values.items()}
+
+
+def chosen(runs: Sequence[quality_run.Run], model: str) -> Choice:
+    means = curves(runs, model)
+    if not means:
+        raise SystemExit(f"{RESULTS}: no seed of the second part is complete; run benchmarks.quality_search again")
+    value, settings, steps = max((v, s, step) for s, by_step in means.items() for step, v in by_step.items())
+    return Choice(settings, steps, value)
+
+
+def _own(run: quality_run.Run) -> Settings:
+    """Without those that make it this model."""
+    return tuple(run["settings"][len(MODELS[run["model"]]) :])
+
+
+def named(settings: Settings) -> str:
+    """What differs from the neutral ones, in words."""
+    pairs = [setting.split("=") for setting in settings]
+    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in pairs if NEUTRAL.get(name) != value)
+
+
+def _line(run: quality_run.Run) -> str:
+    values = " ".join(f"{point[METRIC]:.4f}" for point in run["curve"])
+    return f"{run['stage']} {run['model']:6} {run['seconds']:6.1f} s  {values}  {named(_own(run))}"
+
+
+def report(runs: Sequence[quality_run.Run]) -> str:
+    first, where = best(runs, "HSTU"), sorted({f"{run['device']}, torch {run['torch']}" for run in runs})
+    lines = [
+        "# Settings of ML-100K retrieval, compared on validation targets",
+        "",
+        "`python -m benchmarks.quality_search`; its head says how. The five interactions before each user's last are "
+        "the targets (4,715; one standard error of HR@10 from the users is about 0.006). "
+        f"{len(first)} settings, the same for both models, {SHORT[-1]} steps; then the {BEST} best of each model "
+        f"{LONG[-1]} steps with {len(seeds_of(runs))} other seeds. On {'; '.join(where)}. What is not named: dropout "
+        "0.4, lr 2e-3, no warm-up, no weight decay, average 0.99, no time encodings, no user features, 128 negatives "
+        "(64 tokens share them), none from the batch, newest window.",
+        "",
+        "## Chosen",
+        "",
+        "| model | settings | steps | NDCG@10 |",
+        "|---|---|---|---|",
+    ]
+    for model in MODELS:
+        choice = chosen(runs, model)
+        lines.append(f"| {model} | {named(choice.settings)} | {choice.steps} | {choice.value:.4f} |")
+    lines += ["", "## The best, longer: NDCG@10, mean over the seeds, by step", ""]
+    lines += [f"| model | settings | {' | '.join(map(str, LONG))} |", "|---|---|" + "---|" * len(LONG)]
+    for model in MODELS:
+        for settings, by_step in curves(runs, model).items():
+            cells = " | ".join(f"{by_step[step]:.4f}" for step in LONG)
+            lines.append(f"| {model} | {named(settings)} | {cells} |")
+    of = {(run["model"], _own(run)): run["curve"] for run in runs if run["stage"] == "first"}
+    lines += ["", f"## All settings: NDCG@10 after {' and '.join(map(str, SHORT))} steps, one seed", ""]
+    lines += ["| settings | HSTU | SASRec |", "|---|---|---|"]
+    for settings in first:
+        cells = [", ".join(f"{point[METRIC]:.4f}" for point in of[model, settings]) for model in MODELS]
+        lines.append(f"| {named(settings)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _named(run: dict[str, Any]) -> str:
-    named = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in run["settings"].items())
-    return named or "none changed"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=480, help="no run begins later")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=4 * 3600)
     parser.add_argument("--data-dir", default=os.environ.get("GRSTACK_DATA", "data"))
-    parser.add_argument("--batch", choices=list(SHARE), default="1")
+    parser.add_argument("--again", action="store_true", help="forget the runs that are there")
     parser.add_argument("--tables", action="store_true", help="train nothing")
     options = parser.parse_args()
-    done = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     if options.tables:
-        RESULTS.with_suffix(".md").write_text(report(done))
+        write_text(RESULTS.with_suffix(".md"), report(quality_run.read(RESULTS)["runs"]))
         return 0
-    chosen = variants(options.runs) if options.batch == "1" else SECOND[: options.runs]
-    deadline = time.time() + options.seconds
-    jobs = [(i, v, options.batch, options.device, options.data_dir, deadline) for i, v in enumerate(chosen)]
-    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for result in pool.imap_unordered(run, jobs):
-            if result is None:
-                continue
-            done = [run for run in done if (run["batch"], run["seed"]) != (result["batch"], result["seed"])] + [result]
-            RESULTS.write_text(json.dumps(done, indent=1) + "\n")
-            RESULTS.with_suffix(".md").write_text(report(done))
-            last = result["curve"][-1]
-            print(
-                f"{result['seconds']:6.1f} s  HR@10 {last['weights']['hr@10']:.4f} averaged "
-                f"{last['average']['hr@10']:.4f}  {_named(result)}",
-                flush=True,
-            )
+    if options.again:
+        RESULTS.unlink(missing_ok=True)
+    with quality_run.pool(options.workers) as workers:
+        search(workers, options.device, options.data_dir, options.seconds)
     return 0
 
 
