@@ -15,8 +15,12 @@ from grstack.session import Session
 def check_soc(s: Session, operators: tuple[str, ...], soc: str) -> None:
     """Refuses a SoC for which one of the operators is not built."""
     known = sorted({name for operator in operators for name in s.versions.operators[operator].socs})
-    if soc not in known:
-        raise UsageError.unknown("SoC", soc, known)
+    if soc in known:
+        return
+    reasons = {s.versions.operators[operator].refused.get(soc) for operator in operators} - {None}
+    if reasons:
+        raise UsageError(f"nothing is built for {soc}: {'; '.join(sorted(filter(None, reasons)))}")
+    raise UsageError.unknown("SoC", soc, known)
 
 
 def check_target(target: Path) -> None:

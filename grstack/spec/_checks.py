@@ -176,6 +176,8 @@ def operators_have_known_socs(doc: Raw) -> Iterator[Finding]:
         for soc in operator["socs"].elements():
             if soc.text and soc.text not in known:
                 yield soc.path, f"operator {name} is built for unknown SoC '{soc.text}'; valid: {_listed(known)}"
+        for soc_name in operator["refused"].names() - known:
+            yield operator["refused"].path, f"operator {name} refuses unknown SoC '{soc_name}'; valid: {_listed(known)}"
 
 
 def datasets_name_their_wheel(doc: Raw) -> Iterator[Finding]:

@@ -194,7 +194,10 @@ class Compatibility(_Model):
 
 
 class Operator(_Model):
+    """`refused`: SoCs that it cannot be built for, each with the reason."""
+
     socs: tuple[Name, ...] = Field(min_length=1)
+    refused: dict[Name, Text] = {}
 
 
 class WheelData(_Model):

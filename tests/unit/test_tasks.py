@@ -93,7 +93,7 @@ def test_run_without_a_command_is_refused(calls: list[Any], capsys: pytest.Captu
         (["install-ops", "--op", "sum", "--into", "x"], 2, "dense_to_jagged"),
         (["install-ops", "--op", "dense_to_jagged"], 2, "--into"),
         (["install-ops", "--soc", "ascend910b"], 2, "--into"),
-        (["install-ops", "--into", "x", "--soc", "ascend310p"], 2, "valid: ascend910_93, ascend910b"),
+        (["install-ops", "--into", "x", "--soc", "ascend310"], 2, "valid: ascend910_93, ascend910b"),
         (["opp", "--action=show"], 2, "valid: list, remove, verify, which"),
         (["fetch-data", "ml-1"], 2, "ml-100k"),
     ],
@@ -124,6 +124,20 @@ def test_the_help_offers_no_target_that_is_refused() -> None:
     assert set(re.findall(r"\b(npu|cpu|cuda)\b", tasks.OPTIONS["target"])) == images
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"--target (\w+)", text)) <= images
+
+
+@pytest.mark.parametrize(
+    ("operators", "reason"),
+    [
+        ([], "SyncAll of the hardware"),
+        (["--op", "dense_to_jagged"], "nothing is built for ascend310p: needs DataCopyPad, which its cores lack"),
+    ],
+)
+def test_a_soc_that_no_operator_can_serve_says_why(
+    operators: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("install-ops", "--into", "x", "--soc", "ascend310p", *operators) == 2
+    assert reason in capsys.readouterr().err
 
 
 def test_every_option_is_explained() -> None:
