@@ -18,25 +18,13 @@ Number Read(const aclScalar& scalar) {
   return value;
 }
 
-bool IsPrivateFormat(aclFormat format) {
-  switch (format) {
-    case ACL_FORMAT_NC1HWC0:
-    case ACL_FORMAT_FRACTAL_Z:
-    case ACL_FORMAT_FRACTAL_NZ:
-    case ACL_FORMAT_NDC1HWC0:
-      return true;
-    default:
-      return false;
-  }
-}
-
 [[noreturn]] void Refuse(const char* argument, const std::string& reason) {
   throw Refusal(INVALID_ARGUMENT, std::string(argument) + " " + reason);
 }
 
 void CheckView(const aclTensor& view, const char* argument) {
   ScalarTypeOf(view.dataType, argument);
-  if (IsPrivateFormat(view.format)) {
+  if (!IsPlainFormat(view.format)) {
     Refuse(argument, "has the private format " + std::to_string(view.format));
   }
   if (view.viewDims.size() != view.strides.size()) {
@@ -76,6 +64,22 @@ std::string Hexadecimal(const void* address) {
 }
 
 }  // namespace
+
+bool IsPlainFormat(aclFormat format) {
+  switch (format) {
+    case ACL_FORMAT_UNDEFINED:
+    case ACL_FORMAT_ND:
+    case ACL_FORMAT_NCHW:
+    case ACL_FORMAT_NHWC:
+    case ACL_FORMAT_NC:
+    case ACL_FORMAT_NCL:
+    case ACL_FORMAT_NCDHW:
+    case ACL_FORMAT_NDHWC:
+      return true;
+    default:
+      return false;
+  }
+}
 
 void RequireKind(const void* handle, HandleKind kind, const char* argument) {
   const auto found = twinHandleKind(handle);

@@ -45,6 +45,8 @@ void RequireMathType(int8_t value, const char* argument);
 // For what the callee writes through, after the last argument: not a handle, and memory of this process.
 void RequireMemory(const void* address, const char* argument);
 
+// Elements lie as shape and strides say; every other format is one of the device's own.
+bool IsPlainFormat(aclFormat format);
 at::ScalarType ScalarTypeOf(aclDataType dataType, const char* argument);
 std::string ShapeText(const std::vector<int64_t>& shape);
 

@@ -26,13 +26,20 @@ void RequireShape(const HeldTensor& tensor, const std::vector<int64_t>& expected
 struct Options {
   double keepProb;
   int64_t sparseMode;
+  int64_t pseType;
   const std::vector<int64_t>& prefix;
 };
+
+// The two kinds of position encoding that are given; others make one of slopes.
+enum PseType : int64_t { ADDED_TO_SCALED = 0, ADDED_AND_SCALED = 1 };
 
 void CheckOptions(const AttentionShape& shape, const HeldInput& pse, const HeldInput& dropMask,
                   const HeldInput& paddingMask, const HeldInput& attenMask, const Options& options) {
   if (!(options.keepProb > 0 && options.keepProb <= 1)) {
     throw Refusal(INVALID_ARGUMENT, "keepProb is " + std::to_string(options.keepProb) + ", not in (0, 1]");
+  }
+  if (options.pseType != ADDED_TO_SCALED && options.pseType != ADDED_AND_SCALED) {
+    throw Refusal(INVALID_ARGUMENT, "pseType is " + std::to_string(options.pseType) + "; 0 and 1 are emulated");
   }
   if (paddingMask.view) {
     throw Refusal(INVALID_ARGUMENT, "paddingMask is given; the device does not support it");
@@ -50,7 +57,7 @@ void CheckOptions(const AttentionShape& shape, const HeldInput& pse, const HeldI
   if (pse.view) {
     shape.CheckPse(pse);
   }
-  CheckMaskShape(options.sparseMode, attenMask, shape.MaskShapes());
+  CheckMaskShape(options.sparseMode, shape.Packed(), attenMask, shape.MaskShapes());
   const bool prefixed = options.sparseMode == PREFIX || options.sparseMode == PREFIX_COMPRESSED;
   if (prefixed && static_cast<int64_t>(options.prefix.size()) != shape.batch) {
     throw Refusal(INVALID_ARGUMENT, "prefix has " + std::to_string(options.prefix.size()) + " entries for a batch of " +
@@ -70,7 +77,7 @@ struct Attention {
   std::optional<at::Tensor> pse, dropMask, attenMask;
   std::vector<int64_t> prefix;
   double scale, keepProb;
-  int64_t preTokens, nextTokens, sparseMode;
+  int64_t preTokens, nextTokens, sparseMode, pseType;
 
   at::ScalarType Wide() const { return query.scalar_type() == at::kFloat ? at::kDouble : at::kFloat; }
 
@@ -83,7 +90,8 @@ struct Attention {
   Sequence At(int64_t index) const {
     const auto part = shape.Part(index);
     const auto own = attenMask && !IsCompressed(sparseMode) ? shape.MaskPart(*attenMask, index) : at::Tensor();
-    const MaskRequest request{sparseMode, preTokens, nextTokens, prefix.empty() ? 0 : prefix.at(index)};
+    const MaskRequest request{ModeOf(sparseMode, index, shape.batch), preTokens, nextTokens,
+                              prefix.empty() ? 0 : prefix.at(index)};
     Sequence sequence{shape.Heads(query, part.queries, index).to(Wide()),
                       shape.Heads(key, part.keys, index).to(Wide()),
                       shape.Heads(value, part.keys, index).to(Wide()),
@@ -91,7 +99,8 @@ struct Attention {
                       pse ? shape.PsePart(*pse, index).to(Wide()) : at::Tensor(),
                       at::Tensor(),
                       scale,
-                      keepProb};
+                      keepProb,
+                      pseType == ADDED_AND_SCALED};
     if (keepProb < 1) {
       const int64_t count = shape.heads * part.queries.length * part.keys.length;
       sequence.keep = Bits(*dropMask)
@@ -154,115 +163,96 @@ void Backward(const Attention& attention, const Saved& saved, const Output& dq, 
   }
 }
 
-constexpr auto CHECK_FORWARD = [](const HeldInput& query, const HeldInput& key, const HeldInput& value,
-                                  const HeldInput& pse, const HeldInput& dropMask, const HeldInput& paddingMask,
-                                  const HeldInput& attenMask, const std::vector<int64_t>& prefix, double,
-                                  double keepProb, int64_t, int64_t, int64_t headNum, const std::string& layout,
-                                  int64_t, int64_t sparseMode, const HeldOutput& softmaxMax,
-                                  const HeldOutput& softmaxSum, const HeldOutput&, const HeldOutput& out) {
-  const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout);
-  CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, prefix});
-  RequireShape(out, query.Shape());
-  RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));
-  RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));
-};
-
-constexpr auto CHECK_FORWARD_PACKED =
-    [](const HeldInput& query, const HeldInput& key, const HeldInput& value, const HeldInput& pse,
-       const HeldInput& dropMask, const HeldInput& paddingMask, const HeldInput& attenMask,
-       const std::vector<int64_t>& prefix, const std::vector<int64_t>& queryEnds, const std::vector<int64_t>& keyEnds,
-       double, double keepProb, int64_t, int64_t, int64_t headNum, const std::string& layout, int64_t,
-       int64_t sparseMode, const HeldOutput& softmaxMax, const HeldOutput& softmaxSum, const HeldOutput&,
-       const HeldOutput& out) {
-      const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, queryEnds, keyEnds);
-      CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, prefix});
-      RequireShape(out, query.Shape());
-      RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));
-      RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));
-    };
-
-constexpr auto CHECK_BACKWARD =
-    [](const HeldInput& query, const HeldInput& key, const HeldInput& value, const HeldInput& dy, const HeldInput& pse,
-       const HeldInput& dropMask, const HeldInput& paddingMask, const HeldInput& attenMask, const HeldInput& softmaxMax,
-       const HeldInput& softmaxSum, const HeldInput&, const HeldInput& attentionIn, const std::vector<int64_t>& prefix,
-       double, double keepProb, int64_t, int64_t, int64_t headNum, const std::string& layout, int64_t,
-       int64_t sparseMode, const HeldOutput& dq, const HeldOutput& dk, const HeldOutput& dv, const HeldOutput&) {
-      const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout);
-      CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, prefix});
-      RequireShape(dy, query.Shape());
-      RequireShape(attentionIn, query.Shape());
-      RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));
-      RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));
-      RequireShape(dq, query.Shape());
-      RequireShape(dk, key.Shape());
-      RequireShape(dv, value.Shape());
-    };
-
-constexpr auto CHECK_BACKWARD_PACKED =
-    [](const HeldInput& query, const HeldInput& key, const HeldInput& value, const HeldInput& dy, const HeldInput& pse,
-       const HeldInput& dropMask, const HeldInput& paddingMask, const HeldInput& attenMask, const HeldInput& softmaxMax,
-       const HeldInput& softmaxSum, const HeldInput&, const HeldInput& attentionIn, const std::vector<int64_t>& prefix,
-       const std::vector<int64_t>& queryEnds, const std::vector<int64_t>& keyEnds, double, double keepProb, int64_t,
-       int64_t, int64_t headNum, const std::string& layout, int64_t, int64_t sparseMode, const HeldOutput& dq,
-       const HeldOutput& dk, const HeldOutput& dv, const HeldOutput&) {
-      const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, queryEnds, keyEnds);
-      CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, prefix});
-      RequireShape(dy, query.Shape());
-      RequireShape(attentionIn, query.Shape());
-      RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));
-      RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));
-      RequireShape(dq, query.Shape());
-      RequireShape(dk, key.Shape());
-      RequireShape(dv, value.Shape());
-    };
-
 }  // namespace
 
-ACLNN_CHECKED(aclnnFlashAttentionScore, CHECK_FORWARD, (In, query), (In, key), (In, value), (OptionalIn, pse),
-              (OptionalIn, dropMask), (OptionalIn, paddingMask), (OptionalIn, attenMask), (OptionalInts, prefix),
-              (double, scale), (double, keepProb), (int64_t, preTokens), (int64_t, nextTokens), (int64_t, headNum),
-              (Text, layout), (int64_t, innerPrecise), (int64_t, sparseMode), (Out, softmaxMax), (Out, softmaxSum),
-              (OptionalOut, softmaxOut), (Out, out)) {
-  const AttentionShape shape(query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout);
-  Forward(
-      {shape, query, key, value, pse, dropMask, attenMask, prefix, scale, keepProb, preTokens, nextTokens, sparseMode},
-      softmaxMax, softmaxSum, out);
-}
+// The arguments that the functions share, in their order. Where positions begin (STARTS) matters to encodings that the
+// device makes itself.
+#define FORWARD_TENSORS                                                                                      \
+  (In, query), (In, key), (In, value), (OptionalIn, pse), (OptionalIn, dropMask), (OptionalIn, paddingMask), \
+      (OptionalIn, attenMask), (OptionalInts, prefix)
+#define BACKWARD_TENSORS                                                                                               \
+  (In, query), (In, key), (In, value), (In, dy), (OptionalIn, pse), (OptionalIn, dropMask), (OptionalIn, paddingMask), \
+      (OptionalIn, attenMask), (In, softmaxMax), (In, softmaxSum), (OptionalIn, softmaxIn), (In, attentionIn),         \
+      (OptionalInts, prefix)
+#define ENDS (Ints, actualSeqQLen), (Ints, actualSeqKvLen)
+#define STARTS (OptionalInts, qStartIdx), (OptionalInts, kvStartIdx)
+#define OPTIONS                                                                                         \
+  (double, scale), (double, keepProb), (int64_t, preTokens), (int64_t, nextTokens), (int64_t, headNum), \
+      (Text, layout), (int64_t, innerPrecise), (int64_t, sparseMode)
+#define PSE_TYPE (int64_t, pseType)
+#define FORWARD_RESULTS (Out, softmaxMax), (Out, softmaxSum), (OptionalOut, softmaxOut), (Out, out)
+#define BACKWARD_RESULTS (Out, dq), (Out, dk), (Out, dv), (OptionalOut, dpse)
 
-ACLNN_CHECKED(aclnnFlashAttentionVarLenScore, CHECK_FORWARD_PACKED, (In, query), (In, key), (In, value),
-              (OptionalIn, pse), (OptionalIn, dropMask), (OptionalIn, paddingMask), (OptionalIn, attenMask),
-              (OptionalInts, prefix), (Ints, actualSeqQLen), (Ints, actualSeqKvLen), (double, scale),
-              (double, keepProb), (int64_t, preTokens), (int64_t, nextTokens), (int64_t, headNum), (Text, layout),
-              (int64_t, innerPrecise), (int64_t, sparseMode), (Out, softmaxMax), (Out, softmaxSum),
-              (OptionalOut, softmaxOut), (Out, out)) {
-  const AttentionShape shape(query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout,
-                             actualSeqQLen, actualSeqKvLen);
-  Forward(
-      {shape, query, key, value, pse, dropMask, attenMask, prefix, scale, keepProb, preTokens, nextTokens, sparseMode},
-      softmaxMax, softmaxSum, out);
-}
+#define HELD(kind, name) [[maybe_unused]] const Argument<kind>::Held& name
 
-ACLNN_CHECKED(aclnnFlashAttentionScoreGrad, CHECK_BACKWARD, (In, query), (In, key), (In, value), (In, dy),
-              (OptionalIn, pse), (OptionalIn, dropMask), (OptionalIn, paddingMask), (OptionalIn, attenMask),
-              (In, softmaxMax), (In, softmaxSum), (OptionalIn, softmaxIn), (In, attentionIn), (OptionalInts, prefix),
-              (double, scale), (double, keepProb), (int64_t, preTokens), (int64_t, nextTokens), (int64_t, headNum),
-              (Text, layout), (int64_t, innerPrecise), (int64_t, sparseMode), (Out, dq), (Out, dk), (Out, dv),
-              (OptionalOut, dpse)) {
-  const AttentionShape shape(query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout);
-  Backward(
-      {shape, query, key, value, pse, dropMask, attenMask, prefix, scale, keepProb, preTokens, nextTokens, sparseMode},
-      {softmaxMax, softmaxSum, attentionIn, dy}, dq, dk, dv, dpse);
-}
+// QUERY_ENDS and KEY_ENDS are the ends of packed sequences, TYPE the position encoding's.
+#define FORWARD(NAME, QUERY_ENDS, KEY_ENDS, TYPE, ...)                                                             \
+  constexpr auto NAME##Check = [](TWIN_FOR_EACH(HELD, __VA_ARGS__)) {                                              \
+    const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, QUERY_ENDS, KEY_ENDS);  \
+    CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, TYPE, prefix});              \
+    RequireShape(out, shape.OutShape());                                                                           \
+    RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));                                             \
+    RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));                                             \
+  };                                                                                                               \
+  ACLNN_CHECKED(NAME, NAME##Check, __VA_ARGS__) {                                                                  \
+    Forward({{query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout, QUERY_ENDS, KEY_ENDS}, \
+             query,                                                                                                \
+             key,                                                                                                  \
+             value,                                                                                                \
+             pse,                                                                                                  \
+             dropMask,                                                                                             \
+             attenMask,                                                                                            \
+             prefix,                                                                                               \
+             scale,                                                                                                \
+             keepProb,                                                                                             \
+             preTokens,                                                                                            \
+             nextTokens,                                                                                           \
+             sparseMode,                                                                                           \
+             TYPE},                                                                                                \
+            softmaxMax, softmaxSum, out);                                                                          \
+  }
 
-ACLNN_CHECKED(aclnnFlashAttentionUnpaddingScoreGrad, CHECK_BACKWARD_PACKED, (In, query), (In, key), (In, value),
-              (In, dy), (OptionalIn, pse), (OptionalIn, dropMask), (OptionalIn, paddingMask), (OptionalIn, attenMask),
-              (In, softmaxMax), (In, softmaxSum), (OptionalIn, softmaxIn), (In, attentionIn), (OptionalInts, prefix),
-              (Ints, actualSeqQLen), (Ints, actualSeqKvLen), (double, scale), (double, keepProb), (int64_t, preTokens),
-              (int64_t, nextTokens), (int64_t, headNum), (Text, layout), (int64_t, innerPrecise), (int64_t, sparseMode),
-              (Out, dq), (Out, dk), (Out, dv), (OptionalOut, dpse)) {
-  const AttentionShape shape(query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout,
-                             actualSeqQLen, actualSeqKvLen);
-  Backward(
-      {shape, query, key, value, pse, dropMask, attenMask, prefix, scale, keepProb, preTokens, nextTokens, sparseMode},
-      {softmaxMax, softmaxSum, attentionIn, dy}, dq, dk, dv, dpse);
-}
+#define BACKWARD(NAME, QUERY_ENDS, KEY_ENDS, TYPE, ...)                                                             \
+  constexpr auto NAME##Check = [](TWIN_FOR_EACH(HELD, __VA_ARGS__)) {                                               \
+    const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, QUERY_ENDS, KEY_ENDS);   \
+    CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, TYPE, prefix});               \
+    RequireShape(dy, shape.OutShape());                                                                             \
+    RequireShape(attentionIn, shape.OutShape());                                                                    \
+    RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));                                              \
+    RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));                                              \
+    RequireShape(dq, query.Shape());                                                                                \
+    RequireShape(dk, key.Shape());                                                                                  \
+    RequireShape(dv, value.Shape());                                                                                \
+  };                                                                                                                \
+  ACLNN_CHECKED(NAME, NAME##Check, __VA_ARGS__) {                                                                   \
+    Backward({{query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout, QUERY_ENDS, KEY_ENDS}, \
+              query,                                                                                                \
+              key,                                                                                                  \
+              value,                                                                                                \
+              pse,                                                                                                  \
+              dropMask,                                                                                             \
+              attenMask,                                                                                            \
+              prefix,                                                                                               \
+              scale,                                                                                                \
+              keepProb,                                                                                             \
+              preTokens,                                                                                            \
+              nextTokens,                                                                                           \
+              sparseMode,                                                                                           \
+              TYPE},                                                                                                \
+             {softmaxMax, softmaxSum, attentionIn, dy}, dq, dk, dv, dpse);                                          \
+  }
+
+FORWARD(aclnnFlashAttentionScore, {}, {}, ADDED_AND_SCALED, FORWARD_TENSORS, OPTIONS, FORWARD_RESULTS)
+FORWARD(aclnnFlashAttentionVarLenScore, actualSeqQLen, actualSeqKvLen, ADDED_AND_SCALED, FORWARD_TENSORS, ENDS, OPTIONS,
+        FORWARD_RESULTS)
+BACKWARD(aclnnFlashAttentionScoreGrad, {}, {}, ADDED_AND_SCALED, BACKWARD_TENSORS, OPTIONS, BACKWARD_RESULTS)
+BACKWARD(aclnnFlashAttentionUnpaddingScoreGrad, actualSeqQLen, actualSeqKvLen, ADDED_AND_SCALED, BACKWARD_TENSORS, ENDS,
+         OPTIONS, BACKWARD_RESULTS)
+
+// Those of npu_fusion_attention_v2.
+FORWARD(aclnnFlashAttentionScoreV2, {}, {}, pseType, FORWARD_TENSORS, STARTS, OPTIONS, PSE_TYPE, FORWARD_RESULTS)
+FORWARD(aclnnFlashAttentionVarLenScoreV2, actualSeqQLen, actualSeqKvLen, pseType, FORWARD_TENSORS, ENDS, STARTS,
+        OPTIONS, PSE_TYPE, FORWARD_RESULTS)
+BACKWARD(aclnnFlashAttentionScoreGradV2, {}, {}, pseType, BACKWARD_TENSORS, STARTS, OPTIONS, PSE_TYPE, BACKWARD_RESULTS)
+BACKWARD(aclnnFlashAttentionUnpaddingScoreGradV2, actualSeqQLen, actualSeqKvLen, pseType, BACKWARD_TENSORS, ENDS,
+         STARTS, OPTIONS, PSE_TYPE, BACKWARD_RESULTS)

@@ -18,11 +18,18 @@ at::Tensor OverSharedHeads(const at::Tensor& gradient, const at::Tensor& shared)
 at::Tensor Scores(const Sequence& sequence, const at::Tensor& key) {
   auto scores = at::bmm(sequence.query, key.transpose(1, 2));
   if (sequence.pse.defined()) {
-    scores = scores + sequence.pse;
+    scores = sequence.pseIsScaled ? (scores + sequence.pse) * sequence.scale : scores * sequence.scale + sequence.pse;
+  } else {
+    scores = scores * sequence.scale;
   }
-  scores = scores * sequence.scale;
   return sequence.masked.defined() ? scores.masked_fill(sequence.masked, -std::numeric_limits<float>::infinity())
                                    : scores;
+}
+
+at::Tensor Largest(const at::Tensor& scores) {
+  return scores.size(2) > 0
+             ? scores.amax(2)
+             : scores.new_full({scores.size(0), scores.size(1)}, -std::numeric_limits<float>::infinity());
 }
 
 at::Tensor Exponentials(const at::Tensor& scores, const at::Tensor& max) {
@@ -45,7 +52,7 @@ AttentionResult Attend(const Sequence& sequence) {
   const auto value = ForEachHead(sequence.value, sequence.query);
   const auto scores = Scores(sequence, ForEachHead(sequence.key, sequence.query));
   // Kept in float, so the weights of the backward pass are those of this one.
-  const auto max = scores.amax(2).to(at::kFloat).to(scores.scalar_type());
+  const auto max = Largest(scores).to(at::kFloat).to(scores.scalar_type());
   const auto exponentials = Exponentials(scores, max);
   const auto sum = exponentials.sum(2);
   return {at::bmm(Dropped(Weights(exponentials, sum), sequence), value), max, sum};
@@ -58,9 +65,10 @@ AttentionGradients AttendBackward(const Sequence& sequence, const AttentionResul
   const auto dValue = at::bmm(Dropped(weights, sequence).transpose(1, 2), dy);
   const auto dWeights = Dropped(at::bmm(dy, value.transpose(1, 2)), sequence);
   const auto along = (dy * forward.out).sum(2, /*keepdim=*/true);  // equals the sum of weights * dWeights
-  const auto dScores = weights * (dWeights - along) * sequence.scale;
-  return {at::bmm(dScores, key), OverSharedHeads(at::bmm(dScores.transpose(1, 2), sequence.query), sequence.key),
-          OverSharedHeads(dValue, sequence.value), dScores};
+  const auto dAdded = weights * (dWeights - along);
+  const auto dProducts = dAdded * sequence.scale;
+  return {at::bmm(dProducts, key), OverSharedHeads(at::bmm(dProducts.transpose(1, 2), sequence.query), sequence.key),
+          OverSharedHeads(dValue, sequence.value), sequence.pseIsScaled ? dProducts : dAdded};
 }
 
 }  // namespace twin::opapi

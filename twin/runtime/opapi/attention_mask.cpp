@@ -22,12 +22,27 @@ std::vector<int64_t> Trimmed(std::vector<int64_t> shape) {
 
 bool IsCompressed(int64_t sparseMode) {
   return sparseMode == LEFT_UP_CAUSAL || sparseMode == RIGHT_DOWN_CAUSAL || sparseMode == BAND ||
-         sparseMode == PREFIX_COMPRESSED;
+         sparseMode >= PREFIX_COMPRESSED;
 }
 
-void CheckMaskShape(int64_t sparseMode, const HeldInput& attenMask, const std::vector<std::vector<int64_t>>& full) {
-  if (sparseMode < DEFAULT_MASK || sparseMode > PREFIX_COMPRESSED) {
-    throw Refusal(INVALID_ARGUMENT, "sparseMode is " + std::to_string(sparseMode) + "; 0 to 6 are emulated");
+int64_t ModeOf(int64_t sparseMode, int64_t index, int64_t count) {
+  switch (sparseMode) {
+    case RIGHT_DOWN_CAUSAL_BAND:
+      return index == count - 1 ? BAND : RIGHT_DOWN_CAUSAL;
+    case BAND_LEFT_UP_CAUSAL:
+      return index == 0 ? BAND : LEFT_UP_CAUSAL;
+    default:
+      return sparseMode;
+  }
+}
+
+void CheckMaskShape(int64_t sparseMode, bool packed, const HeldInput& attenMask,
+                    const std::vector<std::vector<int64_t>>& full) {
+  const bool known = packed ? sparseMode >= DEFAULT_MASK && sparseMode <= BAND_LEFT_UP_CAUSAL && sparseMode != PREFIX
+                            : sparseMode >= DEFAULT_MASK && sparseMode <= PREFIX_COMPRESSED;
+  if (!known) {
+    throw Refusal(INVALID_ARGUMENT, "sparseMode is " + std::to_string(sparseMode) + "; " +
+                                        (packed ? "0 to 4 and 6 to 8 go with the layout TND" : "it goes from 0 to 6"));
   }
   const auto mode = "sparseMode " + std::to_string(sparseMode);
   if (!attenMask.view) {

@@ -60,8 +60,14 @@ AttentionShape::AttentionShape(const std::vector<int64_t>& query, const std::vec
     Refuse(shapes + ": the " + std::to_string(heads) + " heads of queries are no multiple of those of keys, or their " +
            "widths differ");
   }
-  if (key != value) {
-    Refuse(shapes + ": key and value differ");
+  auto keyInTheWidthOfValue = key;
+  keyInTheWidthOfValue.back() = value.back();
+  if (keyInTheWidthOfValue != value || value.back() > key.back() || (value != key && places.heads < 0)) {
+    Refuse(shapes + ": key and value differ" + (places.heads < 0 ? "" : " by more than a smaller width of value"));
+  }
+  outShape_ = query;
+  if (places.heads >= 0) {
+    outShape_.back() = value.back();
   }
   queries_ = query[places.positions];
   keys_ = key[places.positions];
@@ -118,15 +124,15 @@ std::vector<int64_t> AttentionShape::StatisticsShape(int64_t width) const {
 }
 
 std::vector<std::vector<int64_t>> AttentionShape::MaskShapes() const {
-  if (!Packed()) {
-    return {{batch, heads, queries_, keys_}, {batch, 1, queries_, keys_}, {1, 1, queries_, keys_}, {queries_, keys_}};
+  int64_t queries = queries_, keys = keys_;
+  if (Packed()) {
+    queries = keys = 0;
+    for (int64_t index = 0; index < batch; ++index) {
+      queries = std::max(queries, Part(index).queries.length);
+      keys = std::max(keys, Part(index).keys.length);
+    }
   }
-  int64_t queries = 0, keys = 0;
-  for (int64_t index = 0; index < batch; ++index) {
-    queries = std::max(queries, Part(index).queries.length);
-    keys = std::max(keys, Part(index).keys.length);
-  }
-  return {{queries, keys}};
+  return {{batch, heads, queries, keys}, {batch, 1, queries, keys}, {1, 1, queries, keys}, {queries, keys}};
 }
 
 at::Tensor AttentionShape::PartOf(const at::Tensor& tensor, int64_t index) const {
@@ -134,18 +140,20 @@ at::Tensor AttentionShape::PartOf(const at::Tensor& tensor, int64_t index) const
 }
 
 at::Tensor AttentionShape::MaskPart(const at::Tensor& attenMask, int64_t index) const {
-  if (Packed()) {
-    const auto part = Part(index);
-    return attenMask.narrow(0, 0, part.queries.length).narrow(1, 0, part.keys.length).unsqueeze(0);
-  }
-  return attenMask.dim() == 2 ? attenMask.unsqueeze(0) : PartOf(attenMask, index);
+  const auto part = Part(index);
+  const auto own = attenMask.dim() == 2 ? attenMask.unsqueeze(0) : PartOf(attenMask, index);
+  return own.narrow(1, 0, part.queries.length).narrow(2, 0, part.keys.length);
 }
 
 void AttentionShape::CheckPse(const HeldInput& pse) const {
-  if (Packed()) {
-    Refuse("pse is given; it is not emulated for the layout TND");
-  }
   const auto& shape = pse.Shape();
+  if (Packed()) {
+    if (c10::multiply_integers(shape) != scores) {
+      Refuse("pse has shape " + ShapeText(shape) + "; for the layout TND the twin takes one element for each of the " +
+             std::to_string(scores) + " scores");
+    }
+    return;
+  }
   const bool known = shape.size() == 4 && (shape[0] == batch || shape[0] == 1) && shape[1] == heads &&
                      (shape[2] == queries_ || (shape[2] == 1 && shape[0] == batch)) && shape[3] == keys_;
   if (!known) {
@@ -154,6 +162,13 @@ void AttentionShape::CheckPse(const HeldInput& pse) const {
   }
 }
 
-at::Tensor AttentionShape::PsePart(const at::Tensor& pse, int64_t index) const { return PartOf(pse, index); }
+at::Tensor AttentionShape::PsePart(const at::Tensor& pse, int64_t index) const {
+  if (!Packed()) {
+    return PartOf(pse, index);
+  }
+  const auto part = Part(index);
+  const std::vector<int64_t> shape = {heads, part.queries.length, part.keys.length};
+  return pse.reshape({-1}).narrow(0, part.firstScore, c10::multiply_integers(shape)).view(shape);
+}
 
 }  // namespace twin::opapi

@@ -1,6 +1,6 @@
 // How fused attention's arguments lie in memory: the layouts BSH, SBH, BSND, BNSD, and TND, which packs sequences of
 // different lengths one after the other. B sequences, S positions, N heads, D width of a head, H = N * D, T positions
-// of all sequences.
+// of all sequences. Values may be narrower than keys where D is a dimension of its own.
 #pragma once
 #include <string>
 #include <vector>
@@ -31,6 +31,11 @@ class AttentionShape {
   };
   Sequence Part(int64_t index) const;
 
+  bool Packed() const { return layout_ == "TND"; }
+
+  // Of the result: the query's shape in the width of values.
+  std::vector<int64_t> OutShape() const { return outShape_; }
+
   // A view of one sequence, [heads, positions, width].
   at::Tensor Heads(const at::Tensor& tensor, const Range& range, int64_t index) const;
   // The same of softmaxMax or softmaxSum, [heads, queries, their width].
@@ -40,15 +45,16 @@ class AttentionShape {
   std::vector<std::vector<int64_t>> MaskShapes() const;
   at::Tensor MaskPart(const at::Tensor& attenMask, int64_t index) const;
   void CheckPse(const HeldInput& pse) const;
+  // Of TND the position encodings of the sequences lie one after the other, [heads, queries, keys] of each.
   at::Tensor PsePart(const at::Tensor& pse, int64_t index) const;
 
  private:
   std::string layout_;
-  int64_t queries_, keys_, width_;  // of TND the longest, or all
+  int64_t queries_, keys_, width_;  // of TND all positions
+  std::vector<int64_t> outShape_;
   std::vector<int64_t> queryEnds_, keyEnds_;
   std::vector<int64_t> firstScores_;
 
-  bool Packed() const { return layout_ == "TND"; }
   at::Tensor PartOf(const at::Tensor& tensor, int64_t index) const;
 };
 

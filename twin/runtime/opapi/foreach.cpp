@@ -65,22 +65,26 @@ FOREACH_UNARY(aclnnForeachSinh, at::sinh)
 FOREACH_UNARY(aclnnForeachTan, at::tan)
 FOREACH_UNARY(aclnnForeachTanh, at::tanh)
 
-// How elements are rounded; torch_npu passes 1 or 4 for to the nearest, by its version.
+// How elements are rounded, by the documented modes of a cast.
 static at::Tensor Rounded(const at::Tensor& self, int64_t mode) {
+  const auto whole = at::trunc(self), rest = self - whole;
   switch (mode) {
-    case 1:
-    case 4:
+    case 1:  // to the nearest, halves to even
       return at::round(self);
     case 2:
       return at::floor(self);
     case 3:
       return at::ceil(self);
+    case 4:  // to the nearest, halves away from zero
+      return at::where(rest.abs().ge(0.5), whole + self.sign(), whole);
     case 5:
-      return at::trunc(self);
+      return whole;
+    case 6:  // to odd
+      return at::where(rest.ne(0).logical_and(at::fmod(whole, 2).eq(0)), whole + self.sign(), whole);
     case 7:
       return at::frac(self);
     default:
-      TORCH_CHECK(false, "rounding mode ", mode, " is not 1 to 5 or 7");
+      TORCH_CHECK(false, "rounding mode ", mode, " is not 1 to 7");
   }
 }
 

@@ -32,7 +32,8 @@ constexpr Rule RULES[] = {
     {"aclnnEmbeddingDenseBackward", "indices", ANY ^ Bit(at::kBFloat16)},
     // fused attention, before the rows of any function that name the same arguments
     {"aclnnFlashAttentionScore aclnnFlashAttentionVarLenScore aclnnFlashAttentionScoreGrad "
-     "aclnnFlashAttentionUnpaddingScoreGrad",
+     "aclnnFlashAttentionUnpaddingScoreGrad aclnnFlashAttentionScoreV2 aclnnFlashAttentionVarLenScoreV2 "
+     "aclnnFlashAttentionScoreGradV2 aclnnFlashAttentionUnpaddingScoreGradV2",
      "query key value pse dy attentionIn out dq dk dv dpse", FLOATS},
     {"*", "attenMask", MASK},
     {"*", "dropMask", BYTES},

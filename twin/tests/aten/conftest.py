@@ -22,6 +22,7 @@ class Program:
 
     def __init__(self, library_dir: str) -> None:
         self.library_dir = library_dir
+        self._kept: dict[tuple[object, ...], Any] = {}
 
     def process(
         self, name: str, *arguments: str, mode: str = "override", **env: str
@@ -42,6 +43,13 @@ class Program:
         done = self.process(name, *arguments, mode=mode, **env)
         assert done.returncode == 0, f"{name} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return json.loads(done.stdout.splitlines()[-1])
+
+    def kept(self, name: str, *arguments: str, mode: str = "override", **env: str) -> Any:
+        """What the program gave the first time that a test asked for it."""
+        key = (name, arguments, mode, *sorted(env.items()))
+        if key not in self._kept:
+            self._kept[key] = self(name, *arguments, mode=mode, **env)
+        return self._kept[key]
 
 
 def library_dir() -> str:

@@ -9,7 +9,8 @@ import pytest
 from conftest import MODES
 
 pytestmark = pytest.mark.twin
-TOLERANCE = {"rotary_float16": 4e-3, "conv2d_half": 4e-3}
+BLOCKS = ("block_half", "block_half_overlapping", "block_half_mean", "block_half_evaluated")
+TOLERANCE = {"rotary_float16": 4e-3, "conv2d_half": 4e-3, **dict.fromkeys(BLOCKS, 1.5)}
 CONVOLUTIONS = (
     "conv1d",
     "conv1d_strided",
@@ -33,7 +34,7 @@ def check(found: dict[str, float], count: int) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_gradients_are_those_of_float64(program: Any, mode: str) -> None:
     """With `aclnn` torch_npu runs most of these by legacy operators, some of their results in FRACTAL_NZ."""
-    check(program("layers", mode=mode)["errors"], 23)
+    check(program("layers", mode=mode)["errors"], 27)
 
 
 def test_convolutions_without_internal_formats(program: Any) -> None:
@@ -45,4 +46,6 @@ def test_convolutions_without_internal_formats(program: Any) -> None:
 
 def test_private_formats_in_memory(program: Any) -> None:
     """Blocks as they are documented; a round trip alone would not tell a wrong order."""
-    assert program("formats", mode="aclnn") == {"FRACTAL_NZ": True, "NC1HWC0": True, "FRACTAL_Z": True}
+    assert program("formats", mode="aclnn") == dict.fromkeys(
+        ("FRACTAL_NZ", "NC1HWC0", "FRACTAL_Z", "NDC1HWC0", "FRACTAL_Z_3D"), True
+    )

@@ -3,30 +3,50 @@ the CPU, which `override` itself computes with, and our aclnn functions too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from conftest import MODES
+
 pytestmark = pytest.mark.twin
+# Comparisons, and functions among those that torch_npu calls for them.
+NUMPY = {
+    "numpy_layers": (180, "MaxPool2dWithMask AvgPool3dBackward ReflectionPad3d UpsampleBilinear2d ForeachTan"),
+    "numpy_sampling": (
+        90,
+        "GridSampler2D GridSampler2DBackward GridSampler3D GridSampler3DBackward AffineGrid UpsampleBicubic2d "
+        "UpsampleBicubic2dBackward UpsampleBicubic2dAA UpsampleBicubic2dAAGrad UpsampleBilinear2dAA "
+        "UpsampleBilinear2dAABackward Im2col Im2colBackward",
+    ),
+    "numpy_algebra": (
+        30,
+        "LinalgQr Inverse TriangularSolve LinalgCross Pdist Addbmm InplaceAddr CtcLoss CtcLossBackward",
+    ),
+}
 # torch_npu's own calls: aclnnGelu has no argument for approximate='tanh'.
 DIFFERS = {"override": set(), "aclnn": {"nn.functional.gelu float32"}}
 
 
-@pytest.mark.parametrize("mode", ["override", "aclnn"])
-def test_operators_give_what_their_references_give(program: Callable[..., Any], mode: str) -> None:
-    rows = program("references", mode=mode)
+@pytest.mark.parametrize("mode", MODES)
+def test_operators_give_what_their_references_give(program: Any, mode: str) -> None:
+    rows = program.kept("references", mode=mode)["rows"]
     differs = {name: row["differs"] for name, row in rows.items() if row["differs"]}
     assert set(differs) == DIFFERS[mode], differs
     assert len(rows) > 400 and sum(row["samples"] for row in rows.values()) > 1200
 
 
-@pytest.mark.parametrize("mode", ["override", "aclnn"])
-def test_layers_and_their_gradients_give_what_numpy_gives(program: Callable[..., Any], mode: str) -> None:
-    """Pooling, padding, resizing, distances, activations and lists of tensors."""
-    found = program("numpy_layers", mode=mode)
-    assert len(found["differs"]) > 170
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", NUMPY)
+def test_results_and_gradients_are_those_of_numpy(program: Any, name: str, mode: str) -> None:
+    found = program.kept(name, mode=mode)
+    count, functions = NUMPY[name]
+    assert len(found["differs"]) >= count
     assert {name: by for name, by in found["differs"].items() if not by < 1e-5} == {}
     if mode == "aclnn":
-        families = ("MaxPool2dWithMask", "AvgPool3dBackward", "ReflectionPad3d", "UpsampleBilinear2d", "ForeachTan")
-        assert {f"aclnn{family}" for family in families} <= set(found["called"])
+        assert {f"aclnn{function}" for function in functions.split()} <= set(found["called"])
+
+
+def test_forms_in_place_are_compared_too(program: Any) -> None:
+    called = program.kept("references", mode="aclnn")["called"]
+    assert sum(name.startswith("aclnnInplace") for name in called) >= 60

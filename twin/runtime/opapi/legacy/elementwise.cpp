@@ -16,7 +16,30 @@ const LegacyOperator sum("ReduceSum", {"keep_dims"}, [](const LegacyArguments& c
 
 const LegacyOperator mul("Mul", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0) * call.In(1)); });
 
+const LegacyOperator add("Add", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0) + call.In(1)); });
+
+// self + alpha * other
+const LegacyOperator axpy("AxpyV2", {},
+                          [](const LegacyArguments& call) { call.Out(0, call.In(0) + call.In(1) * call.In(2)); });
+
+const LegacyOperator subtract("Sub", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0) - call.In(1)); });
+
+const LegacyOperator divide("RealDiv", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0) / call.In(1)); });
+
+const LegacyOperator relu("Relu", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0).relu()); });
+
+// gradient, x or what came out
+const LegacyOperator reluGradient("ReluGrad", {}, [](const LegacyArguments& call) {
+  call.Out(0, at::threshold_backward(call.In(0), call.In(1), 0));
+});
+
+const LegacyOperator cast("Cast", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0)); });
+
 const LegacyOperator square("Square", {}, [](const LegacyArguments& call) { call.Out(0, call.In(0).square()); });
+
+const LegacyOperator mean("ReduceMean", {"keep_dims"}, [](const LegacyArguments& call) {
+  call.Out(0, at::mean(call.WideIn(0), Axes(call.In(1)), call.Number("keep_dims", 0) != 0));
+});
 
 const LegacyOperator reverse("ReverseV2", {},
                              [](const LegacyArguments& call) { call.Out(0, call.In(0).flip(Axes(call.In(1)))); });

@@ -24,7 +24,6 @@ std::pair<int64_t, int64_t> MatrixOf(at::IntArrayRef shape, at::IntArrayRef stor
 }
 
 // The whole blocks, padding included, in PyTorch's order of dimensions: a view of the memory but for the last reshape.
-// `inner` are the sizes of the blocks' dimensions that belong together.
 at::Tensor Ordered(const at::Tensor& memory, aclFormat format, at::IntArrayRef shape) {
   const auto stored = memory.sizes();
   if (format == ACL_FORMAT_FRACTAL_NZ) {
@@ -33,12 +32,22 @@ at::Tensor Ordered(const at::Tensor& memory, aclFormat format, at::IntArrayRef s
     return memory.reshape({-1, stored[last - 4], stored[last - 3], stored[last - 2], stored[last - 1]})
         .permute({0, 2, 3, 1, 4});
   }
-  if (format == ACL_FORMAT_NC1HWC0) {
-    return memory.permute({0, 1, 4, 2, 3});  // [N, C1, C0, H, W]
+  switch (format) {
+    case ACL_FORMAT_NC1HWC0:
+      return memory.permute({0, 1, 4, 2, 3});  // [N, C1, C0, H, W]
+    case ACL_FORMAT_NDC1HWC0:
+      return memory.permute({0, 2, 5, 1, 3, 4});  // [N, C1, C0, D, H, W]
+    case ACL_FRACTAL_Z_3D:
+      // [D, C1, H, W, N1, N0, C0] to [N1, N0, C1, C0, D, H, W]
+      return memory.reshape({shape[2], -1, shape[3], shape[4], stored[1], stored[2], stored[3]})
+          .permute({4, 5, 1, 6, 0, 2, 3});
+    default:
+      // [C1, H, W, N1, N0, C0] to [N1, N0, C1, C0, H, W]
+      return memory.reshape({-1, shape[2], shape[3], stored[1], stored[2], stored[3]}).permute({3, 4, 0, 5, 1, 2});
   }
-  // [C1, H, W, N1, N0, C0] to [N1, N0, C1, C0, H, W]
-  return memory.reshape({-1, shape[2], shape[3], stored[1], stored[2], stored[3]}).permute({3, 4, 0, 5, 1, 2});
 }
+
+bool IsFilter(aclFormat format) { return format == ACL_FORMAT_FRACTAL_Z || format == ACL_FRACTAL_Z_3D; }
 
 // The shape of Ordered with the dimensions of blocks joined.
 std::vector<int64_t> Padded(const at::Tensor& ordered, aclFormat format) {
@@ -46,10 +55,10 @@ std::vector<int64_t> Padded(const at::Tensor& ordered, aclFormat format) {
   if (format == ACL_FORMAT_FRACTAL_NZ) {
     return {size[0], size[1] * size[2], size[3] * size[4]};
   }
-  if (format == ACL_FORMAT_NC1HWC0) {
-    return {size[0], size[1] * size[2], size[3], size[4]};
-  }
-  return {size[0] * size[1], size[2] * size[3], size[4], size[5]};
+  std::vector<int64_t> padded = IsFilter(format) ? std::vector<int64_t>{size[0] * size[1], size[2] * size[3]}
+                                                 : std::vector<int64_t>{size[0], size[1] * size[2]};
+  padded.insert(padded.end(), size.begin() + (IsFilter(format) ? 4 : 3), size.end());
+  return padded;
 }
 
 // The part of the padded tensor that is not padding.
@@ -59,14 +68,34 @@ at::Tensor Real(const at::Tensor& padded, aclFormat format, at::IntArrayRef shap
     return padded.narrow(1, 0, rows).narrow(2, 0, columns);
   }
   const auto channels = padded.narrow(1, 0, shape[1]);
-  return format == ACL_FORMAT_NC1HWC0 ? channels : channels.narrow(0, 0, shape[0]);
+  return IsFilter(format) ? channels.narrow(0, 0, shape[0]) : channels;
+}
+
+// Of the shape of an image or a filter.
+std::vector<int64_t> StoredShape(aclFormat format, const std::vector<int64_t>& shape, int64_t n0, int64_t c0) {
+  const int64_t channels = Blocks(shape[1], c0);
+  const int64_t places = c10::multiply_integers(shape.begin() + 2, shape.end());
+  switch (format) {
+    case ACL_FORMAT_NC1HWC0:
+      return {shape[0], channels, shape[2], shape[3], c0};
+    case ACL_FORMAT_NDC1HWC0:
+      return {shape[0], shape[2], channels, shape[3], shape[4], c0};
+    default:
+      return {channels * places, Blocks(shape[0], n0), n0, c0};
+  }
 }
 
 }  // namespace
 
-bool IsPacked(aclFormat format) {
-  return format == ACL_FORMAT_FRACTAL_NZ || format == ACL_FORMAT_NC1HWC0 || format == ACL_FORMAT_FRACTAL_Z ||
-         format == ACL_FORMAT_NDC1HWC0;
+bool IsPacked(aclFormat format) { return !IsPlainFormat(format); }
+
+bool LiesPlain(aclFormat format, const std::vector<int64_t>& shape, const std::vector<int64_t>& stored) {
+  if (format != ACL_FORMAT_NC1HWC0) {
+    return false;
+  }
+  const bool mask = shape.size() == 4 && stored.size() == 5 && stored[1] == shape[1] &&
+                    c10::multiply_integers(stored) == c10::multiply_integers(shape);
+  return shape.size() == 1 || mask;
 }
 
 void CheckPacked(aclFormat format, const std::vector<int64_t>& shape, const std::vector<int64_t>& stored) {
@@ -75,11 +104,11 @@ void CheckPacked(aclFormat format, const std::vector<int64_t>& shape, const std:
     const size_t last = stored.size();
     const auto [rows, columns] = MatrixOf(shape, stored);
     fits = stored[last - 4] == Blocks(columns, stored[last - 1]) && stored[last - 3] == Blocks(rows, stored[last - 2]);
-  } else if (format == ACL_FORMAT_NC1HWC0 && stored.size() == 5 && shape.size() == 4) {
-    fits = stored[0] == shape[0] && stored[1] == Blocks(shape[1], stored[4]) && stored[2] == shape[2] &&
-           stored[3] == shape[3];
-  } else if (format == ACL_FORMAT_FRACTAL_Z && stored.size() == 4 && shape.size() == 4) {
-    fits = stored[0] == Blocks(shape[1], stored[3]) * shape[2] * shape[3] && stored[1] == Blocks(shape[0], stored[2]);
+  }
+  const bool plane = format == ACL_FORMAT_NC1HWC0 || format == ACL_FORMAT_FRACTAL_Z;
+  const bool volume = format == ACL_FORMAT_NDC1HWC0 || format == ACL_FRACTAL_Z_3D;
+  if ((plane && shape.size() == 4) || (volume && shape.size() == 5)) {
+    fits = stored.size() >= 4 && stored == StoredShape(format, shape, stored[stored.size() - 2], stored.back());
   }
   if (!fits) {
     Refuse(format, shape, stored);

@@ -30,6 +30,9 @@ LegacyOperand OperandOf(const aclTensorDesc* desc, const aclDataBuffer* buffer) 
     aclGetTensorDescDimV2(desc, i, &operand.stored[i]);
   }
   operand.address = aclGetDataBufferAddr(buffer);
+  if (LiesPlain(operand.format, operand.shape, operand.stored)) {
+    operand.format = ACL_FORMAT_ND;
+  }
   const bool packed = IsPacked(operand.format);
   if (packed) {
     CheckPacked(operand.format, operand.shape, operand.stored);

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import torch_npu
 
 HEADS, WIDTH = 4, 16
+Seen = Callable[[int, int, int, int], bool]
 TRIANGLE = torch.ones(2048, 2048).triu(1).bool()
 PREFIX_MATRIX = torch.cat((TRIANGLE, (torch.arange(2048) >= 1024).expand(1024, 2048)))
 
@@ -42,8 +43,13 @@ def reference(
     return weights @ value
 
 
+def right_down(n: int, i: int, j: int, beyond: int) -> bool:
+    return j <= i + beyond
+
+
 def hidden(queries: int, keys: int, seen: Callable[[int, int], bool]) -> torch.Tensor:
-    return torch.tensor([[not seen(row, column) for column in range(keys)] for row in range(queries)])
+    rows = [[not seen(row, column) for column in range(keys)] for row in range(queries)]
+    return torch.tensor(rows, dtype=torch.bool)
 
 
 def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
@@ -112,28 +118,75 @@ def fused(
     return compare(call, check, inputs, dtype)
 
 
-def packed(**options: Any) -> float:
-    """TND: three sequences of different lengths one after the other."""
-    lengths, key_lengths = [4, 7, 3], [5, 7, 6]
+def packed(
+    lengths: tuple[int, ...] = (4, 7, 3),
+    key_lengths: tuple[int, ...] = (5, 7, 6),
+    seen: Seen = lambda n, i, j, beyond: True,
+    attention: Callable[..., Any] = torch_npu.npu_fusion_attention,
+    encoding: bool = False,
+    encoding_of: int | None = None,
+    **options: Any,
+) -> float:
+    """TND: sequences of different lengths one after the other. `seen` has the number of the sequence, the row, the
+    column, and how many more keys than queries the sequence has."""
     inputs = [torch.randn(sum(n), HEADS, WIDTH) for n in (lengths, key_lengths, key_lengths)]
-    causal = options.get("sparse_mode") == 3
-    if causal:
-        options["atten_mask"] = TRIANGLE.npu()
+    counts = [HEADS * rows * columns for rows, columns in zip(lengths, key_lengths, strict=True)]
+    if encoding or encoding_of:
+        inputs.append(torch.randn(encoding_of or sum(counts)))
+    if "atten_mask" in options:
+        options["atten_mask"] = options["atten_mask"].npu()
     ends = [[sum(n[: i + 1]) for i in range(len(n))] for n in (lengths, key_lengths)]
 
-    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return torch_npu.npu_fusion_attention(
-            q, k, v, HEADS, "TND", scale=0.3, actual_seq_qlen=ends[0], actual_seq_kvlen=ends[1], **options
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pse: torch.Tensor | None = None) -> torch.Tensor:
+        return attention(
+            q, k, v, HEADS, "TND", pse=pse, scale=0.3, actual_seq_qlen=ends[0], actual_seq_kvlen=ends[1], **options
         )[0]
 
-    def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pse: torch.Tensor | None = None) -> torch.Tensor:
         parts = []
-        for one, other, third in zip(q.split(lengths), k.split(key_lengths), v.split(key_lengths), strict=True):
-            rows, columns = one.size(0), other.size(0)
-            mask = hidden(rows, columns, lambda i, j: not causal or j <= i + columns - rows)  # noqa: B023
-            heads = [t.transpose(0, 1).unsqueeze(0) for t in (one, other, third)]
-            parts.append(reference(*heads, 0.3, hidden=mask)[0].transpose(0, 1))
+        sequences = zip(q.split(lengths), k.split(key_lengths), v.split(key_lengths), strict=True)
+        encodings = pse.split(counts) if pse is not None else [None] * len(counts)
+        for n, (tensors, own) in enumerate(zip(sequences, encodings, strict=True)):
+            rows, columns = lengths[n], key_lengths[n]
+            mask = hidden(rows, columns, lambda i, j: seen(n, i, j, columns - rows))  # noqa: B023
+            heads = [t.transpose(0, 1).unsqueeze(0) for t in tensors]
+            encoding = own if own is None else own.reshape(1, HEADS, rows, columns)
+            parts.append(reference(*heads, 0.3, hidden=mask.reshape(rows, columns), pse=encoding)[0].transpose(0, 1))
         return torch.cat(parts)
+
+    return compare(call, check, inputs, torch.float32)
+
+
+def second(pse_type: int, layout: str = "BNSD", **options: Any) -> float:
+    """npu_fusion_attention_v2: the position encoding is added before the scale (1) or after it (0)."""
+    inputs = [torch.randn(2, HEADS, 9, WIDTH), *(torch.randn(2, 2, 13, WIDTH) for _ in range(2))]
+    inputs.append(torch.randn(2, HEADS, 9, 13))
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pse: torch.Tensor) -> torch.Tensor:
+        q, k, v = (laid_out(t, layout) for t in (q, k, v))
+        return torch_npu.npu_fusion_attention_v2(
+            q, k, v, HEADS, layout, pse=pse, scale=0.3, pse_type=pse_type, **options
+        )[0]
+
+    def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pse: torch.Tensor) -> torch.Tensor:
+        return laid_out(reference(q, k, v, 0.3, pse=pse if pse_type == 1 else pse / 0.3), layout)
+
+    return compare(call, check, inputs, torch.float32)
+
+
+def narrow(layout: str, **options: Any) -> float:
+    """Values of fewer numbers than keys."""
+    shapes = {"BNSD": (2, HEADS, 9, WIDTH), "BSND": (2, 9, HEADS, WIDTH), "TND": (18, HEADS, WIDTH)}
+    inputs = [torch.randn(shapes[layout]), torch.randn(shapes[layout]), torch.randn(*shapes[layout][:-1], WIDTH // 2)]
+
+    def call(*tensors: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_fusion_attention(*tensors, HEADS, layout, scale=0.3, **options)[0]
+
+    def check(*tensors: torch.Tensor) -> torch.Tensor:
+        if layout == "BNSD":
+            return reference(*tensors, 0.3)
+        split = [t.reshape(2, 9, HEADS, -1).transpose(1, 2) for t in tensors]
+        return reference(*split, 0.3).transpose(1, 2).reshape(*shapes[layout][:-1], -1)
 
     return compare(call, check, inputs, torch.float32)
 
@@ -188,12 +241,20 @@ def refused(**options: Any) -> str:
     return refusal(lambda: torch_npu.npu_fusion_attention(q, q, q, heads, "BNSD", scale=0.1, **options))
 
 
-def prefixed(sparse_mode: int, atten_mask: torch.Tensor | None = None) -> float:
-    """Of the first sequence 3 keys are seen by all, of the second 7."""
-    prefix = [3, 7]
-    mask = torch.stack([hidden(9, 9, lambda i, j, n=n: j <= i or j < n) for n in prefix]).unsqueeze(1)
+def prefixed(sparse_mode: int, atten_mask: torch.Tensor | None = None, sizes: tuple[int, int] = (9, 9)) -> float:
+    """Of the first sequence 3 keys are seen by all, of the second 7; the others from the right lower corner."""
+    prefix, (rows, columns) = [3, 7], sizes
+    mask = torch.stack([hidden(*sizes, lambda i, j, n=n: j <= i + columns - rows or j < n) for n in prefix])
+    mask = mask.unsqueeze(1)
     given = mask if atten_mask is None else atten_mask
-    return fused(sizes=(9, 9), sparse_mode=sparse_mode, prefix=prefix, atten_mask=given, out_of_sight=mask)
+    return fused(sizes=sizes, sparse_mode=sparse_mode, prefix=prefix, atten_mask=given, out_of_sight=mask)
+
+
+def per_sequence(heads: int) -> tuple[torch.Tensor, Seen]:
+    """A mask of its own for each packed sequence, of the longest's size, and what it leaves."""
+    mask = torch.rand(3, heads, 7, 7) < 0.3
+    mask[..., 0] = False
+    return mask, lambda n, i, j, beyond: not bool(mask[n, 0, i, j])
 
 
 CASES: dict[str, Callable[[], float | str]] = {
@@ -232,11 +293,64 @@ CASES: dict[str, Callable[[], float | str]] = {
     ),
     "prefix": lambda: prefixed(5),
     "prefix_compressed": lambda: prefixed(6, PREFIX_MATRIX),
+    "prefix_more_keys": lambda: prefixed(5, sizes=(9, 13)),
+    "prefix_fewer_keys": lambda: prefixed(5, sizes=(13, 9)),
+    "prefix_compressed_more_keys": lambda: prefixed(6, PREFIX_MATRIX, (9, 13)),
+    "prefix_compressed_fewer_keys": lambda: prefixed(6, PREFIX_MATRIX, (13, 9)),
     "position_encoding": lambda: fused(pse_shape=(2, HEADS, 9, 13)),
     "position_encoding_of_keys": lambda: fused(pse_shape=(2, HEADS, 1, 13)),
     "position_encoding_for_all": lambda: fused(pse_shape=(1, HEADS, 9, 13)),
     "packed": packed,
-    "packed_causal": lambda: packed(sparse_mode=3),
+    "packed_causal": lambda: packed(seen=right_down, atten_mask=TRIANGLE, sparse_mode=3),
+    "packed_without_keys": lambda: packed((4, 7, 3), (5, 0, 6)),
+    "packed_without_queries": lambda: packed((4, 0, 3), (5, 2, 6), seen=right_down, atten_mask=TRIANGLE, sparse_mode=3),
+    "packed_without_any": lambda: packed((4, 0, 3), (5, 0, 6)),
+    "packed_mask": lambda: packed(
+        seen=lambda n, i, j, beyond: not (j > i + 2 or j == 1),
+        atten_mask=hidden(7, 7, lambda i, j: not (j > i + 2 or j == 1)),
+        sparse_mode=1,
+    ),
+    "packed_mask_per_sequence": lambda: packed(seen=(own := per_sequence(1))[1], atten_mask=own[0], sparse_mode=1),
+    "packed_mask_for_all": lambda: packed(
+        seen=lambda n, i, j, beyond: j <= i,
+        atten_mask=hidden(7, 7, lambda i, j: j <= i).reshape(1, 1, 7, 7),
+        sparse_mode=1,
+    ),
+    "packed_prefix": lambda: packed(
+        seen=lambda n, i, j, beyond: j <= i + beyond or j < (2, 0, 5)[n],
+        atten_mask=PREFIX_MATRIX,
+        sparse_mode=6,
+        prefix=[2, 0, 5],
+    ),
+    "packed_last_is_a_band": lambda: packed(
+        seen=lambda n, i, j, beyond: j <= i + beyond if n < 2 else -2 <= j - i - beyond <= -1,
+        atten_mask=TRIANGLE,
+        sparse_mode=7,
+        pre_tockens=2,
+        next_tockens=-1,
+    ),
+    "packed_first_is_a_band": lambda: packed(
+        seen=lambda n, i, j, beyond: j <= i if n > 0 else -2 <= j - i - beyond <= -1,
+        atten_mask=TRIANGLE,
+        sparse_mode=8,
+        pre_tockens=2,
+        next_tockens=-1,
+    ),
+    "packed_position_encoding": lambda: packed(encoding=True),
+    "narrow_BNSD": lambda: narrow("BNSD"),
+    "narrow_BSND": lambda: narrow("BSND"),
+    "narrow_TND": lambda: narrow("TND", actual_seq_qlen=[9, 18], actual_seq_kvlen=[9, 18]),
+    **{
+        f"second_{layout}_{kind}": lambda layout=layout, kind=kind: second(kind, layout)
+        for layout in ("BNSD", "SBH")
+        for kind in (0, 1)
+    },
+    "second_packed": lambda: packed(
+        attention=torch_npu.npu_fusion_attention_v2, seen=right_down, atten_mask=TRIANGLE, sparse_mode=3
+    ),
+    "second_packed_position_encoding": lambda: packed(
+        attention=torch_npu.npu_fusion_attention_v2, encoding=True, pse_type=1
+    ),
     "dropout": lambda: dropout(gen_mask_parallel=False),
     "dropout_on_a_stream_of_its_own": dropout,
     "stock": stock,
@@ -250,6 +364,8 @@ CASES: dict[str, Callable[[], float | str]] = {
     "refused_mask_missing": lambda: refused(sparse_mode=1),
     "refused_compressed_shape": lambda: refused(atten_mask=torch.ones(8, 8).triu(1).bool(), sparse_mode=2),
     "refused_prefix": lambda: refused(atten_mask=PREFIX_MATRIX, sparse_mode=6, prefix=[1]),
+    "refused_slopes": lambda: refusal(lambda: second(2)),
+    "refused_encoding": lambda: refusal(lambda: packed((1, 2), (3, 4), encoding_of=1)),
 }
 ENDS_THE_DEVICE = {
     "refused_compressed_matrix": lambda: refused(atten_mask=TRIANGLE.logical_not(), sparse_mode=2),

@@ -17,19 +17,55 @@ def largest(given: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     return max(float((a.double().cpu() - b).abs().max()) for a, b in zip(given, expected, strict=True))
 
 
+def results(net: torch.nn.Module, start: torch.Tensor) -> list[torch.Tensor]:
+    """What the layer gives and the gradients of its input and parameters, all of whose results count."""
+    start = start.detach().requires_grad_()
+    given = tensors(net(start))
+    loss = sum(one.square().sum() for one in given)
+    loss.backward()
+    return [*(one.detach() for one in given), start.grad, *(p.grad for p in net.parameters())]
+
+
 def layer(module: torch.nn.Module, *shape: int, dtype: torch.dtype = torch.float32) -> float:
-    """Forward and backward of a layer, all of whose results count."""
     module = module.to(dtype)
     x, moved = torch.randn(shape).to(dtype), copy.deepcopy(module).npu()
-    found = []
-    for net, start in ((module.double(), x.double()), (moved, x.npu())):
-        start.requires_grad_()
-        results = tensors(net(start))
-        loss = sum(result.square().sum() for result in results)
-        loss.backward()
-        found.append([*(r.detach() for r in results), start.grad, *(p.grad for p in net.parameters())])
+    found = [results(module.double(), x.double()), results(moved, x.npu())]
     scaled = [[t.double().cpu() / b.abs().max().clamp_min(1.0) for t, b in zip(side, found[0])] for side in found]
     return largest(scaled[1], scaled[0])
+
+
+class Block(nn.Module):
+    """What follows a convolution in a network of images: torch_npu keeps half precision in NC1HWC0 all the way."""
+
+    def __init__(self, pool: nn.Module, last: nn.Module) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 20, 3, padding=1), nn.BatchNorm2d(20), nn.ReLU())
+        self.pool = pool
+        self.second = nn.Sequential(nn.Conv2d(20, 20, 3, padding=1, bias=False), nn.BatchNorm2d(20))
+        self.last, self.head = last, nn.LazyLinear(5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.pool(self.first(x))
+        x = torch.relu(self.second(x) + x)
+        return self.head(self.last(x).flatten(1))
+
+
+def block(pool: nn.Module, last: nn.Module, training: bool = True) -> float:
+    """The error of five networks over that of PyTorch's own kernels in half precision, which flip a ReLU or a maximum
+    here and there too; each tensor by its norm."""
+    errors = {"npu": 0.0, "cpu": 0.0}
+    for seed in range(5):
+        torch.manual_seed(seed)
+        net = Block(pool, last).train(training)
+        net(torch.randn(6, 3, 12, 10))  # gives the head its width, and the norms statistics that are not 0 and 1
+        net, x = net.half(), torch.randn(6, 3, 12, 10).half()
+        exact = results(copy.deepcopy(net).double(), x.double())
+        for device in errors:
+            found = results(copy.deepcopy(net).to(device), x.to(device))
+            errors[device] += sum(
+                float((one.double().cpu() - e).norm() / e.norm().clamp_min(1e-2)) for one, e in zip(found, exact)
+            )
+    return errors["npu"] / errors["cpu"]
 
 
 class Sequence(nn.Module):
@@ -98,6 +134,10 @@ CHECKS = {
         nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=2), 2, 4, 5, 6
     ),
     "conv_transpose3d": lambda: layer(nn.ConvTranspose3d(3, 4, 3, stride=2, bias=False), 2, 3, 4, 3, 5),
+    "block_half": lambda: block(nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1)),
+    "block_half_overlapping": lambda: block(nn.MaxPool2d(3, stride=2, padding=1), nn.AdaptiveAvgPool2d((2, 3))),
+    "block_half_mean": lambda: block(nn.AvgPool2d(2), nn.AvgPool2d((3, 2))),
+    "block_half_evaluated": lambda: block(nn.MaxPool2d(2), nn.Flatten(), training=False),
     "lstm": lambda: layer(nn.LSTM(4, 5, num_layers=3, batch_first=True), 3, 6, 4),
     "lstm_without_bias": lambda: layer(nn.LSTM(4, 5, bias=False, bidirectional=True), 3, 6, 4),
     "lstm_wide": lambda: layer(nn.LSTM(20, 37, num_layers=2, bidirectional=True), 3, 18, 20),

@@ -5,49 +5,14 @@ float64 NumPy and SciPy; prints as JSON the greatest difference of each, and the
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.spatial.distance
 import scipy.special
 import torch
 import torch.nn.functional as F
-import torch_npu  # noqa: F401
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "twin/python"))
-from ascend_twin.conformance import calls  # noqa: E402
-
-Array = np.ndarray[Any, Any]
-random = np.random.default_rng(3)
-rows: dict[str, float] = {}
-
-
-def slopes(function: Callable[[Array], Array], x: Array, weights: Array) -> Array:
-    """The gradient of sum(weights * function(x)) by central differences, in float64."""
-    found = np.empty_like(x)
-    for place in np.ndindex(*x.shape):
-        step = np.zeros_like(x)
-        step[place] = 1e-5
-        found[place] = np.sum(weights * (function(x + step) - function(x - step))) / 2e-5
-    return found
-
-
-def check(
-    name: str, on_npu: Callable[[torch.Tensor], torch.Tensor], reference: Callable[[Array], Array], x: Array
-) -> None:
-    x = x.astype(np.float32).astype(np.float64)
-    leaf = torch.tensor(x, dtype=torch.float32, device="npu:0", requires_grad=True)
-    found = on_npu(leaf)
-    wanted = reference(x).reshape(found.shape)
-    weights = np.cos(np.arange(wanted.size) * 0.7).reshape(wanted.shape) + 1.5
-    (gradient,) = torch.autograd.grad(found, leaf, torch.tensor(weights, dtype=torch.float32).npu())
-    wanted_gradient = slopes(lambda y: reference(y).reshape(wanted.shape), x, weights)
-    for what, one, other in (("", found.detach(), wanted), (" gradient", gradient, wanted_gradient)):
-        rows[name + what] = float(np.max(np.abs(one.cpu().numpy() - other) / (1 + np.abs(other)), initial=0))
+from numerical import Array, check, difference, random, rows, tell
 
 
 def pooled(x: Array, dims: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool, how: str) -> Array:
@@ -240,10 +205,12 @@ def lists() -> None:
         "round": np.round,
         "frac": lambda a: a - np.trunc(a),
     }
+    halves = torch.arange(-7, 8, device="npu") / 2
+    rows["_foreach_round halves"] = difference(torch._foreach_round([halves])[0], np.round(np.arange(-7, 8) / 2))
     pairs = {"minimum": np.minimum, "maximum": np.maximum, "pow": np.power}
 
     def differs(found: list[torch.Tensor], wanted: list[Array]) -> float:
-        return max(float(np.max(np.abs(f.cpu().numpy() - w) / (1 + np.abs(w)))) for f, w in zip(found, wanted))
+        return max(difference(f, w) for f, w in zip(found, wanted))
 
     for name, function in functions.items():
         rows[f"_foreach_{name}"] = differs(getattr(torch, f"_foreach_{name}")(tensors), [function(v) for v in values])
@@ -259,7 +226,7 @@ def lists() -> None:
 def main() -> None:
     for part in (pooling, padding, resizing, distances, activations, lists):
         part()
-    print(json.dumps({"differs": rows, "called": calls.called()}))
+    tell()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Operators on the emulated NPU beside the NumPy, SciPy and Python functions that PyTorch's database names as their
-references; prints as JSON, for each operator and data type, samples, and the first that differs."""
+references, in place too; prints as JSON, for each operator and data type, samples, and the first that differs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 import torch_npu  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "twin/python"))
-from ascend_twin.conformance import cases  # noqa: E402
+from ascend_twin.conformance import calls, cases  # noqa: E402
 
 DTYPES = ("float32", "int64", "bool")
 SAMPLES = 4
@@ -47,12 +47,8 @@ def detached(value: Any) -> Any:
     return torch.utils._pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, value)
 
 
-def compared(info: Any, sample: Any) -> str:
-    """What differs, "" where nothing does."""
-    given, options = detached((sample.input, *sample.args)), detached(sample.kwargs)
-    defaults = {} if "unbiased" in options else DEFAULTS.get(info.name, {})
-    expected = info.ref(*plain(given), **{**defaults, **plain(options)})
-    found = info.op(*on_npu(given), **on_npu(options))
+def difference(found: Any, expected: Any) -> str:
+    """ "" where nothing differs."""
     pairs = zip(found, expected) if isinstance(found, tuple | list) else [(found, expected)]
     for one, reference in pairs:
         assert one.device.type == "npu"
@@ -70,6 +66,33 @@ def compared(info: Any, sample: Any) -> str:
     return ""
 
 
+def in_place(info: Any, given: Any, options: Any, expected: Any) -> str:
+    """The same of the form that writes into its first operand, where the result has its shape and type."""
+    form, first = info.get_inplace(), given[0]
+    if form is None or not isinstance(first, torch.Tensor):
+        return ""
+    target = first.clone()
+    try:
+        form(target, *given[1:], **options)
+    except RuntimeError:
+        return ""  # PyTorch refuses it on the CPU, so it is not asked on the device
+    if target.shape != first.shape:
+        return ""  # PyTorch resizes its operand (addbmm_), which a device does not
+    on_device = first.clone().npu()
+    form(on_device, *on_npu(given[1:]), **on_npu(options))
+    wanted = np.asarray(expected)
+    return difference(on_device, wanted.astype(target.numpy().dtype) if wanted.shape == target.shape else wanted)
+
+
+def compared(info: Any, sample: Any) -> str:
+    """What differs, "" where nothing does."""
+    given, options = detached((sample.input, *sample.args)), detached(sample.kwargs)
+    defaults = {} if "unbiased" in options else DEFAULTS.get(info.name, {})
+    expected = info.ref(*plain(given), **{**defaults, **plain(options)})
+    told = difference(info.op(*on_npu(given), **on_npu(options)), expected)
+    return told or in_place(info, given, options, expected)
+
+
 def main() -> None:
     rows: dict[str, dict[str, Any]] = {}
     for name, info in cases.database().items():
@@ -84,7 +107,7 @@ def main() -> None:
                     told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
                 row["samples"] += 1
                 row["differs"] = row["differs"] or told
-    print(json.dumps(rows))
+    print(json.dumps({"rows": rows, "called": calls.called()}))
 
 
 if __name__ == "__main__":
