@@ -18,6 +18,15 @@ endif()
 # No path of the build machine in the binary: the same sources give the same bytes.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 
+# The C++ library that torch uses, as a shared one, also where the compiler would take its archive: a copy inside of ours
+# shares some of its symbols with torch's and has others of its own, and the first error message ends the process.
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.so.6
+                OUTPUT_VARIABLE shared_libstdcxx OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+get_filename_component(shared_libstdcxx "${shared_libstdcxx}" REALPATH)
+if(EXISTS "${shared_libstdcxx}")
+  link_libraries("${shared_libstdcxx}")
+endif()
+
 # Raises for variables that are not set: they are directories that the build backend asks of Python.
 function(require_variables)
   file(RELATIVE_PATH place ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.. ${CMAKE_SOURCE_DIR})
