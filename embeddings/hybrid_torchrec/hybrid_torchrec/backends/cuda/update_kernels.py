@@ -48,8 +48,8 @@ def _step(
     """Rows of keys (R,) that are active, with their gradients g (R, COLUMNS); all columns of a row for the kinds that
     look at whole rows."""
     slot = key & ((tl.full((1,), 1, tl.int64) << bits) - 1)
-    table = key >> bits
     active = active & (slot != 0)
+    table = tl.where(active, key >> bits, 0)  # the key of a lane behind the last one is of no table
     if VERSIONED:
         tl.store(records(parts, table, slot, VERSION), tl.zeros_like(slot) + version, mask=active)
     inside = active[:, None] & (column < D)[None, :]
