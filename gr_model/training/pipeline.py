@@ -9,6 +9,7 @@ Losses are those of plain steps to the last bit: rows are looked up and updated 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -81,9 +82,15 @@ class Pipeline:
         modules = self.pipeline._pipelined_modules
         ahead = [module.forward for module in modules]
         if modules:
-            utils._pipeline_detach_model(
-                modules, self.pipeline._original_forwards, self.pipeline._original_kjt_dist_forwards
-            )
+            every = {
+                "model": self.model,
+                "pipelined_modules": modules,
+                "original_forwards": self.pipeline._original_forwards,
+                "original_kjt_dist_forwards": self.pipeline._original_kjt_dist_forwards,
+                "pipelined_postprocs": [],
+            }
+            detach = utils._pipeline_detach_model  # releases of torchrec after 1.1 want all of them
+            detach(**{name: every[name] for name in inspect.signature(detach).parameters})
         try:
             yield
         finally:

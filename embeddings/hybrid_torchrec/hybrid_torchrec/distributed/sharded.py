@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torchrec.distributed.embedding_types import KJTList
 from torchrec.distributed.types import (
     Awaitable,
@@ -107,6 +107,7 @@ class ShardedHashModule(
         self._group = env.process_group
         self._configs = configs = [table.config for table in module.tables().values()]
         self._device = device
+        self._unsharded = type(module)
         self.module_sharding_plan = dict(plan)
         placement = place_all(list(configs), plan, env.world_size)
         tables = TableDict()
@@ -149,6 +150,11 @@ class ShardedHashModule(
     @property
     def fused_optimizer(self) -> HashOptimizer:
         return self._optim
+
+    @property
+    def unsharded_module_type(self) -> type[nn.Module]:
+        """Of the collection; releases of torchrec after 1.1 want it."""
+        return self._unsharded
 
     def create_context(self) -> HashContext:
         return HashContext()

@@ -220,6 +220,7 @@ def test_lookup_of_a_shard(counted: bool, device_tables) -> None:
             for config in module.embedding_configs()
         }
         sharded = ShardedHashEmbeddingCollection(module, plan, env, None, device)
+        assert sharded.unsharded_module_type is HashEmbeddingCollection
         results = []
         for step in range(3):
             generator = torch.Generator().manual_seed(step)
