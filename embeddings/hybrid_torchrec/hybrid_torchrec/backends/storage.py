@@ -31,7 +31,8 @@ class RowStorage:
 
     @property
     def capacity(self) -> int:
-        return self.weights.shape[0]
+        """Of the smallest tensor: memory may run short when some have grown."""
+        return min(tensor.shape[0] for tensor in (self.weights, *self.state.values()))
 
     @property
     def row_bytes(self) -> int:
@@ -39,17 +40,20 @@ class RowStorage:
         state = sum(4 * max(width, 1) for width in self._widths.values())
         return self._config.dim * self._config.dtype.itemsize + state
 
-    def grow(self, slots: int) -> None:
-        """Have at least `slots` slots; the new ones' state is zero, their weights are to be set."""
+    def grow(self, slots: int, *, exactly: bool = False) -> None:
+        """Have at least `slots` slots, or exactly so many; the new ones' state is zero, their weights are to be set."""
         if slots <= self.capacity:
             return
-        rows = max(slots, self.capacity * 3 // 2 if self._memory else self.capacity * 2)
+        rows = slots if exactly else max(slots, self.capacity * 3 // 2 if self._memory else self.capacity * 2)
         if self._config.max_rows is not None:
             rows = max(slots, min(rows, self._config.max_rows + 1))
         self.weights = self._grown("weights", self.weights, rows, self._config.dim)
-        self.state = {name: self._grown(name, self.state[name], rows, w) for name, w in self._widths.items()}
+        for name, width in self._widths.items():
+            self.state = {**self.state, name: self._grown(name, self.state[name], rows, width)}
 
     def _grown(self, name: str, old: torch.Tensor, rows: int, width: int) -> torch.Tensor:
+        if old.shape[0] >= rows:
+            return old
         if self._memory:
             grown = self._memory[name].tensor(rows, max(width, 1), old.dtype)
             return grown if width else grown.view(rows)

@@ -37,6 +37,7 @@ class CudaBackend(TorchBackend):
         self._sorted: SortedSlots | None = None  # of the last batch, whose update is likely to follow
         self._known: torch.Tensor | None = None  # the index's addresses and those of the rows, of which `_parts` is
         self._rows_at: list[int] = []
+        self._keeps_spare = True
         rounds = config.stochastic_rounding and config.dtype != torch.float32
         whole = config.optimizer.traits.whole_rows and config.dim > row_launches.WIDEST
         self._fused = not rounds and not whole
@@ -74,9 +75,25 @@ class CudaBackend(TorchBackend):
     def admit(self, ids: torch.Tensor, step: int) -> Admission:
         if self.device_ids is None or not self.device_ids.admits_all:
             return super().admit(ids, step)
-        has_room = self.device_ids.index.has_room(len(ids))
+        has_room = self.has_room(len(ids))
         pending = self.device_ids.index.find_or_insert(ids)
         return DeviceAdmission(self, self.device_ids, pending, step, 0 if has_room else pending.count(), has_room)
+
+    def has_room(self, new: int) -> bool:
+        """Whether `new` more rows fit, where ids are on the device. Room is made ahead, so that nobody waits to know;
+        the host waits for all that the device was given near max_rows, and where memory is short."""
+        assert self.device_ids is not None
+        index = self.device_ids.index
+        if index.surely_has_room(new):
+            return True
+        spare = index.spare_for(new) if self._keeps_spare else 0
+        if spare:
+            try:
+                self.storage.grow(spare, exactly=True)
+                index.grow(spare)
+            except torch.OutOfMemoryError:
+                self._keeps_spare = False
+        return index.has_room(new)
 
     def gather(self, slots: torch.Tensor) -> torch.Tensor:
         return row_launches.gather(self.config, self.parts(), slots)

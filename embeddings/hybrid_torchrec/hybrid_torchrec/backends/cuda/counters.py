@@ -20,6 +20,7 @@ class CounterBounds:
     freed: int = 0
     keys: int = 0
     since: int = 0  # rows that may have come since the counters were last asked for
+    used: int = 1  # slots in use then, with slot 0
     keys_since: int = 0
 
     def add_rows(self, new: int) -> None:
@@ -40,6 +41,7 @@ class CounterBounds:
         """As of when they were asked for."""
         since, keys_since = self.since, self.keys_since
         self.live, self.next, self.freed, self.keys = (counters[i] for i in (LIVE, NEXT, FREED, KEYS))
+        self.used = self.next
         self.add_rows(since)
         self.add_keys(keys_since)
         self.since, self.keys_since = since, keys_since
@@ -72,8 +74,17 @@ class DeviceCounters:
         if self._asked and (self._event is None or self._event.query()):
             self._take(self._seen.tolist())
 
+    def settle(self) -> None:
+        """Bounds are as of the last request, or, where nobody asked, exact. Waits for no batch after the request."""
+        if not self._asked:
+            self.synchronize()
+            return
+        if self._event is not None:
+            self._event.synchronize()
+        self._take(self._seen.tolist())
+
     def synchronize(self) -> None:
-        """Bounds are exact."""
+        """Bounds are exact; waits for all that the device was given."""
         self._forget()
         self._take(self.counters.tolist())
 

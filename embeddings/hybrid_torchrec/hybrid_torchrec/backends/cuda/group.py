@@ -48,8 +48,8 @@ class CudaGroup:
     def can_insert(self, lengths: Sequence[int]) -> bool:
         version = self._known[0].index.version()
         return all(
-            known.index.version() == version and known.simple and known.index.has_room(length)
-            for known, length in zip(self._known, lengths, strict=True)
+            known.index.version() == version and known.simple and backend.has_room(length)
+            for backend, known, length in zip(self._backends, self._known, lengths, strict=True)
         )
 
     def insert(self, ids: torch.Tensor, lengths: Sequence[int], step: int) -> torch.Tensor:

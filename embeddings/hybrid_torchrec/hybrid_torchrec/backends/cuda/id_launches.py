@@ -12,6 +12,7 @@ import triton
 
 from hybrid_torchrec.backends.cuda import map_kernels as kernels
 from hybrid_torchrec.backends.cuda import sighting_kernels
+from hybrid_torchrec.backends.cuda.launches import launch
 from hybrid_torchrec.backends.cuda.layout import constants
 from hybrid_torchrec.backends.cuda.map_kernels import ALLOCATION_BLOCK, BLOCK
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, key_type
@@ -45,16 +46,11 @@ def find(
 ) -> torch.Tensor:
     slots = torch.empty_like(ids)
     if len(ids):
-        kernels.find[_grid(ids, parts, per_table)](
-            ids,
-            slots,
-            parts,
-            starts_of(per_table, ids),
-            len(ids),
-            COUNT_HITS=count_hits,
-            CLAMP=clamp,
-            GROUPED=per_table is not None,
-            BLOCK=BLOCK,
+        launch(
+            kernels.find,
+            _grid(ids, parts, per_table),
+            (ids, slots, parts, starts_of(per_table, ids), len(ids)),
+            {"COUNT_HITS": count_hits, "CLAMP": clamp, "GROUPED": per_table is not None, "BLOCK": BLOCK},
             num_warps=WARPS,
         )
     return slots
@@ -83,27 +79,18 @@ def find_or_insert(
     if len(ids):
         grid, grouped = _grid(ids, parts, per_table), per_table is not None
         starts = starts_of(per_table, ids)
-        kernels.find_or_insert[grid](
-            ids,
-            slots,
-            new_counts.absent,
-            parts,
-            starts,
-            len(ids),
-            COUNT_HITS=count_hits,
-            GROUPED=grouped,
-            BLOCK=BLOCK,
+        launch(
+            kernels.find_or_insert,
+            grid,
+            (ids, slots, new_counts.absent, parts, starts, len(ids)),
+            {"COUNT_HITS": count_hits, "GROUPED": grouped, "BLOCK": BLOCK},
             num_warps=WARPS,
         )
-        kernels.count_new[(programs, tables)](
-            slots,
-            new_counts.per_program,
-            new_counts.absent,
-            parts,
-            starts,
-            len(ids),
-            GROUPED=grouped,
-            BLOCK=ALLOCATION_BLOCK,
+        launch(
+            kernels.count_new,
+            (programs, tables),
+            (slots, new_counts.per_program, new_counts.absent, parts, starts, len(ids)),
+            {"GROUPED": grouped, "BLOCK": ALLOCATION_BLOCK},
             num_warps=4,
         )
     return slots, new_counts
@@ -139,32 +126,19 @@ def allocate_slots(
         grid, grouped = (programs, tables), per_table is not None
         starts = starts_of(per_table, ids)
         sums, absent_counts = new_counts.per_program, new_counts.absent
-        kernels.allocate_slots[grid](
-            ids,
-            slots,
-            sums,
-            new_ids,
-            new_slots,
-            parts,
-            starts,
-            len(ids),
-            step,
-            version,
-            GROUPED=grouped,
-            BLOCK=ALLOCATION_BLOCK,
+        constants = {"GROUPED": grouped, "BLOCK": ALLOCATION_BLOCK}
+        launch(
+            kernels.allocate_slots,
+            grid,
+            (ids, slots, sums, new_ids, new_slots, parts, starts, len(ids), step, version),
+            constants,
             num_warps=4,
         )
-        kernels.resolve_slots[grid](
-            slots,
-            keys,
-            sums,
-            absent_counts,
-            parts,
-            starts,
-            len(ids),
-            bits,
-            GROUPED=grouped,
-            BLOCK=ALLOCATION_BLOCK,
+        launch(
+            kernels.resolve_slots,
+            grid,
+            (slots, keys, sums, absent_counts, parts, starts, len(ids), bits),
+            constants,
             num_warps=4,
         )
     return SlotAllocation(new_ids, new_slots, keys)
@@ -172,17 +146,23 @@ def allocate_slots(
 
 def set_buckets(ids: torch.Tensor, values: torch.Tensor, parts: torch.Tensor) -> None:
     if len(ids):
-        kernels.set_buckets[(triton.cdiv(len(ids), BLOCK),)](ids, values, parts, len(ids), BLOCK=BLOCK, num_warps=WARPS)
+        grid = (triton.cdiv(len(ids), BLOCK),)
+        launch(kernels.set_buckets, grid, (ids, values, parts, len(ids)), {"BLOCK": BLOCK}, num_warps=WARPS)
 
 
 def rehash(old: torch.Tensor, old_count: int, buckets: torch.Tensor, mask: int, moved: torch.Tensor) -> None:
-    kernels.rehash[(triton.cdiv(old_count, BLOCK),)](old, old_count, buckets, mask, moved, BLOCK=BLOCK, num_warps=WARPS)
+    grid = (triton.cdiv(old_count, BLOCK),)
+    launch(kernels.rehash, grid, (old, old_count, buckets, mask, moved), {"BLOCK": BLOCK}, num_warps=WARPS)
 
 
 def count(sorted_slots: SortedSlots, parts: torch.Tensor, step: int) -> None:
     """A sighting of the row of each key."""
     keys = sorted_slots.keys
     if len(keys):
-        sighting_kernels.count_runs[(triton.cdiv(len(keys), ALLOCATION_BLOCK),)](
-            keys, parts, len(keys), sorted_slots.bits, step, BLOCK=ALLOCATION_BLOCK, num_warps=4
+        launch(
+            sighting_kernels.count_runs,
+            (triton.cdiv(len(keys), ALLOCATION_BLOCK),),
+            (keys, parts, len(keys), sorted_slots.bits, step),
+            {"BLOCK": ALLOCATION_BLOCK},
+            num_warps=4,
         )

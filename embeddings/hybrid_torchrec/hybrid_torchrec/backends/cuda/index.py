@@ -15,12 +15,15 @@ from hybrid_torchrec.backends.cuda.slot_records import SlotRecords
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots, sort
 from hybrid_torchrec.backends.ids import victim_order
 
+SPARE_BATCHES = 3  # beside the coming one: the counters that are asked for behind one are there two later
+
 FREE_STEP, LIVE, FREED, KEYS, INSERTED, HITS = constants("FREE_STEP", "LIVE", "FREED", "KEYS", "INSERTED", "HITS")
 
 
 class DeviceIndex:
     """csrc/ids/index.h's class for one device. The number of rows is kept on the device: the host knows bounds, and
-    waits only where a bound says that room may be lacking.
+    waits only where a bound says that room may be lacking. Room that is ready for some batches (`spare_for`) keeps the
+    bounds below it for as long as their answers take.
 
     Ids of all arguments may be anywhere; results are on the device.
     """
@@ -29,6 +32,7 @@ class DeviceIndex:
         self.device = device
         self._most = None if max_rows is None else max_rows + 1
         self._known = SlotRecords(capacity + 1, device)
+        self._planned = capacity + 1  # slots but for the spare ones
         self._side_stream: SideStream | None = None
         self._device_counters = DeviceCounters(1, device)
         self._counters, self._bounds = self._device_counters.counters[0], self._device_counters.bounds[0]
@@ -99,12 +103,38 @@ class DeviceIndex:
         absent = pending.ids[pending.slots < 0]
         id_launches.set_buckets(absent, torch.full_like(absent, -1), self._parts)
 
+    def surely_has_room(self, new: int) -> bool:
+        """Whether `new` more rows fit in max_rows and the slots' memory. False too where that is not sure, which the
+        answer to the last request for the counters is waited for to know, and no later batch."""
+        self._device_counters.poll()
+        if not self._fits(new):
+            self._device_counters.settle()
+        return self._fits(new)
+
     def has_room(self, new: int) -> bool:
         """Whether `new` more rows fit in max_rows and the slots' memory; waits for the device if that is not sure."""
-        self._device_counters.poll()
         if not self._fits(new):
             self._device_counters.synchronize()
         return self._fits(new)
+
+    def spare_for(self, new: int) -> int:
+        """Slots with which batches of `new` ids need no wait for the counters; 0 where max_rows may not let them in.
+
+        Twice as many as are in use where more are than were planned for, and room for SPARE_BATCHES batches beside.
+        """
+        bounds = self._bounds
+        if self._most is not None and bounds.live + new >= self._most:
+            return 0
+        if bounds.used > self._planned:
+            self._planned = 2 * bounds.used
+        wanted = max(self._planned, bounds.slots_with(new)) + SPARE_BATCHES * new
+        return wanted if self._most is None else min(wanted, self._most)
+
+    def grow(self, slots: int) -> None:
+        """Memory for so many slots, with slot 0."""
+        if slots > self.capacity:
+            self._slots.grow(slots)
+            self._parts = self._addresses()
 
     def reserve(self, new: int) -> None:
         """Memory for `new` more rows; the caller has seen to max_rows."""
@@ -113,8 +143,7 @@ class DeviceIndex:
             wanted = self._bounds.slots_with(new)
             if wanted > self.capacity:
                 grown = max(wanted, 2 * self.capacity)
-                self._slots.grow(grown if self._most is None else max(wanted, min(grown, self._most)))
-                self._parts = self._addresses()
+                self.grow(grown if self._most is None else max(wanted, min(grown, self._most)))
         self._bounds.add_rows(new)
 
     def prefetch_counters(self, new: int) -> None:
@@ -298,7 +327,7 @@ class DeviceIndex:
     def reserve_keys(self, new: int) -> None:
         """Buckets for `new` more keys."""
         if self._overloaded(new):
-            self._device_counters.synchronize()
+            self._device_counters.settle()
             if self._overloaded(new):
                 self._rebuild(self._bounds.live + new)
         self._bounds.add_keys(new)

@@ -11,6 +11,7 @@ import triton.language as tl
 from hybrid_torchrec.backends import torch_rows
 from hybrid_torchrec.backends.base import Gradient
 from hybrid_torchrec.backends.cuda import row_kernels, update_kernels
+from hybrid_torchrec.backends.cuda.launches import launch
 from hybrid_torchrec.backends.cuda.sorted_slots import SortedSlots
 from hybrid_torchrec.backends.cuda.table_offsets import TableOffsets, longest_of, starts_of
 from hybrid_torchrec.initializers import Distribution
@@ -46,17 +47,17 @@ def gather(
     if count:
         width, rows = columns(dim), rows_for(dim)
         grid = (triton.cdiv(longest_of(per_table, count), rows), parts.shape[0], triton.cdiv(dim, width))
-        row_kernels.gather[grid](
-            slots.contiguous(),
-            out,
-            parts,
-            starts_of(per_table, slots),
-            count,
-            DTYPE=TYPES[config.dtype],
-            D=dim,
-            COLUMNS=width,
-            GROUPED=per_table is not None,
-            ROWS=rows,
+        launch(
+            row_kernels.gather,
+            grid,
+            (slots.contiguous(), out, parts, starts_of(per_table, slots), count),
+            {
+                "DTYPE": TYPES[config.dtype],
+                "D": dim,
+                "COLUMNS": width,
+                "GROUPED": per_table is not None,
+                "ROWS": rows,
+            },
             num_warps=GATHER_WARPS,
         )
     return out
@@ -76,21 +77,20 @@ def pool(
     out = torch.empty((bags, dim), device=slots.device)
     if bags:
         width = min(columns(dim), 256)
-        row_kernels.pool[(longest_of(per_table, bags), parts.shape[0], triton.cdiv(dim, width))](
-            slots,
-            offsets,
-            out if samples is None else samples.float().contiguous(),
-            out,
-            parts,
-            starts_of(per_table, slots),
-            bags,
-            DTYPE=TYPES[config.dtype],
-            MEAN=mean,
-            WEIGHTED=samples is not None,
-            D=dim,
-            COLUMNS=width,
-            GROUPED=per_table is not None,
-            ROWS=max(1, 1024 // width),
+        factors = out if samples is None else samples.float().contiguous()
+        launch(
+            row_kernels.pool,
+            (longest_of(per_table, bags), parts.shape[0], triton.cdiv(dim, width)),
+            (slots, offsets, factors, out, parts, starts_of(per_table, slots), bags),
+            {
+                "DTYPE": TYPES[config.dtype],
+                "MEAN": mean,
+                "WEIGHTED": samples is not None,
+                "D": dim,
+                "COLUMNS": width,
+                "GROUPED": per_table is not None,
+                "ROWS": max(1, 1024 // width),
+            },
             num_warps=1,
         )
     return out
@@ -110,18 +110,16 @@ def factor_gradients(
     out = torch.empty(count, device=slots.device)
     if count:
         bags = torch_rows.bag_of_each(offsets, count)
-        row_kernels.factor_gradients[(longest_of(per_table, count), parts.shape[0])](
-            slots,
-            bags,
-            gradients.contiguous(),
-            out,
-            parts,
-            starts_of(per_table, slots),
-            count,
-            DTYPE=TYPES[config.dtype],
-            D=config.dim,
-            COLUMNS=min(columns(config.dim), 256),
-            GROUPED=per_table is not None,
+        launch(
+            row_kernels.factor_gradients,
+            (longest_of(per_table, count), parts.shape[0]),
+            (slots, bags, gradients.contiguous(), out, parts, starts_of(per_table, slots), count),
+            {
+                "DTYPE": TYPES[config.dtype],
+                "D": config.dim,
+                "COLUMNS": min(columns(config.dim), 256),
+                "GROUPED": per_table is not None,
+            },
             num_warps=1,
         )
         factor = torch_rows.scales(offsets, bags, mean, None)
@@ -149,22 +147,21 @@ def start(
     width = max(2, min(columns(config.dim), 128))
     rows, tables = max(1, STARTED // width), parts.shape[0]
     programs = min(triton.cdiv(longest_of(per_table, count), rows), STARTERS // tables + 1)
-    row_kernels.start[(programs, tables)](
-        keys,
-        slots,
-        numbers,
-        parts,
-        starts_of(per_table, slots),
-        count,
-        KIND=kind,
-        DTYPE=TYPES[config.dtype],
-        D=config.dim,
-        FIRST_WIDTH=widths[0],
-        SECOND_WIDTH=widths[1],
-        COLUMNS=width,
-        GROUPED=per_table is not None,
-        COUNTED=counted,
-        ROWS=rows,
+    launch(
+        row_kernels.start,
+        (programs, tables),
+        (keys, slots, numbers, parts, starts_of(per_table, slots), count),
+        {
+            "KIND": kind,
+            "DTYPE": TYPES[config.dtype],
+            "D": config.dim,
+            "FIRST_WIDTH": widths[0],
+            "SECOND_WIDTH": widths[1],
+            "COLUMNS": width,
+            "GROUPED": per_table is not None,
+            "COUNTED": counted,
+            "ROWS": rows,
+        },
         num_warps=4,
         enable_fp_fusion=False,
     )
@@ -235,23 +232,29 @@ def update(
         "CHUNK": chunk,
     }
     grid = (chunks, triton.cdiv(dim, width))
-    update_kernels.update_runs[grid](
-        keys,
-        sources,
-        sources if bags is None else bags,
-        values if factors is None else factors.contiguous(),
-        values.contiguous(),
-        heads,
-        tails,
-        parts,
-        count,
-        *step,
-        **shape,
-        POOLED=bags is not None,
-        WEIGHTED=factors is not None,
+    launch(
+        update_kernels.update_runs,
+        grid,
+        (
+            keys,
+            sources,
+            sources if bags is None else bags,
+            values if factors is None else factors.contiguous(),
+            values.contiguous(),
+            heads,
+            tails,
+            parts,
+            count,
+            *step,
+        ),
+        {**shape, "POOLED": bags is not None, "WEIGHTED": factors is not None},
         num_warps=UPDATE_WARPS,
     )
     if chunks > 1:
-        update_kernels.update_long_runs[(triton.cdiv(chunks, SPAN), grid[1])](
-            keys, heads, tails, parts, count, *step, **shape, SPAN=SPAN, num_warps=4
+        launch(
+            update_kernels.update_long_runs,
+            (triton.cdiv(chunks, SPAN), grid[1]),
+            (keys, heads, tails, parts, count, *step),
+            {**shape, "SPAN": SPAN},
+            num_warps=4,
         )
