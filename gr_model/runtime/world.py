@@ -31,7 +31,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = torch.device("cpu")
-    host: dist.ProcessGroup | None = None  # the same processes over gloo, beside an NPU's own connection
+    host: dist.ProcessGroup | None = None  # the same processes over gloo, beside an NPU's or a GPU's own connection
 
     @property
     def first(self) -> bool:
@@ -45,7 +45,7 @@ class World:
         return values
 
     def sum_of_numbers(self, *numbers: float) -> list[float]:
-        """Of what the hosts know, each number over all processes. An NPU that has work to do is not waited for."""
+        """Of what the hosts know, each number over all processes. A device that has work to do is not waited for."""
         if self.size == 1:
             return list(numbers)
         on_host = self.host is not None
@@ -122,13 +122,14 @@ def join(device: torch.device) -> World:
 
 
 def _between_hosts(device: torch.device) -> dist.ProcessGroup | None:
-    if device.type != "npu":
+    if device.type == "cpu":
         return None
     try:
         return dist.new_group(backend="gloo", timeout=TIMEOUT)
     except (ValueError, RuntimeError, dist.DistError) as error:
         raise WorldError(
-            f"hosts of NPUs cannot connect over gloo: {error}; name their network: export GLOO_SOCKET_IFNAME=eth0"
+            f"the hosts of {BACKENDS[device.type]}'s devices cannot connect over gloo: {error}; name their network: "
+            "export GLOO_SOCKET_IFNAME=eth0"
         ) from error
 
 

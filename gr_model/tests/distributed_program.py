@@ -53,16 +53,16 @@ def random_data(items: int = 60) -> Interactions:
 
 
 def case_config(name: str, folder: Path | None = None) -> Config:
-    """static, ranking, fused, hash, embcache, or a sharding type of torchrec, with `adam-` before it by Adam; with `+`
-    its sparse pipeline, with `fsdp-` before it the dense part in pieces, with `bf16-` products in bfloat16, with `&`
-    negatives of the batch too.
+    """static, ranking, fused, heads64 (fused, with two heads of 64 columns), hash, embcache, or a sharding type of
+    torchrec, with `adam-` before it by Adam; with `+` its sparse pipeline, with `bf16-` before it products in bfloat16,
+    with `fsdp-` the dense part in pieces, with `&` negatives of the batch too.
 
     Dropout, clipping, warm-up and an average everywhere. embcache has a cache that does not hold all rows; they go to
     host memory and to disk.
     """
     kind, plus, _ = name.partition("+")
-    pieces, kind = kind.startswith("fsdp-"), kind.removeprefix("fsdp-")
     wide, kind = not kind.startswith("bf16-"), kind.removeprefix("bf16-")
+    pieces, kind = kind.startswith("fsdp-"), kind.removeprefix("fsdp-")
     kind, in_batch, _ = kind.partition("&")
     task = "ranking" if kind == "ranking" else "retrieval"
     if kind == "hash":
@@ -71,25 +71,27 @@ def case_config(name: str, folder: Path | None = None) -> Config:
         embedding = EmbeddingConfig(
             kind="embcache", lr=0.02, optimizer="adam", cache_rows=700, host_rows=100, folder=str(folder)
         )
-    elif kind in ("static", "ranking", "fused"):
+    elif kind in ("static", "ranking", "fused", "heads64"):
         embedding = EmbeddingConfig()
     else:
         optimizer = "adagrad" if kind == "column_wise" else "rowwise_adagrad"
         if kind.startswith("adam-"):
             optimizer, kind = "adam", kind.removeprefix("adam-")
         embedding = EmbeddingConfig(kind="sharded", sharding=kind, lr=0.02, optimizer=optimizer)
+    heads, width = (2, 64) if kind == "heads64" else (ModelConfig.heads, 8)
     negatives = {"negatives": 16, "in_batch": 24} if in_batch else {"negatives": 16 if embedding.dynamic else 128}
     return Config(
         task=task,
         embedding=embedding,
         model=ModelConfig(
             dim=8,
-            qk_dim=8,
-            value_dim=8,
+            qk_dim=width,
+            value_dim=width,
+            heads=heads,
             max_items=16,
             interleave=task == "ranking",
             dropout=0.2,
-            attention="fused" if kind == "fused" else "plain",
+            attention="fused" if kind in ("fused", "heads64") else "plain",
         ),
         retrieval=RetrievalConfig(**negatives),
         ranking=RankingConfig(held_out=2),
