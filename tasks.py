@@ -418,6 +418,7 @@ def lint(c: Context, fix: bool = False) -> None:
         changed="only the suites that this branch's changes can touch",
         since="the same, since this commit",
         slow="only the tests marked slow, into benchmarks/results/slow-tests.md; goes on after an interruption",
+        gpu="only the tests that need a GPU, by this Python and its PyTorch: python3, or a path (tests/on_gpu.py)",
         only="with --slow: suites by commas",
         again="with --slow: also those that passed on these sources",
     )
@@ -430,12 +431,15 @@ def test(
     slow: bool = False,
     only: str = "",
     again: bool = False,
+    gpu: str = "",
     engine: str = "auto",
 ) -> None:
     """Linters, then the tests: on the host, in the image, and of the toolchain with the real engine."""
     from grstack import slow as slow_tests
     from grstack import suites
 
+    if gpu:
+        sys.exit(_call(lambda: suites.on_gpu(gpu)))
     if slow or only or again:
         code = _call(lambda: slow_tests.run(engine=engine, only=only, again=again))
         sys.exit(code)

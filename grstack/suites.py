@@ -15,7 +15,7 @@ from grstack import changed, failures, host, lint, needs, network, spec
 from grstack.choices import Choices
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
-from grstack.errors import GrstackError
+from grstack.errors import GrstackError, UsageError
 from grstack.execute import execute
 from grstack.locks import Lock
 from grstack.recipes import load_all
@@ -67,6 +67,7 @@ IN_THE_GATE = "not slow"
 TEST_WHEELS = "test-wheels"
 RESULTS = "test-results"
 WITH_ENGINE = ("tests/integration",)
+ON_GPU = "tests/on_gpu.py"
 TRITON = "triton"
 
 
@@ -144,6 +145,15 @@ def _there(paths: tuple[str, ...]) -> list[str]:
 
 def on_host(console: Console, paths: Sequence[str], results: Path, *, marker: str = IN_THE_GATE) -> int:
     return Runner(console).replace(_pytest(paths, results, marker), env=_environment(), cwd=ROOT)
+
+
+def on_gpu(python: str) -> int:
+    """By a Python of the user's, which has PyTorch."""
+    own = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != BIN]
+    found = shutil.which(python, path=os.pathsep.join(own))
+    if found is None:
+        raise UsageError(f"no Python {python!r} is on the path beside the toolchain's own")
+    return Runner(Console(highlight=False)).replace([found, str(ROOT / ON_GPU)], cwd=ROOT)
 
 
 def beside(s: Session, paths: Sequence[str], name: str) -> int:
