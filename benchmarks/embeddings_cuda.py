@@ -261,9 +261,10 @@ def page(data: dict, rows: int) -> str:
         f"# Hash tables on a GPU\n\n{described}.\n\n{TABLES} tables of {rows:,} x {DIM} fp32, {TABLES * LENGTH:,} ids "
         f"a batch by a power law of exponent {EXPONENT}, medians of {data['steps']} batches by device events. A step "
         "is ids to slots, lookup and update; the static peers have row numbers, new ids included, so that they move as "
-        "many rows: `static` is our kernels on them, `torch` PyTorch's operators. Tables share launches but where they "
-        "go one by one, which waits for the host. `host` is how long it takes to launch a step; a group sorts the "
-        f"batch and counts its sightings beside the lookup. Published by NVIDIA for dynamicemb on an H100: {PUBLISHED}."
+        "many rows: `static` is our kernels on them, `torch` PyTorch's operators; fbgemm's table for CUDA was not "
+        "there. Tables share launches but where they go one by one, which the host's launches bound, and no wait for "
+        "the device. `host` is how long it takes to launch a step; a group sorts the batch and counts its sightings "
+        f"beside the lookup. Published by NVIDIA for dynamicemb on an H100: {PUBLISHED}."
         f"\n\n{table}\n\n| part of it | ms |\n|---|---|\n{measured}\n"
     )
 

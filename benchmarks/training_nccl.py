@@ -1,14 +1,18 @@
 """Training on several GPUs over nccl, one process each: python -m benchmarks.training_nccl [--processes 1 2]
 
 The article's configuration (benchmarks/training_device.py: 3 layers, 4 heads of 128, sequences to 8000, bfloat16), with
-DDP and with FSDP: a batch of 32 for each process, and a batch of 32 over all of them. Whole steps by the wall clock,
-data loading included, each waited for; tokens of all processes over the seconds of the slowest.
+DDP and with FSDP: a batch of 32 for each process, and a batch of 32 over all of them. The former also with a hash table
+of items, whose rows are spread over the processes. Whole steps by the wall clock, data loading included,
+each waited for; tokens of all processes over the seconds of the slowest. Then as many in a row, of which the last is
+waited for, as training does. First losses are compared with those of one process on the same users, whose dropout draws
+other numbers.
 Writes benchmarks/results/training-nccl.{json,md}.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -28,7 +32,12 @@ from gr_model.training.trainer import Trainer
 
 from .training_device import RESULTS, config_of, data
 
-WARM_UP, EACH = 3, 32
+WARM_UP, EACH = 6, 32
+COMPARED = 3  # losses
+TABLES = {
+    "static": [],
+    "hash": ["embedding.kind=hash", "embedding.optimizer=adam", "embedding.lr=1e-3", "embedding.capacity=200000"],
+}
 
 
 def train(kind: str, steps: int, settings: list[str]) -> None:
@@ -36,33 +45,38 @@ def train(kind: str, steps: int, settings: list[str]) -> None:
     device = open_device(world.local_device(kind))
     here = world.join(device)
     users = data()
-    for parallel in ("ddp", "fsdp") if here.size > 1 else ("ddp",):
-        for name, batch in {"each": EACH * here.size, "all": EACH}.items():
-            if here.size == 1 and name == "all":
-                continue
-            config = config_of("article", "fused", 2, [f"train.parallel={parallel}", f"train.batch={batch}", *settings])
-            rows = measure(config, users, device, here, steps)
-            if here.first:
-                print(json.dumps({"parallel": parallel, "batch": config.train.batch, "of": name, **rows}), flush=True)
+    cases = itertools.product(TABLES.items(), ("ddp", "fsdp") if here.size > 1 else ("ddp",), ("each", "all"))
+    for (table, chosen), parallel, of in cases:
+        if of == "all" and (here.size == 1 or table == "hash"):
+            continue
+        batch = EACH * here.size if of == "each" else EACH
+        own = [*chosen, f"train.parallel={parallel}", f"train.batch={batch}", "train.log_every=100", *settings]
+        rows = measure(config_of("article", "fused", 2, own), users, device, here, steps)
+        if here.first:
+            row = {"table": table, "parallel": parallel, "batch": batch, "of": of, **rows}
+            print(json.dumps(row), flush=True)
     world.leave()
 
 
 def measure(config: configs.Config, users: Any, device: torch.device, here: world.World, steps: int) -> dict[str, Any]:
     trainer = Trainer(config, users, device, here)
     works = iter(trainer.loader().works(0, 10_000))
-    seconds, tokens, work, losses = [], [], [], []
-    for step in range(WARM_UP + steps):
-        here.barrier()
+    losses = [trainer.train_step(next(works)).loss for _ in range(WARM_UP)]
+    seconds, tokens, work = [], [], []
+    for _ in range(steps):
+        wait(here)
         begin = time.perf_counter()
         result = trainer.train_step(next(works))
-        here.barrier()  # of the slowest: a sum over all that is waited for
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        if step >= WARM_UP:
-            seconds.append(time.perf_counter() - begin)
-            tokens.append(result.tokens)
-            work.append(result.flops)
-        losses.append(result.loss)
+        wait(here)
+        seconds.append(time.perf_counter() - begin)
+        tokens.append(result.tokens)
+        work.append(result.flops)
+    begin = time.perf_counter()
+    row = [trainer.train_step(next(works)) for _ in range(steps)]
+    wait(here)
+    in_a_row = time.perf_counter() - begin
+    losses += [result.loss for result in row]
+    trainer.close()
     peak, source = flops.peak(device, torch.bfloat16)
     low, middle, high = statistics.quantiles([t / s for t, s in zip(tokens, seconds)], n=4)
     return {
@@ -74,8 +88,20 @@ def measure(config: configs.Config, users: Any, device: torch.device, here: worl
         "tokens": statistics.mean(tokens),
         "mfu": statistics.median(w / s for w, s in zip(work, seconds)) / (peak * here.size),
         "peak": source,
+        "in_a_row": {
+            "ms": 1e3 * in_a_row / steps,
+            "tokens_per_s": sum(result.tokens for result in row) / in_a_row,
+            "mfu": sum(result.flops for result in row) / in_a_row / (peak * here.size),
+        },
         "losses": losses,
     }
+
+
+def wait(here: world.World) -> None:
+    """For the slowest process and its device: a sum over all that is waited for."""
+    here.barrier()
+    if here.device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def launch(processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -103,25 +129,38 @@ def launch(processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def report(rows: list[dict[str, Any]], about: str) -> str:
-    alone = next((row for row in rows if row["processes"] == 1), None)
+    alone = {row["table"]: row for row in rows if row["processes"] == 1}
     lines = [
         "# Training on several GPUs",
         "",
         f"{about}. The article's configuration in bfloat16 over nccl, medians over the steps (quartiles); "
-        "`python -m benchmarks.training_nccl`: its head says what is measured.",
+        "`python -m benchmarks.training_nccl`: its head says what is measured. `in a row`: steps of which only "
+        "the last is waited for. Losses: the largest relative difference from one GPU's over the first "
+        f"{COMPARED} steps, where the users of a step are the same.",
         "",
-        "| GPUs | dense part | batch over all | ms a step | tokens/s | quartiles | to one GPU | MFU |",
-        "|---|---|---|---|---|---|---|---|",
+        "| GPUs | items | dense part | batch over all | ms a step | tokens/s | quartiles | to one GPU | MFU | "
+        "in a row: ms | tokens/s | to one GPU | MFU | losses |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
         low, high = r["quartiles"]
-        ratio = f"{r['tokens_per_s'] / alone['tokens_per_s']:.2f}" if alone else ""
+        one, row = alone.get(r["table"]), r["in_a_row"]
+        ratio = f"{r['tokens_per_s'] / one['tokens_per_s']:.2f}" if one else ""
+        row_ratio = f"{row['tokens_per_s'] / one['in_a_row']['tokens_per_s']:.2f}" if one else ""
         lines.append(
-            f"| {r['processes']} | {r['parallel'] if r['processes'] > 1 else 'whole'} | {r['batch']} | "
+            f"| {r['processes']} | {r['table']} | {r['parallel'] if r['processes'] > 1 else 'whole'} | {r['batch']} | "
             f"{r['ms']:.1f} | {r['tokens_per_s']:,.0f} | {low:,.0f} to {high:,.0f} | {ratio} | "
-            f"{100 * r['mfu']:.1f} % |"
+            f"{100 * r['mfu']:.1f} % | {row['ms']:.1f} | {row['tokens_per_s']:,.0f} | {row_ratio} | "
+            f"{100 * row['mfu']:.1f} % | {_difference(r, one)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _difference(row: dict[str, Any], one: dict[str, Any] | None) -> str:
+    if one is None or row is one or row["batch"] != one["batch"]:
+        return ""
+    pairs = list(zip(row["losses"], one["losses"]))[:COMPARED]
+    return f"{max(abs(a - b) / abs(b) for a, b in pairs):.1e}"
 
 
 def main() -> None:
