@@ -152,7 +152,10 @@ def on_gpu(python: str) -> int:
     own = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != BIN]
     found = shutil.which(python, path=os.pathsep.join(own))
     if found is None:
-        raise UsageError(f"no Python {python!r} is on the path beside the toolchain's own")
+        raise UsageError(
+            f"no Python {python!r} is on the path beside the toolchain's own",
+            next_command="inv test --gpu /path/of/your/python3",
+        )
     return Runner(Console(highlight=False)).replace([found, str(ROOT / ON_GPU)], cwd=ROOT)
 
 

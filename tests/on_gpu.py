@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import threading
@@ -38,6 +39,7 @@ SUITES = {
 ALONE = {"several": "gr_model/tests/cuda/test_over_nccl.py"}
 # versions, elf and traps speak of an image's packages.
 SMOKE, SMOKE_OF_SEVERAL = ("kernels", "losses", "quality", "resume"), ("collectives",)
+NEEDED = ("torch", "triton", "numpy", "pytest")
 STANDARD_20 = (2, 11)  # the first torch whose headers want C++20
 
 
@@ -168,6 +170,11 @@ def main() -> int:
     unknown = set(options.job) - set(names)
     if unknown:
         parser.error(f"no job {', '.join(sorted(unknown))}; valid: {', '.join(names)}")
+    lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    lacking += [name for name in ("cmake", "ninja") if shutil.which(name) is None]
+    if lacking:
+        print(f"{sys.executable} lacks {', '.join(lacking)}\n  next:  pip install {' '.join(lacking)}", file=sys.stderr)
+        return 1
     import torch
 
     count = torch.cuda.device_count()
