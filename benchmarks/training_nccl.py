@@ -62,13 +62,16 @@ def measure(config: configs.Config, users: Any, device: torch.device, here: worl
     trainer = Trainer(config, users, device, here)
     works = iter(trainer.loader().works(0, 10_000))
     losses = [trainer.train_step(next(works)).loss for _ in range(WARM_UP)]
-    seconds, tokens, work = [], [], []
+    seconds, tokens, work, phases = [], [], [], []
     for _ in range(steps):
         wait(here)
         begin = time.perf_counter()
-        result = trainer.train_step(next(works))
+        taken = next(works)
+        data_s = time.perf_counter() - begin
+        result = trainer.train_step(taken)
         wait(here)
         seconds.append(time.perf_counter() - begin)
+        phases.append({"data": data_s, **result.seconds})
         tokens.append(result.tokens)
         work.append(result.flops)
     begin = time.perf_counter()
@@ -88,6 +91,7 @@ def measure(config: configs.Config, users: Any, device: torch.device, here: worl
         "tokens": statistics.mean(tokens),
         "mfu": statistics.median(w / s for w, s in zip(work, seconds)) / (peak * here.size),
         "peak": source,
+        "host_ms": {name: 1e3 * statistics.median(each[name] for each in phases) for name in phases[0]},
         "in_a_row": {
             "ms": 1e3 * in_a_row / steps,
             "tokens_per_s": sum(result.tokens for result in row) / in_a_row,
@@ -117,7 +121,10 @@ def launch(processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
         "--set",
         *options.settings,
     ]
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(options.port + processes)}
+    # As many threads for each process as there are cores for it, whatever their number: torchrun would give them one.
+    threads = max(1, len(os.sched_getaffinity(0)) // max(options.processes_at_most, processes))
+    common = {"OMP_NUM_THREADS": str(threads), **os.environ}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(options.port + processes)}
     running = []
     for rank in range(processes):
         place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)} if processes > 1 else {}
@@ -166,6 +173,9 @@ def _difference(row: dict[str, Any], one: dict[str, Any] | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument(
+        "--processes-at-most", type=int, default=8, help="among so many are the cores divided: the threads of a process"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--port", type=int, default=29617)

@@ -45,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"  {check.name}: {check.claim} ...", flush=True)
             reason = Context(options.data_dir, Path(scratch), lock, manifest).reason_to_skip(check)
             results.append(runner.skip(check, reason) if reason else runner.run_check(check, arguments, Path(scratch)))
+            print(f"    {report.word(results[-1])}, {results[-1].seconds:.0f} s", flush=True)
     print("\n" + report.text_table(results))
     files.write_text(
         options.out / "smoke-report.json", json.dumps(report.json_report(results, manifest), indent=1) + "\n"

@@ -19,11 +19,14 @@ def text_table(results: Sequence[Result]) -> str:
     width = max(len(result.check) for result in results)
     lines = []
     for result in results:
-        word = "skip" if result.skipped else "pass" if result.passed else "FAIL"
-        lines.append(f"{word}  {result.check:<{width}}  {result.seconds:7.1f} s  {result.outcome.summary}")
-        if word == "FAIL":
+        lines.append(f"{word(result)}  {result.check:<{width}}  {result.seconds:7.1f} s  {result.outcome.summary}")
+        if word(result) == "FAIL":
             lines += [f"      {' ' * width}    {detail}" for detail in result.outcome.details]
     return "\n".join(lines)
+
+
+def word(result: Result) -> str:
+    return "skip" if result.skipped else "pass" if result.passed else "FAIL"
 
 
 def json_report(results: Sequence[Result], manifest: dict[str, Any]) -> dict[str, Any]:

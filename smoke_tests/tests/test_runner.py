@@ -86,7 +86,7 @@ def test_command_line_refuses_what_it_does_not_know(tmp_path, capsys):
     assert "lacks platform, python, arch" in capsys.readouterr().err
 
 
-def test_whole_command_reports_a_failure(tmp_path):
+def test_whole_command_reports_a_failure(tmp_path, capsys):
     """versions cannot hold with an empty lock: the command must say so by its exit code and its files."""
     lock, manifest = tmp_path / "lock.json", tmp_path / "manifest.json"
     lock.write_text('{"packages": []}')
@@ -94,6 +94,7 @@ def test_whole_command_reports_a_failure(tmp_path):
     out = tmp_path / "out"
     arguments = ["--out", str(out), "--data-dir", str(tmp_path), "--lock", str(lock), "--manifest", str(manifest)]
     assert __main__.main([*arguments, "--only", "versions"]) == 1
+    assert "\n    FAIL, " in capsys.readouterr().out  # as soon as it is known
     data = json.loads((out / "smoke-report.json").read_text())
     details = data["checks"][0]["outcome"]["details"]
     assert not data["passed"] and any("installed but not locked" in line for line in details)
