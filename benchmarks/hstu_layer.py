@@ -94,7 +94,7 @@ class Side:
         with torch.autocast("cuda", torch.bfloat16, enabled=self.autocast):
             if gate:
                 return [self.layer.add_gated(self.x, self.attended, self.u)]
-            return list(self.layer.project(self.x))
+            return list(self.layer.project(self.x))[1:]  # the first is x itself
 
     def call(self, gate: bool, backward: bool) -> Call:
         if not backward:

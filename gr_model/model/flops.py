@@ -13,14 +13,14 @@ import torch
 
 from gr_model.config import Config, ModelConfig
 
-# Dense peak in TFLOP/s, from the makers' data sheets: bf16, fp32 (of CUDA cores or vector units; tf32 is off).
+# Dense peak in TFLOP/s, from the makers' data sheets: bf16, fp32 (of CUDA cores or vector units), tf32.
 PEAKS = {
-    "H100": (989.0, 67.0),
-    "H200": (989.0, 67.0),
-    "A100": (312.0, 19.5),
-    "A800": (312.0, 19.5),
-    "910B": (376.0, 94.0),
-    "Ascend910": (376.0, 94.0),
+    "H100": (989.0, 67.0, 494.5),
+    "H200": (989.0, 67.0, 494.5),
+    "A100": (312.0, 19.5, 156.0),
+    "A800": (312.0, 19.5, 156.0),
+    "910B": (376.0, 94.0, 94.0),
+    "Ascend910": (376.0, 94.0, 94.0),
 }
 
 
@@ -74,13 +74,15 @@ def _ranking_head(config: Config, dim: int) -> float:
     return 2.0 * (dim * ranking.experts * ranking.hidden + of_gates + of_towers)
 
 
-def peak(device: torch.device, dtype: torch.dtype = torch.float32) -> tuple[float, str]:
-    """FLOP/s and where the number is from: the data sheet, or a product of matrices measured here."""
+def peak(device: torch.device, dtype: torch.dtype = torch.float32, tf32: bool = False) -> tuple[float, str]:
+    """FLOP/s and where the number is from: the data sheet, or a product of matrices measured here. `tf32`: of float32,
+    where a GPU multiplies it so."""
     if device.type != "cpu":
         name = getattr(torch, device.type).get_device_name(device)
-        for key, (bf16, fp32) in PEAKS.items():
+        for key, (of_bf16, of_fp32, of_tf32) in PEAKS.items():
             if key in name and device.type == "cuda":
-                return (bf16 if dtype == torch.bfloat16 else fp32) * 1e12, f"data sheet of {name}"
+                rate = of_bf16 if dtype == torch.bfloat16 else of_tf32 if tf32 else of_fp32
+                return rate * 1e12, f"data sheet of {name}"
     return measured(device, dtype), "product of two 1024 x 1024 matrices, measured at the start"
 
 

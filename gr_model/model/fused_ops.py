@@ -8,9 +8,11 @@ the rows between the layers stay float32, and all else is of autocast's type, as
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import nn
@@ -56,10 +58,11 @@ def _triton_installed() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def projection(x_LD: torch.Tensor, weight: torch.Tensor, split: Sequence[int], eps: float) -> list[torch.Tensor]:
-    """SiLU(norm(x) weight), split along its columns."""
-    parts: list[torch.Tensor] = torch.ops.mxrec.hstu_projection(x_LD, _rounded(weight), split, eps)
-    return parts
+def projection(x_LD: torch.Tensor, weight: torch.Tensor, split: Sequence[int], eps: float) -> Sequence[torch.Tensor]:
+    """x, for `gated_output`, and SiLU(norm(x) weight), split along its columns."""
+    if trains_in_kernels(x_LD):
+        return _cuda("layer.training").project(x_LD, weight, split, eps, _dtype(weight))
+    return [x_LD, *torch.ops.mxrec.hstu_projection(x_LD, _rounded(weight), split, eps)]
 
 
 def gated_output(
@@ -72,15 +75,57 @@ def gated_output(
     eps: float,
 ) -> torch.Tensor:
     """x + linear(dropout(norm(attended) * u)); `keep_L` and `scale` are those of the dropout."""
+    if trains_in_kernels(x_LD):
+        return _cuda("layer.training").add_gated(
+            x_LD, attended_L, u_L, linear.weight, linear.bias, keep_L, scale, eps
+        )
     weight, bias = _rounded(linear.weight), _rounded(linear.bias)
     out: torch.Tensor = torch.ops.mxrec.hstu_gated_output(attended_L, u_L, x_LD, weight, bias, keep_L, scale, eps)
     return out
 
 
+def trains_in_kernels(x: torch.Tensor) -> bool:
+    """Whether gr_ops has functions of torch.autograd for it, that keep more than an operator's inputs."""
+    return x.is_cuda and has_kernel("hstu_projection", "cuda")
+
+
+def embeds_tokens(*tables: torch.Tensor) -> bool:
+    """Whether tokens' vectors are ours (gr_ops.cuda.tokens). Sums of their gradients come in any order."""
+    plain = all(x.dtype == torch.float32 and x.is_contiguous() and not hasattr(x, "to_local") for x in tables)
+    return plain and not torch.are_deterministic_algorithms_enabled() and all(map(trains_in_kernels, tables))
+
+
+def embedded(*arguments: Any) -> torch.Tensor:
+    """gr_ops.cuda.tokens.embed.tokens"""
+    x_LD: torch.Tensor = _cuda("tokens.embed").tokens(*arguments)
+    return x_LD
+
+
+def norms_scored(x_LD: torch.Tensor, norm: nn.LayerNorm) -> bool:
+    """Whether the norm before a head is ours."""
+    fits = x_LD.dtype == torch.float32 and x_LD.shape[1] <= WIDEST_ROWS and not hasattr(norm.weight, "to_local")
+    return fits and trains_in_kernels(x_LD)
+
+
+def scored(x_LD: torch.Tensor, at_I: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+    """norm(x[at]); under autocast of its type, which the product behind it would round to. No row twice."""
+    out: torch.Tensor = _cuda("tokens.scored").norm(x_LD, at_I, norm.weight, norm.bias, norm.eps, _dtype(x_LD))
+    return out
+
+
+def _cuda(name: str) -> Any:
+    return importlib.import_module(f"gr_ops.cuda.{name}")
+
+
+def _dtype(x: torch.Tensor) -> torch.dtype:
+    """Autocast's, where it is on."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
 def _rounded(weight: torch.Tensor) -> torch.Tensor:
     """Of autocast's type, where it is on."""
-    device = weight.device.type
-    return weight.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else weight
+    return weight.to(_dtype(weight))
 
 
 def has_bias(device: torch.device) -> bool:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from gr_model.config import Config
+from gr_model.model import fused_ops
 
 
 class MLPHead(nn.Module):
@@ -44,11 +45,24 @@ class MMoEHead(nn.Module):
         return (mixed_ITH * self.tower_TH).sum(2) + self.bias_T
 
 
-def head(config: Config, dim: int) -> nn.Module:
+class Head(nn.Sequential):
+    """A norm and what makes logits of it."""
+
+    def forward(self, x_LD: torch.Tensor, at_I: torch.Tensor | None = None) -> torch.Tensor:
+        """Of all rows, or of those at `at_I`, none of them twice."""
+        norm, logits = self
+        if at_I is None:
+            return logits(norm(x_LD))
+        if fused_ops.norms_scored(x_LD, norm):
+            return logits(fused_ops.scored(x_LD, at_I, norm))
+        return logits(norm(x_LD.index_select(0, at_I)))
+
+
+def head(config: Config, dim: int) -> Head:
     settings, tasks = config.ranking, len(config.ranking.tasks)
     norm = nn.LayerNorm(dim, config.model.norm_eps)
     if settings.head == "linear":
-        return nn.Sequential(norm, nn.Linear(dim, tasks))
+        return Head(norm, nn.Linear(dim, tasks))
     if settings.head == "mlp":
-        return nn.Sequential(norm, MLPHead(dim, settings.hidden, tasks))
-    return nn.Sequential(norm, MMoEHead(dim, settings.hidden, settings.experts, tasks))
+        return Head(norm, MLPHead(dim, settings.hidden, tasks))
+    return Head(norm, MMoEHead(dim, settings.hidden, settings.experts, tasks))

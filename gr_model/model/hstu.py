@@ -43,16 +43,16 @@ class HSTULayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_LD: torch.Tensor, batch: BatchAttention) -> torch.Tensor:
-        u_L, v_L, q_L, k_L = self.project(x_LD)
+        x_LD, u_L, v_L, q_L, k_L = self.project(x_LD)
         q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
         attended_L = self.attention(q_LNA, k_LNA, v_LNV, batch)
         return self.add_gated(x_LD, attended_L, u_L)
 
     def project(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
-        """u, v, q, k = SiLU(W1 norm(x))"""
+        """x, for `add_gated`, and u, v, q, k = SiLU(W1 norm(x))"""
         if self._by_operators(x_LD):
             return fused_ops.projection(x_LD, self.uvqk, self.split, self.norm.eps)
-        return self._projected(x_LD)
+        return [x_LD, *self._projected(x_LD)]
 
     def add_gated(self, x_LD: torch.Tensor, attended_L: torch.Tensor, u_L: torch.Tensor) -> torch.Tensor:
         """x + W2 (norm(attention) * u)"""

@@ -15,7 +15,7 @@ from torch import nn
 from gr_model.config import EmbeddingConfig, ModelConfig
 from gr_model.data.interactions import History
 from gr_model.embedding import tables
-from gr_model.model import jagged
+from gr_model.model import fused_ops, jagged
 from gr_model.model.attention.time_buckets import time_bucket
 from gr_model.model.dropout import Dropout
 from gr_model.model.sequences import Sequences
@@ -104,19 +104,24 @@ def tokens(
         "last_at_I": last_at_I,
         "scored_I": np.flatnonzero(candidate_I) if candidates else np.arange(len(row_I)),
     }
-    on_device = together([lengths_B, times_L, *arrays.values()], device)
-    items = np.ascontiguousarray(np.concatenate([history.items for history in histories]), np.int64)
+    items_I = np.ascontiguousarray(np.concatenate([history.items for history in histories]), np.int64)
+    if ids_device is None or ids_device == device:
+        arrays["items_I"] = items_I
+    on_device = dict(
+        zip(("lengths_B", "times_L", *arrays), together([lengths_B, times_L, *arrays.values()], device), strict=True)
+    )
+    if "items_I" not in arrays:
+        on_device["items_I"] = to_device(items_I, ids_device or device)
     return Tokens(
         sequences=Sequences(
-            jagged.offsets_of(on_device[0]),
-            on_device[1],
+            jagged.offsets_of(on_device.pop("lengths_B")),
+            on_device.pop("times_L"),
             tuple(lengths_B.tolist()),
             targets=tuple(targets_B.tolist()) if candidates else None,
             contexts=context if candidates else 0,
         ),
         order=tuple(order),
-        items_I=to_device(items, ids_device or device),
-        **dict(zip(arrays, on_device[2:], strict=True)),
+        **on_device,
     )
 
 
@@ -178,13 +183,13 @@ class Preprocess(nn.Module):
 
     def forward(self, batch: Tokens, items_ID: torch.Tensor | None = None) -> torch.Tensor:
         """`items_ID`: the rows of the batch's items, where they were looked up already."""
+        contextual_CD = self._contextual(batch)
         if items_ID is None:
             rows_UD, (at_I,) = self.item.lookup(batch.items_I)
+            if self._fused(batch, rows_UD):
+                return self._embedded(batch, contextual_CD, rows_UD, at_I)
             items_ID = rows_UD.index_select(0, at_I)
-        parts = [items_ID]
-        if self.contextual:
-            columns = [rows(table, ids) for table, ids in zip(self.contextual, batch.contextual_BC.T, strict=True)]
-            parts.insert(0, torch.stack(columns, dim=1).flatten(0, 1))
+        parts = [items_ID] if contextual_CD is None else [contextual_CD, items_ID]
         if self.action is not None:
             parts.append(rows(self.action, batch.actions_I))
         shown_LD = torch.cat(parts).index_select(0, batch.source_L)
@@ -192,3 +197,35 @@ class Preprocess(nn.Module):
         for time_LD in self.timestamps(batch):
             encoded_LD = encoded_LD + time_LD
         return self.dropout(shown_LD * self.scale + encoded_LD)
+
+    def _contextual(self, batch: Tokens) -> torch.Tensor | None:
+        if not self.contextual:
+            return None
+        columns = [rows(table, ids) for table, ids in zip(self.contextual, batch.contextual_BC.T, strict=True)]
+        return torch.stack(columns, dim=1).flatten(0, 1)
+
+    def _fused(self, batch: Tokens, rows_UD: torch.Tensor) -> bool:
+        """Places of targets are not their numbers in the sequence, and timestamps have tables of their own."""
+        simple = batch.sequences.targets is None and not self.timestamps.parts and not self.dropout.from_host
+        actions = [] if self.action is None else [self.action.weight]
+        return simple and fused_ops.embeds_tokens(rows_UD, self.position.weight, *actions)
+
+    def _embedded(
+        self, batch: Tokens, contextual_CD: torch.Tensor | None, rows_UD: torch.Tensor, at_I: torch.Tensor
+    ) -> torch.Tensor:
+        p = self.dropout.p if self.training else 0.0
+        return fused_ops.embedded(
+            contextual_CD,
+            rows_UD,
+            at_I,
+            None if self.action is None else self.action.weight,
+            batch.actions_I,
+            self.position.weight,
+            batch.source_L,
+            batch.position_L,
+            batch.sequences.offsets_B1,
+            batch.sequences.longest,
+            self.scale,
+            p,
+            int(torch.randint(2**62, ())) if p else 0,
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 
 ALIGNED = 16  # elements of 8 bytes: where a kernel's vectors and a GPU's cache lines begin
+LEAST = 1 << 20  # bytes of a piece of pinned memory
 
 
 def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
@@ -20,17 +23,43 @@ def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """As to_device; a tensor that is on the device already stays what it is."""
     if device.type == "cpu" or tensor.device.type != "cpu":
         return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
+    if device.type != "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    with _pinned(tensor.nbytes) as piece:
+        whole = piece.view(tensor.dtype)[: tensor.numel()].view(tensor.shape)
+        return whole.copy_(tensor).to(device, non_blocking=True)
 
 
 def together(arrays: Sequence[np.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """As to_device, of int64 arrays of any shapes. A GPU gets them in one copy, and they share its memory: CUDA takes
-    milliseconds for each new piece of pinned memory."""
+    """As to_device, of int64 arrays of any shapes. A GPU gets them in one copy, and they share its memory."""
     if device.type != "cuda":
         return [to_device(np.ascontiguousarray(array, np.int64), device) for array in arrays]
-    pinned = torch.empty(sum(_spaces(arrays)), dtype=torch.int64, pin_memory=True)
-    pack(arrays, pinned)
-    return unpack(arrays, pinned.to(device, non_blocking=True))
+    total = sum(_spaces(arrays))
+    with _pinned(8 * total) as piece:
+        whole = piece.view(torch.int64)[:total]
+        pack(arrays, whole)
+        return unpack(arrays, whole.to(device, non_blocking=True))
+
+
+_lock = threading.Lock()
+_pieces: dict[int, list[tuple[torch.Tensor, torch.cuda.Event]]] = {}
+
+
+@contextmanager
+def _pinned(size: int) -> Iterator[torch.Tensor]:
+    """At least so many bytes of pinned memory, from which the current stream copies: used again when it has. To ask
+    CUDA for pinned memory takes milliseconds, and PyTorch's own pieces were found not to come back in time."""
+    rounded = max(LEAST, 1 << (size - 1).bit_length())
+    pieces = _pieces.setdefault(rounded, [])
+    with _lock:
+        at = next((n for n, (_, copied) in enumerate(pieces) if copied.query()), None)
+        free = None if at is None else pieces.pop(at)
+    piece, copied = free or (torch.empty(rounded, dtype=torch.uint8, pin_memory=True), torch.cuda.Event())
+    try:
+        yield piece
+    finally:
+        copied.record()
+        pieces.append((piece, copied))
 
 
 def pack(arrays: Sequence[np.ndarray], whole: torch.Tensor) -> None:

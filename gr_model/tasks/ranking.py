@@ -56,7 +56,7 @@ class RankingModel(nn.Module):
     def forward(self, batch: Tokens) -> torch.Tensor:
         """logits_IT of batch.scored_I, read at the token of the item: its action comes after."""
         x_LD = self.backbone(self.preprocess(batch), batch.sequences)
-        return self.head(x_LD.index_select(0, batch.item_at_I.index_select(0, batch.scored_I)))
+        return self.head(x_LD, batch.item_at_I.index_select(0, batch.scored_I))
 
 
 class Ranking(Task):
@@ -72,6 +72,7 @@ class Ranking(Task):
             raise ConfigError("ranking.held_out: must not exceed model.max_items")
         self.columns, sizes = data.choose_features(config.model.contextual)
         self.users = select(data.users, shortest=config.ranking.held_out + 1)
+        self._labels: dict[torch.device, torch.Tensor] = {}
         model = DCNv2 if config.model.backbone == "dcn" else RankingModel
         self.model = model(config, data.items, len(data.action_values), sizes)
 
@@ -113,11 +114,6 @@ class Ranking(Task):
         counts = [(length - len(self.columns)) // width for length in batch.sequences.lengths]
         return np.concatenate([np.arange(count) >= count - self.config.ranking.held_out for count in counts])
 
-    def labels(self, histories: Sequence[History]) -> np.ndarray:
-        """[I, T] float32."""
-        actions = np.concatenate([history.actions for history in histories])
-        return np.stack([self.data.tasks[name][actions] for name in self.config.ranking.tasks], 1).astype(np.float32)
-
     def protocol(self) -> str:
         seen = "earlier actions are visible, neither the action nor the time of the item that is scored"
         if self.config.ranking.candidates:
@@ -142,6 +138,12 @@ class Ranking(Task):
             candidates,
             self.model.preprocess.item.ids_device(device),
         )
-        shown = [histories[b][-self.config.model.max_items :] for b in batch.order]
-        labels_IT = to_device(self.labels(shown), device)
-        return RankingBatch(batch, labels_IT.index_select(0, batch.scored_I))
+        actions_I = batch.actions_I.index_select(0, batch.scored_I)
+        return RankingBatch(batch, self._labels_on(device).index_select(0, actions_I))
+
+    def _labels_on(self, device: torch.device) -> torch.Tensor:
+        """[actions, T] float32: the labels of each action. Copied to the device once."""
+        if device not in self._labels:
+            tasks = [self.data.tasks[name] for name in self.config.ranking.tasks]
+            self._labels[device] = to_device(np.stack(tasks, 1).astype(np.float32), device)
+        return self._labels[device]

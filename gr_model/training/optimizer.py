@@ -16,6 +16,8 @@ from gr_model.config import TrainConfig
 def adamw(weights: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.AdamW:
     """Weight decay for matrices and tables, none for vectors: biases, norms, relative biases."""
     parameters = list(weights)
+    whole = all(type(p) is nn.Parameter for p in parameters)
+    kinds = {p.device.type for p in parameters}
     return torch.optim.AdamW(
         [
             {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
@@ -23,7 +25,8 @@ def adamw(weights: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.A
         ],
         lr=config.lr,
         betas=(config.beta1, config.beta2),
-        foreach=True if all(type(p) is nn.Parameter and p.device.type == "npu" for p in parameters) else None,
+        foreach=True if whole and kinds == {"npu"} else None,
+        fused=True if whole and kinds == {"cuda"} else None,  # one pass over what foreach goes through eight times
     )
 
 
@@ -48,12 +51,14 @@ def load_state(
     """The inverse of `state`; settings such as the learning rate stay those of this run."""
     if set(state) != set(names):
         raise ValueError(f"the optimizer's state is of other parameters: {', '.join(sorted(set(state) ^ set(names)))}")
+    fused = bool(optimizer.defaults.get("fused"))  # keeps its steps beside the weights
     for name, parameter in names.items():
         kept = state[name]
         if kept["exp_avg"].shape != parameter.shape:
             raise ValueError(f"size mismatch for the optimizer's state of {name}")
         optimizer.state[parameter] = {
-            key: value.clone() if key == "step" else value.to(parameter.device).clone() for key, value in kept.items()
+            key: (value if key == "step" and not fused else value.to(parameter.device)).clone()
+            for key, value in kept.items()
         }
 
 

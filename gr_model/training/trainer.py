@@ -69,6 +69,8 @@ class Trainer:
         if config.train.deterministic and device.type == "cuda":
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read with the first product
             torch.use_deterministic_algorithms(True)
+        if device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = config.train.tf32  # the kernels of gr_ops ask for it too
         self.parallel = Parallel(self.task.model, config, self.world)
         self.model: nn.Module = self.task.model
         self.dense = self.parallel.dense_parameters()

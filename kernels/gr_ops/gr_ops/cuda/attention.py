@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import triton
 
-from gr_ops.cuda import backward, bias_gradients, forward, paths, relative_bias
+from gr_ops.cuda import backward, bias_gradients, forward, paths, precision, relative_bias
 from gr_ops.cuda.mask import DISTANCE, USER
 from gr_ops.cuda.problem import Problem
 from gr_ops.cuda.specialization import DENSE, NO_BIAS, RELATIVE, Specialization
@@ -133,6 +133,7 @@ def specialize(p: Problem) -> Specialization:
         bias_rows=p.dense is not None and p.dense.shape[0] > 1,
         mask_heads=0 if mask is None else mask.shape[1],
         mask_rows=mask is not None and mask.shape[0] > 1,
+        precision=precision.of_float32(),
     )
 
 

@@ -33,8 +33,7 @@ class Specialization:
     bias_rows: bool = False  # each sequence has its own bias
     mask_heads: int = 0  # the same for the user's mask
     mask_rows: bool = False
-    # Three products in TF32 for one in float32: of its precision, on tensor cores. Other types ignore it.
-    precision: str = "tf32x3"
+    precision: str = "tf32x3"  # of products of float32: precision.py
 
     @property
     def value(self) -> Specialization:
@@ -43,4 +42,5 @@ class Specialization:
     @property
     def tuning(self) -> tuple[int | bool, ...]:
         """What the fastest shape of tiles depends on."""
-        return self.dim, self.value_dim, self.bias, self.segments, self.window, self.mask, self.varlen, self.page_size
+        masks = (self.segments, self.window, self.mask)
+        return self.dim, self.value_dim, self.bias, *masks, self.varlen, self.page_size, self.precision == "tf32"

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from cuda_cases import ON_GPU
 from gr_ops.cuda import operators
-from gr_ops.cuda.layer import dropout
+from gr_ops.cuda.layer import dropout, hopper_products, training
 
 EPS = 1e-6
 HALF = torch.bfloat16 if ON_GPU else torch.float16  # the interpreter of Triton 3.2 takes bfloat16's bits for numbers
@@ -104,6 +104,79 @@ def test_tiles_of_the_size_that_is_used(types, device, monkeypatch):
     tokens, dim = (1000, 512) if ON_GPU else (130, 64)
     check_projection((tokens, dim, (dim * 2, dim * 2)), types, device)
     check_gated_output((tokens, dim, dim * 2), types, True, device)
+
+
+@pytest.mark.parametrize("types", TYPES, ids=str)
+@pytest.mark.parametrize("case", [(70, 50, (50, 40, 3)), (33, 64, (32, 16))], ids=str)
+def test_a_layer_of_a_training_step(case, types, device):
+    """Of float32 weights under autocast, which gradients of float32 leave as they are; x goes by, and its gradient of
+    the residual comes back."""
+    tokens, dim, split = case
+    shapes = {"x": (tokens, dim), "weight": (dim, sum(split)), "output": (dim, split[0]), "bias": (dim,)}
+    ours, wide = leaves(device, (types[0], types[0]), **shapes)
+    keep = torch.rand(tokens, split[0]) < 0.7
+
+    def expected(x, weight, output, bias):
+        u, *rest = projected(x, weight, split)
+        gated = F.layer_norm(u.square(), u.shape[1:], eps=EPS) * u * keep / 0.7
+        return x + F.linear(gated, output, bias) + sum(part.sum(1, keepdim=True) for part in rest)
+
+    def given(x, weight, output, bias):
+        x, u, *rest = training.project(x, weight, split, EPS, types[1])
+        out = training.add_gated(x, u.square(), u, output, bias, keep.to(device), 1 / 0.7, EPS)
+        return out + sum(part.sum(1, keepdim=True) for part in rest)
+
+    found, right = given(*ours), expected(*wide)
+    (grad,) = factors([right], types[0])
+    found.backward(grad.to(device))
+    right.backward(grad.double())
+    assert_close(found, right, types[0], types[1])
+    for name, ours_one, wanted in zip(shapes, ours, wide, strict=True):
+        assert_close(ours_one.grad, wanted.grad, types[0], types[1], 1.0 if name == "x" else tokens**0.5)
+
+
+def test_a_training_step_without_tokens(device):
+    (x, weight, output, bias), _ = leaves(device, TYPES[0], x=(0, 4), weight=(4, 6), output=(4, 3), bias=(4,))
+    x_2, u, v = training.project(x, weight, (3, 3), EPS, torch.float32)
+    training.add_gated(x_2, v, u, output, bias, None, 1.0, EPS).sum().backward()
+    assert all((leaf.grad == 0).all() for leaf in (x, weight, output, bias))
+
+
+@pytest.mark.skipif(not ON_GPU, reason="wgmma needs a Hopper GPU")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("tokens", "dim", "split"),
+    [(1, 64, (128,)), (129, 128, (256, 128)), (500, 576, (128, 128, 384)), (40_000, 512, (512,) * 4), (3001, 1024, (1024,) * 4)],
+    ids=str,
+)
+def test_products_for_hopper(tokens, dim, split, dtype):
+    """One and two pieces of columns, more tiles than programs, parts of several widths; every element is written."""
+    device, generator = "cuda", torch.Generator("cuda").manual_seed(tokens)
+
+    def drawn(*shape):
+        return torch.randn(shape, device=device, generator=generator).to(dtype)
+
+    a, weight = drawn(tokens, dim), drawn(dim, sum(split)) * dim**-0.5
+    parts = [torch.full((tokens, width), torch.nan, device=device, dtype=dtype) for width in split]
+    grads = [drawn(tokens, width + 8)[:, :width] for width in split]
+    assert hopper_products.take(a, weight, parts)
+    product = a.double() @ weight.double()
+    hopper_products.silu_parts(a, weight, parts)
+    limit = TOLERANCE[dtype] / 4
+    assert relative_error(torch.cat(parts, 1), F.silu(product)) < limit
+    sigmoid = product.sigmoid()
+    slopes = torch.cat(grads, 1).double() * sigmoid * (1 + product * (1 - sigmoid))
+    assert relative_error(hopper_products.slope_parts(a, weight, grads), slopes) < limit
+    for like in (torch.float32, dtype):
+        output, bias, x = drawn(sum(split), dim) * dim**-0.5, drawn(sum(split)), drawn(tokens, sum(split)).to(like)
+        out = torch.full_like(x, torch.nan)
+        assert hopper_products.take(a, output.t(), [out])
+        hopper_products.with_residual(a, output, bias, x, out)
+        assert relative_error(out, x.double() + F.linear(a.double(), output.double(), bias.double())) < limit
+
+
+def relative_error(found, right):
+    return float((found.double() - right).norm() / right.norm())
 
 
 def test_inputs_need_not_be_contiguous(device):

@@ -18,7 +18,7 @@ Tensors = tuple[torch.Tensor, ...]
 def projection(op: Any, x: torch.Tensor, weight: torch.Tensor, split: list[int], eps: float) -> list[torch.Tensor]:
     parts: list[torch.Tensor] = op.redispatch(META, _typed(op, x, weight), weight, split, eps)
     if len(x):
-        products.silu_parts(rows.normed(x, weight.dtype, eps), weight, parts)
+        products.silu_parts(rows.normed(x, weight.dtype, eps)[0], weight, parts)
     return parts
 
 
@@ -29,11 +29,10 @@ def projection_backward(
     of_x = _of_type(of_x, x.dtype)
     if not len(x):
         return of_x, of_weight.zero_()
-    normed = rows.normed(x, weight.dtype, eps)
+    normed, inverse = rows.normed(x, weight.dtype, eps)
     of_product = products.slope_parts(normed, weight, grads)
-    _product(normed.t(), of_product, of_weight)
-    rows.norm_gradient(_product(of_product, weight.t()), x, of_x, eps)
-    return of_x, of_weight
+    rows.norm_gradient(products.plain(of_product, weight.t()), normed, inverse, of_x)
+    return of_x, of_weight.copy_(products.plain(normed.t(), of_product))
 
 
 def gated_output(
@@ -68,10 +67,12 @@ def gated_output_backward(
     of_attended, of_u, of_weight, of_bias = op.redispatch(META, given, attended, u, weight, keep, scale, eps)
     if not len(grad):
         return of_attended, of_u, of_weight.zero_(), of_bias.zero_()
-    rounded = grad.to(weight.dtype)
-    gated = rows.gate_gradients(_product(rounded, weight), attended, u, keep, scale, eps, (of_attended, of_u))
-    _product(rounded.t(), gated, of_weight)
-    return of_attended, of_u, of_weight, of_bias.copy_(grad.sum(0))
+    rounded, sums = rows.rounded_and_summed(grad, weight.dtype)
+    gated = torch.empty_like(of_attended)
+    rows.gate_gradients(
+        products.plain(rounded, weight), attended, u, keep, scale, eps, (of_attended, of_u), gated
+    )
+    return of_attended, of_u, of_weight.copy_(products.plain(rounded.t(), gated)), of_bias.copy_(sums)
 
 
 def keep(op: Any, like: torch.Tensor, p: float, seed: int) -> torch.Tensor:
@@ -95,9 +96,3 @@ def _typed(op: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 def _of_type(empty: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return empty if empty.dtype == dtype else torch.empty_like(empty, dtype=dtype)
-
-
-def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """By PyTorch; its autocast, of a backward pass inside of its block, would round what is float32 here."""
-    with torch.autocast(a.device.type, enabled=False):
-        return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)

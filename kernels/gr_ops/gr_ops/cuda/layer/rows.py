@@ -1,7 +1,8 @@
 """What goes by rows: layer norm without weights, the gate of the attention's result, and their gradients.
 
 A program has some whole rows in registers: each element is read once and written once. Statistics are float32, of what
-is left without the mean, so that rows far from zero lose no digits; they are calculated again rather than kept.
+is left without the mean, so that rows far from zero lose no digits. The gradient of a norm reads its result, which the
+product behind it keeps anyway.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import triton.language as tl
 from gr_ops.cuda.layer.launch import launch
 
 ELEMENTS = 2048  # of a program: a row of 512 numbers leaves four to it
+SUMMED, SUMS = 4096, 1056  # elements at a time of a program that sums rows; programs: eight for each multiprocessor
 
 
 @triton.jit
@@ -26,7 +28,7 @@ def _places(tokens, width, M: tl.constexpr, P: tl.constexpr):
 
 
 @triton.jit
-def _norm(x_MP, there_MP, width, eps):
+def normed_of(x_MP, there_MP, width, eps):
     """The normed rows, 0 outside, and what they were multiplied by."""
     mean_M = tl.sum(x_MP, 1) / width
     centred_MP = tl.where(there_MP, x_MP - mean_M[:, None], 0.0)
@@ -35,7 +37,7 @@ def _norm(x_MP, there_MP, width, eps):
 
 
 @triton.jit
-def _norm_gradient(of_normed_MP, normed_MP, inverse_M1, width):
+def norm_gradient_of(of_normed_MP, normed_MP, inverse_M1, width):
     """Of the rows before the norm: without the mean, and without the part along the normed row."""
     mean_M = tl.sum(of_normed_MP, 1) / width
     along_M = tl.sum(of_normed_MP * normed_MP, 1) / width
@@ -59,19 +61,45 @@ def _gate(u, keep, u_MP, keep_MP, there_MP, scale, KEEP: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["tokens"])
-def norm(x, out, tokens, width, x_stride, eps, M: tl.constexpr, P: tl.constexpr):
+def norm(x, out, inverse, tokens, width, x_stride, eps, M: tl.constexpr, P: tl.constexpr):
     row_M1, column_1P, there_MP = _places(tokens, width, M, P)
-    normed_MP, _ = _norm(_load(x, row_M1 * x_stride + column_1P, there_MP), there_MP, width, eps)
+    normed_MP, inverse_M1 = normed_of(_load(x, row_M1 * x_stride + column_1P, there_MP), there_MP, width, eps)
     tl.store(out + row_M1 * width + column_1P, normed_MP.to(out.dtype.element_ty), mask=there_MP)
+    tl.store(inverse + row_M1, inverse_M1, mask=row_M1 < tokens)
 
 
 @triton.jit(do_not_specialize=["tokens"])
-def norm_backward(of_normed, x, of_x, tokens, width, x_stride, eps, M: tl.constexpr, P: tl.constexpr):
+def norm_backward(
+    of_normed, normed, inverse, more, of_x, tokens, width, more_stride, MORE: tl.constexpr, M: tl.constexpr, P: tl.constexpr
+):
+    """MORE: and what x gets from elsewhere."""
     row_M1, column_1P, there_MP = _places(tokens, width, M, P)
     place_MP = row_M1 * width + column_1P
-    normed_MP, inverse_M1 = _norm(_load(x, row_M1 * x_stride + column_1P, there_MP), there_MP, width, eps)
-    found_MP = _norm_gradient(_load(of_normed, place_MP, there_MP), normed_MP, inverse_M1, width)
+    inverse_M1 = tl.load(inverse + row_M1, mask=row_M1 < tokens, other=0.0)
+    of_normed_MP = _load(of_normed, place_MP, there_MP)
+    found_MP = norm_gradient_of(of_normed_MP, _load(normed, place_MP, there_MP), inverse_M1, width)
+    if MORE:
+        found_MP += _load(more, row_M1 * more_stride + column_1P, there_MP)
     tl.store(of_x + place_MP, found_MP.to(of_x.dtype.element_ty), mask=there_MP)
+
+
+@triton.jit(do_not_specialize=["tokens"])
+def round_and_sum(
+    x, rounded, sums, tokens, width, x_stride, steps, ROUND: tl.constexpr, M: tl.constexpr, P: tl.constexpr
+):
+    """The rows in another type, and the sum of a program's `steps` times M rows in float32."""
+    column_1P = tl.arange(0, P)[None, :]
+    sum_MP = tl.zeros([M, P], tl.float32)
+    for step in range(steps):
+        first = (tl.program_id(0).to(tl.int64) * steps + step) * M
+        row_M1 = (first + tl.arange(0, M))[:, None]
+        there_MP = (row_M1 < tokens) & (column_1P < width)
+        x_MP = _load(x, row_M1 * x_stride + column_1P, there_MP)
+        sum_MP += x_MP
+        if ROUND:
+            tl.store(rounded + row_M1 * width + column_1P, x_MP.to(rounded.dtype.element_ty), mask=there_MP)
+    column_P = tl.arange(0, P)
+    tl.store(sums + tl.program_id(0) * width + column_P, tl.sum(sum_MP, 0), mask=column_P < width)
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -93,7 +121,7 @@ def gate(
 ):
     row_M1, column_1P, there_MP = _places(tokens, width, M, P)
     attended_MP = _load(attended, row_M1 * attended_stride + column_1P, there_MP)
-    normed_MP, _ = _norm(attended_MP, there_MP, width, eps)
+    normed_MP, _ = normed_of(attended_MP, there_MP, width, eps)
     u_MP, keep_MP = row_M1 * u_stride + column_1P, row_M1 * keep_stride + column_1P
     gate_MP, kept_MP = _gate(u, keep, u_MP, keep_MP, there_MP, scale, KEEP)
     found_MP = normed_MP * gate_MP * kept_MP
@@ -117,33 +145,60 @@ def gate_backward(
     scale,
     eps,
     KEEP: tl.constexpr,
+    AGAIN: tl.constexpr,
     M: tl.constexpr,
     P: tl.constexpr,
 ):
-    """And the gated rows once more, which the gradient of the output's weight is a product of."""
+    """AGAIN: and the gated rows once more, which the gradient of the output's weight is a product of."""
     row_M1, column_1P, there_MP = _places(tokens, width, M, P)
     place_MP = row_M1 * width + column_1P
     attended_MP = _load(attended, row_M1 * attended_stride + column_1P, there_MP)
-    normed_MP, inverse_M1 = _norm(attended_MP, there_MP, width, eps)
+    normed_MP, inverse_M1 = normed_of(attended_MP, there_MP, width, eps)
     u_MP, keep_MP = row_M1 * u_stride + column_1P, row_M1 * keep_stride + column_1P
     gate_MP, kept_MP = _gate(u, keep, u_MP, keep_MP, there_MP, scale, KEEP)
     of_kept_MP = _load(of_gated, place_MP, there_MP) * kept_MP
-    found_MP = _norm_gradient(of_kept_MP * gate_MP, normed_MP, inverse_M1, width)
+    found_MP = norm_gradient_of(of_kept_MP * gate_MP, normed_MP, inverse_M1, width)
     tl.store(of_attended + place_MP, found_MP.to(of_attended.dtype.element_ty), mask=there_MP)
     tl.store(of_u + place_MP, (of_kept_MP * normed_MP).to(of_u.dtype.element_ty), mask=there_MP)
-    tl.store(gated + place_MP, (normed_MP * gate_MP * kept_MP).to(gated.dtype.element_ty), mask=there_MP)
+    if AGAIN:
+        tl.store(gated + place_MP, (normed_MP * gate_MP * kept_MP).to(gated.dtype.element_ty), mask=there_MP)
 
 
-def normed(x_LD: torch.Tensor, dtype: torch.dtype, eps: float) -> torch.Tensor:
+def normed(x_LD: torch.Tensor, dtype: torch.dtype, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The normed rows, and what each was multiplied by [L], float32."""
     x_LD = with_rows(x_LD)
     out_LD = torch.empty(x_LD.shape, dtype=dtype, device=x_LD.device)
-    _by_rows(norm, out_LD, (x_LD, out_LD), (x_LD.stride(0),), (eps,))
-    return out_LD
+    inverse_L = torch.empty(len(x_LD), dtype=torch.float32, device=x_LD.device)
+    _by_rows(norm, out_LD, (x_LD, out_LD, inverse_L), (x_LD.stride(0),), (eps,))
+    return out_LD, inverse_L
 
 
-def norm_gradient(of_normed_LD: torch.Tensor, x_LD: torch.Tensor, of_x_LD: torch.Tensor, eps: float) -> None:
+def norm_gradient(
+    of_normed_LD: torch.Tensor,
+    normed_LD: torch.Tensor,
+    inverse_L: torch.Tensor,
+    of_x_LD: torch.Tensor,
+    more_LD: torch.Tensor | None = None,
+) -> None:
+    """Writes `of_x_LD`, contiguous: the gradient of the rows that were normed, and `more_LD`, theirs from elsewhere."""
+    more = of_normed_LD if more_LD is None else with_rows(more_LD)
+    tensors = (of_normed_LD.contiguous(), normed_LD, inverse_L, more, of_x_LD)
+    _by_rows(norm_backward, of_x_LD, tensors, (more.stride(0),), (more_LD is not None,))
+
+
+def rounded_and_summed(x_LD: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows as `dtype`, and the sum of all of them [D], float32."""
     x_LD = with_rows(x_LD)
-    _by_rows(norm_backward, of_x_LD, (of_normed_LD.contiguous(), x_LD, of_x_LD), (x_LD.stride(0),), (eps,))
+    (tokens, width), device = x_LD.shape, x_LD.device
+    padded = triton.next_power_of_2(width)
+    rows = max(1, SUMMED // padded)
+    steps = max(1, triton.cdiv(triton.cdiv(tokens, rows), SUMS))
+    sums = torch.empty(triton.cdiv(tokens, rows * steps), width, dtype=torch.float32, device=device)
+    same = x_LD.dtype == dtype
+    rounded = x_LD if same else torch.empty(x_LD.shape, dtype=dtype, device=device)
+    values = (x_LD, rounded, sums, tokens, width, x_LD.stride(0), steps, not same, rows, padded)
+    launch(round_and_sum, len(sums), values, num_warps=8)
+    return rounded, sums.sum(0)
 
 
 def gated(
@@ -164,13 +219,12 @@ def gate_gradients(
     scale: float,
     eps: float,
     results: tuple[torch.Tensor, torch.Tensor],
-) -> torch.Tensor:
-    """`results`: of attended and of u, both contiguous. Returns the gated rows."""
+    gated_LV: torch.Tensor | None = None,
+) -> None:
+    """`results`: of attended and of u, both contiguous; and the gated rows once more, where there is a place for them."""
     read, strides = _gate_inputs(attended_LV, u_LV, keep_LV)
-    gated_LV = torch.empty_like(results[0])
-    tensors = (of_gated_LV.contiguous(), *read, *results, gated_LV)
-    _by_rows(gate_backward, gated_LV, tensors, strides, (scale, eps, keep_LV is not None))
-    return gated_LV
+    tensors = (of_gated_LV.contiguous(), *read, *results, results[0] if gated_LV is None else gated_LV)
+    _by_rows(gate_backward, results[0], tensors, strides, (scale, eps, keep_LV is not None, gated_LV is not None))
 
 
 def with_rows(x: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,118 @@
+"""The products of products.py by the kernels for Hopper: which they take, and their launches."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+
+from gr_ops.cuda import paths
+from gr_ops.cuda.launch_cache import launch
+from gr_ops.cuda.layer.rows import with_rows
+
+TOKENS, INNER, COLUMNS = 64, 64, 128  # as in hopper_kernels.py
+PARTS = 4
+SILU, SLOPE, RESIDUAL = range(3)
+STAGES = 4
+
+
+def take(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
+    """Whether they multiply these: what TMA and wgmma can, on a machine that they were tested on."""
+    if not a_LD.is_cuda or a_LD.dtype not in (torch.bfloat16, torch.float16) or a_LD.shape[1] % INNER:
+        return False
+    machine = paths.machine(a_LD.device.index)
+    fits = len(parts) <= PARTS and len(a_LD) < 2**31 - 2 * TOKENS and all(x.shape[1] % COLUMNS == 0 for x in parts)
+    described = _aligned(a_LD) and (_aligned(b_DE) or _aligned(b_DE.t()))
+    return fits and described and machine.tested and machine.capability == paths.HOPPER
+
+
+def silu_parts(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
+    """parts = SiLU(a b), split along its columns."""
+    _launch(SILU, a_LD, b_DE, parts, parts, parts[0])
+
+
+def slope_parts(a_LD: torch.Tensor, b_DE: torch.Tensor, grads: Sequence[torch.Tensor]) -> torch.Tensor:
+    """[L, E]: the gradients of the parts * SiLU'(a b)"""
+    out_LE = torch.empty(len(a_LD), b_DE.shape[1], dtype=a_LD.dtype, device=a_LD.device)
+    _launch(SLOPE, a_LD, b_DE, [with_rows(x) for x in grads], [out_LE], grads[0])
+    return out_LE
+
+
+def with_residual(
+    a_LV: torch.Tensor, weight_DV: torch.Tensor, bias_D: torch.Tensor, x_LD: torch.Tensor, out_LD: torch.Tensor
+) -> None:
+    """out = x + a weight^T + bias"""
+    _launch(RESIDUAL, a_LV, weight_DV.t(), [with_rows(x_LD)], [out_LD], bias_D)
+
+
+def _aligned(x: torch.Tensor) -> bool:
+    """Its rows are contiguous, and begin at multiples of 16 bytes."""
+    return x.stride(1) == 1 and x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0
+
+
+def _launch(
+    kind: int,
+    a_LD: torch.Tensor,
+    b_DE: torch.Tensor,
+    inputs: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    bias: torch.Tensor,
+) -> None:
+    from gr_ops.cuda.layer import hopper_kernels  # needs Gluon
+
+    (tokens, inner), columns = a_LD.shape, b_DE.shape[1]
+    pieces = 2 if kind != RESIDUAL and columns % (2 * COLUMNS) == 0 else 1
+    columns_first = not _aligned(b_DE)
+    b, block = (b_DE.t(), [COLUMNS, INNER]) if columns_first else (b_DE, [INNER, COLUMNS])
+    described = (_describe(a_LD, [TOKENS, INNER]), _describe(b, block))
+    (read, read_numbers), (written, written_numbers) = _parts(inputs), _parts(outputs)
+    tiles = columns // (pieces * COLUMNS)
+    vector = 16 // outputs[0].element_size()
+    constants = (STAGES, pieces, columns_first, kind, vector)
+    programs = min(_multiprocessors(a_LD.device.index), triton.cdiv(tokens, 2 * TOKENS) * tiles)
+    numbers = (*read_numbers, *written_numbers, tokens, tiles, inner // INNER)
+    arguments = (*described, *read, *written, bias, *numbers, *constants)
+    key = (a_LD.dtype, inputs[0].dtype, outputs[0].dtype, bias.dtype, _alignment(read, written, numbers), constants)
+    launch(hopper_kernels.product, (programs,), key, arguments, a_LD.device.index, num_warps=4)
+
+
+def _alignment(read: Sequence[torch.Tensor], written: Sequence[torch.Tensor], numbers: Sequence[int]) -> tuple[Any, ...]:
+    """What Triton compiles a kernel for beside the types; the tokens are no matter to it."""
+    return (
+        *(x.data_ptr() % 16 == 0 for x in (*read, *written)),
+        *((x == 1, x % 16 == 0) for x in (*numbers[:-3], *numbers[-2:])),
+    )
+
+
+def _parts(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[int]]:
+    """Four of them, where all but the first begin, and their rows' steps; absent ones begin behind the last."""
+    ends = list(itertools.accumulate(x.shape[1] for x in tensors))
+    absent = PARTS - len(tensors)
+    four = [*tensors, *[tensors[-1]] * absent]
+    return four, [*ends[:-1], *[ends[-1]] * (absent), *(x.stride(0) for x in four)]
+
+
+@functools.cache
+def _layout(block: tuple[int, int], dtype: torch.dtype) -> Any:
+    from triton.experimental.gluon import language as gl
+
+    return gl.NVMMASharedLayout.get_default_for(list(block), {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[dtype])
+
+
+def _describe(x: torch.Tensor, block: list[int]) -> Any:
+    """Without the checks of its class, which `take` has made."""
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    made = object.__new__(TensorDescriptor)
+    made.base, made.shape, made.strides = x, list(x.shape), list(x.stride())
+    made.block_shape, made.layout, made.padding = block, _layout(tuple(block), x.dtype), "zero"
+    return made
+
+
+@functools.cache
+def _multiprocessors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
