@@ -83,7 +83,7 @@ def norm_backward(
     tl.store(of_x + place_MP, found_MP.to(of_x.dtype.element_ty), mask=there_MP)
 
 
-@triton.jit(do_not_specialize=["tokens"])
+@triton.jit(do_not_specialize=["tokens", "steps"])
 def round_and_sum(
     x, rounded, sums, tokens, width, x_stride, steps, ROUND: tl.constexpr, M: tl.constexpr, P: tl.constexpr
 ):

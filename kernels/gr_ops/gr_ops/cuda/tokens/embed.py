@@ -79,7 +79,7 @@ def embed(
     tl.store(out + (token_M.to(tl.int64) * width)[:, None] + column_P[None, :], x_MP, mask=there_MP)
 
 
-@triton.jit(do_not_specialize=["contexts", "items", "sequences", "low", "high", "threshold"])
+@triton.jit(do_not_specialize=["contexts", "items", "sequences", "longest", "low", "high", "threshold"])
 def embed_backward(
     grad,
     offsets,

@@ -33,7 +33,7 @@ def scored(
     tl.store(inverse + row_M[:, None], inverse_M1, mask=there_M[:, None])
 
 
-@triton.jit(do_not_specialize=["chosen"])
+@triton.jit(do_not_specialize=["chosen", "steps"])
 def scored_backward(
     grad, at, weight, normed, inverse, of_x, of_weights, of_biases, chosen, width, steps, M: tl.constexpr, P: tl.constexpr
 ):
