@@ -254,14 +254,14 @@ def report(rows: list[dict[str, Any]], about: dict[str, str]) -> str:
         ", ".join(f"{key} {value}" for key, value in about.items()) + ". `python -m benchmarks.training_device`: "
         "its head says what is measured.",
         "",
-        "| case | batch | recompute | attention | tokens | ms a step | samples/s | TFLOP/s | MFU | GiB | others |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| case | batch | recompute | attention | tokens | ms a step | samples/s | TFLOP/s | MFU | GiB | of | others |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
         lines.append(
             f"| {r['case']} | {r['batch']} | {'yes' if r['recompute'] else 'no'} | {r['attention']} | "
             f"{r['tokens']:,} | {r['ms']} | {r['samples_per_s']} | {r['tflops']} | "
-            f"{100 * r['mfu']:.1f} % | {r['memory_gib']} | {REPORTED[r['case']]} |"
+            f"{100 * r['mfu']:.1f} % | {r['memory_gib']} | {r.get('commit', '')} | {REPORTED[r['case']]} |"
         )
     for title, key in (("by phase, each waited for", "phases_ms"), ("by kind of kernel, one step", "kernels_ms")):
         lines += ["", f"Milliseconds {title}:", ""]
@@ -277,6 +277,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE", help="of every case")
+    parser.add_argument("--commit", default="", help="what is measured")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     device = open_device(options.device)
@@ -290,7 +291,7 @@ def main() -> None:
     users, rows = data(), []
     for case in options.cases:
         config = config_of(case, options.attention, options.workers, options.settings)
-        rows.append(measure(case, config, users, device, options.steps))
+        rows.append({**measure(case, config, users, device, options.steps), "commit": options.commit})
         print(json.dumps(rows[-1]), flush=True)
         gc.collect()
         _of(device).empty_cache()

@@ -1,6 +1,7 @@
 """Where the operators of gr_ops stand in for PyTorch's: `model.attention=fused` on a CPU, an NPU or a GPU.
 
-They do in one pass over the tokens what PyTorch does in many, and keep nothing but their inputs for the backward pass.
+They do in one pass over the tokens what PyTorch does in many, and keep nothing but their inputs for the backward pass
+(on a GPU functions of gr_ops stand in for the operators, that keep what saves passes).
 Plain PyTorch stays the reference, and is what runs under autocast but on a GPU, in float32 on a GPU, and on the CPU in
 bfloat16 and on wide layers, whose time goes into products that PyTorch's library is best at. Under autocast on a GPU
 the rows between the layers stay float32, and all else is of autocast's type, as in PyTorch.
@@ -76,9 +77,7 @@ def gated_output(
 ) -> torch.Tensor:
     """x + linear(dropout(norm(attended) * u)); `keep_L` and `scale` are those of the dropout."""
     if trains_in_kernels(x_LD):
-        return _cuda("layer.training").add_gated(
-            x_LD, attended_L, u_L, linear.weight, linear.bias, keep_L, scale, eps
-        )
+        return _cuda("layer.training").add_gated(x_LD, attended_L, u_L, linear.weight, linear.bias, keep_L, scale, eps)
     weight, bias = _rounded(linear.weight), _rounded(linear.bias)
     out: torch.Tensor = torch.ops.mxrec.hstu_gated_output(attended_L, u_L, x_LD, weight, bias, keep_L, scale, eps)
     return out

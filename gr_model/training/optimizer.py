@@ -57,7 +57,7 @@ def load_state(
         if kept["exp_avg"].shape != parameter.shape:
             raise ValueError(f"size mismatch for the optimizer's state of {name}")
         optimizer.state[parameter] = {
-            key: (value if key == "step" and not fused else value.to(parameter.device)).clone()
+            key: value.to("cpu" if key == "step" and not fused else parameter.device).clone()
             for key, value in kept.items()
         }
 

@@ -7,7 +7,8 @@ import gr_ops  # noqa: F401
 import torch
 import triton
 from gr_ops.cuda import operators
-from gr_ops.cuda.layer import dropout, products, rows
+from gr_ops.cuda.layer import dropout, products, rows, training
+from gr_ops.cuda.tokens import embed, scored
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -16,6 +17,7 @@ TYPES = {
     torch.float16: "*fp16",
     torch.float32: "*fp32",
     torch.uint8: "*u8",
+    torch.int64: "*i64",
     int: "i32",
     float: "fp32",
 }
@@ -50,12 +52,24 @@ def layer(stream, dtype, dim, width):
     torch.ops.mxrec.hstu_gated_output(v, u, x, output, bias, keep, 1.0, 1e-6).sum().backward()
 
 
+def training_step(dtype, dim, width):
+    """Forward and backward of what stands before, in and behind a layer."""
+    ids, offsets = torch.zeros(130, dtype=torch.long), torch.tensor([0, 130])
+    tables = [torch.zeros(size, dim).requires_grad_() for size in (7, 3, 200)]
+    x = embed.tokens(None, tables[0], ids, tables[1], ids, tables[2], ids, ids, offsets, 130, 2.0, 0.2, 5)
+    weight, output = torch.zeros(dim, 4 * width), torch.zeros(dim, width)
+    x, u, v, *_ = training.project(x, weight.requires_grad_(), (width,) * 4, 1e-6, dtype)
+    x = training.add_gated(x, v, u, output.requires_grad_(), torch.zeros(dim), None, 1.0, 1e-6)
+    scored.norm(x, ids[:1], torch.ones(dim).requires_grad_(), torch.zeros(dim), 1e-6, dtype).sum().backward()
+
+
 def main() -> None:
-    for module in (dropout, products, rows):
+    for module in (dropout, products, rows, embed, scored):
         module.launch = compile_one
     registered = operators.register("CPU")
     layer(torch.float32, torch.bfloat16, 512, 512)
     layer(torch.float32, torch.float32, 50, 40)  # tiles are cut
+    training_step(torch.bfloat16, 512, 512)
     registered._destroy()
     print(f"{len(done)} kernels compiled: {' '.join(sorted(set(done)))}")
 

@@ -20,5 +20,6 @@ def test_for_hopper(tmp_path: Path) -> None:
 
 
 def test_of_a_layer_for_hopper(tmp_path: Path) -> None:
-    every = "gate gate_backward keep norm norm_backward residual silu silu_slope"
-    assert output("compile_layer.py", tmp_path) == f"18 kernels compiled: {every}\n"
+    rows = "gate gate_backward keep norm norm_backward residual round_and_sum"
+    every = f"embed embed_backward {rows} scored scored_backward silu silu_slope"
+    assert output("compile_layer.py", tmp_path) == f"32 kernels compiled: {every}\n"

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 from cuda_cases import ON_GPU
-from gr_ops.cuda import operators
+from gr_ops.cuda import operators, paths
 from gr_ops.cuda.layer import dropout, hopper_products, training
 
 EPS = 1e-6
@@ -146,7 +146,13 @@ def test_a_training_step_without_tokens(device):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize(
     ("tokens", "dim", "split"),
-    [(1, 64, (128,)), (129, 128, (256, 128)), (500, 576, (128, 128, 384)), (40_000, 512, (512,) * 4), (3001, 1024, (1024,) * 4)],
+    [
+        (1, 64, (128,)),
+        (129, 128, (256, 128)),
+        (500, 576, (128, 128, 384)),
+        (40_000, 512, (512,) * 4),
+        (3001, 1024, (1024,) * 4),
+    ],
     ids=str,
 )
 def test_products_for_hopper(tokens, dim, split, dtype):
@@ -159,7 +165,6 @@ def test_products_for_hopper(tokens, dim, split, dtype):
     a, weight = drawn(tokens, dim), drawn(dim, sum(split)) * dim**-0.5
     parts = [torch.full((tokens, width), torch.nan, device=device, dtype=dtype) for width in split]
     grads = [drawn(tokens, width + 8)[:, :width] for width in split]
-    assert hopper_products.take(a, weight, parts)
     product = a.double() @ weight.double()
     hopper_products.silu_parts(a, weight, parts)
     limit = TOLERANCE[dtype] / 4
@@ -170,9 +175,52 @@ def test_products_for_hopper(tokens, dim, split, dtype):
     for like in (torch.float32, dtype):
         output, bias, x = drawn(sum(split), dim) * dim**-0.5, drawn(sum(split)), drawn(tokens, sum(split)).to(like)
         out = torch.full_like(x, torch.nan)
-        assert hopper_products.take(a, output.t(), [out])
         hopper_products.with_residual(a, output, bias, x, out)
         assert relative_error(out, x.double() + F.linear(a.double(), output.double(), bias.double())) < limit
+
+
+class Matrix:
+    """What is asked of a tensor of a GPU, where there is none."""
+
+    is_cuda, device = True, torch.device("cuda", 0)
+
+    def __init__(self, shape, strides, dtype, address=0):
+        self.shape, self.strides, self.dtype, self.address = shape, strides, dtype, address
+
+    def __len__(self):
+        return self.shape[0]
+
+    def stride(self, dim):
+        return self.strides[dim]
+
+    def data_ptr(self):
+        return self.address
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    def t(self):
+        return Matrix(self.shape[::-1], self.strides[::-1], self.dtype, self.address)
+
+
+@pytest.mark.parametrize("capability", [(9, 0), (8, 0), (10, 0)])
+def test_which_products_are_for_hopper(capability, monkeypatch):
+    """Sizes, types, addresses and steps of rows."""
+    machine = paths.Machine(capability, "2.11.0", "3.6.0", gluon=True)
+    monkeypatch.setattr(paths, "machine", lambda device: machine)
+
+    def taken(dim=128, widths=(256, 256), dtype=torch.bfloat16, step=128, address=0, by_columns=False, tokens=9):
+        columns = sum(widths)
+        weight = Matrix((dim, columns), (1, dim) if by_columns else (columns, 1), dtype)
+        parts = [Matrix((tokens, width), (width, 1), dtype) for width in widths]
+        return hopper_products.take(Matrix((tokens, dim), (step, 1), dtype, address), weight, parts)
+
+    on_hopper = capability == (9, 0)
+    assert taken() == taken(by_columns=True) == taken(step=136) == taken(64, (1024,)) == taken(address=16) == on_hopper
+    assert not taken(dtype=torch.float32) and not taken(dtype=torch.float16)
+    assert not taken(96) and not taken(96, by_columns=True) and not taken(tokens=2**31)
+    assert not taken(widths=(256, 512)) and not taken(widths=(128, 128)) and not taken(widths=(256,) * 5)
+    assert not taken(step=129) and not taken(address=8)
 
 
 def relative_error(found, right):

@@ -117,7 +117,9 @@ def test_norm_of_chosen_rows(half, width):
     expected.backward(grad.double())
     limit = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[out.dtype]
     for found, right in zip((out, *(x.grad for x in given)), (expected, *(x.grad for x in wide)), strict=True):
-        assert float((found.detach().cpu().double() - right.detach()).abs().max()) <= limit * max(1.0, float(right.abs().max()))
+        assert float((found.detach().cpu().double() - right.detach()).abs().max()) <= limit * max(
+            1.0, float(right.abs().max())
+        )
     untouched = torch.ones(40, dtype=torch.bool)
     untouched[chosen] = False
     assert (given[0].grad[untouched.to(DEVICE)] == 0).all()

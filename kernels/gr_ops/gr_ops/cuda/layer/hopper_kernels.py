@@ -127,9 +127,7 @@ def _write(parts: Parts, row, column, tokens, x, VECTOR: gl.constexpr):
 
 
 @gluon.jit
-def _finish(
-    x, read, bias, parts: Parts, row, column, tokens, KIND: gl.constexpr, VECTOR: gl.constexpr
-):
+def _finish(x, read, bias, parts: Parts, row, column, tokens, KIND: gl.constexpr, VECTOR: gl.constexpr):
     """Of one piece: its function, and its place."""
     dtype: gl.constexpr = parts.part_0.dtype.element_ty
     if KIND == SILU:
@@ -165,8 +163,16 @@ def _step(m: Stages, number, x_0, x_1, HALF: gl.constexpr, ADD: gl.constexpr):
 
 @gluon.jit
 def _multiply(
-    m: Stages, inputs: Parts, outputs: Parts, bias, tokens, tiles, steps,
-    HALF: gl.constexpr, KIND: gl.constexpr, VECTOR: gl.constexpr,
+    m: Stages,
+    inputs: Parts,
+    outputs: Parts,
+    bias,
+    tokens,
+    tiles,
+    steps,
+    HALF: gl.constexpr,
+    KIND: gl.constexpr,
+    VECTOR: gl.constexpr,
 ):
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, COLUMNS, 16])
     items = gl.cdiv(tokens, 2 * TOKENS) * tiles
@@ -195,20 +201,56 @@ def _multiply(
 
 @gluon.jit(do_not_specialize=["tokens"])
 def product(
-    a_desc, b_desc,
-    in_0, in_1, in_2, in_3, out_0, out_1, out_2, out_3, bias,
-    begin_1, begin_2, begin_3, in_stride_0, in_stride_1, in_stride_2, in_stride_3,
-    out_begin_1, out_begin_2, out_begin_3, out_stride_0, out_stride_1, out_stride_2, out_stride_3,
-    tokens, tiles, steps,
-    STAGES: gl.constexpr, PIECES: gl.constexpr, COLUMNS_FIRST: gl.constexpr, KIND: gl.constexpr, VECTOR: gl.constexpr,
+    a_desc,
+    b_desc,
+    in_0,
+    in_1,
+    in_2,
+    in_3,
+    out_0,
+    out_1,
+    out_2,
+    out_3,
+    bias,
+    begin_1,
+    begin_2,
+    begin_3,
+    in_stride_0,
+    in_stride_1,
+    in_stride_2,
+    in_stride_3,
+    out_begin_1,
+    out_begin_2,
+    out_begin_3,
+    out_stride_0,
+    out_stride_1,
+    out_stride_2,
+    out_stride_3,
+    tokens,
+    tiles,
+    steps,
+    STAGES: gl.constexpr,
+    PIECES: gl.constexpr,
+    COLUMNS_FIRST: gl.constexpr,
+    KIND: gl.constexpr,
+    VECTOR: gl.constexpr,
 ):
     """KIND SILU: out = SiLU(a b); SLOPE: out = in * SiLU'(a b); RESIDUAL: out = in + a b + bias."""
     inputs = Parts(
         in_0, in_1, in_2, in_3, begin_1, begin_2, begin_3, in_stride_0, in_stride_1, in_stride_2, in_stride_3
     )
     outputs = Parts(
-        out_0, out_1, out_2, out_3, out_begin_1, out_begin_2, out_begin_3,
-        out_stride_0, out_stride_1, out_stride_2, out_stride_3,
+        out_0,
+        out_1,
+        out_2,
+        out_3,
+        out_begin_1,
+        out_begin_2,
+        out_begin_3,
+        out_stride_0,
+        out_stride_1,
+        out_stride_2,
+        out_stride_3,
     )
     b_shape: gl.constexpr = [COLUMNS, INNER] if COLUMNS_FIRST else [INNER, COLUMNS]
     m = Stages(

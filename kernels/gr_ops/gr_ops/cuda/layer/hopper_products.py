@@ -21,13 +21,15 @@ STAGES = 4
 
 
 def take(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
-    """Whether they multiply these: what TMA and wgmma can, on a machine that they were tested on."""
-    if not a_LD.is_cuda or a_LD.dtype not in (torch.bfloat16, torch.float16) or a_LD.shape[1] % INNER:
+    """Whether they multiply these: what TMA and wgmma can, on a machine that they were tested on, and of that what has
+    run on a GPU: bfloat16, and parts of one width that fill pairs of pieces."""
+    if not a_LD.is_cuda or a_LD.dtype != torch.bfloat16:
         return False
-    machine = paths.machine(a_LD.device.index)
-    fits = len(parts) <= PARTS and len(a_LD) < 2**31 - 2 * TOKENS and all(x.shape[1] % COLUMNS == 0 for x in parts)
+    machine, widths = paths.machine(a_LD.device.index), {x.shape[1] for x in parts}
     described = _aligned(a_LD) and (_aligned(b_DE) or _aligned(b_DE.t()))
-    return fits and described and machine.tested and machine.capability == paths.HOPPER
+    sizes = a_LD.shape[1] % INNER == 0 and len(a_LD) < 2**31 - 2 * TOKENS
+    ran = len(parts) <= PARTS and len(widths) == 1 and max(widths) % (2 * COLUMNS) == 0
+    return described and sizes and ran and machine.tested and machine.capability == paths.HOPPER
 
 
 def silu_parts(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
@@ -80,7 +82,9 @@ def _launch(
     launch(hopper_kernels.product, (programs,), key, arguments, a_LD.device.index, num_warps=4)
 
 
-def _alignment(read: Sequence[torch.Tensor], written: Sequence[torch.Tensor], numbers: Sequence[int]) -> tuple[Any, ...]:
+def _alignment(
+    read: Sequence[torch.Tensor], written: Sequence[torch.Tensor], numbers: Sequence[int]
+) -> tuple[Any, ...]:
     """What Triton compiles a kernel for beside the types; the tokens are no matter to it."""
     return (
         *(x.data_ptr() % 16 == 0 for x in (*read, *written)),
@@ -100,7 +104,9 @@ def _parts(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[in
 def _layout(block: tuple[int, int], dtype: torch.dtype) -> Any:
     from triton.experimental.gluon import language as gl
 
-    return gl.NVMMASharedLayout.get_default_for(list(block), {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[dtype])
+    return gl.NVMMASharedLayout.get_default_for(
+        list(block), {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[dtype]
+    )
 
 
 def _describe(x: torch.Tensor, block: list[int]) -> Any:

@@ -69,9 +69,7 @@ def gated_output_backward(
         return of_attended, of_u, of_weight.zero_(), of_bias.zero_()
     rounded, sums = rows.rounded_and_summed(grad, weight.dtype)
     gated = torch.empty_like(of_attended)
-    rows.gate_gradients(
-        products.plain(rounded, weight), attended, u, keep, scale, eps, (of_attended, of_u), gated
-    )
+    rows.gate_gradients(products.plain(rounded, weight), attended, u, keep, scale, eps, (of_attended, of_u), gated)
     return of_attended, of_u, of_weight.copy_(products.plain(rounded.t(), gated)), of_bias.copy_(sums)
 
 

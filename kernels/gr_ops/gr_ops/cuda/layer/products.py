@@ -43,7 +43,8 @@ WIDE_RESULTS = hasattr(torch.ops.aten.mm, "dtype")  # of 16-bit factors; PyTorch
 def silu_parts(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
     """parts = SiLU(a b), split along its columns; `a_LD` and the parts are contiguous."""
     if hopper_products.take(a_LD, b_DE, parts):
-        return hopper_products.silu_parts(a_LD, b_DE, parts)
+        hopper_products.silu_parts(a_LD, b_DE, parts)
+        return
     for four in _by_fours(parts, b_DE):
         _launch(kernels.silu, a_LD, four.b_DN, four.parts, four.widths, four.widths)
 
@@ -65,15 +66,16 @@ def with_residual(
 ) -> None:
     """out = x + a weight^T + bias; `a_LV` and `out_LD` are contiguous."""
     if hopper_products.take(a_LV, weight_DV.t(), [out_LD]):
-        return hopper_products.with_residual(a_LV, weight_DV, bias_D, x_LD, out_LD)
+        hopper_products.with_residual(a_LV, weight_DV, bias_D, x_LD, out_LD)
+        return
     x_LD, width = with_rows(x_LD), len(weight_DV)
     tensors = (bias_D.contiguous(), x_LD, out_LD)
     _launch(kernels.residual, a_LV, weight_DV.t(), tensors, (width,), (x_LD.stride(0), width))
 
 
 def plain(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """a b by PyTorch, as `dtype`: where it is float32 nothing is rounded between. Autocast, of a backward pass inside of
-    its block, would round what is float32."""
+    """a b by PyTorch, as `dtype`: where it is float32 nothing is rounded between. Autocast, of a backward pass inside
+    of its block, would round what is float32."""
     with torch.autocast(a.device.type, enabled=False):
         if dtype is None or dtype == a.dtype:
             return torch.mm(a, b)

@@ -70,7 +70,17 @@ def norm(x, out, inverse, tokens, width, x_stride, eps, M: tl.constexpr, P: tl.c
 
 @triton.jit(do_not_specialize=["tokens"])
 def norm_backward(
-    of_normed, normed, inverse, more, of_x, tokens, width, more_stride, MORE: tl.constexpr, M: tl.constexpr, P: tl.constexpr
+    of_normed,
+    normed,
+    inverse,
+    more,
+    of_x,
+    tokens,
+    width,
+    more_stride,
+    MORE: tl.constexpr,
+    M: tl.constexpr,
+    P: tl.constexpr,
 ):
     """MORE: and what x gets from elsewhere."""
     row_M1, column_1P, there_MP = _places(tokens, width, M, P)
@@ -221,7 +231,7 @@ def gate_gradients(
     results: tuple[torch.Tensor, torch.Tensor],
     gated_LV: torch.Tensor | None = None,
 ) -> None:
-    """`results`: of attended and of u, both contiguous; and the gated rows once more, where there is a place for them."""
+    """`results`: of attended and of u, both contiguous; and the gated rows, where there is a place for them."""
     read, strides = _gate_inputs(attended_LV, u_LV, keep_LV)
     tensors = (of_gated_LV.contiguous(), *read, *results, results[0] if gated_LV is None else gated_LV)
     _by_rows(gate_backward, results[0], tensors, strides, (scale, eps, keep_LV is not None, gated_LV is not None))

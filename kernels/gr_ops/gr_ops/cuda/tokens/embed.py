@@ -176,7 +176,18 @@ def tokens(
     actions = none if actions_RD is None else actions_RD
     dropout = (*halves(seed, p), 1 / (1 - p), p > 0)
     out: torch.Tensor = Tokens.apply(
-        contextual, table_RD, actions, places_RD, item_I, action_I, source_L, place_L, offsets_B1, longest, times, dropout
+        contextual,
+        table_RD,
+        actions,
+        places_RD,
+        item_I,
+        action_I,
+        source_L,
+        place_L,
+        offsets_B1,
+        longest,
+        times,
+        dropout,
     )
     return out
 

@@ -16,9 +16,7 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 @triton.jit(do_not_specialize=["chosen"])
-def scored(
-    x, at, weight, bias, out, normed, inverse, chosen, width, x_stride, eps, M: tl.constexpr, P: tl.constexpr
-):
+def scored(x, at, weight, bias, out, normed, inverse, chosen, width, x_stride, eps, M: tl.constexpr, P: tl.constexpr):
     row_M, column_1P = tl.program_id(0).to(tl.int64) * M + tl.arange(0, M), tl.arange(0, P)[None, :]
     there_M, wide_1P = row_M < chosen, column_1P < width
     there_MP = there_M[:, None] & wide_1P
@@ -35,7 +33,19 @@ def scored(
 
 @triton.jit(do_not_specialize=["chosen", "steps"])
 def scored_backward(
-    grad, at, weight, normed, inverse, of_x, of_weights, of_biases, chosen, width, steps, M: tl.constexpr, P: tl.constexpr
+    grad,
+    at,
+    weight,
+    normed,
+    inverse,
+    of_x,
+    of_weights,
+    of_biases,
+    chosen,
+    width,
+    steps,
+    M: tl.constexpr,
+    P: tl.constexpr,
 ):
     """Of the chosen rows; and the sums for weight and bias of a program's `steps` times M rows."""
     column_P = tl.arange(0, P)
@@ -55,9 +65,7 @@ def scored_backward(
         bias_sum_MP += grad_MP
         found_MP = norm_gradient_of(grad_MP * weight_1P, normed_MP, inverse_M[:, None], width)
         to_M = tl.load(at + row_M, mask=there_M, other=0)
-        tl.store(
-            of_x + (to_M * width)[:, None] + column_P[None, :], found_MP.to(of_x.dtype.element_ty), mask=there_MP
-        )
+        tl.store(of_x + (to_M * width)[:, None] + column_P[None, :], found_MP.to(of_x.dtype.element_ty), mask=there_MP)
     place_P = tl.program_id(0) * width + column_P
     tl.store(of_weights + place_P, tl.sum(weight_sum_MP, 0), mask=wide_P)
     tl.store(of_biases + place_P, tl.sum(bias_sum_MP, 0), mask=wide_P)
