@@ -45,6 +45,32 @@ def test_continuing_repeats_the_uninterrupted_run(random_data, tmp_path, determi
     assert len(set(expected)) == 8
 
 
+def test_losses_that_are_asked_for_and_taken_at_the_end_of_a_step(random_data):
+    """As on a GPU, with the losses and norms of the steps before."""
+    plain, late = small(random_data), small(random_data, log_every=3)
+    late.looks_before_update, late.answers_late = False, True
+    late._reads_this_step = lambda: (late.step + 1) % 3 == 0
+    expected = [plain.train_step().loss for _ in range(7)]
+    results = [late.train_step() for _ in range(7)]
+    assert [result.loss_known for result in results] == [True] * 6 + [False]
+    assert [result.loss for result in results] == expected
+    assert len(late._readings._unread) == 3  # the sixth step's norm, and all of the seventh
+    late.state()  # reads the rest
+    assert not late._readings._unread
+
+
+def test_a_loss_that_is_not_finite_is_told_at_the_end_of_its_step(random_data):
+    trainer = small(random_data)
+    trainer.looks_before_update, trainer.answers_late = False, True
+    trainer.train_step()
+    with torch.no_grad():
+        next(iter(trainer.model.parameters())).fill_(float("nan"))
+    with pytest.raises(TrainingDiverged, match="loss is nan at step 2"):
+        trainer.train_step()
+    with pytest.raises(TrainingDiverged, match="norm of the gradient is nan at step 2"):
+        trainer.state()
+
+
 def test_another_seed_is_another_run(random_data):
     assert small(random_data).train_step().loss != small(random_data, seed=1).train_step().loss
 

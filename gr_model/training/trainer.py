@@ -81,6 +81,8 @@ class Trainer:
         self._pipeline: Pipeline | None = None
         # Elsewhere a look at the norm waits for the backward, and the host could not prepare the next step meanwhile.
         self.looks_before_update = device.type == "cpu" or config.train.clip > 0
+        # A GPU has the backward by the time that the loss is waited for, and goes on with it.
+        self.answers_late = device.type == "cuda" and not self.looks_before_update
         self._readings = Readings()
 
     @property
@@ -178,8 +180,8 @@ class Trainer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=train.precision == "bf16"):
             loss = self.task.loss(batch, self.parallel.module if self.world.size > 1 else None)
         mean = self._readings.add("loss", self._mean(loss, part), Origin(self.step + 1, share.users, batch))
-        if self._reads_this_step():
-            self._readings.read()  # with the norm of the step before, which would have made this loss what it is
+        if self._reads_this_step():  # with the norm of the step before, which would have made this loss what it is
+            self._readings.ask() if self.answers_late else self._readings.read()
         result = ForwardResult(prepared, mean, tokens, flop, optimizer.learning_rate(train, self.step))
         # DDP and torchrec take the mean over processes: times their number it is the sum of the parts.
         return loss * (part * self.world.size), result
@@ -198,6 +200,7 @@ class Trainer:
         self.optimizer.step()
         if self.average:
             self.average.update()
+        self._readings.take_answer()
         clock.lap("optimizer")
         self.step += 1
         of_gradient = norm.value if self.looks_before_update else float("nan")

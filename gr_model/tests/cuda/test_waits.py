@@ -33,8 +33,9 @@ def test_a_step_does_not_wait(task, precision, biased):
     try:
         results = [trainer.train_step() for _ in range(3)]
         assert not any(result.loss_known for result in results)
+        assert trainer.train_step().loss_known  # waits for the losses of four, not for this step's backward
         with pytest.raises(RuntimeError, match="synchroniz"):
-            trainer.train_step()  # reads the losses of four
+            results[0].gradient_norm + torch.ones((), device="cuda").item()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
