@@ -72,27 +72,33 @@ def tokens(
     history_B = counts_B - targets_B
     lengths_B = context + stride * history_B + targets_B
     start_B = np.cumsum(lengths_B) - lengths_B
-    row_I = np.repeat(np.arange(len(histories)), counts_B)
-    index_I = np.arange(counts_B.sum()) - np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
-    candidate_I = index_I >= history_B[row_I]
-    passed_I = np.minimum(index_I, history_B[row_I])  # interactions of the history before it
-    item_at_I = start_B[row_I] + context + stride * passed_I + index_I - passed_I
-    last_at_I = item_at_I + np.where(candidate_I, 0, stride - 1)
-
+    run_I = np.arange(counts_B.sum())
     time_I = np.concatenate([history.times for history in histories])
-    first_I = np.cumsum(counts_B)[row_I] - counts_B[row_I]
-    before_I = time_I[first_I + np.maximum(passed_I - 1, 0)]
+    first_B = np.cumsum(counts_B) - counts_B
+    if candidates:
+        row_I = np.repeat(np.arange(len(histories)), counts_B)
+        index_I = run_I - first_B[row_I]
+        passed_I = np.minimum(index_I, history_B[row_I])  # interactions of the history before it
+        item_at_I = start_B[row_I] + context + stride * passed_I + index_I - passed_I
+        last_at_I = item_at_I + np.where(index_I >= history_B[row_I], 0, stride - 1)
+        before_I = time_I[first_B[row_I] + np.maximum(passed_I - 1, 0)]
+        acted, scored_I = np.flatnonzero(index_I < history_B[row_I]), np.flatnonzero(index_I >= history_B[row_I])
+    else:  # the same without candidates, by fewer indices
+        item_at_I = stride * run_I + np.repeat(context * np.arange(1, len(histories) + 1), counts_B)
+        last_at_I = item_at_I + stride - 1
+        before_I = np.concatenate([time_I[:1], time_I[:-1]])
+        before_I[first_B] = time_I[first_B]
+        acted = scored_I = run_I
     times_L = np.empty(lengths_B.sum(), np.int64)
     source_L = np.empty_like(times_L)
     context_at = (start_B[:, None] + np.arange(context)).ravel()
     times_L[context_at] = np.repeat([history.times[0] for history in histories], context)
     times_L[item_at_I] = before_I if config.interleave else time_I
     source_L[context_at] = np.arange(context_at.size)
-    source_L[item_at_I] = context_at.size + np.arange(len(row_I))
+    source_L[item_at_I] = context_at.size + run_I
     if config.interleave:
-        acted = np.flatnonzero(~candidate_I)
         times_L[last_at_I[acted]] = time_I[acted]
-        source_L[last_at_I[acted]] = context_at.size + len(row_I) + acted
+        source_L[last_at_I[acted]] = context_at.size + len(run_I) + acted
 
     position_L = np.arange(lengths_B.sum()) - np.repeat(start_B, lengths_B)
     arrays = {
@@ -102,7 +108,7 @@ def tokens(
         "position_L": np.minimum(position_L, np.repeat(lengths_B - targets_B, lengths_B)),
         "item_at_I": item_at_I,
         "last_at_I": last_at_I,
-        "scored_I": np.flatnonzero(candidate_I) if candidates else np.arange(len(row_I)),
+        "scored_I": scored_I,
     }
     items_I = np.ascontiguousarray(np.concatenate([history.items for history in histories]), np.int64)
     if ids_device is None or ids_device == device:
