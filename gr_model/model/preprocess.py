@@ -40,6 +40,10 @@ class Tokens:
     last_at_I: torch.Tensor  # the interaction's last token: of the action where there is one
     scored_I: torch.Tensor  # the interactions whose actions are to be predicted: candidates, or all
 
+    def of_scored(self, x_I: torch.Tensor) -> torch.Tensor:
+        """Of one number for each interaction those of `scored_I`."""
+        return x_I if self.sequences.targets is None else x_I.index_select(0, self.scored_I)
+
 
 def tokens(
     histories: Sequence[History],

@@ -56,7 +56,7 @@ class RankingModel(nn.Module):
     def forward(self, batch: Tokens) -> torch.Tensor:
         """logits_IT of batch.scored_I, read at the token of the item: its action comes after."""
         x_LD = self.backbone(self.preprocess(batch), batch.sequences)
-        return self.head(x_LD, batch.item_at_I.index_select(0, batch.scored_I))
+        return self.head(x_LD, batch.of_scored(batch.item_at_I))
 
 
 class Ranking(Task):
@@ -138,8 +138,7 @@ class Ranking(Task):
             candidates,
             self.model.preprocess.item.ids_device(device),
         )
-        actions_I = batch.actions_I.index_select(0, batch.scored_I)
-        return RankingBatch(batch, self._labels_on(device).index_select(0, actions_I))
+        return RankingBatch(batch, self._labels_on(device).index_select(0, batch.of_scored(batch.actions_I)))
 
     def _labels_on(self, device: torch.device) -> torch.Tensor:
         """[actions, T] float32: the labels of each action. Copied to the device once."""
