@@ -106,6 +106,7 @@ class GatedOutput(torch.autograd.Function):
             of_weight = torch.zeros_like(weight, dtype=weight_type)
             return grad, of_attended, of_u, of_weight, weight.new_zeros(len(weight), dtype=bias_type), None, None, None
         rounded, of_bias = rows.rounded_and_summed(grad, weight.dtype)
-        rows.gate_gradients(products.plain(rounded, weight), attended, u, keep, *ctx.numbers, (of_attended, of_u))
+        of_gated, (scale, eps) = products.plain(rounded, weight), ctx.numbers
+        rows.gate_gradients(of_gated, attended, u, keep, scale, eps, (of_attended, of_u))
         of_weight = products.plain(rounded.t(), gated, weight_type)
         return grad, of_attended, of_u, of_weight, of_bias.to(bias_type), None, None, None
