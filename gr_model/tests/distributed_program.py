@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor
 from gr_model.config import Config, EmbeddingConfig, ModelConfig, RankingConfig, RetrievalConfig, TrainConfig
 from gr_model.data.interactions import Interactions, by_user
 from gr_model.data.loader import Work
+from gr_model.embedding import dynamic_tables
 from gr_model.run import checkpoint
 from gr_model.runtime import world
 from gr_model.runtime.device import open_device
@@ -137,10 +138,18 @@ def run(case: str, folder: Path, here: world.World) -> dict[str, object]:
         "metrics": trainer.evaluate(),
         "users": counts.sum(0).tolist(),
         "phases": sorted(result.seconds),
+        "on_disk": here.gather(np.array([rows_on_disk(trainer)])).tolist(),
         **placed(trainer),
     }
     trainer.close()
     return record
+
+
+def rows_on_disk(trainer: Trainer) -> int:
+    """Of this process's cached tables."""
+    if trainer.config.embedding.kind != "embcache":
+        return 0
+    return sum(part.table.disk_stats().rows for _, _, part in dynamic_tables.local_shards(trainer.model))
 
 
 def placed(trainer: Trainer) -> dict[str, object]:

@@ -117,6 +117,15 @@ def test_embcache_equals_hash(runs: dict[int, dict[str, Record]], processes: int
     assert runs[processes]["embcache"]["metrics"] == runs[processes]["hash"]["metrics"]
 
 
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_rows_of_embcache_are_on_disk(runs: dict[int, dict[str, Record]], processes: int) -> None:
+    """On that of every process: or these cases would be those of a table in memory."""
+    for case, record in runs[processes].items():
+        on_disk = record["on_disk"]
+        assert isinstance(on_disk, list) and len(on_disk) == processes
+        assert all(rows > 20 for rows in on_disk) if "embcache" in case else not any(on_disk), (case, on_disk)
+
+
 def test_every_user_of_a_step_is_shown_once(runs: dict[int, dict[str, Record]]) -> None:
     """Also in the last step of an epoch, which has two users for four processes."""
     for processes in (1, 2, 4):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 from hybrid_torchrec.table import RowBatch, TableConfig
+from torchrec_embcache import CachedTable
+from torchrec_embcache.store.base import RowLayout
 
 
 def rows_of(config: TableConfig, ids: list[int], version: int) -> RowBatch:
@@ -34,3 +36,10 @@ def assert_rows(config: TableConfig, rows: RowBatch, versions: dict[int, int]) -
         expected = rows_of(config, mine.ids.tolist(), version).named_tensors()
         for name, tensor in mine.named_tensors().items():
             assert torch.equal(tensor, expected[name]), (name, version)
+
+
+def assert_used_disk(table: CachedTable, rows: int) -> None:
+    """Training wrote at least so many rows to disk, and read as many; call it before anything else reads the tiers."""
+    stats, least = table.disk_stats(), rows * RowLayout.of(table.config).row_bytes
+    assert stats is not None and stats.rows > 0
+    assert stats.bytes_written > least and stats.bytes_read > least

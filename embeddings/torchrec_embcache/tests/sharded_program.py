@@ -122,14 +122,16 @@ def compare(
     with counted_prefetches() as prefetches:
         of = (kind, cached, rank, device)
         outputs = plainly(*of) if look_ahead is None else piped(*of, look_ahead)
+    (module,) = [module for module in cached.modules() if isinstance(module, ShardedCached)]
+    tables = [table for of_name in module.cached_tables().values() for table in of_name]
+    stats = [table.disk_stats() for table in tables]  # of training alone
     right, left = rows(resident), rows(cached)
     parts = [part for module in cached.modules() for part in getattr(module, "parts", [])]
     torch.save(
         {"outputs": torch.stack(outputs).cpu(), **{key: value.cpu() for key, value in left.items()}},
         folder.with_name(f"{folder.name}.rank{rank}.pt"),
     )
-    (module,) = [module for module in cached.modules() if isinstance(module, ShardedCached)]
-    counters = [table.metrics.counters() for tables in module.cached_tables().values() for table in tables]
+    counters = [table.metrics.counters() for table in tables]
     module.close()
     return {
         "outputs": len(outputs) == STEPS and all(map(torch.equal, outputs, expected)),
@@ -139,6 +141,8 @@ def compare(
         "columns": sorted({key.split(".")[-2] for key in left if key.endswith(".ids")}),
         "count": sum(len(tensor) for key, tensor in right.items() if key.endswith(".ids")),
         "evicted": sum(one.evicted_rows for one in counters),
+        "on disk": sum(one.rows for one in stats if one is not None),
+        "from disk": sum(one.bytes_read for one in stats if one is not None),
         "late": sum(one.late_batches for one in counters),
         "folders": sorted(str(path.relative_to(folder).parent) for path in folder.rglob("store.commit")),
     }

@@ -12,6 +12,7 @@ from hybrid_torchrec.initializers import Normal
 from hybrid_torchrec.optimizers import KINDS, OptimizerSpec
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.table import HashTable, TableConfig
+from rows import assert_used_disk
 from streams import assert_same, power_law, train, whole
 from torchrec_embcache import CacheConfig, CachedTable, CacheTooSmall
 
@@ -30,6 +31,8 @@ def check(config: TableConfig, cache: CacheConfig, ahead: int, batches: list[tor
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         total = train(cached, batches, ahead=ahead)
+    if cache.folder is not None:
+        assert_used_disk(cached, 100)
     assert torch.equal(total, expected)
     assert_same(whole(cached), whole(resident))
     assert cached.updates == resident.updates and cached.step == resident.step
@@ -120,6 +123,7 @@ def test_training_goes_on_from_the_disk(folder: Path) -> None:
         train(resident, half)
     before = CachedTable(config, cache)
     train(before, BATCHES[:20], ahead=2)
+    assert_used_disk(before, 100)
     before.close()
     after = CachedTable(replace(config, initial_capacity=0), cache)
     after.step, after.updates = before.step, before.updates

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
+from rows import assert_used_disk
 from streams import assert_same, power_law, train, whole
 from torchrec_embcache import CacheConfig, CachedTable, StoreError, StoreIOError
 
@@ -117,7 +118,7 @@ class Failing:
         return len(self.store)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> object:
-        if name in ("read", "write") and self.fails:
+        if name in ("read", "fetch", "write") and self.fails:
             raise StoreIOError("the disk is on fire")
         return getattr(self.store, name)
 
@@ -143,6 +144,7 @@ def test_failures_of_the_threads_reach_the_training_thread(folder: Path) -> None
                 assert "on fire" in str(error)
                 failures += 1
                 disk.fails = False
+    assert_used_disk(cached, 100)
     cached.flush()
     assert failures >= 2
     assert cached.step == resident.step and cached.updates == resident.updates

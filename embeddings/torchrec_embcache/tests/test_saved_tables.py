@@ -29,6 +29,7 @@ from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.serving import Consumer, Publisher
 from hybrid_torchrec.table import HashTable, RowBatch
+from rows import assert_used_disk
 from small_tables import all_rows, assert_same_rows, batch, make_table, train
 from torch.distributed import checkpoint as dcp
 from torchrec_embcache import CachedTable
@@ -55,6 +56,7 @@ def test_training_goes_on_as_if_never_stopped(tmp_path: Path, kind: str) -> None
     cached, resident = both(tmp_path, kind)
     train_all((cached, resident), 0, 8)
     assert len(cached) > 3 * cached.cache.cache_rows
+    assert_used_disk(cached, 20)
     Checkpointer(tmp_path / "c", {"user": cached}).save(8)
     Checkpointer(tmp_path / "r", {"user": resident}).save(8)
     train_all((cached, resident), 8, 12)

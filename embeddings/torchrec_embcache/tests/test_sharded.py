@@ -60,6 +60,8 @@ def check_against_resident(run: Started, kind: str, world: int) -> None:
             assert record["devices"] == ([kind] if record["count"] else []), (name, record)
         assert sum(record["count"] for record in records) > 100 * world, (name, records)
         assert sum(record["evicted"] for record in records) > 20 * world, (name, records)
+        assert sum(record["on disk"] for record in records) > 20 * world, (name, records)
+        assert sum(record["from disk"] for record in records) > 0, (name, records)
         columns = {column for record in records for column in record["columns"]}
         assert columns == ({"0"} if world == 1 or "-rows-" in name else {"0", "4"}), (name, columns)
         # Every shard of every rank has a folder of its own.

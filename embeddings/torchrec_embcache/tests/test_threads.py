@@ -45,6 +45,9 @@ class Gated:
         self._check()
         return self.store.read(ids)  # type: ignore[attr-defined, no-any-return]
 
+    def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
+        return [self.read(ids)[0]]
+
     def write(self, rows: RowBatch) -> None:
         self._check()
         self.store.write(rows)  # type: ignore[attr-defined]

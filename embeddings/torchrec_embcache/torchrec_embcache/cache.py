@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from torchrec_embcache.errors import CacheTooSmall
 from torchrec_embcache.lower_tiers import LowerTiers, without
 from torchrec_embcache.prefetch import Prefetcher
 from torchrec_embcache.store.base import RowLayout
+from torchrec_embcache.store.raw import StoreStats
 from torchrec_embcache.tier_snapshot import TierSnapshot
 
+NONE = torch.empty(0, dtype=torch.int64)
 PLACED_AT_ONCE = 1024  # rows; training may wait for as long
 
 
@@ -251,21 +253,37 @@ class CachedTable(HashTable):
         """Rows that left the device and are not in the tier below yet."""
         return self._tiers.store.waiting
 
+    def disk_stats(self) -> StoreStats | None:
+        """Rows on disk, and bytes read and written since the table was made; None without a folder. Any thread."""
+        return None if self._tiers.disk is None else self._tiers.disk.stats()
+
     # Internals.
 
-    def _place(self, rows: RowBatch, still: Callable[[], bool]) -> RowBatch:
+    def _place(self, fetched: list[RowBatch], still: Callable[[], bool]) -> RowBatch:
         """The prefetch thread's: fetched rows to the device, so that the training thread has nothing to copy.
 
         Only on the CPU; elsewhere the training thread gives the copies to its stream, and does not wait for them.
+        Returns the rows that are left.
         """
         if self.device.type != "cpu":
-            return rows
-        for first in range(0, len(rows), PLACED_AT_ONCE):
-            part = rows.select(slice(first, first + PLACED_AT_ONCE))
+            return RowBatch.concat(fetched)
+        with self._prefetcher.gate, self.lock:
+            if still():  # room for all at once: to choose victims is to look at all rows
+                self._make_what_room_there_is(sum(map(len, fetched)))
+        parts = [
+            rows.select(slice(first, first + PLACED_AT_ONCE))
+            for rows in fetched
+            for first in range(0, len(rows), PLACED_AT_ONCE)
+        ]
+        for number, part in enumerate(parts):
             with self._prefetcher.gate, self.lock:
                 if not still() or not self._bring(part, wait=False):
-                    return rows.select(slice(first, len(rows)))
-        return rows.select(slice(0, 0))
+                    return RowBatch.concat(parts[number:])
+        return fetched[0].select(slice(0, 0))
+
+    def _make_what_room_there_is(self, new: int) -> None:
+        with suppress(CacheTooSmall):
+            self.make_room(new, NONE)
 
     def _bring(self, rows: RowBatch, *, wait: bool = True) -> bool:
         """Fetched rows to the device, but for those that other batches brought; hold the gate and the lock.

@@ -25,7 +25,8 @@ class LowerTiers:
     """
 
     def __init__(self, config: TableConfig, cache: CacheConfig) -> None:
-        self.store = WriteBehind(_tiers(config, cache), limit=cache.write_back_rows, name=config.name)
+        self.disk = _disk(config, cache)
+        self.store = WriteBehind(_tiers(config, cache, self.disk), limit=cache.write_back_rows, name=config.name)
         self.count = len(self.store)  # rows that are not on the device
         self.snapshots: list[TierSnapshot] = []  # replaced, never changed: they end on other threads
         self._ending = threading.Lock()
@@ -86,16 +87,21 @@ class LowerTiers:
             self.snapshots = [one for one in self.snapshots if one is not ended]
 
 
-def _tiers(config: TableConfig, cache: CacheConfig) -> RowStore:
-    host = MemoryStore(config)
+def _disk(config: TableConfig, cache: CacheConfig) -> DiskStore | None:
     if cache.folder is None:
-        return host
-    disk = DiskStore(
+        return None
+    return DiskStore(
         cache.folder, config, slab_bytes=cache.slab_bytes, io_threads=cache.io_threads, index_rows=cache.index_rows
     )
-    if cache.host_rows == 0:
+
+
+def _tiers(config: TableConfig, cache: CacheConfig, disk: DiskStore | None) -> RowStore:
+    if disk is not None and cache.host_rows == 0:
         return disk
-    return TieredStore(host, disk, cache.host_rows) if cache.host_rows is not None else TieredStore(host, disk, 1 << 62)
+    host = MemoryStore(config)
+    if disk is None:
+        return host
+    return TieredStore(host, disk, cache.host_rows if cache.host_rows is not None else 1 << 62)
 
 
 def without(rows: RowBatch, ids: torch.Tensor) -> RowBatch:

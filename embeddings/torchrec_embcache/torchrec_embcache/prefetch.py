@@ -55,7 +55,7 @@ class Prefetcher:
         on_device: Callable[[torch.Tensor], torch.Tensor],
         store: RowStore,
         metrics: SharedCounters,
-        place: Callable[[RowBatch, Callable[[], bool]], RowBatch],
+        place: Callable[[list[RowBatch], Callable[[], bool]], RowBatch],
     ) -> None:
         self._name = name
         self._rows = rows
@@ -201,7 +201,7 @@ class Prefetcher:
         missing = self._admit(batch, known=False)
         self._taken.append(batch)
         try:
-            batch.staged, _ = self._store.read(missing)
+            batch.staged = RowBatch.concat(self._store.fetch(missing))
         except Exception:
             self._forget(batch)
             raise
@@ -299,8 +299,7 @@ class Prefetcher:
                 return
             missing = self._admit(batch, known=True)
             restarts = self._restarts
-        rows, _ = self._store.read(missing)
-        batch.staged = self._place(rows, lambda: self._restarts == restarts)
+        batch.staged = self._place(self._store.fetch(missing), lambda: self._restarts == restarts)
 
     def _tell_shortened(self, batch: PrefetchBatch) -> None:
         if batch.waited_for_room or len(batch.ids) > self._rows:

@@ -74,8 +74,8 @@ class RowStorage:
         if run is not None:
             take = _window if shared and self._memory else torch.Tensor.clone
             return take(self.weights[run]), {name: take(tensor[run]) for name, tensor in self.state.items()}
-        slots = slots.to(self._device)
-        return self.weights[slots], {name: tensor[slots] for name, tensor in self.state.items()}
+        slots = slots.to(self._device)  # index_select: a fifth of the time that indexing takes on a CPU
+        return self.weights.index_select(0, slots), {n: t.index_select(0, slots) for n, t in self.state.items()}
 
     def write(self, slots: torch.Tensor, rows: RowBatch) -> None:
         run = _as_slice(slots)

@@ -17,6 +17,10 @@ class RowStore(Protocol):
         """The rows of those of ids (L,) int64 that are there, in their order, and which are, (L,) bool."""
         ...
 
+    def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
+        """As read, of distinct ids; in parts, at least one, and in no order: so no row is copied to join them."""
+        ...
+
     def write(self, rows: RowBatch) -> None:
         """Inserts or overwrites. When it returns, the end of the process does not lose the rows of a store on disk."""
         ...

@@ -76,6 +76,9 @@ class DiskStore:
         found = self._raw.read(ids, columns(rows))
         return (rows if bool(found.all()) else rows.select(found)), found
 
+    def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
+        return [self.read(ids)[0]]
+
     def write(self, rows: RowBatch) -> None:
         self._raw.write(rows.ids.contiguous(), columns(rows))
 

@@ -22,6 +22,9 @@ class MemoryStore:
     def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
         return self._table.read(ids)
 
+    def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
+        return [self._table.read(ids)[0]]
+
     def write(self, rows: RowBatch) -> None:
         with self._lock:
             self._table.write(rows)

@@ -38,6 +38,12 @@ class TieredStore:
         found[positions] = True
         return RowBatch.concat([near, far]).select(torch.argsort(positions)), found
 
+    def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
+        with self._lock:
+            near, found = self._host.read(ids)
+            absent = ids[~found]
+            return [near, *(self._disk.fetch(absent) if len(absent) else ())]
+
     def write(self, rows: RowBatch) -> None:
         with self._lock:
             self._host.write(rows)

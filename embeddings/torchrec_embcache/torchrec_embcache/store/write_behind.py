@@ -15,14 +15,22 @@ from torchrec_embcache.store.base import RowStore
 
 
 class _Waiting:
-    """Rows that wait, and the same sorted by id, once a reader asks."""
+    """Rows that wait, and the order of their ids, once a reader asks."""
 
     def __init__(self, rows: RowBatch) -> None:
         self.rows = rows
 
     @cached_property
-    def by_id(self) -> RowBatch:
-        return self.rows.sorted_by_id()
+    def ascending(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The ids, and where among the rows each of them is."""
+        return self.rows.ids.sort()
+
+    def find(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
+        """The rows of those of ids (L,) that wait, in their order, and which do, (L,) bool."""
+        ascending, order = self.ascending
+        at = torch.searchsorted(ascending, ids).clamp_(max=len(ascending) - 1)
+        here = ascending[at] == ids
+        return self.rows.select(order[at[here]]), here
 
 
 class WriteBehind:
@@ -59,22 +67,7 @@ class WriteBehind:
             self._changed.notify_all()
 
     def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
-        with self._changed:
-            waiting = list(self._waiting)
-        # Whatever leaves the queue after this moment is in the store already.
-        parts: list[RowBatch] = []
-        positions: list[torch.Tensor] = []
-        rest = torch.arange(len(ids))
-        for batch in reversed(waiting):
-            if not len(rest):
-                break
-            rows = batch.by_id
-            wanted = ids[rest]
-            at = torch.searchsorted(rows.ids, wanted).clamp_(max=len(rows) - 1)
-            here = rows.ids[at] == wanted
-            parts.append(rows.select(at[here]))
-            positions.append(rest[here])
-            rest = rest[~here]
+        parts, positions, rest = self._found_waiting(ids)
         stored, found = self._store.read(ids[rest])
         if not parts:
             return stored, found
@@ -84,6 +77,28 @@ class WriteBehind:
         found = torch.zeros(len(ids), dtype=torch.bool)
         found[at] = True
         return RowBatch.concat(parts).select(torch.argsort(at)), found
+
+    def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
+        parts, _, rest = self._found_waiting(ids)
+        return [*parts, *self._store.fetch(ids[rest])]
+
+    def _found_waiting(self, ids: torch.Tensor) -> tuple[list[RowBatch], list[torch.Tensor], torch.Tensor]:
+        """Rows that wait, the newest of each id, where in ids (L,) their ids are, and where the others are."""
+        with self._changed:
+            waiting = list(self._waiting)
+        # Whatever leaves the queue after this moment is in the store already.
+        parts: list[RowBatch] = []
+        positions: list[torch.Tensor] = []
+        rest = torch.arange(len(ids))
+        for batch in reversed(waiting):
+            if not len(rest):
+                break
+            rows, here = batch.find(ids[rest])
+            if len(rows):
+                parts.append(rows)
+                positions.append(rest[here])
+                rest = rest[~here]
+        return parts, positions, rest
 
     def erase(self, ids: torch.Tensor) -> int:
         self.drain()
