@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 ROWS = 40
 ROWS_IN_EVERY_BATCH = 8  # of optimizers whose static peers move rows that are not in the batch
-MOVES_ALL_ROWS = ("adam", "adamw", "lamb")
+MOVES_ALL_ROWS = ("adam", "adamw", "lamb", "lion")
 SHARDINGS = {
     "rows": ("row_wise", "row_wise", "row_wise"),
     "mixed": ("row_wise", "table_wise", "column_wise"),
