@@ -70,7 +70,10 @@ def ours(tables, ids):
 @pytest.mark.parametrize("contexts", [False, True])
 @pytest.mark.parametrize("actions", [False, True])
 @pytest.mark.parametrize("width", [16, 50, 512] if ON_GPU else [16, 50])
-def test_embedded(contexts, actions, width):
+@pytest.mark.parametrize("programs", [1, 2, 1000])
+def test_embedded(contexts, actions, width, programs, monkeypatch):
+    """Of sums of all sequences, of three, and of each by itself."""
+    monkeypatch.setattr(embed, "PROGRAMS", programs)
     tables, ids = batch(contexts, actions, width)
     leaves, moved = ours(tables, ids)
     out = embedded(leaves, moved)

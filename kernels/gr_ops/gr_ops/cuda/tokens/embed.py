@@ -16,6 +16,7 @@ from gr_ops.cuda.layer.dropout import halves, mixed, of_bits
 from gr_ops.cuda.layer.launch import launch
 
 ELEMENTS = 2048  # of a program at a time
+PROGRAMS = 1056  # backward, at least, where there are sequences for them: eight for each multiprocessor of an H100
 Gradients = tuple[torch.Tensor | None, ...]
 
 
@@ -79,7 +80,9 @@ def embed(
     tl.store(out + (token_M.to(tl.int64) * width)[:, None] + column_P[None, :], x_MP, mask=there_MP)
 
 
-@triton.jit(do_not_specialize=["contexts", "items", "sequences", "longest", "low", "high", "threshold"])
+@triton.jit(
+    do_not_specialize=["contexts", "items", "sequences", "share", "longest", "tiles", "low", "high", "threshold"]
+)
 def embed_backward(
     grad,
     offsets,
@@ -93,7 +96,9 @@ def embed_backward(
     contexts,
     items,
     sequences,
+    share,
     longest,
+    tiles,
     width,
     grad_stride,
     times,
@@ -105,11 +110,12 @@ def embed_backward(
     M: tl.constexpr,
     P: tl.constexpr,
 ):
-    """A program has M places, and goes through the sequences."""
-    place_M, column_P = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, P)
+    """A program has M places, and goes through a share of the sequences; each share has sums of its own."""
+    place_M, column_P = tl.program_id(0) % tiles * M + tl.arange(0, M), tl.arange(0, P)
+    first = tl.program_id(0) // tiles * share
     wide_P = column_P < width
     sum_MP = tl.zeros([M, P], tl.float32)
-    for sequence in range(sequences):
+    for sequence in range(first, tl.minimum(first + share, sequences)):
         begin = tl.load(offsets + sequence)
         length = (tl.load(offsets + sequence + 1) - begin).to(tl.int32)
         there_M = place_M < length
@@ -144,6 +150,7 @@ def embed_backward(
                 of_row_MP,
                 mask=is_context_M[:, None] & wide_P[None, :],
             )
+    of_places += tl.program_id(0) // tiles * longest.to(tl.int64) * width
     tl.store(
         of_places + (place_M.to(tl.int64) * width)[:, None] + column_P[None, :],
         sum_MP,
@@ -229,12 +236,28 @@ class Tokens(torch.autograd.Function):
         of_tables = [torch.zeros(size, dtype=torch.float32, device=grad.device) for size in ctx.sizes]
         of_contextual, of_table, of_actions, of_places = of_tables
         grad = grad if grad.stride(1) == 1 else grad.contiguous()
+        if not len(grad):
+            return *of_tables, *(None,) * 8
         rows, padded = _shape(grad.shape[1])
-        tensors = (grad, offsets, item, action, source, of_contextual, of_table, of_actions, of_places)
-        numbers = (len(of_contextual), len(item), len(offsets) - 1, longest, grad.shape[1], grad.stride(0), times)
-        if len(grad):
-            values = (*tensors, *numbers, *dropout, rows, padded)
-            launch(embed_backward, triton.cdiv(longest, rows), values, num_warps=4)
+        tiles, sequences = triton.cdiv(longest, rows), len(offsets) - 1
+        share = triton.cdiv(sequences, triton.cdiv(PROGRAMS, tiles))
+        shares = triton.cdiv(sequences, share)
+        sums = of_places if shares == 1 else grad.new_empty(shares, longest, grad.shape[1])
+        tensors = (grad, offsets, item, action, source, of_contextual, of_table, of_actions, sums)
+        numbers = (
+            len(of_contextual),
+            len(item),
+            sequences,
+            share,
+            longest,
+            tiles,
+            grad.shape[1],
+            grad.stride(0),
+            times,
+        )
+        launch(embed_backward, tiles * shares, (*tensors, *numbers, *dropout, rows, padded), num_warps=4)
+        if shares > 1:
+            of_places[:longest] = sums.sum(0)
         return *of_tables, *(None,) * 8
 
 
