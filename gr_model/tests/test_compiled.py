@@ -12,7 +12,7 @@ from gr_model.training import compiled
 from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-STEPS = 20
+STEPS, FEW = 20, 6
 CASES = {
     "hstu": ("retrieval", {}, {}),
     "hstu, mmoe, candidates": ("ranking", {}, {"head": "mmoe", "candidates": 2}),
@@ -21,7 +21,7 @@ CASES = {
 }
 
 
-def trained(case: str, compile_: bool) -> tuple[list[float], dict[str, float], set, list[int]]:
+def trained(case: str, compile_: bool, steps: int = STEPS) -> tuple[list[float], dict[str, float], set, list[int]]:
     task, model, ranking = CASES[case]
     settings = {"dim": 8, "qk_dim": 8, "value_dim": 8, "max_items": 40, "interleave": task == "ranking", "blocks": 2}
     run = Trainer(
@@ -43,7 +43,7 @@ def trained(case: str, compile_: bool) -> tuple[list[float], dict[str, float], s
         return batch
 
     run.task.batch = seen
-    for _ in range(STEPS):
+    for _ in range(steps):
         losses.append(run.train_step().loss)
         compilations.append(counters["stats"]["unique_graphs"])
     return losses, run.evaluate(), shapes, compilations
@@ -62,6 +62,18 @@ def test_compiled_equals_eager_and_compiles_no_batch_anew(case: str) -> None:
     assert parts <= counters["stats"]["unique_graphs"] <= 4 * parts < len(shapes)
     assert compilations[STEPS // 2] == compilations[-1]
     assert not counters["graph_break"] and not counters["recompile_limit"]
+
+
+@pytest.mark.parametrize("case", ["sasrec", "dcn, mlp"])
+def test_a_few_compiled_steps_equal_eager_ones(case: str) -> None:
+    """Of the slow cases above, those with few parts, in seconds."""
+    expected, metrics, _, _ = trained(case, False, FEW)
+    torch._dynamo.reset()
+    counters.clear()
+    losses, compiled_metrics, _, _ = trained(case, True, FEW)
+    assert counters["stats"]["unique_graphs"] > 0 and len(set(losses)) == FEW
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert compiled_metrics == pytest.approx(metrics, rel=1e-3)
 
 
 def test_there_must_be_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
