@@ -1,5 +1,7 @@
 #include "device_memory.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 
 #include "counts.h"
@@ -15,6 +17,28 @@ constexpr std::size_t kAlignment = 512;
 constexpr std::size_t kBlock = 32;  // kernels read whole blocks, so one more block stays readable behind the end
 
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// An idle device's memory is never touched: addresses alone, however many.
+bool IsTouched() { return GetSettings().computes; }
+
+void* Take(std::size_t bytes) {
+  if (IsTouched()) {
+    return std::aligned_alloc(kAlignment, bytes);
+  }
+  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return start == MAP_FAILED ? nullptr : start;
+}
+
+void GiveBack(void* start, std::size_t bytes) {
+  if (IsTouched()) {
+    std::free(start);
+  } else {
+    munmap(start, bytes);
+  }
+}
+
+// Of the host's memory, for a block of so many bytes.
+std::size_t Taken(std::size_t size) { return RoundUp(size + kBlock, kAlignment); }
 
 void CountMemory(int32_t device, std::size_t used) {
   if (Counting()) {
@@ -44,7 +68,7 @@ void* DeviceMemory::Allocate(int32_t device, std::size_t bytes) {
   if (size > limit - used) {
     return nullptr;
   }
-  void* start = std::aligned_alloc(kAlignment, RoundUp(size + kBlock, kAlignment));
+  void* start = Take(Taken(size));
   if (start == nullptr) {
     return nullptr;
   }
@@ -56,18 +80,20 @@ void* DeviceMemory::Allocate(int32_t device, std::size_t bytes) {
 }
 
 bool DeviceMemory::Free(void* start) {
+  std::size_t size = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(reinterpret_cast<uintptr_t>(start));
     if (found == blocks_.end()) {
       return false;
     }
+    size = found->second.size;
     auto& used = used_[static_cast<std::size_t>(found->second.device)];
-    used -= found->second.size;
+    used -= size;
     CountMemory(found->second.device, used);
     blocks_.erase(found);
   }
-  std::free(start);
+  GiveBack(start, Taken(size));
   return true;
 }
 

@@ -131,6 +131,10 @@ Settings Read() {
   settings.aten = reader.Choice("TWIN_ATEN", "", std::array<const char*, 2>{"override", "aclnn"});
   settings.strictStreams =
       reader.Choice("TWIN_STREAMS", "free", std::array<const char*, 2>{"free", "strict"}) == "strict";
+  settings.computes = reader.Choice("TWIN_COMPUTE", "on", std::array<const char*, 2>{"on", "off"}) == "on";
+  if (!settings.computes && settings.aten != "aclnn") {
+    reader.Fault("TWIN_COMPUTE", "off", "possible without TWIN_ATEN=aclnn: the override computes on the host");
+  }
   settings.counts = Variable("TWIN_COUNTS").value_or("");
   settings.logLevel = LogLevel(reader);
   settings.faults = reader.Faults();
