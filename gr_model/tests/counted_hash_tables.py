@@ -43,7 +43,7 @@ def case(config: Config, embedding: EmbeddingConfig, *, ahead: bool = False) -> 
 
 
 CASES = {
-    "ranking": case(ranking(blocks=1), HASH),
+    "ranking": case(ranking(blocks=1, clip=1.0), HASH),
     "ranking ahead": case(ranking(blocks=1), HASH, ahead=True),
     "retrieval": case(retrieval(), LIMITED),
     "retrieval ahead": case(retrieval(), LIMITED, ahead=True),

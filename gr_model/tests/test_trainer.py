@@ -131,7 +131,7 @@ def test_gradient_that_is_not_finite_leaves_the_weights_and_its_batch(random_dat
 
 @pytest.mark.parametrize("then", ["train_step", "evaluate", "state"])
 def test_where_the_host_does_not_wait_the_batch_that_did_it_is_named(random_data, then):
-    """As on devices without train.clip; the step after sees a loss of nan, and is not the one to blame."""
+    """As on other devices than the CPU; the step after sees a loss of nan, and is not the one to blame."""
     trainer = small(random_data)
     trainer.looks_before_update = False
     users = spoil(trainer, at_step=2)

@@ -80,7 +80,7 @@ class Trainer:
         self._keyed = ExitStack()  # the random numbers by row, from a step's forward to its end
         self._pipeline: Pipeline | None = None
         # Elsewhere a look at the norm waits for the backward, and the host could not prepare the next step meanwhile.
-        self.looks_before_update = device.type == "cpu" or config.train.clip > 0
+        self.looks_before_update = device.type == "cpu"
         # A GPU has the backward by the time that the loss is waited for, and goes on with it.
         self.answers_late = device.type == "cuda" and not self.looks_before_update
         self._readings = Readings()
@@ -133,7 +133,7 @@ class Trainer:
 
         A loss or gradient that is not finite raises TrainingDiverged, with the batch that it came from, on every
         process and leaves the weights as they were; rows of sharded tables have had their update by the time that a
-        gradient's norm is known. On devices without `train.clip` loss and norm are looked at where the host waits
+        gradient's norm is known. On other devices than the CPU loss and norm are looked at where the host waits
         anyway: in every `train.log_every`-th step, in evaluation or `state`. The weights have had the update then, but
         no such state is handed out.
         """
