@@ -82,7 +82,7 @@ class Trainer:
         # Elsewhere a look at the norm waits for the backward, and the host could not prepare the next step meanwhile.
         self.looks_before_update = device.type == "cpu"
         # A GPU has the backward by the time that the loss is waited for, and goes on with it.
-        self.answers_late = device.type == "cuda" and not self.looks_before_update
+        self.answers_late = device.type == "cuda"
         self._readings = Readings()
 
     @property
