@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from invoke import Collection, Context, Task, task
@@ -20,6 +21,7 @@ OPTIONS = {
     "python": "3.11 (default), or 3.10 on Ubuntu 22.04 (npu on the twin, cpu); with --engine none, this machine's own",
     "engine": "auto, docker, or none (a local prefix, for machines where no engine can run)",
 }
+DEVEL = {"devel": "the variant with compilers, build tools and tests: grstack/npu:twin-devel"}
 DEVICES = {
     "devices": "on cann and cuda: 0,2-3, all or none (default: one, the first that is free)",
     "force": "start although a device is busy or missing, or its driver old",
@@ -41,7 +43,7 @@ def _call(function: Callable[[], Any]) -> Any:
         sys.stdout.flush()
         return done
     except BrokenPipeError:  # `inv ... | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say_no_more()
         raise Exit(code=128 + signal.SIGPIPE) from None
     except GrstackError as error:
         if isinstance(error, UsageError) and not error.next_command:
@@ -51,6 +53,18 @@ def _call(function: Callable[[], Any]) -> Any:
         parsed = getattr(program, "core", None)
         again = f"inv {shlex.join(parsed.unparsed)}" if parsed else "inv --list"
         raise Exit(f"interrupted; the same command again continues\n  next:  {again}", code=130) from None
+
+
+def _say_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _at_the_top(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What invoke prints itself (`inv --list | head`) may meet a reader that has gone, too."""
+    if issubclass(kind, BrokenPipeError):
+        _say_no_more()
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def _typed_task() -> str:
@@ -70,13 +84,13 @@ def _request(devices: str, force: bool, form: str) -> Any:
     return Request(devices=devices, force=force, form=form)
 
 
-def _choices(**given: str) -> Any:
+def _choices(*, devel: bool = False, **given: str) -> Any:
     from grstack.choices import Choices
 
-    return Choices(**given)
+    return Choices(devel=devel, **given)
 
 
-@task(help=_help(*OPTIONS, dry_run="show the plan only", explain="show from what each key is made"))
+@task(help=_help(*OPTIONS, **DEVEL, dry_run="show the plan only", explain="show from what each key is made"))
 def build_image(
     c: Context,
     target: str = "npu",
@@ -86,11 +100,12 @@ def build_image(
     engine: str = "auto",
     dry_run: bool = False,
     explain: bool = False,
+    devel: bool = False,
 ) -> None:
     """Build the pinned image; what is already built is kept."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine, devel=devel)
     _call(lambda: commands.build_image(choices, dry_run=dry_run, explain=explain))
 
 
@@ -222,7 +237,10 @@ def accept(
         raise Exit(code=1)
 
 
-@task(positional=["command"], help={**_help(*OPTIONS, command="what to run in the image, as one argument"), **DEVICES})
+@task(
+    positional=["command"],
+    help={**_help(*OPTIONS, **DEVEL, command="what to run in the image, as one argument"), **DEVICES},
+)
 def run(
     c: Context,
     command: str,
@@ -234,18 +252,19 @@ def run(
     devices: str = "",
     force: bool = False,
     print: str = "",
+    devel: bool = False,
 ) -> None:
     """Run a command in the image: inv run "python -m gr_model.train --config ml-100k-retrieval --out /out/a"."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine, devel=devel)
     argv = ["bash", "-c", command]
     code = _call(lambda: commands.run(choices, argv, request=_request(devices, force, print)))
     if code:
         raise Exit(code=code)
 
 
-@task(help={**_help(*OPTIONS), **DEVICES})
+@task(help={**_help(*OPTIONS, **DEVEL), **DEVICES})
 def shell(
     c: Context,
     target: str = "npu",
@@ -256,11 +275,12 @@ def shell(
     devices: str = "",
     force: bool = False,
     print: str = "",
+    devel: bool = False,
 ) -> None:
     """Open a shell in the image, with the repository, the data and an output folder mounted."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine, devel=devel)
     code = _call(lambda: commands.run(choices, ["bash"], interactive=True, request=_request(devices, force, print)))
     if code:
         raise Exit(code=code)
@@ -319,14 +339,20 @@ def ssh(
         raise Exit(code=code)
 
 
-@task(help=_help(*OPTIONS))
+@task(help=_help(*OPTIONS, **DEVEL))
 def tag(
-    c: Context, target: str = "npu", platform: str = "", base: str = "", python: str = "", engine: str = "auto"
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    base: str = "",
+    python: str = "",
+    engine: str = "auto",
+    devel: bool = False,
 ) -> None:
     """Make the short name (grstack/npu:twin) this checkout's image, where another checkout has taken it."""
     from grstack import commands
 
-    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine)
+    choices = _choices(target=target, platform=platform, base=base, python=python, engine=engine, devel=devel)
     _call(lambda: commands.tag(choices))
 
 
@@ -467,12 +493,16 @@ def new(c: Context, kind: str = "", name: str = "", outside: str = "", dry_run: 
 
 # This file is loaded between invoke's reading of its own options and of the tasks'.
 if core := getattr(program, "core", None):
-    from grstack.command_line import check, copied, spell_out, unknown_task, with_default
+    from grstack.command_line import asked_about, check, copied, spell_out, unknown_task, with_default
 
+    sys.excepthook = _at_the_top
     typed = core.unparsed
     typed[:] = spell_out(typed, {"opp": ("action", "name"), "new": ("kind", "name")})
     typed[:] = with_default(typed, "--print", ("docker", "podman", "compose", "k8s"))
     every = Collection(*(copied(item) for item in list(globals().values()) if isinstance(item, Task)))
+    if about := asked_about(typed, every.task_names):
+        program.args.help.value = about
+        typed[:] = []
     _call(lambda: check(typed, every, program.initial_context))
     if program.args.dry.value or {"--dry", "-R"} & set(typed):
         raise Exit(

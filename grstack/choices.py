@@ -14,3 +14,4 @@ class Choices:
     base: str = ""
     python: str = ""
     engine: str = "auto"
+    devel: bool = False  # the variant of the image that has build tools and tests

@@ -45,6 +45,13 @@ def with_default(tokens: Sequence[str], option: str, values: Sequence[str]) -> l
     return done
 
 
+def asked_about(tokens: Sequence[str], tasks: Iterable[str]) -> str:
+    """The task of `inv TASK --help`, which invoke takes for the argument where a task has a positional one."""
+    if len(tokens) == 2 and tokens[1] in ("--help", "-h") and tokens[0] in tasks:
+        return tokens[0]
+    return ""
+
+
 def copied(task: Task[Any]) -> Task[Any]:
     """A task to parse with: parsing takes the options' help away, which invoke shows later."""
     other = copy.copy(task)

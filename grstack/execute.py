@@ -23,9 +23,9 @@ from grstack.report import BuildReport, result_of
 
 
 def execute(
-    plan: Plan, engine: Engine, paths: Paths, fetch: Callable[[], Inputs], console: Console, *, until: str = "image"
+    plan: Plan, engine: Engine, paths: Paths, fetch: Callable[[], Inputs], console: Console, *, until: str = ""
 ) -> BuildReport:
-    """Builds `plan` up to the step (or the components whose name starts with) `until`. `fetch` gets the wheels.
+    """Builds `plan`, or only `until` that step, or the components whose name starts so. `fetch` gets the wheels.
 
     Leaves a report, also of a build that failed: build/build-report.json, or, where only a part was asked for,
     build/build-report-<part>.json, so that what the image was built from stays on record.
@@ -51,15 +51,16 @@ def execute(
     return report
 
 
-def report_path(paths: Paths, until: str = "image") -> Path:
-    part = "" if until == "image" else f"-{until.replace('/', '-')}"
+def report_path(paths: Paths, until: str = "") -> Path:
+    part = f"-{until.replace('/', '-')}" if until else ""
     return paths.build / f"build-report{part}.json"
 
 
 def _select(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str]]:
     """The steps to report, in order, and the names of those to carry out. A result that exists needs no inputs."""
-    beside = [s for s in plan.components if s not in plan.install_order] if until == "image" else []
-    goals = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")] + beside
+    beside = [] if until else [s for s in plan.components if s not in plan.install_order]
+    named = [s for s in plan.steps if s.name == until or s.name.startswith(f"{until}/")]
+    goals = named if until else [plan.image, *beside]
     to_do: set[str] = set()
     queue = [goal for goal in goals if not engine.is_built(plan, goal)]
     while queue:
@@ -69,7 +70,7 @@ def _select(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str
             queue += [s for s in plan.needed_by(step) if s.kind is not Kind.WHEELS and not engine.is_built(plan, s)]
     if any(plan.step(name).kind in (Kind.ENVIRONMENT, Kind.COMPONENT) for name in to_do):
         to_do.add("wheels")
-    shown = to_do | {goal.name for goal in goals} | {s.name for s in plan.components if until == "image"}
+    shown = to_do | {goal.name for goal in goals} | ({s.name for s in plan.components} if not until else set())
     return [step for step in plan.steps if step.name in shown], to_do
 
 

@@ -4,6 +4,7 @@ Read from, first wins: GRSTACK_* variables, pip's and uv's variables, ~/.config/
 They are handed to commands through their environment or as build secrets; they are never written to a lock, an image
 or a log. `registry` (HOST or HOST/PATH) is asked for base images in place of the public registries; the engine's own
 login is used for it. `data_mirrors` are URLs of folders that hold the files of public data sets; they are asked first.
+`ubuntu_archive` is the URL of an archive of Ubuntu's packages, for bases on a host whose apt has none.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _KEYS = (
     "torch_build",
     "registry",
     "data_mirrors",
+    "ubuntu_archive",
     "http_proxy",
     "https_proxy",
     "no_proxy",
@@ -54,6 +56,7 @@ class Settings:
     torch_build: TorchBuild = "auto"
     registry: str | None = field(default=None, repr=False)
     data_mirrors: tuple[str, ...] = field(default=(), repr=False)
+    ubuntu_archive: str | None = field(default=None, repr=False)
     http_proxy: str | None = field(default=None, repr=False)
     https_proxy: str | None = field(default=None, repr=False)
     no_proxy: str | None = None
@@ -115,7 +118,8 @@ class Settings:
 
     def _hosts(self) -> dict[str, str]:
         """Host (with its port) -> the setting that names it."""
-        named = [(name, getattr(self, name)) for name in ("index_url", "torch_index_url", "http_proxy", "https_proxy")]
+        single = ("index_url", "torch_index_url", "ubuntu_archive", "http_proxy", "https_proxy")
+        named = [(name, getattr(self, name)) for name in single]
         named += [("extra_index_urls", url) for url in self.extra_index_urls]
         named += [("find_links", url) for url in self.find_links if "://" in url]
         named += [("data_mirrors", url) for url in self.data_mirrors]
@@ -125,7 +129,7 @@ class Settings:
         return {host: name for host, name in found.items() if host}
 
     def _secrets(self) -> set[str]:
-        urls = [self.index_url, self.torch_index_url, self.http_proxy, self.https_proxy]
+        urls = [self.index_url, self.torch_index_url, self.ubuntu_archive, self.http_proxy, self.https_proxy]
         found: set[str] = set()
         for url in [*urls, *self.extra_index_urls, *self.find_links, *self.data_mirrors]:
             password = urlsplit(url).password if url else None
@@ -176,6 +180,7 @@ def load(environ: Mapping[str, str] | None = None, config: Path | None = None) -
         torch_build=cast(TorchBuild, torch_build),
         registry=_registry(one("registry", ()), path),
         data_mirrors=many("data_mirrors", (), ""),
+        ubuntu_archive=one("ubuntu_archive", ()),
         http_proxy=one("http_proxy", ("HTTP_PROXY", "http_proxy"), "proxy"),
         https_proxy=one("https_proxy", ("HTTPS_PROXY", "https_proxy"), "proxy"),
         no_proxy=one("no_proxy", ("NO_PROXY", "no_proxy")),

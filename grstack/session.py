@@ -149,7 +149,7 @@ class Session:
         """Refuses what cannot be built before an engine is started, or a base pulled, for it."""
         _ = self.target, self.platform, self.lock
         if not (self.paths.root / "docker" / self.choices.target).is_dir():
-            images = sorted(p.parent.name for p in (self.paths.root / "docker").glob("*/environment.Dockerfile"))
+            images = sorted(name for name in self.versions.targets if (self.paths.root / "docker" / name).is_dir())
             raise UnsupportedError(
                 f"target '{self.choices.target}' is locked, but has no image yet; images: {', '.join(images)}",
                 where="docker/",
@@ -167,6 +167,7 @@ class Session:
             operators=self.operators,
             tag=self._tag,
             home=self.base.home or "",
+            devel=self.choices.devel,
         )
 
     @property

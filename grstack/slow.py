@@ -57,7 +57,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
     for suite in chosen:
         if suite not in left:
             console.print(f"{suite}: passed on these sources before; --again runs it anew", soft_wrap=True)
-    s = session(Choices(engine=engine))
+    s = session(Choices(engine=engine, devel=True))
     if left:
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)

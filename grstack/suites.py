@@ -95,7 +95,7 @@ def run_all(*, unit: bool, engine: str, only_changed: bool = False, since: str =
     if chosen & set(ON_HOST) and not with_image:
         check("host tests", on_host(console, _there(ON_HOST), results / "host.xml"))
     if with_image:
-        s = session(Choices(engine=engine))
+        s = session(Choices(engine=engine, devel=True))
         try:
             execute(s.plan, s.engine, s.paths, s.fetch, console)
         except GrstackError:  # what needs no image is still said

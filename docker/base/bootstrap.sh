@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Makes a root file system from the distribution's own packages, where no container registry can be reached.
-# usage: bootstrap.sh SUITE OUT.tar
+# usage: bootstrap.sh DISTRIBUTION/SUITE OUT.tar
+# packages-DISTRIBUTION.txt beside it: what a smallest system lacks there.
 # GRSTACK_APT_SOURCES: a .sources file with this machine's mirrors of SUITE; without it the distribution's default
 # mirror is used. GRSTACK_CA: a CA bundle. Both serve the download only: the image gets the distribution's default
 # sources, which apt ships as an example, and none of this machine's settings.
 set -euo pipefail
-suite=$1 out=$2
+distribution=${1%%/*} suite=${1#*/} out=$2
 here=$(dirname "$(readlink -f "$0")")
-packages=$(paste -sd, "$here/packages.txt")
+lists=("$here/packages.txt")
+if [[ -f $here/packages-$distribution.txt ]]; then lists+=("$here/packages-$distribution.txt"); fi
+packages=$(cat "${lists[@]}" | paste -sd,)
 
 options=()
 if [[ -n ${GRSTACK_CA:-} ]]; then options+=(--aptopt="Acquire::https::CaInfo \"$GRSTACK_CA\""); fi

@@ -21,7 +21,10 @@ def compile_parts(model: nn.Module, device: torch.device) -> None:
     if device.type == "npu":
         raise ConfigError("model.compile: PyTorch 2.6 has no compiler for the npu; valid with cpu and cuda")
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
-        raise ConfigError("model.compile: no C++ compiler is there for the cpu; install g++, or leave it false")
+        raise ConfigError(
+            "model.compile: no C++ compiler is there for the cpu; install g++, take the devel variant of the image, or"
+            " leave it false"
+        )
     for module in model.modules():
         for name in getattr(module, "COMPILED", ()):
             setattr(module, name, torch.compile(getattr(module, name), dynamic=True, fullgraph=True))

@@ -169,6 +169,7 @@ def manifest(plan: Plan, artefacts: Artefacts, base_packages: Mapping[str, str] 
     return {
         "target": plan.target,
         "platform": plan.platform,
+        "image": f"grstack/{plan.target}:{plan.tag or plan.platform}",
         "emulated": plan.platform == "twin",
         "python": plan.python,
         "arch": plan.arch,

@@ -34,7 +34,7 @@ from grstack.launch.access import Access
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
-from grstack.plan.make import SOURCES
+from grstack.plan.make import DEVEL, ENVIRONMENT, SOURCES
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Base
 
@@ -77,7 +77,11 @@ class DockerEngine:
                 return f"grstack/base:{step.short_key}"
             case Kind.ENVIRONMENT:
                 return f"grstack/{plan.target}-environment:{step.short_key}"
+            case Kind.BUILDER:
+                return f"grstack/{plan.target}-builder:{step.short_key}"
             case Kind.IMAGE:
+                return names.exact(plan.plain)
+            case Kind.DEVEL:
                 return names.exact(plan)
             case Kind.COMPONENT:
                 return str(self.artefacts.directory(step))
@@ -87,8 +91,8 @@ class DockerEngine:
     def is_built(self, plan: Plan, step: Step) -> bool:
         if step.kind is Kind.COMPONENT:
             return self.artefacts.exists(step)
-        if step.kind is Kind.IMAGE:
-            return bool(self.image_id(plan))
+        if step.kind in (Kind.IMAGE, Kind.DEVEL):
+            return bool(self.image_id(plan.plain if step.kind is Kind.IMAGE else plan))
         return self.names.key_of(self.locate(plan, step)) == step.key
 
     @cached_property
@@ -109,7 +113,8 @@ class DockerEngine:
     def _image_that_is_there(self, plan: Plan) -> str:
         identity = self.image_id(plan)
         if not identity:
-            raise EngineError(f"{names.exact(plan)} is not there (any more)", next_command="inv build-image")
+            again = "inv build-image --devel" if plan.devel else "inv build-image"
+            raise EngineError(f"{names.exact(plan)} is not there (any more)", next_command=again)
         return identity
 
     def describe(self, plan: Plan) -> dict[str, str]:
@@ -142,10 +147,14 @@ class DockerEngine:
                 self._image(plan, step, context / "Dockerfile", context, log, BASE=self.upstream.local_name(plan.base))
             case Kind.ENVIRONMENT:
                 self._environment(plan, step, inputs, log)
+            case Kind.BUILDER:
+                self._builder(plan, step, log)
             case Kind.COMPONENT:
                 self._component(plan, step, inputs, log)
             case Kind.IMAGE:
-                self._final(plan, step, log)
+                self._final(plan.plain, step, log)
+            case Kind.DEVEL:
+                self._devel(plan, step, log)
             case Kind.WHEELS:
                 raise AssertionError("wheels are fetched, not built")
 
@@ -169,9 +178,32 @@ class DockerEngine:
             _link(path, wheels / name)
         (context / "requirements.txt").write_text(inputs.requirements)
         _link(Path(sys.executable).parent / "uv", context / "uv")
-        dockerfile = (self.paths.root / f"docker/{plan.target}/environment.Dockerfile").resolve()  # targets share one
-        base = self.locate(plan, plan.step("base"))
-        self._image(plan, step, dockerfile, context, log, BASE=base, PYTHON=plan.python)
+        scripts = self.paths.root / ENVIRONMENT
+        for name in ("install.sh", "runtime.sh"):
+            shutil.copy2(scripts / name, context / name)
+        keep = self.paths.root / f"docker/{plan.target}/keep.txt"
+        args = {"BASE": self.locate(plan, plan.step("base")), "PYTHON": plan.python}
+        args |= {"KEEP": " ".join(keep.read_text().split())} if keep.exists() else {}
+        args |= {"SYSTEM": "whole"} if plan.whole else {}
+        self._image(plan, step, scripts / "Dockerfile", context, log, labels=None, **args)
+
+    def _builder(self, plan: Plan, step: Step, log: Path) -> None:
+        context = self._scratch("builder")
+        dockerfile = self.paths.root / ENVIRONMENT / "builder.Dockerfile"
+        base, environment = (self.locate(plan, plan.step(name)) for name in ("base", "environment"))
+        self._image(plan, step, dockerfile, context, log, BASE=base, ENVIRONMENT=environment)
+
+    def _devel(self, plan: Plan, step: Step, log: Path) -> None:
+        context = self._scratch("devel")
+        for source in SOURCES:
+            ignore = shutil.ignore_patterns(*keys.LEFTOVERS)
+            shutil.copytree(self.paths.root / source, context / "src" / source, ignore=ignore)
+        dockerfile = self.paths.root / DEVEL / "Dockerfile"
+        base = "scratch" if plan.whole else self.locate(plan, plan.step("base"))
+        image = self.locate(plan, plan.step("image"))
+        marks = {**labels.of_plan(plan), f"{labels.PREFIX}.title": f"grstack/{plan.target} (devel)"}
+        self._image(plan, step, dockerfile, context, log, labels=marks, BASE=base, IMAGE=image)
+        self._check_layers(plan, dockerfile.read_text(), f"{DEVEL}/Dockerfile", below=image)
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
@@ -193,19 +225,18 @@ class DockerEngine:
         environment = self.locate(plan, plan.step("environment"))
         marks = {BASE_PACKAGES: keys.combine(packages.items()), **labels.of_plan(plan)}
         instructions = dockerfile.read_text()
-        args = {"ENVIRONMENT": environment, "BASE": self.locate(plan, plan.step("base"))}
-        args |= {"ASCEND_HOME": plan.home} if plan.home else {}
+        args = {"ENVIRONMENT": environment, **({"ASCEND_HOME": plan.home} if plan.home else {})}
         self._image(plan, step, dockerfile, context, log, labels=marks, **args)
-        self._check_layers(plan, instructions)
+        self._check_layers(plan, instructions, f"docker/{plan.target}/Dockerfile", below=environment)
 
-    def _check_layers(self, plan: Plan, dockerfile: str) -> None:
+    def _check_layers(self, plan: Plan, dockerfile: str, where: str, *, below: str) -> None:
+        """`below`: the image that it is made FROM, whose layers have the limits above that line."""
         name = names.exact(plan)
         try:
-            history = self._history(name)
-            if layers.FROM_ENVIRONMENT in layers.limits(dockerfile):
-                below = (self._history(self.locate(plan, plan.step(step))) for step in ("environment", "base"))
-                history = layers.above_the_base(history, *below)
-            layers.check(history, dockerfile, f"docker/{plan.target}/Dockerfile")
+            history, lower = self._history(name), self._history(below)
+            bottom = self._history(self.locate(plan, plan.step("base"))) if plan.whole else []
+            layers.check(history[: len(history) - len(lower)], dockerfile, where)
+            layers.check_below(lower[: len(lower) - len(bottom)], dockerfile, where)
         except BaseException:
             self.client.images.remove(name)  # it does not count as built
             raise
@@ -291,7 +322,7 @@ class DockerEngine:
             command = ["bash", "-c", f'PATH={CACHED_COMPILERS}:$PATH exec "$@"', "bash", *command]
         argv = docker_cli.run_argv(
             self.cli,
-            image=self.locate(plan, plan.step("environment")),
+            image=self.locate(plan, plan.builder),
             argv=command,
             volumes=volumes,
             env=env,
@@ -300,7 +331,7 @@ class DockerEngine:
             labels={CHECKOUT: str(self.paths.root)},
         )
         try:
-            title = f"docker run {self.locate(plan, plan.step('environment'))} {script} for {step.name}"
+            title = f"docker run {self.locate(plan, plan.builder)} {script} for {step.name}"
             self.runner.stream(argv, log=log, title=title)
         except BaseException:
             self._remove_container(name)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from grstack.engines.names import KEY
+from grstack.engines.names import DEVEL, KEY
 from grstack.spec import PLATFORMS, TARGETS
 
 
@@ -87,4 +87,5 @@ def outdated(images: Collection[Image], *, keep: Collection[str], ours: Collecti
 
 def _runs(tag: str) -> bool:
     repository, _, version = tag.rpartition(":")
-    return repository.startswith("grstack/") and re.sub(r"-py[0-9.]+$", "", version) in (*PLATFORMS, *TARGETS)
+    named = re.sub(r"-py[0-9.]+$", "", version.removesuffix(DEVEL))
+    return repository.startswith("grstack/") and named in (*PLATFORMS, *TARGETS)

@@ -104,8 +104,8 @@ class LocalEngine:
                 self._component(plan, step, inputs, log)
             case Kind.IMAGE:
                 self._prefix(plan, step, log)
-            case Kind.WHEELS:
-                raise AssertionError("wheels are fetched, not built")
+            case Kind.WHEELS | Kind.BUILDER | Kind.DEVEL:
+                raise AssertionError(f"{step.name} is not built here")  # wheels are fetched; the host has the tools
 
     def _python(self, version: str) -> str:
         if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):

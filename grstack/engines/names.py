@@ -8,11 +8,12 @@ from typing import Any
 from grstack.engines.checkouts import Checkouts
 from grstack.plan import Plan
 
+DEVEL = "-devel"  # at the end of a devel variant's name
 KEY = "grstack.key"  # the label of every image that we build: the key of its step
 
 
 def short(plan: Plan) -> str:
-    return f"grstack/{plan.target}:{plan.tag or plan.platform}"
+    return f"grstack/{plan.target}:{plan.tag or plan.platform}{DEVEL if plan.devel else ''}"
 
 
 def exact(plan: Plan) -> str:

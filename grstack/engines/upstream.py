@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -130,15 +131,44 @@ class Upstream:
                 next_command="inv doctor, or docker load -i <file with the image>",
             )
         if base.digest and _UNKNOWN.search(said):
-            raise EngineError(
-                f"the base image {base.reference} cannot be pulled: {said}",
-                where=f"versions.yaml, bases: the digest of {base.image}:{base.tag}",
-                next_command=f"docker pull {base.image}:{base.tag}, which says the digest that is there",
-            )
+            raise self._unknown(base, said)
         raise EngineError(
             f"the base image {base.reference} cannot be pulled: {said}",
             next_command="docker login, or GRSTACK_BASE=bootstrap" if base.bootstrap else "docker login",
         )
+
+    def _unknown(self, base: Base, said: str) -> EngineError:
+        """The registry answers and has no image of this digest: under the tag it has another one, or none at all."""
+        place = (self.settings.mirrored(base.image) or (base.image,))[0]
+        what = f"the base image {base.reference} cannot be pulled: {said}"
+        there = self._digest_of_tag(base)
+        if there:
+            return EngineError(
+                f"{what}; under the tag {base.tag} is {there}",
+                where=f"versions.yaml, bases: the digest of {base.image}:{base.tag}",
+                next_command=f"docker pull {place}@{base.digest}, once the registry has it; or pin the other",
+            )
+        if self.settings.registry:
+            return EngineError(
+                f"{what}; the registry has no {base.image}:{base.tag} either",
+                where="registry in ~/.config/grstack/network.yaml, or GRSTACK_REGISTRY",
+                next_command=f"docker push {place}:{base.tag}, from a machine that has it",
+            )
+        return EngineError(
+            what,
+            where=f"versions.yaml, bases: the digest of {base.image}:{base.tag}",
+            next_command=f"docker pull {place}:{base.tag}, which says the digest that is there",
+        )
+
+    def _digest_of_tag(self, base: Base) -> str:
+        """What the registry has under the tag; empty where it has none, or the client cannot ask."""
+        for name in self.settings.mirrored(base.image) or (base.image,):
+            argv = [str(self.cli), "buildx", "imagetools", "inspect", "--format={{.Manifest.Digest}}"]
+            with contextlib.suppress(CommandFailed):
+                found = self.runner.capture([*argv, f"{name}:{base.tag}"]).strip()
+                if found.startswith("sha256:"):
+                    return found
+        return ""
 
     @property
     def _memory(self) -> Path:

@@ -29,7 +29,7 @@ def current_plans(
         for platform, tag, named in _bases(versions, target, cann):
             for base in sorted(bases(named, platform)):
                 for build in BUILDS:
-                    yield make_plan(
+                    yield make_plan(  # the devel variant has every step of the plain one
                         root,
                         lock=lock,
                         platform=platform,
@@ -39,6 +39,7 @@ def current_plans(
                         operators=operators,
                         tag=tag,
                         home=named.home or "",
+                        devel=True,
                     )
 
 

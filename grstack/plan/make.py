@@ -11,6 +11,8 @@ from grstack.plan.model import Kind, Plan, Step
 from grstack.recipes import Recipe, load_all
 
 SOURCES = ("gr_model", "smoke_tests")  # go into the image as they are
+ENVIRONMENT = "docker/environment"
+DEVEL = "docker/devel"
 
 
 def make_plan(
@@ -24,22 +26,30 @@ def make_plan(
     operators: Mapping[str, Sequence[str]],
     tag: str = "",
     home: str = "",
+    devel: bool = False,
 ) -> Plan:
     """The plan of one image.
 
     `operators` names each operator's SoCs; `base` is a digest reference or `bootstrap:<suite>`; `build` says which
     torch wheel is installed (`cpu` from the PyTorch index, `plain` otherwise). Both were resolved before, so the plan
-    itself is pure. `tag` and `home`: see Plan.
+    itself is pure. `devel`: the variant with build tools and tests; on the host, where they are anyway, the same.
+    `tag` and `home`: see Plan.
     """
     recipes = load_all(root, platform, components, operators)
+    on_host = base.startswith("host:")
+    whole = on_host or platform == "cann"  # CANN calls the compilers of its image
     wheels = _wheels(lock, build)
     bottom = _base(root, lock, base)
-    environment = _environment(root, lock, wheels, bottom)
+    environment = _environment(root, lock, wheels, bottom, whole=whole)
     steps = [wheels, bottom, environment]
+    if not whole:
+        steps.append(_builder(root, environment, bottom))
     for recipe in recipes:
-        steps.append(_component(root, recipe, platform, environment, wheels, steps))
+        steps.append(_component(root, recipe, platform, environment, steps))
     installed = [s for s in steps if s.recipe is not None and s.recipe.image]
     steps.append(_image(root, lock, platform, environment, installed, tag or platform))
+    if devel and not on_host:
+        steps.append(_devel(root, steps[-1], bottom))
     return Plan(
         target=lock.target,
         platform=platform,
@@ -49,6 +59,7 @@ def make_plan(
         steps=tuple(steps),
         tag=tag,
         home=home,
+        whole=whole,
     )
 
 
@@ -71,6 +82,8 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     how = "bootstrapped from the distribution's packages" if base.startswith("bootstrap:") else how
     how = "this machine" if base.startswith("host:") else how
     files = ["docker/base/packages.txt", "docker/base/bootstrap.sh"]
+    if base.startswith("bootstrap:ubuntu/"):
+        files.append("docker/base/packages-ubuntu.txt")
     if not base.startswith("bootstrap:"):
         files = [
             "docker/base/packages.txt",
@@ -85,20 +98,34 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     )
 
 
-def _environment(root: Path, lock: Lock, wheels: Step, base: Step) -> Step:
-    dockerfile = f"docker/{lock.target}/environment.Dockerfile"
+def _environment(root: Path, lock: Lock, wheels: Step, base: Step, *, whole: bool) -> Step:
+    files = [f"{ENVIRONMENT}/{name}" for name in ("Dockerfile", "install.sh", "runtime.sh")]
+    files.append(f"docker/{lock.target}/keep.txt")
     return _step(
         name="environment",
         kind=Kind.ENVIRONMENT,
         summary=f"Python {lock.python} with the locked packages",
         needs=(wheels.name, base.name),
-        inputs=[("wheels", wheels.key), ("base", base.key), (dockerfile, keys.of_tree(root / dockerfile))],
+        inputs=[("wheels", wheels.key), ("base", base.key), ("system", "whole" if whole else "runtime")]
+        + [(path, keys.of_tree(root / path)) for path in files],
     )
 
 
-def _component(root: Path, recipe: Recipe, platform: str, environment: Step, wheels: Step, before: list[Step]) -> Step:
+def _builder(root: Path, environment: Step, base: Step) -> Step:
+    path = f"{ENVIRONMENT}/builder.Dockerfile"
+    return _step(
+        name="builder",
+        kind=Kind.BUILDER,
+        summary="the environment with the base's build tools",
+        needs=(environment.name, base.name),
+        inputs=[("environment", environment.key), (path, keys.of_tree(root / path))],
+    )
+
+
+def _component(root: Path, recipe: Recipe, platform: str, environment: Step, before: list[Step]) -> Step:
+    place = next((step for step in before if step.kind is Kind.BUILDER), environment)
     needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
-    inputs = [("platform", platform), ("environment", environment.key)]
+    inputs = [("platform", platform), (place.name, place.key)]
     inputs += [(step.name, step.key) for step in needs]
     inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
     inputs += [(path, keys.of_tree(root / path)) for path in recipe.sources]
@@ -106,7 +133,7 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, whe
         name=recipe.name,
         kind=Kind.COMPONENT,
         summary=recipe.summary,
-        needs=(environment.name, *(s.name for s in needs)),
+        needs=(place.name, *(s.name for s in needs)),
         recipe=recipe,
         inputs=inputs,
     )
@@ -122,4 +149,15 @@ def _image(root: Path, lock: Lock, platform: str, environment: Step, components:
         inputs=[("environment", environment.key), ("platform", platform)]
         + [(step.name, step.key) for step in components]
         + [(path, keys.of_tree(root / path)) for path in files],
+    )
+
+
+def _devel(root: Path, image: Step, base: Step) -> Step:
+    return _step(
+        name="devel",
+        kind=Kind.DEVEL,
+        summary=f"{image.summary}-devel",
+        needs=(image.name, base.name),
+        inputs=[("image", image.key), (DEVEL, keys.of_tree(root / DEVEL))]
+        + [(f"{path}, with tests", keys.of_tree(root / path, tests=True)) for path in SOURCES],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from grstack.recipes import Recipe
@@ -11,9 +11,11 @@ from grstack.recipes import Recipe
 class Kind(str, Enum):
     WHEELS = "wheels"  # locked files in the cache
     BASE = "base"  # the distribution: an image, or this host
-    ENVIRONMENT = "environment"  # base + the locked Python packages
+    ENVIRONMENT = "environment"  # the base without its build tools + the locked Python packages
+    BUILDER = "builder"  # environment + the base's build tools: components are built in it
     COMPONENT = "component"  # a recipe's build output
     IMAGE = "image"  # environment + components + our sources
+    DEVEL = "devel"  # image + the base's build tools + our tests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,7 @@ class Plan:
     base: str  # what the base is: a digest reference, or `bootstrap:<suite>`
     steps: tuple[Step, ...]
     tag: str = ""  # the chosen base's name, where it is not the platform's own
+    whole: bool = False  # the environment stands on the base as it is, with its build tools
     home: str = ""  # where the base has CANN's toolkit, if not where docker/npu/Dockerfile says
 
     def step(self, name: str) -> Step:
@@ -47,7 +50,22 @@ class Plan:
 
     @property
     def image(self) -> Step:
+        """The plan's result: the image, or its devel variant."""
         return self.steps[-1]
+
+    @property
+    def devel(self) -> bool:
+        return self.image.kind is Kind.DEVEL
+
+    @property
+    def plain(self) -> Plan:
+        """The plan of the image below a devel variant; of an image, itself."""
+        return replace(self, steps=self.steps[:-1]) if self.devel else self
+
+    @property
+    def builder(self) -> Step:
+        """Where components are built."""
+        return next((step for step in self.steps if step.kind is Kind.BUILDER), self.step("environment"))
 
     @property
     def components(self) -> tuple[Step, ...]:

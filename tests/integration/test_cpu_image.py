@@ -90,6 +90,17 @@ def test_its_user_can_write_only_where_it_is_told() -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+def test_its_devel_variant_has_a_compiler_which_torch_calls() -> None:
+    inv("build-image", "--target", "cpu", "--devel")
+    inv("fetch-data", "ml-100k")
+    data = f"--volume={ROOT / 'data'}:/data:ro"
+    compiled = (*TRAIN, "model.compile=true")
+    done = docker("--read-only", "--network=none", "--shm-size=1g", data, f"{IMAGE}-devel", *compiled)
+    assert done.returncode == 0, done.stdout + done.stderr
+    refused = docker("--network=none", "--shm-size=1g", data, IMAGE, *compiled)
+    assert refused.returncode == 1 and "take the devel variant of the image" in refused.stderr
+
+
 def test_it_has_no_build_tools_and_nothing_of_an_npu_or_a_gpu() -> None:
     tools = docker(IMAGE, "sh", "-c", "for tool in g++ gcc cc cmake ninja make ld; do command -v $tool; done; true")
     assert (tools.returncode, tools.stdout) == (0, ""), tools.stderr

@@ -21,6 +21,7 @@ from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.engines.find import answers
 from grstack.execute import execute
+from grstack.plan import Kind
 from grstack.session import Session
 from tests.integration import cpu_wheel
 from tests.unit.package_index import PackageIndex
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WHEEL = "torch-2.6.0+cpu-cp311-cp311-linux_x86_64.whl"
 LINKED_TO = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-cupti-cu12", "nvidia-cudnn-cu12")
 MB = 1_000_000
+MADE = (Kind.ENVIRONMENT, Kind.BUILDER, Kind.IMAGE, Kind.DEVEL)
 SUITES = ("embeddings/hybrid_torchrec/tests/cuda", "gr_model/tests/cuda", "kernels/gr_ops/tests")
 CONSOLE = Console(width=140, highlight=False)
 
@@ -88,13 +90,13 @@ def _link(source: str, destination: str) -> None:
 
 def built(checkout: Path, target: str) -> Iterator[Session]:
     """The image by its exact name: the short one stays whose it is. It goes when the tests are through."""
-    session = Session(checkout, Choices(target=target), CONSOLE)
+    session = Session(checkout, Choices(target=target, devel=target == "npu"), CONSOLE)  # suites compile
     locks.lock_all(checkout, session.versions, [f"{target}-py3.11-x86_64"], settings=session.settings, console=CONSOLE)
     there = {image.id for image in session.engine.client.images.list()}  # type: ignore[attr-defined]
     execute(session.plan, session.engine, session.paths, session.fetch, CONSOLE)
     yield session
     client: Any = session.engine.client  # type: ignore[attr-defined]
-    for step in (session.plan.image, session.plan.step("environment")):
+    for step in reversed([step for step in session.plan.steps if step.kind in MADE]):
         image = client.images.get(session.engine.locate(session.plan, step))
         if image.id not in there:
             client.images.remove(image.id, force=True)

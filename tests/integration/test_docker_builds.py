@@ -69,15 +69,15 @@ def plan_of(root: Path) -> Plan:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """A fixture project whose environment image stands for the real one: the real base under the fixture's key."""
+    """A fixture project whose builder stands for the real one: the real base under the fixture's key."""
     if not answers():
         pytest.fail("these tests need a running engine; type: inv build-image")
     project = make_project(tmp_path)
     (project / "docker/base/packages.txt").write_text(f"{uuid.uuid4()}\n")  # a key of its own in each test
     engine, plan = engine_of(project), plan_of(project)
     image = next(i for i in engine.client.images.list("grstack/base") if i.tags)
-    tag = engine.locate(plan, plan.step("environment"))
-    script = f"FROM {image.tags[0]}\nLABEL {KEY}={plan.step('environment').key}\n"
+    tag = engine.locate(plan, plan.builder)
+    script = f"FROM {image.tags[0]}\nLABEL {KEY}={plan.builder.key}\n"
     subprocess.run(
         [str(engine.cli), "build", "-q", "-t", tag, "-"],
         input=script,
@@ -150,8 +150,7 @@ def test_sigkill_leaves_nothing_that_is_taken_as_built_or_goes_on(root: Path) ->
 
 
 def image(engine: DockerEngine, plan: Plan, tag: str, key: str, word: str) -> None:
-    environment = engine.locate(plan, plan.step("environment"))
-    script = f"FROM {environment}\nLABEL {KEY}={key}\nENV WHOSE={word}\n"
+    script = f"FROM {engine.locate(plan, plan.builder)}\nLABEL {KEY}={key}\nENV WHOSE={word}\n"
     subprocess.run(
         [str(engine.cli), "build", "-q", "-t", tag, "-"],
         input=script,

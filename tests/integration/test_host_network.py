@@ -80,8 +80,9 @@ def root(tmp_path: Path) -> Path:
     if not answers():
         pytest.fail("these tests need a running engine; type: inv build-image")
     project = make_project(tmp_path / "project")
-    for name in ("docker/base/Dockerfile", "docker/base/apt.sh", "docker/npu/environment.Dockerfile"):
+    for name in ("docker/base/Dockerfile", "docker/base/apt.sh"):
         shutil.copy2(ROOT / name, project / name)
+    shutil.copytree(ROOT / "docker/environment", project / "docker/environment", dirs_exist_ok=True)
     (project / "docker/base/packages.txt").write_text("ca-certificates\n")  # the base has it: nothing to download
     return project
 

@@ -13,6 +13,8 @@ from tests.integration.test_cpu_image import docker, inv
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "grstack/npu:twin"
+TOOLS = "g++ gcc cc cmake ninja make makeself patch ld"
+IN_IT = "/opt/grstack/src/gr_model/tests/test_metrics.py"
 TRAIN = ("python", "-m", "gr_model.train", "--config", "smoke", "--device", "npu", "train.steps=2")
 
 pytestmark = pytest.mark.slow
@@ -67,6 +69,25 @@ def test_its_user_can_write_only_where_it_is_told() -> None:
         IMAGE, "sh", "-c", f"for p in {places}; do touch $p/x 2>/dev/null && echo $p; done; touch /out/x /tmp/x"
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_it_has_no_build_tools_and_no_tests_of_ours() -> None:
+    tools = docker(IMAGE, "sh", "-c", f"for tool in {TOOLS}; do command -v $tool; done; true")
+    assert (tools.returncode, tools.stdout) == (0, ""), tools.stderr
+    found = docker(IMAGE, "sh", "-c", "find /opt/grstack/src -name 'test_*.py'; ls /var/cache/apt /var/lib/apt/lists")
+    assert found.stdout.split() == ["/var/cache/apt:", "/var/lib/apt/lists:"], found.stdout
+
+
+def test_its_devel_variant_has_both_and_the_same_promises() -> None:
+    inv("build-image", "--devel")
+    said = docker(f"{IMAGE}-devel")
+    assert said.returncode == 0 and "with compilers, build tools and the tests" in said.stdout
+    tools = docker(f"{IMAGE}-devel", "sh", "-c", f"for tool in {TOOLS}; do command -v $tool; done")
+    assert [Path(line).name for line in tools.stdout.split()] == TOOLS.split()
+    done = docker("--read-only", f"{IMAGE}-devel", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", IN_IT)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+    user = docker(f"{IMAGE}-devel", "sh", "-c", "id -u; touch /usr/x 2>/dev/null && echo wrote")
+    assert user.stdout.split() == ["1000"]
 
 
 def test_root_may_install_a_package_of_operators() -> None:

@@ -2,7 +2,7 @@
 
 Slow. The bases stand in for the public ones: Debian's and Ubuntu's are bootstrapped from their own packages; that of
 openEuler is a Debian with dnf, without apt, and with a repository of packages of openEuler's names that hold nothing.
-Needs the distributions' packages, and for Ubuntu's the keyring of its archive.
+Needs the distributions' packages: those of Ubuntu from the archive that GRSTACK_UBUNTU_ARCHIVE names.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grstack import network
 from grstack.engines import Inputs, bootstrap
 from grstack.engines.docker import DockerEngine
 from grstack.engines.find import answers
@@ -104,11 +105,12 @@ def _push(kind: str, registry: str, work: Path) -> Base:
     tar = work / "root.tar"
     argv = ["mmdebstrap", "--quiet", "--variant=apt"]
     if kind == "ubuntu":
-        keyring = bootstrap.KEYRINGS["ubuntu"][0]
-        if not keyring.exists():
-            pytest.skip(f"Ubuntu's packages cannot be verified without {keyring}")
+        settings = network.load()
+        if not settings.ubuntu_archive:
+            pytest.fail("Ubuntu's base needs GRSTACK_UBUNTU_ARCHIVE=URL: an archive of its packages, or a mirror")
         sources = work / "ubuntu.sources"
-        sources.write_text(bootstrap.ubuntu_archive(KINDS[kind]).text)
+        runner = Runner(Console(quiet=True), settings)
+        sources.write_text(bootstrap.ubuntu_archive(KINDS[kind], work, runner, settings).text)
         argv += [KINDS[kind], str(tar), str(sources)]
     elif kind == "openeuler":
         (work / "packages").write_text((ROOT / "docker/base/packages-rpm.txt").read_text())
@@ -197,11 +199,19 @@ def test_a_base_is_pulled_by_digest_and_gets_what_builds_need(
 def test_another_digest_is_refused_with_what_was_asked_for(
     kind: str, engine: DockerEngine, pushed: Callable[[str], Base]
 ) -> None:
-    base = pushed(kind).model_copy(update={"digest": WRONG})
+    there = pushed(kind)
+    base = there.model_copy(update={"digest": WRONG})
     with pytest.raises(EngineError, match=f"the base image {kind}@{WRONG} cannot be pulled: .*not found") as error:
         engine.resolve_base(base, "twin")
     assert error.value.where == f"versions.yaml, bases: the digest of {kind}:stand-in"
-    assert error.value.next_command == f"docker pull {base.image}:stand-in, which says the digest that is there"
+    assert f"under the tag stand-in is {there.digest}" in str(error.value)
+
+
+def test_a_registry_without_the_image_is_not_told_as_a_wrong_pin(engine: DockerEngine, registry: str) -> None:
+    base = Base.model_validate({"image": "fedora", "tag": "41", "digest": WRONG, "pythons": ["3.11"]})
+    with pytest.raises(EngineError, match="the registry has no fedora:41 either") as error:
+        engine.resolve_base(base, "twin")
+    assert error.value.next_command == f"docker push {registry}/fedora:41, from a machine that has it"
 
 
 def test_a_tampered_layer_is_refused(engine: DockerEngine, registry: str, store: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def bootstrapped(tmp_path: Path) -> Path:
 
 def run(place: Path, suite: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}", "FAKE_ROOT": f"{place}/root", **environment}
-    argv = [str(ROOT / "docker/base/bootstrap.sh"), suite, "out.tar"]
+    argv = [str(ROOT / "docker/base/bootstrap.sh"), f"debian/{suite}", "out.tar"]
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
 
@@ -84,36 +84,39 @@ def test_packages_of_another_release_are_refused(bootstrapped: Path) -> None:
     assert done.returncode != 0 and "not those of trixie" in done.stderr
 
 
-def test_another_distribution_s_packages_are_not_taken_unverified(
+def test_a_key_that_the_host_s_apt_has_not_comes_from_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keyring = tmp_path / "ubuntu.gpg"
+    """By its fingerprint: tests/unit/test_keyrings.py."""
+    keyring, runner = tmp_path / "ubuntu.gpg", Runner(Console(quiet=True))
     monkeypatch.setitem(bootstrap.KEYRINGS, "ubuntu", (keyring, "ubuntu-keyring"))
     monkeypatch.setattr(host, "ensure_commands", lambda *args: None)
-    monkeypatch.setattr(host, "is_debian_family", lambda: True)
     monkeypatch.setattr(host, "apt_knows", lambda names: [])
-
-    def ensure() -> None:
-        bootstrap.ensure_tools("ubuntu/jammy", Runner(Console(quiet=True)), tmp_path / "log", Settings())
-
-    with pytest.raises(EngineError, match="ubuntu/jammy cannot be verified here.*no package ubuntu-keyring") as error:
-        ensure()
-    assert error.value.where == str(keyring) and "GRSTACK_REGISTRY" in str(error.value.next_command)
+    monkeypatch.setattr(host, "release", lambda *file: {"ID": "debian", "VERSION_CODENAME": "bookworm"})
+    bootstrap.ensure_tools("ubuntu/jammy", runner, tmp_path / "log", Settings())
+    settings = Settings(ubuntu_archive="http://127.0.0.1/ubuntu")
+    asked: list[object] = []
+    monkeypatch.setattr(bootstrap.keyrings, "fetched", lambda *words: asked.append(words) or "\n KEY\n .\n END")
+    text = bootstrap.host_secrets(tmp_path, runner, settings, "ubuntu", "jammy")["apt_sources"].read_text()
+    assert "\nSigned-By: \n KEY\n .\n END\n" in text and len(asked) == 1
     keyring.touch()
-    ensure()
+    text = bootstrap.host_secrets(tmp_path, runner, settings, "ubuntu", "jammy")["apt_sources"].read_text()
+    assert f"Signed-By: {keyring}\n" in text and len(asked) == 1
 
 
 def test_ubuntu_s_archive_serves_a_host_of_another_distribution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    keyring = tmp_path / "ubuntu.gpg"
+    keyring.touch()
+    monkeypatch.setitem(bootstrap.KEYRINGS, "ubuntu", (keyring, "ubuntu-keyring"))
     monkeypatch.setattr(host, "release", lambda *file: {"ID": "debian", "VERSION_CODENAME": "bookworm"})
     runner = Runner(Console(quiet=True))
-    monkeypatch.delenv("GRSTACK_UBUNTU_ARCHIVE", raising=False)
     with pytest.raises(EngineError, match="packages of jammy are needed") as error:
         bootstrap.host_secrets(tmp_path, runner, Settings(), "ubuntu", "jammy")
     assert "GRSTACK_UBUNTU_ARCHIVE=URL" in str(error.value.next_command)
-    monkeypatch.setenv("GRSTACK_UBUNTU_ARCHIVE", "http://127.0.0.1/ubuntu")
-    files = bootstrap.host_secrets(tmp_path, runner, Settings(), "ubuntu", "jammy")
+    settings = Settings(ubuntu_archive="http://127.0.0.1/ubuntu")
+    files = bootstrap.host_secrets(tmp_path, runner, settings, "ubuntu", "jammy")
     lines = files["apt_sources"].read_text().splitlines()
     assert lines[1] == "URIs: http://127.0.0.1/ubuntu"
     assert "Suites: jammy jammy-updates jammy-security" in lines
@@ -128,9 +131,11 @@ def test_apt_is_asked_for_where_the_smallest_system_lacks_it(
     (bootstrapped / "root/etc/os-release").write_text(f"VERSION_CODENAME={release.partition('/')[2]}\n")
     monkeypatch.setenv("PATH", f"{bootstrapped}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_ROOT", f"{bootstrapped}/root")
-    monkeypatch.setenv("GRSTACK_UBUNTU_ARCHIVE", "http://127.0.0.1/ubuntu")
+    (bootstrapped / "ubuntu.gpg").touch()
+    monkeypatch.setitem(bootstrap.KEYRINGS, "ubuntu", (bootstrapped / "ubuntu.gpg", "ubuntu-keyring"))
+    settings = Settings(ubuntu_archive="http://127.0.0.1/ubuntu")
     script, runner = ROOT / "docker/base/bootstrap.sh", Runner(Console(quiet=True))
-    bootstrap.make_root(script, release, bootstrapped / "out.tar", runner, bootstrapped / "log", Settings())
+    bootstrap.make_root(script, release, bootstrapped / "out.tar", runner, bootstrapped / "log", settings)
     argv = json.loads((bootstrapped / "root/argv.json").read_text())
     (include,) = [word for word in argv if word.startswith("--include=")]
     assert ("apt" in include.removeprefix("--include=").split(",")) == has_apt

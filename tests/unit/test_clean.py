@@ -151,6 +151,7 @@ def test_only_old_images_of_this_user_that_no_command_runs(paths: Paths) -> None
         image(KEPT, "grstack/base:aaa"),
         image(FOREIGN, "grstack/base:ccc"),
         image(OLD, "grstack/npu:twin"),
+        image(OLD, "grstack/cpu:cpu-py3.10-devel"),
         image(OLD, created=time.time()),
     ]
     found = outdated([*chosen, *left], keep={KEPT}, ours={KEPT, OLD}, before=time.time() - clean.GRACE)

@@ -68,7 +68,7 @@ def test_a_component_s_command_line_is_in_the_log_and_its_step_on_the_terminal(
     plan = made.plan
     with pytest.raises(StepError) as failed:
         made.engine.build(plan, plan.step("operators/one"), Inputs())
-    tag = made.engine.locate(plan, plan.step("environment"))
+    tag = made.engine.locate(plan, plan.step("builder"))
     log = "build/logs/operators-one.log"
     assert made.lines == [f"+ docker run {tag} recipes/operators/build.sh for operators/one   (log: {log})"]
     first, second = str(failed.value).splitlines()[:2]

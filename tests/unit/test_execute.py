@@ -25,7 +25,7 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(root=make_project(tmp_path / "a place with spaces"), cache=tmp_path / "cache")
 
 
-def plan_of(paths: Paths) -> Plan:
+def plan_of(paths: Paths, *, devel: bool = False) -> Plan:
     return make_plan(
         paths.root,
         lock=make_lock(),
@@ -34,12 +34,13 @@ def plan_of(paths: Paths) -> Plan:
         build="plain",
         components=COMPONENTS,
         operators=OPERATORS,
+        devel=devel,
     )
 
 
-def run(paths: Paths, engine: FakeEngine, until: str = "image") -> BuildReport:
+def run(paths: Paths, engine: FakeEngine, until: str = "", *, devel: bool = False) -> BuildReport:
     console = Console(quiet=True)
-    return execute(plan_of(paths), engine, paths, lambda: Inputs(), console, until=until)
+    return execute(plan_of(paths, devel=devel), engine, paths, lambda: Inputs(), console, until=until)
 
 
 def test_everything_is_built_once(paths: Paths) -> None:
@@ -50,6 +51,17 @@ def test_everything_is_built_once(paths: Paths) -> None:
     report = run(paths, engine)
     assert engine.history == []
     assert {step.status for step in report.steps} == {"kept"}
+
+
+def test_a_devel_variant_is_built_upon_the_image_that_is_there(paths: Paths) -> None:
+    engine = FakeEngine()
+    run(paths, engine)
+    engine.history.clear()
+    report = run(paths, engine, devel=True)
+    assert engine.history == ["devel"] and report.steps[-1].name == "devel"
+    engine.history.clear()
+    run(paths, engine, devel=True)
+    assert engine.history == []
 
 
 def test_one_operator_changed_rebuilds_it_and_the_image(paths: Paths) -> None:

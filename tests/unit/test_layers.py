@@ -10,6 +10,7 @@ from grstack import labels, layers
 from grstack.errors import StepError
 from grstack.locks import Lock
 from grstack.plan import make_plan
+from grstack.spec import TARGETS
 from tests.project import make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,24 +64,51 @@ def test_a_dockerfile_without_limits_has_none() -> None:
     layers.check([layer("COPY huge / # buildkit", 1e6)], "FROM scratch\nCOPY huge /\n", "docker/x/Dockerfile")
 
 
-def test_an_environment_counts_as_one_layer_and_its_base_as_none() -> None:
-    base = [layer("", 900)]
-    environment = [layer("ENV A=1", 0), layer("RUN |1 PYTHON=3.11 /bin/sh -c pip install", 300), *base]
-    found = layers.above_the_base([layer("COPY src /src # buildkit", 5), *environment], environment, base)
-    text = "ARG ENVIRONMENT\n# at most 299 MB\n# the packages\nFROM ${ENVIRONMENT}\nCOPY src /src\n"
+BELOW = """\
+ARG ENVIRONMENT
+# at most 200 MB: the distribution
+# at most 900 MB: the packages, of which
+# there are many
+FROM ${ENVIRONMENT}
+# at most 5 MB
+COPY src /src
+"""
+
+
+def test_the_layers_below_from_have_limits_each(tmp_path: Path) -> None:
+    assert layers.limits_below(BELOW) == [(200, "the distribution"), (900, "the packages, of which")]
+    assert layers.limits(BELOW) == {"COPY src /src": 5}
+    fitting = [layer("ENV A=1", 0), layer("RUN pip", 900), layer("ENV B=1", 0), layer("COPY / /", 200)]
+    layers.check_below(fitting, BELOW, "docker/x/Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("lower", "said"),
+    [
+        ([layer("RUN pip", 901), layer("COPY / /", 200)], "the packages, of which: 901 MB, at most 900"),
+        ([layer("RUN pip", 900), layer("COPY / /", 201)], "the distribution: 201 MB, at most 200"),
+        ([layer("RUN pip", 901)], "the packages, of which: 901 MB, at most 900"),  # on a base of others
+        ([layer("RUN a", 1), layer("RUN b", 1), layer("COPY / /", 1)], "3 layers below it, and limits for 2"),
+    ],
+)
+def test_a_layer_below_from_that_is_too_large_fails_the_build(lower: list[dict[str, object]], said: str) -> None:
     with pytest.raises(StepError, match="too large") as failed:
-        layers.check(found, text, "docker/x/Dockerfile")
-    assert "FROM ${ENVIRONMENT}: 300 MB, at most 299" in str(failed.value) and "COPY" not in str(failed.value)
-    layers.check(found, text.replace("299", "300"), "docker/x/Dockerfile")
+        layers.check_below(lower, BELOW, "docker/x/Dockerfile")
+    assert [line.strip() for line in str(failed.value).splitlines()[1:2]] == [said]
 
 
-def test_the_cpu_image_s_large_lines_have_limits() -> None:
-    allowed = layers.limits((ROOT / "docker/cpu/Dockerfile").read_text(encoding="utf-8"))
-    assert set(allowed) == {
-        "COPY / /",
-        "COPY /opt/grstack/venv /opt/grstack/venv",
-        "COPY /cuda /opt/grstack/venv",
-    }
+def test_limits_below_from_have_others_above_it_too() -> None:
+    text = BELOW.replace("# at most 5 MB\n", "")
+    with pytest.raises(StepError, match="65 MB, at most 64"):
+        layers.check([layer("COPY src /src # buildkit", 65)], text, "docker/x/Dockerfile")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_layer_of_an_image_has_a_limit(target: str) -> None:
+    """The environment has three layers: the distribution, CUDA's libraries, the packages."""
+    text = (ROOT / f"docker/{target}/Dockerfile").read_text(encoding="utf-8")
+    assert len(layers.limits_below(text)) == 3
+    assert "COPY / /" in layers.limits((ROOT / "docker/devel/Dockerfile").read_text(encoding="utf-8"))
 
 
 def test_labels_name_the_key_and_the_base(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from grstack.engines.checkouts import Checkouts
 from grstack.engines.names import KEY, Names, exact, short
 from grstack.paths import Paths
-from grstack.plan import Plan, make_plan
+from grstack.plan import Kind, Plan, make_plan
 from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 from tests.store import Image, Store
 
@@ -118,6 +119,13 @@ def test_an_image_of_before_that_nobody_has_noted_keeps_a_name(one: Checkout) ->
     assert "of no checkout that is known here" in one.build()
     assert old.names == [f"grstack/npu:twin-{'b' * 12}"]
     assert one.runs() == one.plan.image.key
+
+
+def test_a_devel_variant_has_names_of_its_own(one: Checkout) -> None:
+    plain = one.plan
+    devel = replace(plain, steps=(*plain.steps, replace(plain.image, name="devel", kind=Kind.DEVEL, key="d" * 64)))
+    assert (short(devel), exact(devel)) == ("grstack/npu:twin-devel", f"grstack/npu:twin-devel-{'d' * 12}")
+    assert (short(devel.plain), exact(devel.plain)) == (short(plain), exact(plain))
 
 
 def test_the_same_sources_in_two_checkouts_are_one_image(tmp_path: Path, store: Store) -> None:

@@ -11,7 +11,14 @@ from grstack.plan import Kind, Plan, make_plan
 from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 
-def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookworm", build: str = "plain") -> Plan:
+def plan_of(
+    root: Path,
+    *,
+    platform: str = "twin",
+    base: str = "bootstrap:debian/bookworm",
+    build: str = "plain",
+    devel: bool = False,
+) -> Plan:
     return make_plan(
         root,
         lock=make_lock(),
@@ -20,6 +27,7 @@ def plan_of(root: Path, *, platform: str = "twin", base: str = "bootstrap:bookwo
         build=build,
         components=COMPONENTS,
         operators=OPERATORS,  # type: ignore[arg-type]
+        devel=devel,
     )
 
 
@@ -57,7 +65,17 @@ def test_the_same_inputs_give_the_same_plan(root: Path) -> None:
         ("docker/npu/Dockerfile", {"image"}),
         (
             "docker/base/packages.txt",
-            {"base", "environment", "twin", "torchrec", "operators/one", "operators/two", "packages", "image"},
+            {
+                "base",
+                "environment",
+                "builder",
+                "twin",
+                "torchrec",
+                "operators/one",
+                "operators/two",
+                "packages",
+                "image",
+            },
         ),
     ],
 )
@@ -75,6 +93,51 @@ def test_a_base_depends_on_the_way_it_is_made_only(root: Path) -> None:
     assert "base" in changed(built, plan_of(root, base=pulled))
     (root / "docker/base/bootstrap.sh").write_text("changed\n")
     assert "base" in changed(bootstrapped, plan_of(root))
+
+
+def test_ubuntu_s_own_packages_are_part_of_its_base_s_key(root: Path) -> None:
+    on = {name: plan_of(root, base=f"bootstrap:{name}") for name in ("debian/bookworm", "ubuntu/jammy")}
+    (root / "docker/base/packages-ubuntu.txt").write_text("apt\n")
+    assert "base" in changed(on["ubuntu/jammy"], plan_of(root, base="bootstrap:ubuntu/jammy"))
+    assert not changed(on["debian/bookworm"], plan_of(root, base="bootstrap:debian/bookworm"))
+
+
+def test_components_are_built_where_the_build_tools_are(root: Path) -> None:
+    """Which the image is not: it stands on the environment, without them."""
+    plan = plan_of(root)
+    assert plan.builder.kind is Kind.BUILDER and not plan.whole
+    assert {need for step in plan.components for need in step.needs} >= {"builder"}
+    assert not any("environment" in step.needs for step in plan.components)
+    assert "environment" in plan.image.needs and "builder" not in plan.image.needs
+    for whole in (plan_of(root, platform="cann"), plan_of(root, base="host:bookworm")):  # with tools of their own
+        assert whole.whole and whole.builder.kind is Kind.ENVIRONMENT
+        assert all("environment" in step.needs for step in whole.components)
+
+
+def test_what_an_image_keeps_of_its_base_is_part_of_the_key(root: Path) -> None:
+    before = plan_of(root)
+    (root / "docker/npu/keep.txt").write_text("gcc\n")
+    assert {"environment", "image"} <= changed(before, plan_of(root))
+
+
+def test_a_devel_variant_stands_on_the_image_and_has_the_tests(root: Path) -> None:
+    plain, devel = plan_of(root), plan_of(root, devel=True)
+    assert devel.plain == plain and not changed(plain, devel.plain)
+    assert (devel.image.kind, devel.devel, plain.devel) == (Kind.DEVEL, True, False)
+    assert devel.image.needs == ("image", "base")
+    (root / "gr_model/tests").mkdir()
+    (root / "gr_model/tests/test_one.py").write_text("def test_one(): ...\n")
+    assert changed(devel, plan_of(root, devel=True)) == {"devel"}
+    (root / "gr_model/tests/__pycache__").mkdir()
+    (root / "gr_model/tests/__pycache__/x.pyc").write_text("")
+    again = plan_of(root, devel=True)
+    assert again.image.key == plan_of(root, devel=True).image.key
+    (root / "gr_model/__init__.py").write_text("x = 1\n")
+    assert changed(again, plan_of(root, devel=True)) == {"image", "devel"}
+
+
+def test_the_host_has_no_devel_variant(root: Path) -> None:
+    assert plan_of(root, base="host:bookworm", devel=True) == plan_of(root, base="host:bookworm")
 
 
 def test_a_mode_change_counts_and_caches_do_not(root: Path) -> None:

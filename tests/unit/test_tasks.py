@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tasks
 from grstack import commands, suites
 
 ROOT = Path(__file__).resolve().parents[2]
+INV = Path(sys.executable).parent / "inv"
 BY_MAKE = {"smoke"}  # the first of the README's two commands
 
 
@@ -119,8 +121,25 @@ def test_what_cannot_be_built_says_what_can(words: list[str], capsys: pytest.Cap
     assert "  next:  " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("task", ["run", "fetch-data", "shell"])
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_of_a_task_is_shown_and_nothing_is_run(task: str, option: str) -> None:
+    """Invoke takes the option for the argument of a task that has one: `inv run --help` ran `--help` in the image."""
+    done = subprocess.run([str(INV), task, option], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and f" {task} [--options]" in done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("words", [("--list",), ("run", "--help"), ("run", "--print", "true")])
+def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word(words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run([str(INV), *words], cwd=ROOT, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writes)
+    assert done.returncode != 0 and done.stderr == ""
+
+
 def test_the_help_offers_no_target_that_is_refused() -> None:
-    images = {path.parent.name for path in (ROOT / "docker").glob("*/environment.Dockerfile")}
+    images = {path.parent.name for path in (ROOT / "docker").glob("*/about.py")}
     assert set(re.findall(r"\b(npu|cpu|cuda)\b", tasks.OPTIONS["target"])) == images
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"--target (\w+)", text)) <= images

@@ -52,6 +52,12 @@ class Pulling(Runner):
             raise CommandFailed(argv, 1, answer, None)
         self.store.stored.append(answer)
 
+    def capture(self, argv: Sequence[str], **options: object) -> str:  # type: ignore[override]
+        """`docker buildx imagetools inspect`: the digest of a tag that is among the answers."""
+        if argv[-1] not in self.answers:
+            raise CommandFailed(argv, 1, ["not found"], None)
+        return f"sha256:{'b' * 64}\n"
+
 
 class Fixture:
     def __init__(
@@ -159,6 +165,28 @@ def test_a_registry_that_answers_is_not_taken_for_an_unreachable_one(
     assert message in str(error.value)
     with pytest.raises(EngineError):
         fixture.resolve(DEBIAN)  # and nothing was remembered
+
+
+UNKNOWN = ["Error response from daemon: manifest unknown"]
+MIRRORED = "mirror.corp:5000/proxy/debian"
+
+
+def test_a_mirror_without_the_image_is_not_told_as_a_wrong_pin(tmp_path: Path) -> None:
+    names = (MIRRORED, "mirror.corp:5000/proxy/library/debian")
+    fixture = Fixture(tmp_path, answers={f"{name}@{DIGEST}": UNKNOWN for name in names}, settings=MIRROR)
+    with pytest.raises(EngineError, match="the registry has no debian:12 either") as error:
+        fixture.resolve(DEBIAN)
+    assert "network.yaml" in str(error.value.where) and "versions.yaml" not in str(error.value)
+    assert error.value.next_command == f"docker push {MIRRORED}:12, from a machine that has it"
+
+
+def test_a_mirror_with_another_image_under_the_tag_says_which(tmp_path: Path) -> None:
+    names = (MIRRORED, "mirror.corp:5000/proxy/library/debian")
+    answers: dict[str, Image | list[str]] = {f"{name}@{DIGEST}": UNKNOWN for name in names}
+    fixture = Fixture(tmp_path, answers={**answers, f"{names[1]}:12": []}, settings=MIRROR)
+    with pytest.raises(EngineError, match=f"under the tag 12 is sha256:{'b' * 64}") as error:
+        fixture.resolve(DEBIAN)
+    assert error.value.where == "versions.yaml, bases: the digest of debian:12"
 
 
 def test_the_choice_of_the_user_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,0 @@
-../npu/environment.Dockerfile

@@ -1,1 +1,0 @@
-../cpu/packages.sh

@@ -1,1 +1,0 @@
-../cpu/runtime.sh
