@@ -68,6 +68,8 @@ def test_the_next_command_is_of_the_same_image(engine: FakeEngine, out: io.Strin
     assert out.getvalue().rstrip().endswith("next: make smoke-test")
     commands.build_image(Choices(target="cpu"))
     assert out.getvalue().rstrip().endswith('next: make smoke-test ARGS="--target cpu"')
+    commands.build_image(Choices(target="cpu", devel=True))
+    assert out.getvalue().rstrip().endswith('next: make shell ARGS="--target cpu --devel"')
 
 
 def test_tag_names_what_is_built_and_builds_nothing(engine: FakeEngine, out: io.StringIO) -> None:
