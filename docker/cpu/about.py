@@ -9,7 +9,7 @@ manifest = json.loads((Path(__file__).parent.parent / "manifest.json").read_text
 target, platform, image = (manifest[name] for name in ("target", "platform", "image"))
 devel = os.environ.get("GRSTACK_VARIANT") == "devel"
 image += "-devel" if devel else ""
-emulated = " (its NPUs are emulated: correctness, not speed)" if manifest["emulated"] else ""
+emulated = "; its NPUs are emulated: correctness, not speed" if manifest["emulated"] else ""
 packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torchrec", "gr_ops", "hybrid_torchrec"))
 if devel:
     more = "with compilers, build tools and the tests (below /opt/grstack/src)"
@@ -18,7 +18,7 @@ elif platform == "cann":
 else:
     more = f"compilers, build tools and tests are in its devel variant: inv build-image --target {target} --devel"
 devices = {"cuda": "--gpus all ", "cann": "DEVICES "}.get(platform, "")
-print(f"""grstack/{target}: training and serving of generative recommenders (HSTU), target {target}{emulated}
+print(f"""grstack/{target}: training and serving of generative recommenders (HSTU){emulated}
 Python {manifest["python"]}, {packages}
 {more}
 
