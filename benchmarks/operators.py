@@ -13,6 +13,8 @@ import os
 import time
 from pathlib import Path
 
+from operator_cases import memory
+
 MODULES = ("jagged", "sparse", "embedding", "hstu", "layer")
 CASES = "operator_cases"  # the package beside this file
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -26,7 +28,7 @@ def main() -> None:
     )
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(MODULES)}; default: all")
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}", help="comma separated")
-    parser.add_argument("--seconds", type=float, default=0.6, help="of each row, at least")
+    parser.add_argument("--seconds", type=float, default=0.6, help="of each row cold, and as long warm, at least")
     parser.add_argument("--match", default="", help="only cases whose operator or shape has this text")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder")
     parser.add_argument("--peer-shares", type=Path, help=argparse.SUPPRESS)  # only measures them, into a file
@@ -35,6 +37,7 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown module {', '.join(sorted(unknown))}; expected some of {', '.join(MODULES)}")
 
+    memory.keep()
     # Before the plugin is loaded: fbgemm's names stay with fbgemm_gpu's kernels, which are the peer.
     os.environ["MXREC_NO_FBGEMM_OVERRIDE"] = "1"
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")

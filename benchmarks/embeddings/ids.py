@@ -18,6 +18,7 @@ TRANSFORMER = "ID transformer (C++, flat hash map)"
 COLLISIONS = "torchrec MCHManagedCollisionModule (eval)"
 LINES = "the cache lines alone (no lookup)"
 AHEAD = 24  # lines on their way
+NEW = (100_000, 1 << 20, 3_000_000)  # how many new ids: a map's growth falls differently for each
 
 
 @functools.cache
@@ -74,14 +75,16 @@ def full_module(stream: PowerLaw) -> MCHManagedCollisionModule:
     return module
 
 
-def duels(rows: int, batch: int) -> Iterator[Duel]:
+def duels(rows: int, batch: int, rounds: int) -> Iterator[Duel]:
     stream = PowerLaw(rows)
     index = full_index(stream)
-    batches = [stream.ids[stream.ranks(batch)] for _ in range(4)]
+    batches = [stream.ids[stream.ranks(batch)] for _ in range(rounds)]
     assert torch.equal(index.infos(index.find(batches[0]))[0], batches[0]), "our slots are wrong"
     yield beside_torchrec(stream, index, batches)
-    yield from beside_transformer(stream, index, batches)
+    yield beside_transformer(stream, index, batches)
     yield roofline(stream, index, batches)
+    for count in NEW:
+        yield new_ids(stream, count)
 
 
 def beside_torchrec(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
@@ -95,42 +98,44 @@ def beside_torchrec(stream: PowerLaw, index: torch.ScriptObject, batches: list[t
         peer=COLLISIONS,
         unit="ids/s",
         amount=len(lengths),
-        ours=lambda i: index.find(batches[i % 4]),
-        theirs=lambda i: module(features[i % 4]),
+        ours=lambda i: index.find(batches[i]),
+        theirs=lambda i: module(features[i]),
+        asked=5.0,
     )
 
 
-def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Iterator[Duel]:
+def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
     rows = len(stream.ids)
     transformer = Transformer(rows)
     transformer.transform(stream.ids)
-
-    def see(i: int) -> None:
-        index.touch(index.find(batches[i % 4]), i + 2, 1.0)
-
-    yield Duel(
+    return Duel(
         name=f"present ids with counts, {rows:,} rows",
         peer=TRANSFORMER,
         unit="ids/s",
         amount=len(batches[0]),
-        ours=see,
-        theirs=lambda i: transformer.transform(batches[i % 4]),
+        ours=lambda i: index.touch(index.find(batches[i]), i + 2, 1.0),
+        theirs=lambda i: transformer.transform(batches[i]),
+        asked=20.0,
     )
 
-    fresh = stream.ids[: min(rows, len(batches[0]))]
+
+def new_ids(stream: PowerLaw, count: int) -> Duel:
+    """Both take all their memory from the system; ours grows, the peer has room for all ids from the start."""
+    fresh = stream.ids[:count]
+    assert len(fresh) == count, f"{count} new ids are more than the stream has"
 
     def fill(_: int) -> None:
         grown = torch.classes.hybrid_torchrec.HashIndex(0)
         for part in fresh.split(1 << 16):
             grown.insert(part, torch.ones_like(part), 1)
 
-    yield Duel(
-        name=f"{len(fresh):,} new ids, growing from nothing",
+    return Duel(
+        name=f"{count:,} new ids, growing from nothing",
         peer=TRANSFORMER + ", sized at first",
         unit="ids/s",
-        amount=len(fresh),
+        amount=count,
         ours=fill,
-        theirs=lambda _: Transformer(len(fresh)).transform(fresh),
+        theirs=lambda _: Transformer(count).transform(fresh),
     )
 
 
@@ -147,7 +152,7 @@ def roofline(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Te
     ]
 
     def fetch(i: int) -> None:
-        for table, order in zip(lines, places[i % 4], strict=True):
+        for table, order in zip(lines, places[i], strict=True):
             library.fetch_lines(
                 ctypes.c_void_p(table.data_ptr()),
                 ctypes.c_void_p(order.data_ptr()),
@@ -160,6 +165,7 @@ def roofline(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Te
         peer=LINES,
         unit="ids/s",
         amount=len(batches[0]),
-        ours=lambda i: index.touch(index.find(batches[i % 4]), i + 100, 1.0),
+        ours=lambda i: index.touch(index.find(batches[i]), i + 100, 1.0),
         theirs=fetch,
+        asked=0.0,
     )

@@ -32,7 +32,7 @@ class PowerLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Duel:
-    """Two calls for the same work; each takes the number of the round."""
+    """Two calls for the same work; each takes the number of the round, and has a batch of its own for each round."""
 
     name: str
     peer: str
@@ -40,18 +40,30 @@ class Duel:
     amount: float
     ours: Callable[[int], object]
     theirs: Callable[[int], object]
+    asked: float = 1.0  # of the ratio; 0: nothing, the peer is a bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    ours: float  # amount per second
+    theirs: float
+    ratio: float  # median of the rounds' ratios, above 1: ours is faster
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
     name: str
     peer: str
-    ours: float  # amount per second
-    theirs: float
     unit: str
-    ratio: float  # median of the rounds' ratios, above 1: ours is faster
-    low: float
-    high: float
+    asked: float
+    cold: Timing  # calls on a batch that is new
+    warm: Timing  # on the batch of the call before
+
+    @property
+    def missed(self) -> bool:
+        return min(self.cold.ratio, self.warm.ratio) < self.asked
 
 
 def seconds(call: Callable[[int], object], number: int) -> float:
@@ -61,20 +73,32 @@ def seconds(call: Callable[[int], object], number: int) -> float:
     return time.thread_time() - started
 
 
-def run(duel: Duel, rounds: int) -> Result:
-    """The first two rounds warm up."""
-    times = [(seconds(duel.ours, i), seconds(duel.theirs, i)) for i in range(rounds + 2)][2:]
+def timing(amount: float, times: list[tuple[float, float]]) -> Timing:
     low, middle, high = statistics.quantiles([theirs / ours for ours, theirs in times], n=4)
     ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    return Timing(ours=amount / ours, theirs=amount / theirs, ratio=middle, low=low, high=high)
+
+
+WARM_UP = 2  # rounds
+
+
+def run(duel: Duel, rounds: int) -> Result:
+    """Each round has a new batch: a side's first call on it is cold, its second warm. Sides begin in turn."""
+    pairs = []
+    for i in range(rounds + WARM_UP):
+        sides = (duel.ours, duel.theirs)
+        times: dict[int, tuple[float, float]] = {}
+        for side in (i % 2, 1 - i % 2):
+            times[side] = (seconds(sides[side], i), seconds(sides[side], i))
+        pairs.append((times[0], times[1]))
+    cold, warm = ([(ours[way], theirs[way]) for ours, theirs in pairs[WARM_UP:]] for way in (0, 1))
     return Result(
         name=duel.name,
         peer=duel.peer,
-        ours=duel.amount / ours,
-        theirs=duel.amount / theirs,
         unit=duel.unit,
-        ratio=middle,
-        low=low,
-        high=high,
+        asked=duel.asked,
+        cold=timing(duel.amount, cold),
+        warm=timing(duel.amount, warm),
     )
 
 

@@ -37,9 +37,9 @@ class Pair:
             weights[first : first + (1 << 16)] = self.hashed.lookup(slots)
 
 
-def duels(rows: int, dim: int, batch: int) -> Iterator[Duel]:
+def duels(rows: int, dim: int, batch: int, rounds: int) -> Iterator[Duel]:
     stream = PowerLaw(rows)
-    ranks = [stream.ranks(batch) for _ in range(6)]
+    ranks = [stream.ranks(batch) for _ in range(rounds)]
     ids = [stream.ids[r] for r in ranks]
     offsets = torch.arange(0, batch + 1, BAG)
     gradient = torch.randn(batch // BAG, dim)
@@ -47,11 +47,11 @@ def duels(rows: int, dim: int, batch: int) -> Iterator[Duel]:
         pair = Pair(kind, rows, dim, stream)
 
         def ours(i: int, pair: Pair = pair) -> None:
-            slots = pair.hashed.assign(ids[i % 6], train=True)
+            slots = pair.hashed.assign(ids[i], train=True)
             pair.hashed.embed_pooled(slots, offsets, "sum").backward(gradient)
 
         def theirs(i: int, pair: Pair = pair) -> None:
-            pair.static(ranks[i % 6], offsets).backward(gradient)
+            pair.static(ranks[i], offsets).backward(gradient)
 
         name = f"{kind}: ids, lookup, update; {rows:,} x {dim}, {batch:,} ids"
         yield Duel(name=name, peer="fbgemm static TBE (no ids)", unit="ids/s", amount=batch, ours=ours, theirs=theirs)
@@ -61,7 +61,7 @@ def duels(rows: int, dim: int, batch: int) -> Iterator[Duel]:
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
 
 
-def bandwidth(rows: int, dim: int, batch: int) -> Iterator[Duel]:
+def bandwidth(rows: int, dim: int, batch: int, rounds: int) -> Iterator[Duel]:
     """Distinct random rows of a table far larger than the caches, bytes at least moved: a row once read by the lookup,
     once read and once written by the update. The peer: torch.index_select into memory that is there."""
     table = HashTable(
@@ -69,17 +69,21 @@ def bandwidth(rows: int, dim: int, batch: int) -> Iterator[Duel]:
     )
     for first in range(0, rows, 1 << 16):
         table.assign(torch.arange(first, min(rows, first + (1 << 16))), train=True)
-    slots = [torch.randperm(rows)[:batch] + 1 for _ in range(4)]
+    slots = [torch.randperm(rows)[:batch] + 1 for _ in range(2 * rounds)]
     offsets = torch.arange(0, batch + 1, BAG)
     gradient = torch.randn(batch // BAG, dim)
     target = torch.empty(batch, dim)
 
+    def step(i: int) -> None:
+        table.embed_pooled(slots[i], offsets, "sum").backward(gradient)
+
     def ours(i: int) -> None:
-        table.embed_pooled(slots[i % 4], offsets, "sum").backward(gradient)
+        step(2 * i)
+        step(2 * i + 1)
 
     def gather(i: int) -> None:
-        for _ in range(3):
-            torch.index_select(table.weights, 0, slots[i % 4], out=target)
+        for k in range(3):
+            torch.index_select(table.weights, 0, slots[2 * i + k % 2], out=target)
 
     # The peer moves a row twice; three of its calls are as many bytes as two of ours.
     row = dim * 4
@@ -88,6 +92,7 @@ def bandwidth(rows: int, dim: int, batch: int) -> Iterator[Duel]:
         peer="torch.index_select",
         unit="B/s",
         amount=6 * batch * row,
-        ours=lambda i: (ours(i), ours(i + 1)),
+        ours=ours,
         theirs=gather,
+        asked=0.8,
     )

@@ -5,15 +5,17 @@ Adam and pooling NONE do not exist in fbgemm_gpu 1.1.0 on the CPU: their peers a
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from . import roofline
-from .cases import Call, Case, Prepared
+from .cases import Call, Case, Side, batches_of
 from .peers import FBGEMM, with_roofline
 
 TITLE = "Operators on the CPU: embedding lookup and optimizer step"
 SUM, NONE = 0, 2
+Lookup = Callable[[int], torch.Tensor]  # of a batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,25 +43,29 @@ SHAPES = (
 
 
 class Bags:
-    """The arguments of the calls of one shape."""
+    """The arguments of the calls of one shape. All batches have the same lengths of bags, in orders of their own."""
 
     def __init__(self, shape: Shape) -> None:
         torch.manual_seed(0)
         self.shape = shape
         lengths = torch.randint(0, 2 * shape.bag + 1, (shape.tables * shape.batch,))
-        self.offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-        count = int(self.offsets[-1])
-        drawn = torch.randint(0, shape.rows, (count,))
-        self.indices = torch.where(torch.rand(count) < shape.hot, 0, drawn)
+        self.count = int(lengths.sum())
+        self.batches = batches_of(8 * self.count)
+        self.indices, self.offsets = [], []
+        for _ in range(self.batches):
+            order = lengths[torch.randperm(len(lengths))]
+            self.offsets.append(torch.cat([torch.zeros(1, dtype=torch.int64), order.cumsum(0)]))
+            drawn = torch.randint(0, shape.rows, (self.count,))
+            self.indices.append(torch.where(torch.rand(self.count) < shape.hot, 0, drawn))
         self.starts = torch.arange(shape.tables) * shape.rows * shape.dim
         self.columns = torch.arange(shape.tables + 1, dtype=torch.int32) * shape.dim
         self.keys = torch.arange(shape.tables + 1) * shape.rows
         self.initial = (torch.rand(shape.tables * shape.rows * shape.dim) - 0.5).to(shape.dtype)
 
-    def rows(self) -> torch.Tensor:
+    def rows(self, batch: int) -> torch.Tensor:
         """The indices' rows of all tables one behind the other."""
-        tables = torch.arange(self.shape.tables).repeat_interleave(self.offsets[:: self.shape.batch].diff())
-        return self.indices + tables * self.shape.rows
+        tables = torch.arange(self.shape.tables).repeat_interleave(self.offsets[batch][:: self.shape.batch].diff())
+        return self.indices[batch] + tables * self.shape.rows
 
     def state(self, optimizer: str) -> dict[str, object]:
         shape = self.shape
@@ -78,7 +84,7 @@ class Bags:
             state |= {"beta1": 0.9, "beta2": 0.999, "iter": 1}
         return state
 
-    def lookup(self, space: str, optimizer: str, pooling: int) -> tuple[Callable[[], torch.Tensor], torch.Tensor]:
+    def lookup(self, space: str, optimizer: str, pooling: int) -> tuple[Lookup, torch.Tensor]:
         """The entry point for CPU tensors, whose backward pass is the optimizer's step, and its weights."""
         op = getattr(getattr(torch.ops, space), f"split_embedding_codegen_lookup_{optimizer}_function_cpu")
         weights = self.initial.clone().requires_grad_()
@@ -91,8 +97,6 @@ class Bags:
             max_D=self.shape.dim,
             hash_size_cumsum=self.keys,
             total_hash_size_bits=int(self.keys[-1]).bit_length(),
-            indices=self.indices,
-            offsets=self.offsets,
             pooling_mode=pooling,
             indice_weights=None,
             feature_requires_grad=None,
@@ -102,20 +106,20 @@ class Bags:
             learning_rate=0.01,
             **self.state(optimizer),
         )
-        return lambda: op(**arguments), weights
+        return lambda i: op(**arguments, indices=self.indices[i], offsets=self.offsets[i]), weights
 
 
-def _without_gradient(call: Callable[[], torch.Tensor]) -> Call:
-    return torch.no_grad()(call)
+def _without_gradient(call: Lookup) -> Side:
+    return partial(partial, torch.no_grad()(call))
 
 
-def _step(call: Callable[[], torch.Tensor]) -> Prepared:
-    def prepare() -> Call:
-        out = call()
+def _step(call: Lookup) -> Side:
+    def prepare(batch: int) -> Call:
+        out = call(batch)
         gradient = torch.ones_like(out)
         return lambda: out.backward(gradient)
 
-    return Prepared(prepare)
+    return prepare
 
 
 def _beside_fbgemm(shape: Shape) -> Iterator[Case]:
@@ -125,27 +129,37 @@ def _beside_fbgemm(shape: Shape) -> Iterator[Case]:
         operator="lookup, SUM",
         shape=shape.name,
         peer=FBGEMM,
+        batches=bags.batches,
         ours=_without_gradient(ours),
         theirs=_without_gradient(theirs),
-        moved_bytes=len(bags.indices) * (shape.dim * bags.initial.itemsize + 8),
+        moved_bytes=bags.count * (shape.dim * bags.initial.itemsize + 8),
         tolerance=1e-4,
     )
     yield lookup
     if shape.dtype == torch.float32 and shape.dim % 16 == 0:
         table = bags.initial.clone()
-        yield from with_roofline(lookup, roofline.rows(table, bags.rows(), shape.dim))
+        loops = [roofline.rows(table, bags.rows(i), shape.dim) for i in range(bags.batches)]
+        yield from with_roofline(lookup, loops.__getitem__)
     for name in ("sgd", "adagrad", "rowwise_adagrad"):
         steps, weights = zip(*(bags.lookup(space, name, SUM) for space in ("mxrec", "fbgemm")))
         sides = [_step(call) for call in steps]
 
-        def verify(sides: list[Prepared] = sides, weights: tuple[torch.Tensor, ...] = weights) -> None:
+        def verify(sides: list[Side] = sides, weights: tuple[torch.Tensor, ...] = weights) -> None:
             for side in sides:
-                side.prepare()()
+                side(0)()
+                side(1)()
             tolerance = 1e-4 if shape.dtype == torch.float32 else 2e-3
             torch.testing.assert_close(*weights, rtol=tolerance, atol=tolerance)
 
         yield Case(
-            operator=f"step, {name}", shape=shape.name, peer=FBGEMM, ours=sides[0], theirs=sides[1], verify=verify
+            operator=f"step, {name}",
+            shape=shape.name,
+            peer=FBGEMM,
+            batches=bags.batches,
+            ours=sides[0],
+            theirs=sides[1],
+            tolerance=None,
+            verify=verify,
         )
 
 
@@ -157,18 +171,19 @@ def _beside_torch(shape: Shape) -> Iterator[Case]:
         operator="lookup, NONE",
         shape=shape.name,
         peer="torch embedding",
+        batches=bags.batches,
         ours=_without_gradient(bags.lookup("mxrec", "sgd", NONE)[0]),
-        theirs=_without_gradient(lambda: torch.nn.functional.embedding(bags.indices, table)),
-        moved_bytes=len(bags.indices) * (2 * shape.dim * table.itemsize + 8),
+        theirs=_without_gradient(lambda i: torch.nn.functional.embedding(bags.indices[i], table)),
+        moved_bytes=bags.count * (2 * shape.dim * table.itemsize + 8),
     )
     module = torch.nn.EmbeddingBag.from_pretrained(
         table.clone(), freeze=False, mode="sum", sparse=True, include_last_offset=True
     )
     optimizer = torch.optim.SparseAdam(module.parameters(), lr=0.01)
 
-    def prepare() -> Call:
+    def theirs(batch: int) -> Call:
         optimizer.zero_grad()
-        out = module(bags.indices, bags.offsets)
+        out = module(bags.indices[batch], bags.offsets[batch])
         gradient = torch.ones_like(out)
 
         def backward_and_step() -> None:
@@ -177,9 +192,15 @@ def _beside_torch(shape: Shape) -> Iterator[Case]:
 
         return backward_and_step
 
-    ours = _step(bags.lookup("mxrec", "adam", SUM)[0])
-    peer = "torch EmbeddingBag, SparseAdam"
-    yield Case(operator="step, adam", shape=shape.name, peer=peer, ours=ours, theirs=Prepared(prepare))
+    yield Case(
+        operator="step, adam",
+        shape=shape.name,
+        peer="torch EmbeddingBag, SparseAdam",
+        batches=bags.batches,
+        ours=_step(bags.lookup("mxrec", "adam", SUM)[0]),
+        theirs=theirs,
+        tolerance=None,
+    )
 
 
 def cases() -> Iterator[Case]:

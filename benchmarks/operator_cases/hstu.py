@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from .cases import Call, Case
+from .cases import Call, Case, Side, batches_of
 
 TITLE = "HSTU attention on the CPU"
 OF_PADDED, AT_LENGTH = 5.0, 1024  # asked for beside padding, with lengths uniform in 1 to S = AT_LENGTH
@@ -51,8 +51,8 @@ SHAPES = (
 class Attention:
     """One case in the three forms; each call gives the output."""
 
-    def __init__(self, shape: Shape) -> None:
-        torch.manual_seed(0)
+    def __init__(self, shape: Shape, seed: int = 0) -> None:
+        torch.manual_seed(seed)
         self.shape = shape
         self.checked = False
         if shape.uniform:
@@ -117,37 +117,42 @@ Outputs = Callable[[], list[torch.Tensor]]
 
 
 def _forward_backward(call: Outputs, inputs: list[torch.Tensor]) -> Call:
-    gradients: list[torch.Tensor] = []
-
-    def both() -> object:
-        out = call()
-        if not gradients:
-            gradients.extend(torch.rand_like(part) for part in out)
-        return torch.autograd.grad(out, inputs, gradients)
-
-    return both
+    gradients = [torch.rand_like(part) for part in torch.no_grad()(call)()]
+    return lambda: torch.autograd.grad(call(), inputs, gradients)
 
 
 def _of(shape: Shape) -> Iterator[Case]:
-    attention = Attention(shape)
-    peers = [("padded", attention.by_padding, attention.padded), ("by row", attention.by_row, sum(attention.rows, []))]
-    for peer, call, inputs in peers:
+    count = batches_of(3 * sum(part.nbytes for part in Attention(shape).jagged))
+    batches = [Attention(shape, seed) for seed in range(count)]
+    peers: dict[str, Callable[[Attention], tuple[Outputs, list[torch.Tensor]]]] = {
+        "padded": lambda attention: (attention.by_padding, attention.padded),
+        "by row": lambda attention: (attention.by_row, sum(attention.rows, [])),
+    }
+    for peer, of in peers.items():
         padded_target = OF_PADDED if shape.uniform and shape.length == AT_LENGTH else 1.0
-        target = padded_target if peer == "padded" else 1.0
-        forward = torch.no_grad()(attention.ours), torch.no_grad()(call)
-        both = _forward_backward(attention.ours, attention.jagged), _forward_backward(call, inputs)
-        for operator, (ours, theirs), factor in (("forward", forward, 1.0), ("forward + backward", both, 3.5)):
-            flops = factor * attention.flops()
+        both = [_forward_backward(one.ours, one.jagged) for one in batches]
+        theirs_both = [_forward_backward(*of(one)) for one in batches]
+        sides: list[tuple[str, Side, Side, float]] = [
+            (
+                "forward",
+                lambda i: torch.no_grad()(batches[i].ours),
+                lambda i, of=of: torch.no_grad()(of(batches[i])[0]),
+                1.0,
+            ),
+            ("forward + backward", both.__getitem__, theirs_both.__getitem__, 3.5),
+        ]
+        for operator, ours, theirs, factor in sides:
             yield Case(
                 operator=operator,
                 shape=shape.name,
                 peer=peer,
+                batches=count,
                 ours=ours,
                 theirs=theirs,
-                flops=flops,
-                target=target,
+                flops=factor * batches[0].flops(),
+                target=padded_target if peer == "padded" else 1.0,
                 tolerance=None,
-                verify=attention.check,
+                verify=batches[0].check,
             )
 
 

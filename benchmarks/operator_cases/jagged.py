@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 
 from . import roofline
-from .cases import Case
-from .peers import FBGEMM, OURS, STOCK, with_clone, with_roofline
+from .cases import Case, batches_of, side
+from .peers import FBGEMM, OURS, STOCK, with_copy, with_roofline
 
 TITLE = "Operators on the CPU: jagged tensors and prefix sums"
 
@@ -20,14 +20,17 @@ def _sums() -> Iterator[Case]:
         ("1000 x 1000 int64", (1000, 1000), torch.int64),
         ("1e6 fp32", (1_000_000,), torch.float32),
     ):
-        x = torch.randint(0, 20, shape).to(dtype)
+        first = torch.randint(0, 20, shape).to(dtype)
+        batches = [(first,)]
+        batches += [(torch.randint(0, 20, shape).to(dtype),) for _ in range(batches_of(first.nbytes) - 1)]
         yield Case(
             operator="complete_cumsum",
             shape=shape_name,
             peer=FBGEMM,
-            ours=lambda x=x: OURS.asynchronous_complete_cumsum(x),
-            theirs=lambda x=x: STOCK.asynchronous_complete_cumsum(x),
-            moved_bytes=2 * x.nbytes,
+            batches=len(batches),
+            ours=side(OURS.asynchronous_complete_cumsum, batches),
+            theirs=side(STOCK.asynchronous_complete_cumsum, batches),
+            moved_bytes=2 * first.nbytes,
         )
 
 
@@ -39,55 +42,67 @@ def _moves() -> Iterator[Case]:
         ("B 32, S 50, D 32 fp32", 32, 50, 32, torch.float32),
     ):
         lengths = torch.randint(0, longest + 1, (batch,))
-        offsets = [torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])]
         rows = int(lengths.sum())
-        values = torch.randint(0, 100, (rows, inner)).to(dtype)
-        dense = OURS.jagged_to_padded_dense(values, offsets, [longest])
-        yield from with_clone(
+        count = batches_of(rows * inner * dtype.itemsize)
+        orders = [lengths[torch.randperm(batch)] for _ in range(count)]  # as many rows in each batch
+        offsets = [[torch.cat([torch.zeros(1, dtype=torch.int64), order.cumsum(0)])] for order in orders]
+        values = [torch.randint(0, 100, (rows, inner)).to(dtype) for _ in range(count)]
+        dense = [OURS.jagged_to_padded_dense(v, o, [longest]) for v, o in zip(values, offsets)]
+        padded = [(v, o, [longest]) for v, o in zip(values, offsets)]
+        jagged = [(d, o, rows) for d, o in zip(dense, offsets)]
+        yield from with_copy(
             Case(
                 operator="jagged_to_padded_dense",
                 shape=shape,
                 peer=FBGEMM,
-                ours=lambda v=values, o=offsets, s=longest: OURS.jagged_to_padded_dense_forward(v, o, [s]),
-                theirs=lambda v=values, o=offsets, s=longest: STOCK.jagged_to_padded_dense_forward(v, o, [s]),
-                moved_bytes=values.nbytes + dense.nbytes,
+                batches=count,
+                ours=side(OURS.jagged_to_padded_dense_forward, padded),
+                theirs=side(STOCK.jagged_to_padded_dense_forward, padded),
+                moved_bytes=values[0].nbytes + dense[0].nbytes,
             )
         )
         back = Case(
             operator="dense_to_jagged",
             shape=shape,
             peer=FBGEMM,
-            ours=lambda d=dense, o=offsets, r=rows: OURS.dense_to_jagged_forward(d, o, r),
-            theirs=lambda d=dense, o=offsets, r=rows: STOCK.dense_to_jagged_forward(d, o, r),
-            moved_bytes=2 * values.nbytes,
+            batches=count,
+            ours=side(OURS.dense_to_jagged_forward, jagged),
+            theirs=side(STOCK.dense_to_jagged_forward, jagged),
+            moved_bytes=2 * values[0].nbytes,
         )
-        yield from with_clone(back)
-        row_bytes = inner * values.itemsize
+        yield from with_copy(back)
+        row_bytes = inner * dtype.itemsize
         lines = torch.arange(batch) * longest * row_bytes
-        yield from with_roofline(back, roofline.stretches(dense, lines, lengths * row_bytes, torch.empty_like(values)))
+        result = torch.empty_like(values[0])
+        loops = [roofline.stretches(d, lines, order * row_bytes, result) for d, order in zip(dense, orders)]
+        yield from with_roofline(back, loops.__getitem__)
         if dtype.is_floating_point:
             yield Case(
                 operator="jagged_to_padded_dense_backward",
                 shape=shape,
                 peer=FBGEMM,
-                ours=lambda d=dense, o=offsets, r=rows: OURS.jagged_to_padded_dense_backward(d, o, r),
-                theirs=lambda d=dense, o=offsets, r=rows: STOCK.jagged_to_padded_dense_backward(d, o, r),
-                moved_bytes=2 * values.nbytes,
+                batches=count,
+                ours=side(OURS.jagged_to_padded_dense_backward, jagged),
+                theirs=side(STOCK.jagged_to_padded_dense_backward, jagged),
+                moved_bytes=2 * values[0].nbytes,
             )
 
 
 def _nested() -> Iterator[Case]:
     outer = torch.arange(0, 257 * 8, 8)[:257]
     inner = torch.arange(0, (int(outer[-1]) + 1) * 12, 12)
-    values = torch.randn(int(inner[-1]), 32)
-    yield from with_clone(
+    first = torch.randn(int(inner[-1]), 32)
+    values = [first, *(torch.randn_like(first) for _ in range(batches_of(first.nbytes) - 1))]
+    batches = [(v, [outer, inner], [10, 16]) for v in values]
+    yield from with_copy(
         Case(
             operator="jagged_to_padded_dense",
             shape="K 2, 256 x 10 x 16, D 32 fp32",
             peer=FBGEMM,
-            ours=lambda: OURS.jagged_to_padded_dense_forward(values, [outer, inner], [10, 16]),
-            theirs=lambda: STOCK.jagged_to_padded_dense_forward(values, [outer, inner], [10, 16]),
-            moved_bytes=values.nbytes + 256 * 10 * 16 * 32 * 4,
+            batches=len(batches),
+            ours=side(OURS.jagged_to_padded_dense_forward, batches),
+            theirs=side(STOCK.jagged_to_padded_dense_forward, batches),
+            moved_bytes=first.nbytes + 256 * 10 * 16 * 32 * 4,
         )
     )
 

@@ -6,11 +6,12 @@ ours; a wide one, whose time is in PyTorch's products, stands beside them, and s
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
-from .cases import Call, Case
+from .cases import Call, Case, Side, batches_of
 
 TITLE = "HSTU layers around their attention on the CPU"
 EPS, DROPPED = 1e-6, 0.2
@@ -27,52 +28,88 @@ SIZES = (
 Outputs = Callable[[], list[torch.Tensor]]
 
 
+def _leaf(*shape: int, dtype: torch.dtype, scale: float = 1.0) -> torch.Tensor:
+    return torch.randn(shape).mul(scale).to(dtype).requires_grad_()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one width, which all batches share."""
+
+    width: int
+    uvqk: torch.Tensor
+    output: torch.Tensor
+    bias: torch.Tensor
+
+    @classmethod
+    def of(cls, width: int, dtype: torch.dtype) -> "Layer":
+        scale = width**-0.5
+        return cls(
+            width,
+            _leaf(width, 4 * width, dtype=dtype, scale=scale / 2),
+            _leaf(width, width, dtype=dtype, scale=scale),
+            _leaf(width, dtype=dtype, scale=scale),
+        )
+
+    def norm(self, rows: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(rows, (self.width,), eps=EPS)
+
+
+class Batch:
+    """Rows of one batch, and each operator in both forms: calls that give outputs, and what they depend on."""
+
+    def __init__(self, layer: Layer, dtype: torch.dtype) -> None:
+        self.layer = layer
+        self.x, self.attended, self.u = (_leaf(TOKENS, layer.width, dtype=dtype) for _ in range(3))
+        self.keep, self.scale = torch.rand(TOKENS, layer.width) >= DROPPED, 1 / (1 - DROPPED)
+        self.factor = (self.keep * self.scale).to(dtype)
+        self.split = [layer.width] * 4
+        self.gated = [self.attended, self.u, self.x, layer.output, layer.bias]
+
+    def operators(self) -> dict[str, tuple[Outputs, Outputs, list[torch.Tensor]]]:
+        mxrec, layer = torch.ops.mxrec, self.layer
+        return {
+            "hstu_projection": (
+                lambda: mxrec.hstu_projection(self.x, layer.uvqk, self.split, EPS),
+                lambda: [part.contiguous() for part in F.silu(layer.norm(self.x) @ layer.uvqk).split(self.split, 1)],
+                [self.x, layer.uvqk],
+            ),
+            "hstu_gated_output": (
+                lambda: [mxrec.hstu_gated_output(*self.gated, self.keep, self.scale, EPS)],
+                lambda: [self.x + F.linear(layer.norm(self.attended) * self.u * self.factor, layer.output, layer.bias)],
+                self.gated,
+            ),
+        }
+
+
 def _forward_backward(call: Outputs, inputs: list[torch.Tensor], gradients: list[torch.Tensor]) -> Call:
     return lambda: torch.autograd.grad(call(), inputs, gradients)
 
 
 def _of(width: int, dtype: torch.dtype, target: float) -> Iterator[Case]:
     torch.manual_seed(0)
+    layer = Layer.of(width, dtype)
+    first = Batch(layer, dtype)
+    batches = [first, *(Batch(layer, dtype) for _ in range(batches_of(first.x.nbytes) - 1))]
+    for name, products in (("hstu_projection", 8.0), ("hstu_gated_output", 2.0)):
+        operators = [batch.operators()[name] for batch in batches]
+        gradients = [torch.rand_like(part) for part in operators[0][1]()]
 
-    def leaf(*shape: int) -> torch.Tensor:
-        return torch.randn(shape).div(shape[-1] ** 0.5 if shape[0] == width else 1).to(dtype).requires_grad_()
+        def forward(form: int, operators: list = operators) -> Side:
+            return lambda i: torch.no_grad()(operators[i][form])
 
-    split, mxrec = [width] * 4, torch.ops.mxrec
-    x, attended, u = (leaf(TOKENS, width) for _ in range(3))
-    uvqk, output, bias = leaf(width, 4 * width), leaf(width, width), leaf(width)
-    keep, scale = torch.rand(TOKENS, width) >= DROPPED, 1 / (1 - DROPPED)
-    factor = (keep * scale).to(dtype)
-    norm = lambda rows: F.layer_norm(rows, (width,), eps=EPS)  # noqa: E731
-    gated_inputs = [attended, u, x, output, bias]
-    operators: dict[str, tuple[Outputs, Outputs, list[torch.Tensor], float]] = {
-        "hstu_projection": (
-            lambda: mxrec.hstu_projection(x, uvqk, split, EPS),
-            lambda: [part.contiguous() for part in F.silu(norm(x) @ uvqk).split(split, 1)],
-            [x, uvqk],
-            8.0 * TOKENS * width**2,
-        ),
-        "hstu_gated_output": (
-            lambda: [mxrec.hstu_gated_output(*gated_inputs, keep, scale, EPS)],
-            lambda: [x + F.linear(norm(attended) * u * factor, output, bias)],
-            gated_inputs,
-            2.0 * TOKENS * width**2,
-        ),
-    }
-    for name, (ours, theirs, inputs, flops) in operators.items():
-        gradients = [torch.rand_like(part) for part in theirs()]
-        both = (_forward_backward(call, inputs, gradients) for call in (ours, theirs))
-        calls = [
-            ("forward", torch.no_grad()(ours), torch.no_grad()(theirs), 1.0),
-            ("forward + backward", *both, 3.0),
-        ]
-        for way, one, other, factor_of_flops in calls:
+        def both(form: int, operators: list = operators, gradients: list = gradients) -> Side:
+            return lambda i: _forward_backward(operators[i][form], operators[i][2], gradients)
+
+        for way, sides, factor in (("forward", forward, 1.0), ("forward + backward", both, 3.0)):
             yield Case(
                 operator=f"{name}, {way}",
                 shape=f"{TOKENS:,} tokens, width {width}, {str(dtype)[6:]}",
                 peer="PyTorch",
-                ours=one,
-                theirs=other,
-                flops=factor_of_flops * flops,
+                batches=len(batches),
+                ours=sides(0),
+                theirs=sides(1),
+                flops=factor * products * TOKENS * width**2,
                 target=target,
                 # Of sums over all tokens: PyTorch rounds each operation's result to 16 bits.
                 tolerance=2e-3 if dtype == torch.float32 else 1.0,

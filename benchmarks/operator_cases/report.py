@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from .timing import Row
+from .timing import Row, Timing
 
 PACKAGES = ("torch", "fbgemm_gpu_cpu", "numpy")
 COLUMNS = (
@@ -18,36 +18,39 @@ COLUMNS = (
     "case",
     "peer",
     "threads",
-    "ours ms",
+    "cold: ours ms",
     "peer ms",
     "ratio",
     "quartiles",
-    "first calls",
+    "warm: ours ms",
+    "peer ms",
+    "ratio",
+    "quartiles",
     "asked",
     "peer's other threads",
-    "rate",
+    "rate, cold",
 )
 HEADER = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
 EXPLANATION = """\
-Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. One thread: processor time;
-several: wall time, which wants an idle machine. Peer's other threads: their share of its processor time, measured in a
-process whose waiting threads sleep. Where it is below a third of an even share, and the peer runs long enough for a
-second thread to pay (50 us), it counts as single-threaded, and twice its speed is asked for. (Tables before the evening
-of November 22, 2026, judged by the peer's speed on one thread and on several, which changes with what else the host
-runs.) Rate: bytes that have to be read and written, or floating-point operations of the products that have to be done,
-over our time.
+Ratio = peer / ours, the median of pairs of neighbouring samples, with their quartiles. Cold: every call has a batch of
+its own, as in training, and comes after the other side's calls; batches come again after 64 MB of inputs, or after 64.
+Warm: half a millisecond of calls on one batch, after one that does not count. **Both count**: a row that is below what
+is asked for in either has missed it. One thread: processor time; several: wall time, which wants an idle machine.
 
-A sample is calls in a row after a first one that does not count: each side finds the caches as its own calls leave
-them, and a peer `clone`, which copies as many bytes in all, has the working set that ours has. `First calls` is the
-ratio of those that do not count, each of which finds what the other side has left. (If they counted, they would be a
-larger share of the samples of the side with the longer calls: a clone of 5 MB, three calls to a sample, would be
-measured in a warm cache beside ours in a cold one. Tables before November 22, 2026, counted them.) The column is empty
-for steps, whose samples are one call after its own preparation. Results come from PyTorch's allocator, but ours of 1 MB
-and more from memory that earlier ones left. The two sides share no memory then.
+Neither side pays for fresh memory: the process's malloc keeps what is freed, as the plugin keeps its own results.
+`copy_` copies as many bytes in all as the operator reads and writes, into memory that is there.
+
+Peer's other threads: their share of its processor time, measured in a process whose waiting threads sleep, after its
+first calls. Where it is below a third of an even share, and the peer runs long enough for a second thread to pay
+(50 us), it counts as single-threaded, and twice its speed is asked for. Rate: bytes that have to be read and written,
+or floating-point operations of the products that have to be done, over our time.
 
 A peer `bytes alone` is a plain loop compiled for this machine that moves or reads just the bytes that the operator has
 to, with no dispatcher, no checks and no result to allocate. It bounds what any implementation can reach: where its
-ratio is about 1, memory is the limit. Nothing is asked for beside it."""
+ratio is about 1, memory is the limit. Nothing is asked for beside it.
+
+Tables before November 25, 2026, repeated one batch in all calls and left the first of each sample out (`warm` does
+that still), and let peers allocate."""
 
 
 def machine() -> dict[str, object]:
@@ -70,6 +73,13 @@ def _milliseconds(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
+def _timing(timing: Timing) -> str:
+    return (
+        f"{_milliseconds(timing.ours_ms)} | {_milliseconds(timing.peer_ms)} | {timing.ratio:.2f} | "
+        f"{timing.low:.2f} to {timing.high:.2f}"
+    )
+
+
 def line(row: Row) -> str:
     rate = ""
     if row.gb_per_s is not None:
@@ -77,10 +87,8 @@ def line(row: Row) -> str:
     elif row.gflop_per_s is not None:
         rate = f"{row.gflop_per_s:.0f} GFLOP/s"
     share = "" if row.peer_share is None else f"{row.peer_share:.0%}"
-    first = "" if row.first == row.ratio else f"{row.first:.2f}"
     return (
-        f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_milliseconds(row.ours_ms)} | "
-        f"{_milliseconds(row.peer_ms)} | {row.ratio:.2f} | {row.low:.2f} to {row.high:.2f} | {first} | "
+        f"| {row.operator} | {row.shape} | {row.peer} | {row.threads} | {_timing(row.cold)} | {_timing(row.warm)} | "
         f"{'missed ' if row.missed else ''}{f'{row.target:g}' if row.target else 'a bound'} | "
         f"{share}{', single-threaded' if row.alone else ''} | {rate} |"
     )
@@ -95,6 +103,10 @@ def write(rows: Sequence[Row], target: Path, title: str) -> None:
     data = {"title": title, "machine": facts, "missed": len(missed), "rows": [asdict(row) for row in rows]}
     target.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
     described = ", ".join(f"{name} {value}" for name, value in facts.items())
-    verdict = f"{len(asked) - len(missed)} of {len(asked)} rows reach what is asked for."
+    faults = max(max(*row.cold.faults, *row.warm.faults) for row in rows)
+    verdict = (
+        f"{len(asked) - len(missed)} of {len(asked)} rows reach what is asked for, cold and warm. "
+        f"Page faults of a call: {faults:g} at most."
+    )
     text = [f"# {title}", "", f"{described}.", "", EXPLANATION, "", verdict, "", HEADER, *map(line, rows)]
     target.with_suffix(".md").write_text("\n".join(text) + "\n")

@@ -5,16 +5,21 @@ from collections.abc import Iterator
 import torch
 
 from . import roofline
-from .cases import Call, Case
-from .peers import FBGEMM, FEWEST_BYTES, OURS, STOCK, with_clone, with_roofline
+from .cases import Call, Case, batches_of, side
+from .peers import FBGEMM, FEWEST_BYTES, OURS, STOCK, with_copy, with_roofline
 
 TITLE = "Operators on the CPU: permutations, bounds check, rank-1 gather"
 
 
-def _bytes_alone(permute: torch.Tensor, lengths: torch.Tensor, values: torch.Tensor) -> Call:
+def _bytes_alone(permute: torch.Tensor, lengths: torch.Tensor, values: torch.Tensor, result: torch.Tensor) -> Call:
     """Only the values' blocks: the lengths, which have to be read before, and moved too, are left out."""
     sums = lengths.sum(1) * values.itemsize
-    return roofline.stretches(values, (sums.cumsum(0) - sums)[permute], sums[permute], torch.empty_like(values))
+    return roofline.stretches(values, (sums.cumsum(0) - sums)[permute], sums[permute], result)
+
+
+def _shuffled(lengths: torch.Tensor) -> torch.Tensor:
+    """The same lengths in another order."""
+    return lengths.flatten()[torch.randperm(lengths.numel())].view_as(lengths)
 
 
 def _permutations() -> Iterator[Case]:
@@ -26,30 +31,39 @@ def _permutations() -> Iterator[Case]:
     ):
         lengths = torch.randint(0, longest, (features, batch))
         rows = int(lengths.sum())
-        values = torch.randint(0, 1_000_000, (rows,))
-        weights = torch.rand(rows) if weighted else None
-        permute = torch.randperm(features).int()
-        arguments = (permute, lengths, values, weights, rows)
+        batches = []
+        for _ in range(batches_of(8 * rows)):
+            values = torch.randint(0, 1_000_000, (rows,))
+            weights = torch.rand(rows) if weighted else None
+            batches.append((torch.randperm(features).int(), _shuffled(lengths), values, weights, rows))
         case = Case(
             operator="permute_2D_sparse_data",
             shape=shape,
             peer=FBGEMM,
-            ours=lambda a=arguments: OURS.permute_2D_sparse_data(*a),
-            theirs=lambda a=arguments: STOCK.permute_2D_sparse_data(*a),
-            moved_bytes=2 * (values.nbytes + lengths.nbytes + (weights.nbytes if weights is not None else 0)),
+            batches=len(batches),
+            ours=side(OURS.permute_2D_sparse_data, batches),
+            theirs=side(STOCK.permute_2D_sparse_data, batches),
+            moved_bytes=2 * ((12 if weighted else 8) * rows + lengths.nbytes),
         )
-        yield from with_clone(case)
-        if weights is None and case.moved_bytes > FEWEST_BYTES:
-            yield from with_roofline(case, _bytes_alone(permute.long(), lengths, values))
+        yield from with_copy(case)
+        if not weighted and case.moved_bytes > FEWEST_BYTES:
+            result = torch.empty(rows, dtype=torch.int64)
+            loops = [_bytes_alone(order.long(), given, values, result) for order, given, values, *_ in batches]
+            yield from with_roofline(case, loops.__getitem__)
     lengths = torch.randint(0, 20, (100_000,))
-    arguments = (torch.randperm(100_000).int(), lengths, torch.randint(0, 99, (int(lengths.sum()),)), None, None)
+    rows = int(lengths.sum())
+    batches = [
+        (torch.randperm(len(lengths)).int(), _shuffled(lengths), torch.randint(0, 99, (rows,)), None, None)
+        for _ in range(batches_of(8 * rows))
+    ]
     yield Case(
         operator="permute_1D_sparse_data",
         shape="T 100000",
         peer=FBGEMM,
-        ours=lambda: OURS.permute_1D_sparse_data(*arguments),
-        theirs=lambda: STOCK.permute_1D_sparse_data(*arguments),
-        moved_bytes=2 * (arguments[2].nbytes + lengths.nbytes),
+        batches=len(batches),
+        ours=side(OURS.permute_1D_sparse_data, batches),
+        theirs=side(STOCK.permute_1D_sparse_data, batches),
+        moved_bytes=2 * (8 * rows + lengths.nbytes),
     )
 
 
@@ -61,40 +75,57 @@ def _checks() -> Iterator[Case]:
         ("T 8, B 16, int64", 8, 16, torch.int64),
     ):
         lengths = torch.randint(0, 20, (tables * batch,))
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]).to(dtype)
-        indices = torch.randint(0, 1000, (int(lengths.sum()),)).to(dtype)
+        total = int(lengths.sum())
         rows = torch.full((tables,), 1000)
-        arguments = (rows, indices, offsets, 1, warning)
+        batches = []
+        for _ in range(batches_of(total * dtype.itemsize)):
+            offsets = torch.cat([torch.zeros(1, dtype=torch.int64), _shuffled(lengths).cumsum(0)]).to(dtype)
+            batches.append((rows, torch.randint(0, 1000, (total,)).to(dtype), offsets, 1, warning))
         yield Case(
             operator="bounds_check_indices",
             shape=shape,
             peer=FBGEMM,
-            ours=lambda a=arguments: OURS.bounds_check_indices(*a),
-            theirs=lambda a=arguments: STOCK.bounds_check_indices(*a),
-            moved_bytes=indices.nbytes + offsets.nbytes,
+            batches=len(batches),
+            ours=side(OURS.bounds_check_indices, batches),
+            theirs=side(STOCK.bounds_check_indices, batches),
+            moved_bytes=batches[0][1].nbytes + batches[0][2].nbytes,
         )
+
+
+def _index_select(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.index_select(x, 0, index)  # the same way into PyTorch as ours
+
+
+def _index_add(grad: torch.Tensor, x: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.zeros_like(x).index_add_(0, index, grad), torch.zeros_like(index)
 
 
 def _gathers() -> Iterator[Case]:
     for length, count in ((20_000, 1_000_000), (1_000_000, 1_000_000), (1000, 1000)):
-        x, grad = torch.rand(length), torch.rand(count)
-        index = torch.randint(0, length, (count,))
+        forward, backward = [], []
+        for _ in range(batches_of(8 * count)):
+            x, grad = torch.rand(length), torch.rand(count)
+            index = torch.randint(0, length, (count,))
+            forward.append((x, index))
+            backward.append((grad, x, index))
         shape = f"x {length}, n {count}"
         yield Case(
             operator="gather_for_rank1",
             shape=shape,
             peer="aten::index_select",
-            ours=lambda x=x, i=index: OURS.gather_for_rank1(x, i),
-            theirs=lambda x=x, i=index: torch.ops.aten.index_select(x, 0, i),  # the same way into PyTorch as ours
-            moved_bytes=index.nbytes + 4 * count,
+            batches=len(forward),
+            ours=side(OURS.gather_for_rank1, forward),
+            theirs=side(_index_select, forward),
+            moved_bytes=12 * count,
         )
         yield Case(
             operator="index_select_for_rank1_backward",
             shape=shape,
             peer="torch.index_add and two zeros",
-            ours=lambda x=x, i=index, g=grad: OURS.index_select_for_rank1_backward(g, x, i),
-            theirs=lambda x=x, i=index, g=grad: (torch.zeros_like(x).index_add_(0, i, g), torch.zeros_like(i)),
-            moved_bytes=2 * index.nbytes + 4 * count + 4 * length,
+            batches=len(backward),
+            ours=side(OURS.index_select_for_rank1_backward, backward),
+            theirs=side(_index_add, backward),
+            moved_bytes=20 * count + 4 * length,
         )
 
 
