@@ -12,7 +12,7 @@
 namespace hybrid_torchrec {
 namespace {
 
-constexpr int64_t kPrefetchDistance = 12;  // rows
+constexpr int64_t kPrefetchDistance = 32;  // rows
 
 template <typename Row>
 void gather(const Row* table, const int64_t* slots, int64_t count, int64_t width, float* out) {
@@ -21,7 +21,7 @@ void gather(const Row* table, const int64_t* slots, int64_t count, int64_t width
   for (int64_t k = 0; k < count; ++k) {
     if (k + kPrefetchDistance < count) {
       const Row* next = table + slots[k + kPrefetchDistance] * width;
-      for (int64_t i = 0; i < width; i += line) __builtin_prefetch(next + i);
+      for (int64_t i = 0; i < width; i += line) __builtin_prefetch(next + i, 0, 2);  // as the pooling kernels do
     }
     functions.widen(table + slots[k] * width, out + k * width, width);
   }

@@ -1,8 +1,9 @@
 #include "common/moves.h"
 
+#include <algorithm>
 #include <cstring>
 
-#include "common/parallel.h"
+#include "common/prefetch.h"
 #include "common/vector_clones.h"
 
 namespace gr_ops {
@@ -10,7 +11,7 @@ namespace {
 
 typedef uint64_t Block __attribute__((vector_size(64)));
 constexpr int64_t kBlock = sizeof(Block);
-constexpr int64_t kLong = 8192;  // from here on memcpy
+constexpr int64_t kLong = 8192;  // bytes of a segment: how it ends no longer matters
 
 #define GR_OPS_INLINE static inline __attribute__((always_inline))
 
@@ -27,17 +28,18 @@ GR_OPS_INLINE int64_t to_boundary(const char* to) {
 
 GR_OPS_INLINE void copy_blocks(char* to, const char* from, int64_t bytes) {
   move_block(to, from);
-  for (int64_t at = to_boundary(to); at < bytes; at += kBlock) move_block(to + at, from + at);
+  for (int64_t at = to_boundary(to); at < bytes; at += kBlock) {
+    fetch_to_write(to + at, kBlock);
+    move_block(to + at, from + at);
+  }
 }
 
 GR_OPS_INLINE void copy(char* to, const char* from, int64_t bytes) {
   if (bytes <= 2 * kBlock) {
     move_block(to, from);
     move_block(to + kBlock, from + kBlock);
-  } else if (bytes < kLong) {
-    copy_blocks(to, from, bytes);
   } else {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    copy_blocks(to, from, bytes);
   }
 }
 
@@ -62,16 +64,13 @@ void Padding::fill(char* to, int64_t bytes) const {
 
 GR_OPS_VECTOR_CLONES
 void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
-  if (bytes >= kLong) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-  } else {
-    copy_blocks(to, from, bytes);
-  }
+  copy_blocks(to, from, bytes);
   Block block;
   std::memcpy(&block, padding.block(), sizeof(block));
   char* rest = to + bytes;
   std::memcpy(rest, &block, sizeof(block));
   for (int64_t at = to_boundary(rest); at < line_bytes - bytes; at += kBlock) {
+    fetch_to_write(rest + at, kBlock);
     std::memcpy(rest + at, &block, sizeof(block));
   }
 }
@@ -105,7 +104,8 @@ void move_whole(const Segments& all, int64_t first, int64_t end) {
 
 // The same for segments that stand in the source as they do in the result, with gaps between them. A step moves up to
 // two blocks and takes the next segment without a branch: where a segment ends cannot be foretold, and each wrong guess
-// takes as long as half a segment of 100 ids. The processor then looks ahead over some segments by itself.
+// takes as long as half a segment of 100 ids. The processor then looks ahead over some segments by itself; the start of
+// the next but one is asked for.
 GR_OPS_VECTOR_CLONES
 void move_evenly(const Segments& all, int64_t first, int64_t end) {
   constexpr int64_t step = 2 * kBlock;
@@ -119,6 +119,8 @@ void move_evenly(const Segments& all, int64_t first, int64_t end) {
   const char* const stop = all.to + starts[end] * bytes_each;
   int64_t left = 0;
   for (int64_t p = first - 1; to < stop;) {
+    prefetch_lines(next, gap, step);
+    fetch_to_write(to, step);
     if (from <= readable) {
       move_block(to, from);
       move_block(to + kBlock, from + (left > kBlock ? kBlock : 0));

@@ -21,11 +21,4 @@ void parallel_rows(int64_t count, int64_t bytes_per_row, const Body& body) {
   at::parallel_for(0, count, grain, body);
 }
 
-// Asks for the start of a segment that is moved next: the processor sees by itself how a segment goes on, but not where
-// the next one is.
-inline void prefetch_segment(const char* start, int64_t bytes) {
-  constexpr int64_t most = 1024;
-  for (int64_t at = 0; at < std::min(bytes, most); at += 64) __builtin_prefetch(start + at);
-}
-
 }  // namespace gr_ops

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/prefetch.h"
 #include "common/vector_clones.h"
 
 namespace gr_ops::cpu {
@@ -11,25 +12,61 @@ typedef uint32_t UInt32x8 __attribute__((vector_size(32)));
 typedef uint64_t UInt64x4 __attribute__((vector_size(32)));
 
 // Lane i of a shifted vector is lane i - n of v, 0 for the first n lanes: index 8 (4) names a lane of the zero vector.
-GR_OPS_VECTOR_CLONES
-uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t base) {
+constexpr int64_t kLine = 64;
+// The processor's own prefetcher stops at the end of each page. Bytes between a request and its use; measured.
+constexpr int64_t kReadAhead = 4096;
+
+#define GR_OPS_INLINE static inline __attribute__((always_inline))
+
+GR_OPS_INLINE UInt32x8 step(UInt32x8 v, UInt32x8& bases) {
   const UInt32x8 zero = {};
   const UInt32x8 by_one = {8, 0, 1, 2, 3, 4, 5, 6}, by_two = {8, 8, 0, 1, 2, 3, 4, 5},
                  by_four = {8, 8, 8, 8, 0, 1, 2, 3};
   const UInt32x8 last = {7, 7, 7, 7, 7, 7, 7, 7};
-  UInt32x8 bases = {base, base, base, base, base, base, base, base};
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    UInt32x8 v;
-    std::memcpy(&v, in + i, sizeof(v));
-    v += __builtin_shuffle(v, zero, by_one);
-    v += __builtin_shuffle(v, zero, by_two);
-    v += __builtin_shuffle(v, zero, by_four);
-    const UInt32x8 result = bases + v;
-    bases += __builtin_shuffle(v, last);
-    std::memcpy(out + i, &result, sizeof(result));
+  v += __builtin_shuffle(v, zero, by_one);
+  v += __builtin_shuffle(v, zero, by_two);
+  v += __builtin_shuffle(v, zero, by_four);
+  const UInt32x8 result = bases + v;
+  bases += __builtin_shuffle(v, last);
+  return result;
+}
+
+GR_OPS_INLINE UInt64x4 step(UInt64x4 v, UInt64x4& bases) {
+  const UInt64x4 zero = {};
+  const UInt64x4 by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
+  v += __builtin_shuffle(v, zero, by_one);
+  v += __builtin_shuffle(v, zero, by_two);
+  const UInt64x4 result = bases + v;
+  bases += __builtin_shuffle(v, last);
+  return result;
+}
+
+// A line of `in`, at `i`.
+template <typename V, typename Word>
+GR_OPS_INLINE void scan_line(const Word* in, Word* out, int64_t i, V& bases) {
+  constexpr int64_t lanes = sizeof(V) / sizeof(Word);
+  for (int64_t j = i; j < i + kLine / static_cast<int64_t>(sizeof(Word)); j += lanes) {
+    V v;
+    std::memcpy(&v, in + j, sizeof(v));
+    const V result = step(v, bases);
+    std::memcpy(out + j, &result, sizeof(result));
   }
-  uint32_t running = bases[0];
+}
+
+template <typename V, typename Word>
+GR_OPS_INLINE Word scan(const Word* in, Word* out, int64_t count, Word base) {
+  constexpr int64_t line = kLine / static_cast<int64_t>(sizeof(Word));
+  constexpr int64_t read = kReadAhead / static_cast<int64_t>(sizeof(Word));
+  constexpr int64_t write = kWriteAhead / static_cast<int64_t>(sizeof(Word));
+  V bases = V{} + base;
+  int64_t i = 0;
+  for (; i + read + line <= count; i += line) {
+    __builtin_prefetch(in + i + read, 0, 2);
+    fetch_line_to_write(out + i + write);
+    scan_line(in, out, i, bases);
+  }
+  for (; i + line <= count; i += line) scan_line(in, out, i, bases);
+  Word running = bases[0];
   for (; i < count; ++i) {
     running += in[i];
     out[i] = running;
@@ -38,39 +75,19 @@ uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t b
 }
 
 GR_OPS_VECTOR_CLONES
-uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t base) {
-  const UInt64x4 zero = {};
-  const UInt64x4 by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
-  UInt64x4 bases = {base, base, base, base};
-  int64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    UInt64x4 v;
-    std::memcpy(&v, in + i, sizeof(v));
-    v += __builtin_shuffle(v, zero, by_one);
-    v += __builtin_shuffle(v, zero, by_two);
-    const UInt64x4 result = bases + v;
-    bases += __builtin_shuffle(v, last);
-    std::memcpy(out + i, &result, sizeof(result));
-  }
-  uint64_t running = bases[0];
-  for (; i < count; ++i) {
-    running += in[i];
-    out[i] = running;
-  }
-  return running - base;
+uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t base) {
+  return scan<UInt32x8>(in, out, count, base);
 }
 
-// Asked for ahead of use: the processor's own prefetcher alone brings 0.110 ms for 8 MB to what takes 0.083 here.
+GR_OPS_VECTOR_CLONES
+uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t base) {
+  return scan<UInt64x4>(in, out, count, base);
+}
+
 template <typename Word>
-inline __attribute__((always_inline)) Word total(const Word* in, int64_t count) {
-  constexpr int64_t line = 64 / sizeof(Word), block = 8 * line, ahead = 16 * line;
+GR_OPS_INLINE Word total(const Word* in, int64_t count) {
   Word sum = 0;
-  int64_t i = 0;
-  for (; i + block <= count; i += block) {
-    for (int64_t j = 0; j < block; j += line) __builtin_prefetch(in + i + ahead + j);
-    for (int64_t j = 0; j < block; ++j) sum += in[i + j];
-  }
-  for (; i < count; ++i) sum += in[i];
+  for (int64_t i = 0; i < count; ++i) sum += in[i];
   return sum;
 }
 

@@ -1,5 +1,6 @@
 #include <torch/library.h>
 
+#include "common/prefetch.h"
 #include "common/result.h"
 #include "embedding/cpu_rows.h"
 #include "embedding/operators.h"
@@ -57,9 +58,10 @@ class Pooling {
       if (!valid(feature, offsets_[first], last, fault)) return;
       const Row* table = weights_ + feature.weights;
       for (int64_t k = offsets_[first]; k < last; ++k) {
-        if (k + kAhead < last) __builtin_prefetch(table + static_cast<int64_t>(indices_[k + kAhead]) * columns_);
+        if (k + kAhead < last) fetch(table, indices_[k + kAhead], columns_);
         const Row* row = table + static_cast<int64_t>(indices_[k]) * columns_;
         Out* target = out + k * columns_;
+        fetch_to_write(reinterpret_cast<const char*>(target), columns_ * static_cast<int64_t>(sizeof(Out)));
         if constexpr (std::is_same_v<Out, Row>) {
           std::copy_n(row, columns_, target);
         } else {
@@ -78,8 +80,7 @@ class Pooling {
   }
 
  private:
-  static constexpr int64_t kAhead = 8;
-  static constexpr int64_t kFirstRows = 32;
+  static constexpr int64_t kAhead = 32;
   static constexpr int64_t kWideBags = 64;
 
   void pool_feature(const Feature& feature, int64_t first, int64_t bags, float* out, int64_t out_stride) const {
@@ -104,14 +105,14 @@ class Pooling {
 
   // The kernels ask for rows ahead of their use, but only within a feature: with short ones many would come too late.
   void fetch_first_rows(const Feature& feature, int64_t start) const {
-    const int64_t end = std::min(start + kFirstRows, offsets_[bags()]);
-    for (int64_t k = start; k < end; ++k) {
-      const auto distance = static_cast<uintptr_t>(indices_[k]) * static_cast<uintptr_t>(feature.width);
-      const auto row = reinterpret_cast<uintptr_t>(weights_ + feature.weights) + distance * sizeof(Row);
-      for (int64_t at = 0; at < feature.width * static_cast<int64_t>(sizeof(Row)); at += 64) {
-        __builtin_prefetch(reinterpret_cast<const char*>(row + static_cast<uintptr_t>(at)));
-      }
-    }
+    const int64_t end = std::min(start + kAhead, offsets_[bags()]);
+    for (int64_t k = start; k < end; ++k) fetch(weights_ + feature.weights, indices_[k], feature.width);
+  }
+
+  // Into the second cache, as the kernels do. The index is not checked yet.
+  static void fetch(const Row* table, Index index, int64_t width) {
+    const uint64_t row = static_cast<uint64_t>(index) * static_cast<uint64_t>(width);
+    prefetch_lines(table, static_cast<int64_t>(row * sizeof(Row)), width * static_cast<int64_t>(sizeof(Row)));
   }
 
   bool valid(const Feature& feature, int64_t start, int64_t end, FirstFault& fault) const {

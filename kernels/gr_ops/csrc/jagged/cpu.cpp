@@ -6,6 +6,7 @@
 #include "common/moves.h"
 #include "common/override.h"
 #include "common/parallel.h"
+#include "common/prefetch.h"
 #include "common/result.h"
 #include "jagged/checks.h"
 #include "jagged/tree.h"
