@@ -135,11 +135,14 @@ class HashIndex : public torch::CustomClassHolder {
   }
 
   at::Tensor insert(const at::Tensor& ids, const at::Tensor& shows, int64_t step) {
-    const std::vector<int64_t> given = long_vector(checked_ids(ids, "ids"));
-    const std::vector<int64_t> seen = long_vector(checked_ids(shows, "shows"));
-    TORCH_CHECK(given.size() == seen.size(), "insert: ids and shows differ in length");
+    const at::Tensor given = checked_ids(ids, "ids");
+    const at::Tensor seen = checked_ids(shows, "shows");
+    TORCH_CHECK(given.numel() == seen.numel(), "insert: ids and shows differ in length");
+    at::Tensor slots = at::empty_like(given);
     const std::lock_guard<std::mutex> lock(writing_);
-    return long_tensor(index_.insert(given, seen, step));
+    index_.insert(given.const_data_ptr<int64_t>(), seen.const_data_ptr<int64_t>(), static_cast<size_t>(given.numel()),
+                  step, slots.mutable_data_ptr<int64_t>());
+    return slots;
   }
 
   at::Tensor resolve(const at::Tensor& ids, const at::Tensor& slots) const {

@@ -48,13 +48,20 @@ struct alignas(64) IdMap::Bucket {
   }
 
   // The writer's.
+  uint32_t matches_alone(int64_t id) const {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < kEntries; ++i) found |= static_cast<uint32_t>(ids[i] == id) << i;
+    return found & meta;
+  }
+  // Whether an id that is not here is nowhere, and has room here.
+  bool last_with_room() const { return (meta & kPassedMask) == 0 && !full(); }
   bool full() const { return (meta & kUsed) == kUsed; }
+  // Readers take an entry that meta does not name for free, so nothing is seen of the write before its end.
   void put(int64_t id, Slot slot) {
     const uint32_t entry = static_cast<uint32_t>(__builtin_ctz(~meta & kUsed));
-    const uint32_t before = begin();
     __atomic_store_n(&ids[entry], id, __ATOMIC_RELEASE);
     __atomic_store_n(&slots[entry], slot, __ATOMIC_RELEASE);
-    end(before | 1u << entry);
+    end(meta | 1u << entry);
   }
   void set_slot(uint32_t entry, Slot slot) {
     const uint32_t before = begin();
@@ -89,10 +96,11 @@ class IdMap::Buckets {
   size_t entries() const { return count_ * Bucket::kEntries; }
   size_t bytes() const { return count_ * sizeof(Bucket); }
   // Another seed than that of the ranks: else the ids of a rank would share their buckets.
-  size_t home(int64_t id) const {
-    const uint64_t hash = mix64(static_cast<uint64_t>(id) + kGoldenGamma);
+  static uint64_t hash(int64_t id) { return mix64(static_cast<uint64_t>(id) + kGoldenGamma); }
+  size_t home_of(uint64_t hash) const {
     return static_cast<size_t>((static_cast<unsigned __int128>(hash) * count_) >> 64);
   }
+  size_t home(int64_t id) const { return home_of(hash(id)); }
   size_t next(size_t bucket) const { return bucket + 1 == count_ ? 0 : bucket + 1; }
   Bucket& operator[](size_t bucket) const { return reinterpret_cast<Bucket*>(arena_.data())[bucket]; }
   void prefetch(size_t bucket) const { __builtin_prefetch(&(*this)[bucket]); }
@@ -108,8 +116,21 @@ class IdMap::Buckets {
     return slot;
   }
 
-  void put(int64_t id, Slot slot) {
-    size_t bucket = home(id);
+  // The writer's. Returns the slot of an id that is there, else kAbsent after putting `slot`.
+  Slot insert(int64_t id, Slot slot, size_t home) {
+    Bucket& first = (*this)[home];
+    if (const uint32_t found = first.matches_alone(id); found != 0) return first.slots[__builtin_ctz(found)];
+    if (first.last_with_room()) {
+      first.put(id, slot);
+      return kAbsent;
+    }
+    const Slot there = find(id, home);
+    if (there == kAbsent) put(id, slot, home);
+    return there;
+  }
+
+  void put(int64_t id, Slot slot) { put(id, slot, home(id)); }
+  void put(int64_t id, Slot slot, size_t bucket) {
     for (; (*this)[bucket].full(); bucket = next(bucket)) (*this)[bucket].pass();
     (*this)[bucket].put(id, slot);
   }

@@ -12,7 +12,11 @@ constexpr size_t kFullest = 75;
 constexpr size_t kSmallestBuckets = 8;
 // Buckets that an insertion moves; twice as many entries must fit before all old buckets are moved.
 constexpr size_t kMoved = 2;
-constexpr size_t kAhead = 32;  // lookups between the fetch of a line and its use
+// By how much a map of less than kSmall bytes grows: each growth moves everything, and takes fresh memory.
+constexpr size_t kSmall = size_t{16} << 20;
+constexpr size_t kSmallFactor = 4;
+constexpr size_t kAhead = 32;     // lookups between the fetch of a line and its use
+constexpr size_t kTogether = 32;  // insertions between which buckets are moved
 
 size_t buckets_for(size_t entries, size_t per_bucket) {
   return std::max(kSmallestBuckets, entries * 100 / kFullest / per_bucket + 1);
@@ -88,20 +92,48 @@ IdMap::Slot IdMap::find(int64_t id) const {
   return slot < 0 ? kAbsent : static_cast<Slot>(slot);
 }
 
-void IdMap::prefetch(int64_t id) const {
-  current_->prefetch(current_->home(id));
-  if (old_) old_->prefetch(old_->home(id));
-}
-
 IdMap::Slot IdMap::insert(int64_t id, Slot slot) {
   Slot there = old_ ? old_->find(id, old_->home(id)) : kAbsent;
   if (there == kAbsent) there = current_->find(id, current_->home(id));
   if (there != kAbsent) return there;
-  if (!old_ && size_ + 1 > capacity()) start_growth();
+  if (!old_ && size_ + 1 > capacity()) start_growth(size_ + 1);
   if (old_) most_moved_ = std::max(most_moved_, move_buckets(kMoved));
   current_->put(id, slot);
   ++size_;
   return kAbsent;
+}
+
+size_t IdMap::insert(const int64_t* ids, size_t count, const FreshSlots& fresh, int64_t* slots) {
+  if (size_ + count > capacity()) {
+    // So many ids that what is left to move is less than they may move.
+    if (old_) move_buckets(old_->count());
+    start_growth(size_ + count);
+  }
+  uint64_t hashes[2 * kAhead];
+  const auto fetch = [&](size_t i) {
+    const uint64_t hash = hashes[i % (2 * kAhead)] = Buckets::hash(ids[i]);
+    current_->prefetch(current_->home_of(hash));
+    if (old_) old_->prefetch(old_->home_of(hash));
+  };
+  for (size_t i = 0; i < std::min(count, kAhead); ++i) fetch(i);
+  size_t taken = 0;
+  for (size_t first = 0; first < count; first += kTogether) {
+    const size_t end = std::min(count, first + kTogether);
+    if (old_) {
+      const size_t part = end - first;
+      most_moved_ = std::max(most_moved_, (move_buckets(kMoved * part) + part - 1) / part);
+    }
+    for (size_t i = first; i < end; ++i) {
+      if (i + kAhead < count) fetch(i + kAhead);
+      const uint64_t hash = hashes[i % (2 * kAhead)];
+      Slot there = old_ ? old_->find(ids[i], old_->home_of(hash)) : kAbsent;
+      if (there == kAbsent) there = current_->insert(ids[i], fresh[taken], current_->home_of(hash));
+      if (there == kAbsent) there = fresh[taken++];
+      slots[i] = static_cast<int64_t>(there);
+    }
+  }
+  size_ += taken;
+  return taken;
 }
 
 void IdMap::assign(int64_t id, Slot slot) {
@@ -139,9 +171,11 @@ void IdMap::clear() {
   publish(current_, nullptr);
 }
 
-void IdMap::start_growth() {
-  old_ = std::move(current_);
-  current_ = std::make_shared<Buckets>(2 * old_->count());
+// For at least so many entries.
+void IdMap::start_growth(size_t entries) {
+  const size_t factor = current_->bytes() < kSmall ? kSmallFactor : 2;
+  auto wider = std::make_shared<Buckets>(std::max(factor * current_->count(), buckets_for(entries, Bucket::kEntries)));
+  old_ = std::exchange(current_, std::move(wider));
   next_to_move_ = 0;
   publish(current_, old_);
 }

@@ -25,6 +25,17 @@ class IdMap {
   using Slot = uint32_t;
   static constexpr Slot kAbsent = 0xffffffffu;
 
+  // Slots to give out: those of [freed, freed + reused) from the last to the first, then `next` and those after it.
+  struct FreshSlots {
+    const Slot* freed;
+    size_t reused;
+    Slot next;
+
+    Slot operator[](size_t i) const {
+      return i < reused ? freed[reused - 1 - i] : next + static_cast<Slot>(i - reused);
+    }
+  };
+
   explicit IdMap(size_t capacity = 0);
   ~IdMap();
   IdMap(const IdMap&) = delete;
@@ -42,6 +53,9 @@ class IdMap {
 
   // The writer's. insert(): returns the slot of an id that is there already, else kAbsent after putting `slot`.
   Slot insert(int64_t id, Slot slot);
+  // The same for many, in their order: slots[i] is that of ids[i], the next of `fresh` where the id was absent. Returns
+  // how many of `fresh` were put. If it throws, nothing was.
+  size_t insert(const int64_t* ids, size_t count, const FreshSlots& fresh, int64_t* slots);
   // Replaces the slot of an id that is there.
   void assign(int64_t id, Slot slot);
   // Returns the slot that the id had, or kAbsent.
@@ -49,10 +63,7 @@ class IdMap {
   void clear();
   // The writer's: every id with its slot, in no order.
   std::vector<std::pair<int64_t, Slot>> entries() const;
-  // Fetches the cache line in which insert() will look first.
-  void prefetch(int64_t id) const;
-
-  // Entries that one insertion has moved at most, since the map was made.
+  // Entries that one insertion has moved at most, since the map was made; of many at once, their mean.
   size_t most_moved() const { return most_moved_; }
 
  private:
@@ -62,7 +73,7 @@ class IdMap {
 
   std::shared_ptr<const View> view() const;
   void publish(std::shared_ptr<Buckets> current, std::shared_ptr<Buckets> old);
-  void start_growth();
+  void start_growth(size_t entries);
   size_t move_buckets(size_t count);
 
   mutable std::mutex publishing_;

@@ -80,32 +80,24 @@ Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t 
   return admitted;
 }
 
-std::vector<int64_t> Index::insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step) {
-  const size_t reused = std::min(free_.size(), ids.size());
-  if (slots_ + ids.size() - reused > IdMap::kAbsent) throw std::length_error("a table has at most 4294967294 rows");
-  grow_slots(slots_ + ids.size() - reused);
-  std::vector<int64_t> slots(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < ids.size()) map_.prefetch(ids[i + kAhead]);
-    const bool again = !free_.empty();
-    const auto slot = again ? free_.back() : static_cast<IdMap::Slot>(slots_);
-    const IdMap::Slot there = map_.insert(ids[i], slot);
-    if (there != IdMap::kAbsent) {
-      slots[i] = there;
-      continue;
-    }
-    if (again) {
-      free_.pop_back();
-    } else {
-      ++slots_;
-    }
+void Index::insert(const int64_t* ids, const int64_t* shows, size_t count, int64_t step, int64_t* slots) {
+  const size_t reused = std::min(free_.size(), count);
+  if (slots_ + count - reused > IdMap::kAbsent) throw std::length_error("a table has at most 4294967294 rows");
+  grow_slots(slots_ + count - reused);
+  const IdMap::FreshSlots fresh{free_.data() + free_.size() - reused, reused, static_cast<IdMap::Slot>(slots_)};
+  const size_t put = map_.insert(ids, count, fresh, slots);
+  for (size_t i = 0, k = 0; i < count && k < put; ++i) {
+    const IdMap::Slot slot = fresh[k];
+    if (slots[i] != static_cast<int64_t>(slot)) continue;  // the id was there
+    ++k;
     if (counts_of_absent_) counts_of_absent_->remove(ids[i]);
     this->ids()[slot] = ids[i];
     stats_of_rows()[slot] = {step, static_cast<float>(shows[i]), 0.0f};
     versions()[slot] = version_;
-    slots[i] = slot;
   }
-  return slots;
+  const size_t again = std::min(put, reused);
+  free_.resize(free_.size() - again);
+  slots_ += put - again;
 }
 
 void Index::resolve(const int64_t* ids, int64_t* slots, size_t count) const {

@@ -69,8 +69,8 @@ class Index {
   // Null where occurrences are not counted.
   OccurrenceCounts* occurrences() const { return counts_of_absent_.get(); }
 
-  // Puts ids that are absent; returns their slots, freed ones first.
-  std::vector<int64_t> insert(const std::vector<int64_t>& ids, const std::vector<int64_t>& shows, int64_t step);
+  // Puts `count` ids that are absent, and gives their slots, freed ones first.
+  void insert(const int64_t* ids, const int64_t* shows, size_t count, int64_t step, int64_t* slots);
   // Slots of the ids whose slot is negative: 0 for those that have none.
   void resolve(const int64_t* ids, int64_t* slots, size_t count) const;
 

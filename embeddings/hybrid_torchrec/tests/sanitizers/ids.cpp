@@ -84,6 +84,78 @@ void growth_moves_little() {
   for (int64_t i = 0; i < 200000; ++i) CHECK(map.find(i * 3) == static_cast<IdMap::Slot>(i));
 }
 
+// Many at a time, of which some are there already, some twice among themselves, and some take slots that others left;
+// in maps that are growing by insertions of one.
+void many_at_a_time(const std::vector<int64_t>& ids, size_t capacity, uint32_t seed) {
+  IdMap map(capacity);
+  std::map<int64_t, IdMap::Slot> model;
+  std::mt19937 random(seed);
+  IdMap::Slot next = 1;
+  std::vector<IdMap::Slot> freed;
+  for (int call = 0; call < 400; ++call) {
+    std::vector<int64_t> given(random() % 5 == 0 ? random() % 1500 : random() % 40);
+    for (int64_t& id : given) id = ids[random() % ids.size()];
+    const size_t reused = freed.size() < given.size() ? freed.size() : given.size();
+    const IdMap::FreshSlots fresh{freed.data() + freed.size() - reused, reused, next};
+    std::vector<int64_t> slots(given.size());
+    const size_t put = map.insert(given.data(), given.size(), fresh, slots.data());
+    size_t expected = 0;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const auto [entry, absent] = model.emplace(given[i], fresh[expected]);
+      expected += absent ? 1 : 0;
+      CHECK(slots[i] == static_cast<int64_t>(entry->second));
+    }
+    CHECK(put == expected);
+    const size_t again = put < reused ? put : reused;
+    freed.resize(freed.size() - again);
+    next += static_cast<IdMap::Slot>(put - again);
+    for (int i = 0; i < 10; ++i) {
+      const int64_t id = ids[random() % ids.size()];
+      if (model.emplace(id, next).second) CHECK(map.insert(id, next++) == IdMap::kAbsent);
+    }
+    for (size_t i = 0; i < given.size() / 2; ++i) {
+      const auto entry = model.find(ids[random() % ids.size()]);
+      if (entry == model.end()) continue;
+      CHECK(map.erase(entry->first) == entry->second);
+      freed.push_back(entry->second);
+      model.erase(entry);
+    }
+    if (call % 20 == 0) compare(map, model, ids);
+  }
+  compare(map, model, ids);
+  CHECK(map.most_moved() <= 10);
+}
+
+void many_into_a_growing_map() {
+  for (const int64_t together : {1, 10, 100, 1000, 100000}) {
+    IdMap map;
+    int64_t id = 0;
+    while (!map.growing()) map.insert(id, static_cast<IdMap::Slot>(id)), ++id;
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < together; ++i) ids.push_back(id + i);
+    std::vector<int64_t> slots(ids.size());
+    CHECK(map.insert(ids.data(), ids.size(), {nullptr, 0, static_cast<IdMap::Slot>(id)}, slots.data()) == ids.size());
+    for (int64_t i = 0; i < id + together; ++i) CHECK(map.find(i) == static_cast<IdMap::Slot>(i));
+  }
+}
+
+// Slots that ids left are given to new ones, and only to them.
+void index_gives_free_slots() {
+  Index index(4);
+  const std::vector<int64_t> shows(6, 1);
+  std::vector<int64_t> slots(6);
+  const std::vector<int64_t> first = {10, 11, 12, 13, 14, 15};
+  index.insert(first.data(), shows.data(), 6, 1, slots.data());
+  CHECK(slots == std::vector<int64_t>({1, 2, 3, 4, 5, 6}));
+  for (const int64_t id : {11, 13, 14}) CHECK(index.erase(id) > 0);
+  const std::vector<int64_t> second = {12, 20, 10, 20};
+  index.insert(second.data(), shows.data(), 4, 2, slots.data());
+  slots.resize(4);
+  CHECK(slots == std::vector<int64_t>({3, 5, 1, 5}));
+  CHECK(index.free_slots() == std::vector<uint32_t>({2, 4}) && index.slots() == 7 && index.size() == 4);
+  CHECK(index.id(5) == 20 && index.stats(5).last_step == 2 && index.stats(3).last_step == 1);
+}
+
 void index_calls() {
   Index index(4);
   index.count_with(OccurrenceCounts::sketch(64, 3, 7));
@@ -96,7 +168,8 @@ void index_calls() {
     index.find(ids.data(), ids.size(), slots.data());
     index.touch(slots.data(), slots.size(), step, 0.9, 0, 1);
     const auto [fresh, shows] = index.admit(ids.data(), slots.data(), slots.size(), step, {2, 0.9, 3});
-    const auto given = index.insert(fresh, shows, step);
+    std::vector<int64_t> given(fresh.size());
+    index.insert(fresh.data(), shows.data(), fresh.size(), step, given.data());
     for (size_t i = 0; i < fresh.size(); ++i) CHECK(model.emplace(fresh[i], given[i]).second);
     index.resolve(ids.data(), slots.data(), slots.size());
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -133,6 +206,11 @@ int main() {
   std::vector<int64_t> crowd;
   for (uint64_t i = 0; i < 1500; ++i) crowd.push_back(crowded(i));
   random_calls(crowd, 0, 3);
+  many_at_a_time(few, 0, 4);
+  many_at_a_time(few, 100000, 5);
+  many_at_a_time(crowd, 0, 6);
+  many_into_a_growing_map();
   growth_moves_little();
+  index_gives_free_slots();
   index_calls();
 }

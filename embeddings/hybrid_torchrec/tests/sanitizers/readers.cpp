@@ -1,5 +1,6 @@
 // One thread inserts, erases and lets the map grow; others look up. Every slot that a reader gets is the id's own, and
 // ids that are never erased are always there.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -36,19 +37,39 @@ void read(const IdMap& map, const std::atomic<int64_t>& inserted, const std::ato
   }
 }
 
+void insert(IdMap& map, int64_t first, int64_t count) {
+  if (count == 1) {
+    CHECK(map.insert(first, slot_of(first)) == IdMap::kAbsent);
+    return;
+  }
+  std::vector<int64_t> ids;
+  std::vector<IdMap::Slot> slots;
+  for (int64_t i = 0; i < count; ++i) {
+    ids.push_back(first + i);
+    slots.insert(slots.begin(), slot_of(first + i));
+  }
+  std::vector<int64_t> given(ids.size());
+  CHECK(map.insert(ids.data(), ids.size(), {slots.data(), slots.size(), 0}, given.data()) == ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) CHECK(given[i] == static_cast<int64_t>(slot_of(ids[i])));
+}
+
 }  // namespace
 
 int main() {
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 4; ++round) {
     IdMap map;
     std::atomic<int64_t> inserted{0};
     std::atomic<bool> done{false};
     std::vector<std::thread> readers;
     for (int i = 0; i < 3; ++i) readers.emplace_back([&] { read(map, inserted, done); });
-    for (int64_t id = 0; id < kIds; ++id) {
-      CHECK(map.insert(id, slot_of(id)) == IdMap::kAbsent);
-      inserted.store(id + 1);
-      if (id >= 2 * kStaying && id % 3 != 0) CHECK(map.erase(id - kStaying) == slot_of(id - kStaying));
+    // One by one, and in later rounds 50 at a time.
+    const int64_t together = round == 0 ? 1 : 50;
+    for (int64_t first = 0; first < kIds; first += together) {
+      insert(map, first, together);
+      inserted.store(first + together);
+      for (int64_t id = std::max(first, 2 * kStaying); id < first + together; ++id) {
+        if (id % 3 != 0) CHECK(map.erase(id - kStaying) == slot_of(id - kStaying));
+      }
     }
     done.store(true);
     for (std::thread& reader : readers) reader.join();
