@@ -149,6 +149,13 @@ static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t 
   }
 }
 
+// beta * mean + rest * value, where rest = 1 - beta. 0.999 in fp32 is 1.3e-8 off, and a mean of many steps is off by
+// that times their number; rest is off by 5e-11. So the larger of the two multiplies nothing.
+template <typename V>
+static inline V moving_mean(const V& mean, const V& value, float beta, float rest) {
+  return rest <= 0.5f ? mean + rest * (value - mean) : value + beta * (mean - value);
+}
+
 static void update_adam(const RowState* rows, int64_t count, int64_t width, const Step& step) {
   const Step s = step;
   for (int64_t r = 0; r < count; ++r) {
@@ -157,8 +164,8 @@ static void update_adam(const RowState* rows, int64_t count, int64_t width, cons
       using V = typename decltype(as)::type;
       const V g = load<V>(row.gradient + at);
       const V w = load<V>(row.weights + at);
-      const V first = s.beta1 * load<V>(row.momentum1 + at) + s.rest1 * g;
-      const V second = s.beta2 * load<V>(row.momentum2 + at) + s.rest2 * g * g;
+      const V first = moving_mean<V>(load<V>(row.momentum1 + at), g, s.beta1, s.rest1);
+      const V second = moving_mean<V>(load<V>(row.momentum2 + at), g * g, s.beta2, s.rest2);
       store(row.momentum1 + at, first);
       store(row.momentum2 + at, second);
       const V direction = first * s.correction1 / (square_root(second * s.correction2) + s.eps);
@@ -178,8 +185,8 @@ static void update_lamb(const RowState* rows, int64_t count, int64_t width, cons
     for_columns(width, [=](auto as, int64_t at) {
       using V = typename decltype(as)::type;
       const V g = load<V>(direction + at);
-      const V first = s.beta1 * load<V>(row.momentum1 + at) + s.rest1 * g;
-      const V second = s.beta2 * load<V>(row.momentum2 + at) + s.rest2 * g * g;
+      const V first = moving_mean<V>(load<V>(row.momentum1 + at), g, s.beta1, s.rest1);
+      const V second = moving_mean<V>(load<V>(row.momentum2 + at), g * g, s.beta2, s.rest2);
       store(row.momentum1 + at, first);
       store(row.momentum2 + at, second);
       const V adam = first * s.correction1 / (square_root(second * s.correction2) + s.eps);
@@ -206,8 +213,8 @@ static void update_lion(const RowState* rows, int64_t count, int64_t width, cons
       const V g = load<V>(row.gradient + at);
       const V m = load<V>(row.momentum1 + at);
       const V w = load<V>(row.weights + at);
-      store(row.momentum1 + at, s.beta2 * m + s.rest2 * g);
-      const V direction = sign_of(s.beta1 * m + s.rest1 * g);
+      store(row.momentum1 + at, moving_mean<V>(m, g, s.beta2, s.rest2));
+      const V direction = sign_of(moving_mean<V>(m, g, s.beta1, s.rest1));
       store(row.weights + at, w - s.learning_rate * (direction + s.weight_decay * w));
     });
   }

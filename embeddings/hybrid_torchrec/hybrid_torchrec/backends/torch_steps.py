@@ -33,12 +33,17 @@ class Step:
     def adam_direction(self) -> Tensor:
         """Adam's step, of moments that are updated here."""
         beta1, beta2 = self.spec.betas
-        first = beta1 * self.moment("momentum1") + (1.0 - beta1) * self.g
-        second = beta2 * self.moment("momentum2") + (1.0 - beta2) * (self.g * self.g)
+        first = _moving_mean(self.moment("momentum1"), self.g, beta1)
+        second = _moving_mean(self.moment("momentum2"), self.g * self.g, beta2)
         self.store("momentum1", first)
         self.store("momentum2", second)
         corrected = second / (1.0 - beta2**self.iteration)
         return first / (1.0 - beta1**self.iteration) / (corrected.sqrt() + self.spec.epsilon)
+
+
+def _moving_mean(mean: Tensor, value: Tensor, beta: float) -> Tensor:
+    """beta * mean + (1 - beta) * value, without a product by the larger of the two: 0.999 in float32 is 1.3e-8 off."""
+    return mean + (1.0 - beta) * (value - mean) if beta >= 0.5 else value + beta * (mean - value)
 
 
 def _sgd(s: Step) -> Tensor:
@@ -77,8 +82,8 @@ def _lamb(s: Step) -> Tensor:
 def _lion(s: Step) -> Tensor:
     beta1, beta2 = s.spec.betas
     momentum = s.moment("momentum1")
-    direction = (beta1 * momentum + (1.0 - beta1) * s.g).sign()
-    s.store("momentum1", beta2 * momentum + (1.0 - beta2) * s.g)
+    direction = _moving_mean(momentum, s.g, beta1).sign()
+    s.store("momentum1", _moving_mean(momentum, s.g, beta2))
     return s.w - s.lr * (direction + s.spec.weight_decay * s.w)
 
 

@@ -14,10 +14,10 @@ from torch import Tensor
 from torchrec.optim import RowWiseAdagrad
 
 
-def train(case: Case, *, exact: bool = True) -> dict[str, object]:
+def train(case: Case) -> dict[str, object]:
     """predictions (steps, global batch); by table, ids of all rows, ascending, and their weights; `over`.
 
-    exact: optimizers work in float64 (their roundings are not what is measured), else in float32 as the rows are.
+    Optimizers work in float64: their roundings are not what is measured.
     """
     model = static_model(case.module, case.rows)
     ids = raw_ids(case.rows)
@@ -27,8 +27,7 @@ def train(case: Case, *, exact: bool = True) -> dict[str, object]:
         seed = seed_of(HashEmbeddingConfig(name=name, embedding_dim=dim, num_embeddings=1))
         with torch.no_grad():
             tables[name].copy_(INITIAL.rows(ids, dim, seed))
-    of_table = step_of if exact else step_in_float32
-    step_tables = [of_table(spec, tables[name]) for name, spec in zip(tables, specs(case.optimizer))]
+    step_tables = [step_of(spec, tables[name]) for name, spec in zip(tables, specs(case.optimizer))]
     over = torch.optim.SGD(model.over.parameters(), lr=OVER_RATE)
     every = 2 if case.how == "accumulate" else 1
     predictions = []
@@ -72,11 +71,6 @@ def step_of(spec: OptimizerSpec, table: Tensor) -> Callable[[], None]:
             table.copy_(exact)
 
     return step
-
-
-def step_in_float32(spec: OptimizerSpec, table: Tensor) -> Callable[[], None]:
-    optimizer = optimizer_of(spec, table)
-    return lambda: optimizer.step() and None
 
 
 def optimizer_of(spec: OptimizerSpec, table: Tensor) -> torch.optim.Optimizer | Lamb | Lion:

@@ -1,9 +1,7 @@
 """Sharded hash tables train as torchrec's static collections do, on 1, 2, 3 and 4 processes.
 
 The reference has one process, dense autograd and torch's optimizers. Sums of the same numbers in another order differ
-in the last bits: relative errors (norms) of 1e-6 are allowed after 200 steps. Adam's kinds divide a mean of gradients
-by the root of another, and multiply such errors: where torch's own optimizer in float32 is further than that from
-itself in float64, ours may be as far as it is.
+in the last bits: relative errors (norms) of 1e-6 are allowed after 200 steps, whatever the optimizer.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from torch import Tensor
 STEPS = 200
 SHORT = 30
 BRIEF = 12
+ALLOWED = 1e-6
 LONG = [
     f"bags.sgd.mixed.{STEPS}",
     f"sequences.adagrad.mixed.{STEPS}",
@@ -85,7 +84,7 @@ def expected(name: str) -> dict[str, object]:
 
 def assert_equal(got: launch.Result, expected: dict[str, object]) -> None:
     for what, difference in errors(got, expected).items():
-        assert difference < 1e-6, what
+        assert difference < ALLOWED, what
 
 
 def errors(got: launch.Result, expected: dict[str, object]) -> dict[str, float]:
@@ -123,19 +122,13 @@ def test_all_optimizers_on_every_number_of_ranks(world: int, tmp_path: Path) -> 
     """EQUIVALENCE_REPORT names a file of JSON to which the largest errors are added."""
     results = launch.start("cpu", world, GRID, tmp_path)
     found = {name: errors(results[name], expected(name)) for name in GRID}
-    far = [name for name, differences in found.items() if max(differences.values()) >= 1e-6]
-    of_torch = {name: errors(static_training.train(Case.of(name), exact=False), expected(name)) for name in far}
     if path := os.environ.get("EQUIVALENCE_REPORT"):
         file = Path(path)
-        report = json.loads(file.read_text()) if file.exists() else {"allowed": 1e-6, "steps": STEPS, "ranks": {}}
+        report = json.loads(file.read_text()) if file.exists() else {"allowed": ALLOWED, "steps": STEPS, "ranks": {}}
         report["ranks"][str(world)] = {name: _largest(differences) for name, differences in found.items()}
-        report.setdefault("torch's optimizer in float32, where we are further", {}).update(
-            {name: _largest(differences) for name, differences in of_torch.items()}
-        )
         file.write_text(json.dumps(report, indent=1) + "\n")
-    for name, differences in found.items():
-        for what, difference in differences.items():
-            assert difference < max(1e-6, of_torch.get(name, {}).get(what, 0.0)), (name, what, difference)
+    far = {name: _largest(differences) for name, differences in found.items() if max(differences.values()) >= ALLOWED}
+    assert not far, far
 
 
 def _largest(differences: dict[str, float]) -> float:

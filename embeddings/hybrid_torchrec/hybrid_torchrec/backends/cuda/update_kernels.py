@@ -22,6 +22,12 @@ def _join(total, begins, value, anew):
 
 
 @triton.jit
+def _moving_mean(mean, value, beta, rest):
+    """beta * mean + rest * value, without a product by the larger of the two (row_math's optimizer_steps.inl)."""
+    return tl.where(rest <= 0.5, mean + rest * (value - mean), value + beta * (mean - value))
+
+
+@triton.jit
 def _step(
     key,
     active,
@@ -74,8 +80,8 @@ def _step(
     elif (KIND == ADAM or KIND == ADAMW) or KIND == LAMB:  # noqa: SIM109 (what the compiler takes)
         first = moments(parts, table, FIRST_MOMENT)[:, None] + place
         second = moments(parts, table, SECOND_MOMENT)[:, None] + place
-        m1 = beta1 * tl.load(first, mask=inside, other=0) + rest1 * g
-        m2 = beta2 * tl.load(second, mask=inside, other=0) + rest2 * (g * g)
+        m1 = _moving_mean(tl.load(first, mask=inside, other=0), g, beta1, rest1)
+        m2 = _moving_mean(tl.load(second, mask=inside, other=0), g * g, beta2, rest2)
         tl.store(first, m1, mask=inside)
         tl.store(second, m2, mask=inside)
         u = tl.where(inside, tl.div_rn(m1 * correction1, tl.sqrt_rn(m2 * correction2) + eps), 0.0)
@@ -92,8 +98,8 @@ def _step(
     elif KIND == LION:
         first = moments(parts, table, FIRST_MOMENT)[:, None] + place
         m = tl.load(first, mask=inside, other=0)
-        tl.store(first, beta2 * m + rest2 * g, mask=inside)
-        c = beta1 * m + rest1 * g
+        tl.store(first, _moving_mean(m, g, beta2, rest2), mask=inside)
+        c = _moving_mean(m, g, beta1, rest1)
         u = tl.where(c > 0, 1.0, 0.0) - tl.where(c < 0, 1.0, 0.0)
         if DECAYS == DECAY_IN_STEP:
             u = u + decay * w
