@@ -16,60 +16,43 @@
 namespace gr_ops::cpu {
 namespace {
 
-// Sums of floats are added up by chunks, which are the same whatever the number of threads.
-constexpr int64_t kChunkBytes = 128 * 1024;
-constexpr int64_t kSharedChunks = 3;  // fewer are one thread's
-constexpr double kSummed = 0.55;      // of the time of a scan, to add up as many entries; measured
+// Sums are added up by chunks, which are the same whatever the number of threads: so are the bits of floats.
+constexpr int64_t kChunkBytes = 128 * 1024;  // with as much of the result in a core's own cache
+constexpr int64_t kSharedChunks = 3;         // fewer are one thread's
 
-// out[i] = in[0] + ... + in[i], in one section of chunks per thread. The first thread's base is known, so it writes at
-// once. Each other one adds up the section before its own, and writes when all sums before it are there. The first
-// section is longer by what the others do meanwhile.
+// out[i] = in[0] + ... + in[i], chunk by chunk: a thread takes the next one, adds it up, waits for the sum of all
+// before it, passes on the sum with its own, and then writes, out of its cache. Whoever is waited for is at work, and
+// waits for earlier chunks only.
 template <typename T>
 class SharedScan {
  public:
-  SharedScan(const T* in, T* out, int64_t count, int64_t threads)
-      : in_(in), out_(out), count_(count), sections_(std::min(threads, chunks(count))), totals_(chunks(count)) {}
+  SharedScan(const T* in, T* out, int64_t count) : in_(in), out_(out), count_(count), sums_(chunks(count) + 1) {}
 
   static constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(T));
   static int64_t chunks(int64_t count) { return (count + kChunk - 1) / kChunk; }
 
-  void run() {
-    // A section waits for earlier ones only: whoever has several takes them in this order.
-    at::parallel_for(0, sections_, 1, [&](int64_t first, int64_t end) {
-      for (int64_t section = first; section < end; ++section) work(section);
+  void run(int64_t threads) {
+    at::parallel_for(0, std::min(threads, chunks(count_)), 1, [&](int64_t, int64_t) {
+      for (int64_t c; (c = next_.fetch_add(1, std::memory_order_relaxed)) < chunks(count_);) work(c);
     });
   }
 
  private:
-  // First chunk of a section.
-  int64_t start_of(int64_t section) const {
-    if (section == 0) return 0;
-    const int64_t all = chunks(count_);
-    const double share = static_cast<double>(all) / (static_cast<double>(sections_ - 1) + 1 / (1 - kSummed));
-    return all - static_cast<int64_t>(share * static_cast<double>(sections_ - section) + 0.5);
+  void work(int64_t chunk) {
+    const T* in = in_ + chunk * kChunk;
+    T* out = out_ + chunk * kChunk;
+    const int64_t count = std::min(kChunk, count_ - chunk * kChunk);
+    const Sum<T> total = total_chunk<T>(in, out, count);
+    wait_for(chunk);
+    const Sum<T> base = sums_[static_cast<size_t>(chunk)];
+    sums_[static_cast<size_t>(chunk) + 1] = static_cast<Sum<T>>(base + total);
+    summed_.store(chunk + 1, std::memory_order_release);
+    scan_chunk<T>(in, out, count, base);
   }
 
-  int64_t length_of(int64_t chunk) const { return std::min(kChunk, count_ - chunk * kChunk); }
-
-  void work(int64_t section) {
-    if (section > 0) {
-      for (int64_t c = start_of(section - 1); c < start_of(section); ++c) {
-        totals_[static_cast<size_t>(c)] = scan_chunk<T>(in_ + c * kChunk, nullptr, length_of(c), 0);
-      }
-      wait_for(section);
-      summed_.store(section, std::memory_order_release);
-    }
-    Sum<T> base = 0;
-    for (int64_t c = 0; c < start_of(section); ++c) base = static_cast<Sum<T>>(base + totals_[static_cast<size_t>(c)]);
-    for (int64_t c = start_of(section); c < start_of(section + 1); ++c) {
-      const Sum<T> total = scan_chunk<T>(in_ + c * kChunk, out_ + c * kChunk, length_of(c), base);
-      base = static_cast<Sum<T>>(base + total);
-    }
-  }
-
-  void wait_for(int64_t section) const {
+  void wait_for(int64_t chunk) const {
     constexpr int patience = 2000;  // then the other thread may be waiting for this processor
-    for (int i = 0; summed_.load(std::memory_order_acquire) != section - 1; ++i) {
+    for (int i = 0; summed_.load(std::memory_order_acquire) != chunk; ++i) {
       if (i >= patience) std::this_thread::yield();
     }
   }
@@ -77,16 +60,16 @@ class SharedScan {
   const T* in_;
   T* out_;
   int64_t count_;
-  int64_t sections_;
-  std::vector<Sum<T>> totals_;                  // of chunks
-  alignas(64) std::atomic<int64_t> summed_{0};  // sections before this one are
+  std::vector<Sum<T>> sums_;                    // of all chunks before each
+  alignas(64) std::atomic<int64_t> next_{0};    // chunk that nobody has taken
+  alignas(64) std::atomic<int64_t> summed_{0};  // chunks whose sums are there
 };
 
 template <typename T>
 void inclusive(const T* in, T* out, int64_t count) {
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
   if (SharedScan<T>::chunks(count) >= kSharedChunks && threads > 1) {
-    SharedScan<T>(in, out, count, threads).run();
+    SharedScan<T>(in, out, count).run(threads);
     return;
   }
   constexpr int64_t chunk = SharedScan<T>::kChunk;

@@ -10,6 +10,8 @@ namespace {
 
 typedef uint32_t UInt32x8 __attribute__((vector_size(32)));
 typedef uint64_t UInt64x4 __attribute__((vector_size(32)));
+typedef float Floatx4 __attribute__((vector_size(16)));
+typedef double Doublex4 __attribute__((vector_size(32)));
 
 // Lane i of a shifted vector is lane i - n of v, 0 for the first n lanes: index 8 (4) names a lane of the zero vector.
 constexpr int64_t kLine = 64;
@@ -18,7 +20,7 @@ constexpr int64_t kReadAhead = 4096;
 
 #define GR_OPS_INLINE static inline __attribute__((always_inline))
 
-GR_OPS_INLINE UInt32x8 step(UInt32x8 v, UInt32x8& bases) {
+GR_OPS_INLINE void step(UInt32x8& v, UInt32x8& bases) {
   const UInt32x8 zero = {};
   const UInt32x8 by_one = {8, 0, 1, 2, 3, 4, 5, 6}, by_two = {8, 8, 0, 1, 2, 3, 4, 5},
                  by_four = {8, 8, 8, 8, 0, 1, 2, 3};
@@ -26,19 +28,19 @@ GR_OPS_INLINE UInt32x8 step(UInt32x8 v, UInt32x8& bases) {
   v += __builtin_shuffle(v, zero, by_one);
   v += __builtin_shuffle(v, zero, by_two);
   v += __builtin_shuffle(v, zero, by_four);
-  const UInt32x8 result = bases + v;
-  bases += __builtin_shuffle(v, last);
-  return result;
+  const UInt32x8 sum = __builtin_shuffle(v, last);
+  v += bases;
+  bases += sum;
 }
 
-GR_OPS_INLINE UInt64x4 step(UInt64x4 v, UInt64x4& bases) {
+GR_OPS_INLINE void step(UInt64x4& v, UInt64x4& bases) {
   const UInt64x4 zero = {};
   const UInt64x4 by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
   v += __builtin_shuffle(v, zero, by_one);
   v += __builtin_shuffle(v, zero, by_two);
-  const UInt64x4 result = bases + v;
-  bases += __builtin_shuffle(v, last);
-  return result;
+  const UInt64x4 sum = __builtin_shuffle(v, last);
+  v += bases;
+  bases += sum;
 }
 
 // A line of `in`, at `i`.
@@ -48,8 +50,8 @@ GR_OPS_INLINE void scan_line(const Word* in, Word* out, int64_t i, V& bases) {
   for (int64_t j = i; j < i + kLine / static_cast<int64_t>(sizeof(Word)); j += lanes) {
     V v;
     std::memcpy(&v, in + j, sizeof(v));
-    const V result = step(v, bases);
-    std::memcpy(out + j, &result, sizeof(result));
+    step(v, bases);
+    std::memcpy(out + j, &v, sizeof(v));
   }
 }
 
@@ -84,31 +86,125 @@ uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t b
   return scan<UInt64x4>(in, out, count, base);
 }
 
-template <typename Word>
-GR_OPS_INLINE Word total(const Word* in, int64_t count) {
+// The sums of four floats, in double; `running` is that of all before, to which theirs is added.
+GR_OPS_INLINE void scan_four(const float* in, float* out, const Doublex4& base, Doublex4& running) {
+  typedef int64_t Lanes __attribute__((vector_size(32)));
+  const Doublex4 zero = {};
+  const Lanes by_one = {4, 0, 1, 2}, by_two = {4, 4, 0, 1}, last = {3, 3, 3, 3};
+  Floatx4 narrow;
+  std::memcpy(&narrow, in, sizeof(narrow));
+  Doublex4 v = __builtin_convertvector(narrow, Doublex4);
+  v += __builtin_shuffle(v, zero, by_one);
+  v += __builtin_shuffle(v, zero, by_two);
+  narrow = __builtin_convertvector(base + (running + v), Floatx4);
+  std::memcpy(out, &narrow, sizeof(narrow));
+  running += __builtin_shuffle(v, last);
+}
+
+GR_OPS_VECTOR_CLONES
+double scan_floats(const float* in, float* out, int64_t count, double base) {
+  constexpr int64_t line = kLine / static_cast<int64_t>(sizeof(float));
+  constexpr int64_t read = kReadAhead / static_cast<int64_t>(sizeof(float));
+  constexpr int64_t write = kWriteAhead / static_cast<int64_t>(sizeof(float));
+  const Doublex4 bases = Doublex4{} + base;
+  Doublex4 running = {};
+  int64_t i = 0;
+  for (; i + line <= count; i += line) {
+    if (i + read + line <= count) {
+      __builtin_prefetch(in + i + read, 0, 2);
+      fetch_line_to_write(out + i + write);
+    }
+    for (int64_t j = i; j < i + line; j += 4) scan_four(in + j, out + j, bases, running);
+  }
+  double sum = running[0];
+  for (; i < count; ++i) {
+    sum += static_cast<double>(in[i]);
+    out[i] = static_cast<float>(base + sum);
+  }
+  return sum;
+}
+
+// Asks for lines of `out` while it adds up those of `in`, one for one.
+template <typename V, typename Word>
+GR_OPS_INLINE Word total(const Word* in, const Word* out, int64_t count) {
+  constexpr int64_t lanes = sizeof(V) / sizeof(Word);
+  constexpr int64_t line = kLine / static_cast<int64_t>(sizeof(Word));
+  V sums = {};
+  int64_t i = 0;
+  for (; i + line <= count; i += line) {
+    fetch_line_to_write(out + i);
+    for (int64_t j = i; j < i + line; j += lanes) {
+      V v;
+      std::memcpy(&v, in + j, sizeof(v));
+      sums += v;
+    }
+  }
   Word sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += in[i];
+  for (int64_t lane = 0; lane < lanes; ++lane) sum += sums[lane];
+  for (; i < count; ++i) sum += in[i];
   return sum;
 }
 
 GR_OPS_VECTOR_CLONES
-uint32_t total_words(const uint32_t* in, int64_t count) { return total(in, count); }
+uint32_t total_words(const uint32_t* in, const uint32_t* out, int64_t count) { return total<UInt32x8>(in, out, count); }
 
 GR_OPS_VECTOR_CLONES
-uint64_t total_longs(const uint64_t* in, int64_t count) { return total(in, count); }
+uint64_t total_longs(const uint64_t* in, const uint64_t* out, int64_t count) { return total<UInt64x4>(in, out, count); }
+
+// By the same additions as in scan_floats.
+GR_OPS_VECTOR_CLONES
+double total_floats(const float* in, const float* out, int64_t count) {
+  typedef int64_t Lanes __attribute__((vector_size(32)));
+  constexpr int64_t line = kLine / static_cast<int64_t>(sizeof(float));
+  const Lanes neighbours = {1, 0, 3, 2}, halves = {2, 3, 0, 1};
+  Doublex4 running = {};
+  int64_t i = 0;
+  for (; i + line <= count; i += line) {
+    fetch_line_to_write(out + i);
+    for (int64_t j = i; j < i + line; j += 4) {
+      Floatx4 narrow;
+      std::memcpy(&narrow, in + j, sizeof(narrow));
+      Doublex4 v = __builtin_convertvector(narrow, Doublex4);
+      v += __builtin_shuffle(v, neighbours);
+      v += __builtin_shuffle(v, halves);
+      running += v;
+    }
+  }
+  double sum = running[0];
+  for (; i < count; ++i) sum += static_cast<double>(in[i]);
+  return sum;
+}
 
 }  // namespace
 
 template <>
 uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base) {
-  const auto* words = reinterpret_cast<const uint32_t*>(in);
-  return out == nullptr ? total_words(words, count) : scan_words(words, reinterpret_cast<uint32_t*>(out), count, base);
+  return scan_words(reinterpret_cast<const uint32_t*>(in), reinterpret_cast<uint32_t*>(out), count, base);
 }
 
 template <>
 uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base) {
-  const auto* longs = reinterpret_cast<const uint64_t*>(in);
-  return out == nullptr ? total_longs(longs, count) : scan_longs(longs, reinterpret_cast<uint64_t*>(out), count, base);
+  return scan_longs(reinterpret_cast<const uint64_t*>(in), reinterpret_cast<uint64_t*>(out), count, base);
+}
+
+template <>
+double scan_chunk<float>(const float* in, float* out, int64_t count, double base) {
+  return scan_floats(in, out, count, base);
+}
+
+template <>
+uint32_t total_chunk<int32_t>(const int32_t* in, const int32_t* out, int64_t count) {
+  return total_words(reinterpret_cast<const uint32_t*>(in), reinterpret_cast<const uint32_t*>(out), count);
+}
+
+template <>
+uint64_t total_chunk<int64_t>(const int64_t* in, const int64_t* out, int64_t count) {
+  return total_longs(reinterpret_cast<const uint64_t*>(in), reinterpret_cast<const uint64_t*>(out), count);
+}
+
+template <>
+double total_chunk<float>(const float* in, const float* out, int64_t count) {
+  return total_floats(in, out, count);
 }
 
 }  // namespace gr_ops::cpu

@@ -43,7 +43,7 @@ constexpr int64_t kScanBlock = 8;
 
 // out[i] = base + in[0] + ... + in[i] if out is given; returns the sum of the chunk.
 template <typename T>
-Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base) {
+Sum<T> scan_blocks(const T* in, T* out, int64_t count, Sum<T> base) {
   Sum<T> running = 0;
   int64_t i = 0;
   for (; i + kScanBlock <= count; i += kScanBlock) {
@@ -64,10 +64,30 @@ Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base) {
   return running;
 }
 
-// Lengths are int32 or int64: these two are written for vector registers (scan.cpp).
+template <typename T>
+Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base) {
+  return scan_blocks(in, out, count, base);
+}
+
+// The sum of the chunk, by the same additions as scan_chunk's. Those below ask for the lines of `out`, which is written
+// next.
+template <typename T>
+Sum<T> total_chunk(const T* in, const T*, int64_t count) {
+  return scan_blocks<T>(in, nullptr, count, Sum<T>(0));
+}
+
+// Lengths are int32 or int64: these, and fp32, are written for vector registers (scan.cpp).
 template <>
 uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base);
 template <>
 uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base);
+template <>
+double scan_chunk<float>(const float* in, float* out, int64_t count, double base);
+template <>
+uint32_t total_chunk<int32_t>(const int32_t* in, const int32_t* out, int64_t count);
+template <>
+uint64_t total_chunk<int64_t>(const int64_t* in, const int64_t* out, int64_t count);
+template <>
+double total_chunk<float>(const float* in, const float* out, int64_t count);
 
 }  // namespace gr_ops::cpu
