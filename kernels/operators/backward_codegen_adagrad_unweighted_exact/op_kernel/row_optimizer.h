@@ -166,21 +166,13 @@ class RowOptimizer {
     Order();
   }
 
-  // result = beta * old + rest * x, where rest = 1 - beta; without a product by the larger of the two: 0.999 in fp32 is
-  // 1.3e-8 off, and a mean of many steps by that times their number.
+  // result = beta * old + (1 - beta) * x
   __aicore__ inline void Decay(const Tensor& result, const Tensor& old, const Tensor& x, float beta, float rest,
                                int32_t lanes) {
-    const bool fromOld = rest <= 0.5f;
-    if (fromOld) {
-      AscendC::Sub(x, x, old, lanes);
-    } else {
-      AscendC::Sub(result, old, x, lanes);
-    }
+    AscendC::Muls<float>(result, old, beta, lanes);
+    AscendC::Muls<float>(x, x, rest, lanes);
     Order();
-    const Tensor change = fromOld ? x : result;
-    AscendC::Muls<float>(change, change, fromOld ? rest : beta, lanes);
-    Order();
-    AscendC::Add(result, fromOld ? old : x, change, lanes);
+    AscendC::Add(result, result, x, lanes);
     Order();
   }
 
