@@ -55,7 +55,8 @@ def wrong_offsets_case(operator: Operator) -> Case:
     return Case("wrong offsets", [np.ones((5, 4, 5), np.int32), offsets, None, 6, values, NoOutput()])
 
 
-# One row shared by all cores (several tiles each), shared rows, whole rows in several tiles, short rows, one element.
+# One row shared by all cores (several tiles each, on few cores more than stay in the unified buffer), shared rows,
+# whole rows in several tiles, short rows, one element.
 CUMSUM_CASES = [
     cumsum_case("one", (1,)),
     cumsum_case("short rows", (70, 7)),
@@ -63,6 +64,8 @@ CUMSUM_CASES = [
     cumsum_case("rows of one tile", (3, 4096)),
     cumsum_case("shared row", (20001,)),
     cumsum_case("uneven parts", (16500,)),
+    cumsum_case("longer than the buffers", (60001,)),
+    cumsum_case("a part that fills its tiles", (16384,)),
     cumsum_case("shared rows", (3, 9001)),
 ]
 TO_DENSE_CASES = [

@@ -14,10 +14,23 @@ constexpr int64_t MIN_CORE_ELEMENTS = 2048;
 constexpr int64_t PART_ALIGNMENT = 512;  // elements, so that every part starts on a 512-byte border of x
 constexpr uint64_t KEY_WHOLE_ROWS = 1;
 constexpr uint64_t KEY_SHARED_ROW = 2;
+constexpr uint64_t KEY_RESIDENT_PART = 3;
 constexpr std::size_t SLOT_BYTES = 32;
 constexpr uint32_t BATCH_MODE = 1;
 
 using host::CeilDiv;
+
+// Whether a core's part of a row fits the unified buffer beside the totals of all parts. Types that are summed as wider
+// ones need room for both.
+bool StaysResident(const platform_ascendc::PlatformAscendC& platform, ge::DataType type, int64_t chunk, int64_t parts) {
+  if (type == ge::DT_FLOAT16 || type == ge::DT_BF16) {
+    return false;
+  }
+  uint64_t ub = 0;
+  platform.GetCoreMemSize(platform_ascendc::CoreMemType::UB, ub);
+  const int64_t slots = (parts + 2) * static_cast<int64_t>(SLOT_BYTES);
+  return chunk * ge::GetSizeByDataType(type) + slots <= static_cast<int64_t>(ub);
+}
 
 }  // namespace
 
@@ -54,7 +67,9 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
     tiling->parts = static_cast<uint32_t>(CeilDiv(tiling->columns, tiling->chunk));
     const int64_t blocks = tiling->rows * tiling->parts;
     userBytes = static_cast<std::size_t>(blocks) * SLOT_BYTES;
-    context->SetTilingKey(KEY_SHARED_ROW);
+    const bool resident =
+        StaysResident(platform, context->GetInputDesc(0)->GetDataType(), tiling->chunk, tiling->parts);
+    context->SetTilingKey(resident ? KEY_RESIDENT_PART : KEY_SHARED_ROW);
     context->SetBlockDim(static_cast<uint32_t>(blocks));
     context->SetScheduleMode(BATCH_MODE);
   } else {

@@ -1,6 +1,6 @@
 // y[r, 0] = 0, y[r, k] = x[r, 0] + ... + x[r, k - 1], in the type of x.
-// Key 1: every core scans whole rows. Key 2: several cores share a row: each sums its part, all meet, each scans its
-// part from the sum of the parts before it.
+// Key 1: every core scans whole rows. Keys 2 and 3: several cores share a row: each sums its part, all meet, each scans
+// its part from the sum of the parts before it. Key 3: the part stays in the unified buffer meanwhile.
 #include "kernel_operator.h"
 
 #include "asynchronous_complete_cumsum_tiling.h"
@@ -8,21 +8,25 @@
 
 template <typename T>
 struct ScanOf {
+  static constexpr bool IN_PLACE = true;
   using Sum = WrappingSum;
   using Worker = DirectTile<T, Sum>;
 };
 template <>
 struct ScanOf<float> {
+  static constexpr bool IN_PLACE = true;
   using Sum = CompensatedSum;
   using Worker = DirectTile<float, Sum>;
 };
 template <>
 struct ScanOf<half> {
+  static constexpr bool IN_PLACE = false;
   using Sum = CompensatedSum;
   using Worker = WidenedTile<half, Sum>;
 };
 template <>
 struct ScanOf<bfloat16_t> {
+  static constexpr bool IN_PLACE = false;
   using Sum = CompensatedSum;
   using Worker = WidenedTile<bfloat16_t, Sum>;
 };
@@ -41,17 +45,11 @@ class CumsumKernel {
     y_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(y), static_cast<uint64_t>(tiling.rows * (tiling.columns + 1)));
     totals_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(workspace),
                             static_cast<uint64_t>(AscendC::GetBlockNum()) * SLOT_BYTES);
-    // One element more than the tile: a row's total follows its last prefix.
-    const uint32_t outElements = tiling.tileElements + 1;
-    for (uint32_t i = 0; i < SCAN_SLOTS; ++i) {
-      pipe->InitBuffer(in_[i], tiling.tileElements * sizeof(T));
-      pipe->InitBuffer(out_[i], outElements * sizeof(T));
-    }
-    worker_.Init(pipe, outElements);
   }
 
   // Whole rows; several of them in a tile where they are short.
   __aicore__ inline void ScanWholeRows() {
+    OpenSlots();
     const int64_t first = AscendC::GetBlockIdx() * tiling_.rowsPerCore;
     const int64_t rest = tiling_.rows - first;
     rowCount_ = rest < tiling_.rowsPerCore ? rest : tiling_.rowsPerCore;
@@ -70,6 +68,56 @@ class CumsumKernel {
 
   // One part of one row.
   __aicore__ inline void ScanSharedRow() {
+    OpenSlots();
+    const int64_t tiles = OpenPart();
+    Sum sum;
+    ForTiles<false>(tiles, sum, false);
+    Meet(sum);
+    // A part of one tile is still in the unified buffer.
+    ForTiles<true>(tiles, sum, tiles == 1);
+  }
+
+  // The same; the part is loaded once and scanned where it lies.
+  __aicore__ inline void ScanResidentPart() {
+    if constexpr (ScanOf<T>::IN_PLACE) {
+      const int64_t tiles = OpenPart();
+      // The row's total follows its last prefix.
+      pipe_->InitBuffer(part_, static_cast<uint32_t>(tiling_.chunk * static_cast<int64_t>(sizeof(T))) + SLOT_BYTES);
+      Sum sum;
+      SlotFlags<AscendC::HardEvent::MTE2_S> loaded;
+      loaded.Open(pipe_);
+      for (int64_t i = 0; i <= tiles; ++i) {
+        if (i < tiles) {
+          Load(Part(i), Resident(i));
+          loaded.Set(static_cast<uint32_t>(i % SCAN_SLOTS));
+        }
+        if (i > 0) {
+          loaded.Wait(static_cast<uint32_t>((i - 1) % SCAN_SLOTS));
+          worker_.Total(Resident(i - 1), Part(i - 1), sum);
+        }
+      }
+      loaded.Close(pipe_);
+      Meet(sum);
+      for (int64_t i = 0; i < tiles; ++i) {
+        worker_.Scan(Resident(i), Resident(i), Part(i), sum);
+        Store(Part(i), Resident(i));
+      }
+    }
+  }
+
+ private:
+  __aicore__ inline void OpenSlots() {
+    // One element more than the tile: a row's total follows its last prefix.
+    const uint32_t outElements = tiling_.tileElements + 1;
+    for (uint32_t i = 0; i < SCAN_SLOTS; ++i) {
+      pipe_->InitBuffer(in_[i], tiling_.tileElements * sizeof(T));
+      pipe_->InitBuffer(out_[i], outElements * sizeof(T));
+    }
+    worker_.Init(pipe_, outElements);
+  }
+
+  // This core's part; returns its tiles.
+  __aicore__ inline int64_t OpenPart() {
     const int64_t block = AscendC::GetBlockIdx();
     const int64_t row = block / tiling_.parts;
     const int64_t part = block % tiling_.parts;
@@ -79,18 +127,22 @@ class CumsumKernel {
     firstRow_ = row;
     pipe_->InitBuffer(slots_, (tiling_.parts + 1) * SLOT_BYTES);
 
-    const int64_t tiles = (partCount_ + tiling_.tileElements - 1) / tiling_.tileElements;
     plan_ = PART_OF_ROW;
-    Sum sum;
-    ForTiles<false>(tiles, sum, false);
+    return (partCount_ + tiling_.tileElements - 1) / tiling_.tileElements;
+  }
+  __aicore__ inline AscendC::LocalTensor<T> Resident(int64_t tile) {
+    return part_.template Get<T>()[static_cast<uint32_t>(tile * tiling_.tileElements)];
+  }
+
+  // From the sum of this core's part to that of the parts before it.
+  __aicore__ inline void Meet(Sum& sum) {
+    const int64_t block = AscendC::GetBlockIdx();
+    const int64_t part = block % tiling_.parts;
     PublishTotal(block, sum);
     sum.Reset();
     AddTotalsBefore(block - part, part, sum);
-    // A part of one tile is still in the unified buffer.
-    ForTiles<true>(tiles, sum, tiles == 1);
   }
 
- private:
   __aicore__ inline Tile ShortRows(int64_t i) const {
     const int64_t begin = i * rowsPerTile_;
     const int64_t rest = rowCount_ - begin;
@@ -146,7 +198,7 @@ class CumsumKernel {
         const uint32_t slot = static_cast<uint32_t>(i % SCAN_SLOTS);
         inputFree.Wait(slot);
         if (!resident) {
-          Load(TileAt(i), slot);
+          Load(TileAt(i), in_[slot].template Get<T>());
         }
         loaded.Set(slot);
       }
@@ -158,7 +210,7 @@ class CumsumKernel {
         if constexpr (scan) {
           outputFree.Wait(slot);
           worker_.Scan(in, out_[slot].template Get<T>(), tile, sum);
-          Store(tile, slot);
+          Store(tile, out_[slot].template Get<T>());
           outputFree.Set(slot);
         } else {
           worker_.Total(in, tile, sum);
@@ -171,15 +223,15 @@ class CumsumKernel {
     outputFree.CloseRaised(pipe_);
   }
 
-  __aicore__ inline void Load(const Tile& tile, uint32_t slot) {
+  __aicore__ inline void Load(const Tile& tile, const AscendC::LocalTensor<T>& to) {
     const uint32_t bytes = tile.rows * tile.columns * static_cast<uint32_t>(sizeof(T));
-    AscendC::DataCopyPad(in_[slot].template Get<T>(), x_[tile.source], AscendC::DataCopyExtParams(1, bytes, 0, 0, 0),
+    AscendC::DataCopyPad(to, x_[tile.source], AscendC::DataCopyExtParams(1, bytes, 0, 0, 0),
                          AscendC::DataCopyPadExtParams<T>(false, 0, 0, T()));
   }
 
-  __aicore__ inline void Store(const Tile& tile, uint32_t slot) {
+  __aicore__ inline void Store(const Tile& tile, const AscendC::LocalTensor<T>& from) {
     const uint32_t elements = tile.rows * (tile.columns + (tile.closes ? 1 : 0));
-    AscendC::DataCopyPad(y_[tile.target], out_[slot].template Get<T>(),
+    AscendC::DataCopyPad(y_[tile.target], from,
                          AscendC::DataCopyExtParams(1, elements * static_cast<uint32_t>(sizeof(T)), 0, 0, 0));
   }
 
@@ -216,6 +268,7 @@ class CumsumKernel {
   Worker worker_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> in_[SCAN_SLOTS];
   AscendC::TBuf<AscendC::TPosition::VECCALC> out_[SCAN_SLOTS];
+  AscendC::TBuf<AscendC::TPosition::VECCALC> part_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> slots_;
   AscendC::GlobalTensor<T> x_;
   AscendC::GlobalTensor<T> y_;
@@ -234,6 +287,7 @@ extern "C" __global__ __aicore__ void asynchronous_complete_cumsum(GM_ADDR x, GM
   GET_TILING_DATA(tilingData, tiling);
   KERNEL_TASK_TYPE(1, KERNEL_TYPE_AIV_ONLY);
   KERNEL_TASK_TYPE(2, KERNEL_TYPE_MIX_AIV_1_0);
+  KERNEL_TASK_TYPE(3, KERNEL_TYPE_MIX_AIV_1_0);
   GM_ADDR user = AscendC::GetUserWorkspace(workspace);
   if (user == nullptr) {
     return;
@@ -245,5 +299,7 @@ extern "C" __global__ __aicore__ void asynchronous_complete_cumsum(GM_ADDR x, GM
     kernel.ScanWholeRows();
   } else if (TILING_KEY_IS(2)) {
     kernel.ScanSharedRow();
+  } else if (TILING_KEY_IS(3)) {
+    kernel.ScanResidentPart();
   }
 }

@@ -45,6 +45,16 @@ def test_integers_are_exact(call, dtype, size):
     assert (run(call, x) == expected(x, dtype)).all()
 
 
+# Parts of 48 cores around what stays in the unified buffer: 24,328 int64, 48,656 int32, both cut to 512.
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("int64", 48 * 24064), ("int64", 48 * 24064 + 1), ("int32", 48 * 48640), ("float32", 48 * 48640 + 1)],
+)
+def test_parts_that_stay_and_that_do_not(call, dtype, size):
+    x = np.random.default_rng(size).integers(-3, 4, size).astype(dtype)
+    assert (run(call, x) == expected(x, "int64")).all()
+
+
 @pytest.mark.parametrize("size", [5, 8191, 8192, 70001])
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float16"])
 def test_orders_and_core_counts(call, machine, dtype, size):

@@ -25,10 +25,10 @@ LOGIC = [
         "loses its tail",
         (
             KERNEL,
-            "AscendC::DataCopyPad(y_[tile.target], out_[slot].template Get<T>(),\n"
+            "AscendC::DataCopyPad(y_[tile.target], from,\n"
             "                             AscendC::DataCopyExtParams(1, elements * static_cast<uint32_t>(sizeof(T)), "
             "0, 0, 0));",
-            "AscendC::DataCopy(y_[tile.target], out_[slot].template Get<T>(), elements);",
+            "AscendC::DataCopy(y_[tile.target], from, elements);",
         ),
     ),
     mutant(

@@ -29,7 +29,21 @@ MEMORY = [
         "overflow: no room for a row's total behind a full tile",
         "E-36",
         "is outside the buffer",
-        (KERNEL, "outElements = tiling.tileElements + 1;", "outElements = tiling.tileElements;"),
+        (KERNEL, "outElements = tiling_.tileElements + 1;", "outElements = tiling_.tileElements;"),
+    ),
+    mutant(
+        "part_without_its_total",
+        "overflow: no room for a row's total behind the part that stays",
+        "E-36",
+        "is outside the buffer",
+        (KERNEL, "tiling_.chunk * static_cast<int64_t>(sizeof(T))) + SLOT_BYTES);", "tiling_.chunk * 8));"),
+    ),
+    mutant(
+        "part_too_large",
+        "overflow: parts stay that the unified buffer does not hold",
+        "E-03",
+        "do not fit the unified buffer",
+        (HOST, "+ slots <= static_cast<int64_t>(ub);", "> 0;"),
     ),
     mutant(
         "unified_buffer_too_small",
@@ -45,8 +59,8 @@ MEMORY = [
         "is not aligned to 32 bytes",
         (
             KERNEL,
-            "AscendC::DataCopyPad(in_[slot].template Get<T>(),",
-            "AscendC::DataCopyPad(in_[slot].template Get<T>()[1],",
+            "AscendC::DataCopyPad(to, x_",
+            "AscendC::DataCopyPad(to[1], x_",
         ),
     ),
     mutant(

@@ -13,6 +13,14 @@ SYNCHRONISATION = [
         (TILE, SCAN + "        Fence<AscendC::HardEvent::S_MTE3>();\n", SCAN),
     ),
     mutant(
+        "part_not_waited_for",
+        "missing sync: a part that stays is summed before it has come",
+        "E-11",
+        "by pipe S does not wait for the write by pipe MTE2",
+        (KERNEL, "loaded.Wait(static_cast<uint32_t>((i - 1) % SCAN_SLOTS));", ""),
+        (KERNEL, "loaded.Set(static_cast<uint32_t>(i % SCAN_SLOTS));", ""),
+    ),
+    mutant(
         "totals_read_before_load",
         "missing sync: the other parts' totals are read without MTE2_S",
         "E-11",
