@@ -19,7 +19,10 @@ def check_soc(s: Session, operators: tuple[str, ...], soc: str) -> None:
         return
     reasons = {s.versions.operators[operator].refused.get(soc) for operator in operators} - {None}
     if reasons:
-        raise UsageError(f"nothing is built for {soc}: {'; '.join(sorted(filter(None, reasons)))}")
+        raise UsageError(
+            f"nothing is built for {soc}: {'; '.join(sorted(filter(None, reasons)))}",
+            next_command=f"inv install-ops --into DIR --soc {known[0]}" if known else "inv install-ops --into DIR",
+        )
     raise UsageError.unknown("SoC", soc, known)
 
 
