@@ -146,7 +146,7 @@ def bounds_case(
         Output(np.array([report[0]] if mode == 1 else [-9]), updates=3),
         Output(np.array(report)),
     ]
-    first_bags = np.array(bags, np.int32) if ragged else None
+    first_bags = np.array(bags, np.int64) if ragged else None
     results.append(Output(no_faults(), updates=5))
     return Case(name, [np.array(rows), indices, offsets, warning, first_bags, no_faults(), mode, *results])
 
@@ -157,7 +157,7 @@ def batches_case(name: str, bags: list[int], *fault: str | int) -> Case:
     arrays = (indices, offsets, warning, np.zeros(8, np.int64))
     results = [Output(a, compared=False, updates=place) for a, place in zip(arrays, (1, 2, 3, -1), strict=True)]
     faults = Output(told("BOUNDS_CHECK", *fault), updates=5)
-    given = [np.full(3, 5), indices, offsets, warning, np.array(bags, np.int32), no_faults(), 2]
+    given = [np.full(3, 5), indices, offsets, warning, np.array(bags, np.int64), no_faults(), 2]
     return Case(name, [*given, *results, faults])
 
 

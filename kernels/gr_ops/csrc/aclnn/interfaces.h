@@ -14,7 +14,7 @@ struct Interface {
 constexpr Interface kInterfaces[] = {
     {"aclnnAsynchronousCompleteCumsum", "mxrec_opp_asynchronous_complete_cumsum", "b079704a8194"},
     {"aclnnBackwardCodegenAdagradUnweightedExact", "mxrec_opp_backward_codegen_adagrad_unweighted_exact", "00d86852e17a"},
-    {"aclnnBoundsCheckIndices", "mxrec_opp_bounds_check_indices", "c2eb59bc012c"},
+    {"aclnnBoundsCheckIndices", "mxrec_opp_bounds_check_indices", "e14cdab2ad9a"},
     {"aclnnDenseToJagged", "mxrec_opp_dense_to_jagged", "61d06ff26825"},
     {"aclnnGatherForRank1", "mxrec_opp_gather_for_rank1", "35b75177368e"},
     {"aclnnHstuDenseBackward", "mxrec_opp_hstu_dense_backward", "99f098ec2808"},

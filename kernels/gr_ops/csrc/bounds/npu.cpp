@@ -53,10 +53,10 @@ void bounds_check_indices(const at::Tensor& rows_per_table, const at::Tensor& in
   check_bounds_arguments({rows_per_table, indices, offsets, warning, weights, batch_offsets, max_batch});
   if (value_checks_enabled() && batch_offsets) first_bags(rows_per_table, offsets, batch_offsets->cpu());
   const c10::DeviceGuard guard(indices.device());
-  at::Tensor words;
-  if (batch_offsets) words = batch_offsets->to(at::kInt).contiguous();
+  at::Tensor first;
+  if (batch_offsets) first = batch_offsets->to(at::kLong).contiguous();
   const at::Tensor report = run_bounds_check(rows_per_table.to(at::kLong).contiguous(), indices, offsets, warning,
-                                             words, operator_mode(mode));
+                                             first, operator_mode(mode));
   if (mode != BoundsMode::fatal) return;
   expect_report(report);
   if (value_checks_enabled()) raise_arrived_reports(/*wait=*/true);

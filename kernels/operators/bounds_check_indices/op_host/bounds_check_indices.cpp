@@ -126,13 +126,12 @@ class BoundsCheckIndices : public OpDef {
     const std::vector<ge::DataType> indices = {ge::DT_INT64, ge::DT_INT64, ge::DT_INT32, ge::DT_INT32};
     const std::vector<ge::DataType> offsets = {ge::DT_INT64, ge::DT_INT32, ge::DT_INT64, ge::DT_INT32};
     const std::vector<ge::DataType> longs(indices.size(), ge::DT_INT64);
-    const std::vector<ge::DataType> words(indices.size(), ge::DT_INT32);
     const std::vector<ge::Format> formats(indices.size(), ge::FORMAT_ND);
     this->Input("rows_per_table").ParamType(REQUIRED).DataType(longs).Format(formats).AutoContiguous();
     this->Input("indices").ParamType(REQUIRED).DataType(indices).Format(formats);
     this->Input("offsets").ParamType(REQUIRED).DataType(offsets).Format(formats);
     this->Input("warning").ParamType(REQUIRED).DataType(longs).Format(formats);
-    this->Input("b_offsets").ParamType(OPTIONAL).DataType(words).Format(formats).AutoContiguous();
+    this->Input("b_offsets").ParamType(OPTIONAL).DataType(longs).Format(formats).AutoContiguous();
     fault::DeclareInput(*this, formats);
     this->Output("indices_out").ParamType(REQUIRED).DataType(indices).Format(formats);
     this->Output("offsets_out").ParamType(REQUIRED).DataType(offsets).Format(formats);

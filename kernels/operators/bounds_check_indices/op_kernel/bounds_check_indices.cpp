@@ -31,7 +31,7 @@ class BoundsKernel {
     indices_.SetGlobalBuffer(reinterpret_cast<__gm__ Index*>(arguments.indices), static_cast<uint64_t>(tiling.count));
     offsets_.SetGlobalBuffer(reinterpret_cast<__gm__ Offset*>(arguments.offsets),
                              static_cast<uint64_t>(tiling.bags) + 1);
-    firstBags_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(arguments.firstBags),
+    firstBags_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(arguments.firstBags),
                                ragged_ ? static_cast<uint64_t>(tiling.tables) + 1 : 0);
     warning_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(arguments.warning), 1);
     report_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(arguments.report), bounds::RECORD_WORDS);
@@ -353,7 +353,7 @@ class BoundsKernel {
   AscendC::GlobalTensor<int64_t> rows_;
   AscendC::GlobalTensor<Index> indices_;
   AscendC::GlobalTensor<Offset> offsets_;
-  AscendC::GlobalTensor<int32_t> firstBags_;
+  AscendC::GlobalTensor<int64_t> firstBags_;
   AscendC::GlobalTensor<int64_t> warning_;
   AscendC::GlobalTensor<int64_t> report_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> offsetTile_;

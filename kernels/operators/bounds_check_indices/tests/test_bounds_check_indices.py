@@ -17,7 +17,7 @@ def run(call, rows, indices, offsets, mode, bags=None, dtypes=("int64", "int64")
     """(indices, offsets, warning, report) after the call. sound: b_offsets are, and the kernel is asked."""
     indices, offsets = np.array(indices, dtypes[0]), np.array(offsets, dtypes[1])
     warning, report = np.array([-9]), np.empty(8, np.int64)
-    first_bags = None if bags is None else np.array(bags, np.int32)
+    first_bags = None if bags is None else np.array(bags, np.int64)
     faults = no_faults() if sound else None
     results = indices, offsets, warning, report, faults
     call(*NAME, np.array(rows, np.int64), indices, offsets, warning, first_bags, faults, mode, *results)
@@ -122,7 +122,7 @@ def test_64_bit_indices_beyond_32_bits(call):
     check(call, [2**34], indices.tolist(), [0, 300])
 
 
-@pytest.mark.parametrize("bags", [[0, 9, 4], [-5, 2, 4], [0, 0, 0], [4, 2, 0]])
+@pytest.mark.parametrize("bags", [[0, 9, 4], [-5, 2, 4], [0, 0, 0], [4, 2, 0], [0, 2**32 + 2, 4]])
 def test_wrong_b_offsets_are_memory_safe(call, machine, bags):
     run(call, [5, 3], [0, 9, 2, -7, 2], [0, 2, 3, 4, 5], WARNING, bags, sound=False)
 

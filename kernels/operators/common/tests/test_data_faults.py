@@ -288,6 +288,7 @@ BATCHES = {
     "decreasing": ([0, 5, 4], {("DECREASES", 2, 4, 5)}),
     "below zero": ([0, -1, 4], {("DECREASES", 1, -1, 0)}),
     "last": ([0, 1, 3], {("NOT_THE_END", 2, 3, 4)}),
+    "beyond 32 bits": ([0, 2**32, 4], {("DECREASES", 2, 4, 2**32)}),
 }
 
 
@@ -298,7 +299,7 @@ def test_batches_of_a_bounds_check(call: Run, machine: None, name: str, mode: in
     bags, expected = BATCHES[name]
     faults, indices, offsets = no_faults(), np.array([0, 1, 2, 0, 2]), np.array([0, 2, 3, 4, 5])
     warning, report = np.zeros(1, np.int64), np.zeros(8, np.int64)
-    given = [np.array([5, 5]), indices, offsets, warning, np.array(bags, np.int32), faults, mode]
+    given = [np.array([5, 5]), indices, offsets, warning, np.array(bags), faults, mode]
     call("bounds_check_indices", "BoundsCheckIndices", *given, indices, offsets, warning, report, faults)
     assert told(faults) == {("BOUNDS_CHECK", kind, ARGUMENT["B_OFFSETS"], *numbers) for kind, *numbers in expected}
 
@@ -309,7 +310,7 @@ def test_batches_of_many_tables(call: Run, machine: None) -> None:
     indices, offsets = np.zeros(13000, np.int64), np.arange(bags + 1)
     offsets[-1] = 13000
     for wrong in range(1, tables):
-        first_bags = np.linspace(0, bags, tables + 1).astype(np.int32)
+        first_bags = np.linspace(0, bags, tables + 1).astype(np.int64)
         first_bags[wrong] = first_bags[wrong - 1] - 1
         faults, warning, report = no_faults(), np.zeros(1, np.int64), np.zeros(8, np.int64)
         given = [np.full(tables, 9), indices, offsets, warning, first_bags, faults, 2]
