@@ -67,17 +67,28 @@ def test_the_parts_are_all_operators() -> None:
     assert set().union(*named) == every and sum(map(len, named)) == len(every)
 
 
-def test_aclnn_gives_what_its_committed_table_says(twin_lib64: str, tmp_path: Path) -> None:
-    """All samples of a part of the recommenders' operators."""
+def test_aclnn_gives_no_less_than_its_committed_table_says(twin_lib64: str, tmp_path: Path) -> None:
+    """All samples of a part of the recommenders' operators. A rounding at the limit may pass on another processor."""
     committed = {(row.op, row.dtype): row for row in tally.read_csv(DOCS / "conformance-aclnn.csv")}
-    names = sorted({op for op, _ in committed})[PART::PARTS]
+    names = sorted(recommender.OPERATORS)[PART::PARTS]
     done = conformance(twin_lib64, "--aten", "aclnn", "--ops", *names, "--output", str(tmp_path))
     assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: below 95 % of so few
     rows = [tally.from_json(row) for row in rows_of(tmp_path / "conformance.jsonl")]
     assert {row.op for row in rows} == set(names)
     was = [(committed[row.op, row.dtype].samples, committed[row.op, row.dtype].passed) for row in rows]
-    changed = [row for row, old in zip(rows, was, strict=True) if (row.samples, row.passed) != old]
-    assert changed == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
+    worse = [row for row, old in zip(rows, was, strict=True) if row.samples != old[0] or row.passed < old[1]]
+    assert worse == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
+
+
+def test_no_operator_of_aclnn_fails_that_passes_in_the_committed_table(twin_lib64: str, tmp_path: Path) -> None:
+    """Two samples at two data types of a part of all operators."""
+    committed = {(row.op, row.dtype): row for row in tally.read_csv(DOCS / "conformance-aclnn.csv")}
+    done = conformance(twin_lib64, "--aten", "aclnn", *SAMPLE, "--output", str(tmp_path))
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    rows = [tally.from_json(row) for row in rows_of(tmp_path / "conformance.jsonl")]
+    assert sum(row.samples for row in rows) > 130
+    worse = [row for row in rows if row.passed < row.samples and not committed[row.op, row.dtype].errors]
+    assert worse == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
 
 
 def test_a_run_goes_on_where_it_was_cut_off(twin_lib64: str, sample: Path, tmp_path: Path) -> None:
@@ -141,10 +152,17 @@ def test_the_page_is_what_the_tables_give(name: str) -> None:
 
 
 def test_the_recommenders_operators_go_through_aclnn() -> None:
-    rows = tally.read_csv(DOCS / "conformance-aclnn.csv")
+    rows = [row for row in tally.read_csv(DOCS / "conformance-aclnn.csv") if row.op in recommender.OPERATORS]
     assert {row.op for row in rows} == set(recommender.OPERATORS)
     assert report.share(rows) >= 0.95  # what is missing are mainly refusals of torch_npu's own
     assert len(json.loads((DOCS / "conformance-aclnn.json").read_text())["aclnn_functions"]) >= 170
+
+
+def test_what_fails_with_aclnn_has_a_cause() -> None:
+    rows = tally.read_csv(DOCS / "conformance-aclnn.csv")
+    assert sum(row.samples for row in rows) > 60000
+    assert all(sum(row.causes.values()) == row.samples - row.passed for row in rows)
+    assert report.by_cause(rows)["twin"] <= 0.01 * sum(row.samples for row in rows)
 
 
 def test_aclnn_forms_that_torch_npu_calls(twin_lib64: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .outcome import Outcome
+from .reasons import CAUSES, TWIN, explain
 
 CHECKS = ("forward", "backward", "strided", "in place", "out")
 
@@ -28,6 +29,7 @@ class Row:
     tested: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)  # failing samples by whose cause it is
     no_samples: str = ""
 
     def add(self, outcome: Outcome) -> None:
@@ -38,10 +40,17 @@ class Row:
         self.passed += not outcome.failed
         self.shapes_only += outcome.shapes_only and not outcome.failed
         self.tested.update(outcome.tested)
+        if outcome.failed:
+            self.causes[self._cause(outcome)] += 1
         for check, error in outcome.failed:
             self.failed[check] += 1
             if error in self.errors or len(self.errors) < 4:
                 self.errors[error] += 1
+
+    def _cause(self, outcome: Outcome) -> str:
+        """The twin's, where one of its checks fails by the twin."""
+        causes = [explain(self.op, self.dtype, error)[0] for _, error in outcome.failed]
+        return TWIN if TWIN in causes else causes[0]
 
     def error(self) -> str:
         """The commonest error, or nothing."""
@@ -54,21 +63,22 @@ def to_json(row: Row) -> str:
 
 def from_json(line: str) -> Row:
     values: dict[str, Any] = json.loads(line)
-    counters = {name: Counter(values[name]) for name in ("tested", "failed", "errors")}
+    counters = {name: Counter(values[name]) for name in ("tested", "failed", "errors", "causes")}
     return Row(**{**values, **counters})
 
 
-_PLAIN = [f.name for f in fields(Row) if f.name not in ("tested", "failed", "errors")]
+_PLAIN = [f.name for f in fields(Row) if f.name not in ("tested", "failed", "errors", "causes")]
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         checks = [f"{check} {what}" for check in CHECKS for what in ("tested", "failed")]
-        writer.writerow([*_PLAIN, *checks, "commonest error"])
+        writer.writerow([*_PLAIN, *checks, *(f"by {cause}" for cause in CAUSES), "commonest error"])
         for row in sorted(rows, key=lambda row: (row.op, row.dtype)):
             counts = [counter[check] for check in CHECKS for counter in (row.tested, row.failed)]
-            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, row.error()])
+            causes = [row.causes[cause] for cause in CAUSES]
+            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, *causes, row.error()])
 
 
 def read_csv(path: Path) -> list[Row]:
@@ -81,6 +91,7 @@ def read_csv(path: Path) -> list[Row]:
             for check in CHECKS:
                 row.tested[check] = int(line[f"{check} tested"])
                 row.failed[check] = int(line[f"{check} failed"])
+            row.causes.update({cause: int(line[f"by {cause}"]) for cause in CAUSES if int(line[f"by {cause}"])})
             if line["commonest error"]:
                 row.errors[line["commonest error"]] = row.samples - row.passed
             rows.append(row)

@@ -51,8 +51,12 @@ at::Tensor WithBias(const at::Tensor& result, const LegacyArguments& call, size_
 
 const LegacyOperator conv2d("Conv2D", ATTRIBUTES, [](const LegacyArguments& call) {
   const Geometry geometry(call);
-  const auto result = at::convolution(call.WideIn(0), call.WideIn(1), {}, geometry.stride, geometry.padding,
-                                      geometry.dilation, false, {0, 0}, geometry.groups);
+  auto result = at::convolution(call.WideIn(0), call.WideIn(1), {}, geometry.stride, geometry.padding,
+                                geometry.dilation, false, {0, 0}, geometry.groups);
+  // As the gradient of a transposed one: what its output padding made room for is left out.
+  for (int64_t dim = 2; dim < 4; ++dim) {
+    result = result.narrow(dim, 0, std::min(result.size(dim), call.OutShape(0).at(dim)));
+  }
   call.Out(0, WithBias(result, call, 2));
 });
 
@@ -70,10 +74,19 @@ const LegacyOperator ofInput("Conv2DBackpropInput", ATTRIBUTES, [](const LegacyA
 // x, size of the result, gradient of the convolution's result.
 const LegacyOperator ofFilter("Conv2DBackpropFilter", ATTRIBUTES, [](const LegacyArguments& call) {
   const Geometry geometry(call);
-  const auto x = call.WideIn(0);
-  const auto gradients = at::convolution_backward(call.WideIn(2), x, at::empty(call.OutShape(0), x.options()),
-                                                  c10::nullopt, geometry.stride, geometry.padding, geometry.dilation,
-                                                  false, {0, 0}, geometry.groups, {false, true, false});
+  const auto gradient = call.WideIn(2);
+  // With its padding, as far as the windows reach: of a transposed one it may be larger.
+  auto x = at::constant_pad_nd(call.WideIn(0),
+                               {geometry.padding[1], geometry.padding[1], geometry.padding[0], geometry.padding[0]});
+  for (int64_t dim = 2; dim < 4; ++dim) {
+    const auto place = static_cast<size_t>(dim);
+    const int64_t reach = (gradient.size(dim) - 1) * geometry.stride[place - 2] +
+                          geometry.dilation[place - 2] * (call.OutShape(0).at(place) - 1) + 1;
+    x = x.narrow(dim, 0, std::min(reach, x.size(dim)));
+  }
+  const auto gradients =
+      at::convolution_backward(gradient, x, at::empty(call.OutShape(0), x.options()), c10::nullopt, geometry.stride,
+                               {0, 0}, geometry.dilation, false, {0, 0}, geometry.groups, {false, true, false});
   call.Out(0, std::get<1>(gradients));
 });
 

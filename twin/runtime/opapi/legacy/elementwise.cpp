@@ -55,6 +55,23 @@ const LegacyOperator slice("Slice", {}, [](const LegacyArguments& call) {
   call.Out(0, part);
 });
 
+// x, where it begins and ends, steps
+const LegacyOperator stridedSlice("StridedSlice",
+                                  {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"},
+                                  [](const LegacyArguments& call) {
+                                    for (const char* mask : {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
+                                                             "shrink_axis_mask"}) {
+                                      TORCH_CHECK(call.Number(mask, 0) == 0, mask, " is not emulated");
+                                    }
+                                    auto part = call.In(0);
+                                    const auto begin = Axes(call.In(1)), end = Axes(call.In(2)),
+                                               step = Axes(call.In(3));
+                                    for (int64_t dim = 0; dim < part.dim(); ++dim) {
+                                      part = part.slice(dim, begin.at(dim), end.at(dim), step.at(dim));
+                                    }
+                                    call.Out(0, part);
+                                  });
+
 const LegacyOperator transpose("Transpose", {},
                                [](const LegacyArguments& call) { call.Out(0, call.In(0).permute(Axes(call.In(1)))); });
 

@@ -133,6 +133,9 @@ CHECKS = {
     "conv_transpose2d": lambda: layer(
         nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=2), 2, 4, 5, 6
     ),
+    "conv_transpose2d_wide_padding": lambda: layer(  # of the output, by more than a stride
+        nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=2, dilation=3, groups=2), 2, 4, 5, 6
+    ),
     "conv_transpose3d": lambda: layer(nn.ConvTranspose3d(3, 4, 3, stride=2, bias=False), 2, 3, 4, 3, 5),
     "block_half": lambda: block(nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1)),
     "block_half_overlapping": lambda: block(nn.MaxPool2d(3, stride=2, padding=1), nn.AdaptiveAvgPool2d((2, 3))),

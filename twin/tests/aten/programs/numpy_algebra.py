@@ -46,6 +46,21 @@ def factors() -> None:
     rows["qr of r"] = difference(upper.abs(), np.abs(np.linalg.qr(single(tall))[1]))
 
 
+def singular_values() -> None:
+    for shape, full in itertools.product(((4, 3), (3, 4), (2, 4, 4)), (False, True)):
+        x = random.normal(size=shape)
+        left, values, right = torch.linalg.svd(npu(x), full_matrices=full)
+        count = values.shape[-1]
+        product = left[..., :count] @ torch.diag_embed(values) @ right[..., :count, :]
+        rows[f"svd {shape} {full}"] = max(
+            difference(product, single(x)),
+            difference(left.mT @ left, np.broadcast_to(np.eye(left.shape[-1]), left.mT.shape[:-1] + left.shape[-1:])),
+            difference(values, np.linalg.svd(single(x), compute_uv=False)),
+            difference(torch.linalg.svdvals(npu(x)), np.linalg.svd(single(x), compute_uv=False)),
+        )
+    check("singular values", torch.linalg.svdvals, lambda a: np.linalg.svd(a, compute_uv=False), x)
+
+
 def solutions() -> None:
     x = random.normal(size=(2, 3, 3)) + 3 * np.eye(3)
     check("inverse", torch.inverse, np.linalg.inv, x)
@@ -129,7 +144,7 @@ def alignments() -> None:
 
 
 def main() -> None:
-    for part in (factors, solutions, products, alignments):
+    for part in (factors, singular_values, solutions, products, alignments):
         part()
     tell()
 
