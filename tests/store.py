@@ -38,6 +38,7 @@ class Store:
         self.stored = list(images)
         for image in images:
             image.others = self.stored
+        self.registry: dict[str, str] = {}  # what registries have: digests by tag
 
     @property
     def images(self) -> Store:
@@ -48,6 +49,11 @@ class Store:
             if name in (image.id, *image.names, *image.digests):
                 return image
         raise docker.errors.ImageNotFound(name)
+
+    def get_registry_data(self, name: str) -> Image:
+        if name not in self.registry:
+            raise docker.errors.NotFound(name)
+        return Image(self.registry[name], [])
 
     def list(self, filters: dict[str, str]) -> list[Image]:
         key, _, value = filters["label"].partition("=")

@@ -52,12 +52,6 @@ class Pulling(Runner):
             raise CommandFailed(argv, 1, answer, None)
         self.store.stored.append(answer)
 
-    def capture(self, argv: Sequence[str], **options: object) -> str:  # type: ignore[override]
-        """`docker buildx imagetools inspect`: the digest of a tag that is among the answers."""
-        if argv[-1] not in self.answers:
-            raise CommandFailed(argv, 1, ["not found"], None)
-        return f"sha256:{'b' * 64}\n"
-
 
 class Fixture:
     def __init__(
@@ -183,7 +177,8 @@ def test_a_mirror_without_the_image_is_not_told_as_a_wrong_pin(tmp_path: Path) -
 def test_a_mirror_with_another_image_under_the_tag_says_which(tmp_path: Path) -> None:
     names = (MIRRORED, "mirror.corp:5000/proxy/library/debian")
     answers: dict[str, Image | list[str]] = {f"{name}@{DIGEST}": UNKNOWN for name in names}
-    fixture = Fixture(tmp_path, answers={**answers, f"{names[1]}:12": []}, settings=MIRROR)
+    fixture = Fixture(tmp_path, answers=answers, settings=MIRROR)
+    fixture.store.registry[f"{names[1]}:12"] = f"sha256:{'b' * 64}"
     with pytest.raises(EngineError, match=f"under the tag 12 is sha256:{'b' * 64}") as error:
         fixture.resolve(DEBIAN)
     assert error.value.where == "versions.yaml, bases: the digest of debian:12"
