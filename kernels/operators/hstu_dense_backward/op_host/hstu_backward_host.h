@@ -4,7 +4,7 @@
 
 namespace hstu {
 
-constexpr int64_t LEAST_SEGMENT_BLOCKS = 2;  // a segment's sums are cleared and read once more
+constexpr int64_t LEAST_SEGMENT_BLOCKS = 4;  // a segment's sums are cleared and read once more
 
 // Scores, products and results with two buffers each, sigma and the slope: bytes of unified buffer per element of a
 // strip.
