@@ -1,6 +1,5 @@
-// Splits the work over vector cores and lists a core's tiles. A task is (sequence, head, block of query rows); its
-// tiles are the stretches of keys that it needs. Tasks are dealt out in contiguous ranges of equal cost, a segment of a
-// head at once: the tasks of a segment are those of one core, in ascending order.
+// Splits the work over vector cores and lists a core's tiles. A task is (sequence, head, block of rows); its tiles are
+// the stretches of the other side that it needs. Tasks are dealt out in contiguous ranges of equal cost.
 #pragma once
 #include "hstu_sequences.h"
 
@@ -13,26 +12,16 @@ struct Tile {
   int64_t head = 0;
   int64_t own = 0;  // first row of the task's block, as a position among the keys
   int64_t ownRows = 0;
-  int64_t other = 0;  // first key
+  int64_t other = 0;  // first position of the other side
   int64_t otherRows = 0;
-  int64_t segment = 0;  // of the head
-  uint32_t task = 0;    // counts this core's tasks
+  uint32_t task = 0;  // counts this core's tasks
   bool first = false;
   bool last = false;
-  bool opens = false;  // the first tile of its segment
-  bool full = false;   // every cell is visible
+  bool full = false;  // every cell is visible
 };
 
-// Segments of a head: stretches of tiling.segmentRows queries from the first one on; the last one has what is left,
-// also where a sequence is longer than the host was told.
-__aicore__ inline int64_t SegmentOf(const Sequence& s, int64_t row, const HstuTilingData& tiling) {
-  return Least((row - s.Shift()) / tiling.segmentRows, tiling.segments - 1);
-}
-__aicore__ inline int64_t SegmentEnd(const Sequence& s, int64_t from, const HstuTilingData& tiling) {
-  const int64_t segment = SegmentOf(s, from, tiling);
-  return segment == tiling.segments - 1 ? s.keys : Least(s.Shift() + (segment + 1) * tiling.segmentRows, s.keys);
-}
-
+// `keysOwn` false: tasks own query rows and walk along keys. True: tasks own keys and walk along queries.
+template <bool keysOwn>
 class Tasks {
  public:
   __aicore__ inline void Init(const HstuTilingData& tiling, const SequenceInputs& inputs) {
@@ -56,19 +45,42 @@ class Tasks {
   }
 
  private:
-  // What the block's tiles cost: the stretch of keys between its first and its last visible one.
+  __aicore__ inline int64_t OwnBegin(const Sequence& s) const { return keysOwn ? 0 : s.Shift(); }
+  __aicore__ inline int64_t OwnEnd(const Sequence& s) const { return s.keys; }
+
+  // What the block's tiles cost: the stretch of the other side between its first and its last visible position.
   __aicore__ inline int64_t Cost(const Sequence& s, int64_t from) const {
-    const BlockView view = mask_.Block(from, Least(from + tiling_->blockRows, s.keys));
-    return TASK_OVERHEAD + Most(Least(view.Last(), s.keys) - view.First(), 0);
+    const int64_t to = Least(from + tiling_->blockRows, OwnEnd(s));
+    int64_t begin;
+    int64_t end;
+    Extent(s, from, to, begin, end);
+    return TASK_OVERHEAD + Most(end - begin, 0);
   }
-  __aicore__ inline int64_t CostOfRows(const Sequence& s, int64_t from, int64_t to) const {
+  __aicore__ inline void Extent(const Sequence& s, int64_t from, int64_t to, int64_t& begin, int64_t& end) const {
+    if constexpr (!keysOwn) {
+      const BlockView view = mask_.Block(from, to);
+      begin = view.First();
+      end = Least(view.Last(), s.keys);
+    } else {
+      begin = s.keys;
+      end = s.Shift();
+      for (int64_t row = s.Shift(); row < s.keys; row += tiling_->blockRows) {
+        const int64_t rowEnd = Least(row + tiling_->blockRows, s.keys);
+        if (mask_.Block(row, rowEnd).Sees(from, to)) {
+          begin = Least(begin, row);
+          end = rowEnd;
+        }
+      }
+    }
+  }
+
+  __aicore__ inline int64_t CostOfHead(const Sequence& s) const {
     int64_t cost = 0;
-    for (; from < to; from += tiling_->blockRows) {
+    for (int64_t from = OwnBegin(s); from < OwnEnd(s); from += tiling_->blockRows) {
       cost += Cost(s, from);
     }
     return cost;
   }
-  __aicore__ inline int64_t CostOfHead(const Sequence& s) const { return CostOfRows(s, s.Shift(), s.keys); }
 
   // One walk over all sequences gives the total, a second one stops at the first task of this core's range.
   __aicore__ inline void Share() {
@@ -91,19 +103,13 @@ class Tasks {
     task_ = 0;
     inTask_ = false;
     own_ = 0;
-    segmentEnd_ = 0;
     sequences_.Rewind(sequence_);
     costOfHead_ = 0;
   }
 
   // Steps to the next task of this core's range.
   __aicore__ inline bool NextTask() {
-    while (own_ < segmentEnd_ || at_ < end_) {
-      if (own_ < segmentEnd_) {
-        Open(own_);
-        own_ += tiling_->blockRows;
-        return true;
-      }
+    while (at_ < end_) {
       if (head_ >= tiling_->heads) {
         if (!sequences_.Next(sequence_)) {
           return false;
@@ -111,35 +117,32 @@ class Tasks {
         sequences_.SetMask(sequence_, mask_);
         costOfHead_ = CostOfHead(sequence_);
         head_ = 0;
-        own_ = sequence_.Shift();
-        segmentEnd_ = own_;
+        own_ = OwnBegin(sequence_);
         if (at_ + costOfHead_ * tiling_->heads <= begin_) {
           at_ += costOfHead_ * tiling_->heads;
           head_ = tiling_->heads;
           continue;
         }
       }
-      if (own_ == sequence_.Shift() && at_ + costOfHead_ <= begin_) {
+      if (own_ == OwnBegin(sequence_) && at_ + costOfHead_ <= begin_) {
         at_ += costOfHead_;
         ++head_;
         continue;
       }
-      if (own_ >= sequence_.keys) {
+      if (own_ >= OwnEnd(sequence_)) {
         ++head_;
-        own_ = sequence_.Shift();
-        segmentEnd_ = own_;
+        own_ = OwnBegin(sequence_);
         continue;
       }
-      // A segment belongs to the range that holds its middle: no core gets more than half of one too much at an end.
-      const int64_t to = SegmentEnd(sequence_, own_, *tiling_);
-      const int64_t cost = CostOfRows(sequence_, own_, to);
+      // A task belongs to the range that holds its middle: no core gets more than half a task too much at an end.
+      const int64_t from = own_;
+      const int64_t cost = Cost(sequence_, from);
       const int64_t middle = at_ + cost / 2;
       at_ += cost;
+      own_ += tiling_->blockRows;
       if (middle >= begin_ && middle < end_) {
-        segmentStart_ = own_;
-        segmentEnd_ = to;
-      } else {
-        own_ = to;
+        Open(from);
+        return true;
       }
     }
     return false;
@@ -147,21 +150,23 @@ class Tasks {
 
   __aicore__ inline void Open(int64_t from) {
     block_ = from;
-    blockEnd_ = Least(from + tiling_->blockRows, sequence_.keys);
-    view_ = mask_.Block(block_, blockEnd_);
-    other_ = view_.First();
-    otherEnd_ = Least(view_.Last(), sequence_.keys);
+    blockEnd_ = Least(from + tiling_->blockRows, OwnEnd(sequence_));
+    Extent(sequence_, block_, blockEnd_, other_, otherEnd_);
     taskHead_ = head_;
     inTask_ = true;
     firstTile_ = true;
+    if constexpr (!keysOwn) {
+      view_ = mask_.Block(block_, blockEnd_);
+    }
     SkipUnseen();
   }
 
-  // Moves to the next stretch of keys that the block needs.
+  // Moves to the next stretch of the other side that the block needs.
   __aicore__ inline void SkipUnseen() {
     while (other_ < otherEnd_) {
       const int64_t to = Least(other_ + Step(), otherEnd_);
-      if (view_.Sees(other_, to)) {
+      const bool seen = keysOwn ? mask_.Block(other_, to).Sees(block_, blockEnd_) : view_.Sees(other_, to);
+      if (seen) {
         return;
       }
       other_ = to;
@@ -169,9 +174,11 @@ class Tasks {
   }
   // How far a tile reaches: to the end of a page where keys come from the cache.
   __aicore__ inline int64_t Step() const {
-    if (other_ < sequence_.cached) {
-      const int64_t inPage = tiling_->pageSize - other_ % tiling_->pageSize;
-      return Least(Least(inPage, sequence_.cached - other_), tiling_->chunk);
+    if constexpr (!keysOwn) {
+      if (other_ < sequence_.cached) {
+        const int64_t inPage = tiling_->pageSize - other_ % tiling_->pageSize;
+        return Least(Least(inPage, sequence_.cached - other_), tiling_->chunk);
+      }
     }
     return tiling_->chunk;
   }
@@ -189,11 +196,10 @@ class Tasks {
     tile.ownRows = blockEnd_ - block_;
     tile.other = other_;
     tile.otherRows = to - other_;
-    tile.segment = SegmentOf(sequence_, block_, *tiling_);
     tile.task = task_;
     tile.first = firstTile_;
-    tile.opens = firstTile_ && block_ == segmentStart_;
-    tile.full = to == other_ || view_.SeesAll(other_, to);
+    tile.full =
+        to == other_ || (keysOwn ? mask_.Block(other_, to).SeesAll(block_, blockEnd_) : view_.SeesAll(other_, to));
     firstTile_ = false;
     other_ = to;
     SkipUnseen();
@@ -215,9 +221,7 @@ class Tasks {
   Sequence sequence_;
   int64_t costOfHead_;
   int64_t head_;
-  int64_t own_;           // the next row to deal out, or the next task of the segment
-  int64_t segmentStart_;  // of the segment that this core works on
-  int64_t segmentEnd_;
+  int64_t own_;
   bool inTask_;
   bool firstTile_;
   uint32_t task_;

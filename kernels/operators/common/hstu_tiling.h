@@ -11,7 +11,6 @@ constexpr uint32_t HSTU_CUSTOM = 3;  // the caller's weights
 
 constexpr uint32_t HSTU_COLUMN_UNIT = 64;  // columns of a tile in workspace and unified buffer are padded to this
 constexpr uint32_t HSTU_SLOTS = 3;         // tiles in flight per vector core
-constexpr int64_t HSTU_SEGMENTS = 128;     // of all heads, or of one: enough to share out over the cores
 
 // A [batch or 1, heads or 1, size, size] input; the stride of a broadcast dimension is 0. Strides in elements.
 struct HstuSquare {
@@ -65,8 +64,6 @@ struct HstuTilingData {
   int64_t pages;  // of the key-value cache; 0: no cache
   int64_t pageSize;
   int64_t pageIds;
-  int64_t segments;        // of a head at most: stretches of queries that one core takes in order
-  int64_t segmentRows;     // a multiple of blockRows
   uint32_t blockRows;      // rows of a task
   uint32_t chunk;          // columns of a tile at most
   uint32_t stripElements;  // of the part of a tile in the unified buffer
@@ -74,7 +71,6 @@ struct HstuTilingData {
   uint64_t slotElements;   // fp32 elements of a tile in the workspace
   uint64_t accumulatorElements;
   uint64_t coreElements;                   // workspace of one vector core
-  uint64_t keySumElements;                 // backward: sums of dV and dK of a segment, behind those of all cores
   AscendC::tiling::TCubeTiling scores;     // rows of queries times rows of keys, turned
   AscendC::tiling::TCubeTiling values;     // forward: weights times values; backward: tiles, turned, times rows
   AscendC::tiling::TCubeTiling gradients;  // backward: tiles times rows

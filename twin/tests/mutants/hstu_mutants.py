@@ -14,11 +14,9 @@ VECTOR = "common/hstu_vector.h"
 GRAD_KERNEL = "hstu_dense_backward/op_kernel/hstu_dense_backward.cpp"
 PASS = "hstu_dense_backward/op_kernel/gradient_pass.h"
 PRODUCTS = "hstu_dense_backward/op_kernel/gradient_products.h"
-KEY_SUMS = "hstu_dense_backward/op_kernel/key_sums.h"
 SHARED_BIAS = "hstu_dense_backward/op_kernel/bias_pass.h"
 STRIPS = "common/hstu_gradient_strips.h"
 GRAD_HOST = "hstu_dense_backward/op_host/hstu_dense_backward.cpp"
-SIZES = "hstu_dense_backward/op_host/hstu_backward_host.h"
 WRONG = "wrong: element"
 STORED = "        // The cube reads what the stores have written.\n"
 WAIT = "WaitFor<AscendC::HardEvent::MTE3_S>();\n"
@@ -146,7 +144,7 @@ GRADIENTS_OF_ALL = [
         "wrong tiling: the blocks are not started together",
         "E-22",
         "SetScheduleMode",
-        (SIZES, "context->SetScheduleMode(1);", "context->SetScheduleMode(0);"),
+        (GRAD_HOST, "context->SetScheduleMode(biasGrad ? 1 : 0);", "context->SetScheduleMode(0);"),
     ),
     gradient(
         "tiles_not_stored_yet",
@@ -174,72 +172,15 @@ GRADIENTS_OF_ALL = [
         (GRAD_HOST, "? 1\n                           : 0;", "? 0\n                           : 0;"),
     ),
     gradient(
-        "first_row_sum_added",
+        "first_column_sum_added",
         "wrong atomic: the first product is added to a gradient that nobody cleared",
         "E-21",
         "which nothing has written",
         (
             PRODUCTS,
-            "rowSums.template IterateAll<false>(target, first ? 0 : 1, false, true);",
-            "rowSums.template IterateAll<false>(target, 1, false, true);",
+            "columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);",
+            "columnSums.template IterateAll<false>(target, 1, false, true);",
         ),
-    ),
-    gradient(
-        "key_sums_not_cleared",
-        "wrong atomic: products are added to sums that nobody cleared",
-        "E-21",
-        "which nothing has written",
-        (PASS, "keySums_.Open(tile);", ""),
-    ),
-    gradient(
-        "key_sums_cleared_late",
-        "missing sync: the cube adds to sums whose zeros are still on their way",
-        "E-32",
-        "is not ordered with",
-        (
-            KEY_SUMS,
-            "    // The cube adds to what the stores have written.\n    " + WAIT,
-            "",
-        ),
-    ),
-    gradient(
-        "key_sums_of_half_a_hull_cleared",
-        "wrong tail: the last block of keys that a segment sees is not cleared",
-        "E-21",
-        "which nothing has written",
-        (
-            KEY_SUMS,
-            "Clear(OfKeys(tile, begin), (end - begin) * KeyPitch());",
-            "Clear(OfKeys(tile, begin), KeyPitch());",
-        ),
-    ),
-    gradient(
-        "segments_not_met",
-        "missing SyncAll: a core adds up sums that others still make",
-        "E-20",
-        "is not ordered with",
-        (KEY_SUMS, "AscendC::SyncAll();", ""),
-    ),
-    gradient(
-        "one_segment_only",
-        "logic: keys get the gradients of the first segment that sees them",
-        COMPARISON,
-        WRONG,
-        (KEY_SUMS, "AscendC::Add(sum, sum, term, elements);", ""),
-    ),
-    gradient(
-        "slabs_of_half_the_size",
-        "wrong tiling field: the workspace holds half of the sums of each segment",
-        "E-17",
-        "of a GlobalTensor of",
-        (SIZES, "tiling.heads * tiling.keyRows * widths", "tiling.heads * tiling.keyRows * widths / 2"),
-    ),
-    gradient(
-        "segment_of_two_cores",
-        "overlapping cores: a segment is begun anew at each task",
-        COMPARISON,
-        WRONG,
-        (TASKS, "tile.opens = firstTile_ && block_ == segmentStart_;", "tile.opens = firstTile_;"),
     ),
     gradient(
         "tile_of_the_bias_not_cut",

@@ -41,7 +41,8 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   if (!hstu::DescribeBackwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
-  return hstu::LaunchBackward(context, platform, *tiling);
+  context->SetScheduleMode(biasGrad ? 1 : 0);
+  return hstu::Launch(context, platform, *tiling, std::max(tiling->queryRows, tiling->keyRows));
 }
 
 }  // namespace optiling

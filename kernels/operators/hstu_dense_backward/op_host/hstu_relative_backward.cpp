@@ -34,7 +34,8 @@ static ge::graphStatus RelativeTilingFunc(gert::TilingContext* context) {
   if (!hstu::DescribeBackwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
-  return hstu::LaunchBackward(context, platform, *tiling);
+  context->SetScheduleMode(1);
+  return hstu::Launch(context, platform, *tiling, std::max(tiling->queryRows, tiling->keyRows));
 }
 
 }  // namespace optiling

@@ -91,16 +91,17 @@ class GradientProducts {
     scores.End();
   }
 
-  // target[columns, width] += tile^T rows.
+  // target[columns, width] = (or +=) tile^T rows.
   __aicore__ inline void StartColumnSums(const Grid& grid, const AscendC::GlobalTensor<T>& tile, const Rows<T>& rows,
-                                         int64_t row, const AscendC::GlobalTensor<float>& target, int64_t targetPitch) {
+                                         int64_t row, const AscendC::GlobalTensor<float>& target, int64_t targetPitch,
+                                         bool first) {
     const int32_t depth = static_cast<int32_t>(grid.rows);
     columnSums.SetOrgShape(static_cast<int32_t>(grid.pitch), rows.Pitch(), depth, depth,
                            static_cast<int32_t>(targetPitch));
     columnSums.SetSingleShape(static_cast<int32_t>(grid.columns), static_cast<int32_t>(rows.width), depth);
     columnSums.SetTensorA(tile, true);
     columnSums.SetTensorB(rows.At(row, grid.head));
-    columnSums.template IterateAll<false>(target, 1, false, true);
+    columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);
   }
   // target[rows, width] = (or +=) tile rows.
   __aicore__ inline void StartRowSums(const Grid& grid, const AscendC::GlobalTensor<T>& tile, const Rows<T>& rows,
@@ -144,15 +145,16 @@ __aicore__ inline int64_t QueryRow(const Sequence& sequence, int64_t position) {
 }
 __aicore__ inline int64_t KeyRow(const Sequence& sequence, int64_t position) { return sequence.keyStart + position; }
 
-// A tile's cells.
+// Tiles in the form of scores: queries are the rows whichever side the task owns.
+template <bool keysOwn>
 __aicore__ inline Grid GridOf(const Tile& tile) {
   Grid grid;
   grid.batch = tile.sequence.index;
   grid.head = tile.head;
-  grid.row = tile.own;
-  grid.rows = tile.ownRows;
-  grid.column = tile.other;
-  grid.columns = tile.otherRows;
+  grid.row = keysOwn ? tile.other : tile.own;
+  grid.rows = keysOwn ? tile.otherRows : tile.ownRows;
+  grid.column = keysOwn ? tile.own : tile.other;
+  grid.columns = keysOwn ? tile.ownRows : tile.otherRows;
   grid.pitch = RoundUp(grid.columns, HSTU_COLUMN_UNIT);
   grid.full = tile.full;
   return grid;

@@ -12,8 +12,6 @@ inline uint32_t ForwardBytes(uint32_t dataBytes) { return 2 * sizeof(float) + 2 
 // Tiles, and the workspace of a core for them.
 inline void SizeForward(const Describer& describer, uint32_t dataBytes, HstuTilingData& tiling) {
   SizeTiles(describer, tiling);
-  tiling.segments = INT32_MAX;
-  tiling.segmentRows = tiling.blockRows;
   tiling.slotElements = static_cast<uint64_t>(tiling.blockRows) * tiling.chunk;
   tiling.accumulatorElements =
       dataBytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling.blockRows * RoundUpTo(tiling.valueDim, 16));

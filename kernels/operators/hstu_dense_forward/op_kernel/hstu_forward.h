@@ -286,7 +286,7 @@ class HstuForward {
   fault::Operator which_;
   hstu::Sequences sequences_;
   hstu::Mask mask_;
-  hstu::Tasks tasks_;
+  hstu::Tasks<false> tasks_;
   Addends addends_;
   AscendC::TQue<AscendC::TPosition::VECIN, 1> in_;
   AscendC::TQue<AscendC::TPosition::VECOUT, 1> out_;
