@@ -42,8 +42,9 @@ class Step:
 
 
 def _moving_mean(mean: Tensor, value: Tensor, beta: float) -> Tensor:
-    """beta * mean + (1 - beta) * value, without a product by the larger of the two: 0.999 in float32 is 1.3e-8 off."""
-    return mean + (1.0 - beta) * (value - mean) if beta >= 0.5 else value + beta * (mean - value)
+    """beta * mean + (1 - beta) * value; a long mean without a product by beta: 0.999 in float32 is 1.3e-8 off."""
+    rest = 1.0 - beta
+    return mean + rest * (value - mean) if rest <= 0.5 else beta * mean + rest * value
 
 
 def _sgd(s: Step) -> Tensor:

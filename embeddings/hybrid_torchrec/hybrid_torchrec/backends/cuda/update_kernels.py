@@ -23,8 +23,8 @@ def _join(total, begins, value, anew):
 
 @triton.jit
 def _moving_mean(mean, value, beta, rest):
-    """beta * mean + rest * value, without a product by the larger of the two (row_math's optimizer_steps.inl)."""
-    return tl.where(rest <= 0.5, mean + rest * (value - mean), value + beta * (mean - value))
+    """beta * mean + rest * value; a long mean multiplies by rest alone (row_math's optimizer_steps.inl)."""
+    return tl.where(rest <= 0.5, mean + rest * (value - mean), beta * mean + rest * value)
 
 
 @triton.jit
