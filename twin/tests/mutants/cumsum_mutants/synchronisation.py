@@ -96,6 +96,6 @@ SYNCHRONISATION = [
         "leak: the ids of the loads are not released",
         "E-10",
         "was allocated but not released",
-        (KERNEL, "        loaded.Close(pipe_);\n", ""),
+        (KERNEL, "loaded.Close(pipe_);\n    inputFree.CloseRaised(pipe_);", "inputFree.CloseRaised(pipe_);"),
     ),
 ]
