@@ -150,8 +150,8 @@ static void update_rowwise_adagrad(const RowState* rows, int64_t count, int64_t 
 }
 
 // beta * mean + rest * value, where rest = 1 - beta. 0.999 in fp32 is 1.3e-8 off, and a mean of many steps is off by
-// that times their number; rest is off by 5e-11. So a long mean multiplies by rest alone, as torch.lerp does; a short one
-// forgets its rounding, and an infinite gradient stays infinite in it.
+// that times their number; rest is off by 5e-11. So a long mean multiplies by rest alone, as torch.lerp does; a short
+// one forgets its rounding, and an infinite gradient stays infinite in it.
 template <typename V>
 static inline V moving_mean(const V& mean, const V& value, float beta, float rest) {
   return rest <= 0.5f ? mean + rest * (value - mean) : beta * mean + rest * value;
