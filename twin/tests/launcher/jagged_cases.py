@@ -64,7 +64,7 @@ CUMSUM_CASES = [
     cumsum_case("rows of one tile", (3, 4096)),
     cumsum_case("shared row", (20001,)),
     cumsum_case("uneven parts", (16500,)),
-    cumsum_case("longer than the buffers", (60001,)),
+    cumsum_case("longer than the buffers", (57601,)),  # two cores have 8 and 7 tiles
     cumsum_case("a part that fills its tiles", (16384,)),
     cumsum_case("shared rows", (3, 9001)),
 ]

@@ -84,7 +84,7 @@ LOGIC = [
         "wrong tiling: a key that the kernel does not test",
         "host",
         "561003",
-        (HOST, "KEY_WHOLE_ROWS = 1;", "KEY_WHOLE_ROWS = 3;"),
+        (HOST, "KEY_WHOLE_ROWS = 1;", "KEY_WHOLE_ROWS = 9;"),
     ),
     mutant(
         "chunk_too_short",
