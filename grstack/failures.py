@@ -1,4 +1,5 @@
-"""What failed in a run of the tests: read from the test runners' JUnit files, shown once more, together, at the end."""
+"""What failed in a run of the tests: read from the test runners' JUnit files, shown once more, together, at the end,
+and then a line each: where a log is cut, its last lines are kept."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 SHOWN = 20  # failures
 LINES = 25  # of each failure's text: its end names the line and the error
+LINE = 160  # characters of a failure in the list
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,12 @@ def show(folder: Path, console: Console) -> None:
         console.print(Text("\n".join(failure.text.rstrip().splitlines()[-LINES:])), soft_wrap=True)
     if len(failures) > SHOWN:
         console.print(f"and {len(failures) - SHOWN} more: {folder}")
+    for failure in failures[:SHOWN]:
+        line = f"{failure.suite}: {failure.test}: {_error(failure.text)}"
+        console.print(Text(line[:LINE], style="red"), soft_wrap=True)
+
+
+def _error(text: str) -> str:
+    """The first of pytest's lines of the error (`E   ...`), or the last line."""
+    lines = text.strip().splitlines() or [""]
+    return next((line[1:].strip() for line in lines if line.startswith("E  ")), lines[-1])

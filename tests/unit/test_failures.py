@@ -37,6 +37,10 @@ def test_failures_and_errors_of_a_real_run_are_listed(tmp_path: Path) -> None:
     failures.show(results, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "assert (1 + 1) == 3" in shown and "no such disk" in shown and "test_passes()" not in shown
+    assert shown.splitlines()[-2:] == [
+        "room-tests: test_it::test_sum: assert (1 + 1) == 3",
+        "room-tests: test_it::test_setup: OSError: no such disk",
+    ]
 
 
 def test_a_suite_that_was_killed_is_a_failure(tmp_path: Path) -> None:
