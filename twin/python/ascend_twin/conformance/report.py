@@ -41,7 +41,7 @@ def _percent(part: int, whole: int) -> str:
 
 def _why(row: Row) -> tuple[str, str]:
     """Cause and reason of the commonest error."""
-    return explain(row.op, row.dtype, row.error())
+    return explain(row.op, row.dtype, row.error(), " ".join(sorted(row.failed)))
 
 
 def by_cause(rows: Iterable[Row]) -> dict[str, int]:

@@ -49,7 +49,7 @@ class Row:
 
     def _cause(self, outcome: Outcome) -> str:
         """The twin's, where one of its checks fails by the twin."""
-        causes = [explain(self.op, self.dtype, error)[0] for _, error in outcome.failed]
+        causes = [explain(self.op, self.dtype, error, check)[0] for check, error in outcome.failed]
         return TWIN if TWIN in causes else causes[0]
 
     def error(self) -> str:

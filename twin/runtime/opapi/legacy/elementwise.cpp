@@ -94,6 +94,11 @@ const LegacyOperator fill("Fill", {}, [](const LegacyArguments& call) {
   call.Out(0, call.In(1).reshape({1}).expand(c10::multiply_integers(call.OutShape(0))).reshape(call.OutShape(0)));
 });
 
+// Channels of a group lie next to each other; afterwards the first ones of all groups come first.
+const LegacyOperator shuffle("ShuffleChannel", {"group"}, [](const LegacyArguments& call) {
+  call.Out(0, at::channel_shuffle(call.In(0), static_cast<int64_t>(call.Number("group", 1))));
+});
+
 void Copy(const LegacyArguments& call) { call.Out(0, call.In(0)); }
 
 const LegacyOperator identity("Identity", {}, Copy);

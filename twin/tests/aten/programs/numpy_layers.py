@@ -134,6 +134,12 @@ def resizing() -> None:
         lambda a: windows(a, (2, 3), (2, 3)).transpose(0, 1, 4, 5, 2, 3).reshape(1, 12, -1),
         x,
     )
+    check(
+        "channel_shuffle",
+        lambda t: F.channel_shuffle(t, 3),
+        lambda a: a.reshape(2, 3, 2, 2, 3).swapaxes(1, 2).reshape(2, 6, 2, 3),
+        random.normal(size=(2, 6, 2, 3)),
+    )
     check("Tensor.unfold", lambda t: t.unfold(2, 3, 2), lambda a: windows(a, 3, 2)[:, :, ::2], x)
 
 

@@ -1,5 +1,6 @@
-"""Operators whose results in half precision are not close to the CPU's: how far both are from float64, over all samples
-of PyTorch's database, forward and backward. Prints, by operator and data type, the sums for the NPU and the CPU."""
+"""Operators whose results are not close to the CPU's, mostly in half precision: how far both are from float64, over
+all samples of PyTorch's database, forward and backward. Prints, by operator and data type, the sums for the NPU and the
+CPU."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ OPERATORS = {
     "native_batch_norm": HALVES,
     "_batch_norm_with_update": HALVES,
     "logspace": ("float16",),
+    "nn.functional.conv_transpose2d": HALVES,
+    "nn.functional.scaled_dot_product_attention": ("float32",),
 }
 
 
@@ -55,6 +58,8 @@ def main() -> None:
             total = [0.0, 0.0]
             found, differentiable = cases.samples(info, cases.Case(name, dtype))
             for sample in found:
+                if sample.kwargs.get("dropout_p"):  # each device draws its own
+                    continue
                 given = checks.Arguments(sample.input, sample.args, sample.kwargs)
                 for check in (checks.forward, *([checks.backward] if differentiable else [])):
                     try:
