@@ -186,60 +186,37 @@ void Backward(const Attention& attention, const Saved& saved, const Output& dq, 
 #define HELD(kind, name) [[maybe_unused]] const Argument<kind>::Held& name
 
 // QUERY_ENDS and KEY_ENDS are the ends of packed sequences, TYPE the position encoding's.
-#define FORWARD(NAME, QUERY_ENDS, KEY_ENDS, TYPE, ...)                                                             \
-  constexpr auto NAME##Check = [](TWIN_FOR_EACH(HELD, __VA_ARGS__)) {                                              \
-    const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, QUERY_ENDS, KEY_ENDS);  \
-    CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, TYPE, prefix});              \
-    RequireShape(out, shape.OutShape());                                                                           \
-    RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));                                             \
-    RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));                                             \
-  };                                                                                                               \
-  ACLNN_CHECKED(NAME, NAME##Check, __VA_ARGS__) {                                                                  \
-    Forward({{query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout, QUERY_ENDS, KEY_ENDS}, \
-             query,                                                                                                \
-             key,                                                                                                  \
-             value,                                                                                                \
-             pse,                                                                                                  \
-             dropMask,                                                                                             \
-             attenMask,                                                                                            \
-             prefix,                                                                                               \
-             scale,                                                                                                \
-             keepProb,                                                                                             \
-             preTokens,                                                                                            \
-             nextTokens,                                                                                           \
-             sparseMode,                                                                                           \
-             TYPE},                                                                                                \
-            softmaxMax, softmaxSum, out);                                                                          \
+#define CHECK_ATTENTION(QUERY_ENDS, KEY_ENDS, TYPE)                                                             \
+  const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, QUERY_ENDS, KEY_ENDS); \
+  CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, TYPE, prefix});             \
+  RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));                                            \
+  RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH))
+#define ATTENTION(QUERY_ENDS, KEY_ENDS, TYPE)                                                                         \
+  Attention {                                                                                                         \
+    {query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout, QUERY_ENDS, KEY_ENDS}, query, key, \
+        value, pse, dropMask, attenMask, prefix, scale, keepProb, preTokens, nextTokens, sparseMode, TYPE             \
   }
 
-#define BACKWARD(NAME, QUERY_ENDS, KEY_ENDS, TYPE, ...)                                                             \
-  constexpr auto NAME##Check = [](TWIN_FOR_EACH(HELD, __VA_ARGS__)) {                                               \
-    const AttentionShape shape(query.Shape(), key.Shape(), value.Shape(), headNum, layout, QUERY_ENDS, KEY_ENDS);   \
-    CheckOptions(shape, pse, dropMask, paddingMask, attenMask, {keepProb, sparseMode, TYPE, prefix});               \
-    RequireShape(dy, shape.OutShape());                                                                             \
-    RequireShape(attentionIn, shape.OutShape());                                                                    \
-    RequireShape(softmaxMax, shape.StatisticsShape(STATISTICS_WIDTH));                                              \
-    RequireShape(softmaxSum, shape.StatisticsShape(STATISTICS_WIDTH));                                              \
-    RequireShape(dq, query.Shape());                                                                                \
-    RequireShape(dk, key.Shape());                                                                                  \
-    RequireShape(dv, value.Shape());                                                                                \
-  };                                                                                                                \
-  ACLNN_CHECKED(NAME, NAME##Check, __VA_ARGS__) {                                                                   \
-    Backward({{query.sizes().vec(), key.sizes().vec(), value.sizes().vec(), headNum, layout, QUERY_ENDS, KEY_ENDS}, \
-              query,                                                                                                \
-              key,                                                                                                  \
-              value,                                                                                                \
-              pse,                                                                                                  \
-              dropMask,                                                                                             \
-              attenMask,                                                                                            \
-              prefix,                                                                                               \
-              scale,                                                                                                \
-              keepProb,                                                                                             \
-              preTokens,                                                                                            \
-              nextTokens,                                                                                           \
-              sparseMode,                                                                                           \
-              TYPE},                                                                                                \
-             {softmaxMax, softmaxSum, attentionIn, dy}, dq, dk, dv, dpse);                                          \
+#define FORWARD(NAME, QUERY_ENDS, KEY_ENDS, TYPE, ...)                           \
+  constexpr auto NAME##Check = [](TWIN_FOR_EACH(HELD, __VA_ARGS__)) {            \
+    CHECK_ATTENTION(QUERY_ENDS, KEY_ENDS, TYPE);                                 \
+    RequireShape(out, shape.OutShape());                                         \
+  };                                                                             \
+  ACLNN_CHECKED(NAME, NAME##Check, __VA_ARGS__) {                                \
+    Forward(ATTENTION(QUERY_ENDS, KEY_ENDS, TYPE), softmaxMax, softmaxSum, out); \
+  }
+
+#define BACKWARD(NAME, QUERY_ENDS, KEY_ENDS, TYPE, ...)                                                           \
+  constexpr auto NAME##Check = [](TWIN_FOR_EACH(HELD, __VA_ARGS__)) {                                             \
+    CHECK_ATTENTION(QUERY_ENDS, KEY_ENDS, TYPE);                                                                  \
+    RequireShape(dy, shape.OutShape());                                                                           \
+    RequireShape(attentionIn, shape.OutShape());                                                                  \
+    RequireShape(dq, query.Shape());                                                                              \
+    RequireShape(dk, key.Shape());                                                                                \
+    RequireShape(dv, value.Shape());                                                                              \
+  };                                                                                                              \
+  ACLNN_CHECKED(NAME, NAME##Check, __VA_ARGS__) {                                                                 \
+    Backward(ATTENTION(QUERY_ENDS, KEY_ENDS, TYPE), {softmaxMax, softmaxSum, attentionIn, dy}, dq, dk, dv, dpse); \
   }
 
 FORWARD(aclnnFlashAttentionScore, {}, {}, ADDED_AND_SCALED, FORWARD_TENSORS, OPTIONS, FORWARD_RESULTS)
