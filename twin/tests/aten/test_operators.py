@@ -31,3 +31,10 @@ def test_override_equals_cpu(outcomes: dict[str, dict[str, str]], name: str) -> 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_aclnn_equals_cpu(outcomes: dict[str, dict[str, str]], name: str) -> None:
     assert outcomes["aclnn"][name] == ""
+
+
+def test_the_gradient_that_torch_npu_gets_wrong(program: Callable[..., Any]) -> None:
+    """A matrix times a batch of matrices (docs/twin.md). A wheel that has it right fails this: then the page goes."""
+    found = program("wheel_faults", mode="aclnn")
+    (weight, batch), expanded = found["plain"], found["expanded"]
+    assert weight > 1 and batch < 1e-5 and max(expanded) < 1e-5
