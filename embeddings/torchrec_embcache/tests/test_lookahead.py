@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,27 @@ def distinct_ids(batches: list[torch.Tensor]) -> int:
     return len(torch.cat(batches).unique())
 
 
+class SlowTraining(list[torch.Tensor]):
+    """Batches; the second comes when the prefetch thread has met one that does not fit, busy as the machine may be."""
+
+    cached: CachedTable
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield self[0]
+        deadline = time.monotonic() + 60
+        while not self.cached.metrics.counters().shortened and time.monotonic() < deadline:
+            time.sleep(0.001)
+        yield from self[1:]
+
+
 def test_a_small_cache_shortens_the_look_ahead_and_says_so_once() -> None:
     rows = max(distinct_ids(BATCHES[i : i + 2]) for i in range(len(BATCHES)))
     resident, cached = HashTable(CONFIG), CachedTable(CONFIG, CacheConfig(cache_rows=rows, evict_share=0.0))
+    batches = SlowTraining(BATCHES)
+    batches.cached = cached
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        train(cached, BATCHES, ahead=8)
+        train(cached, batches, ahead=8)
     train(resident, BATCHES)
     assert_same(whole(cached), whole(resident))
     (warning,) = caught
