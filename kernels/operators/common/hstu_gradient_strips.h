@@ -144,9 +144,8 @@ class GradientStrips {
   using InQueue = AscendC::TQue<AscendC::TPosition::VECIN, 1>;
   using OutQueue = AscendC::TQue<AscendC::TPosition::VECOUT, 1>;
   __aicore__ inline InQueue& In() { return scores_; }
+  __aicore__ inline InQueue& More() { return products_; }
   __aicore__ inline OutQueue& Out() { return out_; }
-
- private:
   __aicore__ inline static AscendC::LocalTensor<float> Load(InQueue& queue, const AscendC::GlobalTensor<float>& source,
                                                             int32_t count) {
     AscendC::LocalTensor<float> strip = queue.template AllocTensor<float>();
@@ -154,6 +153,8 @@ class GradientStrips {
     queue.EnQue(strip);
     return queue.template DeQue<float>();
   }
+
+ private:
   __aicore__ inline AscendC::LocalTensor<T> Rounded(const AscendC::LocalTensor<float>& values, int32_t count) {
     AscendC::LocalTensor<T> rounded = out_.template AllocTensor<T>();
     if constexpr (sizeof(T) == sizeof(float)) {

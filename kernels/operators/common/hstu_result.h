@@ -4,7 +4,7 @@
 
 namespace hstu {
 
-constexpr int64_t SUM_UNIT = 16;  // rows of sums are padded to this many elements
+constexpr int64_t SUM_UNIT = 16;  // zeros are written in multiples of this many elements
 
 // A [rows, heads, width] output in T. Sums of float results are added in place by the cube.
 template <typename T>
@@ -15,7 +15,7 @@ class Result {
   __aicore__ inline void Init(GM_ADDR address, int64_t rows, int64_t heads, int64_t width, uint32_t stripElements) {
     heads_ = heads;
     width_ = width;
-    pitch_ = RoundUp(width, SUM_UNIT);
+    pitch_ = RoundUp(width, 32 / static_cast<int64_t>(sizeof(T)));  // rows of whole blocks, rounded or not
     strip_ = stripElements;
     target_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(address), static_cast<uint64_t>(rows * heads * width));
   }
@@ -26,24 +26,33 @@ class Result {
     return target_[static_cast<uint64_t>((row * heads_ + head) * width_)];
   }
 
-  // Rounds `rows` rows of sums to the result's rows from `row` on.
+  // Rounds `rows` rows of sums in the workspace to the result's rows from `row` on.
   template <typename InQueue, typename OutQueue>
   __aicore__ inline void Round(const AscendC::GlobalTensor<float>& sums, int64_t row, int64_t head, int64_t rows,
                                InQueue& in, OutQueue& out) {
     const int64_t atOnce = Least(strip_ / pitch_, 4095);
     for (int64_t from = 0; from < rows; from += atOnce) {
       const int64_t count = Least(atOnce, rows - from);
-      const uint32_t elements = static_cast<uint32_t>(count * pitch_);
       AscendC::LocalTensor<float> strip = in.template AllocTensor<float>();
-      AscendC::DataCopy(strip, sums[static_cast<uint64_t>(from * pitch_)], elements);
+      AscendC::DataCopy(strip, sums[static_cast<uint64_t>(from * pitch_)], static_cast<uint32_t>(count * pitch_));
       in.EnQue(strip);
       strip = in.template DeQue<float>();
-      AscendC::LocalTensor<T> rounded = out.template AllocTensor<T>();
-      AscendC::Cast(rounded, strip, AscendC::RoundMode::CAST_RINT, elements);
+      Round(strip, row + from, head, count, out);
       in.FreeTensor(strip);
-      out.EnQue(rounded);
-      Store(out, row + from, head, count);
     }
+  }
+  // The same for a strip of sums in local memory.
+  template <typename OutQueue>
+  __aicore__ inline void Round(const AscendC::LocalTensor<float>& sums, int64_t row, int64_t head, int64_t rows,
+                               OutQueue& out) {
+    AscendC::LocalTensor<T> rounded = out.template AllocTensor<T>();
+    if constexpr (inPlace) {
+      AscendC::Adds(rounded, sums, 0.0f, static_cast<int32_t>(rows * pitch_));
+    } else {
+      AscendC::Cast(rounded, sums, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(rows * pitch_));
+    }
+    out.EnQue(rounded);
+    Store(out, row, head, rows);
   }
 
   // Zeros for one head of rows [row, row + rows).

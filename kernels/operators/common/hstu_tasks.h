@@ -1,7 +1,8 @@
 // Splits the work over vector cores and lists a core's tiles. A task is (sequence, head, block of rows); its tiles are
-// the stretches of the other side that it needs. Tasks are dealt out in contiguous ranges of equal cost.
+// the stretches of the other side that it needs. Tasks are dealt out in contiguous ranges of equal cost; those that own
+// keys by segments (hstu_segments.h).
 #pragma once
-#include "hstu_sequences.h"
+#include "hstu_segments.h"
 
 namespace hstu {
 
@@ -14,11 +15,28 @@ struct Tile {
   int64_t ownRows = 0;
   int64_t other = 0;  // first position of the other side
   int64_t otherRows = 0;
+  int64_t segmentEnd = 0;
+  int64_t slab = 0;   // of the segment: its first row
   uint32_t task = 0;  // counts this core's tasks
   bool first = false;
   bool last = false;
-  bool full = false;  // every cell is visible
+  bool opens = false;  // the first tile of its segment
+  bool full = false;   // every cell is visible
 };
+
+// Queries [begin, end), in whole blocks, between the first and the last that sees one of keys [from, to).
+__aicore__ inline void FindQueries(const Mask& mask, const Sequence& s, int64_t blockRows, int64_t from, int64_t to,
+                                   int64_t& begin, int64_t& end) {
+  begin = s.keys;
+  end = s.Shift();
+  for (int64_t row = s.Shift(); row < s.keys; row += blockRows) {
+    const int64_t rowEnd = Least(row + blockRows, s.keys);
+    if (mask.Block(row, rowEnd).Sees(from, to)) {
+      begin = Least(begin, row);
+      end = rowEnd;
+    }
+  }
+}
 
 // `keysOwn` false: tasks own query rows and walk along keys. True: tasks own keys and walk along queries.
 template <bool keysOwn>
@@ -62,24 +80,26 @@ class Tasks {
       begin = view.First();
       end = Least(view.Last(), s.keys);
     } else {
-      begin = s.keys;
-      end = s.Shift();
-      for (int64_t row = s.Shift(); row < s.keys; row += tiling_->blockRows) {
-        const int64_t rowEnd = Least(row + tiling_->blockRows, s.keys);
-        if (mask_.Block(row, rowEnd).Sees(from, to)) {
-          begin = Least(begin, row);
-          end = rowEnd;
-        }
-      }
+      FindQueries(mask_, s, tiling_->blockRows, from, to, begin, end);
     }
   }
 
-  __aicore__ inline int64_t CostOfHead(const Sequence& s) const {
+  __aicore__ inline int64_t CostOfRows(const Sequence& s, int64_t from, int64_t to) const {
     int64_t cost = 0;
-    for (int64_t from = OwnBegin(s); from < OwnEnd(s); from += tiling_->blockRows) {
+    for (; from < to; from += tiling_->blockRows) {
       cost += Cost(s, from);
     }
     return cost;
+  }
+  __aicore__ inline int64_t CostOfHead(const Sequence& s) const { return CostOfRows(s, OwnBegin(s), OwnEnd(s)); }
+
+  // Where the tasks end that one core has from `from` on.
+  __aicore__ inline int64_t SegmentEnd(const Sequence& s, int64_t from) const {
+    if constexpr (keysOwn) {
+      return Least(segments_.Begin(segments_.Of(from) + 1), s.keys);
+    } else {
+      return Least(from + tiling_->blockRows, s.keys);
+    }
   }
 
   // One walk over all sequences gives the total, a second one stops at the first task of this core's range.
@@ -103,21 +123,34 @@ class Tasks {
     task_ = 0;
     inTask_ = false;
     own_ = 0;
+    segmentEnd_ = 0;
+    if constexpr (keysOwn) {
+      segments_.Init(*tiling_, sequences_);
+    }
     sequences_.Rewind(sequence_);
     costOfHead_ = 0;
   }
 
   // Steps to the next task of this core's range.
   __aicore__ inline bool NextTask() {
-    while (at_ < end_) {
+    while (own_ < segmentEnd_ || at_ < end_) {
+      if (own_ < segmentEnd_) {
+        Open(own_);
+        own_ += tiling_->blockRows;
+        return true;
+      }
       if (head_ >= tiling_->heads) {
         if (!sequences_.Next(sequence_)) {
           return false;
         }
         sequences_.SetMask(sequence_, mask_);
+        if constexpr (keysOwn) {
+          segments_.Open(sequence_);
+        }
         costOfHead_ = CostOfHead(sequence_);
         head_ = 0;
         own_ = OwnBegin(sequence_);
+        segmentEnd_ = own_;
         if (at_ + costOfHead_ * tiling_->heads <= begin_) {
           at_ += costOfHead_ * tiling_->heads;
           head_ = tiling_->heads;
@@ -132,17 +165,19 @@ class Tasks {
       if (own_ >= OwnEnd(sequence_)) {
         ++head_;
         own_ = OwnBegin(sequence_);
+        segmentEnd_ = own_;
         continue;
       }
-      // A task belongs to the range that holds its middle: no core gets more than half a task too much at an end.
-      const int64_t from = own_;
-      const int64_t cost = Cost(sequence_, from);
+      // It belongs to the range that holds its middle: no core gets more than half of one too much at an end.
+      const int64_t to = SegmentEnd(sequence_, own_);
+      const int64_t cost = CostOfRows(sequence_, own_, to);
       const int64_t middle = at_ + cost / 2;
       at_ += cost;
-      own_ += tiling_->blockRows;
       if (middle >= begin_ && middle < end_) {
-        Open(from);
-        return true;
+        segmentStart_ = own_;
+        segmentEnd_ = to;
+      } else {
+        own_ = to;
       }
     }
     return false;
@@ -198,6 +233,11 @@ class Tasks {
     tile.otherRows = to - other_;
     tile.task = task_;
     tile.first = firstTile_;
+    tile.opens = firstTile_ && block_ == segmentStart_;
+    tile.segmentEnd = segmentEnd_;
+    if constexpr (keysOwn) {
+      tile.slab = segments_.Slab(sequence_, segments_.Of(block_));
+    }
     tile.full =
         to == other_ || (keysOwn ? mask_.Block(other_, to).SeesAll(block_, blockEnd_) : view_.SeesAll(other_, to));
     firstTile_ = false;
@@ -213,6 +253,7 @@ class Tasks {
 
   const HstuTilingData* tiling_;
   Sequences sequences_;
+  Segments segments_;
   Mask mask_;
   float scale_;
   int64_t begin_;  // this core's range of costs
@@ -221,7 +262,9 @@ class Tasks {
   Sequence sequence_;
   int64_t costOfHead_;
   int64_t head_;
-  int64_t own_;
+  int64_t own_;           // the next row to deal out, or the next task of the segment
+  int64_t segmentStart_;  // of the segment that this core works on
+  int64_t segmentEnd_;
   bool inTask_;
   bool firstTile_;
   uint32_t task_;

@@ -9,8 +9,10 @@ constexpr uint32_t HSTU_UPPER = 1;
 constexpr uint32_t HSTU_FULL = 2;
 constexpr uint32_t HSTU_CUSTOM = 3;  // the caller's weights
 
-constexpr uint32_t HSTU_COLUMN_UNIT = 64;  // columns of a tile in workspace and unified buffer are padded to this
-constexpr uint32_t HSTU_SLOTS = 3;         // tiles in flight per vector core
+constexpr uint32_t HSTU_COLUMN_UNIT = 64;   // columns of a tile in workspace and unified buffer are padded to this
+constexpr uint32_t HSTU_SLOTS = 3;          // tiles in flight per vector core
+constexpr int64_t HSTU_SEGMENTS = 128;      // of all heads, or of one: enough to share out over the cores
+constexpr int64_t HSTU_SEGMENT_BLOCKS = 4;  // of a segment at least: its sums are cleared and read once more
 
 // A [batch or 1, heads or 1, size, size] input; the stride of a broadcast dimension is 0. Strides in elements.
 struct HstuSquare {
@@ -64,6 +66,8 @@ struct HstuTilingData {
   int64_t pages;  // of the key-value cache; 0: no cache
   int64_t pageSize;
   int64_t pageIds;
+  int64_t segments;        // backward: of each head, wanted of all sequences together
+  int64_t slabRows;        // rows of sums of a head, of all segments
   uint32_t blockRows;      // rows of a task
   uint32_t chunk;          // columns of a tile at most
   uint32_t stripElements;  // of the part of a tile in the unified buffer

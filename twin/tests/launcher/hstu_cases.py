@@ -34,7 +34,7 @@ def gradients_case(name: str, **problem: Any) -> Case:
 
 
 # Blocks of 128 queries, a tail, an empty sequence; bias of each sequence and a shared one; a mask of the caller's;
-# targets and context; fewer queries than keys.
+# targets and context; fewer queries than keys; a head of two segments.
 BLOCKS = {"lengths": [140, 0, 33], "heads": 2}
 ATTENTION_CASES = [
     attention_case("blocks", **BLOCKS, bias=(True, True)),
@@ -54,6 +54,7 @@ GRADIENTS_CASES = [
     gradients_case(
         "window by distance", lengths=[40, 21], contexts=[3, 0], targets=[9, 4], options=Options(group=4, distance=2)
     ),
+    gradients_case("segments", lengths=[530], heads=1),
     gradients_case("weights", lengths=[30, 66], mask=(True, False), options=Options(mask_type=CUSTOM)),
 ]
 CASES = {ATTENTION: ATTENTION_CASES, GRADIENTS: GRADIENTS_CASES}

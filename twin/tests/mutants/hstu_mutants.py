@@ -14,9 +14,12 @@ VECTOR = "common/hstu_vector.h"
 GRAD_KERNEL = "hstu_dense_backward/op_kernel/hstu_dense_backward.cpp"
 PASS = "hstu_dense_backward/op_kernel/gradient_pass.h"
 PRODUCTS = "hstu_dense_backward/op_kernel/gradient_products.h"
+QUERY_SUMS = "hstu_dense_backward/op_kernel/query_sums.h"
 SHARED_BIAS = "hstu_dense_backward/op_kernel/bias_pass.h"
 STRIPS = "common/hstu_gradient_strips.h"
 GRAD_HOST = "hstu_dense_backward/op_host/hstu_dense_backward.cpp"
+SIZES = "hstu_dense_backward/op_host/hstu_backward_host.h"
+SEGMENTS = "common/hstu_segments.h"
 WRONG = "wrong: element"
 STORED = "        // The cube reads what the stores have written.\n"
 WAIT = "WaitFor<AscendC::HardEvent::MTE3_S>();\n"
@@ -144,7 +147,7 @@ GRADIENTS_OF_ALL = [
         "wrong tiling: the blocks are not started together",
         "E-22",
         "SetScheduleMode",
-        (GRAD_HOST, "context->SetScheduleMode(biasGrad ? 1 : 0);", "context->SetScheduleMode(0);"),
+        (SIZES, "context->SetScheduleMode(1);", "context->SetScheduleMode(0);"),
     ),
     gradient(
         "tiles_not_stored_yet",
@@ -181,6 +184,62 @@ GRADIENTS_OF_ALL = [
             "columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);",
             "columnSums.template IterateAll<false>(target, 1, false, true);",
         ),
+    ),
+    gradient(
+        "query_sums_not_cleared",
+        "wrong atomic: products are added to sums that nobody cleared",
+        "E-21",
+        "which nothing has written",
+        (PASS, "querySums_.Open(tile);", ""),
+    ),
+    gradient(
+        "query_sums_cleared_late",
+        "missing sync: the cube adds to sums whose zeros are still on their way",
+        "E-32",
+        "is not ordered with",
+        (QUERY_SUMS, "        // The cube adds to what the stores have written.\n        " + WAIT, ""),
+    ),
+    gradient(
+        "query_sums_of_one_row_cleared",
+        "wrong tail: of the queries that see a segment the first one is cleared",
+        "E-21",
+        "which nothing has written",
+        (QUERY_SUMS, "Clear(Of(tile, begin), (end - begin) * Pitch());", "Clear(Of(tile, begin), Pitch());"),
+    ),
+    gradient(
+        "segments_not_met",
+        "missing SyncAll: a core adds up sums that others still make",
+        "E-20",
+        "is not ordered with",
+        (QUERY_SUMS, "AscendC::SyncAll();", ""),
+    ),
+    gradient(
+        "one_segment_only",
+        "logic: queries get the gradients of the first segment that they see",
+        COMPARISON,
+        WRONG,
+        (QUERY_SUMS, "AscendC::Add(sum, sum, term, elements);", ""),
+    ),
+    gradient(
+        "slabs_of_half_the_size",
+        "wrong tiling field: the workspace holds half of the sums of each segment",
+        "E-17",
+        "is outside every tensor",
+        (SIZES, "(tiling.heads * tiling.slabRows * pitch)", "(tiling.heads * tiling.slabRows * pitch / 2)"),
+    ),
+    gradient(
+        "segment_begun_by_every_task",
+        "logic: each task clears the sums of its segment",
+        COMPARISON,
+        WRONG,
+        (TASKS, "tile.opens = firstTile_ && block_ == segmentStart_;", "tile.opens = firstTile_;"),
+    ),
+    gradient(
+        "one_slab_for_all_segments",
+        "overlapping cores: the segments of a head add to one slab",
+        "E-20",
+        "is not ordered with",
+        (SEGMENTS, "return slab_ + segment * sequence.queries;", "return slab_;"),
     ),
     gradient(
         "tile_of_the_bias_not_cut",

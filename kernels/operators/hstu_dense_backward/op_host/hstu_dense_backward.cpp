@@ -41,8 +41,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   if (!hstu::DescribeBackwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
-  context->SetScheduleMode(biasGrad ? 1 : 0);
-  return hstu::Launch(context, platform, *tiling, std::max(tiling->queryRows, tiling->keyRows));
+  return hstu::LaunchBackward(context, platform, type, *tiling);
 }
 
 }  // namespace optiling

@@ -34,8 +34,7 @@ static ge::graphStatus RelativeTilingFunc(gert::TilingContext* context) {
   if (!hstu::DescribeBackwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
-  context->SetScheduleMode(1);
-  return hstu::Launch(context, platform, *tiling, std::max(tiling->queryRows, tiling->keyRows));
+  return hstu::LaunchBackward(context, platform, type, *tiling);
 }
 
 }  // namespace optiling

@@ -1,8 +1,9 @@
-// One pass over the scores. keysOwn: tasks own a block of keys and sum dV and dK over their queries. Otherwise they own
-// a block of queries and sum dQ over their keys, and write the bias gradient on the way. Each result has one owner and
-// one order of summation, so there are no atomics between cores and results do not depend on the number of cores.
+// The pass over the scores. A task owns a block of keys, sums dV and dK over the queries that see them, adds to the
+// sums of dQ of these queries (query_sums.h), and writes the gradient of a bias of its own on the way. No two cores add
+// to one number, so results do not depend on how many there are.
 #pragma once
 #include "gradient_products.h"
+#include "query_sums.h"
 
 namespace hstu {
 
@@ -13,13 +14,13 @@ struct BackwardOutputs {
   GM_ADDR bias;
 };
 
-template <typename T, const MatmulConfig& CONFIG, bool keysOwn, typename Strips = GradientStrips<T>>
+template <typename T, const MatmulConfig& CONFIG, typename Strips = GradientStrips<T>>
 class GradientPass {
  public:
   using Products = GradientProducts<T, CONFIG>;
 
   __aicore__ inline void Init(const HstuTilingData& tiling, const BackwardInputs& inputs,
-                              const BackwardOutputs& outputs, Products& products, Strips& strips) {
+                              const BackwardOutputs& outputs, GM_ADDR workspace, Products& products, Strips& strips) {
     tiling_ = &tiling;
     products_ = &products;
     strips_ = &strips;
@@ -27,15 +28,12 @@ class GradientPass {
     mask_.Init(tiling);
     tasks_.Init(tiling, inputs.sequences);
     strips.SetScale(tasks_.Scale());
-    if constexpr (keysOwn) {
-      first_.Init(outputs.v, tiling.keyRows, tiling.heads, tiling.valueDim, tiling.stripElements);
-      second_.Init(outputs.k, tiling.keyRows, tiling.heads, tiling.dim, tiling.stripElements);
-    } else {
-      first_.Init(outputs.q, tiling.queryRows, tiling.heads, tiling.dim, tiling.stripElements);
-      bias_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(outputs.bias),
-                            static_cast<uint64_t>(tiling.batch * tiling.heads * tiling.bias.size * tiling.bias.size));
-      storesBias_ = outputs.bias != nullptr && tiling.sumsBias == 0;
-    }
+    values_.Init(outputs.v, tiling.keyRows, tiling.heads, tiling.valueDim, tiling.stripElements);
+    keys_.Init(outputs.k, tiling.keyRows, tiling.heads, tiling.dim, tiling.stripElements);
+    querySums_.Init(tiling, inputs.sequences, outputs.q, workspace, strips);
+    bias_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(outputs.bias),
+                          static_cast<uint64_t>(tiling.batch * tiling.heads * tiling.bias.size * tiling.bias.size));
+    storesBias_ = outputs.bias != nullptr && tiling.sumsBias == 0;
   }
 
   __aicore__ inline void Process() {
@@ -60,6 +58,9 @@ class GradientPass {
       if (number > 0) {
         FinishSums(before);
       }
+      if (tile.opens) {
+        querySums_.Open(tile);
+      }
       StartSums(tile, number);
       if (number > 0) {
         Close(before);
@@ -73,14 +74,13 @@ class GradientPass {
       FinishSums(before);
       Close(before);
     }
-    // The next pass uses the workspace anew.
-    AscendC::PipeBarrier<PIPE_ALL>();
+    querySums_.Close();
   }
 
  private:
   __aicore__ inline void StartScores(const Tile& tile, uint32_t number) {
     if (tile.otherRows != 0) {
-      const Grid grid = GridOf<keysOwn>(tile);
+      const Grid grid = GridOf(tile);
       products_->StartScores(grid, QueryRow(tile.sequence, grid.row), KeyRow(tile.sequence, grid.column), number);
     }
   }
@@ -90,7 +90,7 @@ class GradientPass {
       return;
     }
     sequences_.SetMask(tile.sequence, mask_);
-    const Grid grid = GridOf<keysOwn>(tile);
+    const Grid grid = GridOf(tile);
     strips_->OpenTile(grid, tile.sequence, mask_);
     const int64_t atOnce = strips_->RowsAtOnce(grid);
     for (int64_t from = 0; from < grid.rows; from += atOnce) {
@@ -98,10 +98,8 @@ class GradientPass {
       const uint64_t at = static_cast<uint64_t>(from * grid.pitch);
       strips_->Differentiate(strip, mask_, products_->ScoreTile(number)[at], products_->ProductTile(number)[at]);
       const AscendC::GlobalTensor<T> target = products_->ScoreGradients(number)[at];
-      if constexpr (keysOwn) {
-        strips_->StoreWeights(strip, products_->Weights(number)[at]);
-        strips_->StoreGradients(strip, target);
-      } else if (storesBias_) {
+      strips_->StoreWeights(strip, products_->Weights(number)[at]);
+      if (storesBias_) {
         strips_->StoreGradients(strip, target, BiasAt(strip), tiling_->bias.size);
       } else {
         strips_->StoreGradients(strip, target);
@@ -121,56 +119,46 @@ class GradientPass {
     if (tile.otherRows == 0) {
       return;
     }
-    const Grid grid = GridOf<keysOwn>(tile);
+    const Grid grid = GridOf(tile);
     const int64_t queryRow = QueryRow(tile.sequence, grid.row);
     const int64_t keyRow = KeyRow(tile.sequence, grid.column);
-    if constexpr (keysOwn) {
-      products_->StartColumnSums(grid, products_->Weights(number), products_->grad, queryRow,
-                                 SumsOf(first_, keyRow, tile, FirstSums(tile)), SumPitch(first_), tile.first);
-      products_->StartColumnSums(grid, products_->ScoreGradients(number), products_->q, queryRow,
-                                 SumsOf(second_, keyRow, tile, SecondSums(tile)), SumPitch(second_), tile.first);
-    } else {
-      products_->StartRowSums(grid, products_->ScoreGradients(number), products_->k, keyRow,
-                              SumsOf(first_, queryRow, tile, FirstSums(tile)), SumPitch(first_), tile.first);
-    }
+    products_->StartColumnSums(grid, products_->Weights(number), products_->grad, queryRow,
+                               SumsOf(values_, keyRow, tile, ValueSums(tile)), SumPitch(values_), tile.first);
+    products_->StartColumnSums(grid, products_->ScoreGradients(number), products_->q, queryRow,
+                               SumsOf(keys_, keyRow, tile, KeySums(tile)), SumPitch(keys_), tile.first);
+    products_->StartRowSums(grid, products_->ScoreGradients(number), products_->k, keyRow,
+                            querySums_.Of(tile, grid.row), querySums_.Pitch());
   }
   __aicore__ inline void FinishSums(const Tile& tile) {
     if (tile.otherRows == 0) {
       return;
     }
-    if constexpr (keysOwn) {
-      products_->columnSums.WaitIterateAll();
-      products_->columnSums.WaitIterateAll();
-      products_->columnSums.End();
-    } else {
-      products_->rowSums.WaitIterateAll();
-      products_->rowSums.End();
-    }
+    products_->columnSums.WaitIterateAll();
+    products_->columnSums.WaitIterateAll();
+    products_->columnSums.End();
+    products_->rowSums.WaitIterateAll();
+    products_->rowSums.End();
   }
 
   // After the last tile of a task its sums are rounded to the results.
   __aicore__ inline void Close(const Tile& tile) {
-    const int64_t row = keysOwn ? KeyRow(tile.sequence, tile.own) : QueryRow(tile.sequence, tile.own);
+    const int64_t row = KeyRow(tile.sequence, tile.own);
     if (tile.otherRows == 0) {
-      first_.Zero(row, tile.head, tile.ownRows, strips_->Out());
-      if constexpr (keysOwn) {
-        second_.Zero(row, tile.head, tile.ownRows, strips_->Out());
-      }
+      values_.Zero(row, tile.head, tile.ownRows, strips_->Out());
+      keys_.Zero(row, tile.head, tile.ownRows, strips_->Out());
     } else if (tile.last) {
       if constexpr (!Result<T>::inPlace) {
-        first_.Round(FirstSums(tile), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
-        if constexpr (keysOwn) {
-          second_.Round(SecondSums(tile), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
-        }
+        values_.Round(ValueSums(tile), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
+        keys_.Round(KeySums(tile), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
       }
     }
   }
 
-  __aicore__ inline AscendC::GlobalTensor<float> FirstSums(const Tile& tile) const {
+  __aicore__ inline AscendC::GlobalTensor<float> ValueSums(const Tile& tile) const {
     return products_->Accumulator(tile.task);
   }
-  __aicore__ inline AscendC::GlobalTensor<float> SecondSums(const Tile& tile) const {
-    return FirstSums(tile)[static_cast<uint64_t>(tiling_->blockRows * first_.SumPitch())];
+  __aicore__ inline AscendC::GlobalTensor<float> KeySums(const Tile& tile) const {
+    return ValueSums(tile)[static_cast<uint64_t>(tiling_->blockRows * values_.SumPitch())];
   }
   // Where the cube adds up: the result itself where it is fp32.
   __aicore__ inline static AscendC::GlobalTensor<float> SumsOf(const Result<T>& result, int64_t row, const Tile& tile,
@@ -192,19 +180,17 @@ class GradientPass {
     }
     Sequence sequence;
     sequences_.Rewind(sequence);
-    int64_t end = keysOwn ? sequence.keyStart : sequence.queryStart;
+    int64_t end = sequence.keyStart;
     ZeroRows(0, end);
     while (sequences_.Next(sequence)) {
-      end = keysOwn ? sequences_.KeyEnd() : sequences_.QueryEnd();
-      ZeroRows(keysOwn ? sequence.keyStart + sequence.keys : sequence.queryStart + sequence.queries, end);
+      end = sequences_.KeyEnd();
+      ZeroRows(sequence.keyStart + sequence.keys, end);
     }
-    ZeroRows(end, keysOwn ? tiling_->keyRows : tiling_->queryRows);
+    ZeroRows(end, tiling_->keyRows);
   }
   __aicore__ inline void ZeroRows(int64_t from, int64_t to) {
-    first_.ZeroRows(from, to, strips_->Out());
-    if constexpr (keysOwn) {
-      second_.ZeroRows(from, to, strips_->Out());
-    }
+    values_.ZeroRows(from, to, strips_->Out());
+    keys_.ZeroRows(from, to, strips_->Out());
   }
 
   const HstuTilingData* tiling_;
@@ -212,9 +198,10 @@ class GradientPass {
   Strips* strips_;
   Sequences sequences_;
   Mask mask_;
-  Tasks<keysOwn> tasks_;
-  Result<T> first_;   // dV, or dQ
-  Result<T> second_;  // dK
+  Tasks<true> tasks_;
+  Result<T> values_;
+  Result<T> keys_;
+  QuerySums<T, Strips> querySums_;
   AscendC::GlobalTensor<T> bias_;
   bool storesBias_;
 };

@@ -103,10 +103,9 @@ class GradientProducts {
     columnSums.SetTensorB(rows.At(row, grid.head));
     columnSums.template IterateAll<false>(target, first ? 0 : 1, false, true);
   }
-  // target[rows, width] = (or +=) tile rows.
+  // target[rows, width] += tile rows.
   __aicore__ inline void StartRowSums(const Grid& grid, const AscendC::GlobalTensor<T>& tile, const Rows<T>& rows,
-                                      int64_t row, const AscendC::GlobalTensor<float>& target, int64_t targetPitch,
-                                      bool first) {
+                                      int64_t row, const AscendC::GlobalTensor<float>& target, int64_t targetPitch) {
     const int32_t depth = static_cast<int32_t>(grid.columns);
     const int32_t height = static_cast<int32_t>(grid.rows);
     rowSums.SetOrgShape(height, rows.Pitch(), static_cast<int32_t>(grid.pitch), depth,
@@ -114,7 +113,7 @@ class GradientProducts {
     rowSums.SetSingleShape(height, static_cast<int32_t>(rows.width), depth);
     rowSums.SetTensorA(tile);
     rowSums.SetTensorB(rows.At(row, grid.head));
-    rowSums.template IterateAll<false>(target, first ? 0 : 1, false, true);
+    rowSums.template IterateAll<false>(target, 1, false, true);
   }
 
  private:
@@ -145,16 +144,15 @@ __aicore__ inline int64_t QueryRow(const Sequence& sequence, int64_t position) {
 }
 __aicore__ inline int64_t KeyRow(const Sequence& sequence, int64_t position) { return sequence.keyStart + position; }
 
-// Tiles in the form of scores: queries are the rows whichever side the task owns.
-template <bool keysOwn>
+// Tiles in the form of scores: queries are the rows, keys, which the task owns, the columns.
 __aicore__ inline Grid GridOf(const Tile& tile) {
   Grid grid;
   grid.batch = tile.sequence.index;
   grid.head = tile.head;
-  grid.row = keysOwn ? tile.other : tile.own;
-  grid.rows = keysOwn ? tile.otherRows : tile.ownRows;
-  grid.column = keysOwn ? tile.own : tile.other;
-  grid.columns = keysOwn ? tile.ownRows : tile.otherRows;
+  grid.row = tile.other;
+  grid.rows = tile.otherRows;
+  grid.column = tile.own;
+  grid.columns = tile.ownRows;
   grid.pitch = RoundUp(grid.columns, HSTU_COLUMN_UNIT);
   grid.full = tile.full;
   return grid;

@@ -1,5 +1,5 @@
-// Gradients of HSTU attention. Two passes recompute the scores: one owned by keys (dV, dK), one by queries (dQ and the
-// gradient of a bias of its own for every sequence and head); a third sums the gradient of a shared bias.
+// Gradients of HSTU attention. One pass recomputes the scores and sums dV, dK, dQ and the gradient of a bias of its own
+// for every sequence and head; a second one sums the gradient of a shared bias.
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 
@@ -35,15 +35,12 @@ __aicore__ inline void RunHstuBackward(const hstu::BackwardInputs& inputs, GM_AD
   if (outputs.bias != nullptr && tiling.sumsBias == 0) {
     ClearBias<T>(tiling, outputs.bias, strips);
   }
-  {
-    hstu::GradientPass<T, CONFIG, true> keys;
-    keys.Init(tiling, inputs, outputs, products, strips);
-    keys.Process();
-  }
-  hstu::GradientPass<T, CONFIG, false> queries;
-  queries.Init(tiling, inputs, outputs, products, strips);
-  queries.Process();
+  hstu::GradientPass<T, CONFIG> pass;
+  pass.Init(tiling, inputs, outputs, workspace, products, strips);
+  pass.Process();
   if (outputs.bias != nullptr && tiling.sumsBias != 0) {
+    // The next pass uses the workspace anew.
+    AscendC::PipeBarrier<PIPE_ALL>();
     hstu::BiasPass<T, CONFIG> bias;
     bias.Init(tiling, inputs, outputs, products, strips);
     bias.Process();

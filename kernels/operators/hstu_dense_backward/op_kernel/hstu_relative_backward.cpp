@@ -1,5 +1,5 @@
-// Gradients of SiLU attention with a relative bias: of q, k, v in the passes of the dense operator, of the bias's two
-// tables on the way through the second of them.
+// Gradients of SiLU attention with a relative bias: of q, k, v in the pass of the dense operator, of the bias's two
+// tables on the way.
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 
@@ -23,14 +23,9 @@ __aicore__ inline void RunHstuRelativeBackward(const hstu::BackwardInputs& input
       tiling.coreElements);
   Strips strips;
   strips.Init(&pipe, tiling, relative, own);
-  {
-    hstu::GradientPass<T, CONFIG, true, Strips> keys;
-    keys.Init(tiling, inputs, outputs, products, strips);
-    keys.Process();
-  }
-  hstu::GradientPass<T, CONFIG, false, Strips> queries;
-  queries.Init(tiling, inputs, outputs, products, strips);
-  queries.Process();
+  hstu::GradientPass<T, CONFIG, Strips> pass;
+  pass.Init(tiling, inputs, outputs, workspace, products, strips);
+  pass.Process();
   hstu::RelativeSums sums;
   sums.Init(tiling, positionGrad, timeGrad, workspace, strips.AddendsOf().Table());
   sums.Process(strips.AddendsOf().TimeSums());
