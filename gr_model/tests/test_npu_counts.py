@@ -21,6 +21,7 @@ pytestmark = pytest.mark.twin
 
 PROGRAM = Path(__file__).with_name("counted_training.py")
 ROOT = Path(__file__).resolve().parents[2]
+L2, LINE = 192 << 20, 512
 RECORDS = 4096  # of faults, that kernels found (gr_ops.faults)
 LAUNCHES_OF_A_LAYER = 11  # 29 without hstu_projection and hstu_gated_output, 112 without hstu_relative too
 AROUND = ("HstuProjection", "HstuProjectionBackward", "HstuGatedOutput", "HstuGatedOutputBackward")
@@ -31,7 +32,8 @@ LAUNCHES_OF_A_STEP = 58  # besides those of the layers
 def trained(tmp_path_factory) -> tuple[dict[str, list[float]], dict[str, list[Counts]], dict[str, Any]]:
     """Losses and counts of each step, by case; the line of the whole process."""
     path = tmp_path_factory.mktemp("counts") / "counts.jsonl"
-    env = {**os.environ, "TWIN_COUNTS": str(path), "OMP_NUM_THREADS": "1", "TASK_QUEUE_ENABLE": "0"}
+    env = {**os.environ, "TWIN_COUNTS": str(path), "TWIN_COUNTS_L2": str(L2)}
+    env |= {"OMP_NUM_THREADS": "1", "TASK_QUEUE_ENABLE": "0"}
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run([sys.executable, str(PROGRAM)], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -79,8 +81,11 @@ def test_what_the_operators_moved_and_multiplied(trained) -> None:
     for counts in trained[1]["ranking"]:
         cumsum = counts.kernels["AsynchronousCompleteCumsum"]
         assert (cumsum["bytes_read"], cumsum["bytes_written"]) == (8 * BATCH, 8 * (BATCH + 1))
+        assert (cumsum["hbm_read"], cumsum["hbm_written"]) == (LINE, LINE)
         forward, backward = (counts.kernels[f"HstuRelative{way}"] for way in ("Forward", "Backward"))
         assert forward["launches"] == backward["launches"] > 0
+        for work in (forward, backward):  # q, k, v and the sums are asked for more than once
+            assert 0 < work["hbm_read"] < work["bytes_read"] and 0 < work["hbm_written"] < work["bytes_written"]
         assert backward["products"] >= 2 * forward["products"] > 0
         assert all(counts.kernels[name]["launches"] == forward["launches"] for name in AROUND), counts.kernels
     assert trained[2]["steps"] == STEPS * len(CASES) and LOG_EVERY < STEPS

@@ -8,6 +8,7 @@
 #include "cross_flags.h"
 #include "fiber.h"
 #include "gm_history.h"
+#include "l2_cache.h"
 #include "ub_shadow.h"
 
 namespace twin {
@@ -91,6 +92,8 @@ struct CoreState {
   std::shared_ptr<const CrossClock> cross;
   int waitsFor = -1;  // flag of the CrossCoreWaitFlag that this core is in
   GmHistory gm;
+  bool keepsRequests = false;  // for L2
+  L2Requests requests;
   std::size_t lastExtent = 0;
 
   Fiber fiber;

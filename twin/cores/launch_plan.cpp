@@ -168,6 +168,9 @@ int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes
     return code;
   }
   twinCountKernel(plan.name, launchWork.bytesRead, launchWork.bytesWritten, launchWork.products);
+  if (launchWork.hbmRead + launchWork.hbmWritten != 0) {
+    twinCountHbm(plan.name, launchWork.hbmRead, launchWork.hbmWritten);
+  }
   memory.WriteBack();
   return 0;
 }

@@ -8,6 +8,8 @@ struct LaunchWork {
   uint64_t bytesRead = 0;  // of global memory; a scalar read counts its cache line once, as long as the core keeps it
   uint64_t bytesWritten = 0;
   uint64_t products = 0;  // multiply-adds of the cube units
+  uint64_t hbmRead = 0;   // with TWIN_COUNTS_L2: of the bytes above, those that L2 does not serve
+  uint64_t hbmWritten = 0;
 };
 
 inline thread_local LaunchWork launchWork;

@@ -211,10 +211,21 @@ void Record(Core& core, const void* address, uint64_t bytes, bool write) {
             s.cross});
 }
 
+// Of `rows` stretches, for the emulated L2.
+void Ask(CoreState& s, const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool read, bool write) {
+  if (!s.keepsRequests) {
+    return;
+  }
+  for (uint64_t row = 0; row < rows; ++row) {
+    s.requests.Add(static_cast<const uint8_t*>(address) + row * pitch, bytes, read, write, s.barriers);
+  }
+}
+
 }  // namespace
 
 const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
   launchWork.bytesRead += bytes;
+  Ask(*state, address, 1, bytes, 0, true, false);
   // A read of what nothing may write is ordered with everything.
   if (Extent(*this, address, bytes, false).writable) {
     Record(*this, address, bytes, false);
@@ -227,6 +238,7 @@ const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
 
 uint8_t* Core::GmWrite(void* address, uint64_t bytes) {
   launchWork.bytesWritten += bytes;
+  Ask(*state, address, 1, bytes, 0, false, true);
   Extent(*this, address, bytes, true);
   Record(*this, address, bytes, true);
   if (state->scheduler->Random(16)) {
@@ -237,6 +249,7 @@ uint8_t* Core::GmWrite(void* address, uint64_t bytes) {
 
 uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
   const auto& extent = Extent(*this, address, bytes, true);
+  Ask(*state, address, 1, bytes, 0, true, true);
   auto* to = GmWrite(address, bytes);
   // Only a stretch that is poison throughout cannot be a value of the kernel's own.
   const bool untouched =
@@ -250,6 +263,7 @@ uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
 
 const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
   launchWork.bytesRead += rows * bytes;
+  Ask(*state, address, rows, bytes, pitch, true, false);
   const auto* first = static_cast<const uint8_t*>(address);
   const bool dense = bytes == pitch;
   for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
@@ -266,8 +280,9 @@ const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t byt
   return first;
 }
 
-uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
+uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool accumulates) {
   launchWork.bytesWritten += rows * bytes;
+  Ask(*state, address, rows, bytes, pitch, accumulates, true);
   auto* first = static_cast<uint8_t*>(address);
   const bool dense = bytes == pitch;
   for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
@@ -290,6 +305,7 @@ void Core::ScalarLoad(const void* address, void* value, uint32_t bytes) {
   auto found = state->cache.find(at / 64);
   if (found == state->cache.end()) {
     launchWork.bytesRead += kCacheLine;
+    Ask(*state, reinterpret_cast<const void*>(at / 64 * 64), 1, kCacheLine, 0, true, false);
     found = state->cache.emplace(at / 64, CacheLineCopy{}).first;
   }
   auto& line = found->second;
@@ -329,7 +345,10 @@ void Core::CleanCache(const void* address, bool whole) {
   const char* call = state->call;
   Issue(PIPE_S, "DataCacheCleanAndInvalid");
   const auto flush = [this](uint64_t line, const CacheLineCopy& copy) {
-    launchWork.bytesWritten += copy.dirty != 0 ? kCacheLine : 0;
+    if (copy.dirty != 0) {
+      launchWork.bytesWritten += kCacheLine;
+      Ask(*state, reinterpret_cast<const void*>(line * 64), 1, kCacheLine, 0, false, true);
+    }
     for (uint32_t i = 0; i < 64; ++i) {
       if (((copy.dirty >> i) & 1u) != 0) {
         auto* to = reinterpret_cast<uint8_t*>(line * 64 + i);

@@ -1,5 +1,7 @@
 #include "scheduler.h"
 
+#include "launch_work.h"
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -54,6 +56,12 @@ CorePool& Pool() {
 bool FullFromEnvironment() {
   const char* level = std::getenv("TWIN_CHECK");
   return level == nullptr || std::strcmp(level, "fast") != 0;
+}
+
+// Bytes of the emulated L2; 0: nothing is asked of it.
+uint64_t L2FromEnvironment() {
+  const char* bytes = std::getenv("TWIN_COUNTS_L2");
+  return bytes == nullptr ? 0 : std::strtoull(bytes, nullptr, 10);
 }
 
 const char* SeedFromEnvironment() {
@@ -241,6 +249,8 @@ void Scheduler::Start(CoreState& core, uint32_t block) {
   core.cross.reset();
   core.waitsFor = -1;
   core.gm.Clear();
+  core.keepsRequests = l2_ != nullptr;
+  core.requests.Clear();
   core.lastExtent = 0;
   core.fiber.Prepare(&Scheduler::Enter, kStackBytes);
 }
@@ -333,7 +343,19 @@ void Scheduler::ResolveWait() {
   ReleaseBarrier();
 }
 
+void Scheduler::ServeFromL2() {
+  std::vector<const L2Requests*> requests;
+  for (const auto* core : running_) {
+    requests.push_back(&core->requests);
+  }
+  l2_->Serve(requests);
+}
+
 int Scheduler::Run(std::string& error) {
+  const uint64_t l2 = L2FromEnvironment();
+  if (l2 >= kL2Line) {
+    l2_ = std::make_unique<L2Cache>(l2);
+  }
   const uint32_t blocks = launch.blockDim * vectorsPerBlock;
   const uint32_t slots = std::min(blocks, launch.cores);
   std::vector<uint32_t> order(blocks);
@@ -375,6 +397,14 @@ int Scheduler::Run(std::string& error) {
       CheckHistory();
     }
     carried_.clear();
+    if (l2_ != nullptr) {
+      ServeFromL2();
+    }
+  }
+  if (l2_ != nullptr) {
+    l2_->Finish();
+    launchWork.hbmRead = l2_->bytesRead;
+    launchWork.hbmWritten = l2_->bytesWritten;
   }
   error = error_;
   return code_;

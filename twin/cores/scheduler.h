@@ -52,11 +52,13 @@ class Scheduler {
   bool Ready(const CoreState& core) const;
   void ResolveWait();
   void CheckHistory();
+  void ServeFromL2();
 
   uint64_t seed_;
   std::vector<std::unique_ptr<CoreState>> cores_;
   std::vector<CoreState*> running_;
   std::vector<GmAccess> carried_;
+  std::unique_ptr<L2Cache> l2_;
   uint64_t barriers_ = 0;
   Fiber main_;
   Watchdog watchdog_;

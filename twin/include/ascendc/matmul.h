@@ -290,7 +290,8 @@ class Matmul {
     }
     gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
     auto* first = const_cast<__gm__ CT*>(gm.GetPhyAddr());
-    auto* to = reinterpret_cast<CT*>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT)));
+    auto* to =
+        reinterpret_cast<CT*>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT), enAtomic != 0));
     const float* from = core.CubeScratch(0);
     for (uint32_t row = 0; row < rows; ++row) {
       if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to + row * pitch, columns)) {

@@ -69,6 +69,8 @@ void Counts::AddKernel(const char* name, const KernelWork& work) {
     kernel.bytesRead += work.bytesRead;
     kernel.bytesWritten += work.bytesWritten;
     kernel.products += work.products;
+    kernel.hbmRead += work.hbmRead;
+    kernel.hbmWritten += work.hbmWritten;
   });
 }
 
@@ -155,7 +157,13 @@ __attribute__((visibility("default"))) void twinCountValue(const char* name) { C
 __attribute__((visibility("default"))) void twinCountKernel(const char* name, uint64_t bytesRead, uint64_t bytesWritten,
                                                             uint64_t products) {
   if (twinCounting()) {
-    Counts::Get().AddKernel(name, {1, bytesRead, bytesWritten, products});
+    Counts::Get().AddKernel(name, {1, bytesRead, bytesWritten, products, 0, 0});
+  }
+}
+
+__attribute__((visibility("default"))) void twinCountHbm(const char* name, uint64_t bytesRead, uint64_t bytesWritten) {
+  if (twinCounting()) {
+    Counts::Get().AddKernel(name, {0, 0, 0, 0, bytesRead, bytesWritten});
   }
 }
 

@@ -41,6 +41,8 @@ struct KernelWork {
   uint64_t bytesRead = 0;
   uint64_t bytesWritten = 0;
   uint64_t products = 0;
+  uint64_t hbmRead = 0;
+  uint64_t hbmWritten = 0;
 };
 
 // Of a step, or of the process.

@@ -136,6 +136,10 @@ std::string KernelsOf(const Tally& tally) {
     members.Add("bytes_read", work.bytesRead);
     members.Add("bytes_written", work.bytesWritten);
     members.Add("products", work.products);
+    if (work.hbmRead + work.hbmWritten != 0) {
+      members.Add("hbm_read", work.hbmRead);
+      members.Add("hbm_written", work.hbmWritten);
+    }
     object.Add(name, members.Text());
   }
   return object.Text();

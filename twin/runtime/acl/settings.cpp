@@ -136,6 +136,7 @@ Settings Read() {
     reader.Fault("TWIN_COMPUTE", "off", "possible without TWIN_ATEN=aclnn: the override computes on the host");
   }
   settings.counts = Variable("TWIN_COUNTS").value_or("");
+  reader.Number("TWIN_COUNTS_L2", 0, 512, int64_t{1} << 40);  // the cores read it
   settings.logLevel = LogLevel(reader);
   settings.faults = reader.Faults();
   return settings;

@@ -19,6 +19,9 @@ void twinCountValue(const char* name);
 // (multiply-adds of the cube units).
 void twinCountKernel(const char* name, uint64_t bytesRead, uint64_t bytesWritten, uint64_t products);
 
+// Of the bytes of that launch those that an L2 of TWIN_COUNTS_L2 bytes lets through.
+void twinCountHbm(const char* name, uint64_t bytesRead, uint64_t bytesWritten);
+
 // `drain` ends what the program queued but the runtime has not seen yet; called where a step begins and ends.
 void twinCountsDrain(void (*drain)(void));
 
