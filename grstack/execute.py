@@ -68,7 +68,8 @@ def _select(plan: Plan, engine: Engine, until: str) -> tuple[list[Step], set[str
         if step.name not in to_do:
             to_do.add(step.name)
             queue += [s for s in plan.needed_by(step) if s.kind is not Kind.WHEELS and not engine.is_built(plan, s)]
-    if any(plan.step(name).kind in (Kind.ENVIRONMENT, Kind.COMPONENT) for name in to_do):
+    steps = [plan.step(name) for name in to_do]
+    if any(step.kind is Kind.COMPONENT or "wheels" in step.needs for step in steps):
         to_do.add("wheels")
     shown = to_do | {goal.name for goal in goals} | ({s.name for s in plan.components} if not until else set())
     return [step for step in plan.steps if step.name in shown], to_do

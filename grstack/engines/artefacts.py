@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,12 @@ def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
     return chosen
 
 
-def manifest(plan: Plan, artefacts: Artefacts, base_packages: Mapping[str, str] | None = None) -> dict[str, Any]:
+def manifest(
+    plan: Plan,
+    artefacts: Artefacts,
+    base_packages: Mapping[str, str] | None = None,
+    devel_packages: Collection[str] = (),
+) -> dict[str, Any]:
     """What the image was made from; written into it as /opt/grstack/manifest.json."""
     return {
         "target": plan.target,
@@ -175,6 +180,7 @@ def manifest(plan: Plan, artefacts: Artefacts, base_packages: Mapping[str, str] 
         "arch": plan.arch,
         "key": plan.image.key,
         "base": {"reference": plan.base, "packages": dict(base_packages or {})},
+        "devel_packages": sorted(devel_packages),  # locked, and in the devel variant alone
         "steps": {step.name: step.key for step in plan.steps},
         "operators": [s.recipe.operator for s in plan.components if s.recipe and s.recipe.operator],
         "files": {step.name: artefacts.manifest(step) for step in plan.components},

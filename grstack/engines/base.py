@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from grstack.launch.access import Access
 from grstack.plan import Plan, Step
@@ -30,6 +32,25 @@ class Inputs:
     wheels: Mapping[str, Path] = field(default_factory=dict)  # installed into the environment
     wheels_all: Mapping[str, Path] = field(default_factory=dict)  # and those that only recipes read
     requirements: str = ""  # pip requirements with hashes, for the environment
+
+    def only(self, names: Set[str]) -> Inputs:
+        """With these packages (normalised names) alone to install."""
+        return self._chosen(lambda name: name in names)
+
+    def without(self, names: Set[str]) -> Inputs:
+        """With all packages to install but these."""
+        return self._chosen(lambda name: name not in names)
+
+    def _chosen(self, wanted: Callable[[str], bool]) -> Inputs:
+        return Inputs(
+            wheels={n: p for n, p in self.wheels.items() if wanted(parse_wheel_filename(n)[0])},
+            wheels_all=self.wheels_all,
+            requirements="".join(
+                line
+                for line in self.requirements.splitlines(keepends=True)
+                if wanted(canonicalize_name(line.partition("==")[0]))
+            ),
+        )
 
 
 class Engine(Protocol):

@@ -34,7 +34,7 @@ from grstack.launch.access import Access
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
-from grstack.plan.make import DEVEL, ENVIRONMENT, SOURCES
+from grstack.plan.make import DEVEL, ENVIRONMENT, SOURCES, devel_packages
 from grstack.run import CommandFailed, Runner
 from grstack.spec import Base
 
@@ -154,7 +154,7 @@ class DockerEngine:
             case Kind.IMAGE:
                 self._final(plan.plain, step, log)
             case Kind.DEVEL:
-                self._devel(plan, step, log)
+                self._devel(plan, step, inputs, log)
             case Kind.WHEELS:
                 raise AssertionError("wheels are fetched, not built")
 
@@ -172,12 +172,7 @@ class DockerEngine:
 
     def _environment(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("environment")
-        wheels = context / "wheels"
-        wheels.mkdir()
-        for name, path in inputs.wheels.items():
-            _link(path, wheels / name)
-        (context / "requirements.txt").write_text(inputs.requirements)
-        _link(Path(sys.executable).parent / "uv", context / "uv")
+        self._packages(inputs.without(self._devel_packages(plan)), context)
         scripts = self.paths.root / ENVIRONMENT
         for name in ("install.sh", "runtime.sh"):
             shutil.copy2(scripts / name, context / name)
@@ -187,14 +182,29 @@ class DockerEngine:
         args |= {"SYSTEM": "whole"} if plan.whole else {}
         self._image(plan, step, scripts / "Dockerfile", context, log, labels=None, **args)
 
+    def _packages(self, inputs: Inputs, context: Path) -> None:
+        """What install.sh reads, but for itself."""
+        wheels = context / "wheels"
+        wheels.mkdir(parents=True)
+        for name, path in inputs.wheels.items():
+            _link(path, wheels / name)
+        (context / "requirements.txt").write_text(inputs.requirements)
+        _link(Path(sys.executable).parent / "uv", context / "uv")
+
+    def _devel_packages(self, plan: Plan) -> frozenset[str]:
+        listing = self.paths.root / devel_packages(plan.target)
+        return frozenset(listing.read_text().split()) if listing.exists() and not plan.whole else frozenset()
+
     def _builder(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("builder")
         dockerfile = self.paths.root / ENVIRONMENT / "builder.Dockerfile"
         base, environment = (self.locate(plan, plan.step(name)) for name in ("base", "environment"))
         self._image(plan, step, dockerfile, context, log, BASE=base, ENVIRONMENT=environment)
 
-    def _devel(self, plan: Plan, step: Step, log: Path) -> None:
+    def _devel(self, plan: Plan, step: Step, inputs: Inputs, log: Path) -> None:
         context = self._scratch("devel")
+        self._packages(inputs.only(self._devel_packages(plan)), context / "packages")
+        shutil.copy2(self.paths.root / ENVIRONMENT / "install.sh", context / "packages/install.sh")
         for source in SOURCES:
             ignore = shutil.ignore_patterns(*keys.LEFTOVERS)
             shutil.copytree(self.paths.root / source, context / "src" / source, ignore=ignore)
@@ -202,7 +212,8 @@ class DockerEngine:
         base = "scratch" if plan.whole else self.locate(plan, plan.step("base"))
         image = self.locate(plan, plan.step("image"))
         marks = {**labels.of_plan(plan), f"{labels.PREFIX}.title": f"grstack/{plan.target} (devel)"}
-        self._image(plan, step, dockerfile, context, log, labels=marks, BASE=base, IMAGE=image)
+        args = {"BASE": base, "IMAGE": image, "PYTHON": plan.python}
+        self._image(plan, step, dockerfile, context, log, labels=marks, **args)
         self._check_layers(plan, dockerfile.read_text(), f"{DEVEL}/Dockerfile", below=image)
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
@@ -217,7 +228,7 @@ class DockerEngine:
             shutil.copytree(self.paths.root / source, context / "src" / source, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copytree(self.paths.root / f"docker/{plan.target}", context / "docker")
         packages = self._base_packages(plan)
-        content = manifest(plan, self.artefacts, packages)
+        content = manifest(plan, self.artefacts, packages, self._devel_packages(plan))
         (context / "manifest.json").write_text(json.dumps(content, indent=1) + "\n")
         (context / "constraints.txt").write_text(constraints(plan))
         dockerfile = context / "docker/Dockerfile"

@@ -15,6 +15,12 @@ ENVIRONMENT = "docker/environment"
 DEVEL = "docker/devel"
 
 
+def devel_packages(target: str) -> str:
+    """The file that names the locked packages which the devel variant alone has. A target without it has all in both:
+    the users of npu run their tests on the twin, and `inv accept` on their devices, in the plain image."""
+    return f"docker/{target}/devel.txt"
+
+
 def make_plan(
     root: Path,
     *,
@@ -49,7 +55,7 @@ def make_plan(
     installed = [s for s in steps if s.recipe is not None and s.recipe.image]
     steps.append(_image(root, lock, platform, environment, installed, tag or platform))
     if devel and not on_host:
-        steps.append(_devel(root, steps[-1], bottom))
+        steps.append(_devel(root, lock.target, steps[-1], bottom))
     return Plan(
         target=lock.target,
         platform=platform,
@@ -101,6 +107,8 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
 def _environment(root: Path, lock: Lock, wheels: Step, base: Step, *, whole: bool) -> Step:
     files = [f"{ENVIRONMENT}/{name}" for name in ("Dockerfile", "install.sh", "runtime.sh")]
     files.append(f"docker/{lock.target}/keep.txt")
+    if (root / devel_packages(lock.target)).exists():
+        files.append(devel_packages(lock.target))
     return _step(
         name="environment",
         kind=Kind.ENVIRONMENT,
@@ -152,12 +160,13 @@ def _image(root: Path, lock: Lock, platform: str, environment: Step, components:
     )
 
 
-def _devel(root: Path, image: Step, base: Step) -> Step:
+def _devel(root: Path, target: str, image: Step, base: Step) -> Step:
+    packages = ("wheels",) if (root / devel_packages(target)).exists() else ()
     return _step(
         name="devel",
         kind=Kind.DEVEL,
         summary=f"{image.summary}-devel",
-        needs=(image.name, base.name),
+        needs=(image.name, base.name, *packages),
         inputs=[("image", image.key), (DEVEL, keys.of_tree(root / DEVEL))]
         + [(f"{path}, with tests", keys.of_tree(root / path, tests=True)) for path in SOURCES],
     )

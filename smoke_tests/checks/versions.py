@@ -18,11 +18,14 @@ INSTALLERS = {"pip", "setuptools", "wheel"}  # a virtual environment may bring t
 
 def run(context: Context) -> Outcome:
     expected, found = expected_versions(context.lock, context.manifest), installed_versions(environment_folders())
-    faults = differences(expected, found, plain_only(context.lock))
+    faults = differences(expected, found, plain_only(context.lock), set(context.manifest.get("devel_packages", ())))
     if faults:
         raise CheckFailed(f"{len(faults)} differences from the lock", faults)
     shown = ("torch", "torch-npu", "fbgemm-gpu-cpu", "torchrec", "gr-ops")
-    return Outcome(f"{len(expected)} distributions as locked", [f"{n} {found[n][0]}" for n in shown if n in found])
+    return Outcome(
+        f"{len(expected.keys() & found.keys())} distributions as locked",
+        [f"{n} {found[n][0]}" for n in shown if n in found],
+    )
 
 
 def expected_versions(lock: dict[str, Any], manifest: dict[str, Any]) -> dict[str, set[str]]:
@@ -62,8 +65,16 @@ def environment_folders() -> list[str]:
     return list(dict.fromkeys(str(Path(folder).resolve()) for folder in path if folder))  # "" is the working directory
 
 
-def differences(expected: dict[str, set[str]], found: dict[str, list[str]], plain_only: Set[str]) -> list[str]:
+def differences(
+    expected: dict[str, set[str]],
+    found: dict[str, list[str]],
+    plain_only: Set[str],
+    devel_only: Set[str] = frozenset(),
+) -> list[str]:
+    """A line for each fault. `devel_only`: what the devel variant has and the plain image has not: all or none."""
     faults = []
+    if not devel_only & found.keys():
+        expected = {name: right for name, right in expected.items() if name not in devel_only}
     without_cuda = any(version.endswith("+cpu") for version in found.get("torch", []))
     for name in sorted(expected.keys() | found.keys()):
         right, there = expected.get(name), found.get(name, [])

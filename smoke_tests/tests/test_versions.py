@@ -49,6 +49,16 @@ def test_each_difference_is_named():
     ]
 
 
+def test_packages_of_the_devel_variant_are_there_all_or_none():
+    lock = {"packages": [*LOCK["packages"], *({"name": n, "version": "1"} for n in ("pytest", "pluggy"))]}
+    expected, devel = expected_versions(lock, MANIFEST), {"pytest", "pluggy"}
+    assert differences(expected, RIGHT, CUDA, devel) == []
+    assert differences(expected, {**RIGHT, "pytest": ["1"], "pluggy": ["1"]}, CUDA, devel) == []
+    half = {**RIGHT, "pytest": ["1"]}
+    assert differences(expected, half, CUDA, devel) == ["pluggy 1 is locked but not installed"]
+    assert len(differences(expected, RIGHT, CUDA)) == 2
+
+
 def test_missing_cuda_library_of_the_plain_build():
     found = {name: value for name, value in RIGHT.items() if name != "nvidia-nccl-cu12"}
     expected = expected_versions(LOCK, MANIFEST)

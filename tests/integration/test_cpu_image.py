@@ -101,6 +101,25 @@ def test_its_devel_variant_has_a_compiler_which_torch_calls() -> None:
     assert refused.returncode == 1 and "take the devel variant of the image" in refused.stderr
 
 
+def modules_without_tests(image: str) -> int:
+    """How many modules the plain image imports; asserts that it has no package of tests and misses none."""
+    program = Path(__file__).parent / "without_tests.py"
+    done = docker("--network=none", f"--volume={program}:/without_tests.py:ro", image, "python", "/without_tests.py")
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[-1])
+
+
+def test_packages_of_tests_are_in_the_devel_variant_alone() -> None:
+    assert modules_without_tests(IMAGE) > 300
+    inv("build-image", "--target", "cpu", "--devel")
+    file = "/opt/grstack/src/gr_model/tests/test_metrics.py"
+    words = ("--network=none", f"{IMAGE}-devel", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", file)
+    done = docker(*words)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+    versions = docker(f"{IMAGE}-devel", "python", "-c", "import hypothesis, pytest; print(hypothesis.__name__)")
+    assert versions.stdout == "hypothesis\n", versions.stderr
+
+
 def test_it_has_no_build_tools_and_nothing_of_an_npu_or_a_gpu() -> None:
     tools = docker(IMAGE, "sh", "-c", "for tool in g++ gcc cc cmake ninja make ld; do command -v $tool; done; true")
     assert (tools.returncode, tools.stdout) == (0, ""), tools.stderr

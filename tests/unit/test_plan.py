@@ -136,6 +136,14 @@ def test_a_devel_variant_stands_on_the_image_and_has_the_tests(root: Path) -> No
     assert changed(again, plan_of(root, devel=True)) == {"image", "devel"}
 
 
+def test_packages_of_the_devel_variant_alone_are_part_of_the_key(root: Path) -> None:
+    before = plan_of(root, devel=True)
+    (root / "docker/npu/devel.txt").write_text("pytest\n")
+    after = plan_of(root, devel=True)
+    assert {"environment", "image", "devel"} <= changed(before, after)
+    assert after.image.needs == ("image", "base", "wheels"), "which it installs itself"
+
+
 def test_the_host_has_no_devel_variant(root: Path) -> None:
     assert plan_of(root, base="host:bookworm", devel=True) == plan_of(root, base="host:bookworm")
 
