@@ -44,12 +44,12 @@ def engine(folder: Path) -> Iterator[None]:
     """An empty engine, which every command after it uses.
 
     In a network namespace of its own, which has no network: there it can have no bridge, and it would take away that of
-    the engine beside it.
+    the engine beside it. What it mounts goes with its namespace, so that the folder can be removed.
     """
     address = f"unix://{folder}/docker.sock"
     argv = ["dockerd", f"--host={address}", f"--data-root={folder}/data", f"--exec-root={folder}/exec"]
     argv += [f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip-masq=false"]
-    argv = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *argv]
+    argv = ["unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *argv]
     with (folder / "dockerd.log").open("w") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log)
     os.environ["DOCKER_HOST"] = address
