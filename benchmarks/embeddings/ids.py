@@ -18,7 +18,8 @@ TRANSFORMER = "ID transformer (C++, flat hash map)"
 COLLISIONS = "torchrec MCHManagedCollisionModule (eval)"
 LINES = "the cache lines alone (no lookup)"
 AHEAD = 24  # lines on their way
-NEW = (100_000, 1 << 20, 3_000_000)  # how many new ids: a map's growth falls differently for each
+# How many new ids: a map's growth falls differently for each, and a size just past one is the worst.
+NEW = (100_000, 1 << 17, 1 << 19, 1 << 20, 1_500_000, 2_000_000, 3_000_000, 8_000_000)
 
 
 @functools.cache

@@ -51,4 +51,13 @@ void Arena::grow(size_t bytes) {
   size_ = bytes;
 }
 
+void Arena::populate([[maybe_unused]] size_t first, [[maybe_unused]] size_t last) {
+#ifdef MADV_POPULATE_WRITE
+  // What was touched before is passed over, and a refusal loses nothing.
+  first = first / kPage * kPage;
+  last = std::min(round_up(last, kPage), size_);
+  if (first < last) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);
+#endif
+}
+
 }  // namespace hybrid_torchrec

@@ -22,6 +22,8 @@ class Arena {
   // Makes at least `bytes` usable; throws std::bad_alloc if the system gives no more. data() changes only where the
   // reservation is outgrown.
   void grow(size_t bytes);
+  // Takes the pages of bytes that will be written soon together, where the system can: one by one they cost more.
+  void populate(size_t first, size_t last);
 
  private:
   char* data_ = nullptr;

@@ -95,6 +95,7 @@ class IdMap::Buckets {
   size_t count() const { return count_; }
   size_t entries() const { return count_ * Bucket::kEntries; }
   size_t bytes() const { return count_ * sizeof(Bucket); }
+  void populate() { arena_.populate(0, bytes()); }
   // Another seed than that of the ranks: else the ids of a rank would share their buckets.
   static uint64_t hash(int64_t id) { return mix64(static_cast<uint64_t>(id) + kGoldenGamma); }
   size_t home_of(uint64_t hash) const {

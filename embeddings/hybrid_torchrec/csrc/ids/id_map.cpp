@@ -107,7 +107,13 @@ size_t IdMap::insert(const int64_t* ids, size_t count, const FreshSlots& fresh, 
   if (size_ + count > capacity()) {
     // So many ids that what is left to move is less than they may move.
     if (old_) move_buckets(old_->count());
-    start_growth(size_ + count);
+    // So many that they would move everything: at once, none of them has to look into two arrays.
+    if (current_->count() <= kMoved * count) {
+      most_moved_ = std::max(most_moved_, (size_ + count - 1) / count);
+      widen(size_ + count);
+    } else {
+      start_growth(size_ + count);
+    }
   }
   uint64_t hashes[2 * kAhead];
   const auto fetch = [&](size_t i) {
@@ -171,13 +177,32 @@ void IdMap::clear() {
   publish(current_, nullptr);
 }
 
-// For at least so many entries.
-void IdMap::start_growth(size_t entries) {
+// Buckets for at least so many entries, more than there are.
+size_t IdMap::wider(size_t entries) const {
   const size_t factor = current_->bytes() < kSmall ? kSmallFactor : 2;
-  auto wider = std::make_shared<Buckets>(std::max(factor * current_->count(), buckets_for(entries, Bucket::kEntries)));
-  old_ = std::exchange(current_, std::move(wider));
+  return std::max(factor * current_->count(), buckets_for(entries, Bucket::kEntries));
+}
+
+void IdMap::start_growth(size_t entries) {
+  auto next = std::make_shared<Buckets>(wider(entries));
+  old_ = std::exchange(current_, std::move(next));
   next_to_move_ = 0;
   publish(current_, old_);
+}
+
+// Readers go on in the old array till the new one has all.
+void IdMap::widen(size_t entries) {
+  auto next = std::make_shared<Buckets>(wider(entries));
+  next->populate();
+  for (size_t b = 0; b < current_->count(); ++b) {
+    const Bucket& from = (*current_)[b];
+    for (uint32_t used = from.meta & Bucket::kUsed; used != 0; used &= used - 1) {
+      const auto entry = static_cast<uint32_t>(__builtin_ctz(used));
+      next->put(from.ids[entry], from.slots[entry]);
+    }
+  }
+  current_ = std::move(next);
+  publish(current_, nullptr);
 }
 
 size_t IdMap::move_buckets(size_t count) {

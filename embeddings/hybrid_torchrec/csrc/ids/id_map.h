@@ -18,8 +18,9 @@ namespace hybrid_torchrec {
 // bucket with a count, and an erased entry leaves no trace. Buckets are chosen by the high bits of the hash, so that
 // growth moves neighbours to neighbours.
 //
-// The map grows while it is used: a larger array is added, and every insertion moves a few buckets into it. One thread
-// may write at a time; any number of others may call find() and contains() meanwhile, and they never wait for growth.
+// The map grows while it is used: a larger array is added, and every insertion moves a few buckets into it; a batch
+// that would move them all does so at once. One thread may write at a time; any number of others may call find() and
+// contains() meanwhile, and they never wait for growth.
 class IdMap {
  public:
   using Slot = uint32_t;
@@ -73,7 +74,9 @@ class IdMap {
 
   std::shared_ptr<const View> view() const;
   void publish(std::shared_ptr<Buckets> current, std::shared_ptr<Buckets> old);
+  size_t wider(size_t entries) const;
   void start_growth(size_t entries);
+  void widen(size_t entries);
   size_t move_buckets(size_t count);
 
   mutable std::mutex publishing_;

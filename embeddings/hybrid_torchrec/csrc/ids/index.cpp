@@ -11,6 +11,7 @@ namespace hybrid_torchrec {
 namespace {
 
 constexpr size_t kAhead = 48;
+constexpr size_t kPopulated = 4096;  // new rows from which on their pages are taken together
 
 // Decayed to `step`, of an entry that was last seen at `last`.
 float decayed(float value, double decay, int64_t last, int64_t step) {
@@ -27,6 +28,13 @@ void Index::grow_slots(size_t slots) {
   grow(ids_, sizeof(int64_t));
   grow(versions_, sizeof(int64_t));
   grow(stats_, sizeof(RowStats));
+}
+
+void Index::populate(size_t first, size_t last) {
+  if (last - first < kPopulated) return;
+  ids_.populate(first * sizeof(int64_t), last * sizeof(int64_t));
+  versions_.populate(first * sizeof(int64_t), last * sizeof(int64_t));
+  stats_.populate(first * sizeof(RowStats), last * sizeof(RowStats));
 }
 
 size_t Index::bytes() const {
@@ -84,6 +92,7 @@ void Index::insert(const int64_t* ids, const int64_t* shows, size_t count, int64
   const size_t reused = std::min(free_.size(), count);
   if (slots_ + count - reused > IdMap::kAbsent) throw std::length_error("a table has at most 4294967294 rows");
   grow_slots(slots_ + count - reused);
+  populate(slots_, slots_ + count - reused);
   const IdMap::FreshSlots fresh{free_.data() + free_.size() - reused, reused, static_cast<IdMap::Slot>(slots_)};
   const size_t put = map_.insert(ids, count, fresh, slots);
   for (size_t i = 0, k = 0; i < count && k < put; ++i) {

@@ -98,6 +98,7 @@ class Index {
   int64_t* ids() const { return reinterpret_cast<int64_t*>(ids_.data()); }
   RowStats* stats_of_rows() const { return reinterpret_cast<RowStats*>(stats_.data()); }
   void grow_slots(size_t slots);
+  void populate(size_t first, size_t last);
 
   IdMap map_;
   Arena ids_;

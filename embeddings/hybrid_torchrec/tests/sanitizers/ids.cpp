@@ -139,6 +139,25 @@ void many_into_a_growing_map() {
   }
 }
 
+// A batch that would move every bucket leaves no second array, and moves no more for each of its ids.
+void many_grow_at_once() {
+  constexpr size_t kCount = 10000;
+  IdMap map;
+  std::map<int64_t, IdMap::Slot> model;
+  std::vector<int64_t> ids(kCount);
+  std::vector<int64_t> slots(kCount);
+  for (size_t size = 0; size < 20 * kCount; size += kCount) {
+    for (size_t i = 0; i < kCount; ++i) {
+      ids[i] = static_cast<int64_t>(size + i) * 3;
+      model.emplace(ids[i], static_cast<IdMap::Slot>(size + i));
+    }
+    CHECK(map.insert(ids.data(), kCount, {nullptr, 0, static_cast<IdMap::Slot>(size)}, slots.data()) == kCount);
+    if (size < 4 * kCount) CHECK(!map.growing());
+  }
+  for (const auto& [id, slot] : model) CHECK(map.find(id) == slot);
+  CHECK(map.find(1) == IdMap::kAbsent && map.entries().size() == model.size() && map.most_moved() <= 10);
+}
+
 // Slots that ids left are given to new ones, and only to them.
 void index_gives_free_slots() {
   Index index(4);
@@ -210,6 +229,7 @@ int main() {
   many_at_a_time(few, 100000, 5);
   many_at_a_time(crowd, 0, 6);
   many_into_a_growing_map();
+  many_grow_at_once();
   growth_moves_little();
   index_gives_free_slots();
   index_calls();

@@ -62,8 +62,8 @@ int main() {
     std::atomic<bool> done{false};
     std::vector<std::thread> readers;
     for (int i = 0; i < 3; ++i) readers.emplace_back([&] { read(map, inserted, done); });
-    // One by one, and in later rounds 50 at a time.
-    const int64_t together = round == 0 ? 1 : 50;
+    // One by one, a few at a time, and so many that each growth is done at once.
+    const int64_t together = round == 0 ? 1 : round == 1 ? 50 : 5000;
     for (int64_t first = 0; first < kIds; first += together) {
       insert(map, first, together);
       inserted.store(first + together);
