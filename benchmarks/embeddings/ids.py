@@ -121,7 +121,8 @@ def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: lis
 
 
 def new_ids(stream: PowerLaw, count: int) -> Duel:
-    """Both take all their memory from the system; ours grows, the peer has room for all ids from the start."""
+    """Ours grows, and takes all its memory from the system in each round. The peer has room for all ids from the start,
+    and glibc keeps its blocks of less than 32 MiB (up to 2**19 ids) from round to round: no page is new to it."""
     fresh = stream.ids[:count]
     assert len(fresh) == count, f"{count} new ids are more than the stream has"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 from hybrid_torchrec.table import RowBatch, TableConfig
 from torchrec_embcache import CachedTable
@@ -38,8 +40,20 @@ def assert_rows(config: TableConfig, rows: RowBatch, versions: dict[int, int]) -
             assert torch.equal(tensor, expected[name]), (name, version)
 
 
+def let_writes_end(table: CachedTable, seconds: float = 60.0) -> None:
+    """Rows that wait are read from the queue: on a busy machine a short training would never read the disk."""
+    end = time.monotonic() + seconds
+    while table.waiting_rows:
+        assert time.monotonic() < end, f"{table.waiting_rows} rows still wait after {seconds:g} s"
+        time.sleep(0.001)
+
+
 def assert_used_disk(table: CachedTable, rows: int) -> None:
-    """Training wrote at least so many rows to disk, and read as many; call it before anything else reads the tiers."""
+    """Training wrote at least so many rows to disk, and read as many; call it before anything else reads the tiers.
+
+    Training must have let its writes end on its way.
+    """
+    let_writes_end(table)
     stats, least = table.disk_stats(), rows * RowLayout.of(table.config).row_bytes
     assert stats is not None and stats.rows > 0
     assert stats.bytes_written > least and stats.bytes_read > least

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 import torch
 from hybrid_torchrec.table import HashTable, RowBatch
+from rows import let_writes_end
+from torchrec_embcache import CachedTable
+
+LONG = 20  # batches
 
 
 def power_law(batches: int, length: int, ids: int, seed: int, exponent: float = 1.05) -> list[torch.Tensor]:
@@ -22,13 +26,18 @@ def gradient(step: int, slots: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def train(table: HashTable, batches: Sequence[torch.Tensor], *, ahead: int = 0, first: int = 0) -> torch.Tensor:
-    """One update per batch with gradients that depend on the rows; returns the sum of what was looked up."""
+    """One update per batch with gradients that depend on the rows; returns the sum of what was looked up.
+
+    Now and then in a long training, writes to disk end: what comes after must read them there.
+    """
     total = torch.zeros(table.config.dim, dtype=torch.float64)
     sent = 0
     for step, ids in enumerate(batches):
         while ahead and sent < min(step + ahead + 1, len(batches)):
             table.prefetch(batches[sent])  # type: ignore[attr-defined]
             sent += 1
+        if isinstance(table, CachedTable) and len(batches) >= LONG and step % 5 == 4:
+            let_writes_end(table)
         slots = table.assign(ids, train=True)
         rows = table.lookup(slots)
         total += rows.double().sum(0)

@@ -9,7 +9,7 @@ import torch
 from cached_tables import cached_table
 from hybrid_torchrec.checkpoint import Checkpointer
 from hybrid_torchrec.table import HashTable
-from rows import assert_used_disk
+from rows import assert_used_disk, let_writes_end
 from small_tables import all_rows, assert_same_rows, batch, make_table, train
 
 KINDS = ["adam", "rowwise_adagrad"]  # one of the device's operators, and one of two sizes of state
@@ -23,6 +23,8 @@ def test_rows_are_on_the_device_and_equal_to_the_cpus(kind: str, device: str, fo
         cached.prefetch(batch(step, of=400)[0])
         for table in tables:
             train(table, step, of=400)
+        if step % 4 == 3:
+            let_writes_end(cached)
     assert cached.weights.device == torch.device(device) and cached.weights.shape[0] <= 1 + cached.cache.cache_rows
     assert cached.metrics.counters().evicted_rows > 100 and cached.metrics.counters().fetched_rows > 20
     assert_used_disk(cached, 20)

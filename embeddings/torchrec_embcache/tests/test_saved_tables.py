@@ -29,7 +29,7 @@ from hybrid_torchrec.optimizers import KINDS
 from hybrid_torchrec.policies import AdmitAfter
 from hybrid_torchrec.serving import Consumer, Publisher
 from hybrid_torchrec.table import HashTable, RowBatch
-from rows import assert_used_disk
+from rows import assert_used_disk, let_writes_end
 from small_tables import all_rows, assert_same_rows, batch, make_table, train
 from torch.distributed import checkpoint as dcp
 from torchrec_embcache import CachedTable
@@ -48,6 +48,10 @@ def train_all(tables: tuple[HashTable, ...], first: int, last: int) -> None:
             if isinstance(table, CachedTable):
                 table.prefetch(batch(step, of=OF)[0])
             train(table, step, of=OF)
+        if step % 4 == 3:
+            for table in tables:
+                if isinstance(table, CachedTable):
+                    let_writes_end(table)
 
 
 @pytest.mark.parametrize("kind", KINDS)
