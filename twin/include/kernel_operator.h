@@ -14,6 +14,7 @@
 #include "ascendc/pipe.h"
 #include "ascendc/reductions.h"
 #include "ascendc/select.h"
+#include "ascendc/sort.h"
 #include "ascendc/sync.h"
 #include "ascendc/tensor.h"
 #include "ascendc/tiling.h"

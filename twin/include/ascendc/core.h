@@ -34,7 +34,8 @@ struct VectorMask {
   bool counter = false;
   uint64_t high = ~0ull;
   uint64_t low = ~0ull;
-  float deqScale = 0;  // of Cast from int32_t to half
+  float deqScale = 0;       // of Cast from int32_t to half
+  uint16_t merged[4] = {};  // records that MrgSort took from each list
 };
 
 enum class AtomicMode : uint8_t { None, Add, Max, Min };

@@ -183,6 +183,16 @@ void CheckLaneOperand(const LocalTensor<T>& tensor) {
   }
 }
 
+// `call` names the destination in the report.
+template <typename D, typename S>
+void CheckApart(const char* call, const LocalTensor<D>& dst, uint64_t dstBytes, const LocalTensor<S>& src,
+                uint64_t srcBytes) {
+  const uint64_t to = dst.GetPhyAddr(), from = src.GetPhyAddr();
+  if (from < to + dstBytes && to < from + srcBytes) {
+    twin::Core::Current().Trap("E-27", "%s at UB 0x%llx overlaps a source", call, static_cast<unsigned long long>(to));
+  }
+}
+
 // One operand of an instruction: strides in blocks, from start to start.
 template <typename T>
 struct Operand {

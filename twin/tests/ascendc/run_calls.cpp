@@ -212,6 +212,50 @@ void Floating(const LocalTensor<T>& d, const LocalTensor<T>& a, const LocalTenso
   }
 }
 
+// Four lists of records, a quarter of src0 each; the strides are their lengths, `count` is validBit, and the scalar
+// asks for suspension. The four counts follow the records, where `extra` says.
+template <typename T>
+void Merges(const LocalTensor<T>& d, const LocalTensor<T>& a) {
+  const uint16_t lengths[] = {static_cast<uint16_t>(call.dst[0]), static_cast<uint16_t>(call.dst[1]),
+                              static_cast<uint16_t>(call.left[0]), static_cast<uint16_t>(call.left[1])};
+  const MrgSort4Info info(lengths, call.scalar != 0, static_cast<uint16_t>(call.count),
+                          static_cast<uint16_t>(call.repeat));
+  const uint32_t apart = call.repeat > 1 ? GetSortLen<T>(lengths[0]) : kBytes / 4 / sizeof(T);
+  MrgSort(d, MrgSortSrcList<T>(a, a[apart], a[2 * apart], a[3 * apart]), info);
+  uint16_t taken[4];
+  GetMrgSortResult(taken[0], taken[1], taken[2], taken[3]);
+  const auto counts = d.template ReinterpretCast<uint32_t>()[static_cast<uint32_t>(call.extra)];
+  SetFlag<HardEvent::S_V>(EVENT_ID1);
+  WaitFlag<HardEvent::S_V>(EVENT_ID1);
+  for (uint32_t list = 0; list < 4; ++list) {
+    Duplicate(counts[list * 8], static_cast<uint32_t>(taken[list]), 8);
+  }
+}
+
+template <typename T>
+void Sorts(const LocalTensor<T>& d, const LocalTensor<T>& a, const LocalTensor<T>& b, LocalTensor<T> tmp) {
+  const auto index = b.template ReinterpretCast<uint32_t>();
+  const auto repeat = static_cast<int32_t>(call.repeat);
+  if (call.name == "Sort32") {
+    Sort32(d, a, index, repeat);
+  }
+  if (call.name == "MrgSort") {
+    Merges(d, a);
+  }
+  if (call.name == "Sort") {
+    LocalTensor<T> keys;
+    Concat(keys, a, tmp, repeat * 2);
+    call.extra != 0 ? Sort<T, true>(d, keys, index, tmp, repeat) : Sort<T, false>(d, keys, index, tmp, repeat);
+  }
+  if (call.name == "Extract") {
+    Extract(d, d[kBytes / 2 / sizeof(T)].template ReinterpretCast<uint32_t>(), a, repeat);
+  }
+  if (call.name == "Gatherb") {
+    Gatherb(d, a, index, static_cast<uint8_t>(call.repeat),
+            {static_cast<uint16_t>(call.dst[0]), static_cast<uint16_t>(call.dst[1])});
+  }
+}
+
 template <typename T>
 void Shifts(const LocalTensor<T>& d, const LocalTensor<T>& a, const LocalTensor<T>&) {
   SCALAR(ShiftLeft)
@@ -251,9 +295,11 @@ void Kernel(void* const* arguments) {
   if (call.type == "float") {
     Elementwise(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>());
     Floating(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>(), b.scratch.Get<float>());
+    Sorts(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>(), b.scratch.Get<float>());
   } else if (call.type == "half") {
     Elementwise(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>());
     Floating(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>(), b.scratch.Get<half>());
+    Sorts(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>(), b.scratch.Get<half>());
     if (call.name == "Transpose") {
       Transpose(b.dst.Get<half>(), b.left.Get<half>());
     }

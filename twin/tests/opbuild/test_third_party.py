@@ -158,6 +158,7 @@ CASES = (
     ),
     Case("AbsPadded", "abs_padded", floats(), np.abs, lenient=True),
     Case("EvenLanes", "even_lanes", floats(), lambda x: x[::2], sizes=(1, 8, 63, 64, 500)),
+    Case("SortRows", "sort_rows", floats(matrix), lambda x: -np.sort(-x, -1), sizes=ROWS, tolerance=0),
     Case(
         "MatmulLeaky",
         "matmul_leaky",
