@@ -144,7 +144,7 @@ def as_page(results: dict[str, dict[str, Any]]) -> str:
         lines += ["", f"## {target}", "", "| layer | MB |", "|---|---|"]
         lines += [f"| `{layer['made by'].replace('|', ' ')}` | {layer['MB']} |" for layer in row["layers"]]
         steps = ", ".join(f"{name} {seconds:.0f}" for name, seconds in row["steps"].items())
-        lines += ["", f"Seconds of the cold build's steps: {steps}."]
+        lines += ["", f"Seconds of the cold build's steps: {steps}."] if steps else []
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cpu_image import docker, inv
+from tests.integration.test_cpu_image import docker, inv, modules_without_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "grstack/cuda:cuda"
@@ -50,6 +50,10 @@ def test_the_stand_in_gives_way_to_the_driver_s_own_library() -> None:
     entry = "cp /opt/grstack/no-driver/libnvidia-ml.so.1 /usr/lib && ldconfig && sh /opt/grstack/bin/entrypoint"
     done = docker("--user=0", "--entrypoint=sh", IMAGE, "-c", f"{entry} sh -c 'echo \"<$LD_LIBRARY_PATH>\"'")
     assert done.stdout == "<>\n", done.stderr
+
+
+def test_it_has_no_package_of_tests() -> None:
+    assert modules_without_tests(IMAGE) > 300
 
 
 @pytest.mark.parametrize("user", [(), ("--user", "4321:4321")])

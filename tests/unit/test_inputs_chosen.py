@@ -24,7 +24,7 @@ def test_a_package_is_in_one_of_both() -> None:
     assert plain.wheels_all == devel.wheels_all == WHEELS
 
 
-@pytest.mark.parametrize("target", ["cpu"])
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_what_a_devel_variant_alone_has_is_locked(target: str) -> None:
     names = (ROOT / devel_packages(target)).read_text().split()
     assert {"pytest", "hypothesis"} <= set(names)
