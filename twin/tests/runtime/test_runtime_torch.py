@@ -141,19 +141,19 @@ def test_bad_device_is_named(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("queue", ["0", "1"])
 def test_a_missing_operator_is_named(scenario: Scenario, queue: str) -> None:
-    # On the pure aclnn path nothing provides a shuffle of channels.
+    # On the pure aclnn path nothing provides npu_mish.
     done = scenario(
         """
         import torch, torch_npu
-        torch.nn.functional.channel_shuffle(torch.rand(1, 4, 2, 2).npu(), 2)
+        torch_npu.npu_mish(torch.rand(4).npu())
         torch.npu.synchronize()
         """,
         code=1,
         TASK_QUEUE_ENABLE=queue,
         TWIN_ATEN="aclnn",
     )
-    assert "legacy operator ShuffleChannel is not emulated" in done.stderr
-    assert "RuntimeError" in done.stderr and "aclopCompileAndExecute(opType=ShuffleChannel)" in done.stderr
+    assert "legacy operator Mish is not emulated" in done.stderr
+    assert "RuntimeError" in done.stderr and "aclopCompileAndExecute(opType=Mish)" in done.stderr
 
 
 def test_what_is_not_emulated_is_reported_as_missing(scenario: Scenario) -> None:
