@@ -1,9 +1,11 @@
-"""HSTU on data whose best possible result is known: python -m benchmarks.planted [--runs NAME ...] [key=value ...]
+"""HSTU and SASRec on data whose best possible result is known: python -m benchmarks.planted [--runs NAME ...]
 
 "sequences": NDCG@10 of the next item beside that of the rule that drew it (gr_model.data.synthetic.Planted, which
-integrates the unknown genre out), same candidates, same mask. "actions": AUC of eight signals beside that of the true
-probabilities. Each on three seeds of data and model; writes benchmarks/results/planted.{json,md}. A run of the same
-kind, seed and settings that the file holds is not repeated unless --again; --tables only makes the .md of the .json.
+integrates the unknown genre out), same candidates, same mask, for HSTU and SASRec. "actions": AUC of eight signals
+beside that of the true probabilities, HSTU. Data and model change with the seed. The learning rate of each is the best
+of RATES on seed CHOOSING, whose data are no other run's; the rest of the settings is the same for both models. Writes
+benchmarks/results/planted.{json,md}. A run that the file holds is not repeated unless --again; --tables only makes the
+.md of the .json.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ import platform
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
@@ -31,8 +36,12 @@ from gr_model.runtime.device import keep_freed_memory  # noqa: E402
 from gr_model.tasks import evaluation, metrics  # noqa: E402
 from gr_model.training.trainer import Trainer  # noqa: E402
 
+Run = dict[str, Any]
+TITLES = {"hstu": "HSTU", "sasrec": "SASRec"}
 RESULTS = Path(__file__).parent / "results" / "planted.json"
 CPU, USERS = torch.device("cpu"), 5000
+SEEDS, CHOOSING = range(10), 100
+RATES = (1.5e-3, 3e-3, 6e-3)
 TRAIN = TrainConfig(batch=100, steps=900, lr=3e-3, warmup=50, schedule="cosine", ema=0.99)
 SEQUENCES = Config(
     task="retrieval",
@@ -50,9 +59,9 @@ ACTIONS = Config(
 )
 
 
-def sequences(seed: int, settings: list[str]) -> dict[str, float]:
+def sequences(backbone: str, seed: int, rate: float) -> dict[str, float]:
     data, rule = synthetic.sequences(users=USERS, seed=seed)
-    trainer = Trainer(configs.override(SEQUENCES, [f"train.seed={seed}", *settings]), data, CPU)
+    trainer = Trainer(configs.override(SEQUENCES, _settings(backbone, seed, rate)), data, CPU)
     scores_IV = torch.from_numpy(np.stack([rule.next_item(user.items[:-1]) for user in trainer.task.users]))
     task, everything = trainer.task, [torch.eye(data.items, dtype=torch.float64)]
     ranks = evaluation.target_ranks(scores_IV, everything, task.targets(task.users), *task.seen(task.users))
@@ -60,9 +69,9 @@ def sequences(seed: int, settings: list[str]) -> dict[str, float]:
     return {"ndcg@10": trainer.evaluate()["ndcg@10"], "oracle": metrics.of_ranks(ranks)["ndcg@10"]}
 
 
-def actions(seed: int, settings: list[str]) -> dict[str, float]:
+def actions(backbone: str, seed: int, rate: float) -> dict[str, float]:
     data, rule = synthetic.actions(users=USERS, seed=seed)
-    trainer = Trainer(configs.override(ACTIONS, [f"train.seed={seed}", *settings]), data, CPU)
+    trainer = Trainer(configs.override(ACTIONS, _settings(backbone, seed, rate)), data, CPU)
     held_out = trainer.config.ranking.held_out
     chance = np.concatenate([rule.probabilities(user)[-held_out:] for user in trainer.task.users])
     action = np.concatenate([user.actions[-held_out:] for user in trainer.task.users])
@@ -75,73 +84,124 @@ def actions(seed: int, settings: list[str]) -> dict[str, float]:
     return out
 
 
+def _settings(backbone: str, seed: int, rate: float) -> list[str]:
+    return [f"model.backbone={backbone}", f"train.seed={seed}", f"train.lr={rate}"]
+
+
 def _train(trainer: Trainer) -> None:
     while trainer.step < trainer.config.train.steps:
         trainer.train_step()
 
 
-KINDS = {"sequences": sequences, "actions": actions}
+@dataclass(frozen=True)
+class Kind:
+    run: Callable[[str, int, float], dict[str, float]]
+    backbones: tuple[str, ...]
+    reached: Callable[[Run], float]  # what the learning rate is chosen by
 
 
-def run(job: tuple[str, int, list[str]]) -> dict[str, object]:
-    name, seed, settings = job
+KINDS = {
+    "sequences": Kind(sequences, ("hstu", "sasrec"), lambda run: run["ndcg@10"]),
+    "actions": Kind(actions, ("hstu",), lambda run: statistics.mean(run[name] for name in synthetic.TASKS)),
+}
+Job = tuple[str, str, int, float]  # kind, backbone, seed, learning rate
+
+
+def run(job: Job) -> Run:
+    name, backbone, seed, rate = job
     torch.set_num_threads(1)
     keep_freed_memory()
     begin = time.process_time()
-    found = KINDS[name](seed, settings)
+    found = KINDS[name].run(backbone, seed, rate)
     seconds = round(time.process_time() - begin, 1)
     where = {"machine": platform.machine(), "torch": torch.__version__}
-    return {"run": name, "seed": seed, "settings": settings, "processor seconds": seconds, **where, **found}
+    head = {"run": name, "backbone": backbone, "seed": seed, "rate": rate}
+    return {**head, "processor seconds": seconds, **where, **found}
 
 
-def _job(run: dict[str, object]) -> tuple[object, object, object]:
-    return run["run"], run["seed"], run["settings"]
+def _job(run: Run) -> Job:
+    return run["run"], run["backbone"], run["seed"], run["rate"]
 
 
-def report(runs: list[dict[str, object]]) -> str:
+def chosen(runs: list[Run], name: str, backbone: str) -> float:
+    """The learning rate."""
+    tried = [r for r in runs if (r["run"], r["backbone"], r["seed"]) == (name, backbone, CHOOSING)]
+    return float(max(tried, key=KINDS[name].reached)["rate"])
+
+
+def counted(runs: list[Run], name: str, backbone: str) -> list[Run]:
+    """Those of the table, by seed."""
+    rate = chosen(runs, name, backbone)
+    return [r for r in runs if _job(r) in {(name, backbone, seed, rate) for seed in SEEDS}]
+
+
+def report(runs: list[Run]) -> str:
     where = sorted({f"one thread of a CPU ({run['machine']}), torch {run['torch']}" for run in runs})
+    models = [(name, backbone) for name, kind in KINDS.items() for backbone in kind.backbones]
+    rates = ", ".join(f"{name} {TITLES[backbone]} {chosen(runs, name, backbone)}" for name, backbone in models)
     lines = [
         "# Planted rules",
         "",
-        f"On {'; '.join(where)}; {USERS:,} users of 40 interactions.",
+        f"On {'; '.join(where)}; {USERS:,} users of 40 interactions. Learning rates, the best of "
+        f"{', '.join(map(str, RATES))} on data of their own (seed {CHOOSING}): {rates}.",
         "",
-        "| data | seed | HSTU NDCG@10 | oracle's NDCG@10 | ratio | processor s |",
-        "|---|---|---|---|---|---|",
+        "| sequences, seed | oracle's NDCG@10 | HSTU | SASRec | HSTU less SASRec | HSTU's processor s | SASRec's |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for r in (r for r in runs if r["run"] == "sequences"):
+    pairs = list(zip(counted(runs, "sequences", "hstu"), counted(runs, "sequences", "sasrec")))
+    for ours, peer in pairs:
         lines.append(
-            f"| sequences | {r['seed']} | {r['ndcg@10']:.4f} | {r['oracle']:.4f} | "
-            f"{r['ndcg@10'] / r['oracle']:.3f} | {r['processor seconds']} |"
+            f"| {ours['seed']} | {ours['oracle']:.4f} | {ours['ndcg@10']:.4f} | {peer['ndcg@10']:.4f} | "
+            f"{ours['ndcg@10'] - peer['ndcg@10']:+.4f} | {ours['processor seconds']} | {peer['processor seconds']} |"
         )
-    lines += ["", "| actions, mean of the seeds | HSTU AUC | Bayes AUC | difference |", "|---|---|---|---|"]
-    own = [r for r in runs if r["run"] == "actions"]
-    for name in synthetic.TASKS if own else ():
+    less = [ours["ndcg@10"] - peer["ndcg@10"] for ours, peer in pairs]
+    shares = [statistics.mean(r["ndcg@10"] / r["oracle"] for r in both) for both in zip(*pairs)]
+    lines += [
+        "",
+        f"Of the oracle's: HSTU {shares[0]:.3f}, SASRec {shares[1]:.3f} (means of {len(pairs)} seeds). "
+        f"HSTU less SASRec: {statistics.mean(less):+.4f}, standard error {_error(less):.4f}.",
+        "",
+    ]
+    own = counted(runs, "actions", "hstu")
+    lines += [
+        f"| actions, mean of {len(own)} seeds | HSTU AUC | Bayes AUC | difference | standard error |",
+        "|---|---|---|---|---|",
+    ]
+    for name in synthetic.TASKS:
         ours, best = (statistics.mean(r[key] for r in own) for key in (name, f"bayes {name}"))
-        lines.append(f"| {name} | {ours:.4f} | {best:.4f} | {best - ours:.4f} |")
+        error = _error([r[f"bayes {name}"] - r[name] for r in own])
+        lines.append(f"| {name} | {ours:.4f} | {best:.4f} | {best - ours:.4f} | {error:.4f} |")
     return "\n".join(lines) + "\n"
+
+
+def _error(values: list[float]) -> float:
+    return float(statistics.stdev(values) / len(values) ** 0.5)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--tables", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("settings", nargs="*", metavar="key=value")
     options = parser.parse_args()
-    jobs = [(name, int(seed), options.settings) for name in options.runs for seed in options.seeds.split(",")]
-    runs: list[dict[str, object]] = json.loads(options.out.read_text()) if options.out.exists() else []
+    runs: list[Run] = json.loads(options.out.read_text()) if options.out.exists() else []
     if options.again:
-        runs = [run for run in runs if _job(run) not in jobs]
+        runs = [run for run in runs if run["run"] not in options.runs]
+    models = [(name, backbone) for name in options.runs for backbone in KINDS[name].backbones]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        missing = [] if options.tables else [job for job in jobs if job not in map(_job, runs)]
-        for result in pool.imap(run, missing):
-            print(result, flush=True)
-            runs.append(result)
-            runs.sort(key=lambda run: (list(KINDS).index(run["run"]), run["seed"]))
-            options.out.write_text(json.dumps(runs, indent=1) + "\n")
+
+        def add(jobs: list[Job]) -> None:
+            for result in pool.imap(run, [job for job in jobs if job not in map(_job, runs)]):
+                print(result, flush=True)
+                runs.append(result)
+                runs.sort(key=lambda run: (list(KINDS).index(run["run"]), *_job(run)[1:]))
+                options.out.write_text(json.dumps(runs, indent=1) + "\n")
+
+        if not options.tables:
+            add([(*model, CHOOSING, rate) for model in models for rate in RATES])
+            add([(*model, seed, chosen(runs, *model)) for model in models for seed in SEEDS])
     options.out.with_suffix(".md").write_text(report(runs))
     return 0
 
