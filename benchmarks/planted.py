@@ -137,18 +137,25 @@ def counted(runs: list[Run], name: str, backbone: str) -> list[Run]:
 
 def report(runs: list[Run]) -> str:
     where = sorted({f"one thread of a CPU ({run['machine']}), torch {run['torch']}" for run in runs})
-    models = [(name, backbone) for name, kind in KINDS.items() for backbone in kind.backbones]
-    rates = ", ".join(f"{name} {TITLES[backbone]} {chosen(runs, name, backbone)}" for name, backbone in models)
     lines = [
         "# Planted rules",
         "",
-        f"On {'; '.join(where)}; {USERS:,} users of 40 interactions. Learning rates, the best of "
-        f"{', '.join(map(str, RATES))} on data of their own (seed {CHOOSING}): {rates}.",
+        f"On {'; '.join(where)}; {USERS:,} users of 40 interactions. Learning rates: the best of "
+        f"{', '.join(map(str, RATES))} on data of their own (seed {CHOOSING}).",
+    ]
+    names = {run["run"] for run in runs if run["seed"] != CHOOSING}
+    lines += _sequences(runs) if "sequences" in names else []
+    lines += _actions(runs) if "actions" in names else []
+    return "\n".join(lines) + "\n"
+
+
+def _sequences(runs: list[Run]) -> list[str]:
+    pairs = list(zip(counted(runs, "sequences", "hstu"), counted(runs, "sequences", "sasrec")))
+    lines = [
         "",
         "| sequences, seed | oracle's NDCG@10 | HSTU | SASRec | HSTU less SASRec | HSTU's processor s | SASRec's |",
         "|---|---|---|---|---|---|---|",
     ]
-    pairs = list(zip(counted(runs, "sequences", "hstu"), counted(runs, "sequences", "sasrec")))
     for ours, peer in pairs:
         lines.append(
             f"| {ours['seed']} | {ours['oracle']:.4f} | {ours['ndcg@10']:.4f} | {peer['ndcg@10']:.4f} | "
@@ -156,14 +163,22 @@ def report(runs: list[Run]) -> str:
         )
     less = [ours["ndcg@10"] - peer["ndcg@10"] for ours, peer in pairs]
     shares = [statistics.mean(r["ndcg@10"] / r["oracle"] for r in both) for both in zip(*pairs)]
-    lines += [
+    rates = [chosen(runs, "sequences", backbone) for backbone in KINDS["sequences"].backbones]
+    edge = [f"{TITLES[b]}'s" for b, rate in zip(KINDS["sequences"].backbones, rates) if rate in (RATES[0], RATES[-1])]
+    return [
+        *lines,
         "",
         f"Of the oracle's: HSTU {shares[0]:.3f}, SASRec {shares[1]:.3f} (means of {len(pairs)} seeds). "
-        f"HSTU less SASRec: {statistics.mean(less):+.4f}, standard error {_error(less):.4f}.",
-        "",
+        f"HSTU less SASRec: {statistics.mean(less):+.4f}, standard error {_error(less):.4f}. "
+        f"Learning rates: HSTU {rates[0]}, SASRec {rates[1]}"
+        + (f"; {' and '.join(edge)} is at the edge of what was tried." if edge else "."),
     ]
+
+
+def _actions(runs: list[Run]) -> list[str]:
     own = counted(runs, "actions", "hstu")
-    lines += [
+    lines = [
+        "",
         f"| actions, mean of {len(own)} seeds | HSTU AUC | Bayes AUC | difference | standard error |",
         "|---|---|---|---|---|",
     ]
@@ -171,7 +186,7 @@ def report(runs: list[Run]) -> str:
         ours, best = (statistics.mean(r[key] for r in own) for key in (name, f"bayes {name}"))
         error = _error([r[f"bayes {name}"] - r[name] for r in own])
         lines.append(f"| {name} | {ours:.4f} | {best:.4f} | {best - ours:.4f} | {error:.4f} |")
-    return "\n".join(lines) + "\n"
+    return [*lines, "", f"Learning rate {chosen(runs, 'actions', 'hstu')}."]
 
 
 def _error(values: list[float]) -> float:
