@@ -166,7 +166,9 @@ def main() -> None:
     for target in options.targets:
         wheels = fetched(target)
         folder = options.folder or Path(tempfile.mkdtemp())
-        (folder / "cache").mkdir(parents=True)
+        if options.folder:
+            folder.mkdir(parents=True)  # one that is there is not ours to remove: FileExistsError
+        (folder / "cache").mkdir()
         (folder / "cache/wheels").symlink_to(wheels)
         os.environ["GRSTACK_CACHE"] = str(folder / "cache")
         shutil.rmtree(Paths.of(ROOT).scratch, ignore_errors=True)
