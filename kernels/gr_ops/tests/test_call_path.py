@@ -107,6 +107,28 @@ def test_memory_stays_flat(fresh_process: Run) -> None:
     assert result.stdout.strip().endswith("memory ok"), result.stderr
 
 
+def test_a_waiting_call_holds_no_workspace(fresh_process: Run) -> None:
+    """Memory allocated right after each call, while calls wait in torch_npu's queue: none but the result's."""
+    script = """
+        import torch, torch_npu, gr_ops
+        rows, bags = torch.tensor([7]).npu(), torch.tensor([0, 2]).npu()
+        given = [torch.tensor(v).npu() for v in ([1, 2, 3], [0, 3], [0])]
+        def call():
+            torch.ops.mxrec.bounds_check_indices(rows, given[0], given[1], 1, given[2])
+            return torch.npu.memory_allocated()
+        torch.npu.reset_peak_memory_stats()
+        before = torch.npu.memory_allocated()
+        call()
+        assert torch.npu.max_memory_allocated() > before + (1 << 20), 'this operator should have a workspace'
+        torch.npu.synchronize()
+        before = torch.npu.memory_allocated()
+        assert {call() for _ in range(200)} == {before}
+        print('workspace ok')
+    """
+    result = fresh_process(script)
+    assert result.stdout.strip().endswith("workspace ok"), result.stderr
+
+
 def test_missing_operator_names_libraries_and_variable(fresh_process: Run, tmp_path: Path) -> None:
     result = fresh_process(
         CUMSUM, ASCEND_CUSTOM_OPP_PATH=str(tmp_path / "none"), ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None

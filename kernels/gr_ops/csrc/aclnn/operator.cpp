@@ -76,13 +76,17 @@ void run(const std::string& name, const Plan& plan, Execute execute, std::shared
   if (const int status = plan(&workspace_size, &executor); status != 0) {
     TORCH_CHECK(false, name, "GetWorkspaceSize failed with ", status, " (", meaning(status), ")", recent_error());
   }
+  // Freed on return: the allocator gives its block to later work of the same stream only. A launch that held it would
+  // keep one workspace per call that waits in the queue, or in the queue of calls to be released.
   at::Tensor workspace;
+  void* memory = nullptr;
   if (workspace_size > 0) {
     workspace = at::empty({static_cast<int64_t>(workspace_size)},
                           at::TensorOptions(c10::DeviceType::PrivateUse1).dtype(at::kByte));
+    memory = workspace.data_ptr();
   }
-  const auto launch = [=, arguments = std::move(arguments)]() mutable -> int {
-    void* memory = workspace.defined() ? workspace.data_ptr() : nullptr;
+  const auto launch = [memory, workspace_size, executor, stream, execute,
+                       arguments = std::move(arguments)]() mutable -> int {
     const int status = execute(memory, workspace_size, executor, stream);
     arguments.reset();
     if (HugeMemory::functions().release != nullptr) HugeMemory::functions().release(nullptr, false);
