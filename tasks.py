@@ -445,7 +445,7 @@ def lint(c: Context, fix: bool = False) -> None:
         since="the same, since this commit",
         slow="only the tests marked slow, into benchmarks/results/slow-tests.md; goes on after an interruption",
         gpu="only the tests that need a GPU, by this Python and its PyTorch: python3, or a path (tests/on_gpu.py)",
-        only="with --slow: suites by commas",
+        only="with --slow: suites, or files of tests, by commas",
         again="with --slow: also those that passed on these sources",
     )
 )

@@ -1,13 +1,13 @@
-"""`inv test --slow`: the tests that are too long for every day, suite by suite, and what came of them as a result.
+"""`inv test --slow`: the tests that are too long for every day, file by file, and what came of them as a result.
 
-After each suite the result is written, so that an interruption loses one suite only: the same command goes on.
+After each file the result is written, so that an interruption loses one file only: the same command goes on.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -29,72 +29,77 @@ NAME = "slow-tests"
 MARKER = "mark.slow"
 
 
-def with_slow_tests(root: Path) -> list[str]:
-    """The suites that have a test marked slow, in the order of `inv test`."""
-    found = []
+def with_slow_tests(root: Path) -> dict[str, str]:
+    """The files that have a test marked slow -> the suite of each, in the order of `inv test`."""
+    found = {}
     for suite in (*suites.IN_IMAGE, *suites.WITH_ENGINE):
         inner = [root / other for other in suites.IN_IMAGE if other.startswith(f"{suite}/")]
-        files = [
-            file
-            for file in sorted((root / suite).rglob("*.py"))
-            if not any(file.is_relative_to(folder) for folder in inner)
-        ]
-        if any(MARKER in file.read_text(encoding="utf-8") for file in files):
-            found.append(suite)
+        for file in sorted((root / suite).rglob("test_*.py")):
+            if not any(file.is_relative_to(folder) for folder in inner) and MARKER in file.read_text(encoding="utf-8"):
+                found[file.relative_to(root).as_posix()] = suite
     return found
+
+
+def chosen(only: str, known: dict[str, str]) -> list[str]:
+    """The files that `only` names, which are files and suites by commas; all where it names none."""
+    if not only:
+        return list(known)
+    names = only.split(",")
+    for name in names:
+        if name not in {*known, *known.values()}:
+            options = list(dict.fromkeys([*known.values(), *known]))
+            raise UsageError.unknown("suite or file with slow tests", name, options)
+    return [file for file, suite in known.items() if file in names or suite in names]
 
 
 def run(*, engine: str, only: str = "", again: bool = False) -> int:
     """Runs what has not passed yet on these sources, or all of it with `again`; returns 1 if anything failed."""
     console = Console(highlight=False)
     known = with_slow_tests(ROOT)
-    chosen = only.split(",") if only else known
-    for suite in chosen:
-        if suite not in known:
-            raise UsageError.unknown("suite with slow tests", suite, known)
-    key, rows = key_of(ROOT), read(ROOT)
-    left = [suite for suite in chosen if again or not passed(rows.get(suite), key)]
-    for suite in chosen:
-        if suite not in left:
-            console.print(f"{suite}: passed on these sources before; --again runs it anew", soft_wrap=True)
+    files = chosen(only, known)
+    keys, rows = keys_of(ROOT, known), read(ROOT)
+    left = [file for file in files if again or not passed(rows.get(file), keys[file])]
+    for file in files:
+        if file not in left:
+            console.print(f"{file}: passed on these sources before; --again runs it anew", soft_wrap=True)
     s = session(Choices(engine=engine, devel=True))
     if left:
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)
         suites.stage_wheels(s)
-    for number, suite in enumerate(left, 1):
-        took = f", {rows[suite]['seconds']} s last time" if suite in rows else ""
-        console.print(Text(f"[{number}/{len(left)}] {suite}{took}", style="bold"), soft_wrap=True)
-        results = ROOT / "build" / suites.RESULTS / f"slow-{suite.replace('/', '-')}.xml"
+    for number, file in enumerate(left, 1):
+        took = f", {rows[file]['seconds']} s last time" if file in rows else ""
+        console.print(Text(f"[{number}/{len(left)}] {file}{took}", style="bold"), soft_wrap=True)
+        results = ROOT / "build" / suites.RESULTS / f"slow-{file.replace('/', '-')}.xml"
         results.parent.mkdir(parents=True, exist_ok=True)
         results.unlink(missing_ok=True)
         begin = time.monotonic()
-        if suite in suites.WITH_ENGINE:
-            suites.on_host(console, [suite], results, marker="slow")
+        if known[file] in suites.WITH_ENGINE:
+            suites.on_host(console, [file], results, marker="slow")
         else:
-            suites.in_image(s, suite, results=results.name, marker="slow")
-        row = row_of(results, key, round(time.monotonic() - begin))
-        write(ROOT, suite, row)
+            suites.in_image(s, file, results=results.name, marker="slow")
+        row = row_of(results, keys[file], round(time.monotonic() - begin))
+        write(ROOT, file, row)
         for name, text in row["failures"].items():
             console.print(Text(f"{name}\n{text}", style="red"), soft_wrap=True)
     rows = read(ROOT)
-    if left and all(suite in rows and rows[suite]["key"] == key for suite in known):
+    if left and all(file in rows and rows[file]["key"] == keys[file] for file in known):
         commit, _ = measured.commit_and_day(ROOT)
         sources = measured.keys_of(ROOT, table.load(ROOT)[NAME].sources)
         measured.add(ROOT, NAME, Measured(commit=commit, date=date.today().isoformat(), sources=sources))
-    failed = [suite for suite in chosen if not passed(rows.get(suite), key)]
-    console.print(f"{len(chosen) - len(failed)} of {len(chosen)} suites passed: {table.RESULTS}/{NAME}.md")
+    failed = [file for file in files if not passed(rows.get(file), keys[file])]
+    console.print(f"{len(files) - len(failed)} of {len(files)} files passed: {table.RESULTS}/{NAME}.md")
     return 1 if failed else 0
 
 
-def key_of(root: Path) -> str:
-    """The content key of all sources that a test can touch."""
-    sources = table.load(root)[NAME].sources
-    return measured.combined(measured.keys_of(root, sources))
+def keys_of(root: Path, files: Iterable[str]) -> dict[str, str]:
+    """For each file the content key of itself and of all sources that a test can touch."""
+    sources = measured.keys_of(root, table.load(root)[NAME].sources)
+    return {file: measured.combined(sources | measured.keys_of(root, [file])) for file in files}
 
 
 def passed(row: dict[str, Any] | None, key: str) -> bool:
-    """Tests that all were skipped say why; a suite without any did not run."""
+    """Tests that all were skipped say why; a file without any did not run."""
     return row is not None and row["key"] == key and not row["failed"] and row["passed"] + row["skipped"] > 0
 
 
@@ -117,26 +122,32 @@ def read(root: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def write(root: Path, suite: str, row: dict[str, Any]) -> None:
-    rows = dict(sorted({**read(root), suite: row}.items()))
+def write(root: Path, file: str, row: dict[str, Any]) -> None:
+    """Puts `row` in place of the file's earlier one; rows of files without slow tests go."""
+    known = with_slow_tests(root)
+    rows = {name: found for name, found in sorted({**read(root), file: row}.items()) if name in known}
     folder = root / table.RESULTS
     write_atomically(folder / f"{NAME}.json", json.dumps(rows, indent=1) + "\n")
-    write_atomically(folder / f"{NAME}.md", as_page(rows))
+    write_atomically(folder / f"{NAME}.md", as_page(rows, sorted(known.keys() - rows.keys())))
 
 
-def as_page(rows: dict[str, dict[str, Any]]) -> str:
+def as_page(rows: dict[str, dict[str, Any]], missing: Sequence[str] = ()) -> str:
+    """missing: the files with slow tests of which there is no result."""
     lines = [
         "# The slow tests",
         "",
         "`inv test --slow`: what is marked slow and is not in the gate. A test is skipped where the machine lacks what",
-        "it needs (a GPU, a program).",
+        "it needs (a GPU, a program). A row speaks of its commit's sources; the seconds are no measurement, since other",
+        "work may have run beside the tests.",
         "",
-        "| suite | passed | failed | skipped | seconds | commit | date |",
+        "| file | passed | failed | skipped | seconds | commit | date |",
         "|---|---|---|---|---|---|---|",
     ]
     names: Sequence[str] = ("passed", "failed", "skipped", "seconds", "commit", "date")
-    lines += [f"| `{suite}` | " + " | ".join(str(row[name]) for name in names) + " |" for suite, row in rows.items()]
-    failed = {test: text for row in rows.values() for test, text in row["failures"].items()}
+    lines += [f"| `{file}` | " + " | ".join(str(row[name]) for name in names) + " |" for file, row in rows.items()]
+    failed = {test for row in rows.values() for test in row["failures"]}
     if failed:
         lines += ["", "Failed:", "", *(f"- `{test}`" for test in sorted(failed))]
+    if missing:
+        lines += ["", "Without a result, so far:", "", *(f"- `{file}`" for file in missing)]
     return "\n".join(lines) + "\n"

@@ -163,28 +163,75 @@ def row(**counts: int) -> dict[str, Any]:
     return {**rest, "passed": 0, "failed": 0, "skipped": 0, **counts}
 
 
-def test_a_slow_suite_has_passed_on_these_sources_only_and_not_without_a_test() -> None:
+def test_slow_tests_have_passed_on_these_sources_only_and_not_without_a_test() -> None:
     assert slow.passed(row(passed=1), "k") and slow.passed(row(skipped=1), "k")
     assert not slow.passed(row(), "k"), "no test ran"
     assert not slow.passed(row(passed=1), "other") and not slow.passed(row(passed=1, failed=1), "k")
     assert not slow.passed(None, "k")
 
 
-def test_the_slow_suites_are_those_with_the_mark_each_for_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def with_slow_tests(root: Path) -> Path:
     for name, text in {
         "gr_model/tests/test_a.py": "@pytest.mark.image",
         "gr_model/tests/cuda/test_b.py": "@pytest.mark.slow",
+        "gr_model/tests/test_z.py": "@pytest.mark.slow",
+        "tests/integration/helper.py": "pytestmark = pytest.mark.slow",
         "tests/integration/test_c.py": "pytestmark = pytest.mark.slow",
     }.items():
-        (root / name).parent.mkdir(parents=True)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    assert slow.with_slow_tests(root) == ["gr_model/tests/cuda", "tests/integration"]
+    return root
 
 
-def test_what_came_of_a_slow_suite_takes_the_place_of_its_last_run(root: Path) -> None:
-    slow.write(root, "a/tests", row(passed=2))
-    slow.write(root, "b/tests", row(passed=1))
-    slow.write(root, "a/tests", {**row(passed=1, failed=1), "failures": {"test_x": "AssertionError"}})
-    assert {name: found["failed"] for name, found in slow.read(root).items()} == {"a/tests": 1, "b/tests": 0}
+SLOW = {
+    "gr_model/tests/test_z.py": "gr_model/tests",
+    "gr_model/tests/cuda/test_b.py": "gr_model/tests/cuda",
+    "tests/integration/test_c.py": "tests/integration",
+}
+
+
+def test_the_slow_tests_are_the_files_with_the_mark_each_in_its_own_suite(with_slow_tests: Path) -> None:
+    assert slow.with_slow_tests(with_slow_tests) == SLOW
+
+
+def test_slow_tests_are_chosen_by_suite_or_file() -> None:
+    assert slow.chosen("", SLOW) == list(SLOW)
+    assert slow.chosen("gr_model/tests", SLOW) == ["gr_model/tests/test_z.py"]
+    assert slow.chosen("tests/integration,gr_model/tests/test_z.py", SLOW) == [
+        "gr_model/tests/test_z.py",
+        "tests/integration/test_c.py",
+    ]
+    with pytest.raises(UsageError, match=r"unknown suite or file with slow tests .tests/integration/test_d\.py."):
+        slow.chosen("tests/integration/test_d.py", SLOW)
+
+
+def test_a_changed_slow_test_has_not_passed(with_slow_tests: Path) -> None:
+    file, other = "tests/integration/test_c.py", "gr_model/tests/test_z.py"
+    with (with_slow_tests / "benchmarks/evidence.yaml").open("a") as stream:
+        stream.write("slow-tests:\n  command: inv test --slow\n  where: host\n  sources: [fast]\n")
+    before = slow.keys_of(with_slow_tests, [file, other])
+    (with_slow_tests / file).write_text("pytestmark = pytest.mark.slow  # mended")
+    after = slow.keys_of(with_slow_tests, [file, other])
+    assert before[file] != after[file] and before[other] == after[other]
+    (with_slow_tests / "fast/kernel.py").write_text("2")
+    assert slow.keys_of(with_slow_tests, [other]) != {other: after[other]}
+
+
+def test_what_came_of_slow_tests_takes_the_place_of_their_last_run(with_slow_tests: Path) -> None:
+    root, (first, second, third) = with_slow_tests, SLOW
+    slow.write(root, first, row(passed=2))
+    slow.write(root, second, row(passed=1))
+    slow.write(root, first, {**row(passed=1, failed=1), "failures": {"test_x": "AssertionError"}})
+    assert {name: found["failed"] for name, found in slow.read(root).items()} == {first: 1, second: 0}
     page = (root / "benchmarks/results/slow-tests.md").read_text()
-    assert "| `a/tests` | 1 | 1 | 0 | 1 | c | 2026-01-01 |" in page and "- `test_x`" in page
+    assert f"| `{first}` | 1 | 1 | 0 | 1 | c | 2026-01-01 |" in page and "- `test_x`" in page
+    assert page.endswith(f"Without a result, so far:\n\n- `{third}`\n")
+
+
+def test_a_file_that_is_gone_has_no_row(with_slow_tests: Path) -> None:
+    first, second, _ = SLOW
+    slow.write(with_slow_tests, first, row(passed=2))
+    (with_slow_tests / first).unlink()
+    slow.write(with_slow_tests, second, row(passed=1))
+    assert set(slow.read(with_slow_tests)) == {second}
