@@ -49,7 +49,7 @@ def prepare(
     `contained`, nothing has to hand devices to a container.
     """
     seen = look(kind, machine)
-    ids, notes = _choose(seen, wanted)
+    ids, notes = _choose(seen, wanted, shown=shown)
     faults, more = _examine(kind, seen, ids, machine, release, flavour if contained else None)
     if faults and not (force or shown):
         raise DeviceError(
@@ -60,10 +60,11 @@ def prepare(
     return Prepared(access=given, notes=(*notes, *more, *(fault.what for fault in faults)))
 
 
-def _choose(seen: Seen, wanted: str) -> tuple[tuple[int, ...], list[str]]:
+def _choose(seen: Seen, wanted: str, *, shown: bool) -> tuple[tuple[int, ...], list[str]]:
     if wanted == "all":
         if not seen.devices:
-            raise DeviceError(f"--devices all: this machine shows {seen.names()}", next_command="inv doctor")
+            following = "--devices 0-7: a line for another machine names its devices" if shown else "inv doctor"
+            raise DeviceError(f"--devices all: this machine shows {seen.names()}", next_command=following)
         return tuple(device.id for device in seen.devices), []
     if wanted:
         return numbers(wanted), []

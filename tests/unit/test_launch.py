@@ -81,8 +81,15 @@ def test_without_a_word_one_device_is_taken_the_first_that_is_free(tmp_path: Pat
 def test_all_are_those_of_the_machine_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     machine = atlas(tmp_path, devices=[0, 1, 2, 10, 11])
     assert on_npus(machine, "all").access.ids == (0, 1, 2, 10, 11)
-    with pytest.raises(DeviceError, match="shows no NPU"):
-        on_npus(atlas(tmp_path / "none", devices=[], driver=None), "all")
+
+
+@pytest.mark.parametrize(("shown", "following"), [(False, "inv doctor"), (True, "--devices 0-7: ")])
+def test_all_of_a_machine_that_has_none_says_how_to_name_those_of_another(
+    tmp_path: Path, shown: bool, following: str
+) -> None:
+    with pytest.raises(DeviceError, match="--devices all: this machine shows no NPU") as error:
+        on_npus(atlas(tmp_path, devices=[], driver=None), "all", shown=shown)
+    assert error.value.next_command.startswith(following)
 
 
 # What keeps them from being used -------------------------------------------------------------------------------------
