@@ -72,6 +72,9 @@ def checkout(index: PackageIndex, tmp_path_factory: pytest.TempPathFactory) -> I
         if package.name != "torch" and not package.plain_only:
             source = here.paths.wheels / package.sha256
             shutil.copytree(source, wheels / package.sha256, copy_function=_link)
+    compiled = here.paths.cache / "ccache"
+    if compiled.is_dir():  # object files by their text and compiler: the stand-in's headers are the plain wheel's
+        shutil.copytree(compiled, place / "cache/ccache", symlinks=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRSTACK_CACHE", str(place / "cache"))
         patch.setenv("GRSTACK_TORCH_INDEX_URL", index.url)
