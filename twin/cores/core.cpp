@@ -237,6 +237,8 @@ void Core::UseSelectScratch() {
   }
 }
 
+uint32_t Core::UbUnused() const { return kUbBytes - state->ubUsed; }
+
 int Core::MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth) {
   Queue queue;
   queue.position = position;

@@ -53,6 +53,17 @@ inline void IssueScalar(CoreState& s, const char* call) {
 
 const uint8_t* Core::UbData(const UbRange& range) const { return state->ub.data() + range.address; }
 
+UbRange Core::UbAt(uint64_t address, const char* what) {
+  for (std::size_t i = 0; i < state->buffers.size(); ++i) {
+    const auto& buffer = state->buffers[i];
+    if (address >= buffer.start && address - buffer.start < buffer.bytes) {
+      return {static_cast<uint32_t>(address), static_cast<uint32_t>(buffer.start + buffer.bytes - address),
+              static_cast<int32_t>(i)};
+    }
+  }
+  Trap("E-36", "%s: UB address 0x%llx is in no buffer", what, static_cast<unsigned long long>(address));
+}
+
 const uint8_t* Core::UbRead(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment) {
   const uint32_t start = CheckedAddress(*this, range, offset, bytes, alignment);
   if (state->scheduler->full && bytes != 0) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "ascendc/atomic.h"
 #include "ascendc/cast.h"
+#include "ascendc/compare_register.h"
 #include "ascendc/copy.h"
 #include "ascendc/debug.h"
 #include "ascendc/fill.h"
@@ -18,5 +19,6 @@
 #include "ascendc/sync.h"
 #include "ascendc/tensor.h"
 #include "ascendc/tiling.h"
+#include "ascendc/transdata.h"
 #include "ascendc/types.h"
 #include "ascendc/vector.h"

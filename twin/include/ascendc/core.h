@@ -36,6 +36,9 @@ struct VectorMask {
   uint64_t low = ~0ull;
   float deqScale = 0;       // of Cast from int32_t to half
   uint16_t merged[4] = {};  // records that MrgSort took from each list
+  // The register of comparisons, a bit for each lane, and which of its bits are defined.
+  uint64_t compared[2] = {};
+  uint64_t comparedDefined[2] = {};
 };
 
 enum class AtomicMode : uint8_t { None, Add, Max, Min };
@@ -82,6 +85,7 @@ class Core {
   VectorMask& Mask();
   // Selects take the last 8 KiB of the unified buffer as scratch.
   void UseSelectScratch();
+  uint32_t UbUnused() const;  // bytes behind the buffers
   int MakeQueue(int position, pipe_t producer, pipe_t consumer, int depth);
   void AddQueueBuffers(int queue, uint32_t count, uint32_t bytes);
   UbRange AddBuffer(uint32_t bytes);
@@ -93,6 +97,8 @@ class Core {
   bool QueueHasFree(int queue) const;
 
   const uint8_t* UbData(const UbRange& range) const;
+  // The rest of the buffer that an address lies in, for instructions that take addresses in place of tensors.
+  UbRange UbAt(uint64_t address, const char* what);
   const uint8_t* UbRead(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
   uint8_t* UbWrite(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
   // Has the instruction last issued written any block of these bytes?

@@ -121,6 +121,88 @@ inline void CompareOfPart(const Arguments&) {
   CompareScalar(b.t[128].ReinterpretCast<uint8_t>(), b.t, 0.0f, CMPMODE::GT, 60u);
 }
 
+// More lanes than the register has: the last repeat's bits alone would be left.
+inline void CompareOfRepeats(const Arguments&) {
+  Bench b;
+  Duplicate(b.t, 1.0f, 128);
+  SetMaskCount();
+  SetVectorMask<float, MaskMode::COUNTER>(0, 128);
+  Compare<float, false>(b.t, b.t, CMPMODE::EQ, MASK_PLACEHOLDER, BinaryRepeatParams());
+}
+
+inline void CmpMaskIntoLittle(const Arguments&) {
+  Bench b;
+  TBuf<> little;
+  b.pipe.InitBuffer(little, 32);
+  GetCmpMask(little.Get<uint8_t>());
+}
+
+inline void CmpMaskMisaligned(const Arguments&) {
+  Bench b;
+  Duplicate(b.t, 1.0f, 64);
+  SetCmpMask(b.t[3]);
+}
+
+// Half of the lanes have no bit: the Compare before it was of the other half.
+inline void SelectByBitsNotCompared(const Arguments& a) {
+  const Share s = ShareOf(a);
+  Bench b;
+  Duplicate(b.t, 1.0f, 128);
+  Compare(b.t, b.t, CMPMODE::EQ, static_cast<uint64_t>(32), BinaryRepeatParams());
+  SetVectorMask<float>(64);
+  Select<float, SELMODE::VSEL_CMPMASK_SPR>(b.t, b.t, b.t[64], 1, BinaryRepeatParams());
+  PipeBarrier<PIPE_ALL>();
+  DataCopyPad(s.y, b.t, Burst(64));
+}
+
+inline void SelectByNoAddress(const Arguments&) {
+  Bench b;
+  Duplicate(b.t, 1.0f, 128);
+  Select<float, SELMODE::VSEL_TENSOR_TENSOR_MODE>(b.t, b.t, b.t[64], 1, BinaryRepeatParams());
+}
+
+template <typename F>
+inline void TransBlocksOf(LocalTensor<float> t, const TransDataTo5HDParams& p, F f) {
+  Duplicate(t, 1.0f, static_cast<int32_t>(TILE));
+  uint64_t to[16], from[16];
+  for (uint32_t i = 0; i < 16; ++i) {
+    to[i] = t.GetPhyAddr() + i * 32;
+    from[i] = to[i];
+  }
+  f(to, from);
+  TransDataTo5HD<float>(to, from, p);
+}
+
+inline void TransPartlyInPlace(const Arguments&) {
+  Bench b;
+  TransBlocksOf(b.t, {}, [](uint64_t*, uint64_t* from) { std::swap(from[3], from[4]); });
+}
+
+inline void TransMisaligned(const Arguments&) {
+  Bench b;
+  TransBlocksOf(b.t, {}, [](uint64_t* to, uint64_t*) { to[5] += 16; });
+}
+
+inline void TransOutsideBuffers(const Arguments&) {
+  Bench b;
+  TransBlocksOf(b.t, {}, [](uint64_t*, uint64_t* from) { from[15] = 180 * 1024; });
+}
+
+inline void TransOnceWithStride(const Arguments&) {
+  Bench b;
+  TransBlocksOf(b.t, {false, false, 1, 16, 16}, [](uint64_t*, uint64_t*) {});
+}
+
+// The second repeat reads the blocks that the first has written.
+inline void TransReadsResult(const Arguments&) {
+  Bench b;
+  TransBlocksOf(b.t, {false, false, 2, 16, 16}, [](uint64_t* to, uint64_t*) {
+    for (int i = 0; i < 16; ++i) {
+      to[i] += 512;
+    }
+  });
+}
+
 // The scratch of Select is the end of the unified buffer.
 inline void SelectOverBuffers(const Arguments&) {
   TPipe pipe;

@@ -212,6 +212,88 @@ void Floating(const LocalTensor<T>& d, const LocalTensor<T>& a, const LocalTenso
   }
 }
 
+// The mask's register, by the form of the call; then f().
+template <typename T, typename F>
+void WithMask(F f) {
+  if (call.form == "counter") {
+    SetMaskCount();
+    SetVectorMask<T, MaskMode::COUNTER>(0, static_cast<uint64_t>(call.count));
+  } else if (call.form == "bits") {
+    SetVectorMask<T>(call.bits[1], call.bits[0]);
+  } else {
+    SetVectorMask<T>(static_cast<int32_t>(call.count));
+  }
+  f();
+  SetMaskNorm();
+  ResetMask();
+}
+
+template <typename T>
+void ByRegister(const LocalTensor<T>& d, const LocalTensor<T>& a, const LocalTensor<T>& b, const LocalTensor<T>& tmp) {
+  const auto repeat = static_cast<uint8_t>(call.repeat);
+  // The register begins as the first bytes of dst, and ends there.
+  if (call.name == "CompareRegister") {
+    const auto mode = static_cast<CMPMODE>(call.extra);
+    SetCmpMask(d);
+    Formed<T>([](int32_t) {}, [&](auto mask) { Compare(a, b, mode, mask, Binary()); },
+              [&] { Compare<T, false>(a, b, mode, MASK_PLACEHOLDER, Binary()); });
+    GetCmpMask(tmp);
+    Copy(d.template ReinterpretCast<uint16_t>(), tmp.template ReinterpretCast<uint16_t>(), static_cast<uint64_t>(8), 1,
+         CopyRepeatParams(1, 1, 8, 8));
+  }
+  // The bits are those of src1, as for Select.
+  if (call.name == "SelectRegister") {
+    const auto bits = b.template ReinterpretCast<uint8_t>();
+    if (call.extra == 0) {
+      SetCmpMask(bits);
+      WithMask<T>([&] { Select<T, SELMODE::VSEL_CMPMASK_SPR>(d, a, b, repeat, Binary()); });
+    } else if (call.extra == 1) {
+      Duplicate(tmp, static_cast<T>(call.scalar), static_cast<int32_t>(16 / sizeof(T)));
+      SetCmpMask(tmp);
+      WithMask<T>([&] { Select<T, uint8_t>(d, bits, a, repeat, Binary()); });
+    } else {
+      const auto address = tmp.template ReinterpretCast<uint32_t>();
+      address.SetValue(0, static_cast<uint32_t>(bits.GetPhyAddr()));
+      SetFlag<HardEvent::S_V>(EVENT_ID1);
+      WaitFlag<HardEvent::S_V>(EVENT_ID1);
+      SetCmpMask(address);
+      WithMask<T>([&] { Select<T, SELMODE::VSEL_TENSOR_TENSOR_MODE>(d, a, b, repeat, Binary()); });
+    }
+  }
+}
+
+// Blocks that lie dst[0] and left[0] blocks apart; `scalar` says how their addresses are given, `extra` which halves of
+// blocks are meant.
+template <typename T>
+void Transposes(const LocalTensor<T>& d, const LocalTensor<T>& a, const LocalTensor<uint64_t>& tmp) {
+  const TransDataTo5HDParams p((call.extra & 1) != 0, (call.extra & 2) != 0, static_cast<uint8_t>(call.repeat),
+                               static_cast<uint16_t>(call.dst[1]), static_cast<uint16_t>(call.left[1]));
+  const auto block = [](const LocalTensor<T>& of, int64_t apart, int i) {
+    return of[static_cast<uint32_t>(i * apart * 32 / static_cast<int64_t>(sizeof(T)))];
+  };
+  LocalTensor<T> to[NCHW_CONV_ADDR_LIST_SIZE], from[NCHW_CONV_ADDR_LIST_SIZE];
+  uint64_t toAddress[NCHW_CONV_ADDR_LIST_SIZE], fromAddress[NCHW_CONV_ADDR_LIST_SIZE];
+  for (int i = 0; i < NCHW_CONV_ADDR_LIST_SIZE; ++i) {
+    to[i] = block(d, call.dst[0], i);
+    from[i] = block(a, call.left[0], i);
+    toAddress[i] = to[i].GetPhyAddr();
+    fromAddress[i] = from[i].GetPhyAddr();
+    tmp.SetValue(static_cast<uint32_t>(i), toAddress[i]);
+    tmp.SetValue(static_cast<uint32_t>(NCHW_CONV_ADDR_LIST_SIZE + i), fromAddress[i]);
+  }
+  SetFlag<HardEvent::S_V>(EVENT_ID1);
+  WaitFlag<HardEvent::S_V>(EVENT_ID1);
+  if (call.scalar == 0) {
+    TransDataTo5HD<T>(toAddress, fromAddress, p);
+  } else if (call.scalar == 1) {
+    const LocalTensor<T>(&toList)[NCHW_CONV_ADDR_LIST_SIZE] = to;
+    const LocalTensor<T>(&fromList)[NCHW_CONV_ADDR_LIST_SIZE] = from;
+    TransDataTo5HD<T>(toList, fromList, p);
+  } else {
+    TransDataTo5HD<T>(tmp, tmp[NCHW_CONV_ADDR_LIST_SIZE], p);
+  }
+}
+
 // Four lists of records, a quarter of src0 each; the strides are their lengths, `count` is validBit, and the scalar
 // asks for suspension. The four counts follow the records, where `extra` says.
 template <typename T>
@@ -292,14 +374,21 @@ void Kernel(void* const* arguments) {
   pipe.InitBuffer(b.scratch, kBytes);
   SetFlag<HardEvent::MTE2_V>(id);
   WaitFlag<HardEvent::MTE2_V>(id);
-  if (call.type == "float") {
+  if (call.name == "TransDataTo5HD") {
+    const auto addresses = b.scratch.Get<uint64_t>();
+    call.type == "float"  ? Transposes(b.dst.Get<float>(), b.left.Get<float>(), addresses)
+    : call.type == "half" ? Transposes(b.dst.Get<half>(), b.left.Get<half>(), addresses)
+                          : Transposes(b.dst.Get<int8_t>(), b.left.Get<int8_t>(), addresses);
+  } else if (call.type == "float") {
     Elementwise(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>());
     Floating(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>(), b.scratch.Get<float>());
     Sorts(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>(), b.scratch.Get<float>());
+    ByRegister(b.dst.Get<float>(), b.left.Get<float>(), b.right.Get<float>(), b.scratch.Get<float>());
   } else if (call.type == "half") {
     Elementwise(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>());
     Floating(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>(), b.scratch.Get<half>());
     Sorts(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>(), b.scratch.Get<half>());
+    ByRegister(b.dst.Get<half>(), b.left.Get<half>(), b.right.Get<half>(), b.scratch.Get<half>());
     if (call.name == "Transpose") {
       Transpose(b.dst.Get<half>(), b.left.Get<half>());
     }

@@ -164,6 +164,16 @@ def selected(call: Call, d: Any, a: Any, b: Any) -> Any:
     return out
 
 
+def compared_to_register(call: Call, d: Any, a: Any, b: Any) -> Any:
+    out = d.view("uint8").copy()
+    bits = np.unpackbits(out[:16], bitorder="little")
+    for r, lane in lanes(call, a.itemsize):
+        sides = (x[at(call, side, r, lane, a.itemsize)] for side, x in (("left", a), ("right", b)))
+        bits[lane] = COMPARE[call.extra](*sides)
+    out[:16] = np.packbits(bits, bitorder="little")
+    return out.view(d.dtype)
+
+
 def filled(call: Call, d: Any, a: Any, b: Any) -> Any:
     out = d.copy()
     for r, lane in lanes(call, d.itemsize):
@@ -199,6 +209,19 @@ def gathered(call: Call, d: Any, a: Any, b: Any) -> Any:
 def transposed(call: Call, d: Any, a: Any, b: Any) -> Any:
     out = d.copy()
     out[:256] = a[:256].reshape(16, 16).T.ravel()
+    return out
+
+
+def transposed_blocks(call: Call, d: Any, a: Any, b: Any) -> Any:
+    """The sixteen blocks are the rows of a matrix; its columns, one behind the other, fill the blocks of dst."""
+    out = d.copy()
+    per = (16 if call.type == "int8" else 32) // d.itemsize
+    into, source = out.reshape(-1, 32 // d.itemsize), a.reshape(-1, 32 // d.itemsize)
+    high, low = (per if call.extra & half else 0 for half in (2, 1))
+    for repeat in range(call.repeat):
+        rows = source[[i * call.left[0] + repeat * call.left[1] for i in range(16)], high : high + per]
+        places = [i * call.dst[0] + repeat * call.dst[1] for i in range(16)]
+        into[places, low : low + per] = rows.T.reshape(16, per)
     return out
 
 
@@ -263,14 +286,17 @@ REFERENCES = {
     **dict.fromkeys(("BlockReduceSum", "BlockReduceMax", "BlockReduceMin", "PairReduceSum"), per_block),
     **dict.fromkeys(("Compare", "CompareScalar"), compared),
     **dict.fromkeys(("Duplicate", "CreateVecIndex", "ArithProgression"), filled),
-    "Select": selected,
+    "CompareRegister": compared_to_register,
+    **dict.fromkeys(("Select", "SelectRegister"), selected),
     "Brcb": broadcast_blocks,
     "GatherMask": gathered,
     "Transpose": transposed,
+    "TransDataTo5HD": transposed_blocks,
     **SORTS,
     "Cast": converted,
 }
 
+EXACT = ("Cast", "Copy", "Compare", "CompareScalar", "CompareRegister", "Select", "SelectRegister", *SORTS)
 EVERY_THIRD = int("1001" * 16, 2)
 
 
@@ -338,6 +364,36 @@ CALLS = [
         for form in ("count", "bits")
         for mode in range(3)
     ),
+    *(
+        call
+        for k in ("float", "half")
+        for mode in range(6)
+        for call in (
+            Call("CompareRegister", k, "mask", 37, repeat=1, left=(2, 8), right=(0, 8), extra=mode),
+            Call("CompareRegister", k, "bits", bits=(EVERY_THIRD, 5 * (k == "half")), repeat=1, extra=mode),
+            Call("CompareRegister", k, "counter", 50, repeat=1, extra=mode),
+        )
+    ),
+    *(
+        call
+        for k in ("float", "half")
+        for mode in range(3)
+        for call in (
+            Call("SelectRegister", k, "mask", 37, repeat=3, dst=(1, 9), left=(1, 4), extra=mode, scalar=2),
+            Call("SelectRegister", k, "bits", bits=(EVERY_THIRD, 0), repeat=3, extra=mode, scalar=2),
+            Call("SelectRegister", k, "counter", 300, extra=mode, scalar=2),
+        )
+    ),
+    *(
+        call
+        for k in ("float", "half", "int8")
+        for given in range(3)
+        for halves in (range(4) if k == "int8" else (0,))
+        for call in (
+            Call("TransDataTo5HD", k, repeat=1, dst=(1, 0), left=(1, 0), extra=halves, scalar=given),
+            Call("TransDataTo5HD", k, repeat=4, dst=(2, 32), left=(4, 1), extra=halves, scalar=given),
+        )
+    ),
     *(Call("GatherMask", k, repeat=3, left=(1, 8), extra=p) for k in TYPES for p in range(1, 8)),
     *(Call("GatherMask", k, count=70, repeat=2, left=(1, 12), extra=2) for k in TYPES),
     *(Call("GatherMask", k, repeat=3, left=(1, 8), right=(1, 1)) for k in TYPES),
@@ -387,7 +443,7 @@ def test_instruction_gives_what_numpy_gives(results: dict[Call, str], name: str)
         with np.errstate(all="ignore"):
             expected = REFERENCES[name](call, d, a, b)
         if d.dtype.kind == "f":
-            exact = name in ("Cast", "Copy", "Compare", "CompareScalar", "Select", *SORTS) or name.startswith("Whole")
+            exact = name in EXACT or name.startswith("Whole")
             near = {"float32": 4e-6, "float16": 4e-3}[d.dtype.name] * (0 if exact and "Sum" not in name else 1)
             same = np.isclose(given, expected, rtol=near, atol=near, equal_nan=True)
             same |= given.view(f"u{d.itemsize}") == expected.view(f"u{d.itemsize}")

@@ -158,6 +158,16 @@ CASES = (
     ),
     Case("AbsPadded", "abs_padded", floats(), np.abs, lenient=True),
     Case("EvenLanes", "even_lanes", floats(), lambda x: x[::2], sizes=(1, 8, 63, 64, 500)),
+    Case("HardShrinkCustom", "hard_shrink_custom", floats(), lambda x: np.where(abs(x) > 0.75, x, 0), (0.75,)),
+    Case("HardShrinkCustom", "hard_shrink_custom", floats(**HALF), lambda x: np.where(abs(x) > 0.75, x, 0), (0.75,)),
+    Case(
+        "TransposeBlocks",
+        "transpose_blocks",
+        floats(lambda n: (16, n), **HALF),
+        lambda x: x.T,
+        sizes=(16, 32, 400),
+        tolerance=0,
+    ),
     Case("SortRows", "sort_rows", floats(matrix), lambda x: -np.sort(-x, -1), sizes=ROWS, tolerance=0),
     Case(
         "MatmulLeaky",
