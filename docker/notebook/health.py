@@ -1,26 +1,44 @@
-"""Exit code 0 where the service of this container answers."""
+"""Whether the service of this container answers: as an exit code, and as a wait before it is called ready."""
 
 import socket
+import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
 RUNNING = Path("/tmp/grstack-service")
+PORTS = {"lab": 8888, "ssh": 2222}
 
 
 def lab() -> bool:
-    with urllib.request.urlopen("http://127.0.0.1:8888/api", timeout=4) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORTS['lab']}/api", timeout=4) as answer:
         return answer.status == 200
 
 
 def ssh() -> bool:
-    with socket.create_connection(("127.0.0.1", 2222), timeout=4) as connection:
+    with socket.create_connection(("127.0.0.1", PORTS["ssh"]), timeout=4) as connection:
         return connection.recv(4) == b"SSH-"
+
+
+ASKED = {"lab": lab, "ssh": ssh}
+
+
+def wait(service: str, server: "subprocess.Popen[bytes]") -> bool:
+    """Until the service answers; False where its server has ended before."""
+    while server.poll() is None:
+        try:
+            if ASKED[service]():
+                return True
+        except OSError:  # nothing listens yet
+            pass
+        time.sleep(0.2)
+    return False
 
 
 def main() -> int:
     try:
-        return 0 if {"lab": lab, "ssh": ssh}[RUNNING.read_text()]() else 1
+        return 0 if ASKED[RUNNING.read_text()]() else 1
     except (OSError, KeyError) as error:
         print(error)
         return 1

@@ -6,15 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
+
+import health
 
 HERE = Path(__file__).resolve().parent
 HOME = HERE.parent
 SHORTEST = 16  # characters of a token that is given
-PATIENCE = 60.0  # seconds until the server answers
 
 
 def serve() -> int:
@@ -45,8 +43,8 @@ def serve() -> int:
     server = subprocess.Popen([HOME / "bin/jupyter-lab"], env=environment, stdin=subprocess.DEVNULL)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.terminate())
-    if answers(server):
-        url = os.environ.get("GRSTACK_URL") or "http://127.0.0.1:8888"
+    if health.wait("lab", server):
+        url = os.environ.get("GRSTACK_URL") or f"http://127.0.0.1:{health.PORTS['lab']}"
         print(f"ready: {url}/lab?token={token}\nnotebooks are in {folder}; Ctrl-C ends the server", flush=True)
     code = server.wait()
     return 0 if code == -signal.SIGTERM else code
@@ -58,15 +56,3 @@ def bring_examples(folder: Path) -> None:
     for example in sorted((HOME / "examples").glob("*.ipynb")):
         if not (folder / example.name).exists():
             shutil.copyfile(example, folder / example.name)
-
-
-def answers(server: "subprocess.Popen[bytes]") -> bool:
-    """Waits until the server does; False where it has ended, or takes too long."""
-    end = time.monotonic() + PATIENCE
-    while server.poll() is None and time.monotonic() < end:
-        try:
-            with urllib.request.urlopen("http://127.0.0.1:8888/api", timeout=5):
-                return True
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    return False

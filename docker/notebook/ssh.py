@@ -2,13 +2,15 @@
 
 import os
 import pwd
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import health
+
 KEYS = Path("/ssh")
 CONFIG = Path("/tmp/sshd_config")
-PORT = 2222
 SERVER = "/usr/sbin/sshd"
 # A session's own, or made anew by it.
 NOT_HANDED_ON = {
@@ -45,8 +47,19 @@ def serve() -> int:
         public = host_key.with_suffix(".pub").read_text()
         (KEYS / "known_hosts").write_text(f"{host} {public}")
     CONFIG.write_text(config(user, authorized, host_key, os.environ))
-    print(f"ready: port {PORT} lets {user} in, by key", flush=True)
-    return os.execv(SERVER, [SERVER, "-D", "-e", "-f", str(CONFIG)])
+    server = subprocess.Popen([SERVER, "-D", "-e", "-f", CONFIG], stdin=subprocess.DEVNULL)
+    told: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        told.append(number)
+        server.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    if health.wait("ssh", server):
+        print(f"ready: port {health.PORTS['ssh']} lets {user} in, by key", flush=True)
+    code = server.wait()
+    return 0 if told else code
 
 
 def refused(what: str, following: str) -> int:
@@ -57,7 +70,7 @@ def refused(what: str, following: str) -> int:
 def config(user: str, authorized: Path, host_key: Path, environ: "os._Environ[str] | dict[str, str]") -> str:
     """sshd_config. A session gets the container's environment, which sshd would not hand on."""
     variables = " ".join(quoted(f"{n}={v}") for n, v in sorted(environ.items()) if n not in NOT_HANDED_ON and v)
-    return f"""Port {PORT}
+    return f"""Port {health.PORTS["ssh"]}
 HostKey {host_key}
 PidFile none
 AllowUsers {user}

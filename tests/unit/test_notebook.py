@@ -6,7 +6,9 @@ import importlib.util
 import json
 import os
 import socket
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -24,8 +26,17 @@ PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ me@here\n"
 OWNER = Owner(uid=1234, gid=4321)
 
 
+@pytest.fixture(autouse=True)
+def _beside_each_other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files of docker/notebook import each other by name, as in the image; no other test finds them."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield
+    for file in FOLDER.glob("*.py"):
+        sys.modules.pop(file.stem, None)
+
+
 def load(name: str) -> ModuleType:
-    """A file of docker/notebook, which is no package: in the image it stands alone."""
+    """A file of docker/notebook, which is no package."""
     spec = importlib.util.spec_from_file_location(f"notebook_{name}", FOLDER / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -172,15 +183,57 @@ def test_sshd_takes_keys_alone_and_hands_the_environment_on() -> None:
     assert lines["SetEnv"] == '"PATH=/a:/b" "X=a \\"b\\""'
 
 
+LATE_SERVER = """#!{python}
+import re, socket, sys, time
+port = int(re.search(r"Port (\\d+)", open(sys.argv[-1]).read())[1])
+time.sleep(1)
+with socket.create_server(("127.0.0.1", port)) as listening:
+    while True:
+        with listening.accept()[0] as connection:
+            connection.sendall(b"SSH-2.0-late")
+"""
+SERVED = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import health, ssh
+place = pathlib.Path(sys.argv[2])
+ssh.KEYS, ssh.CONFIG, ssh.SERVER, health.PORTS["ssh"] = place, place / "config", str(place / "sshd"), int(sys.argv[3])
+sys.exit(ssh.serve())
+"""
+
+
+def test_ssh_is_ready_when_its_port_answers_and_ends_when_it_is_told(tmp_path: Path) -> None:
+    """sshd of a busy machine opens its port late: who believes the line must not be turned away."""
+    for name, text in {"authorized_keys": PUBLIC, "ssh_host_ed25519_key": "", "ssh_host_ed25519_key.pub": ""}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "sshd").write_text(LATE_SERVER.format(python=sys.executable))
+    (tmp_path / "sshd").chmod(0o755)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [sys.executable, "-c", SERVED, str(FOLDER), str(tmp_path), str(port)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(f"ready: port {port} lets ")
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                assert connection.recv(4) == b"SSH-"
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def test_a_server_that_ends_is_not_waited_for() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert not load("health").wait("ssh", process)
+
+
 def test_nothing_is_served_as_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
     start = load("start")
     monkeypatch.setattr(os, "getuid", lambda: 0)
     assert start.main(["lab"]) == 1
     assert "nothing is served as root" in capsys.readouterr().err
     assert start.main(["telnet"]) == 2
-    for name in ("hardware", "lab", "ssh"):
-        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(
