@@ -58,6 +58,9 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
     known = with_slow_tests(ROOT)
     files = chosen(only, known)
     keys, rows = keys_of(ROOT, known), read(ROOT)
+    # Before the tests: both may move while they run.
+    commit, _ = measured.commit_and_day(ROOT)
+    sources = measured.keys_of(ROOT, table.load(ROOT)[NAME].sources)
     left = [file for file in files if again or not passed(rows.get(file), keys[file])]
     for file in files:
         if file not in left:
@@ -78,14 +81,12 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
             suites.on_host(console, [file], results, marker="slow")
         else:
             suites.in_image(s, file, results=results.name, marker="slow")
-        row = row_of(results, keys[file], round(time.monotonic() - begin))
+        row = row_of(results, keys[file], commit, round(time.monotonic() - begin))
         write(ROOT, file, row)
         for name, text in row["failures"].items():
             console.print(Text(f"{name}\n{text}", style="red"), soft_wrap=True)
     rows = read(ROOT)
     if left and all(file in rows and rows[file]["key"] == keys[file] for file in known):
-        commit, _ = measured.commit_and_day(ROOT)
-        sources = measured.keys_of(ROOT, table.load(ROOT)[NAME].sources)
         measured.add(ROOT, NAME, Measured(commit=commit, date=date.today().isoformat(), sources=sources))
     failed = [file for file in files if not passed(rows.get(file), keys[file])]
     console.print(f"{len(files) - len(failed)} of {len(files)} files passed: {table.RESULTS}/{NAME}.md")
@@ -103,9 +104,8 @@ def passed(row: dict[str, Any] | None, key: str) -> bool:
     return row is not None and row["key"] == key and not row["failed"] and row["passed"] + row["skipped"] > 0
 
 
-def row_of(results: Path, key: str, seconds: int) -> dict[str, Any]:
+def row_of(results: Path, key: str, commit: str, seconds: int) -> dict[str, Any]:
     counts, failures = read_tests(results)
-    commit, _ = measured.commit_and_day(ROOT)
     return {
         "key": key,
         "commit": commit,

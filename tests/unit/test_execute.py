@@ -170,7 +170,7 @@ def test_no_step_is_started_without_room_in_the_checkout_the_cache_or_the_engine
     for full in (paths.build, paths.cache, store):
         free = {paths.build: 99 * GIB, paths.cache: 99 * GIB, store: 99 * GIB, full: DISK_LEFT - 1}
         monkeypatch.setattr("grstack.execute.free_bytes", free.__getitem__)
-        with pytest.raises(DiskFull, match="a first build 15 GiB") as error:
+        with pytest.raises(DiskFull, match="a first build 20 GiB") as error:
             run(paths, engine)
         assert error.value.where == str(full)
     assert engine.history == []
@@ -178,7 +178,7 @@ def test_no_step_is_started_without_room_in_the_checkout_the_cache_or_the_engine
     run(paths, engine)
 
 
-@pytest.mark.parametrize(("target", "gib"), [("npu", 15), ("cpu", 15), ("cuda", 30)])
+@pytest.mark.parametrize(("target", "gib"), [("npu", 20), ("cpu", 20), ("cuda", 30)])
 def test_what_a_first_build_needs_is_the_target_s(
     target: str, gib: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
