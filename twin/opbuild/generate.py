@@ -8,6 +8,8 @@ from typing import Any
 
 from definition import Operator
 
+LIBRARY_TILINGS = ("TCubeTiling", "SoftMaxTiling", "LayerNormTiling")  # those of library functions have their header
+
 
 @dataclass(frozen=True)
 class Headers:
@@ -124,8 +126,8 @@ def tiling_structs(classes: Sequence[dict[str, Any]], default: str) -> str:
         if c["name"] in seen:
             continue
         seen.add(c["name"])
-        if c["name"] == "TCubeTiling":  # the Matmul library's own
-            text += '\n#include "kernel_tiling/kernel_tiling.h"\nusing AscendC::tiling::TCubeTiling;\n'
+        if c["name"] in LIBRARY_TILINGS:
+            text += f'\n#include "kernel_tiling/kernel_tiling.h"\nusing AscendC::tiling::{c["name"]};\n'
             continue
         text += f"\nstruct alignas(8) {c['name']} {{\n"
         for f in c["fields"]:

@@ -1,7 +1,10 @@
-// Host-side tiling of Matmul: any numbers that keep the rules of matmul_tiling.h.
+// Host-side tiling: of Matmul here, any numbers that keep the rules of matmul_tiling.h; and the library functions'.
 #pragma once
 #include "register/tilingdata_base.h"
+#include "tiling/layernorm_tiling.h"
 #include "tiling/matmul_tiling.h"
+#include "tiling/softmax_tiling.h"
+#include "tiling/tmp_sizes.h"
 
 namespace optiling {
 

@@ -60,6 +60,14 @@ def layer_norm(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
 
 
+def weighted(r: np.random.Generator, n: int) -> list[np.ndarray]:
+    return [r.normal(size=shape).astype(np.float32) for shape in ((5, n), (n,), (n,))]
+
+
+def weighted_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    return layer_norm(x) * gamma + beta
+
+
 def one_hot(x: np.ndarray) -> np.ndarray:
     return (x[..., None] == np.arange(6)).astype(np.float64)
 
@@ -168,6 +176,9 @@ CASES = (
         sizes=(16, 32, 400),
         tolerance=0,
     ),
+    Case("SoftmaxLibrary", "softmax_library", floats(matrix), softmax, sizes=ROWS),
+    Case("SoftmaxLibrary", "softmax_library", floats(matrix, **HALF), softmax, sizes=ROWS, tolerance=1e-3),
+    Case("LayerNormLibrary", "layer_norm_library", weighted, weighted_norm, (1e-5,), sizes=ROWS[1:], tolerance=2e-5),
     Case("SortRows", "sort_rows", floats(matrix), lambda x: -np.sort(-x, -1), sizes=ROWS, tolerance=0),
     Case(
         "MatmulLeaky",

@@ -18,6 +18,8 @@ namespace optiling {
 BEGIN_TILING_DATA_DEF(ProductTilingData)
     TILING_DATA_FIELD_DEF(uint32_t, rows);
     TILING_DATA_FIELD_DEF_STRUCT(TCubeTiling, mm);
+    TILING_DATA_FIELD_DEF_STRUCT(SoftMaxTiling, softmax);
+    TILING_DATA_FIELD_DEF_STRUCT(LayerNormTiling, norm);
     TILING_DATA_FIELD_DEF_ARR(int64_t, 3, starts);
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(Product, ProductTilingData)
@@ -34,6 +36,8 @@ int main()
     data.set_starts(starts);
     data.mm.set_M(11);
     data.mm.set_mxTypePara(12);
+    data.softmax.set_tailReduceSize(13);
+    data.norm.set_lastDimValueBack(0.25f);
     std::vector<char> bytes(data.GetDataSize());
     data.SaveToBuffer(bytes.data(), bytes.size());
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
@@ -49,8 +53,9 @@ int main()
     if (std::fread(&data, 1, sizeof(data) + 1, stdin) != sizeof(data)) {
         return 2;
     }
-    std::printf("%u %d %d %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara,
-                static_cast<long long>(data.starts[0]), static_cast<long long>(data.starts[2]));
+    std::printf("%u %d %d %u %g %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara, data.softmax.tailReduceSize,
+                static_cast<double>(data.norm.lastDimValueBack), static_cast<long long>(data.starts[0]),
+                static_cast<long long>(data.starts[2]));
 }
 """
 
@@ -72,4 +77,4 @@ def test_a_product_tiling_inside_a_class_of_macros(tmp_path):
     (tmp_path / "generated.h").write_text(tiling_structs(classes, "ProductTilingData"))
     written = subprocess.run([str(build(tmp_path, "write", WRITE))], capture_output=True, check=True).stdout
     read = subprocess.run([str(build(tmp_path, "read", READ))], input=written, capture_output=True, check=False)
-    assert (read.returncode, read.stdout) == (0, b"3 11 12 7 9")
+    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 7 9")

@@ -1,0 +1,174 @@
+"""Library functions with a tiling: values against numpy in float64, and each broken use stopped with its rule.
+
+The formulas are those of the documentation: softmax by rows, parts of rows with sums and maxima carried on, layer norm.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+OPERAND = 16384
+MOST, LEAST, FOUND = -1, -2, -3  # run_library.cpp
+NEAR = {"float32": 1e-5, "float16": 2e-3}
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    types: str = "float,float"
+    rows: int = 6
+    columns: int = 48
+    counted: int = 48
+    work: int = MOST
+    scratch: int = MOST
+    breaks: int = 0
+
+    def dtypes(self) -> tuple[Any, Any]:
+        return tuple(np.dtype({"half": "float16"}.get(name, "float32")) for name in self.types.split(","))
+
+
+@pytest.fixture(scope="session")
+def run_library(program_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    program = program_of("run_library")
+    file = tmp_path_factory.mktemp("library") / "operands"
+
+    def run(call: Call, *operands: Any) -> tuple[int, bytes]:
+        file.write_bytes(b"".join(o.tobytes().ljust(OPERAND, b"\0") for o in operands).ljust(4 * OPERAND, b"\0"))
+        numbers = (call.rows, call.columns, call.counted, call.work, call.scratch, call.breaks)
+        command = [str(program), call.function, call.types, *map(str, numbers), str(file)]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def operands(call: Call) -> list[Any]:
+    """Rows, and blocks of sums and maxima, or weights of a norm."""
+    r = np.random.default_rng(call.rows * 1000 + call.columns)
+    kind, block = call.dtypes()
+    x = r.uniform(-4, 4, (call.rows, call.columns)).astype(kind)
+    if call.function == "LayerNorm":
+        return [x, *(r.uniform(-2, 2, call.columns).astype(kind) for _ in range(2))]
+    per = 32 // block.itemsize
+    values = (r.uniform(low, high, (call.rows, 1)).astype(block) for low, high in ((1, 9), (-4, 5)))
+    return [x, *(np.repeat(v, per, axis=1) for v in values)]
+
+
+def expected(call: Call, x: Any, first: Any, second: Any) -> list[Any]:
+    """Rows, sums or means, maxima or variances, factors; as many as the function gives."""
+    x = x[:, : call.counted].astype(np.float64)
+    if call.function == "LayerNorm":
+        mean, variance = x.mean(1, keepdims=True), x.var(1, keepdims=True)
+        gamma, beta = (w[: call.counted].astype(np.float64) for w in (first, second))
+        return [(x - mean) / np.sqrt(variance + 1e-3) * gamma + beta, mean, variance]
+    sums, maxima = (v[:, :1].astype(np.float64) for v in (first, second))
+    if call.function == "SimpleSoftMax":
+        return [np.exp(x - maxima) / sums]
+    largest = x.max(1, keepdims=True)
+    if call.function.endswith("Update"):
+        largest = np.maximum(largest, maxima)
+    e = np.exp(x - largest)
+    total = e.sum(1, keepdims=True)
+    factors = []
+    if call.function.endswith("Update"):
+        factor = np.exp(maxima - largest)
+        total = factor * sums + total
+        factors = [factor if "V2" in call.function else factor * sums / total]
+    rows = e if "V2" in call.function else e / total
+    return [rows] if call.function == "SoftMaxAlone" else [rows, total, largest, *factors]
+
+
+SOFTMAX = ("SoftMax", "SoftMaxAlone", "SimpleSoftMax", "SoftmaxFlash", "SoftmaxFlashUpdate")
+SOFTMAX += ("SoftmaxFlashV2", "SoftmaxFlashV2Update")
+SHAPES = (
+    {},
+    {"counted": 33},
+    {"rows": 1, "columns": 2048, "counted": 2047, "work": LEAST, "scratch": LEAST},
+    {"rows": 40, "columns": 16, "counted": 1, "work": LEAST, "scratch": MOST},
+    {"rows": 40, "columns": 16, "counted": 16, "scratch": FOUND},
+)
+CALLS = [
+    *(Call(f, types, **s) for f in SOFTMAX for types in ("float,float", "half,half", "half,float") for s in SHAPES),
+    *(Call("LayerNorm", types, **s) for types in ("float,float", "half,half") for s in SHAPES),
+    *(Call("SoftMaxByTiling", types) for types in ("float,float", "half,float")),
+]
+
+
+@pytest.mark.parametrize("function", sorted({call.function for call in CALLS}))
+def test_library_function_gives_what_numpy_gives(run_library: Callable[..., Any], function: str) -> None:
+    for call in (call for call in CALLS if call.function == function):
+        given = operands(call)
+        code, out = run_library(call, *given)
+        assert code == 0, f"{call}: {out.decode()}"
+        kind, block = call.dtypes()
+        for place, wanted in enumerate(expected(call, *given)):
+            dtype = block if place in (1, 2) else kind
+            result = np.frombuffer(out, dtype, offset=place * OPERAND, count=OPERAND // dtype.itemsize)
+            if place == 0:
+                result = result[: call.rows * call.columns].reshape(call.rows, -1)[:, : call.counted]
+            elif function == "LayerNorm":
+                result = result[: call.rows, None]
+            else:
+                per = 32 // dtype.itemsize
+                result = result[: call.rows * per].reshape(call.rows, per)
+                wanted = np.repeat(wanted, per, axis=1)
+            near = NEAR[dtype.name]
+            np.testing.assert_allclose(
+                result.astype(np.float64), wanted, rtol=near, atol=near, err_msg=f"{call} {place}"
+            )
+
+
+SHIFTED, SUMS_ARE_MAXIMA, SUMS_IN_ROWS, SCRATCH_IN_ROWS, NO_ROOM, STORE_SOURCE, STORE_PADDING, BASIC, OTHER = range(
+    1, 10
+)
+SOFT = Call("SoftMax")
+NORM = Call("LayerNorm")
+BROKEN = {
+    "scratch-below-tiling": (replace(SOFT, scratch=LEAST), "E-25", "is given 224 bytes of scratch, it takes 1344"),
+    "work-below-least": (replace(SOFT, work=100), "E-25", "less work space than GetSoftMaxMinTmpSize"),
+    "rows-of-no-whole-blocks": (
+        replace(SOFT, columns=41, counted=41),
+        "E-25",
+        "rows of 41 elements, 41 of them counted",
+    ),
+    "more-counted-than-stored": (replace(SOFT, counted=49), "E-25", "rows of 48 elements, 49 of them counted"),
+    "destination-shifted": (replace(SOFT, breaks=SHIFTED), "E-27", "overlaps a source"),
+    "sums-are-maxima": (replace(SOFT, breaks=SUMS_ARE_MAXIMA), "E-27", "overlaps a source"),
+    "sums-in-rows": (replace(SOFT, breaks=SUMS_IN_ROWS), "E-27", "overlaps a source"),
+    "scratch-in-rows": (replace(SOFT, breaks=SCRATCH_IN_ROWS), "E-27", "the scratch of SoftMax overlaps an operand"),
+    "no-room-behind": (replace(SOFT, scratch=FOUND, breaks=NO_ROOM), "E-03", "finds 32 bytes of scratch"),
+    "source-reused": (replace(SOFT, breaks=STORE_SOURCE), "E-16", ""),
+    "padding-stored": (replace(SOFT, counted=33, breaks=STORE_PADDING), "E-16", ""),
+    "no-basic-block": (replace(SOFT, breaks=BASIC), "E-25", "is no basic block"),
+    "unchecked-other-shape": (replace(SOFT, breaks=OTHER), "E-25", "its tiling is for 6 of 48"),
+    "norm-scratch-below-tiling": (replace(NORM, scratch=LEAST), "E-25", "of scratch, it takes 2304"),
+    "norm-work-below-least": (replace(NORM, work=100), "E-25", "less work space than GetLayerNormMaxMinTmpSize"),
+    "norm-rows-of-no-whole-blocks": (
+        replace(NORM, columns=41, counted=41),
+        "E-25",
+        "rows of 41 elements, 41 of them counted",
+    ),
+    "norm-destination-shifted": (replace(NORM, breaks=SHIFTED), "E-27", "overlaps a source"),
+    "norm-sums-are-maxima": (replace(NORM, breaks=SUMS_ARE_MAXIMA), "E-27", "overlaps a source"),
+    "norm-scratch-in-rows": (replace(NORM, breaks=SCRATCH_IN_ROWS), "E-27", "the scratch of LayerNorm overlaps"),
+    "norm-no-room-behind": (replace(NORM, scratch=FOUND, breaks=NO_ROOM), "E-03", "finds 32 bytes of scratch"),
+    "norm-source-reused": (replace(NORM, breaks=STORE_SOURCE), "E-16", ""),
+    "norm-padding-stored": (replace(NORM, counted=33, breaks=STORE_PADDING), "E-16", ""),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_use_is_stopped(run_library: Callable[..., Any], name: str) -> None:
+    call, rule, message = BROKEN[name]
+    code, out = run_library(call, *operands(call))
+    assert code == 1, out[:200]
+    text = out.decode()
+    assert text.startswith("507015 operator ") and f"[{rule}]" in text and message in text, text
