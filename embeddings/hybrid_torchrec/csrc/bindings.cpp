@@ -160,9 +160,8 @@ class HashIndex : public torch::CustomClassHolder {
     const at::Tensor given = checked_ids(ids, "ids");
     at::Tensor slots = at::empty_like(given);
     const std::lock_guard<std::mutex> lock(writing_);
-    for (int64_t i = 0; i < given.numel(); ++i) {
-      slots.mutable_data_ptr<int64_t>()[i] = index_.erase(given.const_data_ptr<int64_t>()[i]);
-    }
+    index_.erase(given.const_data_ptr<int64_t>(), static_cast<size_t>(given.numel()),
+                 slots.mutable_data_ptr<int64_t>());
     return slots;
   }
 
@@ -194,15 +193,18 @@ class HashIndex : public torch::CustomClassHolder {
     at::Tensor shows = at::empty({slots.numel()}, at::kFloat);
     at::Tensor clicks = at::empty({slots.numel()}, at::kFloat);
     at::Tensor last = at::empty_like(slots);
+    auto* to_ids = ids.mutable_data_ptr<int64_t>();
+    auto* to_shows = shows.mutable_data_ptr<float>();
+    auto* to_clicks = clicks.mutable_data_ptr<float>();
+    auto* to_last = last.mutable_data_ptr<int64_t>();
     const std::lock_guard<std::mutex> lock(writing_);
-    for (int64_t i = 0; i < slots.numel(); ++i) {
-      const auto slot = static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]);
-      const RowStats& row = index_.stats(slot);
-      ids.mutable_data_ptr<int64_t>()[i] = index_.id(slot);
-      shows.mutable_data_ptr<float>()[i] = row.shows;
-      clicks.mutable_data_ptr<float>()[i] = row.clicks;
-      last.mutable_data_ptr<int64_t>()[i] = row.last_step;
-    }
+    for_each_slot(slots, [&](int64_t slot, int64_t i) {
+      const RowStats& row = index_.stats(static_cast<size_t>(slot));
+      to_ids[i] = index_.id(static_cast<size_t>(slot));
+      to_shows[i] = row.shows;
+      to_clicks[i] = row.clicks;
+      to_last[i] = row.last_step;
+    });
     return {ids, shows, clicks, last};
   }
 
@@ -213,13 +215,16 @@ class HashIndex : public torch::CustomClassHolder {
     const at::Tensor new_last = checked_ids(last, "last_step");
     TORCH_CHECK(shows.numel() == slots.numel() && clicks.numel() == slots.numel() && last.numel() == slots.numel(),
                 "set_infos: slots, shows, clicks and last_step differ in length");
+    const auto* from_shows = new_shows.const_data_ptr<float>();
+    const auto* from_clicks = new_clicks.const_data_ptr<float>();
+    const auto* from_last = new_last.const_data_ptr<int64_t>();
     const std::lock_guard<std::mutex> lock(writing_);
-    for (int64_t i = 0; i < slots.numel(); ++i) {
-      RowStats& row = index_.stats(static_cast<size_t>(slots.const_data_ptr<int64_t>()[i]));
-      row.shows = new_shows.const_data_ptr<float>()[i];
-      row.clicks = new_clicks.const_data_ptr<float>()[i];
-      row.last_step = new_last.const_data_ptr<int64_t>()[i];
-    }
+    for_each_slot(slots, [&](int64_t slot, int64_t i) {
+      RowStats& row = index_.stats(static_cast<size_t>(slot));
+      row.shows = from_shows[i];
+      row.clicks = from_clicks[i];
+      row.last_step = from_last[i];
+    });
   }
 
   void add_clicks(const at::Tensor& given, const at::Tensor& clicks) {
@@ -236,7 +241,7 @@ class HashIndex : public torch::CustomClassHolder {
   void mark_changed(const at::Tensor& given) {
     const at::Tensor slots = checked_slots(given);
     const std::lock_guard<std::mutex> lock(writing_);
-    for (int64_t i = 0; i < slots.numel(); ++i) index_.mark_changed(slots.const_data_ptr<int64_t>()[i]);
+    for_each_slot(slots, [&](int64_t slot, int64_t) { index_.mark_changed(slot); });
   }
 
   // (slots,), the versions of the last changes; valid until a row is inserted.
@@ -271,6 +276,17 @@ class HashIndex : public torch::CustomClassHolder {
       fail_slot("HashIndex", slots.const_data_ptr<int64_t>(), slots.numel(), this->slots());
     }
     return slots;
+  }
+
+  // Calls visit(slot, place of the slot); what is known of it is on its way from memory by then.
+  template <typename Visit>
+  void for_each_slot(const at::Tensor& slots, const Visit& visit) {
+    constexpr int64_t kAhead = 32;
+    const int64_t* data = slots.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < slots.numel(); ++i) {
+      if (i + kAhead < slots.numel()) index_.prefetch(static_cast<size_t>(data[i + kAhead]));
+      visit(data[i], i);
+    }
   }
 
   mutable std::mutex writing_;
@@ -391,6 +407,8 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
   m.def(
       "start_rows(Tensor(a!) weights, Tensor(b!)[] state, Tensor slots, Tensor keys, int kind, float a, float b, "
       "float low, float high, int seed) -> ()");
+  m.def("take_rows(Tensor[] columns, Tensor slots) -> Tensor[]");
+  m.def("put_rows(Tensor(a!)[] columns, Tensor slots, Tensor[] rows) -> ()");
   m.def("mix64(Tensor values) -> Tensor");
   m.def("distinct(Tensor ids) -> (Tensor, Tensor, Tensor)");
 }

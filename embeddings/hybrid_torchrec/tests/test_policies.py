@@ -1,6 +1,7 @@
 """Admission and eviction, by hand and against plain Python."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -188,3 +189,34 @@ def test_wrong_policies_are_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=words):
             wrong()
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_the_oldest_go_in_the_order_of_plain_python(expires: bool) -> None:
+    """Few and many ages, some beyond the 4,096 that are counted apart, and steps ahead of the table's."""
+    generator = torch.Generator().manual_seed(3)
+    for rows, span in ((1, 1), (300, 3), (500, 700), (400, 20_000)):
+        table = make(max_rows=rows, eviction=TTL(steps=1 + span // 2) if expires else LRU())
+        table.step = 20_000
+        ids = torch.randperm(4 * rows, generator=generator)[:rows] - 2 * rows
+        empty, _ = table.read(torch.empty(0, dtype=torch.int64))
+        last_step = table.step + 2 - torch.randint(0, span, (rows,), generator=generator)
+        table.write(
+            replace(
+                empty,
+                ids=ids,
+                weights=torch.zeros(rows, 2),
+                state={name: torch.zeros(rows, *column.shape[1:]) for name, column in empty.state.items()},
+                shows=torch.zeros(rows),
+                clicks=torch.zeros(rows),
+                last_step=last_step,
+            )
+        )
+        keep = ids[torch.rand(rows, generator=generator) < 0.3]
+        kept = set(keep.tolist())
+        order = sorted(zip(last_step.tolist(), ids.tolist(), strict=True))
+        expected = [one for last, one in order if one not in kept]
+        if expires:
+            expected = [one for last, one in order if one not in kept and table.step - last > 1 + span // 2]
+        for count in (1, 2, rows // 3, rows, 2 * rows):
+            assert table.select_victims(count, keep).tolist() == expected[:count]

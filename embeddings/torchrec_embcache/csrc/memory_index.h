@@ -25,6 +25,13 @@ class MemoryIndex {
     }
   }
 
+  // Where the entries of a hash are is on its way from memory; first prefetch_partition(), some time later prefetch().
+  void prefetch_partition(uint64_t hash) const { __builtin_prefetch(&partitions_[partition_of(hash)]); }
+  void prefetch(uint64_t hash) const {
+    const Partition& partition = partitions_[partition_of(hash)];
+    __builtin_prefetch(partition.data() + expected_place(first_entry(hash), partition.size()));
+  }
+
   void insert(uint64_t hash, uint32_t row);
   // Makes the entry (hash, row) point to another row; false if there is no such entry.
   bool move(uint64_t hash, uint32_t row, uint32_t to);

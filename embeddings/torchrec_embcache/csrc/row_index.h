@@ -34,8 +34,11 @@ class RowIndex {
   // Appends the entries of hash(0), ..., hash(count - 1). May read the disk.
   template <typename Hash>
   void find(int64_t count, const Hash& hash, IoPool& pool, std::vector<Hit>& hits) const {
+    constexpr int64_t kAhead = 8;
     std::vector<Probe> probes;
     for (int64_t i = 0; i < count; ++i) {
+      if (i + 2 * kAhead < count) active_.prefetch_partition(hash(i + 2 * kAhead));
+      if (i + kAhead < count) active_.prefetch(hash(i + kAhead));
       const uint64_t value = hash(i);
       find_in_memory(value, [&](uint32_t row) { hits.push_back({row, i}); });
       const IndexRun* run = run_of(value);
@@ -53,6 +56,8 @@ class RowIndex {
     run->find(hash, page, visit);
   }
 
+  // An entry of the hash will be changed soon.
+  void prefetch(uint64_t hash) const { active_.prefetch(hash); }
   void insert(uint64_t hash, uint32_t row) { active_.insert(hash, row); }
   void move(uint64_t hash, uint32_t row, uint32_t to) {
     if (!active_.move(hash, row, to)) active_.insert(hash, to);

@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "io_pool.h"
+#include "known_rows.h"
 #include "row_index.h"
 #include "slab.h"
 
@@ -152,6 +153,7 @@ class RowStore {
   std::mutex writer_;             // writes, flushes and compaction
   std::shared_mutex index_lock_;  // index_, slabs_ and the counts in them
   RowIndex index_;
+  KnownRows known_;    // of the records of slabs_
   Slabs slabs_;        // empty slots are taken again
   uint32_t head_ = 0;  // slot of the slab that is appended to
   bool has_head_ = false;

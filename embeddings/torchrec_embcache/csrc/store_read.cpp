@@ -7,7 +7,7 @@
 namespace embcache {
 namespace {
 
-constexpr int64_t kGapBytes = 8 * 1024;     // reading on is cheaper than another call
+constexpr int64_t kGapBytes = 2 * 1024;     // reading on is cheaper than another call
 constexpr int64_t kReadBytes = 256 * 1024;  // of one call
 constexpr int64_t kShare = 64;              // rows that are worth another thread
 constexpr int64_t kScanBytes = 1024 * 1024;
@@ -32,7 +32,8 @@ void RowStore::fetch(const Slabs& slabs, std::vector<Wanted>& wanted, bool whole
   const auto slot_of = [&](int64_t k) { return wanted[k].row / format_.slab_records; };
   const auto record_of = [&](int64_t k) { return wanted[k].row % format_.slab_records; };
   pool_.run(static_cast<int64_t>(wanted.size()), kShare, [&](int64_t begin, int64_t end) {
-    std::vector<unsigned char> buffer;
+    std::unique_ptr<unsigned char[]> buffer;
+    size_t room = 0;
     for (int64_t first = begin; first < end;) {
       const Slab& slab = *slabs[slot_of(first)];
       const int64_t start = slab.offset(record_of(first));
@@ -43,12 +44,13 @@ void RowStore::fetch(const Slabs& slabs, std::vector<Wanted>& wanted, bool whole
         if (next - stop > kGapBytes || next + needed - start > kReadBytes) break;
         stop = next + needed;
       }
-      buffer.resize(static_cast<size_t>(stop - start));
-      const size_t got = slab.file().read_at(buffer.data(), buffer.size(), start);
+      const auto size = static_cast<size_t>(stop - start);
+      if (size > room) buffer.reset(new unsigned char[room = size]);
+      const size_t got = slab.file().read_at(buffer.get(), size, start);
       bytes_read_ += static_cast<int64_t>(got);
-      std::fill(buffer.begin() + static_cast<int64_t>(got), buffer.end(), 0);
+      std::memset(buffer.get() + got, 0, size - got);
       for (; first <= last; ++first) {
-        visit(wanted[first], slab, record_of(first), buffer.data() + (slab.offset(record_of(first)) - start));
+        visit(wanted[first], slab, record_of(first), buffer.get() + (slab.offset(record_of(first)) - start));
       }
     }
   });
@@ -75,6 +77,7 @@ void RowStore::read(const int64_t* ids, int64_t count, const std::vector<Column>
     slabs = slabs_;
     wanted = find(count, [ids](int64_t i) { return hash_id(ids[i]); });
   }
+  std::vector<unsigned char> own(wanted.size(), 0);  // whether the record is that of the id
   fetch(slabs, wanted, true, [&](const Wanted& one, const Slab& slab, uint32_t record, const unsigned char* bytes) {
     int64_t id;
     std::memcpy(&id, bytes, sizeof id);
@@ -82,6 +85,7 @@ void RowStore::read(const int64_t* ids, int64_t count, const std::vector<Column>
       damaged[one.position] = 1;
     } else if (id == ids[one.position]) {
       found[one.position] = 1;
+      own[static_cast<size_t>(&one - wanted.data())] = 1;
       const unsigned char* from = bytes + sizeof(RecordHead);
       for (const Column& column : columns) {
         std::memcpy(column.data + one.position * column.width, from, column.width);
@@ -95,22 +99,39 @@ void RowStore::read(const int64_t* ids, int64_t count, const std::vector<Column>
     slabs[one.row / format_.slab_records]->throw_corrupt(
         one.row % format_.slab_records, "the row of id " + std::to_string(ids[one.position]) + " cannot be read.");
   }
+  std::vector<KnownRows::Row> known;
+  known.reserve(wanted.size());
+  const std::shared_lock<std::shared_mutex> lock(index_lock_);
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    const auto [row, position] = wanted[k];
+    const uint32_t slot = row / format_.slab_records;
+    if (own[k] != 0 && slabs_[slot] == slabs[slot]) known.push_back({ids[position], hash_id(ids[position]), row});
+  }
+  known_.add(known, rows_);
 }
 
 // The row number of each ids[order[k]], -1 if it has none. Only the writer may call it: nothing moves meanwhile.
 std::vector<int64_t> RowStore::locate(const int64_t* ids, const std::vector<int64_t>& order) {
   std::vector<Wanted> wanted;
-  std::vector<int64_t> rows(order.size(), -1);
+  std::vector<int64_t> rows;
+  std::vector<int64_t> asked;  // places in order of those that are not known
   Slabs slabs;
   {
     const std::shared_lock<std::shared_mutex> lock(index_lock_);
     slabs = slabs_;
-    wanted = find(static_cast<int64_t>(order.size()), [&](int64_t k) { return hash_id(ids[order[k]]); });
+    known_.find(ids, order, rows);
+    for (size_t k = 0; k < order.size(); ++k) {
+      if (rows[k] >= 0 && is_live(static_cast<uint32_t>(rows[k]))) continue;
+      rows[k] = -1;
+      asked.push_back(static_cast<int64_t>(k));
+    }
+    wanted = find(static_cast<int64_t>(asked.size()), [&](int64_t k) { return hash_id(ids[order[asked[k]]]); });
   }
   fetch(slabs, wanted, false, [&](const Wanted& one, const Slab&, uint32_t, const unsigned char* bytes) {
     int64_t id;
     std::memcpy(&id, bytes, sizeof id);
-    if (id == ids[order[one.position]]) rows[one.position] = one.row;
+    const int64_t k = asked[one.position];
+    if (id == ids[order[k]]) rows[k] = one.row;
   });
   return rows;
 }

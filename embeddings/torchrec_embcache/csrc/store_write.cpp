@@ -9,12 +9,21 @@
 namespace embcache {
 namespace {
 
-constexpr int64_t kAppendBytes = 1024 * 1024;
+constexpr int64_t kAppendBytes = 256 * 1024;  // of a call: as much as the nearest caches keep
+constexpr uint32_t kAhead = 8;                // rows between the fetch of an index entry and its use
 // Old versions may take a third of the disk space, so a table takes 1.5 times its rows.
 constexpr double kGarbage = 1.0 / 3;
 constexpr double kErasures = 1.0 / 4;
 constexpr int64_t kCompactedPerWritten = 4;
 constexpr int64_t kLeastCompacted = 1024;
+
+void prefetch_row(const std::vector<Column>& columns, int64_t position) {
+  constexpr uint32_t kLine = 64;
+  for (const Column& column : columns) {
+    const unsigned char* row = column.data + position * column.width;
+    for (uint32_t k = 0; k < column.width; k += kLine) __builtin_prefetch(row + k);
+  }
+}
 
 }  // namespace
 
@@ -91,10 +100,11 @@ void RowStore::write(const int64_t* ids, int64_t count, const std::vector<Column
   for (size_t first = 0; first < order.size();) {
     const auto some = static_cast<uint32_t>(std::min<size_t>(room(), order.size() - first));
     Slab& head = *slabs_[head_];
-    buffer.assign(some * record_bytes, 0);
+    buffer.resize(some * record_bytes);  // the padding of records stays zero
     for (uint32_t k = 0; k < some; ++k) {
       unsigned char* record = buffer.data() + k * record_bytes;
       const int64_t position = order[first + k];
+      if (k + kAhead < some) prefetch_row(columns, order[first + k + kAhead]);
       const RecordHead filled{ids[position], kRow, 0};
       std::memcpy(record, &filled, sizeof filled);
       unsigned char* to = record + sizeof filled;
@@ -105,10 +115,15 @@ void RowStore::write(const int64_t* ids, int64_t count, const std::vector<Column
       head.seal(record, head.count + k);
     }
     append(buffer, some);
+    std::vector<KnownRows::Row> written(some);
+    for (uint32_t k = 0; k < some; ++k) {
+      const int64_t id = ids[order[first + k]];
+      written[k] = {id, hash_id(id), row_at(head_, head.count + k)};
+    }
     const std::unique_lock<std::shared_mutex> lock(index_lock_);
     for (uint32_t k = 0; k < some; ++k) {
-      const uint64_t hash = hash_id(ids[order[first + k]]);
-      const uint32_t row = row_at(head_, head.count + k);
+      if (k + kAhead < some) index_.prefetch(written[k + kAhead].hash);
+      const auto& [id, hash, row] = written[k];
       const int64_t before = old[first + k];
       if (before < 0) {
         index_.insert(hash, row);
@@ -118,6 +133,7 @@ void RowStore::write(const int64_t* ids, int64_t count, const std::vector<Column
       }
       set_live(row, true);
     }
+    known_.add(written, rows_);
     head.count += some;
     first += some;
   }
@@ -322,6 +338,7 @@ void RowStore::finish_victim() {
   records_ -= slabs_[victim_]->count;
   erasures_ -= slabs_[victim_]->erasures;
   slabs_[victim_].reset();
+  known_.forget(row_at(victim_, 0), row_at(victim_, 0) + format_.slab_records);
   compacting_ = false;
 }
 

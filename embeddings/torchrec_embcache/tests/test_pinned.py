@@ -45,7 +45,7 @@ def kept_in_host_memory(fetched: list[RowBatch], still: Callable[[], bool]) -> R
 
 
 def none_is_there(ids: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(len(ids), dtype=torch.bool)
+    return torch.full((len(ids),), -1)
 
 
 def test_a_row_is_fetched_once_for_all_batches_that_wait_for_it() -> None:
@@ -66,7 +66,7 @@ def test_a_row_is_fetched_once_for_all_batches_that_wait_for_it() -> None:
     counters = tally.counters()
     assert (counters.lookups, counters.hits) == (3 + 3 + 3 + 2, 0 + 2 + 2 + 2)
     ahead.finish()
-    assert len(ahead._pinned) == 0 and ahead.pinned_ids().tolist() == []
+    assert len(ahead._pinned) == 0 and ahead.pinned_slots().tolist() == []
     # Nobody needs them any more, and none is on the device: the next batch fetches again.
     assert sorted(ahead.take(torch.tensor([1, 9])).staged.ids.tolist()) == [1, 9]
     ahead.close()
@@ -136,9 +136,10 @@ def test_rows_stay_until_their_update_is_made(monkeypatch: pytest.MonkeyPatch) -
         if table is cached:
             ids = batches[len(made)]
             for _ in range(20):  # the prefetch thread runs meanwhile
-                assert bool((table.find(ids) >= 0).all()) and set(ids.tolist()) <= set(
-                    table._prefetcher.pinned_ids().tolist()
-                )
+                slots = table.find(ids)
+                assert bool((slots >= 0).all())
+                with table._prefetcher.gate:
+                    assert set(slots.tolist()) <= set(table._prefetcher.pinned_slots().tolist())
                 time.sleep(0.001)
             made.append(ids)
         step(table)

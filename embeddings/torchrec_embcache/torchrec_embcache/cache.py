@@ -21,7 +21,7 @@ from torchrec_embcache.store.raw import StoreStats
 from torchrec_embcache.tier_snapshot import TierSnapshot
 
 NONE = torch.empty(0, dtype=torch.int64)
-PLACED_AT_ONCE = 1024  # rows; training may wait for as long
+PLACED_AT_ONCE = 2048  # rows; training may wait for as long
 
 
 class CachedTable(HashTable):
@@ -49,7 +49,7 @@ class CachedTable(HashTable):
         self._prefetcher = Prefetcher(
             config.name,
             cache.cache_rows,
-            lambda ids: self.index.find(ids) >= 0,
+            self.index.find,
             self._tiers.store,
             self.metrics,
             self._place,
@@ -315,8 +315,7 @@ class CachedTable(HashTable):
         if needed <= 0:
             return
         with self._prefetcher.gate:
-            pinned = self.index.find(self._prefetcher.pinned_ids())
-            keep = torch.cat([used, pinned[pinned >= 0], self.pending_gradients.slots()])
+            keep = torch.cat([used, self._prefetcher.pinned_slots(), self.pending_gradients.slots()])
             count = max(needed, int(self.cache.evict_share * self.cache.cache_rows))
             victims = self.backend.ids.victims(count, self.step, keep)
             if len(victims) < needed:

@@ -42,7 +42,8 @@ class Prefetcher:
     Args:
         name: of the table, for messages.
         rows: that the device holds.
-        on_device: which of ids (N,) are there, (N,) bool; any thread.
+        find: slots of ids (N,) on the device, -1 where absent, (N,) int64; any thread. A row of an id that is pinned
+            stays in its slot until restart().
         store: the tiers below.
         place: of fetched rows, puts on the device what can be put there now, and returns the rest; it asks before each
             part, with the gate held, whether the rows are still those of the store.
@@ -52,14 +53,14 @@ class Prefetcher:
         self,
         name: str,
         rows: int,
-        on_device: Callable[[torch.Tensor], torch.Tensor],
+        find: Callable[[torch.Tensor], torch.Tensor],
         store: RowStore,
         metrics: SharedCounters,
         place: Callable[[list[RowBatch], Callable[[], bool]], RowBatch],
     ) -> None:
         self._name = name
         self._rows = rows
-        self._on_device = on_device
+        self._find = find
         self._store = store
         self._place = place
         self._restarts = 0
@@ -129,15 +130,28 @@ class Prefetcher:
             self._forget(batch)
             self.restart()
 
-    def pinned_ids(self) -> torch.Tensor:
-        """Ids that must stay, with repetitions; hold `gate`."""
-        batches = [batch.ids for batch in (*self._taken, *self._queue) if batch.admitted]
-        return torch.cat(batches) if batches else torch.empty(0, dtype=torch.int64)
+    def pinned_slots(self) -> torch.Tensor:
+        """Slots on the device whose rows must stay, with repetitions; hold `gate`."""
+        slots = [torch.empty(0, dtype=torch.int64)]
+        for batch in (*self._taken, *self._queue):
+            if not batch.admitted:
+                continue
+            if batch.slots is None:
+                here = self._find(batch.ids)
+                there = here >= 0
+                if not bool(there.all()):
+                    slots.append(here[there])
+                    continue
+                batch.slots = here
+            slots.append(batch.slots)
+        return torch.cat(slots)
 
     def restart(self) -> None:
         """The store was changed from outside: batches that wait are fetched again. The table's lock must be free."""
         with self._changed:
             self._restarts += 1
+            for batch in (*self._taken, *self._queue):
+                batch.slots = None
             with self._idle():
                 while self._revoke_last():
                     pass
@@ -211,7 +225,7 @@ class Prefetcher:
 
     def _admit(self, batch: PrefetchBatch, *, known: bool) -> torch.Tensor:
         """Pins the ids; returns those to fetch. known: rows of earlier batches count as being on the device."""
-        there = self._on_device(batch.ids)
+        there = self._find(batch.ids) >= 0
         if known:
             there |= self._pinned.contains(batch.ids)
         self._pinned.add(batch.ids)
@@ -233,7 +247,7 @@ class Prefetcher:
         """Makes the last admitted batch wait again, which is not being fetched; False if there is none."""
         for batch in reversed(self._queue):
             if batch.admitted:
-                batch.admitted, batch.staged, batch.failure = False, None, None
+                batch.admitted, batch.staged, batch.failure, batch.slots = False, None, None, None
                 self._pinned.remove(batch.ids)
                 return True
         return False

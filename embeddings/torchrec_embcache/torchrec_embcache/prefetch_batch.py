@@ -16,6 +16,7 @@ class PrefetchBatch:
 
     submitted: torch.Tensor  # (L,) int64, as they came
     ids: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))  # (N,) distinct
+    slots: torch.Tensor | None = None  # of ids, once all of them are on the device, where the batch keeps them
     admitted: bool = False
     staged: RowBatch | None = None  # fetched rows that are not on the device; None until it is ready
     failure: Exception | None = None

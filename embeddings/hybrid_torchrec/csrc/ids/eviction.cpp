@@ -37,15 +37,77 @@ double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
 
 }  // namespace
 
+// Where age alone counts: the rows of each age are counted, and only those of the age that is needed in part are
+// compared. Two bytes a row for a moment, so that nothing but ages is looked at twice.
+std::vector<int64_t> Index::oldest(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
+                                   size_t kept) const {
+  struct Old {
+    int64_t last_step;
+    int64_t id;
+    int64_t slot;
+
+    bool operator<(const Old& other) const {
+      return last_step != other.last_step ? last_step < other.last_step : id < other.id;
+    }
+  };
+  constexpr uint16_t kStays = 0;  // else 1 + the age, at most kAges
+  constexpr uint64_t kAges = 4096;
+  const RowStats* rows = stats_of_rows();
+  std::vector<uint16_t> ages(slots_, kStays + 1);
+  ages[0] = kStays;
+  for (size_t i = 0; i < kept; ++i) {
+    if (keep[i] > 0 && static_cast<size_t>(keep[i]) < slots_) ages[static_cast<size_t>(keep[i])] = kStays;
+  }
+  std::vector<size_t> of_age(kAges + 1);
+  for (size_t slot = 1; slot < slots_; ++slot) {
+    const int64_t last = rows[slot].last_step;
+    const uint64_t unseen = last < step ? static_cast<uint64_t>(step) - static_cast<uint64_t>(last) : 0;
+    const bool young = ranking.kind.expires && unseen <= static_cast<uint64_t>(ranking.time_to_live);
+    const bool goes = static_cast<bool>(ages[slot]) & (last != RowStats::kFree) & !young;
+    const auto age = static_cast<uint16_t>(goes ? 1 + std::min(unseen, kAges - 1) : kStays);
+    ages[slot] = age;
+    ++of_age[age];
+  }
+  uint64_t limit = kAges;
+  size_t older = 0;  // than the limit; all of them go
+  while (limit > 1 && older + of_age[limit] < count) older += of_age[limit--];
+  const size_t rest = std::min(count - older, of_age[limit]);
+  std::vector<Old> chosen;
+  chosen.reserve(older + rest);
+  std::vector<Old> last;  // the best `rest` of the limit's age, among at most twice as many
+  const auto shrink = [&] {
+    std::nth_element(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(rest - 1), last.end());
+    last.resize(rest);
+  };
+  for (size_t slot = 1; slot < slots_; ++slot) {
+    if (ages[slot] < limit) continue;
+    const Old old{rows[slot].last_step, id(slot), static_cast<int64_t>(slot)};
+    if (ages[slot] > limit) {
+      chosen.push_back(old);
+      continue;
+    }
+    last.push_back(old);
+    if (last.size() >= 2 * rest + 64) shrink();
+  }
+  if (last.size() > rest) shrink();
+  chosen.insert(chosen.end(), last.begin(), last.end());
+  std::sort(chosen.begin(), chosen.end());
+  std::vector<int64_t> slots(chosen.size());
+  std::transform(chosen.begin(), chosen.end(), slots.begin(), [](const Old& old) { return old.slot; });
+  return slots;
+}
+
 // Keeps the best `count` seen so far among at most twice as many, so that a table of any size takes little memory.
 std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
                                     size_t kept) const {
+  if (count == 0) return {};
+  const Eviction order = ranking.kind.order();
+  if (order == Eviction::kLRU || order == Eviction::kTTL) return oldest(count, ranking, step, keep, kept);
   std::vector<bool> safe(slots_, false);
   for (size_t i = 0; i < kept; ++i) {
     if (keep[i] > 0 && static_cast<size_t>(keep[i]) < slots_) safe[static_cast<size_t>(keep[i])] = true;
   }
   std::vector<Victim> chosen;
-  if (count == 0) return {};
   bool limited = false;
   Victim limit{};
   const auto shrink = [&] {

@@ -156,6 +156,20 @@ IdMap::Slot IdMap::erase(int64_t id) {
   return slot;
 }
 
+void IdMap::erase(const int64_t* ids, size_t count, int64_t* slots) {
+  const auto fetch = [&](size_t i) {
+    const uint64_t hash = Buckets::hash(ids[i]);
+    current_->prefetch(current_->home_of(hash));
+    if (old_) old_->prefetch(old_->home_of(hash));
+  };
+  for (size_t i = 0; i < std::min(count, kAhead); ++i) fetch(i);
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) fetch(i + kAhead);
+    const Slot slot = erase(ids[i]);
+    slots[i] = slot == kAbsent ? -1 : static_cast<int64_t>(slot);
+  }
+}
+
 std::vector<std::pair<int64_t, IdMap::Slot>> IdMap::entries() const {
   std::vector<std::pair<int64_t, Slot>> entries;
   entries.reserve(size_);

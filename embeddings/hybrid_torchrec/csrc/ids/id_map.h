@@ -61,6 +61,8 @@ class IdMap {
   void assign(int64_t id, Slot slot);
   // Returns the slot that the id had, or kAbsent.
   Slot erase(int64_t id);
+  // The same for many, in their order: slots[i] = the slot that ids[i] had, or -1.
+  void erase(const int64_t* ids, size_t count, int64_t* slots);
   void clear();
   // The writer's: every id with its slot, in no order.
   std::vector<std::pair<int64_t, Slot>> entries() const;

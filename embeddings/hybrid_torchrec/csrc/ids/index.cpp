@@ -126,13 +126,15 @@ void Index::resolve(const int64_t* ids, int64_t* slots, size_t count) const {
   }
 }
 
-int64_t Index::erase(int64_t id) {
-  const IdMap::Slot slot = map_.erase(id);
-  if (slot == IdMap::kAbsent) return -1;
-  stats_of_rows()[slot].last_step = RowStats::kFree;
-  free_.push_back(slot);
-  if (recorded_from_ > 0) erased_.emplace_back(version_, id);
-  return slot;
+void Index::erase(const int64_t* ids, size_t count, int64_t* slots) {
+  map_.erase(ids, count, slots);
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count && slots[i + kAhead] >= 0) __builtin_prefetch(stats_of_rows() + slots[i + kAhead], 1);
+    if (slots[i] < 0) continue;
+    stats_of_rows()[slots[i]].last_step = RowStats::kFree;
+    free_.push_back(static_cast<uint32_t>(slots[i]));
+    if (recorded_from_ > 0) erased_.emplace_back(version_, ids[i]);
+  }
 }
 
 int64_t Index::next_version() {

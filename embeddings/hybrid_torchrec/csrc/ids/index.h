@@ -51,6 +51,12 @@ class Index {
   size_t bytes() const;
   int64_t id(size_t slot) const { return ids()[slot]; }
   RowStats& stats(size_t slot) { return stats_of_rows()[slot]; }
+  // What is known of a slot will be read or written soon.
+  void prefetch(size_t slot) const {
+    __builtin_prefetch(ids() + slot);
+    __builtin_prefetch(stats_of_rows() + slot, 1);
+    __builtin_prefetch(versions() + slot, 1);
+  }
   bool used(size_t slot) const { return stats_of_rows()[slot].last_step != RowStats::kFree; }
   // Of each slot, the version of the last change of its values.
   int64_t* versions() const { return reinterpret_cast<int64_t*>(versions_.data()); }
@@ -74,8 +80,13 @@ class Index {
   // Slots of the ids whose slot is negative: 0 for those that have none.
   void resolve(const int64_t* ids, int64_t* slots, size_t count) const;
 
-  // Returns the slot that the id had, or -1.
-  int64_t erase(int64_t id);
+  // slots[i] = the slot that ids[i] had, or -1.
+  void erase(const int64_t* ids, size_t count, int64_t* slots);
+  int64_t erase(int64_t id) {
+    int64_t slot;
+    erase(&id, 1, &slot);
+    return slot;
+  }
 
   // Slots of at most `count` rows, the first victim first; none of `keep`.
   std::vector<int64_t> victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
@@ -95,6 +106,8 @@ class Index {
   void forget_erased(int64_t before);
 
  private:
+  std::vector<int64_t> oldest(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
+                              size_t kept) const;
   int64_t* ids() const { return reinterpret_cast<int64_t*>(ids_.data()); }
   RowStats* stats_of_rows() const { return reinterpret_cast<RowStats*>(stats_.data()); }
   void grow_slots(size_t slots);

@@ -74,7 +74,10 @@ class RowStorage:
         if run is not None:
             take = _window if shared and self._memory else torch.Tensor.clone
             return take(self.weights[run]), {name: take(tensor[run]) for name, tensor in self.state.items()}
-        slots = slots.to(self._device)  # index_select: a fifth of the time that indexing takes on a CPU
+        if self._memory:
+            weights, *state = torch.ops.hybrid_torchrec.take_rows([self.weights, *self.state.values()], slots)
+            return weights, dict(zip(self.state, state))
+        slots = slots.to(self._device)
         return self.weights.index_select(0, slots), {n: t.index_select(0, slots) for n, t in self.state.items()}
 
     def write(self, slots: torch.Tensor, rows: RowBatch) -> None:
@@ -83,6 +86,11 @@ class RowStorage:
             self.weights[run] = rows.weights.to(self._device)
             for name, tensor in self.state.items():
                 tensor[run] = rows.state[name].to(self._device)
+            return
+        if self._memory:
+            columns = [rows.weights, *(rows.state[name] for name in self.state)]
+            given = [column.to(self._device) for column in columns]
+            torch.ops.hybrid_torchrec.put_rows([self.weights, *self.state.values()], slots, given)
             return
         slots = slots.to(self._device)
         self.weights.index_copy_(0, slots, rows.weights.to(self._device))

@@ -29,7 +29,8 @@ class DiskStore:
         read_only: several processes may read.
 
     Raises StoreLocked, StoreCorrupt, StoreInputError, StoreReadOnly, StoreDiskFull and StoreIOError with the file and
-    the remedy. 2**31 rows and old versions fit. Memory is 8.5 bytes an id up to index_rows ids, and about 2 beyond.
+    the remedy. 2**31 rows and old versions fit. Memory is 8.5 bytes an id up to index_rows ids, about 2 beyond, and
+    at most 16 MiB of what was read or written lately.
     """
 
     def __init__(
