@@ -1,6 +1,5 @@
 """Whether the service of this container answers: as an exit code, and as a wait before it is called ready."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -9,6 +8,8 @@ from pathlib import Path
 
 RUNNING = Path("/tmp/grstack-service")
 PORTS = {"lab": 8888, "ssh": 2222}
+NETWORK = Path("/proc/net")
+LISTENS = "0A"
 
 
 def lab() -> bool:
@@ -17,8 +18,13 @@ def lab() -> bool:
 
 
 def ssh() -> bool:
-    with socket.create_connection(("127.0.0.1", PORTS["ssh"]), timeout=4) as connection:
-        return connection.recv(4) == b"SSH-"
+    """Asked of the kernel: a connection that only looks is an error to sshd, which says so every ten seconds."""
+    for table in NETWORK.glob("tcp*"):  # tcp, and tcp6 where there is one
+        for line in table.read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == LISTENS and local.endswith(f":{PORTS['ssh']:04X}"):
+                return True
+    return False
 
 
 ASKED = {"lab": lab, "ssh": ssh}

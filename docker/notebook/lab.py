@@ -1,5 +1,6 @@
 """JupyterLab, with a token always."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -56,3 +57,5 @@ def bring_examples(folder: Path) -> None:
     for example in sorted((HOME / "examples").glob("*.ipynb")):
         if not (folder / example.name).exists():
             shutil.copyfile(example, folder / example.name)
+    if not os.access(folder, os.W_OK):  # nothing was missing, and nothing could be saved
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -91,8 +91,10 @@ def _link(source: str, destination: str) -> None:
         shutil.copy2(source, destination)
 
 
-def built(checkout: Path, target: str) -> Iterator[Session]:
-    """The image by its exact name: the short one stays whose it is. It goes when the tests are through."""
+@pytest.fixture(scope="module")
+def built(checkout: Path, request: pytest.FixtureRequest) -> Iterator[Session]:
+    """The image of a target by its exact name: the short one stays whose it is. It goes before the next is built."""
+    target = request.param
     session = Session(checkout, Choices(target=target, devel=target == "npu"), CONSOLE)  # suites compile
     locks.lock_all(checkout, session.versions, [f"{target}-py3.11-x86_64"], settings=session.settings, console=CONSOLE)
     there = {image.id for image in session.engine.client.images.list()}  # type: ignore[attr-defined]
@@ -105,14 +107,9 @@ def built(checkout: Path, target: str) -> Iterator[Session]:
             client.images.remove(image.id, force=True)
 
 
-@pytest.fixture(scope="module")
-def cpu(checkout: Path) -> Iterator[Session]:
-    yield from built(checkout, "cpu")
-
-
-@pytest.fixture(scope="module")
-def npu(checkout: Path) -> Iterator[Session]:
-    yield from built(checkout, "npu")
+def of(*targets: str) -> pytest.MarkDecorator:
+    """A test of these targets' images; all tests of one run before those of the next."""
+    return pytest.mark.parametrize("built", targets, indirect=True, scope="module")
 
 
 def python(session: Session, code: str) -> str:
@@ -121,58 +118,57 @@ def python(session: Session, code: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("target", ["cpu", "npu"])
-def test_the_lock_differs_by_the_wheel_that_was_made_and_nothing_else(
-    target: str, request: pytest.FixtureRequest, index: PackageIndex
-) -> None:
-    session = request.getfixturevalue(target)
-    committed = locks.read(ROOT, target, "3.11", "x86_64")
-    other = {package.sha256 for package in session.lock.packages} - {package.sha256 for package in committed.packages}
+@of("cpu", "npu")
+def test_the_lock_differs_by_the_wheel_that_was_made_and_nothing_else(built: Session, index: PackageIndex) -> None:
+    committed = locks.read(ROOT, built.plan.target, "3.11", "x86_64")
+    other = {package.sha256 for package in built.lock.packages} - {package.sha256 for package in committed.packages}
     assert other == {hashlib.sha256(index.wheels[WHEEL]).hexdigest()}
-    assert [package.filename for package in session.lock.packages] == [p.filename for p in committed.packages]
+    assert [package.filename for package in built.lock.packages] == [p.filename for p in committed.packages]
 
 
-@pytest.mark.parametrize("target", ["cpu", "npu"])
-def test_the_wheel_of_the_index_is_taken_and_brings_no_cuda(
-    target: str, request: pytest.FixtureRequest, index: PackageIndex
-) -> None:
-    session = request.getfixturevalue(target)
-    assert session.build == "cpu" and WHEEL in index.downloads
-    names = [package.name for package in session.lock.wheels("cpu")]
+@of("cpu", "npu")
+def test_the_wheel_of_the_index_is_taken_and_brings_no_cuda(built: Session, index: PackageIndex) -> None:
+    assert built.build == "cpu" and WHEEL in index.downloads
+    names = [package.name for package in built.lock.wheels("cpu")]
     assert not [name for name in names if name.startswith("nvidia")]
-    assert ("triton" in names) == (target == "npu"), "the kernels' tests run in its interpreter"
-    told = python(session, "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())")
+    with_triton = built.plan.target == "npu"
+    assert ("triton" in names) == with_triton, "the kernels' tests run in its interpreter"
+    told = python(built, "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())")
     assert told.split() == ["2.6.0+cpu", "None", "False"]
-    folder = python(session, "import importlib.util as u; print(u.find_spec('nvidia'), u.find_spec('triton') is None)")
-    assert folder.split() == ["None", str(target != "npu")]
+    folder = python(built, "import importlib.util as u; print(u.find_spec('nvidia'), u.find_spec('triton') is None)")
+    assert folder.split() == ["None", str(not with_triton)]
 
 
-def test_the_cpu_image_is_below_its_budget_and_passes_the_smoke_test(cpu: Session) -> None:
-    image = cpu.engine.client.images.get(cpu.engine.locate(cpu.plan, cpu.plan.image))  # type: ignore[attr-defined]
+@of("cpu")
+def test_the_cpu_image_is_below_its_budget_and_passes_the_smoke_test(built: Session) -> None:
+    image = built.engine.client.images.get(built.engine.locate(built.plan, built.plan.image))  # type: ignore[attr-defined]
     size = sum(layer["Size"] for layer in image.history())
     print(f"grstack/cpu with the +cpu wheel: {size / MB:.0f} MB")
     assert size < 2500 * MB
     commands.fetch_data("ml-100k")
-    out = Mount(source=cpu.paths.build / "smoke", name="out", writable=True)
+    out = Mount(source=built.paths.build / "smoke", name="out", writable=True)
     out.source.mkdir(parents=True)
-    mounts = [out, Mount(source=ROOT / "data", name="data"), Mount(source=cpu.paths.root / "locks", name="locks")]
-    places = {mount.name: cpu.engine.path_of(mount) for mount in mounts}
+    mounts = [out, Mount(source=ROOT / "data", name="data"), Mount(source=built.paths.root / "locks", name="locks")]
+    places = {mount.name: built.engine.path_of(mount) for mount in mounts}
     argv = ["python", "-m", "smoke_tests", "--out", places["out"], "--data-dir", places["data"]]
-    argv += ["--lock", f"{places['locks']}/{cpu.lock.name}.json", "--manifest", cpu.engine.manifest_path(cpu.plan)]
-    assert cpu.engine.run(cpu.plan, argv, mounts=mounts) == 0
+    argv += ["--lock", f"{places['locks']}/{built.lock.name}.json"]
+    argv += ["--manifest", built.engine.manifest_path(built.plan)]
+    assert built.engine.run(built.plan, argv, mounts=mounts) == 0
 
 
-def test_every_suite_is_collected(npu: Session) -> None:
+@of("npu")
+def test_every_suite_is_collected(built: Session) -> None:
     source = Mount(source=ROOT, name="source")
     for suite in suites.IN_IMAGE:
         argv = ["python", "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:ascend_twin"]
         argv += ["--rootdir", "/source", "--override-ini=pythonpath=/source", f"/source/{suite}"]
-        assert npu.engine.run(npu.plan, argv, mounts=[source], apart="collect") == 0, suite
+        assert built.engine.run(built.plan, argv, mounts=[source], apart="collect") == 0, suite
 
 
+@of("npu")
 @pytest.mark.parametrize("suite", SUITES)
-def test_the_suites_that_need_triton_pass(npu: Session, suite: str) -> None:
-    npu.paths.data.mkdir(exist_ok=True)
-    suites.stage_wheels(npu)
-    (npu.paths.build / suites.RESULTS).mkdir(parents=True, exist_ok=True)
-    assert suites.in_image(npu, suite) == 0
+def test_the_suites_that_need_triton_pass(built: Session, suite: str) -> None:
+    built.paths.data.mkdir(exist_ok=True)
+    suites.stage_wheels(built)
+    (built.paths.build / suites.RESULTS).mkdir(parents=True, exist_ok=True)
+    assert suites.in_image(built, suite) == 0

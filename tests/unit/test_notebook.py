@@ -223,6 +223,32 @@ def test_ssh_is_ready_when_its_port_answers_and_ends_when_it_is_told(tmp_path: P
     assert process.returncode == 0
 
 
+def test_looking_whether_ssh_listens_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    health = load("health")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        monkeypatch.setitem(health.PORTS, "ssh", server.getsockname()[1])
+        assert not health.ssh(), "bound, but not listening"
+        server.listen()
+        server.settimeout(0.2)
+        assert health.ssh()
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_also_with_all_examples_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = load("lab")
+    monkeypatch.setattr(lab, "HOME", FOLDER)
+    monkeypatch.setenv("GRSTACK_NOTEBOOKS", str(tmp_path))
+    lab.bring_examples(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {file.name for file in (FOLDER / "examples").iterdir()}
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    assert lab.serve() == 1
+    assert f"error: notebooks go to {tmp_path}: Permission denied" in capsys.readouterr().err
+
+
 def test_a_server_that_ends_is_not_waited_for() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         assert not load("health").wait("ssh", process)
