@@ -48,6 +48,9 @@ class ModelConfig:
         choices=attention.CHOICES,
     )
     relative_bias: bool = setting(True, "learned numbers for distances in tokens and in time, added to the scores")
+    concat_ua: bool = setting(
+        False, "an HSTU layer's last product reads the gate and the attended values by themselves too"
+    )
     dropout: float = setting(0.2, "share of activations that a training step leaves out")
     time_buckets: int = setting(128, "distances in time that the bias tells apart, logarithmic")
     timestamps: tuple[str, ...] = setting((), "encodings of a token's time beside its position: gap, hour, weekday")
@@ -219,6 +222,8 @@ def _faults(config: Config) -> typing.Iterator[str]:
         yield "ranking.candidates: must be less than model.max_items"
     if model.stochastic_length and not 1 < model.stochastic_length <= 2:
         yield f"model.stochastic_length: must be 0 or in (1, 2], got {model.stochastic_length}"
+    if model.backbone != "hstu" and model.concat_ua:
+        yield f"model.concat_ua: {model.backbone} has no gate; valid with hstu"
     if model.backbone == "dcn" and model.recompute:
         yield "model.recompute: dcn has no layers over tokens whose activations it could save; valid with hstu, sasrec"
     unknown = sorted(set(model.timestamps) - {"gap", "hour", "weekday"})

@@ -39,7 +39,8 @@ def step_flops(config: Config, lengths: Sequence[int]) -> float:
 
 def _hstu_layer(model: ModelConfig, lengths: Sequence[int]) -> float:
     total, values, keys = float(sum(lengths)), model.heads * model.value_dim, model.heads * model.qk_dim
-    projections = 2 * total * model.dim * (2 * values + 2 * keys) + 2 * total * values * model.dim
+    read = values * (3 if model.concat_ua else 1)  # by the last product
+    projections = 2 * total * model.dim * (2 * values + 2 * keys) + 2 * total * read * model.dim
     return projections + _causal(values + keys, lengths)
 
 

@@ -25,19 +25,23 @@ from gr_model.model.sequences import Sequences
 
 
 class HSTULayer(nn.Module):
-    """x + W2 (norm(attention) * u) with u, v, q, k = SiLU(W1 norm(x)): equations 1 to 3 of the paper."""
+    """x + W2 (a * u) with a = norm(attention) and u, v, q, k = SiLU(W1 norm(x)): equations 1 to 3 of the paper.
+
+    With `model.concat_ua` x + W2 [u, a, a * u], as the published code can: W2 has three times the columns.
+    """
 
     COMPILED = ("_projected", "_gated")
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.heads, self.fused = config.heads, config.attention == "fused"
+        self.heads, self.concat_ua = config.heads, config.concat_ua
+        self.fused = config.attention == "fused" and not config.concat_ua  # the operators know the product alone
         values, keys = config.heads * config.value_dim, config.heads * config.qk_dim
         self.split = (values, values, keys, keys)
         self.norm = nn.LayerNorm(config.dim, config.norm_eps, elementwise_affine=False)
         self.attention_norm = nn.LayerNorm(values, config.norm_eps, elementwise_affine=False)
         self.uvqk = nn.Parameter(torch.empty(config.dim, sum(self.split)).normal_(std=0.02))
-        self.output = nn.Linear(values, config.dim)
+        self.output = nn.Linear(values * (3 if config.concat_ua else 1), config.dim)
         nn.init.xavier_uniform_(self.output.weight)
         self.attention = Attention(config)
         self.dropout = Dropout(config.dropout)
@@ -55,7 +59,7 @@ class HSTULayer(nn.Module):
         return [x_LD, *self._projected(x_LD)]
 
     def add_gated(self, x_LD: torch.Tensor, attended_L: torch.Tensor, u_L: torch.Tensor) -> torch.Tensor:
-        """x + W2 (norm(attention) * u)"""
+        """x + W2 (a * u), or x + W2 [u, a, a * u]"""
         if self._by_operators(x_LD):
             keep_L = self.dropout.keep(u_L)
             return fused_ops.gated_output(
@@ -72,7 +76,8 @@ class HSTULayer(nn.Module):
         return parts
 
     def _gated(self, u_L: torch.Tensor, attended_L: torch.Tensor) -> torch.Tensor:
-        return u_L * self.attention_norm(attended_L)
+        a_L = self.attention_norm(attended_L)
+        return torch.cat([u_L, a_L, u_L * a_L], 1) if self.concat_ua else u_L * a_L
 
 
 class HSTU(nn.Module):

@@ -15,7 +15,7 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class LayerWeights:
     uvqk: Array  # [D, 2 N V + 2 N A]
-    output: Array  # [D, N V]
+    output: Array  # [D, N V], or [D, 3 N V] of [u, a, a u]
     output_bias: Array
     position: Array
     time: Array
@@ -74,7 +74,10 @@ def layer(x: Array, times, w: LayerWeights, shape: Shape, history: int | None = 
                 bias = w.position[distance] + w.time[bucket(int(times[i]) - int(times[j]), len(w.time))]
                 score = query[i][qk] @ key[j][qk] + bias
                 out[i, values] += silu(score) / shape.max_tokens * value[j][values]
-    return np.stack([x[i] + w.output @ (u[i] * norm(out[i], shape.eps)) + w.output_bias for i in range(n)])
+    read = [u[i] * norm(out[i], shape.eps) for i in range(n)]
+    if w.output.shape[1] == 3 * shape.heads * v:
+        read = [np.concatenate([u[i], norm(out[i], shape.eps), read[i]]) for i in range(n)]
+    return np.stack([x[i] + w.output @ read[i] + w.output_bias for i in range(n)])
 
 
 def unit(x: Array, eps: float = 1e-6) -> Array:

@@ -180,3 +180,9 @@ def test_bfloat16_trains_like_float32(random_data, kind):
             assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
         np.testing.assert_allclose(losses["bf16"], losses["fp32"], rtol=2e-2)
         assert losses["bf16"] != losses["fp32"]
+
+
+@pytest.mark.parametrize("backbone", ["sasrec", "dcn"])
+def test_models_without_a_gate_refuse_to_read_it(random_data, backbone):
+    with pytest.raises(config.ConfigError, match=f"model.concat_ua: {backbone} has no gate; valid with hstu"):
+        trainer_for(random_data, model={"concat_ua": True, "backbone": backbone}, ranking={"candidates": 0})

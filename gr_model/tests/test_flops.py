@@ -25,14 +25,15 @@ def test_equals_what_pytorch_counts(random_data):
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp", "mmoe"])
-@pytest.mark.parametrize("backbone", ["hstu", "sasrec", "dcn"])
-def test_other_models_equal_what_pytorch_counts(random_data, backbone, head):
+@pytest.mark.parametrize(("backbone", "concat"), [("hstu", False), ("hstu", True), ("sasrec", False), ("dcn", False)])
+def test_other_models_equal_what_pytorch_counts(random_data, backbone, concat, head):
     """Products in the features are no part of a step's useful work, and sequences short beside the dims here: attention
     is a few hundredths. The backward is twice the forward but for the first layers' inputs."""
     config = Config(
         task="ranking",
         model=ModelConfig(
             backbone=backbone,
+            concat_ua=concat,
             dim=64,
             qk_dim=24,
             value_dim=40,

@@ -44,9 +44,17 @@ def expected(model, x, sequences, config):
 @pytest.mark.parametrize("lengths", [[1], [33, 32, 1], [70, 70, 22, 5, 2]])
 @pytest.mark.parametrize(("heads", "qk_dim", "value_dim"), [(1, 8, 8), (2, 4, 6)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_stack_equals_the_formula(lengths, heads, qk_dim, value_dim, kind):
+@pytest.mark.parametrize("concat", [False, True])
+def test_stack_equals_the_formula(lengths, heads, qk_dim, value_dim, kind, concat):
     config = ModelConfig(
-        dim=8, heads=heads, qk_dim=qk_dim, value_dim=value_dim, max_items=80, time_buckets=32, attention=kind
+        dim=8,
+        heads=heads,
+        qk_dim=qk_dim,
+        value_dim=value_dim,
+        max_items=80,
+        time_buckets=32,
+        attention=kind,
+        concat_ua=concat,
     )
     model, x, sequences = case(lengths, config)
     torch.testing.assert_close(model(x, sequences), expected(model, x, sequences, config), rtol=1e-10, atol=1e-10)
