@@ -19,6 +19,7 @@ enum Operator : int64_t {
   DENSE_TO_JAGGED,
   PERMUTE,
   BOUNDS_CHECK,
+  PERMUTE_GRADIENT,
 };
 
 enum Kind : int64_t {
@@ -53,6 +54,7 @@ enum Argument : int64_t {
   VALUES,
   PERMUTED_SUM,
   B_OFFSETS,
+  GRAD,
   LEVEL,  // and those behind it: offsets[0], offsets[1]..
 };
 

@@ -13,7 +13,7 @@ PERMUTE = Operator(
     "permute2d_sparse_data", "Permute2dSparseData", 13, {"DTYPE_PERMUTE": "int64_t", "DTYPE_LENGTHS": "int64_t"}
 )
 PERMUTE_GRAD = Operator(
-    "permute2d_sparse_data_grad", "Permute2dSparseDataGrad", 8, {"DTYPE_GRAD": "float"}, PERMUTE.snake
+    "permute2d_sparse_data_grad", "Permute2dSparseDataGrad", 10, {"DTYPE_GRAD": "float"}, PERMUTE.snake
 )
 GATHER = Operator("gather_for_rank1", "GatherForRank1", 5, {"DTYPE_INDEX": "int64_t"})
 GATHER_GRAD = Operator(
@@ -77,10 +77,19 @@ def permute_fault_case(name: str, fault: tuple[str, str, int, int, int], extra: 
 def permute_grad_case(name: str, case: Permutation, inner: int) -> Case:
     grad = np.random.default_rng(inner).integers(-50, 50, (case.out_rows, inner)).astype(np.float32)
     order = np.argsort(case.permute, kind="stable")
-    return Case(
-        name,
-        [grad, case.permute[order], order, case.starts, case.out_starts, case.rows, Output(case.backward(grad))],
-    )
+    given = [grad, case.permute[order], order, case.starts, case.out_starts, no_faults(), case.rows]
+    return Case(name, [*given, Output(case.backward(grad)), Output(no_faults(), updates=5)])
+
+
+def permute_grad_fault_case(name: str, fault: tuple[str | int, ...], entry: int = 1, rows: int = 0) -> Case:
+    """Three features of two rows each; `entry` stands for the second one, and grad has `rows` rows more."""
+    permute = np.array([2, entry, 0])
+    order = np.argsort(permute, kind="stable")
+    out_starts = np.array([0, 2, 4 if 0 <= entry < 3 else 2, 6 if 0 <= entry < 3 else 4])
+    grad = np.ones((int(out_starts[-1]) + rows, 1), np.float32)
+    given = [grad, permute[order], order, np.array([0, 2, 4, 6]), out_starts, no_faults(), 6]
+    faults = Output(told("PERMUTE_GRADIENT", *fault), updates=5)
+    return Case(name, [*given, Output(np.zeros((6, 1), np.float32), compared=False), faults])
 
 
 def wrong_starts_case(operator: Operator) -> Case:
@@ -88,7 +97,8 @@ def wrong_starts_case(operator: Operator) -> Case:
     starts, permute = np.array([0, 2**40, -(2**40), 9]), np.array([2, 0, 1])
     out = Output(np.zeros((9, 1), np.float32), compared=False)
     if operator is PERMUTE_GRAD:
-        return Case("wrong starts", [np.ones((9, 1), np.float32), np.arange(3), permute, starts, starts, 9, out])
+        given = [np.ones((9, 1), np.float32), np.arange(3), permute, starts, starts, None, 9]
+        return Case("wrong starts", [*given, out, NoOutput()])
     lengths = np.array([[2], [3], [4]])
     empty = Output(np.zeros(0, np.float32))
     moved = [Output(lengths[permute]), out, empty]
@@ -181,6 +191,9 @@ PERMUTE_CASES = [
 PERMUTE_GRAD_CASES = [
     permute_grad_case("repeats", permutation(11, 2, 40, 20), 65),
     permute_grad_case("blocks beyond a tile of sums", permutation(4, 2, 6, 9), 700),
+    permute_grad_fault_case("entry beyond the features", ("OUT_OF_RANGE", "PERMUTE_ENTRIES", 1, 3, 3), entry=3),
+    permute_grad_fault_case("entry below zero", ("OUT_OF_RANGE", "PERMUTE_ENTRIES", 1, -1, 3), entry=-1),
+    permute_grad_fault_case("more rows than the lengths have", ("NOT_THE_END", "GRAD", 0, 7, 6), rows=1),
     wrong_starts_case(PERMUTE_GRAD),
 ]
 # x in the unified buffer, x read where it lies; elements of 2, 4 and 8 bytes.

@@ -205,6 +205,27 @@ GRADIENTS = [
         (GRAD_KERNEL, "const int64_t copy = order_.GetValue(static_cast<uint64_t>(at));", "const int64_t copy = at;"),
     ),
     gradient(
+        "entries_below_zero_pass",
+        "missing check: the least entry may be any",
+        COMPARISON,
+        WRONG,
+        (GRAD_KERNEL, "LookAtEntry(0);", ""),
+    ),
+    gradient(
+        "entries_beyond_the_features_pass",
+        "missing check: the largest entry may be any",
+        COMPARISON,
+        WRONG,
+        (GRAD_KERNEL, "LookAtEntry(tiling_.copies - 1);", ""),
+    ),
+    gradient(
+        "rows_of_grad_pass",
+        "missing check: grad has any number of rows",
+        COMPARISON,
+        WRONG,
+        (GRAD_KERNEL, "if (permuted != tiling_.gradRows) {", "if (false) {"),
+    ),
+    gradient(
         "shares_overlap",
         "overlapping cores: shares begin one row early",
         "E-20",

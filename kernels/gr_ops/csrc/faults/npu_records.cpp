@@ -21,13 +21,14 @@ enum Kind {
   kOutOfRange,
   kBadFill,
 };
-enum Operator { kPermute = 6, kBoundsCheck };
+enum Operator { kPermute = 6, kBoundsCheck, kPermuteGradient };
 enum Argument {
   kPermuteEntries = 14,
   kLengths,
   kValues,
   kPermutedSum,
   kBOffsets,
+  kGrad,
   kLevel,  // the first argument that is a level of jagged offsets
 };
 
@@ -47,6 +48,8 @@ std::string name_of_operator(int64_t number) {
       return "Permute2dSparseData (permute_2D_sparse_data, permute_1D_sparse_data)";
     case kBoundsCheck:
       return "BoundsCheckIndices (bounds_check_indices)";
+    case kPermuteGradient:
+      return "Permute2dSparseDataGrad (permute_sparse_data_backward)";
     default:
       return c10::str("operator ", number);
   }
@@ -54,10 +57,10 @@ std::string name_of_operator(int64_t number) {
 
 std::string name_of_argument(int64_t number) {
   constexpr const char* names[] = {
-      "",         "seq_offset",    "seq_offset_k", "num_context", "num_target", "page_offsets",
-      "page_ids", "last_page_len", "max_seq_len",  "attn_bias",   "mask",       "position",
-      "offsets",  "indices",       "permute",      "lengths",     "values",     "permuted_lengths_sum",
-      "B_offsets"};
+      "",          "seq_offset",    "seq_offset_k", "num_context", "num_target", "page_offsets",
+      "page_ids",  "last_page_len", "max_seq_len",  "attn_bias",   "mask",       "position",
+      "offsets",   "indices",       "permute",      "lengths",     "values",     "permuted_lengths_sum",
+      "B_offsets", "grad"};
   if (number >= kLevel) return c10::str("offsets[", number - kLevel, "]");
   return number > 0 ? names[number] : c10::str("argument ", number);
 }
@@ -81,6 +84,9 @@ std::string describe_permute(const int64_t* record) {
     case kValues:
       return c10::str("values has ", value, " rows but lengths add up to ", limit,
                       "; expected values.size(0) == lengths.sum(), got ", value);
+    case kGrad:
+      return c10::str("grad has ", value, " rows but the permuted lengths add up to ", limit,
+                      "; expected grad.size(0) == lengths[permute].sum(), got ", value);
     default:
       return c10::str("permuted_lengths_sum is wrong; expected the sum of the permuted lengths (", limit, "), got ",
                       value);
@@ -105,7 +111,7 @@ std::string describe_batches(const int64_t* record) {
 }
 
 std::string describe(const int64_t* record) {
-  if (record[kOperator] == kPermute) return describe_permute(record);
+  if (record[kOperator] == kPermute || record[kOperator] == kPermuteGradient) return describe_permute(record);
   if (record[kOperator] == kBoundsCheck) return describe_batches(record);
   const std::string argument = name_of_argument(record[kArgument]);
   const std::string entry = c10::str(argument, "[", record[kPlace], "]");

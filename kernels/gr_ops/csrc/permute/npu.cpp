@@ -129,14 +129,15 @@ void add_copies(const at::Tensor& entries, const DeviceOffsets& offsets, const a
                 const at::Tensor& result) {
   const auto [sorted, order] = at::sort(entries, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   static const aclnn::Operator<const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                               int64_t, const aclTensor*>
+                               const aclTensor*, int64_t, const aclTensor*, const aclTensor*>
       run("aclnnPermute2dSparseDataGrad");
   auto arguments = std::make_shared<aclnn::Arguments>();
   aclnn::Arguments& convert = *arguments;
   const at::Tensor sorted_entries = sorted.contiguous();
   const at::Tensor positions = order.contiguous();
+  const aclTensor* faults = convert.tensor(fault_records());
   run(arguments, convert.tensor(grad), convert.tensor(sorted_entries), convert.tensor(positions),
-      convert.tensor(offsets.in), convert.tensor(offsets.out), result.size(0), convert.tensor(result));
+      convert.tensor(offsets.in), convert.tensor(offsets.out), faults, result.size(0), convert.tensor(result), faults);
 }
 
 // rounds[r][t]: the r-th copy of feature t, -1 where there are fewer.

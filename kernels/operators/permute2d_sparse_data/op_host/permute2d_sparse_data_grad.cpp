@@ -1,3 +1,4 @@
+#include "data_faults_host.h"
 #include "row_shares.h"
 
 #include "../op_kernel/permute2d_sparse_data_grad_tiling.h"
@@ -10,6 +11,7 @@ constexpr std::size_t ORDER = 2;
 constexpr std::size_t IN_OFFSETS = 3;
 constexpr std::size_t OUT_OFFSETS = 4;
 constexpr std::size_t TOTAL_LEN = 0;
+constexpr std::size_t FAULTS = 1;  // of the outputs
 constexpr uint32_t TILE_BYTES = 40 * 1024;
 constexpr uint32_t FILL_BYTES = 8 * 1024;
 constexpr uint32_t SUM_ELEMENTS = 4096;
@@ -30,7 +32,8 @@ static ge::graphStatus GradTilingFunc(gert::TilingContext* context) {
   const auto& in = context->GetRequiredInputShape(IN_OFFSETS)->GetStorageShape();
   const auto* totalLen = context->GetAttrs()->GetInt(TOTAL_LEN);
   if (grad.GetDimNum() != 2 || values.GetDimNum() != 2 || sorted.GetDimNum() != 1 || in.GetDimNum() != 1 ||
-      in.GetDim(0) < 1 || totalLen == nullptr || *totalLen != values.GetDim(0) || values.GetDim(1) != grad.GetDim(1)) {
+      in.GetDim(0) < 1 || totalLen == nullptr || *totalLen != values.GetDim(0) || values.GetDim(1) != grad.GetDim(1) ||
+      !fault::Fits(context, FAULTS)) {
     return ge::GRAPH_PARAM_INVALID;
   }
   tiling->copies = sorted.GetDim(0);
@@ -63,10 +66,11 @@ static ge::graphStatus GradInferShape(gert::InferShapeContext* context) {
   }
   *values = *grad;
   values->SetDim(0, *totalLen);
-  return ge::GRAPH_SUCCESS;
+  return fault::InferShape(context, FAULTS);
 }
 
 static ge::graphStatus GradInferDataType(gert::InferDataTypeContext* context) {
+  context->SetOutputDataType(FAULTS, ge::DT_INT64);
   return context->SetOutputDataType(0, context->GetRequiredInputDataType(GRAD));
 }
 
@@ -85,7 +89,9 @@ class Permute2dSparseDataGrad : public OpDef {
     this->Input("order").ParamType(REQUIRED).DataType(entries).Format(formats).AutoContiguous();
     this->Input("in_offsets").ParamType(REQUIRED).DataType(entries).Format(formats).AutoContiguous();
     this->Input("out_offsets").ParamType(REQUIRED).DataType(entries).Format(formats).AutoContiguous();
+    fault::DeclareInput(*this, formats);
     this->Output("grad_values").ParamType(REQUIRED).DataType(values).Format(formats);
+    fault::DeclareOutput(*this, formats);
     this->Attr("total_len").AttrType(REQUIRED).Int();
     this->SetInferShape(ge::GradInferShape).SetInferDataType(ge::GradInferDataType);
     this->AICore().SetTiling(optiling::GradTilingFunc);

@@ -5,6 +5,7 @@
 
 #include "kernel_operator.h"
 
+#include "data_faults.h"
 #include "feature_blocks.h"
 #include "jagged_writer.h"
 #include "permute2d_sparse_data_grad_tiling.h"
@@ -16,8 +17,10 @@ class PermuteGradKernel {
   using Bits = typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type;
 
   __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR grad, GM_ADDR sorted, GM_ADDR order, GM_ADDR inOffsets,
-                              GM_ADDR outOffsets, GM_ADDR gradValues, const Permute2dSparseDataGradTilingData& tiling) {
+                              GM_ADDR outOffsets, GM_ADDR faults, GM_ADDR gradValues,
+                              const Permute2dSparseDataGradTilingData& tiling) {
     tiling_ = tiling;
+    reporter_.Init(faults, fault::PERMUTE_GRADIENT);
     grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(grad), static_cast<uint64_t>(tiling.gradRows * tiling.innerSize));
     values_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(gradValues),
                             static_cast<uint64_t>(tiling.rows * tiling.innerSize));
@@ -41,6 +44,9 @@ class PermuteGradKernel {
   }
 
   __aicore__ inline void Process() {
+    if (AscendC::GetBlockIdx() == 0 && !reporter_.Silent()) {
+      LookAtData();
+    }
     int64_t row = AscendC::GetBlockIdx() * tiling_.rowsPerCore;
     const int64_t end = permute::Smaller(row + tiling_.rowsPerCore, tiling_.rows);
     if (row >= end) {
@@ -67,6 +73,29 @@ class PermuteGradKernel {
   }
 
  private:
+  // The ends of what is sorted, and of the offsets, tell of all entries between. A bad entry makes sums wrong too.
+  __aicore__ inline void LookAtData() {
+    if (tiling_.copies > 0) {
+      LookAtEntry(0);
+      LookAtEntry(tiling_.copies - 1);
+    }
+    const int64_t permuted = out_.Given(tiling_.copies);
+    if (permuted != tiling_.gradRows) {
+      reporter_.Tell(fault::NOT_THE_END, fault::GRAD, 0, tiling_.gradRows, permuted);
+    }
+    const int64_t rows = in_.Given(tiling_.features);
+    if (rows != tiling_.rows) {
+      reporter_.Tell(fault::NOT_THE_END, fault::VALUES, 0, tiling_.rows, rows);
+    }
+  }
+  __aicore__ inline void LookAtEntry(int64_t at) {
+    const int64_t feature = SortedAt(at);
+    if (feature < 0 || feature >= tiling_.features) {
+      reporter_.Tell(fault::OUT_OF_RANGE, fault::PERMUTE_ENTRIES, order_.GetValue(static_cast<uint64_t>(at)), feature,
+                     tiling_.features);
+    }
+  }
+
   __aicore__ inline int64_t SortedAt(int64_t at) const { return sorted_.GetValue(static_cast<uint64_t>(at)); }
 
   // The first entry of the sorted permutation that is not below `feature`.
@@ -173,6 +202,7 @@ class PermuteGradKernel {
   }
 
   Permute2dSparseDataGradTilingData tiling_;
+  fault::Reporter reporter_;
   AscendC::GlobalTensor<T> grad_;
   AscendC::GlobalTensor<T> values_;
   AscendC::GlobalTensor<int64_t> sorted_;
@@ -188,13 +218,14 @@ class PermuteGradKernel {
 
 extern "C" __global__ __aicore__ void permute2d_sparse_data_grad(GM_ADDR grad, GM_ADDR sorted_permute, GM_ADDR order,
                                                                  GM_ADDR in_offsets, GM_ADDR out_offsets,
-                                                                 GM_ADDR grad_values, GM_ADDR workspace,
+                                                                 GM_ADDR faults, GM_ADDR grad_values,
+                                                                 GM_ADDR faults_out, GM_ADDR workspace,
                                                                  GM_ADDR tiling) {
   REGISTER_TILING_DEFAULT(Permute2dSparseDataGradTilingData);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   GET_TILING_DATA(tilingData, tiling);
   AscendC::TPipe pipe;
   PermuteGradKernel<DTYPE_GRAD> kernel;
-  kernel.Init(&pipe, grad, sorted_permute, order, in_offsets, out_offsets, grad_values, tilingData);
+  kernel.Init(&pipe, grad, sorted_permute, order, in_offsets, out_offsets, faults_out, grad_values, tilingData);
   kernel.Process();
 }

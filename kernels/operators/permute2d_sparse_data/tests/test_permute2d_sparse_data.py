@@ -172,6 +172,7 @@ def grad(call, case, grad_out, code=None, total=None):
     total = case.rows if total is None else total
     order = np.argsort(case.permute, kind="stable").astype(np.int64)
     out = np.empty((total, grad_out.shape[1]), grad_out.dtype)
+    faults = no_faults() if total == case.rows else None
     call(
         *GRAD,
         wrap(grad_out),
@@ -179,9 +180,12 @@ def grad(call, case, grad_out, code=None, total=None):
         order,
         case.starts,
         case.out_starts,
+        faults,
         total,
         wrap(out),
+        faults,
     )
+    assert faults is None or not faults.any(), f"sound data is called wrong: {told(faults)}"
     return out
 
 
