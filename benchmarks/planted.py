@@ -41,7 +41,7 @@ TITLES = {"hstu": "HSTU", "sasrec": "SASRec"}
 RESULTS = Path(__file__).parent / "results" / "planted.json"
 CPU, USERS = torch.device("cpu"), 5000
 SEEDS, CHOOSING = range(10), 100
-RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2)
+RATES = (1.5e-3, 3e-3, 6e-3, 1.2e-2, 2.4e-2)
 OF_BACKBONE = {"hstu": ["model.concat_ua=true"], "sasrec": []}
 TRAIN = TrainConfig(batch=100, steps=900, lr=3e-3, warmup=50, schedule="cosine", ema=0.99)
 SEQUENCES = Config(
