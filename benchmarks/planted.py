@@ -188,7 +188,9 @@ def _actions(runs: list[Run]) -> list[str]:
         ours, best = (statistics.mean(r[key] for r in own) for key in (name, f"bayes {name}"))
         error = _error([r[f"bayes {name}"] - r[name] for r in own])
         lines.append(f"| {name} | {ours:.4f} | {best:.4f} | {best - ours:.4f} | {error:.4f} |")
-    return [*lines, "", f"Learning rate {chosen(runs, 'actions', 'hstu')}."]
+    rate = chosen(runs, "actions", "hstu")
+    edge = ", at the edge of what was tried" if rate in (RATES[0], RATES[-1]) else ""
+    return [*lines, "", f"Learning rate {rate}{edge}."]
 
 
 def _error(values: list[float]) -> float:
