@@ -7,12 +7,13 @@ Written for tensors of any device that Triton has; what the arguments may be is 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 import triton
 
-from gr_ops.cuda import backward, bias_gradients, forward, paths, precision, relative_bias
+from gr_ops.cuda import backward, bias_gradients, forward, paths, precision, relative_bias, split
 from gr_ops.cuda.mask import DISTANCE, USER
 from gr_ops.cuda.problem import Problem
 from gr_ops.cuda.specialization import DENSE, NO_BIAS, RELATIVE, Specialization
@@ -35,10 +36,10 @@ def attend(p: Problem, out: torch.Tensor) -> None:
 
 def attend_in_triton(p: Problem, out: torch.Tensor) -> None:
     """`attend` by the kernels that take every problem; p is not empty."""
-    q, k, v = _inputs(p)
+    known, (q, k, v) = _in_parts(p, *_inputs(p))
     launch = forward.forward.at(_grid("Q", p.longest, p), p.deterministic, p.longest_key)
     steps = _steps(q, k, v)
-    launch(q, k, v, out, *_tables(p), *_squares(p), *_sequences(p), *_pages(p), *_numbers(p), *steps, S=specialize(p))
+    launch(q, k, v, out, *_tables(p), *_squares(p), *_sequences(p), *_pages(p), *_numbers(p), *steps, S=known)
 
 
 def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> Tensors:
@@ -57,8 +58,7 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
 
 def gradients_in_triton(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> None:
     """`gradients` by the kernels that take every problem; p is not empty."""
-    q, k, v = _inputs(p)
-    grad, known = _side_by_side(grad), specialize(p)
+    known, (q, k, v, grad) = _in_parts(p, *_inputs(p), _side_by_side(grad))
     common = (*_tables(p), *_squares(p), *_sequences(p), *_numbers(p), *_steps(q, k, v, grad))
     of_keys = backward.keys_and_values.at(_grid("K", p.longest_key, p), p.deterministic, p.longest_key)
     of_keys(q, k, v, grad, dk, dv, *common, S=known)
@@ -135,6 +135,14 @@ def specialize(p: Problem) -> Specialization:
         mask_rows=mask is not None and mask.shape[0] > 1,
         precision=precision.of_float32(),
     )
+
+
+def _in_parts(p: Problem, *tensors: torch.Tensor) -> tuple[Specialization, Tensors]:
+    """The tensors as products take them; those in pages stay whole."""
+    known = specialize(p)
+    if p.pages is not None or not precision.in_two_parts(p.q):
+        return known, tensors
+    return replace(known, split=True, fast=p.q.is_cuda), tuple(split.parts(x) for x in tensors)
 
 
 def _inputs(p: Problem) -> Tensors:

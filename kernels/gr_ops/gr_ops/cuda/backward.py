@@ -10,13 +10,16 @@ import triton.language as tl
 
 from gr_ops.cuda.mask import loop_bounds, tile_bounds, visible, visible_keys, visible_queries
 from gr_ops.cuda.tiles import (
+    add_product,
+    apart,
     biased,
     moments,
-    rows,
+    product,
     sequence_of,
     silu_and_slope,
     square_of,
     store,
+    two_rows,
     weighed,
 )
 from gr_ops.cuda.tuning import tiles, tuned
@@ -34,7 +37,16 @@ def of_scores(score, of_weight, query, key, found, mask, mask_side, S: tl.conste
 
 
 @tuned(
-    tiles((64, 128, 8, 2), (32, 128, 8, 3), (64, 64, 4, 3), (64, 64, 8, 2), (32, 64, 8, 2), (32, 32, 4, 2)),
+    tiles(
+        (64, 128, 8, 2),
+        (32, 128, 8, 3),
+        (64, 64, 4, 3),
+        (64, 64, 8, 2),
+        (32, 64, 8, 2),
+        (64, 128, 8, 1),
+        (32, 128, 8, 1),
+        (32, 32, 4, 2),
+    ),
     lambda stages, Q, K: 2 * K + stages * 2 * Q,
 )
 @triton.jit
@@ -97,8 +109,8 @@ def keys_and_values(
     last = tl.minimum(first + K, length) - 1
     key = tl.minimum(first + tl.arange(0, K), length - 1)
     key_high, key_low = moments(high, low, key, S.value.bias)
-    key_KA = rows(k, first, length, k_stride, A, AP, K)
-    value_KV = rows(v, first, length, v_stride, V, VP, K)
+    key_KA, key_low_KA = two_rows(k, first, length, k_stride, S, A, AP, K)
+    value_KV, value_low_KV = two_rows(v, first, length, v_stride, S, V, VP, K)
     of_key_KA = tl.zeros([K, AP], tl.float32)
     of_value_KV = tl.zeros([K, VP], tl.float32)
     start, stop, start_2, stop_2 = visible_queries(
@@ -111,10 +123,10 @@ def keys_and_values(
         at, _ = tile_bounds(step, start, stop, start_2, stop_2, SEGMENTS, Q)
         query = tl.minimum(at + tl.arange(0, Q), length - 1)
         query_high, query_low = moments(high, low, query, S.value.bias)
-        query_QA = rows(q, at, length, q_stride, A, AP, Q)
-        grad_QV = rows(grad, at, length, grad_stride, V, VP, Q)
-        score_KQ = tl.dot(key_KA, tl.trans(query_QA), input_precision=S.value.precision)
-        of_weight_KQ = tl.dot(value_KV, tl.trans(grad_QV), input_precision=S.value.precision)
+        query_QA, query_low_QA = two_rows(q, at, length, q_stride, S, A, AP, Q)
+        grad_QV, grad_low_QV = two_rows(grad, at, length, grad_stride, S, V, VP, Q)
+        score_KQ = product(key_KA, key_low_KA, tl.trans(query_QA), tl.trans(query_low_QA), S)
+        of_weight_KQ = product(value_KV, value_low_KV, tl.trans(grad_QV), tl.trans(grad_low_QV), S)
         score_KQ = biased(
             score_KQ,
             query[None, :],
@@ -138,8 +150,10 @@ def keys_and_values(
         weight_KQ, of_score_KQ = of_scores(
             score_KQ, of_weight_KQ, query[None, :], key[:, None], found, mask, mask_side, S
         )
-        of_value_KV = tl.dot(weight_KQ.to(grad_QV.dtype), grad_QV, of_value_KV, input_precision=S.value.precision)
-        of_key_KA = tl.dot(of_score_KQ.to(query_QA.dtype), query_QA, of_key_KA, input_precision=S.value.precision)
+        weight_KQ, weight_low_KQ = apart(weight_KQ, grad_QV, S)
+        of_value_KV = add_product(of_value_KV, weight_KQ, weight_low_KQ, grad_QV, grad_low_QV, S)
+        of_score_KQ, of_score_low_KQ = apart(of_score_KQ, query_QA, S)
+        of_key_KA = add_product(of_key_KA, of_score_KQ, of_score_low_KQ, query_QA, query_low_QA, S)
     of_key_KA *= scale * alpha
     dk += key_begin * (N * A) + head * A
     dv += key_begin * (N * V) + head * V
@@ -148,7 +162,8 @@ def keys_and_values(
 
 
 @tuned(
-    tiles((128, 64, 8, 2), (64, 64, 8, 2), (64, 64, 4, 2), (32, 32, 4, 2)), lambda stages, Q, K: 2 * Q + stages * 2 * K
+    tiles((128, 64, 8, 2), (64, 64, 8, 2), (64, 64, 4, 2), (128, 64, 8, 1), (128, 32, 8, 1), (32, 32, 4, 2)),
+    lambda stages, Q, K: 2 * Q + stages * 2 * K,
 )
 @triton.jit
 def queries(
@@ -209,8 +224,8 @@ def queries(
     last = tl.minimum(first + Q, length) - 1
     query = tl.minimum(first + tl.arange(0, Q), length - 1)
     query_high, query_low = moments(high, low, query, S.value.bias)
-    query_QA = rows(q, first, length, q_stride, A, AP, Q)
-    grad_QV = rows(grad, first, length, grad_stride, V, VP, Q)
+    query_QA, query_low_QA = two_rows(q, first, length, q_stride, S, A, AP, Q)
+    grad_QV, grad_low_QV = two_rows(grad, first, length, grad_stride, S, V, VP, Q)
     of_query_QA = tl.zeros([Q, AP], tl.float32)
     start, stop, start_2, stop_2 = visible_keys(
         first, last, length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
@@ -221,10 +236,10 @@ def queries(
         place = at + tl.arange(0, K)
         key = tl.minimum(place, length - 1)
         key_high, key_low = moments(high, low, key, S.value.bias)
-        key_KA = rows(k, at, length, k_stride, A, AP, K)
-        value_KV = rows(v, at, length, v_stride, V, VP, K)
-        score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
-        of_weight_QK = tl.dot(grad_QV, tl.trans(value_KV), input_precision=S.value.precision)
+        key_KA, key_low_KA = two_rows(k, at, length, k_stride, S, A, AP, K)
+        value_KV, value_low_KV = two_rows(v, at, length, v_stride, S, V, VP, K)
+        score_QK = product(query_QA, query_low_QA, tl.trans(key_KA), tl.trans(key_low_KA), S)
+        of_weight_QK = product(grad_QV, grad_low_QV, tl.trans(value_KV), tl.trans(value_low_KV), S)
         score_QK = biased(
             score_QK,
             query[:, None],
@@ -248,7 +263,8 @@ def queries(
         if SEGMENTS:  # the other range has the rest of the tile
             found = found & (place < end)[None, :]
         _, of_score_QK = of_scores(score_QK, of_weight_QK, query[:, None], key[None, :], found, mask, mask_side, S)
-        of_query_QA = tl.dot(of_score_QK.to(key_KA.dtype), key_KA, of_query_QA, input_precision=S.value.precision)
+        of_score_QK, of_score_low_QK = apart(of_score_QK, key_KA, S)
+        of_query_QA = add_product(of_query_QA, of_score_QK, of_score_low_QK, key_KA, key_low_KA, S)
     of_query_QA *= scale * alpha
     dq += (begin - shift) * (N * A) + head * A
     store(dq, of_query_QA, first, length, N * A, A, AP, Q)

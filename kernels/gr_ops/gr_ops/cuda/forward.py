@@ -7,16 +7,19 @@ import triton.language as tl
 
 from gr_ops.cuda.mask import loop_bounds, tile_bounds, visible, visible_keys
 from gr_ops.cuda.tiles import (
+    add_product,
+    apart,
     biased,
     cached_of,
     cached_rows,
     mixed_rows,
     moments,
-    rows,
+    product,
     sequence_of,
     sigmoid,
     square_of,
     store,
+    two_rows,
     weighed,
 )
 from gr_ops.cuda.tuning import tiles, tuned
@@ -92,7 +95,7 @@ def forward(
     last = tl.minimum(first + Q, length) - 1
     query = tl.minimum(first + tl.arange(0, Q), length - 1)
     query_high, query_low = moments(high, low, query, S.value.bias)
-    query_QA = rows(q, first, length, q_stride, A, AP, Q)
+    query_QA, query_low_QA = two_rows(q, first, length, q_stride, S, A, AP, Q)
     sum_QV = tl.zeros([Q, VP], tl.float32)
     start, stop, start_2, stop_2 = visible_keys(
         first, last, length, context, history, group, window, min_full, MASK, SEGMENTS, WINDOW
@@ -125,11 +128,13 @@ def forward(
             key = tl.minimum(place, length - 1)
             if PART == 0:
                 key_KA = cached_rows(cache, page_ids, at, 0, S, A, AP, K)
+                key_low_KA = key_KA
             elif S.value.page_size:
                 key_KA = mixed_rows(k, cache, page_ids, at, cached, length, k_stride, 0, S, A, AP, K)
+                key_low_KA = key_KA
             else:
-                key_KA = rows(k, at, length, k_stride, A, AP, K)
-            score_QK = tl.dot(query_QA, tl.trans(key_KA), input_precision=S.value.precision)
+                key_KA, key_low_KA = two_rows(k, at, length, k_stride, S, A, AP, K)
+            score_QK = product(query_QA, query_low_QA, tl.trans(key_KA), tl.trans(key_low_KA), S)
             key_high, key_low = moments(high, low, key, S.value.bias)
             score_QK = biased(
                 score_QK,
@@ -168,9 +173,12 @@ def forward(
                 weight_QK = weighed(weight_QK, query[:, None], key[None, :], found, mask, mask_side, MASK)
             if PART == 0:
                 value_KV = cached_rows(cache, page_ids, at, 1, S, V, VP, K)
+                value_low_KV = value_KV
             elif S.value.page_size:
                 value_KV = mixed_rows(v, cache, page_ids, at, cached, length, v_stride, 1, S, V, VP, K)
+                value_low_KV = value_KV
             else:
-                value_KV = rows(v, at, length, v_stride, V, VP, K)
-            sum_QV = tl.dot(weight_QK.to(value_KV.dtype), value_KV, sum_QV, input_precision=S.value.precision)
+                value_KV, value_low_KV = two_rows(v, at, length, v_stride, S, V, VP, K)
+            weight_QK, weight_low_QK = apart(weight_QK, value_KV, S)
+            sum_QV = add_product(sum_QV, weight_QK, weight_low_QK, value_KV, value_low_KV, S)
     store(out, sum_QV * scale, first, length, N * V, V, VP, Q)

@@ -34,6 +34,7 @@ class Specialization:
     mask_heads: int = 0  # the same for the user's mask
     mask_rows: bool = False
     precision: str = "tf32x3"  # of products of float32: precision.py
+    split: bool = False  # q, k, v and the output's gradient are in two parts: split.py
 
     @property
     def value(self) -> Specialization:
@@ -43,4 +44,4 @@ class Specialization:
     def tuning(self) -> tuple[int | bool, ...]:
         """What the fastest shape of tiles depends on."""
         masks = (self.segments, self.window, self.mask)
-        return self.dim, self.value_dim, self.bias, *masks, self.varlen, self.page_size, self.precision == "tf32"
+        return self.dim, self.value_dim, self.bias, *masks, self.varlen, self.page_size, self.precision == "tf32", self.split

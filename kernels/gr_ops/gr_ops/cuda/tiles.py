@@ -35,6 +35,46 @@ def rows(base, first, length, stride, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 
 
 @triton.jit
+def two_rows(base, first, length, stride, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, COUNT: tl.constexpr):
+    """`rows` and, of tensors in two parts, those of the second one."""
+    N: tl.constexpr = S.value.heads
+    high = rows(base, first, length, stride, WIDTH, PADDED, COUNT)
+    low = high
+    if S.value.split:
+        low = rows(base + N * WIDTH, first, length, stride, WIDTH, PADDED, COUNT)
+    return high, low
+
+
+@triton.jit
+def apart(x, like, S: tl.constexpr):
+    """float32 in the type of tensors, and what that leaves."""
+    high = x.to(like.dtype)
+    low = high
+    if S.value.split:
+        low = (x - high.to(tl.float32)).to(like.dtype)
+    return high, low
+
+
+@triton.jit
+def product(a, a_low, b, b_low, S: tl.constexpr):
+    """a b; of two parts each without the product of the second ones, which is less than what these round off."""
+    if S.value.split:
+        small = tl.dot(a, b_low, tl.dot(a_low, b))
+        return tl.dot(a, b, small)
+    return tl.dot(a, b, input_precision=S.value.precision)
+
+
+@triton.jit
+def add_product(total, a, a_low, b, b_low, S: tl.constexpr):
+    """total + `product`."""
+    if S.value.split:
+        total = tl.dot(a_low, b, total)
+        total = tl.dot(a, b_low, total)
+        return tl.dot(a, b, total)
+    return tl.dot(a, b, total, input_precision=S.value.precision)
+
+
+@triton.jit
 def query_rows(
     base, first, shift, length, stride, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, COUNT: tl.constexpr
 ):

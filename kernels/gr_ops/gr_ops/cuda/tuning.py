@@ -81,7 +81,8 @@ class Tuned:
 
     def _fitting(self, configs: list[triton.Config], arguments: dict[str, Any], **named: Any) -> list[triton.Config]:
         s: Specialization = named["S"]
-        row = (s.padded + s.padded_value) // 2 * arguments["q"].element_size()  # of queries and values in the mean
+        # Of queries and values in the mean, in all their parts.
+        row = (s.padded + s.padded_value) // 2 * arguments["q"].element_size() * (2 if s.split else 1)
         small = [c for c in configs if row * self.shared_rows(c.num_stages, **c.kwargs) <= shared_memory()]
         return small or configs[-1:]
 

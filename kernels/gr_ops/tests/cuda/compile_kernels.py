@@ -25,6 +25,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"bias": 2, "bias_heads": 1, "segments": True, "window": 1},
     {"bias": 2, "bias_heads": 4, "bias_rows": True, "mask": 3, "mask_heads": 1, "mask_rows": True},
     {"varlen": True},
+    {"split": True},
     {"varlen": True, "page_size": 32, "segments": True},
 )
 # Of the kernels that need no others: those of a bias have its kinds alone, and pages are of the forward pass.
@@ -57,7 +58,7 @@ def cases(
     for tuned in (x for m in MODULES for x in vars(importlib.import_module(f"gr_ops.cuda.{m}")).values()):
         if not isinstance(tuned, Tuned):
             continue
-        kinds = OWN.get(tuned.kernel.fn.__name__, KINDS[:5])
+        kinds = OWN.get(tuned.kernel.fn.__name__, KINDS[:6])
         for width, config in itertools.product(widths, tuned.configs if all_configs else tuned.configs[-1:]):
             options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
             for kind in kinds:
