@@ -3,10 +3,17 @@
 Triton reads every argument to find the compiled kernel: 0.1 ms with forty of them. What it looks at is read here in one
 pass, and the kernel that it found the first time is called. The calls inside of Triton are those of tested versions;
 with any other, Triton launches.
+
+A kernel that a later call may need (rows of another kind) is compiled in the background from the first call on, and
+not when a program is in the midst of its work.
 """
 
 from __future__ import annotations
 
+import copy
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -15,7 +22,11 @@ import triton
 from gr_ops.cuda.paths import TESTED
 
 FAST = triton.__version__ in {version for _, version in TESTED}
+log = logging.getLogger(__name__)
 _compiled: dict[tuple[Any, ...], Any] = {}
+_ahead: dict[tuple[Any, ...], Future[None]] = {}
+_workers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="gr_ops-compile")
+Other = Callable[[], tuple[tuple[Any, ...], tuple[Any, ...]]]  # another kernel's key and arguments
 
 
 def of_values(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -37,12 +48,20 @@ def launch(
     key: tuple[Any, ...],
     arguments: tuple[Any, ...],
     device: int,
+    other: Other | None = None,
+    /,
     **options: int,
 ) -> None:
-    """`arguments`: all, in the kernel's order; `key`: all that the compiled kernel depends on but kernel and device."""
+    """`arguments`: all, in the kernel's order; `key`: all that the compiled kernel depends on but kernel and device;
+    `other`: key and arguments for which it is compiled in the background at the first call."""
     full = (kernel, device, *key)
     found = _compiled.get(full)
     if found is None:
+        if FAST and other is not None:
+            other_key, others = other()
+            _compile_ahead(kernel, grid, other_key, others, device, **options)
+        if full in _ahead:
+            _ahead[full].exception()  # waits; what failed fails again, below
         made = kernel[grid](*arguments, **options)
         if FAST and made is not None:
             _compiled[full] = made
@@ -58,3 +77,36 @@ def launch(
         hooks.launch_exit_hook,
     )
     found.run(*size, stream, *about, *arguments)
+
+
+def _stand_in(x: Any) -> Any:
+    """The same to the compiler, without memory: an argument, or the tensor that one describes."""
+    if isinstance(x, torch.Tensor):
+        return x.new_empty(0)
+    if isinstance(getattr(x, "base", None), torch.Tensor):
+        x = copy.copy(x)
+        x.base = _stand_in(x.base)
+    return x
+
+
+def _compile_ahead(
+    kernel: Any,
+    grid: tuple[int, ...],
+    key: tuple[Any, ...],
+    arguments: tuple[Any, ...],
+    device: int,
+    /,
+    **options: int,
+) -> None:
+    full = (kernel, device, *key)
+    if full in _compiled or full in _ahead:
+        return
+    arguments = tuple([_stand_in(x) for x in arguments])  # to hold no memory meanwhile
+    if not _ahead:
+        log.info("kernels for rows of one length and for rows of several are compiled, one kind in the background")
+
+    def compile_it() -> None:
+        with torch.cuda.device(device):
+            kernel.warmup(*arguments, grid=grid, **options)
+
+    _ahead[full] = _workers.submit(compile_it)

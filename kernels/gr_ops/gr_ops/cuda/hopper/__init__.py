@@ -12,6 +12,7 @@ their first call, the shapes in use; CUTLASS takes a minute and a half for each,
     structs.py, ring.py, batch.py, work_queue.py   what forward.py and backward.py share
     key_gradients.py, query_gradients.py, gradient_memory.py   the parts of backward.py
     wide_keys.py, wide_queries.py, wide.py   the backward pass of heads wider than 128
-    relative.py, position_sums.py   the relative bias and its gradients; times.py what they read; plain Triton
+    relative.py, table_sums.py   the relative bias and the gradients of its tables
+    times.py, near_sums.py   what they read, and the gradients of the tiles at the diagonal; plain Triton
     launch.py    from tensors to kernels
 """

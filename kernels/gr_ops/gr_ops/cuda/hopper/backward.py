@@ -14,8 +14,9 @@ from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
 from gr_ops.cuda.hopper.key_gradients import of_keys
 from gr_ops.cuda.hopper.query_gradients import of_queries
-from gr_ops.cuda.hopper.relative import SUMS, TABLES, Relative
+from gr_ops.cuda.hopper.relative import TABLES, Relative
 from gr_ops.cuda.hopper.ring import make_barriers, make_halves, make_ring
+from gr_ops.cuda.hopper.table_sums import SUMS, Sums
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 
 COPIES = gl.constexpr(16)  # of the sums for positions, which all programs add to
@@ -48,7 +49,7 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch:
 
 
 @gluon.jit(
-    do_not_specialize=[*NUMBERS, "blocks", "distances", "buckets"],
+    do_not_specialize=[*NUMBERS, "blocks", "pairs", "distances", "buckets"],
     do_not_specialize_on_alignment=POINTERS + TABLES + SUMS,
 )
 def backward(
@@ -78,20 +79,15 @@ def backward(
     dk_stride,
     dv_stride,
     band,
-    time,
-    times,
-    lows,
-    highs,
-    afters,
-    befores,
     codes,
-    cells,
-    least,
     blocks,
+    pairs,
     of_position,
     of_time,
+    of_near,
     distances,
     buckets,
+    LISTED: gl.constexpr,
     HEADS: gl.constexpr,
     D: gl.constexpr,
     P: gl.constexpr,
@@ -99,7 +95,6 @@ def backward(
     STAGES: gl.constexpr,
     SLOTS: gl.constexpr,
     REGISTERS: gl.constexpr,
-    LISTED: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
     RELATIVE: gl.constexpr,
@@ -129,21 +124,18 @@ def backward(
     )
     relative = Relative(
         band,
-        time,
-        times,
-        lows,
-        highs,
-        afters,
-        befores,
         codes,
-        cells,
-        least,
         blocks,
-        of_position + gl.program_id(0) % COPIES * distances,
-        of_time + gl.program_id(0) * buckets,
-        distances,
+        pairs,
         RELATIVE,
         -1,
+    )
+    sums = Sums(
+        of_position + gl.program_id(0) % COPIES * distances,
+        of_time + gl.program_id(0) * buckets,
+        of_near,
+        distances,
+        total,
     )
     queue = make_work_queue(3)
     m = Shared(
@@ -165,7 +157,7 @@ def backward(
         [
             (of_keys, (m, queue, batch, relative, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 0)),
             (of_keys, (m, queue, batch, relative, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 1)),
-            (of_queries, (m, queue, batch, relative, dq_desc, key_scale)),
+            (of_queries, (m, queue, batch, relative, sums, dq_desc, key_scale)),
             (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
         ],
         [4, 4, 1],

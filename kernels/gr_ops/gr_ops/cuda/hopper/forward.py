@@ -49,20 +49,35 @@ def _load(q_desc, k_desc, v_desc, m: Shared, queue: WorkQueue, batch: Batch):
 
 
 @gluon.jit
-def _bias(
-    relative: Relative, batch: Batch, item, code, first, at, row_part, LAYOUT: gl.constexpr, MASKED: gl.constexpr
+def _halves(
+    score,
+    half,
+    relative: Relative,
+    positions,
+    code,
+    codes,
+    item,
+    own,
+    at,
+    SEGMENTS: gl.constexpr,
+    MASKED: gl.constexpr,
 ):
-    buckets = relative.buckets(code, item, first, at, not (batch.SEGMENTS and MASKED))
-    return relative.bias(item, first, at, row_part, buckets, batch.SEGMENTS, MASKED, LAYOUT)
+    """Half the scores, with their bias."""
+    if not relative.ON:
+        h = score * half
+    elif MASKED and not SEGMENTS:  # these tiles are all at the diagonal
+        h = relative.near_scores(score, half, positions, codes, item, own, (own - at) // 64, SEGMENTS)
+    else:
+        h = relative.scores(score, half, positions, code, codes, item, own, at, SEGMENTS, not MASKED)
+    return h
 
 
 @gluon.jit
-def _weights(score, row, at, end, item, half, batch: Batch, K: gl.constexpr, MASKED: gl.constexpr):
-    """SiLU of the scores: 2 h sigmoid(2 h) = h (1 + tanh h)."""
-    h = score * half
+def _weights(h, row, at, end, item, batch: Batch, K: gl.constexpr, MASKED: gl.constexpr):
+    """SiLU of the scores, from half of them: 2 h sigmoid(2 h) = h (1 + tanh h)."""
     weight = h * tanh(h) + h
     if MASKED:
-        key = at + gl.arange(0, K, gl.SliceLayout(0, score.type.layout))
+        key = at + gl.arange(0, K, gl.SliceLayout(0, h.type.layout))
         found = batch.sees(row[:, None], key[None, :], item)
         if batch.SEGMENTS:
             found = found & (key < end)[None, :]
@@ -93,6 +108,7 @@ def _consume(
     zero = gl.zeros([HALF, K], gl.float32, s_layout)
     # The second tile of keys at the diagonal is behind all queries of the first warpgroup.
     SKIPS: gl.constexpr = PART == 0 and K == HALF and not batch.SEGMENTS
+    place = relative.place()
     used = 0
     turn = 0
     item = queue.read(turn)
@@ -102,7 +118,7 @@ def _consume(
         keys = batch.key_tiles(item, K)
         own = first + PART * HALF
         row = own + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
-        row_part = relative.row_part(own, item, s_layout)
+        codes = relative.row_of(item, own)
         q_shared = m.q.matrix(PART)
         acc = gl.zeros([HALF, m.P], gl.float32, o_layout)
         mbarrier.wait(m.q_full.index(0), turn & 1)
@@ -113,12 +129,12 @@ def _consume(
         at, end = keys.tile(0)
         stage, phase = m.k.place(used)
         m.k.wait(stage, phase)
+        code = relative.code(codes, at)
+        positions = relative.positions(place, item, own, at, batch.SEGMENTS, s_layout)
         score = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False)
         m.k.release(stage)
-        if relative.ON:
-            code = relative.code(item, own, at)
-            score += _bias(relative, batch, item, code, own, at, row_part, s_layout, True)
-        weight = _weights(score, row, at, end, item, half, batch, K, True)
+        h = _halves(score, half, relative, positions, code, codes, item, own, at, batch.SEGMENTS, True)
+        weight = _weights(h, row, at, end, item, batch, K, True)
         p = gl.convert_layout(weight.to(dtype), p_layout)
         for j in range(1, 1 if SKIPS else keys.masked):
             m.v.wait(stage, phase)
@@ -131,14 +147,12 @@ def _consume(
             m.k.wait(stage, phase)
             s_token = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False, is_async=True)
             o_token = warpgroup_mma(p, v, acc, is_async=True)
-            if relative.ON:
-                code = relative.code(item, own, at)
-                bias = _bias(relative, batch, item, code, own, at, row_part, s_layout, True)
-                score = warpgroup_mma_wait(1, deps=(s_token,)) + bias
-            else:
-                score = warpgroup_mma_wait(1, deps=(s_token,))
+            code = relative.code(codes, at)
+            positions = relative.positions(place, item, own, at, batch.SEGMENTS, s_layout)
+            score = warpgroup_mma_wait(1, deps=(s_token,))
             m.k.release(stage)
-            weight = _weights(score, row, at, end, item, half, batch, K, True)
+            h = _halves(score, half, relative, positions, code, codes, item, own, at, batch.SEGMENTS, True)
+            weight = _weights(h, row, at, end, item, batch, K, True)
             following = gl.convert_layout(weight.to(dtype), p_layout)
             acc, _ = warpgroup_mma_wait(0, deps=(o_token, p))
             m.v.release(last_stage)
@@ -153,9 +167,11 @@ def _consume(
             m.v.wait(stage, phase)
             clear_behind(m.v.matrix(stage), length - at, K, m.P)
         unmasked, _unmasked_end = keys.tile(keys.masked)
-        following_code = relative.code(item, own, unmasked)
+        following_code = relative.code(codes, unmasked)
+        following_positions = relative.early(place, item, own, unmasked, batch.SEGMENTS)
         for _j in range(keys.unmasked):
             code = following_code
+            early = following_positions
             last_stage = stage
             last_phase = phase
             used += 1
@@ -164,15 +180,14 @@ def _consume(
             s_token = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False, is_async=True)
             m.v.wait(last_stage, last_phase)
             o_token = warpgroup_mma(p, m.v.matrix(last_stage), acc, is_async=True)
-            if relative.ON:  # while the products run
-                bias = _bias(relative, batch, item, code, own, unmasked, row_part, s_layout, False)
-                unmasked += K
-                following_code = relative.code(item, own, unmasked)
-                score = warpgroup_mma_wait(1, deps=(s_token,)) + bias
-            else:
-                score = warpgroup_mma_wait(1, deps=(s_token,))
+            positions = relative.late(early, place, item, own, unmasked, batch.SEGMENTS, s_layout)
+            score = warpgroup_mma_wait(1, deps=(s_token,))
             m.k.release(stage)
-            weight = _weights(score, row, 0, 0, item, half, batch, K, False)
+            h = _halves(score, half, relative, positions, code, codes, item, own, unmasked, batch.SEGMENTS, False)
+            following_code = relative.code(codes, unmasked + K)
+            following_positions = relative.early(place, item, own, unmasked + K, batch.SEGMENTS)
+            weight = _weights(h, row, 0, 0, item, batch, K, False)
+            unmasked += K
             following = gl.convert_layout(weight.to(dtype), p_layout)
             acc, _ = warpgroup_mma_wait(0, deps=(o_token, p))
             m.v.release(last_stage)
@@ -198,7 +213,7 @@ def _consume(
         item = queue.read(turn)
 
 
-@gluon.jit(do_not_specialize=[*NUMBERS, "blocks"], do_not_specialize_on_alignment=POINTERS + TABLES)
+@gluon.jit(do_not_specialize=[*NUMBERS, "blocks", "pairs"], do_not_specialize_on_alignment=POINTERS + TABLES)
 def forward(
     q_desc,
     k_desc,
@@ -221,22 +236,15 @@ def forward(
     scale,
     out_stride,
     band,
-    time,
-    times,
-    lows,
-    highs,
-    afters,
-    befores,
     codes,
-    cells,
-    least,
     blocks,
+    pairs,
+    LISTED: gl.constexpr,
     HEADS: gl.constexpr,
     D: gl.constexpr,
     P: gl.constexpr,
     K: gl.constexpr,
     STAGES: gl.constexpr,
-    LISTED: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
     RELATIVE: gl.constexpr,
@@ -265,19 +273,9 @@ def forward(
     )
     relative = Relative(
         band,
-        time,
-        times,
-        lows,
-        highs,
-        afters,
-        befores,
         codes,
-        cells,
-        least,
         blocks,
-        band,  # there are no sums
-        time,
-        blocks,
+        pairs,
         RELATIVE,
         1,
     )

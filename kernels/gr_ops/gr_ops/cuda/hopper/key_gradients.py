@@ -6,7 +6,7 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup
 
 from gr_ops.cuda.hopper.batch import Batch, tanh
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
-from gr_ops.cuda.hopper.relative import Relative, TimeSums
+from gr_ops.cuda.hopper.relative import Relative
 from gr_ops.cuda.hopper.ring import clear_behind
 from gr_ops.cuda.hopper.work_queue import WorkQueue
 
@@ -15,7 +15,6 @@ from gr_ops.cuda.hopper.work_queue import WorkQueue
 def _add(
     dk,
     dv,
-    of_time: TimeSums,
     m: Shared,
     batch: Batch,
     relative: Relative,
@@ -23,16 +22,18 @@ def _add(
     at,
     end,
     code,
+    early,
+    codes,
+    following_at,
     first,
-    row_part,
+    place,
     key,
     item,
     half,
-    key_scale,
     PART: gl.constexpr,
     MASKED: gl.constexpr,
 ):
-    """What the queries from `at` on add to the gradients of keys and values, and to that of the buckets of time."""
+    """What the queries from `at` on add to the gradients of keys and values."""
     dtype: gl.constexpr = m.q.data.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
@@ -41,17 +42,15 @@ def _add(
     stage, phase = m.q.place(used)
     q = m.q.matrix(stage)
     grad = m.grad.matrix(stage)
-    if relative.ON:  # first of all: the queries may still be on their way
-        buckets = relative.buckets(code, item, first, at, not (batch.SEGMENTS and MASKED))
-        bias = relative.bias(item, first, at, row_part, buckets, batch.SEGMENTS, MASKED, s_layout)
+    positions = relative.late(early, place, item, first, at, batch.SEGMENTS, s_layout)
     m.q.wait(stage, phase)
     if MASKED:
         clear_behind(q, item.length - at, m.Q, m.P)
+    score = warpgroup_mma(m.k.matrix(PART), q.permute((1, 0)), zero, use_acc=False)
     if relative.ON:
-        score = warpgroup_mma(m.k.matrix(PART), q.permute((1, 0)), bias)
+        h = relative.scores(score, half, positions, code, codes, item, first, at, batch.SEGMENTS, True)
     else:
-        score = warpgroup_mma(m.k.matrix(PART), q.permute((1, 0)), zero, use_acc=False)
-    h = score * half
+        h = score * half
     t = tanh(h)
     silu = h * t + h
     slope = 0.5 * t + 0.5
@@ -76,25 +75,13 @@ def _add(
     m.put_ds(used, of_score, PART)
     a = gl.convert_layout(of_score, a_layout)
     dk_token = warpgroup_mma(a, q, dk, is_async=True)
-    if relative.ON:
-        of_time = relative.add_to_time(
-            of_time,
-            of_score.to(gl.float32),
-            item,
-            first,
-            at,
-            row_part,
-            buckets,
-            key_scale,
-            batch.SEGMENTS,
-            MASKED,
-            s_layout,
-        )
+    following_code = relative.code(codes, following_at)
+    following = relative.early(place, item, first, following_at, batch.SEGMENTS)
     dv, _p = warpgroup_mma_wait(1, deps=(dv_token, p))
     m.grad.release(stage)
     dk, _a = warpgroup_mma_wait(0, deps=(dk_token, a))
     m.q.release(stage)
-    return dk, dv, of_time
+    return dk, dv, following_code, following
 
 
 @gluon.jit
@@ -129,6 +116,7 @@ def of_keys(
     out_layout: gl.constexpr = gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0])
     # The first tile of queries at the diagonal is before all keys of the second warpgroup.
     SKIPS: gl.constexpr = PART == 1 and m.Q == HALF and not batch.SEGMENTS
+    place = relative.place()
     used = 0
     turn = 0
     item = queue.read(turn)
@@ -138,8 +126,7 @@ def of_keys(
         queries = batch.query_tiles(item, m.Q)
         own = first + PART * HALF
         key = own + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
-        row_part = relative.row_part(own, item, s_layout)
-        of_time = TimeSums(gl.zeros([HALF], gl.float32, gl.SliceLayout(1, s_layout)), gl.to_tensor(0))
+        codes = relative.row_of(item, own)
         dk = gl.zeros([HALF, m.P], gl.float32, g_layout)
         dv = gl.zeros([HALF, m.P], gl.float32, g_layout)
         mbarrier.wait(m.kv_full.index(0), turn & 1)
@@ -149,11 +136,11 @@ def of_keys(
         for j in range(1 if SKIPS else 0, queries.masked):
             at, end = queries.tile(j)
             end = gl.minimum(end, length)
-            code = relative.code(item, own, at)
-            dk, dv, of_time = _add(
+            code = relative.code(codes, at)
+            early = relative.early(place, item, own, at, batch.SEGMENTS)
+            dk, dv, code, early = _add(
                 dk,
                 dv,
-                of_time,
                 m,
                 batch,
                 relative,
@@ -161,25 +148,25 @@ def of_keys(
                 at,
                 end,
                 code,
+                early,
+                codes,
+                at,
                 own,
-                row_part,
+                place,
                 key,
                 item,
                 half,
-                key_scale,
                 PART,
                 True,
             )
             used += 1
         at, end = queries.tile(queries.masked)
-        following_code = relative.code(item, own, at)
+        code = relative.code(codes, at)
+        early = relative.early(place, item, own, at, batch.SEGMENTS)
         for _ in range(queries.unmasked):
-            code = following_code
-            following_code = relative.code(item, own, at + m.Q)
-            dk, dv, of_time = _add(
+            dk, dv, code, early = _add(
                 dk,
                 dv,
-                of_time,
                 m,
                 batch,
                 relative,
@@ -187,30 +174,30 @@ def of_keys(
                 at,
                 end,
                 code,
+                early,
+                codes,
+                at + m.Q,
                 own,
-                row_part,
+                place,
                 key,
                 item,
                 half,
-                key_scale,
                 PART,
                 False,
             )
             at += m.Q
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
-        if relative.ON:
-            relative.put_time(of_time, key_scale)
         token = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, out_layout))
         column = gl.arange(0, m.P, gl.SliceLayout(0, out_layout))
         inside = (token < length)[:, None]
         if D != m.P:
             inside = inside & (column < D)[None, :]
         row = (item.begin + token).to(gl.int64)[:, None]
-        place = item.head * D + column[None, :]
+        offset = item.head * D + column[None, :]
         of_values = gl.convert_layout((dv * scale).to(dtype), out_layout)
-        gl.store(dv_out + row * dv_stride + place, of_values, mask=inside)
+        gl.store(dv_out + row * dv_stride + offset, of_values, mask=inside)
         of_keys = gl.convert_layout((dk * key_scale).to(dtype), out_layout)
-        gl.store(dk_out + row * dk_stride + place, of_keys, mask=inside)
+        gl.store(dk_out + row * dk_stride + offset, of_keys, mask=inside)
         turn += 1
         item = queue.read(turn)

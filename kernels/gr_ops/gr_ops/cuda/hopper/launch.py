@@ -13,7 +13,7 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, times, wide_keys, wide_queries, work_list
+from gr_ops.cuda.hopper import backward, forward, near_sums, times, wide_keys, wide_queries, work_list
 from gr_ops.cuda.launch_cache import launch
 from gr_ops.cuda.problem import Problem
 
@@ -57,8 +57,8 @@ FORWARD = {
 # A relative bias takes registers: narrower tiles.
 FORWARD_RELATIVE = {**FORWARD, 32: Forward(64, 4, False), 64: Forward(64, 4, False)}
 BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 128: Backward(64, 2, 1, 208, 64)}
-# The gradient of scores waits for the sums of its diagonals: two slots.
-BACKWARD_RELATIVE = {dim: shape._replace(slots=2) for dim, shape in BACKWARD.items()}
+# The gradient of scores waits for the sums of its diagonals: two slots, and registers for them.
+BACKWARD_RELATIVE = {dim: shape._replace(slots=2, registers=200) for dim, shape in BACKWARD.items()}
 WIDE_BACKWARD = {256: WideBackward(64, 2, 2, 64, 3)}
 CHUNK = 1024  # distances that a program of times.prepare copies
 KEY_BLOCKS = 128  # of times.encode at a time
@@ -94,6 +94,25 @@ def _counter(device: torch.device) -> torch.Tensor:
     return _counters[key]
 
 
+def _launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    types: tuple[Any, ...],
+    flags: tuple[Any, ...],
+    arguments: tuple[Any, ...],
+    device: int,
+    warps: int,
+) -> None:
+    """`flags`: the constants at the end of `arguments`, of which the first says whether there is a list of tiles; the
+    kernel of the other kind of rows is compiled in the background."""
+
+    def other() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        flipped = (not flags[0], *flags[1:])
+        return (*types, flipped), (*arguments[: -len(flags)], *flipped)
+
+    launch(kernel, grid, (*types, flags), arguments, device, other, num_warps=warps)
+
+
 def attend(p: Problem, out: torch.Tensor) -> None:
     """Writes out [L, N, D]."""
     q, k, v = (_for_tma(x) for x in (p.q, p.k, p.v))
@@ -101,7 +120,8 @@ def attend(p: Problem, out: torch.Tensor) -> None:
     shape = (FORWARD if p.relative is None else FORWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, False)
     masks = (p.segments, p.window > 0, p.relative is not None)
-    flags = (q.shape[1], dim, padded, shape.keys, shape.stages, listed, *masks, shape.in_registers)
+    flags = (listed, q.shape[1], dim, padded, shape.keys, shape.stages, *masks, shape.in_registers)
+    tables, _kept = _tables(p, batch[0], listed, True)
     arguments = (
         *(_describe(x, rows, padded) for x, rows in ((q, HALF), (k, shape.keys), (v, shape.keys))),
         out,
@@ -109,10 +129,10 @@ def attend(p: Problem, out: torch.Tensor) -> None:
         0.5 * p.alpha,
         float(p.scale),
         out.stride(0),
-        *_tables(p, batch[0], listed),
+        *tables,
         *flags,
     )
-    launch(forward.forward, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+    _launch(forward.forward, (grid,), _types(p), flags, arguments, device, 4)
 
 
 def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> Sums:
@@ -125,7 +145,8 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
     shape = (BACKWARD if p.relative is None else BACKWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, True)
     kind = (shape.queries, shape.stages, shape.slots, shape.registers)
-    flags = (q.shape[1], dim, padded, *kind, listed, p.segments, p.window > 0, p.relative is not None)
+    flags = (listed, q.shape[1], dim, padded, *kind, p.segments, p.window > 0, p.relative is not None)
+    tables, _kept = _tables(p, batch[0], listed, False)
     sums = _sums(p, grid)
     summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
     arguments = (
@@ -139,14 +160,33 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
         float(p.scale * p.alpha),
         dk.stride(0),
         dv.stride(0),
-        *_tables(p, batch[0], listed),
-        *(sums or (summed, summed)),
+        *tables,
+        *(sums or (summed, summed, dq)),
         *((sums[0].shape[1], sums[1].shape[1]) if sums else (0, 0)),
         *flags,
     )
-    launch(backward.backward, (grid,), (*_types(p), flags, shape.columns), arguments, device, num_warps=4)
+    _launch(backward.backward, (grid,), (*_types(p), shape.columns), flags, arguments, device, 4)
     dq.copy_(summed)
-    return None if sums is None else (sums[0].sum(0), sums[1].sum(0))
+    if sums is None:
+        return None
+    _add_near(p, sums, tables, batch, listed)
+    return sums[0].sum(0), sums[1].sum(0)
+
+
+def _add_near(
+    p: Problem, sums: tuple[torch.Tensor, ...], tables: tuple[Any, ...], batch: tuple[Any, ...], listed: bool
+) -> None:
+    """To the sums for time what the tiles at the diagonal add."""
+    _, of_time, of_near = sums
+    _, codes, blocks, _ = tables
+    offsets, contexts, targets = batch[:3]
+    heads, total = of_near.shape[:2]
+    seconds, cells = p.relative.times_L.contiguous(), p.relative.cells.contiguous()
+    numbers = (total, p.longest, blocks, p.group, float(p.scale * p.alpha), *of_time.shape)
+    constants = (listed, heads, p.segments, times.BLOCK, times.DIAGONALS, TILE, times.AROUND)
+    arguments = (of_near, of_time, seconds, cells, codes, offsets, contexts, targets, *numbers, *constants)
+    grid = (p.sequences * blocks, times.DIAGONALS)
+    _launch(near_sums.add_near, grid, _types(p), constants, arguments, p.q.device.index, 8)
 
 
 def _wide_gradients(
@@ -164,52 +204,58 @@ def _wide_gradients(
     half, scale, key_scale = 0.5 * p.alpha, float(p.scale), float(p.scale * p.alpha)
 
     device, batch, grid, listed = _batch(p, HALF, True)
-    flags = (heads, dim, padded, shape.queries, shape.stages, shape.slots, listed, p.segments, p.window > 0)
+    flags = (listed, heads, dim, padded, shape.queries, shape.stages, shape.slots, p.segments, p.window > 0)
     tiles = ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))
     numbers = (half, scale, key_scale, dk.stride(0), dv.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dk, dv, *batch, *numbers, *flags)
-    launch(wide_keys.backward_of_keys, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+    _launch(wide_keys.backward_of_keys, (grid,), _types(p), flags, arguments, device, 4)
 
     device, batch, grid, listed = _batch(p, TILE, False)
-    flags = (heads, dim, padded, shape.keys, shape.buffers, listed, p.segments, p.window > 0)
+    flags = (listed, heads, dim, padded, shape.keys, shape.buffers, p.segments, p.window > 0)
     tiles = ((q, HALF), (k, shape.keys), (v, shape.keys), (grad, HALF))
     numbers = (half, key_scale, dq.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dq, *batch, *numbers, *flags)
-    launch(wide_queries.backward_of_queries, (grid,), (*_types(p), flags), arguments, device, num_warps=4)
+    _launch(wide_queries.backward_of_queries, (grid,), _types(p), flags, arguments, device, 4)
 
 
-def _tables(p: Problem, offsets: torch.Tensor, listed: bool) -> tuple[Any, ...]:
-    """What the kernels read of a relative bias (relative.TABLES), and the blocks of the longest row."""
+def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -> tuple[tuple[Any, ...], Any]:
+    """What the kernels read of a relative bias (relative.TABLES), the blocks of the longest row, and the band's pairs;
+    the rows of the kernels' tiles are queries, or keys. And what is to be kept until they are launched."""
     if p.relative is None:
-        return (*(offsets,) * 10, 0)  # never read
+        return (offsets, offsets, 0, 0), None  # never read
     position, time, seconds, cells = (
         x.contiguous() for x in (p.relative.position_P, p.relative.time_T, p.relative.times_L, p.relative.cells)
     )
     device, total, distances = p.q.device, len(p.q), len(position)
-    buckets, blocks = triton.next_power_of_2(len(time)), triton.cdiv(p.longest, times.BLOCK)
-    band = torch.empty(times.BEFORE + distances + times.BEHIND, dtype=torch.float32, device=device)
-    least = torch.empty(buckets, dtype=torch.int64, device=device)
-    lows, highs = torch.empty(2, total, dtype=torch.int64, device=device)
-    afters, befores = torch.empty(2, total + TILE, dtype=torch.int32, device=device)
-    codes = torch.empty(p.sequences * blocks * blocks, dtype=torch.int32, device=device)
-    made = (band, least, lows, highs, afters, befores)
-    constants = (listed, buckets, times.BLOCK, times.BEFORE, times.BEHIND, times.FAR, CHUNK)
-    numbers = (p.sequences, total, p.longest, blocks, distances)
-    grid = (p.sequences * blocks + 1 + triton.cdiv(len(band), CHUNK),)
-    arguments = (position, seconds, cells, offsets, *made, *numbers, *constants)
-    launch(times.prepare, grid, (offsets.dtype, *constants), arguments, device.index)
-    arguments = (cells, offsets, lows, highs, codes, total, p.longest, blocks, listed, times.BLOCK, KEY_BLOCKS)
-    launch(times.encode, (p.sequences * blocks,), (offsets.dtype, listed), arguments, device.index)
-    return band, time, seconds, lows, highs, afters, befores, codes, cells, least, blocks
+    buckets, blocks = max(times.SEARCHED, triton.next_power_of_2(len(time))), triton.cdiv(p.longest, times.BLOCK)
+    pairs = (times.BEFORE + distances + times.BEHIND + 1) // 2
+    band = torch.empty(4 * pairs, dtype=torch.float32, device=device)
+    tables = torch.empty(times.size(total, buckets), dtype=torch.int64, device=device)
+    codes = torch.empty(p.sequences * blocks * (times.AROUND + blocks), dtype=torch.int64, device=device)
+    numbers = (p.sequences, total, p.longest, blocks, distances, len(time), pairs)
+    layout = (times.BLOCK, times.DIAGONALS)
+    sizes = (times.PADDING, times.HEADER, times.CELLS, times.FAR)
+    constants = (listed, buckets, times.SEARCHED, *layout, times.BEFORE, *sizes, CHUNK)
+    grid = (p.sequences * blocks + buckets // times.SEARCHED + triton.cdiv(len(band), CHUNK),)
+    arguments = (position, time, seconds, cells, offsets, band, tables, 0.5 * p.alpha, *numbers, *constants)
+    _launch(times.prepare, grid, (offsets.dtype,), constants, arguments, device.index, 4)
+    constants = (listed, of_queries, times.AROUND, *layout, *sizes, KEY_BLOCKS)
+    arguments = (offsets, tables, codes, total, p.longest, blocks, *constants)
+    grid = (p.sequences * blocks, 1 + times.DIAGONALS)
+    _launch(times.encode, grid, (offsets.dtype,), constants, arguments, device.index, 8)
+    return (band, codes, blocks, pairs), tables
 
 
-def _sums(p: Problem, programs: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """For the gradients of position and time: some copies, so that not all programs add to the same addresses."""
+def _sums(p: Problem, programs: int) -> tuple[torch.Tensor, ...] | None:
+    """For the gradients of position and time: some copies, so that not all programs add to the same addresses; and for
+    the gradient of scores at the diagonal."""
     if p.relative is None:
         return None
+    total, heads, _ = p.q.shape
     copies = (backward.COPIES.value, programs)
     sizes = (len(p.relative.position_P), len(p.relative.time_T))
-    return tuple(torch.zeros(n, m, dtype=torch.float32, device=p.q.device) for n, m in zip(copies, sizes))
+    near = torch.empty(heads, total, times.DIAGONALS, times.BLOCK, dtype=p.q.dtype, device=p.q.device)
+    return *(torch.zeros(n, m, dtype=torch.float32, device=p.q.device) for n, m in zip(copies, sizes)), near
 
 
 def padded_dim(dim: int) -> int:

@@ -1,4 +1,4 @@
-"""The warpgroup of the backward pass that adds to the gradient of queries, and to that of the positions."""
+"""The warpgroup of the backward pass that adds to the gradient of queries, and to those of a relative bias."""
 
 from triton._C.libtriton import ir
 from triton.experimental import gluon
@@ -14,9 +14,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from gr_ops.cuda.hopper.batch import Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
-from gr_ops.cuda.hopper.position_sums import add_positions
 from gr_ops.cuda.hopper.relative import Relative
 from gr_ops.cuda.hopper.ring import clear_behind
+from gr_ops.cuda.hopper.table_sums import Sums, add_tile, nothing_yet, put_all
 from gr_ops.cuda.hopper.work_queue import WorkQueue
 
 
@@ -28,9 +28,9 @@ def tma_add(desc, coord, source, _semantic=None):
 
 
 @gluon.jit
-def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, dq_desc, key_scale):
+def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, sums: Sums, dq_desc, key_scale):
     """Adds to the gradient of queries what 128 keys contribute, WIDTH columns at a time; and, with a relative bias, to
-    that of the positions."""
+    those of its tables."""
     WIDTH: gl.constexpr = m.dq.shape[3]
     PARTS: gl.constexpr = m.P // WIDTH
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
@@ -48,8 +48,14 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, dq
         k_1 = m.k.matrix(1)
         clear_behind(k_0, length - first, HALF, m.P)
         clear_behind(k_1, length - first - HALF, HALF, m.P)
+        row_0 = relative.row_of(item, first)
+        row_1 = relative.row_of(item, first + HALF)
+        if relative.ON:
+            running = nothing_yet()
         for j in range(queries.masked + queries.unmasked):
             at, end = queries.tile(j)
+            code_0 = relative.code(row_0, at)
+            code_1 = relative.code(row_1, at)
             slot = used % m.SLOTS
             phase = (used // m.SLOTS) & 1
             mbarrier.wait(m.ds_full.index(slot * 2), phase)
@@ -78,10 +84,25 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, dq
                 fence_async_shared()
                 tma_add(dq_desc, [item.begin + at, item.head, part * WIDTH], dq_s)
             if relative.ON:
-                halves = (m.ds.index(slot * 2), m.ds.index(slot * 2 + 1))
-                add_positions(halves, relative, item, first, at, j < queries.masked, key_scale, batch.SEGMENTS)
+                running = add_tile(
+                    m.ds.index(slot * 2),
+                    m.ds.index(slot * 2 + 1),
+                    sums,
+                    relative,
+                    running,
+                    item,
+                    first,
+                    at,
+                    row_0,
+                    code_0,
+                    code_1,
+                    key_scale,
+                    batch.SEGMENTS,
+                )
                 mbarrier.arrive(m.ds_empty.index(slot), count=1)
             used += 1
+        if relative.ON:
+            put_all(sums, running, key_scale)
         mbarrier.arrive(m.kv_empty.index(0), count=1)
         turn += 1
         item = queue.read(turn)

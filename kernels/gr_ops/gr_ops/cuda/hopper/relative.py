@@ -1,29 +1,33 @@
-"""The relative bias in the kernels for Hopper: position[distance] + time[bucket] of a tile's cells, and the gradient of
-time; that of position is in position_sums.py.
+"""The relative bias in the kernels for Hopper: position[distance] + time[bucket] of a tile's cells. The gradients of
+the tables are in table_sums.py.
 
 The position's number depends on a cell's diagonal alone, so that a thread, which has 8 x 8 blocks of a tile, needs nine
-pairs of numbers in place of thirty-two. Times bound a tile's buckets (times.py): one in most tiles, else as many
-comparisons as there are further ones.
+pairs of numbers in place of thirty-two. Times bound a tile's buckets (times.py): most tiles have one, whose number is
+added to these pairs; the tiles at the diagonal are written down; what is left has as many comparisons as there are
+further buckets. The product of queries and keys meets the bias where it is scaled, in the same instruction.
 """
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from gr_ops.cuda.hopper.structs import struct
-from gr_ops.cuda.hopper.times import BEFORE, BLOCK, FAR, bucket_of
+from gr_ops.cuda.hopper.times import AROUND, BEFORE, BLOCK, CELLS, DIAGONALS, HEADER, bucket_of
 
 _block = gl.constexpr(BLOCK)
 _before = gl.constexpr(BEFORE)
-_far = gl.constexpr(FAR)
+_diagonals = gl.constexpr(DIAGONALS)
+_cells = gl.constexpr(CELLS)
+_header = gl.constexpr(HEADER)
+_around = gl.constexpr(AROUND)
+COMPARED = gl.constexpr(8)  # further buckets of a tile; with more each cell's own is looked up
 # What the compiled kernel must not depend on (launch.py).
-TABLES = ["band", "time", "times", "lows", "highs", "afters", "befores", "codes", "cells", "least"]
-SUMS = ["of_position", "of_time"]
+TABLES = ["band", "codes"]
 
 
 @gluon.constexpr_function
 def _axis(n):
-    """The layout of one axis of [4 warps, 8, 8], blocks of 8 x 8 as an accumulator of wgmma has them."""
-    layout = gl.BlockedLayout([1, 1, 2], [1, 8, 4], [4, 1, 1], [2, 1, 0])
+    """The layout of one axis of [4 warps, 8, 4], pairs of columns of 8 x 8 as an accumulator of wgmma has them."""
+    layout = gl.BlockedLayout([1, 1, 1], [1, 8, 4], [4, 1, 1], [2, 1, 0])
     for other in (2, 1, 0):
         if other != n:
             layout = gl.SliceLayout(other, layout)
@@ -31,253 +35,306 @@ def _axis(n):
 
 
 @struct
-class Buckets:
-    """Of a tile: the first one, and how many follow."""
+class Pairs:
+    """Of a thread the pairs of neighbouring numbers of the position, int64 [4 warps, 8, 4] each: of the row of blocks
+    before the first, and of eight blocks."""
 
-    first: gl.tensor
-    more: gl.tensor
+    before: gl.tensor
+    b_0: gl.tensor
+    b_1: gl.tensor
+    b_2: gl.tensor
+    b_3: gl.tensor
+    b_4: gl.tensor
+    b_5: gl.tensor
+    b_6: gl.tensor
+    b_7: gl.tensor
 
 
 @struct
-class TimeSums:
-    """Of a warpgroup's keys [64]: the gradient of one bucket's number, not yet in memory."""
+class Code:
+    """Of a tile: the number of its first bucket, that bucket, how many follow, and whether all begin soon enough for
+    differences of 32 bits."""
 
-    sums: gl.tensor
-    bucket: gl.tensor
+    number: gl.tensor
+    first: gl.tensor
+    more: gl.tensor
+    soon: gl.tensor
+
+
+@struct
+class Tables:
+    """Those of times.py, of one sequence."""
+
+    start: gl.tensor
+    tokens: gl.tensor
+    begin: gl.tensor
+    length: gl.tensor
+
+    @gluon.jit
+    def cells(self):
+        return self.start + _header
+
+    @gluon.jit
+    def _of_tokens(self, number):
+        """One of those with a number for each token: lows, highs, times, parts; nears begin where a fifth would."""
+        return self.start + (_header + _cells) + (number * self.tokens + self.begin)
+
+    @gluon.jit
+    def bucket(self, number):
+        """The seconds from which on a bucket or a later one is meant, and where its number is."""
+        SIZE: gl.constexpr = 4 + _diagonals * _block // 4
+        return self.start + (_header + _cells) + (SIZE * self.tokens + 2 * number)
+
+    @gluon.jit
+    def number_of(self, bucket):
+        return gl.load(self.bucket(bucket) + 1).to(gl.int32).to(gl.float32, bitcast=True)
+
+    @gluon.jit
+    def times(self, token):
+        return gl.load(self._of_tokens(2) + gl.minimum(token, self.length - 1))
+
+    @gluon.jit
+    def after(self, token):
+        """Seconds from the least time of a token's block."""
+        return gl.load(self._of_tokens(3) + token).to(gl.int32)
+
+    @gluon.jit
+    def before(self, token):
+        """Seconds to the greatest time of a token's block."""
+        return (gl.load(self._of_tokens(3) + token) >> 32).to(gl.int32)
+
+    @gluon.jit
+    def soonest(self, query, key):
+        """The least seconds from a block of keys to one of queries."""
+        return gl.load(self._of_tokens(0) + query) - gl.load(self._of_tokens(1) + key)
+
+    @gluon.jit
+    def near(self, first, diagonal, LAYOUT: gl.constexpr):
+        """[64, 64]: numbers of time at the diagonal."""
+        row = first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+        column = gl.arange(0, 64, gl.SliceLayout(0, LAYOUT))
+        place = ((row + self.begin) * _diagonals + diagonal)[:, None] * _block + column[None, :]
+        start = self.start + (_header + _cells) + 4 * self.tokens
+        numbers = start.to(gl.pointer_type(gl.float16), bitcast=True) + place
+        return gl.load(gl.multiple_of(numbers, [16, 4])).to(gl.float32)
+
+
+@gluon.jit
+def tables_of(row, item):
+    """By a row of codes."""
+    start = gl.load(row).to(gl.pointer_type(gl.int64), bitcast=True)
+    return Tables(start, gl.load(start), item.begin.to(gl.int64), item.length)
 
 
 @struct
 class Relative:
-    """The tables of times.py, and the sums of gradients."""
+    """The tables of times.py."""
 
     band: gl.tensor
-    time: gl.tensor
-    times: gl.tensor
-    lows: gl.tensor
-    highs: gl.tensor
-    afters: gl.tensor
-    befores: gl.tensor
     codes: gl.tensor
-    cells: gl.tensor
-    least: gl.tensor
     blocks: gl.tensor  # of the longest sequence
-    of_position: gl.tensor
-    of_time: gl.tensor
-    distances: gl.tensor  # of the position's numbers
+    pairs: gl.tensor  # of the band
     ON: gl.constexpr
     SIGN: gl.constexpr  # 1: the rows of a tile are queries; -1: they are keys
 
     @gluon.jit
-    def row_part(self, first, item, LAYOUT: gl.constexpr):
-        """[64] of the block from `first` on: seconds from its least time, or to its greatest, at most FAR. Of tokens
-        behind the row's end anything, as of columns."""
-        row = item.begin + first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
-        return gl.load((self.afters if self.SIGN == 1 else self.befores) + row)
+    def row_of(self, item, first):
+        """Of a block of rows its codes."""
+        block = gl.minimum(first, item.length - 1) // _block
+        return self.codes + (item.sequence * self.blocks + block).to(gl.int64) * (self.blocks + _around)
 
     @gluon.jit
-    def _column_part(self, at, item, ALIGNED: gl.constexpr, LAYOUT: gl.constexpr):
-        column = item.begin + at + gl.arange(0, 64, gl.SliceLayout(0, LAYOUT))
-        if ALIGNED:
-            part = gl.load((self.befores if self.SIGN == 1 else self.afters) + column)
-        else:
-            low, high = self._span(at, item, False)
-            time = gl.load(self.times + gl.minimum(column, item.begin + item.length - 1))
-            time = high - time if self.SIGN == 1 else time - low
-            part = gl.minimum(time, _far).to(gl.int32)
-        return part
+    def place(self):
+        """[4 warps, 8, 4]: where the thread's pair of distance 0 is."""
+        warp = gl.arange(0, 4, _axis(0))[:, None, None]
+        row = gl.arange(0, 8, _axis(1))[None, :, None]
+        pair = gl.arange(0, 4, _axis(2))[None, None, :]
+        start = self.SIGN * (warp * 16 + row - 2 * pair)
+        if self.SIGN == 1:
+            start -= 1  # the second column is nearer
+        odd = start & 1
+        return self.band.to(gl.pointer_type(gl.int64), bitcast=True) + (
+            ((start - odd + _before) >> 1) + odd * self.pairs
+        )
 
     @gluon.jit
-    def _span(self, at, item, ALIGNED: gl.constexpr):
-        """The least and the greatest time of the 64 tokens from `at` on, by the blocks that they are in."""
-        block = item.begin + gl.minimum(at, item.length - 1) // _block * _block
-        low = gl.load(self.lows + block)
-        high = gl.load(self.highs + block)
-        if not ALIGNED:
-            block = item.begin + (gl.minimum(at + 64, item.length) - 1) // _block * _block
-            low = gl.minimum(low, gl.load(self.lows + block))
-            high = gl.maximum(high, gl.load(self.highs + block))
-        return low, high
-
-    @gluon.jit
-    def code(self, item, first, at):
-        """Of the tile of 64 rows from `first` on and 64 columns from `at` on, both multiples of 64. To be asked for a
-        tile ahead: a product would have to wait for it."""
-        query = (first if self.SIGN == 1 else at) // _block
-        key = (at if self.SIGN == 1 else first) // _block
-        # A tile behind the row's end is not there; one before the diagonal has no cell, and any code will do.
-        query = gl.minimum(query, (item.length - 1) // _block)
-        key = gl.minimum(key, query)
+    def code(self, row, at):
+        """Of the tile of a block of rows and 64 columns from `at` on, a multiple of 64. To be asked for a tile ahead: a
+        product would have to wait for it."""
         if self.ON:
-            code = gl.load(self.codes + (item.sequence * self.blocks + query).to(gl.int64) * self.blocks + key)
+            code = gl.load(row + (at // _block + 1))
         else:
-            code = query * 0
+            code = at * 0
         return code
 
     @gluon.jit
-    def buckets(self, code, item, first, at, ALIGNED: gl.constexpr):
-        """Of that tile; if not ALIGNED of any."""
-        if ALIGNED:
-            bucket = code & 65535
-            more = code >> 16
-        else:
-            soonest, latest = self._apart(item, first, at, False)
-            bucket = bucket_of(soonest, self.cells)
-            more = bucket_of(latest, self.cells) - bucket
-        return Buckets(bucket, more)
+    def read(self, code):
+        bits = (code >> 32).to(gl.int32)
+        return Code(code.to(gl.int32).to(gl.float32, bitcast=True), bits & 65535, (bits >> 16) & 32767, bits >= 0)
 
     @gluon.jit
-    def _apart(self, item, first, at, ALIGNED: gl.constexpr):
-        """The least and the greatest seconds from a key to a query of the tile."""
-        low, high = self._span(first, item, True)
-        column_low, column_high = self._span(at, item, ALIGNED)
+    def _pairs(self, place, distance):
+        at = place + distance // 2
+        STEP: gl.constexpr = 4 * self.SIGN
+        return Pairs(
+            gl.load(at + STEP),
+            gl.load(at),
+            gl.load(at - STEP),
+            gl.load(at - 2 * STEP),
+            gl.load(at - 3 * STEP),
+            gl.load(at - 4 * STEP),
+            gl.load(at - 5 * STEP),
+            gl.load(at - 6 * STEP),
+            gl.load(at - 7 * STEP),
+        )
+
+    @gluon.jit
+    def _numbers(self, pair, number):
+        """[4, 8, 4, 2]"""
+        low = pair.to(gl.int32).to(gl.float32, bitcast=True) + number
+        high = (pair >> 32).to(gl.int32).to(gl.float32, bitcast=True) + number
         if self.SIGN == 1:
-            soonest, latest = low - column_high, high - column_low
+            numbers = gl.join(high, low)
         else:
-            soonest, latest = column_low - high, column_high - low
-        return soonest, latest
+            numbers = gl.join(low, high)
+        return numbers
 
     @gluon.jit
-    def _near_edge(self, seconds, row_part, column_part):
-        """[64, 64]: whether cells are at least so many seconds behind the tile's soonest; fewer than FAR. FAR in the
-        parts stands for all that is further, which is behind any such edge."""
-        return column_part[None, :] >= (seconds.to(gl.int32) - row_part)[:, None]
-
-    @gluon.jit
-    def _far_edge(self, least, item, first, at, LAYOUT: gl.constexpr):
-        """The same of any number of seconds from key to query."""
-        row = gl.minimum(first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)), item.length - 1) + item.begin
-        column = gl.minimum(at + gl.arange(0, 64, gl.SliceLayout(0, LAYOUT)), item.length - 1) + item.begin
-        of_row = self.SIGN * gl.load(self.times + row) - least
-        of_column = self.SIGN * gl.load(self.times + column)
-        return of_column[None, :] <= of_row[:, None]
-
-    @gluon.jit
-    def _diagonals(self, distance, LAYOUT: gl.constexpr):
-        """[64, 64]: the position's numbers; `distance` is the first cell's. A block's numbers are those of the one
-        before in the row of blocks before."""
-        warp = gl.arange(0, 4, _axis(0))[:, None, None]
-        row = gl.arange(0, 8, _axis(1))[None, :, None]
-        column = gl.arange(0, 8, _axis(2))[None, None, :]
-        at = self.band + (distance + _before) + self.SIGN * (warp * 16 + row - column)
-        first = gl.load(at + self.SIGN * 8)
-        b_0 = gl.load(at)
-        b_1 = gl.load(at - self.SIGN * 8)
-        b_2 = gl.load(at - self.SIGN * 16)
-        b_3 = gl.load(at - self.SIGN * 24)
-        b_4 = gl.load(at - self.SIGN * 32)
-        b_5 = gl.load(at - self.SIGN * 40)
-        b_6 = gl.load(at - self.SIGN * 48)
-        b_7 = gl.load(at - self.SIGN * 56)
+    def _tile(self, pairs: Pairs, number, LAYOUT: gl.constexpr):
+        """[64, 64]: the position's numbers, and one more. A block's numbers are those of the one before in the row of
+        blocks before."""
+        first = self._numbers(pairs.before, number)
+        b_0 = self._numbers(pairs.b_0, number)
+        b_1 = self._numbers(pairs.b_1, number)
+        b_2 = self._numbers(pairs.b_2, number)
+        b_3 = self._numbers(pairs.b_3, number)
+        b_4 = self._numbers(pairs.b_4, number)
+        b_5 = self._numbers(pairs.b_5, number)
+        b_6 = self._numbers(pairs.b_6, number)
+        b_7 = self._numbers(pairs.b_7, number)
         low = gl.join(gl.join(gl.join(b_0, first), gl.join(b_1, b_0)), gl.join(gl.join(b_2, b_1), gl.join(b_3, b_2)))
         high = gl.join(gl.join(gl.join(b_4, b_3), gl.join(b_5, b_4)), gl.join(gl.join(b_6, b_5), gl.join(b_7, b_6)))
-        # Warp, row, column, row of blocks, bits of the block's number.
-        whole = gl.permute(gl.join(low, high), (0, 3, 1, 6, 5, 4, 2))
+        # Warp, row, pair, column of the pair, row of blocks, bits of the block's number.
+        whole = gl.permute(gl.join(low, high), (0, 4, 1, 7, 6, 5, 2, 3))
         return gl.convert_layout(gl.reshape(whole, (64, 64)), LAYOUT, assert_trivial=True)
 
     @gluon.jit
     def _scattered(self, item, first, at, LAYOUT: gl.constexpr):
-        """The same where distances do not follow the diagonals: all targets stand in one place."""
+        """[64, 64]: the position's numbers where distances do not follow the diagonals: all targets stand in one place,
+        and contextual queries see later keys."""
         row = gl.minimum(first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)), item.history)
         column = gl.minimum(at + gl.arange(0, 64, gl.SliceLayout(0, LAYOUT)), item.history)
         apart = self.SIGN * (row[:, None] - column[None, :])
         return gl.load(self.band + _before + gl.maximum(apart, 0))
 
     @gluon.jit
-    def _of_positions(self, item, first, at, SEGMENTS: gl.constexpr, MASKED: gl.constexpr, LAYOUT: gl.constexpr):
+    def positions(self, place, item, first, at, SEGMENTS: gl.constexpr, LAYOUT: gl.constexpr):
+        """The position's numbers of a tile, for `scores`; pairs, or [64, 64] where rows have targets or contexts. To be
+        asked for long before: they come from the L2 cache."""
         distance = self.SIGN * (first - at)
-        if SEGMENTS and MASKED:
-            bias = self._scattered(item, first, at, LAYOUT)
+        if not self.ON:
+            found = 0
         elif SEGMENTS:
-            if (first if self.SIGN == 1 else at) + 64 <= item.history:
-                bias = self._diagonals(distance, LAYOUT)
+            query = first if self.SIGN == 1 else at
+            if (query + 64 <= item.history) & (distance >= -64) & (at % 64 == 0):
+                found = self._tile(self._pairs(place, distance), 0.0, LAYOUT)
             else:
-                bias = self._scattered(item, first, at, LAYOUT)
+                found = self._scattered(item, first, at, LAYOUT)
         else:
-            bias = self._diagonals(distance, LAYOUT)
-        return bias
+            found = self._pairs(place, distance)
+        return found
 
     @gluon.jit
-    def bias(
-        self,
-        item,
-        first,
-        at,
-        row_part,
-        buckets: Buckets,
-        SEGMENTS: gl.constexpr,
-        MASKED: gl.constexpr,
-        LAYOUT: gl.constexpr,
-    ):
-        """[64, 64]"""
-        ALIGNED: gl.constexpr = not (SEGMENTS and MASKED)
-        number = gl.load(self.time + buckets.first)
-        bias = self._of_positions(item, first, at, SEGMENTS, MASKED, LAYOUT)
-        if buckets.more > 0:
-            of_time = gl.zeros([64, 64], gl.float32, LAYOUT) + number
-            end = buckets.first + buckets.more + 1
-            soonest, _ = self._apart(item, first, at, ALIGNED)
-            # Loops of their own: of one loop with a branch the compiler makes a chain of predicates.
-            if gl.load(self.least + end - 1) - soonest < _far:
-                column_part = self._column_part(at, item, ALIGNED, LAYOUT)
-                for bucket in range(buckets.first + 1, end):
-                    following = gl.load(self.time + bucket)
-                    seconds = gl.load(self.least + bucket) - soonest
-                    of_time = gl.where(self._near_edge(seconds, row_part, column_part), following, of_time)
-            else:
-                for bucket in range(buckets.first + 1, end):
-                    following = gl.load(self.time + bucket)
-                    least = gl.load(self.least + bucket)
-                    of_time = gl.where(self._far_edge(least, item, first, at, LAYOUT), following, of_time)
-            bias += of_time
+    def early(self, place, item, first, at, SEGMENTS: gl.constexpr):
+        """`positions` of the next tile, where they are pairs."""
+        if SEGMENTS:
+            found = 0
         else:
-            bias += number
-        return bias
+            found = self.positions(place, item, first, at, SEGMENTS, 0)
+        return found
 
     @gluon.jit
-    def add_to_time(
-        self,
-        sums: TimeSums,
-        of_score,
-        item,
-        first,
-        at,
-        row_part,
-        buckets: Buckets,
-        scale,
-        SEGMENTS: gl.constexpr,
-        MASKED: gl.constexpr,
-        LAYOUT: gl.constexpr,
-    ):
-        """Adds the gradient of a tile's scores; memory gets the sums of a bucket when another one comes."""
-        ALIGNED: gl.constexpr = not (SEGMENTS and MASKED)
-        of_bucket = sums.sums
-        if sums.bucket != buckets.first:
-            self.put_time(sums, scale)
-            of_bucket = of_bucket * 0.0
-        of_tile = gl.sum(of_score, 1)
-        if buckets.more > 0:
-            end = buckets.first + buckets.more + 1
-            soonest, _ = self._apart(item, first, at, ALIGNED)
-            if gl.load(self.least + end - 1) - soonest < _far:
-                column_part = self._column_part(at, item, ALIGNED, LAYOUT)
-                for bucket in range(buckets.first + 1, end):
-                    seconds = gl.load(self.least + bucket) - soonest
-                    found = self._near_edge(seconds, row_part, column_part)
-                    later = gl.sum(gl.where(found, of_score, 0.0), 1)
-                    self.put_time(TimeSums(of_bucket + (of_tile - later), bucket - 1), scale)
-                    of_bucket = of_bucket * 0.0
-                    of_tile = later
-            else:
-                for bucket in range(buckets.first + 1, end):
-                    found = self._far_edge(gl.load(self.least + bucket), item, first, at, LAYOUT)
-                    later = gl.sum(gl.where(found, of_score, 0.0), 1)
-                    self.put_time(TimeSums(of_bucket + (of_tile - later), bucket - 1), scale)
-                    of_bucket = of_bucket * 0.0
-                    of_tile = later
-        return TimeSums(of_bucket + of_tile, buckets.first + buckets.more)
+    def late(self, early, place, item, first, at, SEGMENTS: gl.constexpr, LAYOUT: gl.constexpr):
+        """`positions` of this tile, of which `early` may have been asked for before."""
+        if SEGMENTS:
+            found = self.positions(place, item, first, at, SEGMENTS, LAYOUT)
+        else:
+            found = early
+        return found
 
     @gluon.jit
-    def put_time(self, sums: TimeSums, scale):
-        of_warp = gl.sum(gl.reshape(sums.sums, (4, 16)), 1)
-        place = sums.bucket + gl.arange(0, 4, of_warp.type.layout) * 0
-        gl.atomic_add(self.of_time + place, of_warp * scale, sem="relaxed")
+    def _sum(self, scaled, positions, number, SEGMENTS: gl.constexpr):
+        layout: gl.constexpr = scaled.type.layout
+        if SEGMENTS:
+            total = scaled + (positions + number)
+        else:
+            total = scaled + self._tile(positions, number, layout)
+        return total
+
+    @gluon.jit
+    def near_scores(self, score, half, positions, row, item, first, diagonal, SEGMENTS: gl.constexpr):
+        """As `scores`, of a tile at the diagonal."""
+        layout: gl.constexpr = score.type.layout
+        near = tables_of(row, item).near(first, diagonal, layout)
+        return self._sum(score * half, positions, 0.0, SEGMENTS) + near
+
+    @gluon.jit
+    def scores(self, score, half, positions, code, row, item, first, at, SEGMENTS: gl.constexpr, ALIGNED: gl.constexpr):
+        """[64, 64]: half the scores with their bias, of 64 rows from `first` on and 64 columns from `at` on."""
+        layout: gl.constexpr = score.type.layout
+        scaled = score * half
+        tile = self.read(code)
+        diagonal = self.SIGN * (first - at)
+        known = (at == at) if ALIGNED else (at % 64 == 0)
+        if known & (tile.more == 0):
+            total = self._sum(scaled, positions, tile.number, SEGMENTS)
+        elif known & (diagonal >= 0) & (diagonal < 64 * _diagonals):
+            total = self.near_scores(score, half, positions, row, item, first, diagonal // 64, SEGMENTS)
+        elif known & (tile.more <= COMPARED) & tile.soon:
+            total = self._sum(scaled, positions, tile.number, SEGMENTS)
+            total = self._compared(total, tile, tables_of(row, item), first, at)
+        else:
+            total = self._sum(scaled, positions, 0.0, SEGMENTS)
+            total += self._looked_up(tables_of(row, item), first, at, layout)
+        return total
+
+    @gluon.jit
+    def _compared(self, total, tile: Code, tables: Tables, first, at):
+        """What further buckets add: cells are of them from some number of seconds behind the tile's soonest on."""
+        layout: gl.constexpr = total.type.layout
+        row = first + gl.arange(0, 64, gl.SliceLayout(1, layout))
+        column = at + gl.arange(0, 64, gl.SliceLayout(0, layout))
+        if self.SIGN == 1:
+            of_row = tables.after(row)
+            of_column = tables.before(column)
+            soonest = tables.soonest(first, at)
+        else:
+            of_row = tables.before(row)
+            of_column = tables.after(column)
+            soonest = tables.soonest(at, first)
+        number = tile.number
+        for bucket in range(tile.first + 1, tile.first + tile.more + 1):
+            following = tables.number_of(bucket)
+            seconds = (gl.load(tables.bucket(bucket)) - soonest).to(gl.int32)
+            total = gl.inline_asm_elementwise(
+                "{ .reg .pred p; setp.ge.s32 p, $2, $3; mov.b32 $0, $1; @p add.f32 $0, $1, $4; }",
+                "=&f,f,r,r,f",
+                [
+                    total,
+                    of_column[None, :],
+                    (seconds - of_row)[:, None],
+                    gl.zeros([64, 64], gl.float32, layout) + (following - number),
+                ],
+                dtype=gl.float32,
+                is_pure=True,
+                pack=1,
+            )
+            number = following
+        return total
+
+    @gluon.jit
+    def _looked_up(self, tables: Tables, first, at, LAYOUT: gl.constexpr):
+        of_row = tables.times(first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
+        of_column = tables.times(at + gl.arange(0, 64, gl.SliceLayout(0, LAYOUT)))
+        seconds = self.SIGN * (of_row[:, None] - of_column[None, :])
+        return tables.number_of(bucket_of(seconds, tables.cells()))

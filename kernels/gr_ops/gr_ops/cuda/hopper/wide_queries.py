@@ -157,12 +157,12 @@ def backward_of_queries(
     half,
     key_scale,
     dq_stride,
+    LISTED: gl.constexpr,
     HEADS: gl.constexpr,
     D: gl.constexpr,
     P: gl.constexpr,
     K: gl.constexpr,
     BUFFERS: gl.constexpr,
-    LISTED: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
 ):

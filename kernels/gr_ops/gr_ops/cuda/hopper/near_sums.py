@@ -1,0 +1,79 @@
+"""The gradient of time of the tiles at the diagonal, which the backward pass has written down (table_sums.py): their
+buckets, a dozen and more, are looked up once for all heads. Plain Triton."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from gr_ops.cuda.hopper.tile_ranges import row_of
+from gr_ops.cuda.hopper.times import bucket_of
+from gr_ops.cuda.mask import visible_queries
+
+
+@triton.jit(
+    do_not_specialize=["total", "longest", "blocks", "group", "key_scale", "copies", "buckets"],
+    do_not_specialize_on_alignment=["of_near", "of_time", "times", "cells", "codes", "offsets", "contexts", "targets"],
+)
+def add_near(
+    of_near,
+    of_time,
+    times,
+    cells,
+    codes,
+    offsets,
+    contexts,
+    targets,
+    total,
+    longest,
+    blocks,
+    group,
+    key_scale,
+    copies,
+    buckets,
+    LISTED: tl.constexpr,
+    HEADS: tl.constexpr,
+    SEGMENTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    DIAGONALS: tl.constexpr,
+    KEYS: tl.constexpr,
+    AROUND: tl.constexpr,
+):
+    """of_near [HEADS, total, DIAGONALS, BLOCK] of keys and the queries of their own block and those behind, as far as
+    the backward pass with KEYS a program has visited them. Adds to of_time [copies, buckets], float32."""
+    sequence = tl.program_id(0) // blocks
+    block = tl.program_id(0) % blocks
+    begin, length, context, history = row_of(offsets, contexts, targets, sequence, total, longest, SEGMENTS)
+    if not LISTED:
+        begin = sequence * longest
+        length = longest
+        if not SEGMENTS:
+            history = length
+    first = block * BLOCK
+    if first < length:
+        key = first + tl.arange(0, BLOCK)
+        of_key = tl.load(times + begin + tl.minimum(key, length - 1))
+        start = first // KEYS * KEYS
+        last = tl.minimum(start + KEYS, length) - 1
+        _, _, _, stop = visible_queries(start, last, length, context, history, group, 0, 0, 0, SEGMENTS, 0, BLOCK)
+        out = of_time + tl.program_id(0) % copies * buckets
+        diagonal = tl.program_id(1)
+        at = first + diagonal * BLOCK
+        if at < stop:
+            query = at + tl.arange(0, BLOCK)
+            of_query = tl.load(times + begin + tl.minimum(query, length - 1))
+            bucket = bucket_of(of_query[None, :] - of_key[:, None], cells)
+            of_score = tl.zeros([BLOCK, BLOCK], tl.float32)
+            for head in range(HEADS):
+                row = head * total.to(tl.int64) + begin + key
+                place = (row * DIAGONALS + diagonal)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+                of_score += tl.load(of_near + place, mask=(key < length)[:, None], other=0.0).to(tl.float32)
+            row = codes + (sequence.to(tl.int64) * blocks + block) * (AROUND + blocks)
+            code = tl.load(row + 1 + at // BLOCK) >> 32
+            lowest = (code & 65535).to(tl.int32)
+            more = ((code >> 16) & 32767).to(tl.int32)
+            of_cell = tl.reshape(of_score, [BLOCK * BLOCK])
+            bucket_of_cell = tl.reshape(bucket, [BLOCK * BLOCK])
+            for number in range(lowest, lowest + more + 1):
+                part = tl.sum(tl.where(bucket_of_cell == number, of_cell, 0.0), 0)
+                tl.atomic_add(out + number, part * key_scale, sem="relaxed")
