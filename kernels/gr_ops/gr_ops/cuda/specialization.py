@@ -44,4 +44,5 @@ class Specialization:
     def tuning(self) -> tuple[int | bool, ...]:
         """What the fastest shape of tiles depends on."""
         masks = (self.segments, self.window, self.mask)
-        return self.dim, self.value_dim, self.bias, *masks, self.varlen, self.page_size, self.precision == "tf32", self.split
+        products = (self.precision == "tf32", self.split)
+        return self.dim, self.value_dim, self.bias, *masks, self.varlen, self.page_size, *products

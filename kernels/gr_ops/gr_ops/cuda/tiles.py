@@ -35,7 +35,9 @@ def rows(base, first, length, stride, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 
 
 @triton.jit
-def two_rows(base, first, length, stride, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, COUNT: tl.constexpr):
+def two_rows(
+    base, first, length, stride, S: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, COUNT: tl.constexpr
+):
     """`rows` and, of tensors in two parts, those of the second one."""
     N: tl.constexpr = S.value.heads
     high = rows(base, first, length, stride, WIDTH, PADDED, COUNT)
