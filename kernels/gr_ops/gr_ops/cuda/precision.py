@@ -1,8 +1,9 @@
 """Of products of float32: three of TF32 each, which have its precision on tensor cores.
 
-Where PyTorch's own products may be in TF32 (torch.backends.cuda.matmul.allow_tf32): one of TF32, or from Hopper on three
-of bfloat16, of parts that were taken apart before (split.py). Their error is a hundredth of TF32's. wgmma takes bfloat16
-as it lies in memory, but TF32 in one order alone, and Triton then falls back to slower products. Other types ignore it.
+Where PyTorch's own products may be in TF32 (torch.backends.cuda.matmul.allow_tf32): one of TF32, or from Hopper on
+three of bfloat16, of parts that were taken apart before (split.py). Their error is a hundredth of TF32's. wgmma takes
+bfloat16 as it lies in memory, but TF32 in one order alone, and Triton then falls back to slower products. Other types
+ignore it.
 """
 
 from __future__ import annotations
