@@ -42,6 +42,7 @@ void IdMap::publish(std::shared_ptr<Buckets> current, std::shared_ptr<Buckets> o
   {
     const std::lock_guard<std::mutex> lock(publishing_);
     view_.swap(next);
+    views_.fetch_add(1, std::memory_order_release);
   }
   // The last view goes here, or with its last reader.
 }
@@ -53,6 +54,7 @@ bool IdMap::growing() const { return old_ != nullptr; }
 size_t IdMap::bytes() const { return current_->bytes() + (old_ ? old_->bytes() : 0); }
 
 void IdMap::find(const int64_t* ids, size_t count, int64_t* slots) const {
+  uint64_t views = views_.load(std::memory_order_acquire);  // before the view, which may then be a later one
   std::shared_ptr<const View> now = view();
   size_t homes[2][2 * kAhead];
   const auto fetch = [&](size_t i) {
@@ -77,10 +79,11 @@ void IdMap::find(const int64_t* ids, size_t count, int64_t* slots) const {
       if (slot == kAbsent) slot = now->current->find(ids[i], homes[0][place]);
       slots[i] = slot == kAbsent ? -1 : static_cast<int64_t>(slot);
       if (slot != kAbsent) break;
-      // Absent from these arrays: it may have moved to newer ones.
-      auto later = view();
-      if (later == now) break;
-      now = std::move(later);
+      // Absent from these arrays: it may have moved to newer ones, which are published before anything moves.
+      const uint64_t later = views_.load(std::memory_order_acquire);
+      if (later == views) break;
+      views = later;
+      now = view();
       fetch_from(i);
     }
   }

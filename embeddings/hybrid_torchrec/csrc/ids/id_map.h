@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -83,6 +84,7 @@ class IdMap {
 
   mutable std::mutex publishing_;
   std::shared_ptr<const View> view_;
+  std::atomic<uint64_t> views_{0};  // published; a reader that has not seen it change has the last one
   // The writer's own.
   std::shared_ptr<Buckets> current_;
   std::shared_ptr<Buckets> old_;
