@@ -210,21 +210,26 @@ class HashIndex : public torch::CustomClassHolder {
 
   void set_infos(const at::Tensor& given, const at::Tensor& shows, const at::Tensor& clicks, const at::Tensor& last) {
     const at::Tensor slots = checked_slots(given);
-    const at::Tensor new_shows = shows.to(at::kFloat).contiguous();
-    const at::Tensor new_clicks = clicks.to(at::kFloat).contiguous();
-    const at::Tensor new_last = checked_ids(last, "last_step");
-    TORCH_CHECK(shows.numel() == slots.numel() && clicks.numel() == slots.numel() && last.numel() == slots.numel(),
-                "set_infos: slots, shows, clicks and last_step differ in length");
-    const auto* from_shows = new_shows.const_data_ptr<float>();
-    const auto* from_clicks = new_clicks.const_data_ptr<float>();
-    const auto* from_last = new_last.const_data_ptr<int64_t>();
+    const Infos infos = checked_infos("set_infos", slots.numel(), shows, clicks, last);
+    const auto* from_shows = infos.shows.const_data_ptr<float>();
+    const auto* from_clicks = infos.clicks.const_data_ptr<float>();
+    const auto* from_last = infos.last.const_data_ptr<int64_t>();
     const std::lock_guard<std::mutex> lock(writing_);
     for_each_slot(slots, [&](int64_t slot, int64_t i) {
-      RowStats& row = index_.stats(static_cast<size_t>(slot));
-      row.shows = from_shows[i];
-      row.clicks = from_clicks[i];
-      row.last_step = from_last[i];
+      index_.set_stats(static_cast<size_t>(slot), {from_last[i], from_shows[i], from_clicks[i]});
     });
+  }
+
+  // insert, set_infos and mark_changed of ids that may be there.
+  at::Tensor put(const at::Tensor& ids, const at::Tensor& shows, const at::Tensor& clicks, const at::Tensor& last) {
+    const at::Tensor given = checked_ids(ids, "ids");
+    const Infos infos = checked_infos("put", given.numel(), shows, clicks, last);
+    at::Tensor slots = at::empty_like(given);
+    const std::lock_guard<std::mutex> lock(writing_);
+    index_.put(given.const_data_ptr<int64_t>(), infos.shows.const_data_ptr<float>(),
+               infos.clicks.const_data_ptr<float>(), infos.last.const_data_ptr<int64_t>(),
+               static_cast<size_t>(given.numel()), slots.mutable_data_ptr<int64_t>());
+    return slots;
   }
 
   void add_clicks(const at::Tensor& given, const at::Tensor& clicks) {
@@ -269,6 +274,17 @@ class HashIndex : public torch::CustomClassHolder {
 
  private:
   static constexpr int64_t kGrain = 8 * 1024;
+
+  struct Infos {
+    at::Tensor shows, clicks, last;
+  };
+
+  static Infos checked_infos(const char* what, int64_t count, const at::Tensor& shows, const at::Tensor& clicks,
+                             const at::Tensor& last) {
+    TORCH_CHECK(shows.numel() == count && clicks.numel() == count && last.numel() == count, what,
+                ": rows, shows, clicks and last_step differ in length");
+    return {shows.to(at::kFloat).contiguous(), clicks.to(at::kFloat).contiguous(), checked_ids(last, "last_step")};
+  }
 
   at::Tensor checked_slots(const at::Tensor& given) const {
     const at::Tensor slots = checked_ids(given, "slots");
@@ -380,6 +396,7 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       .def("set_sightings", &HashIndex::set_sightings)
       .def("admit", &HashIndex::admit)
       .def("insert", &HashIndex::insert)
+      .def("put", &HashIndex::put)
       .def("resolve", &HashIndex::resolve)
       .def("erase", &HashIndex::erase)
       .def("victims", &HashIndex::victims)

@@ -11,7 +11,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 CSRC = HERE.parent / "csrc"
-SOURCES = ["common/arena.cpp", "ids/id_map.cpp", "ids/index.cpp", "ids/occurrence_counts.cpp", "ids/eviction.cpp"]
+IDS = ("ageing", "eviction", "id_map", "index", "occurrence_counts")
+SOURCES = ["common/arena.cpp", *(f"ids/{name}.cpp" for name in IDS)]
 FLAGS = ["-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer", "-pthread"]
 
 

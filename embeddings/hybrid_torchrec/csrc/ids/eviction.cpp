@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "ids/index.h"
 
@@ -39,26 +41,18 @@ double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
 
 // Where age alone counts: the rows of each age are counted, and only those of the age that is needed in part are
 // compared. Two bytes a row for a moment, so that nothing but ages is looked at twice.
-std::vector<int64_t> Index::oldest(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
-                                   size_t kept) const {
-  struct Old {
-    int64_t last_step;
-    int64_t id;
-    int64_t slot;
-
-    bool operator<(const Old& other) const {
-      return last_step != other.last_step ? last_step < other.last_step : id < other.id;
-    }
-  };
+std::vector<Aged> Index::oldest(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
+                                size_t kept) const {
   constexpr uint16_t kStays = 0;  // else 1 + the age, at most kAges
   constexpr uint64_t kAges = 4096;
+  constexpr size_t kCounters = 4;  // neighbours are of one age, and a counter would wait for itself
   const RowStats* rows = stats_of_rows();
   std::vector<uint16_t> ages(slots_, kStays + 1);
   ages[0] = kStays;
   for (size_t i = 0; i < kept; ++i) {
     if (keep[i] > 0 && static_cast<size_t>(keep[i]) < slots_) ages[static_cast<size_t>(keep[i])] = kStays;
   }
-  std::vector<size_t> of_age(kAges + 1);
+  std::vector<std::array<size_t, kCounters>> counted(kAges + 1);
   for (size_t slot = 1; slot < slots_; ++slot) {
     const int64_t last = rows[slot].last_step;
     const uint64_t unseen = last < step ? static_cast<uint64_t>(step) - static_cast<uint64_t>(last) : 0;
@@ -66,43 +60,67 @@ std::vector<int64_t> Index::oldest(size_t count, const Ranking& ranking, int64_t
     const bool goes = static_cast<bool>(ages[slot]) & (last != RowStats::kFree) & !young;
     const auto age = static_cast<uint16_t>(goes ? 1 + std::min(unseen, kAges - 1) : kStays);
     ages[slot] = age;
-    ++of_age[age];
+    ++counted[age][slot % kCounters];
   }
-  uint64_t limit = kAges;
+  const auto of_age = [&](size_t age) { return std::accumulate(counted[age].begin(), counted[age].end(), size_t{0}); };
+  size_t limit = kAges;
   size_t older = 0;  // than the limit; all of them go
-  while (limit > 1 && older + of_age[limit] < count) older += of_age[limit--];
-  const size_t rest = std::min(count - older, of_age[limit]);
-  std::vector<Old> chosen;
+  while (limit > 1 && older + of_age(limit) < count) older += of_age(limit--);
+  const size_t rest = std::min(count - older, of_age(limit));
+  std::vector<Aged> chosen;
   chosen.reserve(older + rest);
-  std::vector<Old> last;  // the best `rest` of the limit's age, among at most twice as many
+  std::vector<Aged> last;  // the best `rest` of the limit's age, among at most twice as many
   const auto shrink = [&] {
     std::nth_element(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(rest - 1), last.end());
     last.resize(rest);
   };
   for (size_t slot = 1; slot < slots_; ++slot) {
     if (ages[slot] < limit) continue;
-    const Old old{rows[slot].last_step, id(slot), static_cast<int64_t>(slot)};
     if (ages[slot] > limit) {
-      chosen.push_back(old);
+      chosen.push_back(aged(slot));
       continue;
     }
-    last.push_back(old);
+    last.push_back(aged(slot));
     if (last.size() >= 2 * rest + 64) shrink();
   }
   if (last.size() > rest) shrink();
   chosen.insert(chosen.end(), last.begin(), last.end());
   std::sort(chosen.begin(), chosen.end());
-  std::vector<int64_t> slots(chosen.size());
-  std::transform(chosen.begin(), chosen.end(), slots.begin(), [](const Old& old) { return old.slot; });
-  return slots;
+  return chosen;
+}
+
+// To find the oldest rows is to look at all, so it is done for several calls at once, where not so many are kept that
+// most of those found would be seen before they go. The order is that of `oldest` for each of the calls.
+std::vector<int64_t> Index::oldest_slots(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
+                                         size_t kept) {
+  constexpr size_t kCalls = 4;
+  std::vector<int64_t> slots;
+  if (ranking.kind.expires || 2 * kCalls * count > size() || kept > count) {
+    for (const Aged& row : oldest(count, ranking, step, keep, kept)) slots.push_back(row.slot);
+    return slots;
+  }
+  std::vector<bool> safe(slots_, false);
+  for (size_t i = 0; i < kept; ++i) {
+    if (keep[i] > 0 && static_cast<size_t>(keep[i]) < slots_) safe[static_cast<size_t>(keep[i])] = true;
+  }
+  slots = ageing_.next(*this, count, safe);
+  if (slots.size() == count) return slots;
+  std::vector<Aged> others;
+  for (size_t i = 0; i < kept; ++i) {
+    const auto slot = static_cast<size_t>(std::max<int64_t>(keep[i], 0));
+    if (slot == 0 || slot >= slots_ || !used(slot)) continue;
+    others.push_back(aged(slot));
+  }
+  ageing_.restart(oldest(kCalls * count, ranking, step, keep, kept), others);
+  return ageing_.next(*this, count, safe);
 }
 
 // Keeps the best `count` seen so far among at most twice as many, so that a table of any size takes little memory.
 std::vector<int64_t> Index::victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
-                                    size_t kept) const {
+                                    size_t kept) {
   if (count == 0) return {};
   const Eviction order = ranking.kind.order();
-  if (order == Eviction::kLRU || order == Eviction::kTTL) return oldest(count, ranking, step, keep, kept);
+  if (order == Eviction::kLRU || order == Eviction::kTTL) return oldest_slots(count, ranking, step, keep, kept);
   std::vector<bool> safe(slots_, false);
   for (size_t i = 0; i < kept; ++i) {
     if (keep[i] > 0 && static_cast<size_t>(keep[i]) < slots_) safe[static_cast<size_t>(keep[i])] = true;

@@ -39,12 +39,14 @@ void Index::populate(size_t first, size_t last) {
 
 size_t Index::bytes() const {
   return map_.bytes() + slots_ * (sizeof(RowStats) + 2 * sizeof(int64_t)) + free_.capacity() * sizeof(uint32_t) +
-         (counts_of_absent_ ? counts_of_absent_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]);
+         (counts_of_absent_ ? counts_of_absent_->bytes() : 0) + erased_.capacity() * sizeof(erased_[0]) +
+         ageing_.bytes();
 }
 
 int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double decay, size_t part, size_t parts) {
   RowStats* rows = stats_of_rows();
   int64_t touched = 0;
+  if (part == 0) ageing_.note_step(step);
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count && slots[i + kAhead] > 0) __builtin_prefetch(rows + slots[i + kAhead], 1);
     if (slots[i] <= 0) continue;
@@ -88,7 +90,9 @@ Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t 
   return admitted;
 }
 
-void Index::insert(const int64_t* ids, const int64_t* shows, size_t count, int64_t step, int64_t* slots) {
+// Calls start(i, slot) for each of the ids that was absent.
+template <typename Start>
+void Index::put_ids(const int64_t* ids, size_t count, int64_t* slots, const Start& start) {
   const size_t reused = std::min(free_.size(), count);
   if (slots_ + count - reused > IdMap::kAbsent) throw std::length_error("a table has at most 4294967294 rows");
   grow_slots(slots_ + count - reused);
@@ -101,12 +105,28 @@ void Index::insert(const int64_t* ids, const int64_t* shows, size_t count, int64
     ++k;
     if (counts_of_absent_) counts_of_absent_->remove(ids[i]);
     this->ids()[slot] = ids[i];
-    stats_of_rows()[slot] = {step, static_cast<float>(shows[i]), 0.0f};
-    versions()[slot] = version_;
+    start(i, slot);
   }
   const size_t again = std::min(put, reused);
   free_.resize(free_.size() - again);
   slots_ += put - again;
+}
+
+void Index::insert(const int64_t* ids, const int64_t* shows, size_t count, int64_t step, int64_t* slots) {
+  put_ids(ids, count, slots, [&](size_t i, IdMap::Slot slot) {
+    set_stats(slot, {step, static_cast<float>(shows[i]), 0.0f});
+    mark_changed(slot);
+  });
+}
+
+void Index::put(const int64_t* ids, const float* shows, const float* clicks, const int64_t* last_steps, size_t count,
+                int64_t* slots) {
+  put_ids(ids, count, slots, [](size_t, IdMap::Slot) {});
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) prefetch(static_cast<size_t>(slots[i + kAhead]));
+    set_stats(static_cast<size_t>(slots[i]), {last_steps[i], shows[i], clicks[i]});
+    mark_changed(slots[i]);
+  }
 }
 
 void Index::resolve(const int64_t* ids, int64_t* slots, size_t count) const {

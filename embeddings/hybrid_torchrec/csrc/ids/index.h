@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/arena.h"
+#include "ids/ageing.h"
 #include "ids/eviction_kinds.h"
 #include "ids/id_map.h"
 #include "ids/occurrence_counts.h"
@@ -51,6 +52,19 @@ class Index {
   size_t bytes() const;
   int64_t id(size_t slot) const { return ids()[slot]; }
   RowStats& stats(size_t slot) { return stats_of_rows()[slot]; }
+  void set_stats(size_t slot, const RowStats& stats) {
+    this->stats(slot) = stats;
+    ageing_.note(aged(slot));
+  }
+  // is_as_it_was() of a row of the slot will be asked soon.
+  void prefetch_age(size_t slot) const {
+    __builtin_prefetch(ids() + slot);
+    __builtin_prefetch(stats_of_rows() + slot);
+  }
+  bool is_as_it_was(const Aged& row) const {
+    const auto slot = static_cast<size_t>(row.slot);
+    return stats_of_rows()[slot].last_step == row.last_step && id(slot) == row.id;
+  }
   // What is known of a slot will be read or written soon.
   void prefetch(size_t slot) const {
     __builtin_prefetch(ids() + slot);
@@ -77,6 +91,9 @@ class Index {
 
   // Puts `count` ids that are absent, and gives their slots, freed ones first.
   void insert(const int64_t* ids, const int64_t* shows, size_t count, int64_t step, int64_t* slots);
+  // Puts ids with what is known of their rows, or replaces that of those that are there; gives their slots.
+  void put(const int64_t* ids, const float* shows, const float* clicks, const int64_t* last_steps, size_t count,
+           int64_t* slots);
   // Slots of the ids whose slot is negative: 0 for those that have none.
   void resolve(const int64_t* ids, int64_t* slots, size_t count) const;
 
@@ -89,8 +106,7 @@ class Index {
   }
 
   // Slots of at most `count` rows, the first victim first; none of `keep`.
-  std::vector<int64_t> victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
-                               size_t kept) const;
+  std::vector<int64_t> victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep, size_t kept);
   std::vector<int64_t> used_slots() const;
   // Slots whose rows went; the last is the first to be used again.
   const std::vector<uint32_t>& free_slots() const { return free_; }
@@ -106,10 +122,14 @@ class Index {
   void forget_erased(int64_t before);
 
  private:
-  std::vector<int64_t> oldest(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
-                              size_t kept) const;
+  Aged aged(size_t slot) const { return {stats_of_rows()[slot].last_step, id(slot), static_cast<int64_t>(slot)}; }
+  std::vector<Aged> oldest(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep, size_t kept) const;
+  std::vector<int64_t> oldest_slots(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep,
+                                    size_t kept);
   int64_t* ids() const { return reinterpret_cast<int64_t*>(ids_.data()); }
   RowStats* stats_of_rows() const { return reinterpret_cast<RowStats*>(stats_.data()); }
+  template <typename Start>
+  void put_ids(const int64_t* ids, size_t count, int64_t* slots, const Start& start);
   void grow_slots(size_t slots);
   void populate(size_t first, size_t last);
 
@@ -119,6 +139,7 @@ class Index {
   Arena versions_;
   size_t slots_ = 1;
   std::vector<uint32_t> free_;
+  Ageing ageing_;
   std::unique_ptr<OccurrenceCounts> counts_of_absent_;
   int64_t version_ = 1;
   int64_t recorded_from_ = 0;                        // 0: not recorded

@@ -197,22 +197,14 @@ class HashTable(TrainedRows):
         ids = self.check_ids(rows.ids)
         self.check_rows(rows)
         with self.lock:
-            slots = self.index.find(ids)
-            absent = slots < 0
-            new = ids if bool(absent.all()) else ids[absent]
-            if len(new):
-                self.make_room(len(new), slots)
-                inserted = self.index.insert(new, torch.zeros_like(new), self.step)
-                self.backend.storage.grow(self.index.slots())
-                if len(new) == len(ids):
-                    slots = inserted
-                else:
-                    slots[absent] = inserted
-            self._changing(slots)
-            self.backend.storage.write(slots, rows)
+            if self.before_change or self.backend.ids.missing_room(len(ids)):
+                slots = self.index.find(ids)
+                self.make_room(int((slots < 0).sum()), slots)
+                self._changing(slots)
             infos = (tensor.to(self.backend.ids.device) for tensor in (rows.shows, rows.clicks, rows.last_step))
-            self.index.set_infos(slots, *infos)
-            self.index.mark_changed(slots)
+            slots = self.index.put(ids, *infos)
+            self.backend.storage.grow(self.index.slots())
+            self.backend.storage.write(slots, rows)
 
     def erase(self, ids: torch.Tensor) -> int:
         """Removes the rows of ids (L,) with their state; returns how many there were. Gradients that wait go too."""

@@ -206,6 +206,23 @@ void index_calls() {
         model.erase(id);
       }
     }
+    if (index.size() > 100) {
+      const EvictionKind lru = find_kind(kEvictions, "eviction policy", static_cast<int64_t>(Eviction::kLRU));
+      std::set<std::pair<int64_t, int64_t>> order;  // last step, id
+      for (const int64_t slot : index.used_slots()) {
+        order.emplace(index.stats(static_cast<size_t>(slot)).last_step, index.id(static_cast<size_t>(slot)));
+      }
+      auto next = order.begin();
+      for (const int64_t slot : index.victims(3, {lru, 1.0, 0.0, 1.0, 0}, step, nullptr, 0)) {
+        CHECK(index.id(static_cast<size_t>(slot)) == (next++)->second);
+      }
+      const int64_t again[2] = {order.rbegin()->second, order.begin()->second};  // the oldest becomes young, and back
+      const float zeros[2] = {0, 0};
+      const int64_t steps[2] = {order.begin()->first, order.rbegin()->first};
+      int64_t places[2];
+      index.put(again, zeros, zeros, steps, 2, places);
+      CHECK(places[0] == model[again[0]] && places[1] == model[again[1]]);
+    }
     if (step % 50 == 0) {
       CHECK(index.next_version() == index.version());
       index.forget_erased(index.version() - 1);

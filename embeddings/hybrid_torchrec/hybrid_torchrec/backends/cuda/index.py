@@ -202,6 +202,18 @@ class DeviceIndex:
         self._slots.shows[pending.slots] = self._on(shows).float()
         return pending.slots
 
+    def put(self, ids: torch.Tensor, shows: torch.Tensor, clicks: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+        """Slots of distinct ids, inserted where absent, with what is known of their rows."""
+        ids = self._on(ids)
+        slots = self.find(ids)
+        absent = slots < 0
+        if bool(absent.any()):
+            new = ids[absent]
+            slots[absent] = self.insert(new, torch.zeros_like(new), 0)
+        self.set_infos(slots, shows, clicks, last)
+        self.mark_changed(slots)
+        return slots
+
     def resolve(self, ids: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
         return self.find(ids).clamp_(min=0)
 
