@@ -21,7 +21,7 @@ from torchrec_embcache.store.raw import StoreStats
 from torchrec_embcache.tier_snapshot import TierSnapshot
 
 NONE = torch.empty(0, dtype=torch.int64)
-PLACED_AT_ONCE = 2048  # rows; training may wait for as long
+PLACED_AT_ONCE = 8192  # rows; training may wait for as long
 
 
 class CachedTable(HashTable):
@@ -270,11 +270,7 @@ class CachedTable(HashTable):
         with self._prefetcher.gate, self.lock:
             if still():  # room for all at once: to choose victims is to look at all rows
                 self._make_what_room_there_is(sum(map(len, fetched)))
-        parts = [
-            rows.select(slice(first, first + PLACED_AT_ONCE))
-            for rows in fetched
-            for first in range(0, len(rows), PLACED_AT_ONCE)
-        ]
+        parts = [part for rows in fetched for part in _in_parts(rows)]
         for number, part in enumerate(parts):
             with self._prefetcher.gate, self.lock:
                 if not still() or not self._bring(part, wait=False):
@@ -331,3 +327,10 @@ class CachedTable(HashTable):
 
     def expire(self) -> None:
         """No row is forgotten."""
+
+
+def _in_parts(rows: RowBatch) -> list[RowBatch]:
+    """Rows by at most PLACED_AT_ONCE."""
+    if len(rows) <= PLACED_AT_ONCE:
+        return [rows] if len(rows) else []
+    return [rows.select(slice(first, first + PLACED_AT_ONCE)) for first in range(0, len(rows), PLACED_AT_ONCE)]

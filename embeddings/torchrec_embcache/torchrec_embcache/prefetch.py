@@ -131,19 +131,12 @@ class Prefetcher:
             self.restart()
 
     def pinned_slots(self) -> torch.Tensor:
-        """Slots on the device whose rows must stay, with repetitions; hold `gate`."""
+        """Slots on the device whose rows must stay, with repetitions and negative ones; hold `gate`."""
         slots = [torch.empty(0, dtype=torch.int64)]
         for batch in (*self._taken, *self._queue):
-            if not batch.admitted:
-                continue
-            if batch.slots is None:
-                here = self._find(batch.ids)
-                there = here >= 0
-                if not bool(there.all()):
-                    slots.append(here[there])
-                    continue
-                batch.slots = here
-            slots.append(batch.slots)
+            if batch.admitted:
+                batch.find(self._find)
+                slots.append(batch.slots)
         return torch.cat(slots)
 
     def restart(self) -> None:
@@ -151,7 +144,7 @@ class Prefetcher:
         with self._changed:
             self._restarts += 1
             for batch in (*self._taken, *self._queue):
-                batch.slots = None
+                batch.forget_slots()
             with self._idle():
                 while self._revoke_last():
                     pass
@@ -225,16 +218,18 @@ class Prefetcher:
 
     def _admit(self, batch: PrefetchBatch, *, known: bool) -> torch.Tensor:
         """Pins the ids; returns those to fetch. known: rows of earlier batches count as being on the device."""
-        there = self._find(batch.ids) >= 0
+        batch.find(self._find)
+        missing = batch.ids[batch.absent]
         if known:
-            there |= self._pinned.contains(batch.ids)
+            missing = missing[~self._pinned.contains(missing)]
         self._pinned.add(batch.ids)
         batch.admitted = True
-        missing = batch.ids[~there]
         self._metrics.add(batches=1, lookups=len(batch.ids), hits=len(batch.ids) - len(missing))
         return missing
 
     def _fits(self, batch: PrefetchBatch) -> bool:
+        if len(self._pinned) + len(batch.ids) <= self._rows:  # also if none of them is pinned yet
+            return True
         fresh = len(batch.ids) - int(self._pinned.contains(batch.ids).sum())
         return len(self._pinned) + fresh <= self._rows
 
@@ -247,7 +242,8 @@ class Prefetcher:
         """Makes the last admitted batch wait again, which is not being fetched; False if there is none."""
         for batch in reversed(self._queue):
             if batch.admitted:
-                batch.admitted, batch.staged, batch.failure, batch.slots = False, None, None, None
+                batch.admitted, batch.staged, batch.failure = False, None, None
+                batch.forget_slots()
                 self._pinned.remove(batch.ids)
                 return True
         return False

@@ -10,6 +10,8 @@ import torch
 from hybrid_torchrec.policies import AdmitAll
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 
+NONE = torch.empty(0, dtype=torch.int64)
+
 
 class MemoryStore:
     """Rows in a HashTable on the CPU; gone with the process."""
@@ -28,6 +30,8 @@ class MemoryStore:
     def write(self, rows: RowBatch) -> None:
         with self._lock:
             self._table.write(rows)
+            if len(rows):  # ages are counted from it
+                self._table.step = max(self._table.step, int(rows.last_step.max()))
 
     def erase(self, ids: torch.Tensor) -> int:
         with self._lock:
@@ -39,9 +43,9 @@ class MemoryStore:
     def bytes(self) -> int:
         return self._table.bytes()
 
-    def oldest(self, count: int) -> torch.Tensor:
-        """Ids of the ``count`` rows that were trained least recently."""
-        return self._table.select_victims(count)
+    def oldest(self, count: int) -> RowBatch:
+        """The ``count`` rows that were trained least recently."""
+        return self._table.rows_at(self._table.backend.ids.victims(count, self._table.step, NONE))
 
     def scan(self, chunk: int) -> Iterator[RowBatch]:
         for ids in self._table.ids().split(chunk):

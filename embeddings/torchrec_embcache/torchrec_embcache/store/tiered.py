@@ -52,10 +52,9 @@ class TieredStore:
                 self._spill(max(excess, int(self._host_rows * SPILL_SHARE)))
 
     def _spill(self, count: int) -> None:
-        ids = self._host.oldest(count)
-        rows, _ = self._host.read(ids)
+        rows = self._host.oldest(count)
         self._disk.write(rows)  # a failure leaves them in host memory
-        self._host.erase(ids)
+        self._host.erase(rows.ids)
 
     def erase(self, ids: torch.Tensor) -> int:
         with self._lock:

@@ -68,9 +68,9 @@ class WriteBehind:
 
     def read(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
         parts, positions, rest = self._found_waiting(ids)
-        stored, found = self._store.read(ids[rest])
         if not parts:
-            return stored, found
+            return self._store.read(ids)
+        stored, found = self._store.read(ids[rest])
         parts.append(stored)
         positions.append(rest[found])
         at = torch.cat(positions)
@@ -80,7 +80,7 @@ class WriteBehind:
 
     def fetch(self, ids: torch.Tensor) -> list[RowBatch]:
         parts, _, rest = self._found_waiting(ids)
-        return [*parts, *self._store.fetch(ids[rest])]
+        return [*parts, *self._store.fetch(ids[rest])] if parts else self._store.fetch(ids)
 
     def _found_waiting(self, ids: torch.Tensor) -> tuple[list[RowBatch], list[torch.Tensor], torch.Tensor]:
         """Rows that wait, the newest of each id, where in ids (L,) their ids are, and where the others are."""
