@@ -52,8 +52,8 @@ RULES = (
     Rule(lambda p, m: p.dense is not None, "a dense bias is not in these kernels"),
     Rule(lambda p, m: p.relative is not None and p.windowed != 0, "a relative bias and a window"),
     Rule(
-        lambda p, m: p.relative is not None and (p.q.shape[2] != 128 or p.q.dtype != torch.bfloat16),
-        "a relative bias has run on a GPU with bfloat16 heads of 128 alone",
+        lambda p, m: p.relative is not None and p.q.shape[2] > 128,
+        "a relative bias is not in the gradients of wider heads",
     ),
     Rule(lambda p, m: p.mask_type != LOWER, "of the mask types the lower one"),
     Rule(lambda p, m: p.distance >= 0, "a window by distance in the row is not in these kernels"),

@@ -31,9 +31,11 @@ def test_hopper_takes_heads(dtype, dim):
     assert paths.refusal(problem(dim, dtype=dtype), HERE) is None
 
 
-def test_hopper_takes_a_relative_bias():
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dim", [32, 72, 128])
+def test_hopper_takes_a_relative_bias(dtype, dim):
     counts = torch.tensor([1])
-    assert paths.refusal(problem(relative=RELATIVE, contexts=counts, targets=counts), HERE) is None
+    assert paths.refusal(problem(dim, dtype=dtype, relative=RELATIVE, contexts=counts, targets=counts), HERE) is None
 
 
 def test_hopper_takes_masks():
@@ -52,8 +54,7 @@ REFUSED = {
     "float32": (problem(dtype=torch.float32), {}, "float32"),
     "a dense bias": (problem(dense=SQUARE), {}, "bias"),
     "a relative bias and a window": (problem(relative=RELATIVE, window=4), {}, "a relative bias and a window"),
-    "a relative bias of other heads": (problem(64, relative=RELATIVE), {}, "bfloat16 heads of 128 alone"),
-    "a relative bias in float16": (problem(dtype=torch.float16, relative=RELATIVE), {}, "bfloat16 heads of 128"),
+    "a relative bias of wide heads": (problem(136, relative=RELATIVE), {}, "gradients of wider heads"),
     "upper": (problem(mask_type=1), {}, "lower"),
     "none": (problem(mask_type=2), {}, "lower"),
     "the user's": (problem(mask_type=3, mask=SQUARE), {}, "lower"),
