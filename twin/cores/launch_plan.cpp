@@ -84,6 +84,15 @@ class LaunchMemory {
     return data;
   }
 
+  // Poisoned at every level: it tells which words were written.
+  unsigned char* Records(std::size_t count) {
+    const std::size_t bytes = count * kShapeRecordBytes;
+    auto* data = Own(bytes);
+    std::memset(data, kPoison, bytes);
+    extents.push_back({data, bytes, "shapes of outputs", true, !Fast()});
+    return data;
+  }
+
   void WriteBack() const {
     for (const auto& scatter : scatters_) {
       scatter.first->Scatter(scatter.second);
@@ -133,6 +142,10 @@ int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes
       arguments.push_back(argument.present ? memory.Bytes(argument.hostValues, "host values") : nullptr);
     }
   }
+  unsigned char* records = plan.shaped.empty() ? nullptr : memory.Records(plan.shaped.size());
+  if (records != nullptr) {
+    arguments.push_back(records);
+  }
   void* tiling = memory.Bytes(plan.tiling, "tiling data");
   if (workspaceBytes != 0) {
     memory.extents.push_back({workspace, workspaceBytes, "workspace", true, !Fast()});
@@ -172,6 +185,10 @@ int32_t Execute(const LaunchPlan& plan, void* workspace, uint64_t workspaceBytes
     twinCountHbm(plan.name, launchWork.hbmRead, launchWork.hbmWritten);
   }
   memory.WriteBack();
+  if (const std::string fault = TakeShapes(plan.shaped, records); !fault.empty()) {
+    twinSetErrorMessage(("[twin] aicore exception: " + std::string(plan.name) + ": " + fault).c_str());
+    return kTrapped;
+  }
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "opcall.h"
+#include "output_shapes.h"
 #include "views.h"
 
 namespace twin {
@@ -27,6 +28,7 @@ struct LaunchPlan {
   uint32_t vectorsPerBlock = 1;
   bool lenient = false;
   std::vector<PlanArgument> arguments;  // inputs, then outputs, in declaration order
+  std::vector<ShapedOutput> shaped;     // of the outputs, those whose shape the kernel writes
 };
 
 // Is this operator among those of TWIN_LENIENT: "1" for all, or the names of their types, with commas?

@@ -53,8 +53,7 @@ Accesses AccessesOf(const LaunchPlan& plan, const void* workspace, std::size_t w
   return accesses;
 }
 
-bool TypeFits(const ops::OpParamDef& parameter, std::size_t column, aclDataType type) {
-  const auto wanted = static_cast<ge::DataType>(type);
+bool TypeFits(const ops::OpParamDef& parameter, std::size_t column, ge::DataType wanted) {
   if (!parameter.typeList.empty()) {
     return std::find(parameter.typeList.begin(), parameter.typeList.end(), wanted) != parameter.typeList.end();
   }
@@ -112,7 +111,7 @@ AclnnCall::Argument& AclnnCall::HostInput(const void* values, std::size_t bytes,
   Argument argument;
   argument.present = values != nullptr || count == 0;
   argument.hostType = type;
-  argument.hostCount = count;
+  argument.hostDims = {count};
   if (values != nullptr) {
     const auto* from = static_cast<const unsigned char*>(values);
     argument.hostValues.assign(from, from + bytes);
@@ -278,6 +277,9 @@ aclnnStatus AclnnCall::CheckArguments(int& column) const {
       for (const auto* member : argument.members) {
         given += " " + std::to_string(static_cast<int>(member->dataType));
       }
+      if (argument.hostType != ge::DT_UNDEFINED) {
+        given += " " + std::to_string(static_cast<int>(argument.hostType));
+      }
     }
   }
   return Fail(kInvalid, "no declared combination has the data types" + given);
@@ -288,12 +290,15 @@ bool AclnnCall::FindColumn(std::size_t columns, bool scalarTypes, int& column) c
   const auto fits = [&](std::size_t c, const ops::OpParameters& parameters, const std::vector<Argument>& arguments) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       for (const auto* member : arguments[i].members) {
-        if (!TypeFits(*parameters[i], c, member->dataType)) {
+        if (!TypeFits(*parameters[i], c, static_cast<ge::DataType>(member->dataType))) {
           return false;
         }
       }
+      if (arguments[i].hostType != ge::DT_UNDEFINED && !TypeFits(*parameters[i], c, arguments[i].hostType)) {
+        return false;
+      }
       for (const auto* scalar : arguments[i].scalars) {
-        if (scalarTypes && !TypeFits(*parameters[i], c, scalar->dataType)) {
+        if (scalarTypes && !TypeFits(*parameters[i], c, static_cast<ge::DataType>(scalar->dataType))) {
           return false;
         }
       }
@@ -309,6 +314,58 @@ bool AclnnCall::FindColumn(std::size_t columns, bool scalarTypes, int& column) c
   return false;
 }
 
+bool AclnnCall::ReadsValues(std::size_t input) const {
+  return (*inputParameters_)[input]->valueDepend != ops::IGNORE ||
+         functions_.valuesOfInputs.count(static_cast<int32_t>(input)) != 0;
+}
+
+bool AclnnCall::ShapeByKernel(std::size_t output) const {
+  return (*outputParameters_)[output]->shapeByKernel ||
+         functions_.shapesByKernel.count(static_cast<int32_t>(output)) != 0;
+}
+
+// Tensors whose values the tiling reads lie in host memory; the kernel gets a copy, as of an array.
+aclnnStatus AclnnCall::TakeHostTensors() {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    auto& argument = inputs_[i];
+    if (argument.members.empty() || argument.list || !ReadsValues(i)) {
+      continue;
+    }
+    const auto& name = (*inputParameters_)[i]->name;
+    const auto view = ViewOf(*argument.members.front(), name, false);
+    const auto bytes = static_cast<std::size_t>(view.Bytes());
+    const void* start = nullptr;
+    std::size_t size = 0;
+    if (bytes != 0 && twinDeviceAllocation(view.data, 1, &start, &size)) {
+      return Fail(kInvalid, name +
+                                " lies in device memory, and its values are read by the tiling or shape function: "
+                                "give a tensor in host memory");
+    }
+    argument.hostValues.resize(bytes);
+    if (bytes != 0) {
+      view.Gather(argument.hostValues.data());
+    }
+    argument.hostType = static_cast<ge::DataType>(argument.members.front()->dataType);
+    argument.hostDims = view.dims;
+    argument.members.clear();
+  }
+  return ACL_SUCCESS;
+}
+
+// For the text of a failure: inputs whose values were asked for in vain.
+std::string AclnnCall::MissedValues(const gert::OpCall& call) const {
+  std::string names;
+  for (std::size_t i = 0; i < call.instances.size(); ++i) {
+    for (std::size_t k = 0; k < call.instances[i].count; ++k) {
+      if (call.inputs[call.instances[i].start + k].MissedData()) {
+        names += (names.empty() ? "" : ", ") + (*inputParameters_)[i]->name;
+        break;
+      }
+    }
+  }
+  return names.empty() ? "" : "; it asked for the values of " + names + ", which ValueDepend(REQUIRED) makes known";
+}
+
 aclnnStatus AclnnCall::ConvertScalars(int column) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     auto& argument = inputs_[i];
@@ -318,7 +375,7 @@ aclnnStatus AclnnCall::ConvertScalars(int column) {
     const auto& parameter = *(*inputParameters_)[i];
     const auto at = static_cast<std::size_t>(column);
     argument.hostType = at < parameter.types.size() ? parameter.types[at] : parameter.typeList.front();
-    argument.hostCount = static_cast<int64_t>(argument.scalars.size());
+    argument.hostDims = {static_cast<int64_t>(argument.scalars.size())};
     argument.hostValues.clear();
     for (const auto* scalar : argument.scalars) {
       if (!AppendScalar(*scalar, argument.hostType, argument.hostValues)) {
@@ -348,7 +405,10 @@ aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
       call.inputs.push_back(TensorOf(*member));
     }
     if (argument.hostType != ge::DT_UNDEFINED) {
-      const gert::Shape shape{argument.hostCount};
+      gert::Shape shape;
+      for (const auto dim : argument.hostDims) {
+        shape.AppendDim(dim);
+      }
       call.inputs.emplace_back(gert::StorageShape(shape, shape), argument.hostType, ge::FORMAT_ND,
                                argument.hostValues.data());
     }
@@ -374,13 +434,20 @@ aclnnStatus AclnnCall::Describe(gert::OpCall& call) const {
 // The shapes and types that the operator derives must be those of the given outputs.
 aclnnStatus AclnnCall::Infer(const gert::OpCall& call) const {
   if (functions_.inferShape != nullptr) {
+    std::vector<bool> shapesByKernel;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      shapesByKernel.insert(shapesByKernel.end(), outputs_[i].members.size(), ShapeByKernel(i));
+    }
     gert::InferShapeContext context(call);
     if (functions_.inferShape(&context) != ge::GRAPH_SUCCESS) {
-      return Fail(kInferShapeFailed, "the shape function failed");
+      return Fail(kInferShapeFailed, "the shape function failed" + MissedValues(call));
     }
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
       const auto& inferred = *context.GetOutputShape(i);
       const auto& given = call.outputs[i].GetStorageShape();
+      if (shapesByKernel[i]) {
+        continue;
+      }
       bool agrees = inferred.GetDimNum() == given.GetDimNum();
       for (std::size_t d = 0; agrees && d < given.GetDimNum(); ++d) {
         agrees = inferred.GetDim(d) < 0 || inferred.GetDim(d) == given.GetDim(d);
@@ -412,10 +479,12 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
   }
   int column = 0;
   aclnnStatus status = CheckArguments(column);
-  if (status != ACL_SUCCESS) {
-    return status;
+  if (status == ACL_SUCCESS) {
+    status = TakeHostTensors();
   }
-  status = ConvertScalars(column);
+  if (status == ACL_SUCCESS) {
+    status = ConvertScalars(column);
+  }
   if (status != ACL_SUCCESS) {
     return status;
   }
@@ -449,7 +518,7 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
       return Fail(kInvalid, "the tiling function refused the arguments");
     }
     if (code != ge::GRAPH_SUCCESS) {
-      return Fail(kTilingFailed, "the tiling function failed");
+      return Fail(kTilingFailed, "the tiling function failed" + MissedValues(call));
     }
     const auto at = static_cast<std::size_t>(column);
     const auto& keys = TilingKeys(kernels_.objectOfColumn[at]);
@@ -480,6 +549,13 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
           argument.members.push_back(ViewOf(*member, parameters[i]->name, output));
           if (!output && !parameters[i]->autoContiguous && !argument.members.back().Contiguous()) {
             return Fail(kInvalid, parameters[i]->name + " must be contiguous");
+          }
+          if (output && ShapeByKernel(i)) {
+            const auto& view = argument.members.back();
+            if (!view.Contiguous()) {
+              return Fail(kInvalid, parameters[i]->name + " must be contiguous: the kernel decides on its shape");
+            }
+            plan->shaped.push_back({const_cast<aclTensor*>(member), parameters[i]->name, view.Elements()});
           }
         }
         plan->arguments.push_back(std::move(argument));

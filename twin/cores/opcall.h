@@ -52,16 +52,20 @@ class AclnnCall {
     std::vector<const aclScalar*> scalars;  // they become host values of the column's data type
     std::vector<unsigned char> hostValues;  // value-dependent input: its data and what it looks like
     ge::DataType hostType = ge::DT_UNDEFINED;
-    int64_t hostCount = 0;
+    std::vector<int64_t> hostDims;
   };
 
   Argument& HostInput(const void* values, std::size_t bytes, ge::DataType type, int64_t count);
+  bool ReadsValues(std::size_t input) const;
+  bool ShapeByKernel(std::size_t output) const;
+  aclnnStatus TakeHostTensors();
   aclnnStatus Fail(aclnnStatus status, const std::string& message) const;
   aclnnStatus CheckArguments(int& column) const;
   bool FindColumn(std::size_t columns, bool scalarTypes, int& column) const;
   aclnnStatus ConvertScalars(int column);
   aclnnStatus Describe(gert::OpCall& call) const;
   aclnnStatus Infer(const gert::OpCall& call) const;
+  std::string MissedValues(const gert::OpCall& call) const;
 
   const char* type_;
   const KernelTable& kernels_;

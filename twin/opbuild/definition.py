@@ -26,7 +26,10 @@ DATA_TYPES: dict[int, tuple[str, str]] = {
     27: ("DT_BF16", "bfloat16_t"),
 }
 FORMATS = {0: "FORMAT_NCHW", 1: "FORMAT_NHWC", 2: "FORMAT_ND", 29: "FORMAT_FRACTAL_NZ"}
-VALUE_TYPES = {9: "aclIntArray", 0: "aclFloatArray", 12: "aclBoolArray"}
+# Of inputs whose values the tiling reads: the array of an aclnn call, by the data types of all columns.
+INT64 = 9
+INTEGERS = frozenset({2, 3, 4, 6, 7, 8, INT64, 10})
+VALUE_TYPES = {**dict.fromkeys(INTEGERS, "aclIntArray"), 0: "aclFloatArray", 12: "aclBoolArray"}
 ATTRIBUTE_TYPES = {
     "bool": "bool ",
     "int": "int64_t ",
@@ -54,6 +57,7 @@ class Parameter:
     auto_contiguous: bool
     follow: str
     scalar: str = ""  # "one", "list", or nothing: a tensor
+    shape_by_kernel: bool = False  # of an output: OutputShapeDependOnCompute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +85,15 @@ class Operator:
     def columns(self) -> int:
         return max([1, *(len(p.types) for p in [*self.inputs, *self.outputs])])
 
-    def arguments(self) -> list[tuple[str, str, str]]:
-        """(C type, C name, role) in the order inputs, attributes, outputs."""
+    @property
+    def reads_values(self) -> bool:
+        return any(p.value_depend for p in self.inputs)
+
+    def arguments(self, tensors: bool = False) -> list[tuple[str, str, str]]:
+        """(C type, C name, role): inputs, attributes, outputs; `tensors`: in the place of arrays of values."""
         result = []
         for p in self.inputs:
-            result.append((_input_type(p), lower_camel(p.name) + _optional(p.option), "Input"))
+            result.append((_input_type(p, tensors), lower_camel(p.name) + _optional(p.option), "Input"))
         for a in self.attributes:
             result.append((ATTRIBUTE_TYPES[a.kind], lower_camel(a.name) + _optional(a.option), "Attribute"))
         single = len(self.outputs) == 1
@@ -111,12 +119,12 @@ def _optional(option: str) -> str:
     return "Optional" if option == "optional" else ""
 
 
-def _input_type(p: Parameter) -> str:
+def _input_type(p: Parameter, tensors: bool = False) -> str:
     if p.scalar:
         return "const aclScalar *" if p.scalar == "one" else "const aclScalarList *"
     if p.option == "dynamic":
         return "const aclTensorList *"
-    if p.value_depend:
+    if p.value_depend and not tensors:
         return f"const {VALUE_TYPES[p.types[0]]} *"
     return "const aclTensor *"
 
@@ -162,6 +170,17 @@ def habits(op: Operator) -> list[str]:
     ]
 
 
+def _value_fault(p: Parameter) -> str:
+    kinds = {VALUE_TYPES.get(code) for code in p.types}
+    if len(kinds) != 1 or None in kinds:
+        return "ValueDepend needs data types that are all integers, all FLOAT or all BOOL"
+    if kinds == {"aclIntArray"} and INT64 not in p.types:
+        return "ValueDepend of integers needs a column of INT64, the type of aclIntArray"
+    if p.option == "dynamic":
+        return "ValueDepend of a list of inputs is not built by the twin"
+    return ""
+
+
 def check(op: Operator, strict: bool = True) -> None:
     """Raise DefinitionError naming every rule of the toolkit that the definition breaks; `strict`: its habits too."""
     faults = habits(op) if strict else []
@@ -173,10 +192,16 @@ def check(op: Operator, strict: bool = True) -> None:
             faults.append(f"{p.name}: {len(p.types)} data types, other parameters have {op.columns}")
         if p.formats and len(p.formats) != op.columns:
             faults.append(f"{p.name}: {len(p.formats)} formats for {op.columns} columns")
-        if p.value_depend and (not p.types or p.types[0] not in VALUE_TYPES):
-            faults.append(f"{p.name}: ValueDepend needs INT64, FLOAT or BOOL")
+        if p.value_depend and (fault := _value_fault(p)):
+            faults.append(f"{p.name}: {fault}")
         if p.type_list and len(p.type_list) > 1:
             faults.append(f"{p.name}: DataTypeList with several types is not built by the twin; write columns")
+    faults += [f"{p.name}: OutputShapeDependOnCompute is for outputs" for p in op.inputs if p.shape_by_kernel]
+    faults += [
+        f"{p.name}: OutputShapeDependOnCompute of a list of outputs is not built by the twin"
+        for p in op.outputs
+        if p.shape_by_kernel and p.option == "dynamic"
+    ]
     shared = {p.name for p in op.inputs} & {p.name for p in op.outputs}
     faults += [
         f"{name}: an input and output of one name (in place) is not built by the twin" for name in sorted(shared)

@@ -8,7 +8,12 @@ from typing import Any
 
 from definition import Operator
 
-LIBRARY_TILINGS = ("TCubeTiling", "SoftMaxTiling", "LayerNormTiling")  # those of library functions have their header
+LIBRARY_TILINGS = (
+    "TCubeTiling",
+    "SoftMaxTiling",
+    "LayerNormTiling",
+    "RmsNormTiling",
+)  # those of library functions have their header
 
 
 @dataclass(frozen=True)
@@ -19,10 +24,11 @@ class Headers:
     api: Sequence[str]
 
 
-def signature(op: Operator) -> str:
-    arguments = [f"{ctype}{name}" for ctype, name, _ in op.arguments()]
+def signature(op: Operator, tensors: bool = False) -> str:
+    """Phase one; `tensors`: the form that takes tensors for values that the tiling reads."""
+    arguments = [f"{ctype}{name}" for ctype, name, _ in op.arguments(tensors)]
     arguments += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
-    return f"aclnnStatus aclnn{op.type}GetWorkspaceSize(" + ", ".join(arguments) + ")"
+    return f"aclnnStatus aclnn{op.type}{'Tensor' if tensors else ''}GetWorkspaceSize(" + ", ".join(arguments) + ")"
 
 
 def run_signature(op: Operator) -> str:
@@ -34,6 +40,7 @@ def run_signature(op: Operator) -> str:
 
 def header(op: Operator) -> str:
     guard = f"ACLNN_{op.snake.upper()}_H_"
+    forms = "\n\n".join(f'__attribute__((visibility("default"))) {signature(op, t)};' for t in _forms(op))
     return f"""#ifndef {guard}
 #define {guard}
 #include "aclnn/acl_meta.h"
@@ -42,7 +49,7 @@ def header(op: Operator) -> str:
 extern "C" {{
 #endif
 
-__attribute__((visibility("default"))) {signature(op)};
+{forms}
 
 __attribute__((visibility("default"))) {run_signature(op)};
 
@@ -54,15 +61,31 @@ __attribute__((visibility("default"))) {run_signature(op)};
 """
 
 
+def _forms(op: Operator) -> tuple[bool, ...]:
+    return (False, True) if op.reads_values else (False,)
+
+
+def phase_one(op: Operator, tensors: bool) -> str:
+    calls = "\n".join(f"    call.{role}({name});" for _, name, role in op.arguments(tensors))
+    return f"""extern "C" __attribute__((visibility("default"))) {signature(op, tensors)}
+{{
+    twin::AclnnCall call("{op.type}", Kernels());
+{calls}
+    return call.Plan(workspaceSize, executor);
+}}
+"""
+
+
 def pair(op: Operator, objects: Sequence[int], kernel_symbol: str) -> str:
     """The aclnn functions and the kernel table; column j is served by object objects[j]."""
-    count = len(op.inputs) + len(op.outputs) + 2
+    shapes = any(p.shape_by_kernel for p in op.outputs)  # one parameter more, for the shapes that the kernel writes
+    count = len(op.inputs) + len(op.outputs) + 2 + shapes
     used = sorted(set(objects))
     void_list = ", ".join(["void *"] * count)
     declarations = "\n".join(f'extern "C" void {kernel_symbol}__{n}({void_list});' for n in used)
     values = ", ".join(f"a[{i}]" for i in range(count))
     entries = "\n".join(f"void Enter{n}(void *const *a) {{ {kernel_symbol}__{n}({values}); }}" for n in used)
-    calls = "\n".join(f"    call.{role}({name});" for _, name, role in op.arguments())
+    plans = "\n".join(phase_one(op, tensors) for tensors in _forms(op))
     return f"""#include "opcall.h"
 #include "twin/executor.h"
 
@@ -83,13 +106,7 @@ const twin::KernelTable &Kernels()
 
 }}
 
-extern "C" __attribute__((visibility("default"))) {signature(op)}
-{{
-    twin::AclnnCall call("{op.type}", Kernels());
-{calls}
-    return call.Plan(workspaceSize, executor);
-}}
-
+{plans}
 extern "C" __attribute__((visibility("default"))) {run_signature(op)}
 {{
     return twinRunExecutor(executor, workspace, workspaceSize, stream);

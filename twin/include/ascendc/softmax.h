@@ -47,7 +47,7 @@ template <typename T>
 class SoftMaxCall {
  public:
   SoftMaxCall(const char* name, const SoftMaxTiling& tiling, const SoftMaxShapeInfo& info, const SoftmaxConfig& config,
-              bool isBasicBlock, const LocalTensor<uint8_t>* scratch)
+              bool isBasicBlock, const LocalTensor<uint8_t>* scratch, const char* least = "GetSoftMaxMinTmpSize")
       : name_(name),
         rows_(info.srcM != 0 ? info.srcM : tiling.srcM),
         columns_(info.srcK != 0 ? info.srcK : tiling.srcK),
@@ -74,7 +74,7 @@ class SoftMaxCall {
                 tiling.srcK);
     }
     if (same && tiling.splitM == 0 && rows_ != 0) {
-      core.Trap("E-25", "%s: its tiling was made for less work space than GetSoftMaxMinTmpSize says", name);
+      core.Trap("E-25", "%s: its tiling was made for less work space than %s says", name, least);
     }
     scratchBytes_ = (same ? tiling.splitM : 1) * twin::SoftMaxRowBytes(columns_);
   }

@@ -12,4 +12,10 @@ constexpr uint64_t SoftMaxRowBytes(uint64_t columns) { return columns * 4 + 32; 
 constexpr uint32_t kLayerNormBuffers = 2;
 constexpr uint64_t LayerNormRowBytes(uint64_t columns) { return columns * 4 * kLayerNormBuffers; }
 
+// A row of float, its squares.
+constexpr uint64_t RmsNormRowBytes(uint64_t columns) { return columns * 4; }
+constexpr bool IsRmsNormBasicBlock(uint32_t rows, uint32_t columns) {
+  return columns % 64 == 0 && columns < 2048 && rows % 8 == 0;
+}
+
 }  // namespace twin

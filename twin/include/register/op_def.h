@@ -65,6 +65,11 @@ class OpParamDef {
     follow = value;
     return *this;
   }
+  // Of an output: it is given as large as it can get, and the kernel writes its shape behind the last one.
+  OpParamDef& OutputShapeDependOnCompute() {
+    shapeByKernel = true;
+    return *this;
+  }
   OpParamDef& InitValue(uint64_t value) {
     initialised = true;
     initValue = value;
@@ -83,6 +88,7 @@ class OpParamDef {
   bool autoContiguous = false;
   bool ignoreContiguous = false;
   std::string follow;
+  bool shapeByKernel = false;
   bool initialised = false;
   uint64_t initValue = 0;
 };

@@ -2,8 +2,10 @@
 // like.
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "exe_graph/runtime/infer_datatype_context.h"
@@ -35,7 +37,13 @@ struct OpImplementation {
   ge::graphStatus (*inferDataType)(InferDataTypeContext*) = nullptr;
   // Empty where its function fails.
   std::function<std::shared_ptr<void>(const OpCall&)> parse;
+  // Declared inputs whose values the tiling or shape function reads, and outputs whose shape the kernel writes.
+  std::set<int32_t> valuesOfInputs;
+  std::set<int32_t> shapesByKernel;
 };
+
+// Where a tiling function may run: on the twin, on the host. The documentation has the numbers, not the names.
+enum class TilingPlacement : int32_t { TILING_ON_HOST = 0, TILING_ON_AICPU = 1 };
 
 inline std::map<std::string, OpImplementation>& Implementations() {
   static std::map<std::string, OpImplementation> implementations;
@@ -45,7 +53,7 @@ inline std::map<std::string, OpImplementation>& Implementations() {
 class OpImplRegister {
  public:
   explicit OpImplRegister(const char* type) : type_(type) { Implementations()[type_]; }
-  OpImplRegister& Tiling(ge::graphStatus (*function)(TilingContext*)) {
+  OpImplRegister& Tiling(ge::graphStatus (*function)(TilingContext*), std::size_t = 2048) {
     Implementations()[type_].tiling = function;
     return *this;
   }
@@ -55,6 +63,21 @@ class OpImplRegister {
   }
   OpImplRegister& InferDataType(ge::graphStatus (*function)(InferDataTypeContext*)) {
     Implementations()[type_].inferDataType = function;
+    return *this;
+  }
+  OpImplRegister& InputsDataDependency(std::initializer_list<int32_t> inputs) {
+    Implementations()[type_].valuesOfInputs.insert(inputs);
+    return *this;
+  }
+  OpImplRegister& TilingInputsDataDependency(std::initializer_list<int32_t> inputs) {
+    return InputsDataDependency(inputs);
+  }
+  OpImplRegister& TilingInputsDataDependency(std::initializer_list<int32_t> inputs,
+                                             std::initializer_list<TilingPlacement>) {
+    return InputsDataDependency(inputs);
+  }
+  OpImplRegister& OutputShapeDependOnCompute(std::initializer_list<int32_t> outputs) {
+    Implementations()[type_].shapesByKernel.insert(outputs);
     return *this;
   }
   template <typename CompileInfo>

@@ -1,4 +1,4 @@
-// Host-side scratch and tiling of SoftMax, SimpleSoftMax, SoftmaxFlash and SoftmaxFlashV2.
+// Host-side scratch and tiling of SoftMax, SimpleSoftMax, SoftmaxFlash, SoftmaxFlashV2 and SoftmaxGrad.
 #pragma once
 #include <algorithm>
 
@@ -107,6 +107,20 @@ void SoftMaxFlashV2TilingFunc(const ge::Shape& srcShape, const uint32_t, const u
                               const uint32_t localWorkSpaceSize, Tiling& tiling, const bool, const bool = false,
                               const bool = false) {
   SoftMaxTilingFunc(srcShape, dataTypeSize2, localWorkSpaceSize, tiling);
+}
+
+inline uint32_t GetSoftMaxGradMinTmpSize(const ge::Shape& srcShape, const uint32_t dataTypeSize, const bool,
+                                         const bool isReuseSource) {
+  return GetSoftMaxMinTmpSize(srcShape, dataTypeSize, isReuseSource);
+}
+inline uint32_t GetSoftMaxGradMaxTmpSize(const ge::Shape& srcShape, const uint32_t dataTypeSize, const bool,
+                                         const bool isReuseSource) {
+  return GetSoftMaxMaxTmpSize(srcShape, dataTypeSize, isReuseSource);
+}
+template <typename Tiling>
+void SoftMaxGradTilingFunc(const ge::Shape& srcShape, const uint32_t dataTypeSize, const uint32_t localWorkSpaceSize,
+                           Tiling& softmaxGradTiling, const bool = false) {
+  SoftMaxTilingFunc(srcShape, dataTypeSize, localWorkSpaceSize, softmaxGradTiling);
 }
 
 }  // namespace AscendC

@@ -3,6 +3,7 @@
 #include "register/tilingdata_base.h"
 #include "tiling/layernorm_tiling.h"
 #include "tiling/matmul_tiling.h"
+#include "tiling/rmsnorm_tiling.h"
 #include "tiling/softmax_tiling.h"
 #include "tiling/tmp_sizes.h"
 

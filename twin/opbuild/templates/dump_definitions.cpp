@@ -59,7 +59,8 @@ void Codes(const std::vector<E>& values) {
   List(values, [](E value) { std::printf("%d", static_cast<int>(value)); });
 }
 
-void Parameter(const ops::OpParamDef& p) {
+// `registered`: its shape is the kernel's by IMPL_OP's OutputShapeDependOnCompute.
+void Parameter(const ops::OpParamDef& p, bool registered = false) {
   std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"types\": ", p.name.c_str(), OptionName(p.option));
   Codes(p.types);
   std::printf(", \"type_list\": ");
@@ -68,12 +69,19 @@ void Parameter(const ops::OpParamDef& p) {
   Codes(p.formats);
   std::printf(", \"format_list\": ");
   Codes(p.formatList);
-  std::printf(", \"value_depend\": %s, \"auto_contiguous\": %s, \"scalar\": %s, \"follow\": \"%s\"}",
-              p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false",
-              p.scalar       ? "\"one\""
-              : p.scalarList ? "\"list\""
-                             : "\"\"",
-              p.follow.c_str());
+  std::printf(
+      ", \"value_depend\": %s, \"auto_contiguous\": %s, \"scalar\": %s, \"follow\": \"%s\", "
+      "\"shape_by_kernel\": %s}",
+      p.valueDepend == ops::IGNORE ? "false" : "true", p.autoContiguous ? "true" : "false",
+      p.scalar       ? "\"one\""
+      : p.scalarList ? "\"list\""
+                     : "\"\"",
+      p.follow.c_str(), p.shapeByKernel || registered ? "true" : "false");
+}
+
+void Outputs(const ops::OpParameters& outputs, const std::set<int32_t>& shapesByKernel) {
+  int32_t at = 0;
+  List(outputs, [&](const auto& p) { Parameter(*p, shapesByKernel.count(at++) != 0); });
 }
 
 }  // namespace
@@ -82,12 +90,12 @@ int main() {
   std::printf("{\"operators\": ");
   List(ops::Definitions(), [](const auto& definition) {
     const auto registered = gert::Implementations().find(definition->type);
-    const bool hasTiling = definition->aicore.tiling != nullptr ||
-                           (registered != gert::Implementations().end() && registered->second.tiling != nullptr);
+    const auto functions = registered == gert::Implementations().end() ? gert::OpImplementation() : registered->second;
+    const bool hasTiling = definition->aicore.tiling != nullptr || functions.tiling != nullptr;
     std::printf("{\"type\": \"%s\", \"inputs\": ", definition->type.c_str());
     List(definition->inputs, [](const auto& p) { Parameter(*p); });
     std::printf(", \"outputs\": ");
-    List(definition->outputs, [](const auto& p) { Parameter(*p); });
+    Outputs(definition->outputs, functions.shapesByKernel);
     std::printf(", \"attributes\": ");
     List(definition->attributes, [](const auto& a) {
       std::printf("{\"name\": \"%s\", \"option\": \"%s\", \"kind\": \"%s\", \"has_default\": %s}", a->name.c_str(),
@@ -96,11 +104,11 @@ int main() {
     std::printf(", \"has_tiling\": %s, \"socs\": ", hasTiling ? "true" : "false");
     List(definition->aicore.configs, [](const auto& config) { std::printf("\"%s\"", config.first.c_str()); });
     std::printf(", \"overrides\": ");
-    List(definition->aicore.configs, [](const auto& config) {
+    List(definition->aicore.configs, [&functions](const auto& config) {
       std::printf("{\"soc\": \"%s\", \"inputs\": ", config.first.c_str());
       List(config.second.inputs, [](const auto& p) { Parameter(*p); });
       std::printf(", \"outputs\": ");
-      List(config.second.outputs, [](const auto& p) { Parameter(*p); });
+      Outputs(config.second.outputs, functions.shapesByKernel);
       std::printf("}");
     });
     std::printf("}\n");

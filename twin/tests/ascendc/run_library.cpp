@@ -43,6 +43,7 @@ struct Work {
   int breaks = kNone;
   AscendC::tiling::SoftMaxTiling softmax;
   AscendC::tiling::LayerNormTiling layernorm;
+  AscendC::tiling::RmsNormTiling rmsnorm;
 };
 Work work;
 constexpr SoftmaxConfig kUnchecked = {false, 0, 0, SoftmaxMode::SOFTMAX_NORMAL};
@@ -95,6 +96,34 @@ void Norm(const Operands<T, T>& o, Scratch... scratch) {
                                              static_cast<T>(1e-3f), work.layernorm);
 }
 
+// The gradient of the rows is in the place of the sums that softmax is given.
+template <typename T, typename... Scratch>
+void Gradient(const Operands<T, T>& o, Scratch... scratch) {
+  SoftMaxShapeInfo shape = {work.rows, work.columns, work.rows, work.counted};
+  if (work.function == "SoftmaxGradFront") {
+    SoftmaxGradFront<T>(o.sums, o.inSums, o.x, scratch..., work.softmax, shape);
+  } else if (work.function == "SoftmaxGradIsFront") {
+    SoftmaxGrad<T>(o.sums, o.inSums, o.x, scratch..., work.softmax, true, shape);
+  } else if (work.breaks == kBasicBlock) {
+    SoftmaxGrad<T, false, true>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
+  } else if (work.breaks == kStoreSource) {
+    SoftmaxGrad<T, true>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
+  } else {
+    SoftmaxGrad<T>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
+  }
+}
+
+// gamma is in the place of the sums that softmax is given.
+template <typename T, typename... Scratch>
+void MeanSquare(const Operands<T, T>& o, Scratch... scratch) {
+  const auto epsilon = static_cast<T>(1e-3f);
+  work.breaks == kBasicBlock ? RmsNorm<T, true>(o.y, o.x, o.inSums, scratch..., epsilon, work.rmsnorm)
+                             : RmsNorm<T>(o.y, o.x, o.inSums, scratch..., epsilon, work.rmsnorm);
+}
+
+bool Is(const char* name) { return work.function.compare(0, std::string(name).size(), name) == 0; }
+bool IsFront() { return Is("SoftmaxGrad") && work.function != "SoftmaxGrad"; }
+
 template <typename T>
 GlobalTensor<T> Global(void* address) {
   GlobalTensor<T> gm;
@@ -127,17 +156,23 @@ void Run(void* const* arguments) {
   }
   PipeBarrier<PIPE_ALL>();
   constexpr uint32_t block = 32 / sizeof(T);
+  const bool norm = Is("LayerNorm") || Is("RmsNorm"), gradient = Is("SoftmaxGrad");
+  const bool front = IsFront();
   o.y = work.function.find("InPlace") != std::string::npos ? o.x : work.breaks == kShifted ? o.x[block] : o.y;
   o.sums = work.breaks == kSumsAreMaxima ? o.maxima
-           : work.breaks == kSumsInRows  ? o.y[block].template ReinterpretCast<B>()
+           : work.breaks == kSumsInRows  ? (front ? o.x : o.y)[block].template ReinterpretCast<B>()
                                          : o.sums;
   o.scratch = work.breaks == kScratchInRows ? o.x.template ReinterpretCast<uint8_t>() : o.scratch;
   if constexpr (std::is_same<T, B>::value) {
-    if (work.function == "LayerNorm") {
+    if (Is("LayerNorm")) {
       work.scratch == kFound ? Norm<T>(o) : Norm<T>(o, o.scratch);
+    } else if (norm) {
+      work.scratch == kFound ? MeanSquare<T>(o) : MeanSquare<T>(o, o.scratch);
+    } else if (gradient) {
+      work.scratch == kFound ? Gradient<T>(o) : Gradient<T>(o, o.scratch);
     }
   }
-  if (work.function != "LayerNorm") {
+  if (!norm && !gradient) {
     work.scratch == kFound ? Softmax(o) : Softmax(o, o.scratch);
   }
   PipeBarrier<PIPE_ALL>();
@@ -148,14 +183,18 @@ void Run(void* const* arguments) {
                   DataCopyExtParams(1, kept * static_cast<uint32_t>(sizeof(T)), 0, 0, 0));
     }
   };
-  store(0, work.breaks == kStoreSource ? o.x : o.y);
-  const bool values = work.function == "LayerNorm";
+  if (!front) {
+    store(0, work.breaks == kStoreSource ? o.x : o.y);
+  }
+  const bool values = norm;
   const auto blocks = [&](int result, const auto& tensor) {
     using E = typename std::decay<decltype(tensor)>::type::PrimType;
     const auto bytes = static_cast<uint32_t>(work.rows * (values ? sizeof(E) : 32));
     DataCopyPad(Global<E>(arguments[4 + result]), tensor, DataCopyExtParams(1, bytes, 0, 0, 0));
   };
-  if (work.function != "SoftMaxAlone" && work.function != "SimpleSoftMax") {
+  if (front) {
+    blocks(1, o.sums);
+  } else if (!gradient && !Is("SoftMaxAlone") && !Is("SimpleSoftMax") && !Is("RmsNorm")) {
     blocks(1, o.sums);
     blocks(2, o.maxima);
   }
@@ -172,18 +211,32 @@ void Enter(void* const* arguments) {
 
 void MakeTiling(int64_t given) {
   const uint32_t blockSize = work.types == "half,half" ? 2 : 4;
-  const bool norm = work.function == "LayerNorm";
+  const bool norm = Is("LayerNorm"), meanSquare = Is("RmsNorm"), gradient = Is("SoftmaxGrad");
+  const bool front = IsFront();
+  const ge::Shape rms({1, work.rows, work.columns}), counted({1, work.rows, work.counted});
   const ge::Shape shape(norm ? std::vector<int64_t>{1, work.rows, work.columns, work.counted}
                              : std::vector<int64_t>{work.rows, work.columns});
   uint32_t most = GetSoftMaxMaxTmpSize(shape, blockSize, false), least = GetSoftMaxMinTmpSize(shape, blockSize, false);
   if (norm) {
     GetLayerNormMaxMinTmpSize(shape, blockSize, false, most, least);
+  } else if (meanSquare) {
+    GetRmsNormMaxMinTmpSize(rms, blockSize, most, least);
+  } else if (gradient) {
+    most = GetSoftMaxGradMaxTmpSize(shape, blockSize, front, false);
+    least = GetSoftMaxGradMinTmpSize(shape, blockSize, front, false);
   }
   const auto bytes = [&](int64_t asked) {
     return asked == kMost ? most : asked == kLeast ? least : static_cast<uint32_t>(asked);
   };
-  norm ? GetLayerNormNDTilingInfo(shape, bytes(given), blockSize, false, work.layernorm)
-       : SoftMaxTilingFunc(shape, blockSize, bytes(given), work.softmax);
+  if (norm) {
+    GetLayerNormNDTilingInfo(shape, bytes(given), blockSize, false, work.layernorm);
+  } else if (meanSquare) {
+    GetRmsNormTilingInfo(rms, counted, bytes(given), blockSize, work.rmsnorm);
+  } else if (gradient) {
+    SoftMaxGradTilingFunc(shape, blockSize, bytes(given), work.softmax, front);
+  } else {
+    SoftMaxTilingFunc(shape, blockSize, bytes(given), work.softmax);
+  }
   work.scratchBytes = work.scratch == kFound ? 0 : bytes(work.scratch);
 }
 

@@ -18,7 +18,15 @@ LIB64 = os.environ.get("TWIN_LIB64") or (
     os.environ["ASCEND_HOME_PATH"] + "/lib64" if "ASCEND_HOME_PATH" in os.environ else None
 )
 # Of the operators in third_party, those that every run builds.
-FEW = ("exp", "leaky_relu_custom", "clip_by_value", "sub_custom", "log_sum_exp", "abs_padded")
+FEW = (
+    "exp",
+    "leaky_relu_custom",
+    "clip_by_value",
+    "sub_custom",
+    "log_sum_exp",
+    "abs_padded",
+    "repeat_interleave_custom",
+)
 
 
 def acl_include() -> Path:
@@ -36,11 +44,12 @@ def opbuild(operators: Path, out: Path, home: Path, *more: str) -> list[str]:
 
 
 def build(folder: Path, names: Iterable[str], *more: str) -> Path:
-    """The vendor tree of scale_rows and of some operators of third_party; files named after none are shared."""
+    """The vendor tree of scale_rows, keep_first and some of third_party; there, files named after none are shared."""
     if LIB64 is None:
         pytest.fail("these tests need the built twin: run them in the image, or set TWIN_LIB64")
     sources = folder / "operators"
-    shutil.copytree(HERE / "scale_rows", sources)
+    for operator in ("scale_rows", "keep_first"):
+        shutil.copytree(HERE / operator, sources, dirs_exist_ok=True)
     for side in ("op_host", "op_kernel"):
         for file in (HERE / "third_party" / side).iterdir():
             if file.suffix == ".h" or file.stem in names:

@@ -68,6 +68,18 @@ def weighted_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndar
     return layer_norm(x) * gamma + beta
 
 
+def root_mean_square(x: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * gamma
+
+
+def softmax_and_gradient(dtype: str) -> Callable[[np.random.Generator, int], list[np.ndarray]]:
+    return lambda r, n: [a.astype(dtype) for a in (softmax(r.normal(size=(5, n))), r.normal(size=(5, n)))]
+
+
+def softmax_gradient(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    return (dy - (y * dy).sum(-1, keepdims=True)) * y
+
+
 def one_hot(x: np.ndarray) -> np.ndarray:
     return (x[..., None] == np.arange(6)).astype(np.float64)
 
@@ -96,6 +108,10 @@ def masked(r: np.random.Generator, n: int) -> list[np.ndarray]:
 
 def products(r: np.random.Generator, n: int) -> list[np.ndarray]:
     return [r.uniform(-1, 1, (64, n)).astype(np.float16), r.uniform(-1, 1, (n, 96)).astype(np.float16)]
+
+
+def repeated(r: np.random.Generator, n: int) -> list[Any]:
+    return [r.normal(size=(n, 1 + n % 50)).astype(np.float32), r.integers(0, 4, n)]
 
 
 HALF = {"dtype": "float16"}
@@ -179,6 +195,38 @@ CASES = (
     Case("SoftmaxLibrary", "softmax_library", floats(matrix), softmax, sizes=ROWS),
     Case("SoftmaxLibrary", "softmax_library", floats(matrix, **HALF), softmax, sizes=ROWS, tolerance=1e-3),
     Case("LayerNormLibrary", "layer_norm_library", weighted, weighted_norm, (1e-5,), sizes=ROWS[1:], tolerance=2e-5),
+    Case(
+        "RmsNormLibrary",
+        "rms_norm_library",
+        lambda r, n: weighted(r, n)[:2],
+        root_mean_square,
+        (1e-5,),
+        sizes=ROWS,
+        tolerance=1e-5,
+    ),
+    Case("SoftmaxGradLibrary", "softmax_grad_library", softmax_and_gradient("float32"), softmax_gradient, sizes=ROWS),
+    Case(
+        "SoftmaxGradLibrary",
+        "softmax_grad_library",
+        softmax_and_gradient("float16"),
+        softmax_gradient,
+        sizes=ROWS,
+        tolerance=1e-3,
+    ),
+    Case("RepeatInterleaveCustom", "repeat_interleave_custom", repeated, lambda x, k: x.repeat(k.astype(int), 0)),
+    Case(
+        "RollCustom",
+        "roll_custom",
+        lambda r, n: [r.normal(size=n).astype(np.float32), r.integers(-2 * n, 2 * n, 1).astype(np.int32)],
+        lambda x, k: np.roll(x, int(k[0])),
+    ),
+    Case(
+        "NonZeroCustom",
+        "non_zero_custom",
+        lambda r, n: [r.integers(0, 2, (5, n)).astype(np.float32)],
+        lambda x: np.argwhere(x),
+        sizes=ROWS,
+    ),
     Case("SortRows", "sort_rows", floats(matrix), lambda x: -np.sort(-x, -1), sizes=ROWS, tolerance=0),
     Case(
         "MatmulLeaky",
@@ -191,6 +239,13 @@ CASES = (
         lenient=True,
     ),
 )
+
+
+# How inputs are given whose values the host reads.
+VALUES = {
+    "RepeatInterleaveCustom": lambda aclnn_host: lambda values: aclnn_host.Ints(values.tolist()),
+    "RollCustom": lambda aclnn_host: aclnn_host.HostTensor,
+}
 
 
 @pytest.fixture
@@ -215,11 +270,18 @@ def run(host, library: Path, case: Case, size: int) -> None:
     inputs = case.inputs(generator, size)
     bits = case.type == "AddcdivCustom"
     expected = np.asarray(case.expected(*([wide(x) for x in inputs] if bits else float64(*inputs))))
-    kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "MatmulLeaky": np.float32}
-    result = np.empty(expected.shape, kinds.get(case.type, inputs[0].dtype))
+    kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "MatmulLeaky": np.float32, "NonZeroCustom": np.int64}
+    by_kernel = case.type == "NonZeroCustom"  # it gets room for the most that there can be
+    shape = (inputs[0].size, 2) if by_kernel else expected.shape
+    result = np.empty(shape, kinds.get(case.type, inputs[0].dtype))
     marked = [aclnn_host.Bits(x, aclnn_host.BFLOAT16) if bits else x for x in (*inputs, result)]
+    if case.type in VALUES:
+        marked[1] = VALUES[case.type](aclnn_host)(inputs[1])
+    if by_kernel:
+        marked[-1] = aclnn_host.Shaped(result)
     attributes = [argument(case, a, inputs[0].dtype.name) for a in case.attributes]
     host.call(library, case.type, *marked[:-1], *attributes, marked[-1])
+    result = marked[-1].result if by_kernel else result
     given = wide(result) if bits else result.astype(np.float64)
     np.testing.assert_allclose(given, expected, rtol=case.tolerance, atol=case.tolerance)
 

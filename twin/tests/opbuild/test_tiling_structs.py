@@ -20,6 +20,7 @@ BEGIN_TILING_DATA_DEF(ProductTilingData)
     TILING_DATA_FIELD_DEF_STRUCT(TCubeTiling, mm);
     TILING_DATA_FIELD_DEF_STRUCT(SoftMaxTiling, softmax);
     TILING_DATA_FIELD_DEF_STRUCT(LayerNormTiling, norm);
+    TILING_DATA_FIELD_DEF_STRUCT(RmsNormTiling, rms);
     TILING_DATA_FIELD_DEF_ARR(int64_t, 3, starts);
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(Product, ProductTilingData)
@@ -38,6 +39,8 @@ int main()
     data.mm.set_mxTypePara(12);
     data.softmax.set_tailReduceSize(13);
     data.norm.set_lastDimValueBack(0.25f);
+    data.rms.set_reciprocalOfHLength(0.5f);
+    data.rms.set_tailBsLength(14);
     std::vector<char> bytes(data.GetDataSize());
     data.SaveToBuffer(bytes.data(), bytes.size());
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
@@ -53,8 +56,9 @@ int main()
     if (std::fread(&data, 1, sizeof(data) + 1, stdin) != sizeof(data)) {
         return 2;
     }
-    std::printf("%u %d %d %u %g %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara, data.softmax.tailReduceSize,
-                static_cast<double>(data.norm.lastDimValueBack), static_cast<long long>(data.starts[0]),
+    std::printf("%u %d %d %u %g %g %u %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara, data.softmax.tailReduceSize,
+                static_cast<double>(data.norm.lastDimValueBack), static_cast<double>(data.rms.reciprocalOfHLength),
+                data.rms.tailBsLength, static_cast<long long>(data.starts[0]),
                 static_cast<long long>(data.starts[2]));
 }
 """
@@ -77,4 +81,4 @@ def test_a_product_tiling_inside_a_class_of_macros(tmp_path):
     (tmp_path / "generated.h").write_text(tiling_structs(classes, "ProductTilingData"))
     written = subprocess.run([str(build(tmp_path, "write", WRITE))], capture_output=True, check=True).stdout
     read = subprocess.run([str(build(tmp_path, "read", READ))], input=written, capture_output=True, check=False)
-    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 7 9")
+    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 0.5 14 7 9")

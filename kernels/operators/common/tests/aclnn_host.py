@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,26 @@ class Scalar:
     value: np.ndarray
 
 
+@dataclass(frozen=True)
+class HostTensor:
+    """A tensor in host memory: its values are read when the call is planned."""
+
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """An output as large as it can get, whose shape the kernel decides on: `shape` is set by the call."""
+
+    array: np.ndarray
+    shape: list[int] = field(default_factory=list)
+
+    @property
+    def result(self) -> np.ndarray:
+        """The elements that the shape counts: they lie at the front."""
+        return self.array.reshape(-1)[: int(np.prod(self.shape))].reshape(self.shape)
+
+
 def _bounds(array: np.ndarray) -> tuple[int, int]:
     """Addresses of the first byte and past the last byte that the array's elements occupy."""
     low = high = array.ctypes.data
@@ -91,10 +111,13 @@ class Host:
         if code != 0:
             raise AclnnError(call, code, (self.acl.aclGetRecentErrMsg() or b"").decode())
 
-    def call(self, library: Path, operator: str, *arguments: Any) -> None:
-        """Run `operator`. Arrays are copied to the device and back; arrays may be strided views."""
+    def call(self, library: Path, operator: str, *arguments: Any, form: str = "") -> None:
+        """Run `operator`. Arrays are copied to the device and back; arrays may be strided views.
+
+        `form`: "Tensor" plans by the function that takes tensors in the place of arrays of values.
+        """
         opapi = ctypes.CDLL(str(library))
-        plan = getattr(opapi, f"aclnn{operator}GetWorkspaceSize")
+        plan = getattr(opapi, f"aclnn{operator}{form}GetWorkspaceSize")
         run = getattr(opapi, f"aclnn{operator}")
         staged = _Staged(self)
         try:
@@ -125,6 +148,7 @@ class _Staged:
         self.memory: list[ctypes.c_void_p] = []
         self.handles: list[tuple[str, ctypes.c_void_p]] = []
         self.arrays: list[tuple[np.ndarray, ctypes.c_void_p, int]] = []
+        self.shaped: list[tuple[Shaped, ctypes.c_void_p]] = []
 
     def allocate(self, size: int) -> ctypes.c_void_p:
         pointer = ctypes.c_void_p()
@@ -144,6 +168,12 @@ class _Staged:
             return self._handle(
                 "aclDestroyScalar", self.host.base.aclCreateScalar(argument.value.ctypes.data_as(ctypes.c_void_p), code)
             )
+        if isinstance(argument, HostTensor):
+            return self._handle("aclDestroyTensor", self._tensor_at(argument.array, argument.array.ctypes.data))
+        if isinstance(argument, Shaped):
+            handle = self._handle("aclDestroyTensor", self.tensor(argument.array))
+            self.shaped.append((argument, handle))
+            return handle
         if isinstance(argument, (list, tuple)):
             members = [self.tensor(a) for a in argument]
             values = (ctypes.c_void_p * len(members))(*members)
@@ -193,6 +223,21 @@ class _Staged:
             device,
         )
 
+    def _tensor_at(self, array: np.ndarray, address: int) -> int:
+        dims = (ctypes.c_int64 * array.ndim)(*array.shape)
+        code = DATA_TYPES[array.dtype.name]
+        return self.host.base.aclCreateTensor(
+            dims,
+            ctypes.c_uint64(array.ndim),
+            code,
+            None,
+            ctypes.c_int64(0),
+            ND,
+            dims,
+            ctypes.c_uint64(array.ndim),
+            ctypes.c_void_p(address),
+        )
+
     def _copy(self, target: Any, source: Any, size: int, kind: int) -> None:
         code = self.host.acl.aclrtMemcpy(target, ctypes.c_size_t(size), source, ctypes.c_size_t(size), kind)
         self.host._check("aclrtMemcpy", code)
@@ -202,6 +247,12 @@ class _Staged:
             if array.size and array.flags.writeable:
                 high = _bounds(array)[1]
                 self._copy(ctypes.c_void_p(low), device, high - low, 2)
+        for output, handle in self.shaped:
+            dims = ctypes.POINTER(ctypes.c_int64)()
+            count = ctypes.c_uint64()
+            code = self.host.base.aclGetViewShape(handle, ctypes.byref(dims), ctypes.byref(count))
+            self.host._check("aclGetViewShape", code)
+            output.shape[:] = dims[: count.value]
 
     def release(self) -> None:
         for destroy, handle in self.handles:

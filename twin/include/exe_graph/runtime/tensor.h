@@ -19,7 +19,7 @@ class CompileTimeTensorDesc {
   ge::Format format_ = ge::FORMAT_ND;
 };
 
-// `data` is set only for inputs declared with ValueDepend.
+// `data` is set only for inputs declared with ValueDepend, or registered by InputsDataDependency.
 class Tensor {
  public:
   Tensor() = default;
@@ -34,9 +34,12 @@ class Tensor {
   ge::DataType GetDataType() const { return desc_.GetDataType(); }
   template <typename T>
   const T* GetData() const {
+    asked_ = true;
     return static_cast<const T*>(data_);
   }
 
+  // Were values asked for that are not known on the host?
+  bool MissedData() const { return asked_ && data_ == nullptr && GetShapeSize() != 0; }
   const StorageShape& Shapes() const { return shape_; }
   const CompileTimeTensorDesc& Desc() const { return desc_; }
 
@@ -44,6 +47,7 @@ class Tensor {
   StorageShape shape_;
   CompileTimeTensorDesc desc_;
   const void* data_ = nullptr;
+  mutable bool asked_ = false;
 };
 
 }  // namespace gert
