@@ -16,9 +16,13 @@ class Matmul {
   using BiasT = typename BIAS_TYPE::T;
   static_assert(std::is_same<AT, BT>::value, "E-30: A and B have one type");
   static_assert(kOneOf<CT, float, half, bfloat16_t>, "E-30: C is float, half or bfloat16_t");
-  static_assert(A_TYPE::format == CubeFormat::ND && B_TYPE::format == CubeFormat::ND &&
-                    C_TYPE::format == CubeFormat::ND,
-                "this twin multiplies ND matrices");
+  template <class TYPE>
+  static constexpr bool kNz = TYPE::format == CubeFormat::NZ;
+  static_assert(C_TYPE::format == CubeFormat::ND, "C is ND on this twin");
+  static_assert(A_TYPE::format == CubeFormat::ND || (kNz<A_TYPE> && A_TYPE::pos == TPosition::GM),
+                "A is ND, or NZ in GM, on this twin");
+  static_assert(B_TYPE::format == CubeFormat::ND || (kNz<B_TYPE> && B_TYPE::pos == TPosition::GM),
+                "B is ND, or NZ in GM, on this twin");
   static_assert(A_TYPE::pos == TPosition::GM || A_TYPE::pos == TPosition::VECOUT, "A comes from GM or VECOUT");
   static_assert(B_TYPE::pos == TPosition::GM || B_TYPE::pos == TPosition::VECOUT, "B comes from GM or VECOUT");
   static_assert(C_TYPE::pos == TPosition::GM || C_TYPE::pos == TPosition::VECIN, "C goes to GM or VECIN");
@@ -236,19 +240,20 @@ class Matmul {
     if (tiling_.isBias != 0 && !hasBias_) {
       core.Trap("E-32", "the tiling has isBias 1, SetBias is missing");
     }
-    RequirePitch("A", a_.inGm, a_.transposed ? orgM_ : orgKa_, a_.transposed ? m_ : k_);
-    RequirePitch("B", b_.inGm, b_.transposed ? orgKb_ : orgN_, b_.transposed ? k_ : n_);
+    RequirePitch<A_TYPE>("A", a_.inGm, a_.transposed ? orgM_ : orgKa_, a_.transposed ? m_ : k_);
+    RequirePitch<B_TYPE>("B", b_.inGm, b_.transposed ? orgKb_ : orgN_, b_.transposed ? k_ : n_);
     if (C_TYPE::pos == TPosition::GM) {
-      RequirePitch("C", true, static_cast<int64_t>(cPitch_), n_);
+      RequirePitch<C_TYPE>("C", true, static_cast<int64_t>(cPitch_), n_);
     }
   }
+  template <class TYPE>
   void RequirePitch(const char* matrix, bool inGm, int64_t pitch, int32_t width) {
     auto& core = twin::Core::Current();
     if (inGm && pitch < width) {
       core.Trap("E-32", "rows of %s are %lld elements apart and %d long: SetOrgShape", matrix,
                 static_cast<long long>(pitch), width);
     }
-    if (inGm && pitch > 65535 && !MM_CFG.intrinsicsLimit) {
+    if (inGm && pitch > 65535 && !MM_CFG.intrinsicsLimit && !kNz<TYPE>) {
       core.Trap("E-32", "rows of %s are %lld elements apart: intrinsicsLimit must be true", matrix,
                 static_cast<long long>(pitch));
     }
@@ -264,13 +269,23 @@ class Matmul {
     a_.Send(static_cast<uint64_t>(m_) * k_);
     b_.Send(static_cast<uint64_t>(n_) * k_);
   }
+  // Of a matrix of storedRows x storedColumns, and in the unified buffer of localColumns.
+  template <class TYPE, typename Operand>
+  static twin::CubeMatrix PartOf(const Operand& operand, uint64_t row, uint64_t column, uint64_t rows, uint64_t columns,
+                                 int32_t storedRows, int32_t storedColumns, int32_t localColumns) {
+    if constexpr (kNz<TYPE>) {
+      return operand.PartOfNz(row, column, rows, columns, static_cast<uint64_t>(storedRows));
+    } else {
+      return operand.Part(row, column, rows, columns, static_cast<uint64_t>(storedColumns),
+                          static_cast<uint64_t>(localColumns));
+    }
+  }
   void Product(uint32_t row, uint32_t rows, uint32_t column, uint32_t columns, bool accumulate, float* c) {
     const auto k = static_cast<uint32_t>(k_);
-    const auto a = a_.transposed ? a_.Part(0, row, k, rows, static_cast<uint64_t>(orgM_), static_cast<uint64_t>(m_))
-                                 : a_.Part(row, 0, rows, k, static_cast<uint64_t>(orgKa_), k);
-    const auto b = b_.transposed
-                       ? b_.Part(column, 0, columns, k, static_cast<uint64_t>(orgKb_), k)
-                       : b_.Part(0, column, k, columns, static_cast<uint64_t>(orgN_), static_cast<uint64_t>(n_));
+    const auto a = a_.transposed ? PartOf<A_TYPE>(a_, 0, row, k, rows, orgKa_, orgM_, m_)
+                                 : PartOf<A_TYPE>(a_, row, 0, rows, k, orgM_, orgKa_, k_);
+    const auto b = b_.transposed ? PartOf<B_TYPE>(b_, column, 0, columns, k, orgN_, orgKb_, k_)
+                                 : PartOf<B_TYPE>(b_, 0, column, k, columns, orgKb_, orgN_, n_);
     twin::Multiply(a, b, rows, columns, k, accumulate, c);
     if (hasBias_ && !accumulate) {
       auto& core = twin::Core::Current();

@@ -1,5 +1,7 @@
 // What Matmul reads and writes: operands in GM or in the unified buffer, and rows of results.
 #pragma once
+#include <vector>
+
 #include "ascendc/product.h"
 #include "ascendc/tensor.h"
 
@@ -79,6 +81,26 @@ struct MatmulOperand {
     }
     return {data, pitch, CubeTypeOf<T>(), transposed};
   }
+  // The same of a matrix in NZ: groups of columns of 32 bytes behind each other, each with its rows below each other,
+  // padded to 16 rows. `gm` starts at a group, at any row.
+  twin::CubeMatrix PartOfNz(uint64_t row, uint64_t column, uint64_t rows, uint64_t columns, uint64_t storedRows) const {
+    constexpr uint64_t width = 32 / sizeof(T);
+    const uint64_t group = (storedRows + 15) / 16 * 16 * width;
+    const uint64_t first = column / width, groups = (column + columns - 1) / width - first + 1;
+    const uint64_t at = first * group + row * width;
+    gm.Check(at * sizeof(T), ((groups - 1) * group + rows * width) * sizeof(T));
+    const auto* data = reinterpret_cast<const T*>(
+        twin::Core::Current().GmReadRows(gm.GetPhyAddr() + at, groups, rows * width * sizeof(T), group * sizeof(T)));
+    dense.resize(rows * columns);
+    for (uint64_t c = 0; c < columns; ++c) {
+      const T* from = data + ((column + c) / width - first) * group + (column + c) % width;
+      for (uint64_t r = 0; r < rows; ++r) {
+        dense[r * columns + c] = from[r * width];
+      }
+    }
+    return {dense.data(), columns, CubeTypeOf<T>(), transposed};
+  }
+  mutable std::vector<T> dense;  // of NZ
 };
 
 // Outputs and workspace start as a pattern (launch_plan.cpp).

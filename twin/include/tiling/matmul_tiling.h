@@ -170,7 +170,8 @@ class MatmulApiTiling {
   int32_t SetType(TPosition position, CubeFormat format, DataType type, int32_t& bytes) {
     const bool known = position == TPosition::GM || position == TPosition::VECIN || position == TPosition::VECOUT;
     const bool twoBytes = type == DataType::DT_FLOAT16 || type == DataType::DT_BF16 || type == DataType::DT_BFLOAT16;
-    bytes = !known || format != CubeFormat::ND ? -1 : type == DataType::DT_FLOAT ? 4 : twoBytes ? 2 : -1;
+    const bool laid = format == CubeFormat::ND || format == CubeFormat::NZ;
+    bytes = !known || !laid ? -1 : type == DataType::DT_FLOAT ? 4 : twoBytes ? 2 : -1;
     return bytes > 0 ? 0 : -1;
   }
 

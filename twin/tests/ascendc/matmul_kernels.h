@@ -61,10 +61,10 @@ GlobalTensor<T> Tensor(GM_ADDR address, uint64_t count) {
   return tensor;
 }
 
-template <typename T, bool transA, bool transB>
+template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND>
 struct Product {
-  using A = MatmulType<TPosition::GM, CubeFormat::ND, T, transA>;
-  using B = MatmulType<TPosition::GM, CubeFormat::ND, T, transB>;
+  using A = MatmulType<TPosition::GM, FORMAT, T, transA>;
+  using B = MatmulType<TPosition::GM, FORMAT, T, transB>;
   using C = MatmulType<TPosition::GM, CubeFormat::ND, float>;
   matmul::Matmul<A, B, C> mm;
   GlobalTensor<T> a;
@@ -76,8 +76,8 @@ struct Product {
   void Open(const Arguments& arguments, const ProductTiling& tiling) {
     t = tiling;
     resultPitch = t.pitchC;
-    a = Tensor<T>(arguments.a, static_cast<uint64_t>(transA ? t.k : t.m) * t.pitchA);
-    b = Tensor<T>(arguments.b, static_cast<uint64_t>(transB ? t.n : t.k) * t.pitchB);
+    a = Tensor<T>(arguments.a, Stored(transA ? t.k : t.m, t.pitchA));
+    b = Tensor<T>(arguments.b, Stored(transB ? t.n : t.k, t.pitchB));
     c = Tensor<float>(arguments.c, static_cast<uint64_t>(t.m) * t.pitchC);
   }
   // Rows from `row` on: everything but the result's place.
@@ -87,8 +87,16 @@ struct Product {
                    static_cast<int>(transA ? t.k : t.pitchA), static_cast<int>(transB ? t.pitchB : t.k),
                    static_cast<int>(resultPitch));
     mm.SetSingleShape(static_cast<int>(rows), static_cast<int>(t.n), static_cast<int>(t.k));
-    mm.SetTensorA(a[transA ? row : static_cast<uint64_t>(row) * t.pitchA], transA);
+    // In NZ a group of columns has 32 bytes of each row, and the next one lies behind all its rows.
+    const uint64_t nz = transA ? static_cast<uint64_t>(row) * Padded(t.k) : static_cast<uint64_t>(row) * 32 / sizeof(T);
+    const uint64_t nd = transA ? row : static_cast<uint64_t>(row) * t.pitchA;
+    mm.SetTensorA(a[FORMAT == CubeFormat::NZ ? nz : nd], transA);
     mm.SetTensorB(b, transB);
+  }
+  static uint64_t Padded(uint64_t rows) { return (rows + 15) / 16 * 16; }
+  static uint64_t Stored(uint64_t rows, uint64_t columns) {
+    const uint64_t width = 32 / sizeof(T);
+    return FORMAT == CubeFormat::NZ ? (columns + width - 1) / width * width * Padded(rows) : rows * columns;
   }
   uint32_t First() const { return static_cast<uint32_t>(GetBlockIdx()) * BLOCK_ROWS; }
   uint32_t Step() const { return static_cast<uint32_t>(GetBlockNum() * GetSubBlockNum()) * BLOCK_ROWS; }
@@ -100,10 +108,10 @@ struct Product {
   GET_TILING_DATA(t, arguments.tiling);              \
   TPipe pipe
 
-template <typename T, bool transA, bool transB>
+template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND>
 void WholeProduct(const Arguments& arguments) {
   PRODUCT_ENTRY(arguments);
-  Product<T, transA, transB> p;
+  Product<T, transA, transB, FORMAT> p;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
   p.Open(arguments, t);
   for (uint32_t row = p.First(); row < t.m; row += p.Step()) {

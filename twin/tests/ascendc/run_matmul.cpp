@@ -25,9 +25,11 @@ struct Case {
   bool bfloat;
   bool transA;
   bool transB;
+  bool nz = false;  // a and b lie in NZ
 };
 
 using cases::WholeProduct;
+constexpr CubeFormat NZ = CubeFormat::NZ;
 const std::map<std::string, Case> kCases = {
     {"float", {Enter<WholeProduct<float, false, false>>, 4, false, false, false}},
     {"float-ta", {Enter<WholeProduct<float, true, false>>, 4, false, true, false}},
@@ -36,6 +38,10 @@ const std::map<std::string, Case> kCases = {
     {"half-ta", {Enter<WholeProduct<half, true, false>>, 2, false, true, false}},
     {"half-tb", {Enter<WholeProduct<half, false, true>>, 2, false, false, true}},
     {"bfloat16-tatb", {Enter<WholeProduct<bfloat16_t, true, true>>, 2, true, true, true}},
+    {"float-nz", {Enter<WholeProduct<float, false, false, NZ>>, 4, false, false, false, true}},
+    {"half-nz", {Enter<WholeProduct<half, false, false, NZ>>, 2, false, false, false, true}},
+    {"half-nz-tatb", {Enter<WholeProduct<half, true, true, NZ>>, 2, false, true, true, true}},
+    {"bfloat16-nz-ta", {Enter<WholeProduct<bfloat16_t, true, false, NZ>>, 2, true, true, false, true}},
     {"tiled", {Enter<cases::TiledProduct<float>>, 4, false, false, false}},
     {"tiled-half", {Enter<cases::TiledProduct<half>>, 2, false, false, false}},
     {"ahead", {Enter<cases::AheadProductEntry>, 4, false, false, false}},
@@ -48,34 +54,40 @@ const std::map<std::string, Case> kCases = {
 struct Matrix {
   Matrix(uint32_t rowsIn, uint32_t columns, uint32_t pitchIn, const Case& c, uint32_t seed)
       : rows(rowsIn), pitch(pitchIn) {
-    bytes.resize(static_cast<std::size_t>(rows) * pitch * c.bytes);
+    width = c.nz ? 32 / c.bytes : pitch;
+    height = c.nz ? (rows + 15) / 16 * 16 : rows;
+    bytes.resize(static_cast<std::size_t>(height) * ((pitch + width - 1) / width * width) * c.bytes, 0x5A);
     values.resize(static_cast<std::size_t>(rows) * pitch);
     for (uint32_t row = 0; row < rows; ++row) {
       for (uint32_t column = 0; column < columns; ++column) {
         seed = seed * 1664525u + 1013904223u;
-        Store(c, static_cast<std::size_t>(row) * pitch + column,
-              static_cast<float>(static_cast<int32_t>(seed >> 8) % 2001 - 1000) / 1000.0f);
+        Store(c, row, column, static_cast<float>(static_cast<int32_t>(seed >> 8) % 2001 - 1000) / 1000.0f);
       }
     }
   }
-  void Store(const Case& c, std::size_t at, float value) {
+  void Store(const Case& c, uint32_t row, uint32_t column, float value) {
+    // ND is one group of all columns.
+    const std::size_t at = (static_cast<std::size_t>(column / width) * height + row) * width + column % width;
+    double& kept = values[static_cast<std::size_t>(row) * pitch + column];
     if (c.bytes == 4) {
       std::memcpy(&bytes[at * 4], &value, 4);
-      values[at] = value;
+      kept = value;
     } else if (c.bfloat) {
       const bfloat16_t narrow = AscendC::ToBfloat16(value);
       std::memcpy(&bytes[at * 2], &narrow, 2);
-      values[at] = AscendC::ToFloat(narrow);
+      kept = AscendC::ToFloat(narrow);
     } else {
       const half narrow = static_cast<half>(value);
       std::memcpy(&bytes[at * 2], &narrow, 2);
-      values[at] = static_cast<float>(narrow);
+      kept = static_cast<float>(narrow);
     }
   }
   double At(uint32_t row, uint32_t column) const { return values[static_cast<std::size_t>(row) * pitch + column]; }
 
   uint32_t rows;
   uint32_t pitch;
+  uint32_t width;   // of a group of columns
+  uint32_t height;  // rows of a group
   std::vector<unsigned char> bytes;
   std::vector<double> values;
 };
@@ -110,8 +122,8 @@ int main(int argc, char** argv) {
   t.m = number(2);
   t.n = number(3);
   t.k = number(4);
-  t.pitchA = (c.transA ? t.m : t.k) + 5;
-  t.pitchB = (c.transB ? t.k : t.n) + 3;
+  t.pitchA = (c.transA ? t.m : t.k) + (c.nz ? 0 : 5);
+  t.pitchB = (c.transB ? t.k : t.n) + (c.nz ? 0 : 3);
   t.pitchC = t.n + 7;
   t.breaks = number(6);
   const uint32_t blocks = number(5);
@@ -125,8 +137,9 @@ int main(int argc, char** argv) {
   using matmul_tiling::DataType;
   using matmul_tiling::TPosition;
   const auto type = c.bytes == 4 ? DataType::DT_FLOAT : c.bfloat ? DataType::DT_BFLOAT16 : DataType::DT_FLOAT16;
-  api.SetAType(TPosition::GM, CubeFormat::ND, type, c.transA);
-  api.SetBType(TPosition::GM, CubeFormat::ND, type, c.transB);
+  const auto format = c.nz ? CubeFormat::NZ : CubeFormat::ND;
+  api.SetAType(TPosition::GM, format, type, c.transA);
+  api.SetBType(TPosition::GM, format, type, c.transB);
   api.SetCType(TPosition::GM, CubeFormat::ND, DataType::DT_FLOAT);
   api.SetShape(static_cast<int32_t>(cases::BLOCK_ROWS), static_cast<int32_t>(t.n), static_cast<int32_t>(t.k));
   if (api.GetTiling(t.mm) != 0) {

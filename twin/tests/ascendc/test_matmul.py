@@ -82,6 +82,7 @@ def run_matmul(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcom
 # Around the 16-element grid, blocks of 32 rows, and panels of 256 in k.
 SHAPES = [(1, 1, 1), (33, 17, 15), (100, 40, 64), (31, 130, 300), (64, 300, 257)]
 KERNELS = ["float", "float-ta", "float-tb", "half", "half-ta", "half-tb", "bfloat16-tatb", "tiled", "tiled-half"]
+KERNELS += ["float-nz", "half-nz", "half-nz-tatb", "bfloat16-nz-ta"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
