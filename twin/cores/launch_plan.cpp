@@ -51,12 +51,10 @@ class LaunchMemory {
     const std::size_t given = lenient_ ? PaddedBytes(bytes) : bytes;
     // Behind the caller's tensor lies the caller's memory, so padding takes a copy.
     if (bytes != 0 && (!view.Contiguous() || given != bytes)) {
-      data = Own(given);
-      std::memset(data, 0, given);
-      view.output ? scatters_.push_back({&view, data}) : view.Gather(data);
+      data = CopyFor(view, given);
     }
     // An output in the place of an input keeps its contents: the operator updates it in place.
-    const bool inPlace = view.output && MakeWritable(data, bytes);
+    const bool inPlace = view.output && MakeWritable(data, given);
     if (bytes != 0 && view.output && !inPlace && !Fast()) {
       std::memset(data, kPoison, bytes);
     }
@@ -102,6 +100,30 @@ class LaunchMemory {
   std::vector<GmExtent> extents;
 
  private:
+  struct Copy {
+    const View* of;
+    unsigned char* data;
+  };
+
+  // An output in the place of an input has the input's copy.
+  unsigned char* CopyFor(const View& view, std::size_t bytes) {
+    for (const auto& copy : copies_) {
+      if (view.output && copy.of->data == view.data && copy.of->dims == view.dims && copy.of->strides == view.strides) {
+        scatters_.push_back({&view, copy.data});
+        return copy.data;
+      }
+    }
+    auto* data = Own(bytes);
+    std::memset(data, 0, bytes);
+    if (view.output) {
+      scatters_.push_back({&view, data});
+    } else {
+      view.Gather(data);
+      copies_.push_back({&view, data});
+    }
+    return data;
+  }
+
   // True if an input lies exactly there; it may be written then.
   bool MakeWritable(const unsigned char* data, std::size_t bytes) {
     bool found = false;
@@ -116,6 +138,7 @@ class LaunchMemory {
 
   const bool lenient_;
   std::deque<Block> blocks_;
+  std::vector<Copy> copies_;  // of inputs
   std::vector<std::pair<const View*, const unsigned char*>> scatters_;
 };
 

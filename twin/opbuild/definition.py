@@ -89,18 +89,36 @@ class Operator:
     def reads_values(self) -> bool:
         return any(p.value_depend for p in self.inputs)
 
-    def arguments(self, tensors: bool = False) -> list[tuple[str, str, str]]:
-        """(C type, C name, role): inputs, attributes, outputs; `tensors`: in the place of arrays of values."""
-        result = []
-        for p in self.inputs:
-            result.append((_input_type(p, tensors), lower_camel(p.name) + _optional(p.option), "Input"))
+    @property
+    def in_place(self) -> set[str]:
+        """Names that an input and an output share: one argument of the call, which is read and written."""
+        return {p.name for p in self.inputs} & {p.name for p in self.outputs}
+
+    def arguments(self, tensors: bool = False) -> list[tuple[str, str]]:
+        """(C type, C name): inputs, attributes, outputs; `tensors`: in the place of arrays of values."""
+        result = [self._input(p, tensors) for p in self.inputs]
         for a in self.attributes:
-            result.append((ATTRIBUTE_TYPES[a.kind], lower_camel(a.name) + _optional(a.option), "Attribute"))
-        single = len(self.outputs) == 1
+            result.append((ATTRIBUTE_TYPES[a.kind], lower_camel(a.name) + _optional(a.option)))
         for p in self.outputs:
-            name = "out" if single else f"{lower_camel(p.name)}Out"
-            result.append(("const aclTensorList *" if p.option == "dynamic" else "const aclTensor *", name, "Output"))
+            if p.name not in self.in_place:
+                result.append(("const aclTensorList *" if p.option == "dynamic" else "const aclTensor *", self._out(p)))
         return result
+
+    def handed_over(self) -> list[tuple[str, str]]:
+        """(role, C name) in the order of the definition; what is in place is an input and an output."""
+        result = [("Input", self._input(p, False)[1]) for p in self.inputs]
+        result += [("Attribute", lower_camel(a.name) + _optional(a.option)) for a in self.attributes]
+        return [*result, *(("Output", self._out(p)) for p in self.outputs)]
+
+    def _input(self, p: Parameter, tensors: bool) -> tuple[str, str]:
+        if p.name in self.in_place:
+            return "aclTensor *", f"{lower_camel(p.name)}Ref"
+        return _input_type(p, tensors), lower_camel(p.name) + _optional(p.option)
+
+    def _out(self, p: Parameter) -> str:
+        if p.name in self.in_place:
+            return f"{lower_camel(p.name)}Ref"
+        return "out" if len(self.outputs) - len(self.in_place) == 1 else f"{lower_camel(p.name)}Out"
 
     def column_macros(self, column: int) -> dict[str, str]:
         """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination."""
@@ -202,9 +220,16 @@ def check(op: Operator, strict: bool = True) -> None:
         for p in op.outputs
         if p.shape_by_kernel and p.option == "dynamic"
     ]
-    shared = {p.name for p in op.inputs} & {p.name for p in op.outputs}
     faults += [
-        f"{name}: an input and output of one name (in place) is not built by the twin" for name in sorted(shared)
+        f"{p.name}: an input and output of one name (in place) are a required tensor without other marks"
+        for p in parameters
+        if p.name in op.in_place and (p.option != "required" or p.scalar or p.value_depend or p.shape_by_kernel)
+    ]
+    types = {p.name: p.types for p in op.outputs}
+    faults += [
+        f"{p.name}: the input and the output of that name have different data types"
+        for p in op.inputs
+        if p.name in op.in_place and p.types != types[p.name]
     ]
     for a in op.attributes:
         if a.kind not in ATTRIBUTE_TYPES:

@@ -26,7 +26,7 @@ class Headers:
 
 def signature(op: Operator, tensors: bool = False) -> str:
     """Phase one; `tensors`: the form that takes tensors for values that the tiling reads."""
-    arguments = [f"{ctype}{name}" for ctype, name, _ in op.arguments(tensors)]
+    arguments = [f"{ctype}{name}" for ctype, name in op.arguments(tensors)]
     arguments += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
     return f"aclnnStatus aclnn{op.type}{'Tensor' if tensors else ''}GetWorkspaceSize(" + ", ".join(arguments) + ")"
 
@@ -66,7 +66,7 @@ def _forms(op: Operator) -> tuple[bool, ...]:
 
 
 def phase_one(op: Operator, tensors: bool) -> str:
-    calls = "\n".join(f"    call.{role}({name});" for _, name, role in op.arguments(tensors))
+    calls = "\n".join(f"    call.{role}({name});" for role, name in op.handed_over())
     return f"""extern "C" __attribute__((visibility("default"))) {signature(op, tensors)}
 {{
     twin::AclnnCall call("{op.type}", Kernels());

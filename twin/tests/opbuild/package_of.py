@@ -26,6 +26,7 @@ FEW = (
     "log_sum_exp",
     "abs_padded",
     "repeat_interleave_custom",
+    "axpy_in_place",
 )
 
 

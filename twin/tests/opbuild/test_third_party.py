@@ -110,6 +110,12 @@ def products(r: np.random.Generator, n: int) -> list[np.ndarray]:
     return [r.uniform(-1, 1, (64, n)).astype(np.float16), r.uniform(-1, 1, (n, 96)).astype(np.float16)]
 
 
+def tiles(r: np.random.Generator, n: int) -> list[np.ndarray]:
+    """y, and x whose every third tile of 256 is zeros."""
+    y, x = r.normal(size=(2, n)).astype(np.float32)
+    return [y, np.where(np.arange(n) // 256 % 3 == 1, 0, x)]
+
+
 def repeated(r: np.random.Generator, n: int) -> list[Any]:
     return [r.normal(size=(n, 1 + n % 50)).astype(np.float32), r.integers(0, 4, n)]
 
@@ -213,6 +219,7 @@ CASES = (
         sizes=ROWS,
         tolerance=1e-3,
     ),
+    Case("AxpyInPlace", "axpy_in_place", tiles, lambda y, x: y + 0.5 * x, (0.5,)),
     Case("RepeatInterleaveCustom", "repeat_interleave_custom", repeated, lambda x, k: x.repeat(k.astype(int), 0)),
     Case(
         "RollCustom",
@@ -279,9 +286,14 @@ def run(host, library: Path, case: Case, size: int) -> None:
         marked[1] = VALUES[case.type](aclnn_host)(inputs[1])
     if by_kernel:
         marked[-1] = aclnn_host.Shaped(result)
+    if case.type == "AxpyInPlace":  # its first input is its output
+        result = inputs[0].copy()
+        marked[0] = result
+        del marked[-1]
     attributes = [argument(case, a, inputs[0].dtype.name) for a in case.attributes]
-    host.call(library, case.type, *marked[:-1], *attributes, marked[-1])
-    result = marked[-1].result if by_kernel else result
+    outputs = [] if case.type == "AxpyInPlace" else [marked.pop()]
+    host.call(library, case.type, *marked, *attributes, *outputs)
+    result = outputs[0].result if by_kernel else result
     given = wide(result) if bits else result.astype(np.float64)
     np.testing.assert_allclose(given, expected, rtol=case.tolerance, atol=case.tolerance)
 

@@ -1,4 +1,4 @@
-"""Inputs whose values the tiling reads, and outputs whose shape the kernel writes: calls, and what they refuse."""
+"""Inputs whose values the tiling reads, outputs whose shape the kernel writes, tensors in place: calls and refusals."""
 
 from __future__ import annotations
 
@@ -104,6 +104,25 @@ def test_values_that_were_asked_for_in_vain_are_named(call):
         keep(call, 2, "values")
 
 
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_tensor_in_place_keeps_what_the_kernel_does_not_store(call, monkeypatch, strided, lenient):
+    if lenient:
+        monkeypatch.setenv("TWIN_LENIENT", "1")
+    y = np.arange(1400, dtype=np.float32)[:: 2 if strided else 1][:601]
+    x = np.where(np.arange(601) // 256 == 1, 0, np.float32(1))
+    expected = y + 3 * x
+    call("AxpyInPlace", y, x, 3.0)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_a_tensor_in_place_is_one_argument(vendor):
+    header = (vendor / "op_api/include/aclnn_axpy_in_place.h").read_text()
+    assert (
+        "aclnnAxpyInPlaceGetWorkspaceSize(aclTensor *yRef, const aclTensor *x, double alphaOptional, uint64_t" in header
+    )
+
+
 def parameter(**given: Any) -> dict[str, Any]:
     base = {"name": "x", "option": "required", "types": [0], "type_list": [], "formats": [2], "format_list": []}
     return {**base, "value_depend": False, "auto_contiguous": True, "follow": "", **given}
@@ -118,6 +137,8 @@ def parameter(**given: Any) -> dict[str, Any]:
         ({"value_depend": True, "types": [0, 9]}, {"types": [0, 0]}, "x: ValueDepend needs data types that are all"),
         ({"value_depend": True, "types": [3]}, {}, "x: ValueDepend of integers needs a column of INT64"),
         ({"value_depend": True, "option": "dynamic"}, {}, "x: ValueDepend of a list of inputs"),
+        ({"option": "optional"}, {"name": "x"}, "x: an input and output of one name .* are a required tensor"),
+        ({}, {"name": "x", "types": [1]}, "x: the input and the output of that name have different data types"),
     ],
 )
 def test_definitions_that_break_a_rule_are_refused_by_name(inputs, outputs, words):
