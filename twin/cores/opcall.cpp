@@ -366,6 +366,24 @@ std::string AclnnCall::MissedValues(const gert::OpCall& call) const {
   return names.empty() ? "" : "; it asked for the values of " + names + ", which ValueDepend(REQUIRED) makes known";
 }
 
+// The place in the kernel table: of the column, and of the types that the call has of each DataTypeList.
+std::size_t AclnnCall::Combination(int column) const {
+  auto at = static_cast<std::size_t>(column);
+  const auto add = [&](const ops::OpParameters& parameters, const std::vector<Argument>& arguments) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& types = parameters[i]->typeList;
+      if (!types.empty()) {
+        const auto& members = arguments[i].members;
+        const auto type = members.empty() ? types.front() : static_cast<ge::DataType>(members.front()->dataType);
+        at = at * types.size() + static_cast<std::size_t>(std::find(types.begin(), types.end(), type) - types.begin());
+      }
+    }
+  };
+  add(*inputParameters_, inputs_);
+  add(*outputParameters_, outputs_);
+  return at;
+}
+
 aclnnStatus AclnnCall::ConvertScalars(int column) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     auto& argument = inputs_[i];
@@ -520,7 +538,7 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
     if (code != ge::GRAPH_SUCCESS) {
       return Fail(kTilingFailed, "the tiling function failed" + MissedValues(call));
     }
-    const auto at = static_cast<std::size_t>(column);
+    const auto at = Combination(column);
     const auto& keys = TilingKeys(kernels_.objectOfColumn[at]);
     if (!keys.empty() && keys.count(context.GetTilingKey()) == 0) {
       return Fail(kNoKernel, "no kernel for tiling key " + std::to_string(context.GetTilingKey()));

@@ -62,6 +62,7 @@ class AclnnCall {
   aclnnStatus Fail(aclnnStatus status, const std::string& message) const;
   aclnnStatus CheckArguments(int& column) const;
   bool FindColumn(std::size_t columns, bool scalarTypes, int& column) const;
+  std::size_t Combination(int column) const;
   aclnnStatus ConvertScalars(int column);
   aclnnStatus Describe(gert::OpCall& call) const;
   aclnnStatus Infer(const gert::OpCall& call) const;

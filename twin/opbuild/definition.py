@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,13 @@ class Operator:
 
     @property
     def columns(self) -> int:
+        """Combinations of data types as the definition writes them, beside those of DataTypeList."""
         return max([1, *(len(p.types) for p in [*self.inputs, *self.outputs])])
+
+    @property
+    def combinations(self) -> int:
+        """Each column with each type of each DataTypeList: the last one's types follow each other."""
+        return self.columns * math.prod(len(p.type_list) or 1 for p in [*self.inputs, *self.outputs])
 
     @property
     def reads_values(self) -> bool:
@@ -120,12 +127,15 @@ class Operator:
             return f"{lower_camel(p.name)}Ref"
         return "out" if len(self.outputs) - len(self.in_place) == 1 else f"{lower_camel(p.name)}Out"
 
-    def column_macros(self, column: int) -> dict[str, str]:
+    def macros(self, combination: int) -> dict[str, str]:
         """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination."""
         macros: dict[str, str] = {}
+        places, column = {}, combination
+        for p in reversed([*self.inputs, *self.outputs]):
+            column, places[p.name] = divmod(column, len(p.type_list) or 1)
         for p in [*self.inputs, *self.outputs]:
             upper = p.name.upper()
-            code = p.types[column] if column < len(p.types) else (p.type_list[0] if p.type_list else None)
+            code = p.types[column] if column < len(p.types) else (p.type_list or [None])[places[p.name]]
             if code is not None and code in DATA_TYPES:
                 macros[f"ORIG_DTYPE_{upper}"], macros[f"DTYPE_{upper}"] = DATA_TYPES[code]
             form = p.formats[column] if column < len(p.formats) else 2
@@ -212,8 +222,8 @@ def check(op: Operator, strict: bool = True) -> None:
             faults.append(f"{p.name}: {len(p.formats)} formats for {op.columns} columns")
         if p.value_depend and (fault := _value_fault(p)):
             faults.append(f"{p.name}: {fault}")
-        if p.type_list and len(p.type_list) > 1:
-            faults.append(f"{p.name}: DataTypeList with several types is not built by the twin; write columns")
+        if p.type_list and (p.types or p.scalar or p.value_depend or p.name in op.in_place):
+            faults.append(f"{p.name}: DataTypeList goes with tensors, without DataType, and not in place")
     faults += [f"{p.name}: OutputShapeDependOnCompute is for outputs" for p in op.inputs if p.shape_by_kernel]
     faults += [
         f"{p.name}: OutputShapeDependOnCompute of a list of outputs is not built by the twin"

@@ -173,7 +173,7 @@ def kernel_objects(
         default = next((c for c in own if c["operator"] == op.type), own[0])
         tiling_header.write_text(generate.tiling_structs(tiling, default["name"]))
         tiling_flags = [f'-DTWIN_TILING_HEADER="{tiling_header}"']
-    columns = [op.column_macros(c) for c in range(op.columns)]
+    columns = [op.macros(c) for c in range(op.combinations)]
 
     def flags(macros: dict[str, str]) -> list[str]:
         return [*CPU_MACROS, *tiling_flags, *(f"-D{k}={v}" for k, v in macros.items()), *build.api_includes]
@@ -205,7 +205,7 @@ def kernel_objects(
 def used_macros(text: str, op: Operator) -> set[str]:
     """The dtype and format macros that a preprocessed kernel tests or expands."""
     names = set(re.findall(r"^#(?:define|undef) (\w+)", text, re.MULTILINE))
-    return names & set(op.column_macros(0))
+    return names & set(op.macros(0))
 
 
 def api_headers(text: str, folders: list[Path]) -> list[str]:

@@ -116,6 +116,10 @@ def tiles(r: np.random.Generator, n: int) -> list[np.ndarray]:
     return [y, np.where(np.arange(n) // 256 % 3 == 1, 0, x)]
 
 
+def rows_and_indices(dtype: str, index: str) -> Callable[[np.random.Generator, int], list[np.ndarray]]:
+    return lambda r, n: [r.normal(size=(9, n)).astype(dtype), r.integers(0, 9, 20).astype(index)]
+
+
 def repeated(r: np.random.Generator, n: int) -> list[Any]:
     return [r.normal(size=(n, 1 + n % 50)).astype(np.float32), r.integers(0, 4, n)]
 
@@ -218,6 +222,18 @@ CASES = (
         softmax_gradient,
         sizes=ROWS,
         tolerance=1e-3,
+    ),
+    *(
+        Case(
+            "GatherRowsCustom",
+            "gather_rows_custom",
+            rows_and_indices(dtype, index),
+            lambda x, k: x[k.astype(int)],
+            sizes=ROWS,
+            tolerance=0,
+        )
+        for dtype in ("float32", "float16")
+        for index in ("int32", "int64")
     ),
     Case("AxpyInPlace", "axpy_in_place", tiles, lambda y, x: y + 0.5 * x, (0.5,)),
     Case("RepeatInterleaveCustom", "repeat_interleave_custom", repeated, lambda x, k: x.repeat(k.astype(int), 0)),

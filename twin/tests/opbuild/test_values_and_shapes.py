@@ -137,6 +137,7 @@ def parameter(**given: Any) -> dict[str, Any]:
         ({"value_depend": True, "types": [0, 9]}, {"types": [0, 0]}, "x: ValueDepend needs data types that are all"),
         ({"value_depend": True, "types": [3]}, {}, "x: ValueDepend of integers needs a column of INT64"),
         ({"value_depend": True, "option": "dynamic"}, {}, "x: ValueDepend of a list of inputs"),
+        ({"type_list": [3, 9]}, {}, "x: DataTypeList goes with tensors, without DataType"),
         ({"option": "optional"}, {"name": "x"}, "x: an input and output of one name .* are a required tensor"),
         ({}, {"name": "x", "types": [1]}, "x: the input and the output of that name have different data types"),
     ],
