@@ -79,7 +79,8 @@ int main() {
   Require(incomplete.GetTiling(t) == -1, "a base block off the grid", 64, 64, 64, 1);
   incomplete.SetFixSplit(128, 128, 512);
   Require(incomplete.GetTiling(t) == -1, "a base block above L0", 64, 64, 64, 1);
-  Require(incomplete.SetAType(TPosition::GM, CubeFormat::NZ, DataType::DT_FLOAT16) == -1, "NZ", 0, 0, 0, 1);
+  Require(incomplete.SetAType(TPosition::GM, CubeFormat::NZ, DataType::DT_FLOAT16) == 0, "NZ", 0, 0, 0, 1);
+  Require(incomplete.SetAType(TPosition::GM, CubeFormat::ZZ, DataType::DT_FLOAT16) == -1, "ZZ", 0, 0, 0, 1);
   std::printf("ok\n");
   return 0;
 }
