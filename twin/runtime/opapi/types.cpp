@@ -61,6 +61,8 @@ constexpr Rule RULES[] = {
      "aclnnConvolutionBackward",
      "*", FLOATS},
 
+    {"aclStft", "*", Bit(at::kFloat) | Bit(at::kDouble) | Bit(at::kComplexFloat) | Bit(at::kComplexDouble)},
+
     // activations
     {"aclnnGelu aclnnGeluV2 aclnnGeluBackward aclnnGeluBackwardV2 aclnnSilu aclnnSiluBackward aclnnSwiGlu "
      "aclnnSwiGluGrad aclnnHardswish aclnnSoftplus aclnnSoftplusBackward aclnnLogSigmoid aclnnLogSigmoidForward "

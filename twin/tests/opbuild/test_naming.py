@@ -52,19 +52,26 @@ def operator(**changes) -> Operator:
 
 def test_c_parameters_follow_the_declaration():
     assert operator().arguments() == [
-        ("const aclTensor *", "gradOut", "Input"),
-        ("const aclTensorList *", "tables", "Input"),
-        ("const aclTensor *", "biasOptional", "Input"),
-        ("int64_t ", "maxLenOptional", "Attribute"),
-        ("const aclTensor *", "out", "Output"),
+        ("const aclTensor *", "gradOut"),
+        ("const aclTensorList *", "tables"),
+        ("const aclTensor *", "biasOptional"),
+        ("int64_t ", "maxLenOptional"),
+        ("const aclTensor *", "out"),
     ]
+    roles = [role for role, _ in operator().handed_over()]
+    assert roles == ["Input", "Input", "Input", "Attribute", "Output"]
 
 
 def test_several_outputs_keep_their_names():
-    names = [
-        name for _, name, role in operator(outputs=[parameter("y"), parameter("z")]).arguments() if role == "Output"
-    ]
-    assert names == ["yOut", "zOut"]
+    op = operator(outputs=[parameter("y"), parameter("z")])
+    assert [name for _, name in op.arguments()][-2:] == ["yOut", "zOut"]
+    assert op.handed_over()[-2:] == [("Output", "yOut"), ("Output", "zOut")]
+
+
+def test_what_is_in_place_is_one_argument_and_handed_over_twice():
+    op = operator(inputs=[parameter("w"), parameter("x")], outputs=[parameter("w"), parameter("y")], attributes=[])
+    assert op.arguments() == [("aclTensor *", "wRef"), ("const aclTensor *", "x"), ("const aclTensor *", "out")]
+    assert op.handed_over() == [("Input", "wRef"), ("Input", "x"), ("Output", "wRef"), ("Output", "out")]
 
 
 def test_a_sound_definition_passes():
@@ -76,7 +83,7 @@ def test_a_sound_definition_passes():
     [
         ({"inputs": [parameter("lambda")]}, "name 'lambda' is not allowed"),
         ({"inputs": [parameter("x", types=(0, 1))], "outputs": [parameter("y")]}, "y: 1 data types"),
-        ({"inputs": [parameter("w")], "outputs": [parameter("w")]}, "in place"),
+        ({"inputs": [parameter("w", "optional")], "outputs": [parameter("w")]}, "in place"),
         ({"has_tiling": False}, "no tiling function"),
         ({"attributes": [Attribute(name="a", option="optional", kind="int", has_default=False)]}, "without a default"),
     ],

@@ -110,7 +110,7 @@ def test_a_tensor_in_place_keeps_what_the_kernel_does_not_store(call, monkeypatc
     if lenient:
         monkeypatch.setenv("TWIN_LENIENT", "1")
     y = np.arange(1400, dtype=np.float32)[:: 2 if strided else 1][:601]
-    x = np.where(np.arange(601) // 256 == 1, 0, np.float32(1))
+    x = np.where(np.arange(601) // 256 == 1, 0, 1).astype(np.float32)
     expected = y + 3 * x
     call("AxpyInPlace", y, x, 3.0)
     np.testing.assert_array_equal(y, expected)

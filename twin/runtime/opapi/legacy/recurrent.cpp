@@ -12,9 +12,10 @@ using at::Tensor;
 const std::vector<const char*> ATTRIBUTES = {"direction",   "gate_order", "activation",   "cell_clip",
                                              "forget_bias", "num_proj",   "use_peephole", "reset_after"};
 
-void CheckAttributes(const LegacyArguments& call) {
-  TORCH_CHECK(call.Text("direction", "UNIDIRECTIONAL") == "UNIDIRECTIONAL", "direction ", call.Text("direction", ""),
-              " is not emulated");
+void CheckAttributes(const LegacyArguments& call, bool bothDirections = false) {
+  const auto direction = call.Text("direction", "UNIDIRECTIONAL");
+  TORCH_CHECK(direction == "UNIDIRECTIONAL" || (bothDirections && direction == "REDIRECTIONAL"), "direction ",
+              direction, " is not emulated");
   TORCH_CHECK(call.Text("activation", "tanh") == "tanh", "activation ", call.Text("activation", ""),
               " is not emulated");
   TORCH_CHECK(call.Number("cell_clip", -1) < 0 && call.Number("num_proj", 0) == 0 &&
@@ -61,27 +62,52 @@ struct Lstm {
   Tensor x;       // [T, B, I]
   Tensor weight;  // [I + H, 4H]
   Tensor h, c;    // initial, [B, H]
+  Tensor mask;    // [T, B, H]: 1 within a sequence, 0 behind its end; undefined where all have T steps
+  bool backwards = false;
+
+  // Steps in the order in which they are taken, or back in that of time.
+  Tensor Ordered(const Tensor& steps) const { return backwards && steps.defined() ? steps.flip(0) : steps; }
 };
+
+// Packed sequences: torch_npu pads them and gives a mask. A number in its place says nothing.
+Tensor MaskOf(const LegacyArguments& call, size_t input, const Tensor& x, const Tensor& h) {
+  if (!call.Has(input) || call.InOperand(input).shape.empty()) {
+    return {};
+  }
+  const std::vector<int64_t> wanted = {x.size(0), x.size(1), h.size(1)};
+  const auto& given = call.InOperand(input).shape;
+  TORCH_CHECK(given == wanted, "seq_length is a mask of shape ", wanted, ", not ", given,
+              "; pad sequences of different lengths, or use TWIN_ATEN=override");
+  return call.WideIn(input);
+}
+
+// Behind the end of a sequence its state stays.
+Tensor Kept(const Tensor& mask, int64_t t, const Tensor& fresh, const Tensor& before) {
+  return mask.defined() ? at::where(mask[t] != 0, fresh, before) : fresh;
+}
 
 void LstmForward(const LegacyArguments& call, const Lstm& lstm, const std::optional<Tensor>& bias) {
   Tensor h = lstm.h, c = lstm.c;
+  const auto xs = lstm.Ordered(lstm.x), mask = lstm.Ordered(lstm.mask);
+  std::vector<Tensor> ys;                    // zeros behind the end of a sequence
   std::vector<std::vector<Tensor>> kept(7);  // h, c, i, j, f, o, tanh(c) of each step
-  for (const auto& x : lstm.x.unbind(0)) {
-    auto all = at::cat({x, h}, 1).matmul(lstm.weight);
+  for (int64_t t = 0; t < xs.size(0); ++t) {
+    auto all = at::cat({xs[t], h}, 1).matmul(lstm.weight);
     all = bias ? all + *bias : all;
     const auto i = lstm.gates.Of(all, 'i').sigmoid(), j = lstm.gates.Of(all, 'j').tanh();
     const auto f = lstm.gates.Of(all, 'f').sigmoid(), o = lstm.gates.Of(all, 'o').sigmoid();
-    c = f * c + i * j;
-    const auto squashed = c.tanh();
-    h = o * squashed;
+    const auto fresh = f * c + i * j, squashed = fresh.tanh(), y = o * squashed;
+    ys.push_back(Kept(mask, t, y, at::zeros_like(y)));
+    c = Kept(mask, t, fresh, c);
+    h = Kept(mask, t, y, h);
     const Tensor step[] = {h, c, i, j, f, o, squashed};
     for (size_t n = 0; n < kept.size(); ++n) {
       kept[n].push_back(step[n]);
     }
   }
-  call.Out(0, at::stack(kept[0]));
+  call.Out(0, lstm.Ordered(at::stack(ys)));
   for (size_t n = 0; n < kept.size(); ++n) {
-    call.Out(n + 1, at::stack(kept[n]));
+    call.Out(n + 1, lstm.Ordered(at::stack(kept[n])));
   }
 }
 
@@ -91,7 +117,10 @@ struct LstmGradients {
 
 // `first` is the place of h, c, dy, dh, dc, i, j, f, o, tanhc among the inputs.
 LstmGradients LstmBackward(const LegacyArguments& call, const Lstm& lstm, size_t first) {
-  const auto steps = [&](size_t n) { return call.WideIn(first + n).reshape({lstm.x.size(0), lstm.x.size(1), -1}); };
+  const auto xs = lstm.Ordered(lstm.x), mask = lstm.Ordered(lstm.mask);
+  const auto steps = [&](size_t n) {
+    return lstm.Ordered(call.WideIn(first + n).reshape({lstm.x.size(0), lstm.x.size(1), -1}));
+  };
   const auto hs = steps(0), cs = steps(1), dy = steps(2);
   auto dh = Matrix(call.WideIn(first + 3)), dc = Matrix(call.WideIn(first + 4));
   const auto is = steps(5), js = steps(6), fs = steps(7), os = steps(8), squashed = steps(9);
@@ -101,43 +130,50 @@ LstmGradients LstmBackward(const LegacyArguments& call, const Lstm& lstm, size_t
                           at::zeros({lstm.weight.size(1)}, lstm.weight.options()),
                           {},
                           {}};
-  for (int64_t t = lstm.x.size(0) - 1; t >= 0; --t) {
+  for (int64_t t = xs.size(0) - 1; t >= 0; --t) {
     const auto before = t > 0 ? hs[t - 1] : lstm.h;
     const auto &i = is[t], &j = js[t], &f = fs[t], &o = os[t];
-    const auto whole = dy[t] + dh;
-    dc = dc + whole * o * (1 - squashed[t].square());
+    const auto zeros = at::zeros_like(dh);
+    const auto whole = Kept(mask, t, dy[t] + dh, zeros);
+    const auto passedH = Kept(mask, t, zeros, dh), passedC = Kept(mask, t, zeros, dc);
+    dc = Kept(mask, t, dc + whole * o * (1 - squashed[t].square()), zeros);
     const auto d = lstm.gates.Joined({{'i', dc * j * i * (1 - i)},
                                       {'j', dc * i * (1 - j.square())},
                                       {'f', dc * (t > 0 ? cs[t - 1] : lstm.c) * f * (1 - f)},
                                       {'o', whole * squashed[t] * o * (1 - o)}});
     const auto back = d.matmul(lstm.weight.t());
     gradients.x[t].copy_(back.narrow(1, 0, inputs));
-    dh = back.narrow(1, inputs, back.size(1) - inputs);
-    dc = dc * f;
-    gradients.weight.add_(at::cat({lstm.x[t], before}, 1).t().matmul(d));
+    dh = back.narrow(1, inputs, back.size(1) - inputs) + passedH;
+    dc = dc * f + passedC;
+    gradients.weight.add_(at::cat({xs[t], before}, 1).t().matmul(d));
     gradients.bias.add_(d.sum(0));
   }
+  gradients.x = lstm.Ordered(gradients.x);
   gradients.h = dh;
   gradients.c = dc;
   return gradients;
 }
 
+bool Backwards(const LegacyArguments& call) { return call.Text("direction", "") == "REDIRECTIONAL"; }
+
 Gates LstmGates(const LegacyArguments& call) { return {call.Text("gate_order", "ijfo"), "ijfo"}; }
 
 // x, w, b, seq_length, h, c
 const LegacyOperator lstm("DynamicRNN", ATTRIBUTES, [](const LegacyArguments& call) {
-  CheckAttributes(call);
-  CheckNoLengths(call, 3);
-  LstmForward(call, {LstmGates(call), call.WideIn(0), call.WideIn(1), Matrix(call.WideIn(4)), Matrix(call.WideIn(5))},
+  CheckAttributes(call, true);
+  const auto x = call.WideIn(0), h = Matrix(call.WideIn(4));
+  LstmForward(call,
+              {LstmGates(call), x, call.WideIn(1), h, Matrix(call.WideIn(5)), MaskOf(call, 3, x, h), Backwards(call)},
               call.WideIn(2));
 });
 
 // x, w, b, y, initial h and c, then those of LstmBackward
 const LegacyOperator lstmGrad("DynamicRNNGrad", ATTRIBUTES, [](const LegacyArguments& call) {
-  CheckAttributes(call);
-  CheckNoLengths(call, 16);
+  CheckAttributes(call, true);
+  const auto x = call.WideIn(0), h = Matrix(call.WideIn(4));
   const auto gradients = LstmBackward(
-      call, {LstmGates(call), call.WideIn(0), call.WideIn(1), Matrix(call.WideIn(4)), Matrix(call.WideIn(5))}, 6);
+      call, {LstmGates(call), x, call.WideIn(1), h, Matrix(call.WideIn(5)), MaskOf(call, 16, x, h), Backwards(call)},
+      6);
   call.Out(0, gradients.weight);
   call.Out(1, gradients.bias);
   call.Out(2, gradients.x);
@@ -151,8 +187,12 @@ const LegacyOperator cell("DynamicRNNV2", ATTRIBUTES, [](const LegacyArguments& 
   CheckNoLengths(call, 4);
   const auto bias = call.Has(3) ? std::make_optional(call.WideIn(3)) : std::nullopt;
   LstmForward(call,
-              {LstmGates(call), call.WideIn(0), at::cat({call.WideIn(1), call.WideIn(2)}, 0), Matrix(call.WideIn(5)),
-               Matrix(call.WideIn(6))},
+              {LstmGates(call),
+               call.WideIn(0),
+               at::cat({call.WideIn(1), call.WideIn(2)}, 0),
+               Matrix(call.WideIn(5)),
+               Matrix(call.WideIn(6)),
+               {}},
               bias);
 });
 
@@ -161,11 +201,14 @@ const LegacyOperator cellGrad("DynamicRNNV2Grad", ATTRIBUTES, [](const LegacyArg
   CheckAttributes(call);
   CheckNoLengths(call, 16);
   const auto x = call.WideIn(0);
-  const auto gradients =
-      LstmBackward(call,
-                   {LstmGates(call), x.reshape({-1, Matrix(call.WideIn(4)).size(0), x.size(-1)}),
-                    at::cat({call.WideIn(1), call.WideIn(2)}, 0), Matrix(call.WideIn(4)), Matrix(call.WideIn(5))},
-                   6);
+  const auto gradients = LstmBackward(call,
+                                      {LstmGates(call),
+                                       x.reshape({-1, Matrix(call.WideIn(4)).size(0), x.size(-1)}),
+                                       at::cat({call.WideIn(1), call.WideIn(2)}, 0),
+                                       Matrix(call.WideIn(4)),
+                                       Matrix(call.WideIn(5)),
+                                       {}},
+                                      6);
   call.Out(0, gradients.weight.narrow(0, 0, x.size(-1)));
   call.Out(1, gradients.weight.narrow(0, x.size(-1), gradients.weight.size(0) - x.size(-1)));
   call.Out(2, gradients.bias);

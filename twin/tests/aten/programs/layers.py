@@ -11,6 +11,7 @@ import torch
 import torch_npu
 from ascend_twin.conformance import calls
 from torch import nn
+from torch.nn.utils import rnn
 
 
 def largest(given: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
@@ -80,6 +81,34 @@ class Sequence(nn.Module):
         return self.head(steps[-1]) if self.last else self.head(steps).relu()
 
 
+class Packed(nn.Module):
+    """A recurrent layer over sequences of different lengths, padded again, and its last states."""
+
+    def __init__(self, recurrent: nn.RNNBase, lengths: list[int]) -> None:
+        super().__init__()
+        self.recurrent, self.lengths = recurrent, lengths
+
+    def forward(self, x: torch.Tensor) -> object:
+        first = self.recurrent.batch_first
+        packed = rnn.pack_padded_sequence(x, torch.tensor(self.lengths), batch_first=first, enforce_sorted=False)
+        steps, state = self.recurrent(packed)
+        return rnn.pad_packed_sequence(steps, batch_first=first)[0], state
+
+
+class Spectrum(nn.Module):
+    """Real and imaginary parts of a short-time Fourier transform."""
+
+    def __init__(self, parts: bool, **options: object) -> None:
+        super().__init__()
+        self.parts, self.options = parts, options
+        self.register_buffer("window", torch.hann_window(12))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        options = {"hop_length": 4, "win_length": 12, "window": self.window, "return_complex": not self.parts}
+        found = torch.stft(x, 16, **options, **self.options)
+        return found if self.parts else torch.view_as_real(found)
+
+
 def tensors(results: object) -> list[torch.Tensor]:
     if isinstance(results, torch.Tensor):
         return [results]
@@ -144,6 +173,13 @@ CHECKS = {
     "lstm": lambda: layer(nn.LSTM(4, 5, num_layers=3, batch_first=True), 3, 6, 4),
     "lstm_without_bias": lambda: layer(nn.LSTM(4, 5, bias=False, bidirectional=True), 3, 6, 4),
     "lstm_wide": lambda: layer(nn.LSTM(20, 37, num_layers=2, bidirectional=True), 3, 18, 20),
+    "lstm_packed": lambda: layer(Packed(nn.LSTM(4, 5), [2, 6, 4]), 6, 3, 4),
+    "lstm_packed_layers": lambda: layer(
+        Packed(nn.LSTM(4, 16, num_layers=2, bidirectional=True, batch_first=True), [5, 1, 7, 7]), 4, 7, 4
+    ),
+    "gru_packed": lambda: layer(Packed(nn.GRU(4, 5), [2, 6, 4]), 6, 3, 4),
+    "stft": lambda: layer(Spectrum(parts=False), 2, 64),
+    "stft_normalized": lambda: layer(Spectrum(parts=True, normalized=True, center=False, onesided=False), 50),
     "lstm_cell": lambda: cell(nn.LSTMCell(4, 5)),
     "gru": lambda: layer(nn.GRU(4, 5), 3, 6, 4),
     "gru_layers": lambda: layer(nn.GRU(20, 37, num_layers=2), 3, 18, 20),
