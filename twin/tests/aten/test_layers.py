@@ -35,7 +35,7 @@ def check(found: dict[str, float], count: int) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_gradients_are_those_of_float64(program: Any, mode: str) -> None:
     """With `aclnn` torch_npu runs most of these by legacy operators, some of their results in FRACTAL_NZ."""
-    check(program("layers", mode=mode)["errors"], 33)
+    check(program("layers", mode=mode)["errors"], 32)
 
 
 def test_convolutions_without_internal_formats(program: Any) -> None:

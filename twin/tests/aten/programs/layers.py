@@ -177,7 +177,6 @@ CHECKS = {
     "lstm_packed_layers": lambda: layer(
         Packed(nn.LSTM(4, 16, num_layers=2, bidirectional=True, batch_first=True), [5, 1, 7, 7]), 4, 7, 4
     ),
-    "gru_packed": lambda: layer(Packed(nn.GRU(4, 5), [2, 6, 4]), 6, 3, 4),
     "stft": lambda: layer(Spectrum(parts=False), 2, 64),
     "stft_normalized": lambda: layer(Spectrum(parts=True, normalized=True, center=False, onesided=False), 50),
     "lstm_cell": lambda: cell(nn.LSTMCell(4, 5)),

@@ -1,12 +1,18 @@
-"""What torch_npu's own code computes wrongly: prints the greatest difference of the gradients of a matrix times a batch
-of matrices, of the matrix and of the batch, from those of the CPU; as it stands, and with the matrix expanded."""
+"""What torch_npu's own code computes wrongly: prints the greatest differences from the CPU.
+
+Gradients of a matrix times a batch of matrices, of the matrix and of the batch, as it stands and with the matrix
+expanded; the steps of a GRU over packed sequences, and those of the same sequences padded.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 
 import torch
 import torch_npu  # noqa: F401
+from torch import nn
+from torch.nn.utils import rnn
 
 
 def gradients(device: str, expanded: bool) -> list[torch.Tensor]:
@@ -19,10 +25,21 @@ def gradients(device: str, expanded: bool) -> list[torch.Tensor]:
     return [weight.grad.cpu(), batch.grad.cpu()]
 
 
+def gru_steps() -> dict[str, float]:
+    torch.manual_seed(0)
+    layer, x, lengths = nn.GRU(4, 5), torch.randn(7, 3, 4), [7, 4, 2]
+    expected = layer(rnn.pack_padded_sequence(x, torch.tensor(lengths)))[0].data
+    moved = copy.deepcopy(layer).npu()
+    packed = moved(rnn.pack_padded_sequence(x.npu(), torch.tensor(lengths)))[0].data
+    padded = rnn.pack_padded_sequence(moved(x.npu())[0].cpu(), torch.tensor(lengths)).data
+    return {name: float((a.cpu() - expected).abs().max()) for name, a in (("packed", packed), ("padded", padded))}
+
+
 expected = gradients("cpu", False)
 print(
     json.dumps(
-        {
+        {"gru": gru_steps()}
+        | {
             name: [float((a - b).abs().max()) for a, b in zip(gradients("npu:0", expanded), expected)]
             for name, expanded in (("plain", False), ("expanded", True))
         }
