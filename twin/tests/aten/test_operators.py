@@ -40,7 +40,8 @@ def test_the_gradient_that_torch_npu_gets_wrong(program: Callable[..., Any]) -> 
     assert weight > 1 and batch < 1e-5 and max(expanded) < 1e-5
 
 
-def test_the_packed_sequences_of_a_gru_that_torch_npu_gets_wrong(program: Callable[..., Any]) -> None:
+def test_the_packed_sequences_that_torch_npu_gets_wrong(program: Callable[..., Any]) -> None:
     """It packs sequences with their padding, as its own LSTM expects them (docs/twin.md). Right: the page goes."""
-    found = program.kept("wheel_faults", mode="aclnn")["gru"]
-    assert found["packed"] > 0.01 and found["padded"] < 1e-5
+    found = program.kept("wheel_faults", mode="aclnn")
+    assert found["gru"]["packed"] > 0.01 and found["gru"]["padded"] < 1e-5
+    assert found["lstm"]["input"] > 0.01 and found["lstm"]["reverse"] > 0.01 and found["lstm"]["weight"] < 1e-5

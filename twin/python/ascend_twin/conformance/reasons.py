@@ -138,8 +138,8 @@ RULES = (
     ),
     Rule(
         WHEEL,
-        "stft|aclStft",
-        "torch_npu's stft has no gradient for the window, and its function is of another interface (aclStft)",
+        "stft",
+        "torch_npu's stft has no gradient for the window",
         "stft",
     ),
     Rule(

@@ -171,9 +171,9 @@ const LegacyOperator lstm("DynamicRNN", ATTRIBUTES, [](const LegacyArguments& ca
 const LegacyOperator lstmGrad("DynamicRNNGrad", ATTRIBUTES, [](const LegacyArguments& call) {
   CheckAttributes(call, true);
   const auto x = call.WideIn(0), h = Matrix(call.WideIn(4));
-  const auto gradients = LstmBackward(
-      call, {LstmGates(call), x, call.WideIn(1), h, Matrix(call.WideIn(5)), MaskOf(call, 16, x, h), Backwards(call)},
-      6);
+  const Lstm lstm = {LstmGates(call), x, call.WideIn(1), h, Matrix(call.WideIn(5)), MaskOf(call, 16, x, h),
+                     Backwards(call)};
+  const auto gradients = LstmBackward(call, lstm, 6);
   call.Out(0, gradients.weight);
   call.Out(1, gradients.bias);
   call.Out(2, gradients.x);
