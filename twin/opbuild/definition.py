@@ -135,7 +135,8 @@ class Operator:
             column, places[p.name] = divmod(column, len(p.type_list) or 1)
         for p in [*self.inputs, *self.outputs]:
             upper = p.name.upper()
-            code = p.types[column] if column < len(p.types) else (p.type_list or [None])[places[p.name]]
+            code = p.types[column] if column < len(p.types) else None
+            code = p.type_list[places[p.name]] if p.type_list else code
             if code is not None and code in DATA_TYPES:
                 macros[f"ORIG_DTYPE_{upper}"], macros[f"DTYPE_{upper}"] = DATA_TYPES[code]
             form = p.formats[column] if column < len(p.formats) else 2
