@@ -99,8 +99,21 @@ for _name, _function in {
 }.items():
     _operator(_name, _function)
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    _operator(_name, getattr(np, {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-                                  "eq": "equal", "ne": "not_equal"}[_name]), "bool")  # fmt: skip
+    _operator(
+        _name,
+        getattr(
+            np,
+            {
+                "lt": "less",
+                "le": "less_equal",
+                "gt": "greater",
+                "ge": "greater_equal",
+                "eq": "equal",
+                "ne": "not_equal",
+            }[_name],
+        ),
+        "bool",
+    )
 
 
 def _places(pointer, mask):

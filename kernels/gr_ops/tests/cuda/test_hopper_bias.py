@@ -164,9 +164,18 @@ def test_sums(gaps, masks):
                         for out, index in zip(right, (distance, bucket)):
                             np.add.at(out, index, halves[-1].values.astype(np.float64) * SCALE)
                     running = sums_module.add_tile(
-                        *halves, sums, relative, running, item, keys, start, codes[0],
-                        *(relative.code(code, start) for code in codes), scale, segments,
-                    )  # fmt: skip
+                        *halves,
+                        sums,
+                        relative,
+                        running,
+                        item,
+                        keys,
+                        start,
+                        codes[0],
+                        *(relative.code(code, start) for code in codes),
+                        scale,
+                        segments,
+                    )
                 sums_module.put_all(sums, running, scale)
     counts = [torch.tensor([min(x, n) for n in LENGTHS]) for x in (contexts, 0)]
     numbers = (batch.total, batch.longest, batch.blocks, 1, SCALE, *of_time.shape)
