@@ -26,6 +26,7 @@ COPIED = (
     "kernels",
     "recipes/operators",
     "smoke_tests",
+    "twin/cores",
     "twin/include",
     "twin/opbuild",
     "twin/runtime/include",
