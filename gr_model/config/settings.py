@@ -136,7 +136,7 @@ class TrainConfig:
         "bf16: products of matrices in bfloat16, weights and sums in float32",
         choices=("fp32", "bf16"),
     )
-    tf32: bool = setting(False, "products of float32 on a GPU with factors of 11 bits (TF32), on its tensor cores")
+    tf32: bool = setting(False, "products of float32 on a GPU with factors of 11 bits (TF32) or more, by tensor cores")
     deterministic: bool = setting(False, "the same random numbers on every device and any number of processes")
 
 
