@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from gr_model.model.dropout import Dropout
+
 WIDEST = 300_000  # elements of a layer's largest matrix, on a CPU
 WIDEST_ROWS, WIDEST_PRODUCT = 2048, 16384  # columns, on an NPU or a GPU
 KEYS = {"npu": "PrivateUse1", "cuda": "CUDA"}  # of the dispatcher
@@ -80,6 +82,30 @@ def gated_output(
         return _cuda("layer.training").add_gated(x_LD, attended_L, u_L, linear.weight, linear.bias, keep_L, scale, eps)
     weight, bias = _rounded(linear.weight), _rounded(linear.bias)
     out: torch.Tensor = torch.ops.mxrec.hstu_gated_output(attended_L, u_L, x_LD, weight, bias, keep_L, scale, eps)
+    return out
+
+
+def whole_layer(
+    x_LD: torch.Tensor,
+    weight: torch.Tensor,
+    linear: nn.Linear,
+    split: tuple[int, ...],
+    eps: tuple[float, float],
+    dropout: Dropout,
+    arguments: dict[str, Any],
+) -> torch.Tensor | None:
+    """A layer of a training step in one function of gr_ops, which multiplies nothing twice; None where it has none.
+    `arguments`: of its attention (attention/base.py); `eps`: of both norms."""
+    if not (torch.is_grad_enabled() and trains_in_kernels(x_LD)):
+        return None
+    whole = _cuda("layer.whole")
+    tables, arguments = arguments["tables"], {name: x for name, x in arguments.items() if name != "tables"}
+    numbers = whole.Numbers(split, *eps, _dtype(weight), dropout.scale)
+    attention = whole.Attention(**arguments)
+    if not whole.takes(x_LD, weight, numbers, attention, tables):
+        return None
+    keep_L = dropout.keep(x_LD.new_empty(1, split[0]).expand(len(x_LD), split[0]))
+    out: torch.Tensor = whole.layer(x_LD, weight, linear.weight, linear.bias, keep_L, numbers, attention, tables)
     return out
 
 

@@ -47,10 +47,20 @@ class HSTULayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_LD: torch.Tensor, batch: BatchAttention) -> torch.Tensor:
+        if self._by_operators(x_LD) and (whole_LD := self._whole(x_LD, batch)) is not None:
+            return whole_LD
         x_LD, u_L, v_L, q_L, k_L = self.project(x_LD)
         q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
         attended_L = self.attention(q_LNA, k_LNA, v_LNV, batch)
         return self.add_gated(x_LD, attended_L, u_L)
+
+    def _whole(self, x_LD: torch.Tensor, batch: BatchAttention) -> torch.Tensor | None:
+        """By one function of gr_ops, where it has one."""
+        arguments = self.attention.in_one_call(batch)
+        if arguments is None:
+            return None
+        eps, arguments = (self.norm.eps, self.attention_norm.eps), {**arguments, "heads": self.heads}
+        return fused_ops.whole_layer(x_LD, self.uvqk, self.output, self.split, eps, self.dropout, arguments)
 
     def project(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
         """x, for `add_gated`, and u, v, q, k = SiLU(W1 norm(x))"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -25,6 +27,10 @@ class Attention(nn.Module):
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, batch: BatchAttention
     ) -> torch.Tensor:
         return batch.attend(q_LNA, k_LNA, v_LNV, self)
+
+    def in_one_call(self, batch: BatchAttention) -> dict[str, Any] | None:
+        """The arguments of BatchAttention.in_one_call."""
+        return batch.in_one_call(self)
 
     def weights(self, scores_RNQK: torch.Tensor, bias_RQK: torch.Tensor | None, seen_RQK: torch.Tensor) -> torch.Tensor:
         """Of plain attention; here because torch.compile replaces methods of modules."""

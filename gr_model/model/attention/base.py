@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -50,6 +50,12 @@ class BatchAttention(ABC):
         layer: AttentionLayer,
     ) -> torch.Tensor:
         """q, k [L, N, A] and v [L, N, V] -> [L, N * V]."""
+
+    def in_one_call(self, layer: AttentionLayer) -> dict[str, Any] | None:
+        """What `attend` gives a single call of gr_ops' operators beside q, k and v: the arguments of
+        gr_ops.cuda.layer.whole.Attention but the heads, and `tables` of the relative bias. None: it is not one call,
+        or of other operators."""
+        return None
 
 
 def implementation(sequences: Sequences, name: str) -> type[BatchAttention]:

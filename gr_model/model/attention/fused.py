@@ -7,6 +7,7 @@ similar length. Shape suffixes as in plain.py; S longest sequence of a group.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -58,6 +59,9 @@ class FusedAttention(BatchAttention):
         # split, because slices would each have a gradient of the size of the whole.
         parts = zip(self.groups, q_LNA.split(tokens), k_LNA.split(tokens), v_LNV.split(tokens), strict=True)
         return torch.cat([self._attend(group, q, k, v, layer) for group, q, k, v in parts]).flatten(1)
+
+    def in_one_call(self, layer: AttentionLayer) -> dict[str, Any] | None:
+        return kernels.one_call(self.sequences, layer.scale) if layer.bias is None else None
 
     def _attend(
         self, group: Group, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: AttentionLayer

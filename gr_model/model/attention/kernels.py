@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -36,6 +37,20 @@ class KernelAttention(BatchAttention):
             out = operators.hstu_relative(q_LNA, k_LNA, v_LNV, *bias, *masks, longest, layer.scale)
         flat: torch.Tensor = out.flatten(1)
         return flat
+
+    def in_one_call(self, layer: AttentionLayer) -> dict[str, Any]:
+        common = one_call(self.sequences, layer.scale)
+        if layer.bias is None:
+            return common
+        times_L, tables = self.sequences.times_L, (layer.bias.position, layer.bias.time)
+        return {**common, "tables": tables, "times_L": times_L, "cells": time_cells(self.time_buckets, times_L.device)}
+
+
+def one_call(sequences: Sequences, scale: float) -> dict[str, Any]:
+    """BatchAttention.in_one_call of a whole batch without a bias."""
+    contexts, targets = (None, None) if sequences.causal else (sequences.contexts_B, sequences.targets_B)
+    masks = {"contexts": contexts, "targets": targets}
+    return {"offsets": sequences.offsets_B1, **masks, "longest": sequences.longest, "scale": scale, "tables": ()}
 
 
 @cache

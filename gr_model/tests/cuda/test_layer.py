@@ -44,6 +44,9 @@ class Attended(torch.nn.Module):
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, batch: object) -> torch.Tensor:
         return (v * (q - k).mean(-1, keepdim=True)).flatten(1)
 
+    def in_one_call(self, batch: object) -> None:
+        """It is no operator of gr_ops."""
+
 
 def layer(attention: str) -> HSTULayer:
     torch.manual_seed(1)

@@ -16,6 +16,7 @@ from gr_ops.cuda.hopper.key_gradients import of_keys
 from gr_ops.cuda.hopper.query_gradients import of_queries
 from gr_ops.cuda.hopper.relative import TABLES, Relative
 from gr_ops.cuda.hopper.ring import make_barriers, make_halves, make_ring
+from gr_ops.cuda.hopper.slopes import Slopes
 from gr_ops.cuda.hopper.table_sums import SUMS, Sums
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 
@@ -78,6 +79,9 @@ def backward(
     key_scale,
     dk_stride,
     dv_stride,
+    k_codes,
+    v_codes,
+    codes_stride,
     band,
     codes,
     blocks,
@@ -98,6 +102,7 @@ def backward(
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
     RELATIVE: gl.constexpr,
+    SLOPED: gl.constexpr,
 ):
     WIDTH: gl.constexpr = dq_desc.block_type.shape[2]
     ds_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], q_desc.dtype)
@@ -137,6 +142,8 @@ def backward(
         distances,
         total,
     )
+    k_slopes = Slopes(k_codes, codes_stride, SLOPED)
+    v_slopes = Slopes(v_codes, codes_stride, SLOPED)
     queue = make_work_queue(3)
     m = Shared(
         make_halves(k_desc, P),
@@ -155,8 +162,46 @@ def backward(
     )
     gl.warp_specialize(
         [
-            (of_keys, (m, queue, batch, relative, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 0)),
-            (of_keys, (m, queue, batch, relative, dk, dv, dk_stride, dv_stride, half, scale, key_scale, D, 1)),
+            (
+                of_keys,
+                (
+                    m,
+                    queue,
+                    batch,
+                    relative,
+                    dk,
+                    dv,
+                    dk_stride,
+                    dv_stride,
+                    k_slopes,
+                    v_slopes,
+                    half,
+                    scale,
+                    key_scale,
+                    D,
+                    0,
+                ),
+            ),
+            (
+                of_keys,
+                (
+                    m,
+                    queue,
+                    batch,
+                    relative,
+                    dk,
+                    dv,
+                    dk_stride,
+                    dv_stride,
+                    k_slopes,
+                    v_slopes,
+                    half,
+                    scale,
+                    key_scale,
+                    D,
+                    1,
+                ),
+            ),
             (of_queries, (m, queue, batch, relative, sums, dq_desc, key_scale)),
             (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
         ],

@@ -8,6 +8,7 @@ from gr_ops.cuda.hopper.batch import Batch, tanh
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
 from gr_ops.cuda.hopper.relative import Relative
 from gr_ops.cuda.hopper.ring import clear_behind
+from gr_ops.cuda.hopper.slopes import Slopes
 from gr_ops.cuda.hopper.work_queue import WorkQueue
 
 
@@ -104,6 +105,8 @@ def of_keys(
     dv_out,
     dk_stride,
     dv_stride,
+    k_slopes: Slopes,
+    v_slopes: Slopes,
     half,
     scale,
     key_scale,
@@ -195,9 +198,9 @@ def of_keys(
             inside = inside & (column < D)[None, :]
         row = (item.begin + token).to(gl.int64)[:, None]
         offset = item.head * D + column[None, :]
-        of_values = gl.convert_layout((dv * scale).to(dtype), out_layout)
+        of_values = v_slopes.times(gl.convert_layout((dv * scale).to(dtype), out_layout), row, offset, inside)
         gl.store(dv_out + row * dv_stride + offset, of_values, mask=inside)
-        of_keys = gl.convert_layout((dk * key_scale).to(dtype), out_layout)
+        of_keys = k_slopes.times(gl.convert_layout((dk * key_scale).to(dtype), out_layout), row, offset, inside)
         gl.store(dk_out + row * dk_stride + offset, of_keys, mask=inside)
         turn += 1
         item = queue.read(turn)

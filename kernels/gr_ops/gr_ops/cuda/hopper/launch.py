@@ -13,12 +13,13 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, near_sums, times, wide_keys, wide_queries, work_list
+from gr_ops.cuda.hopper import backward, forward, near_sums, rounding, times, wide_keys, wide_queries, work_list
 from gr_ops.cuda.launch_cache import launch
 from gr_ops.cuda.problem import Problem
 
 TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
 Sums = tuple[torch.Tensor, torch.Tensor] | None
+Slopes = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # those of q, k and v: uint8 [L, N, A] (slope_codes.py)
 TILE, HALF = 128, 64  # of a program, and of each of its warpgroups: queries forward, keys backward
 # Rows of heads whose tiles are handed out together: their data is read from the L2 cache.
 SWIZZLE = 8  # forward
@@ -61,6 +62,7 @@ BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 12
 BACKWARD_RELATIVE = {dim: shape._replace(slots=2, registers=200) for dim, shape in BACKWARD.items()}
 WIDE_BACKWARD = {256: WideBackward(64, 2, 2, 64, 3)}
 CHUNK = 1024  # distances that a program of times.prepare copies
+ROUNDED = 2048  # elements of a program of rounding.py
 KEY_BLOCKS = 128  # of times.encode at a time
 
 
@@ -135,20 +137,29 @@ def attend(p: Problem, out: torch.Tensor) -> None:
     _launch(forward.forward, (grid,), _types(p), flags, arguments, device, 4)
 
 
-def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor) -> Sums:
-    """Writes dq, dk, dv, contiguous. Returns the gradients of a relative bias's position [P] and time [T], float32."""
+def gradients(
+    p: Problem,
+    grad: torch.Tensor,
+    dq: torch.Tensor,
+    dk: torch.Tensor,
+    dv: torch.Tensor,
+    slopes: Slopes | None = None,
+) -> Sums:
+    """Writes dq, dk, dv, whose heads lie side by side, times `slopes`, whose tokens are as far apart in all three.
+    Returns the gradients of a relative bias's position [P] and time [T], float32."""
     q, k, v, grad = (_for_tma(x) for x in (p.q, p.k, p.v, grad))
     dim, padded = q.shape[2], padded_dim(q.shape[2])
     if padded in WIDE_BACKWARD:
-        _wide_gradients(p, q, k, v, grad, dq, dk, dv)
+        _wide_gradients(p, q, k, v, grad, dq, dk, dv, slopes)
         return None
     shape = (BACKWARD if p.relative is None else BACKWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, True)
     kind = (shape.queries, shape.stages, shape.slots, shape.registers)
-    flags = (listed, q.shape[1], dim, padded, *kind, p.segments, p.window > 0, p.relative is not None)
+    flags = (listed, q.shape[1], dim, padded, *kind, p.segments, p.window > 0, p.relative is not None, slopes is not None)
     tables, _kept = _tables(p, batch[0], listed, False)
     sums = _sums(p, grid)
     summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
+    q_codes, k_codes, v_codes = slopes or (dq, dk, dv)  # never read
     arguments = (
         *(_describe(x, rows, padded) for x, rows in ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))),
         _describe(summed, shape.queries, shape.columns),
@@ -160,13 +171,19 @@ def gradients(p: Problem, grad: torch.Tensor, dq: torch.Tensor, dk: torch.Tensor
         float(p.scale * p.alpha),
         dk.stride(0),
         dv.stride(0),
+        k_codes,
+        v_codes,
+        k_codes.stride(0),
         *tables,
         *(sums or (summed, summed, dq)),
         *((sums[0].shape[1], sums[1].shape[1]) if sums else (0, 0)),
         *flags,
     )
     _launch(backward.backward, (grid,), (*_types(p), shape.columns), flags, arguments, device, 4)
-    dq.copy_(summed)
+    if slopes is None:
+        dq.copy_(summed)
+    else:
+        _round(summed, q_codes, dq)
     if sums is None:
         return None
     _add_near(p, sums, tables, batch, listed)
@@ -198,24 +215,36 @@ def _wide_gradients(
     dq: torch.Tensor,
     dk: torch.Tensor,
     dv: torch.Tensor,
+    slopes: Slopes | None,
 ) -> None:
     heads, dim, padded = q.shape[1], q.shape[2], padded_dim(q.shape[2])
     shape = WIDE_BACKWARD[padded]
     half, scale, key_scale = 0.5 * p.alpha, float(p.scale), float(p.scale * p.alpha)
+    q_codes, k_codes, v_codes = slopes or (dq, dk, dv)  # never read
 
     device, batch, grid, listed = _batch(p, HALF, True)
-    flags = (listed, heads, dim, padded, shape.queries, shape.stages, shape.slots, p.segments, p.window > 0)
+    kinds = (p.segments, p.window > 0, slopes is not None)
+    flags = (listed, heads, dim, padded, shape.queries, shape.stages, shape.slots, *kinds)
     tiles = ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))
-    numbers = (half, scale, key_scale, dk.stride(0), dv.stride(0))
+    numbers = (half, scale, key_scale, dk.stride(0), dv.stride(0), k_codes, v_codes, k_codes.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dk, dv, *batch, *numbers, *flags)
     _launch(wide_keys.backward_of_keys, (grid,), _types(p), flags, arguments, device, 4)
 
     device, batch, grid, listed = _batch(p, TILE, False)
-    flags = (listed, heads, dim, padded, shape.keys, shape.buffers, p.segments, p.window > 0)
+    flags = (listed, heads, dim, padded, shape.keys, shape.buffers, *kinds)
     tiles = ((q, HALF), (k, shape.keys), (v, shape.keys), (grad, HALF))
-    numbers = (half, key_scale, dq.stride(0))
+    numbers = (half, key_scale, dq.stride(0), q_codes, q_codes.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dq, *batch, *numbers, *flags)
     _launch(wide_queries.backward_of_queries, (grid,), _types(p), flags, arguments, device, 4)
+
+
+def _round(summed: torch.Tensor, codes: torch.Tensor, out: torch.Tensor) -> None:
+    tokens, width = len(summed), summed[0].numel()
+    padded = triton.next_power_of_2(width)
+    rows = max(1, ROUNDED // padded)
+    arguments = (summed, codes, out, tokens, width, codes.stride(0), out.stride(0), rows, padded)
+    key = (out.dtype, width, codes.stride(0) % 16, out.stride(0) % 16, codes.data_ptr() % 16, out.data_ptr() % 16)
+    launch(rounding.round_times_slopes, (triton.cdiv(tokens, rows),), key, arguments, out.device.index, num_warps=4)
 
 
 def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -> tuple[tuple[Any, ...], Any]:

@@ -12,6 +12,7 @@ from triton.experimental.gluon import language as gl
 
 from gr_ops.cuda.hopper.batch import tanh
 from gr_ops.cuda.hopper.gradient_memory import HALF
+from gr_ops.cuda.hopper.slopes import Slopes
 
 
 @gluon.jit
@@ -24,8 +25,8 @@ def slope_of(score, half):
 
 
 @gluon.jit
-def store(out, values, stride, item, first, D: gl.constexpr, P: gl.constexpr):
-    """[64, P] as wgmma leaves them: there is no shared memory left to make longer runs of columns."""
+def store(out, values, stride, slopes: Slopes, item, first, D: gl.constexpr, P: gl.constexpr):
+    """[64, P] float32 as wgmma leaves them, times slopes: there is no shared memory left to make longer runs of columns."""
     layout: gl.constexpr = values.type.layout
     token = first + gl.arange(0, HALF, gl.SliceLayout(1, layout))
     column = gl.arange(0, P, gl.SliceLayout(0, layout))
@@ -33,4 +34,6 @@ def store(out, values, stride, item, first, D: gl.constexpr, P: gl.constexpr):
     if D != P:
         inside = inside & (column < D)[None, :]
     row = (item.begin + token).to(gl.int64)[:, None]
-    gl.store(out + row * stride + (item.head * D + column[None, :]), values, mask=inside)
+    place = item.head * D + column[None, :]
+    values = slopes.times(values, row, place, inside)
+    gl.store(out + row * stride + place, values.to(out.dtype.element_ty), mask=inside)

@@ -16,6 +16,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch, tanh
 from gr_ops.cuda.hopper.gradient_memory import HALF
 from gr_ops.cuda.hopper.ring import Ring, clear_behind, make_barriers, make_ring, matrix
+from gr_ops.cuda.hopper.slopes import Slopes
 from gr_ops.cuda.hopper.structs import struct
 from gr_ops.cuda.hopper.wide import store
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
@@ -98,7 +99,9 @@ def _weights(
 
 
 @gluon.jit
-def _of_values(m: Shared, queue: WorkQueue, batch: Batch, dv_out, dv_stride, half, scale, D: gl.constexpr):
+def _of_values(
+    m: Shared, queue: WorkQueue, batch: Batch, dv_out, dv_stride, slopes: Slopes, half, scale, D: gl.constexpr
+):
     """Scores, and the gradient of values."""
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
@@ -152,7 +155,7 @@ def _of_values(m: Shared, queue: WorkQueue, batch: Batch, dv_out, dv_stride, hal
             m.grad.release(stage)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
-        store(dv_out, (dv * scale).to(m.DTYPE), dv_stride, item, item.tile * HALF, D, m.P)
+        store(dv_out, dv * scale, dv_stride, slopes, item, item.tile * HALF, D, m.P)
         turn += 1
         item = queue.read(turn)
 
@@ -164,7 +167,9 @@ def _of_score(m: Shared, used, of_weight, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
-def _of_keys(m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, key_scale, D: gl.constexpr):
+def _of_keys(
+    m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, slopes: Slopes, key_scale, D: gl.constexpr
+):
     """The gradient of scores, and that of keys."""
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
@@ -219,7 +224,7 @@ def _of_keys(m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, key_s
             m.q.release(stage)
             used += 1
         mbarrier.arrive(m.kv_empty.index(0), count=1)
-        store(dk_out, (dk * key_scale).to(m.DTYPE), dk_stride, item, item.tile * HALF, D, m.P)
+        store(dk_out, dk * key_scale, dk_stride, slopes, item, item.tile * HALF, D, m.P)
         turn += 1
         item = queue.read(turn)
 
@@ -250,6 +255,9 @@ def backward_of_keys(
     key_scale,
     dk_stride,
     dv_stride,
+    k_codes,
+    v_codes,
+    codes_stride,
     LISTED: gl.constexpr,
     HEADS: gl.constexpr,
     D: gl.constexpr,
@@ -259,6 +267,7 @@ def backward_of_keys(
     SLOTS: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
+    SLOPED: gl.constexpr,
 ):
     batch = Batch(
         offsets,
@@ -282,7 +291,7 @@ def backward_of_keys(
         HALF,
     )
     queue = make_work_queue(2)
-    slopes: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], gl.float16)
+    slope_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, Q], gl.float16)
     m = Shared(
         gl.allocate_shared_memory(k_desc.dtype, [HALF, 1, P], k_desc.layout),
         gl.allocate_shared_memory(v_desc.dtype, [HALF, 1, P], v_desc.layout),
@@ -290,7 +299,7 @@ def backward_of_keys(
         make_barriers(1, 2),
         make_ring(q_desc, STAGES, Q, P, 2),
         make_ring(grad_desc, STAGES, Q, P, 2),
-        gl.allocate_shared_memory(gl.float16, [SLOTS, HALF, Q], slopes),
+        gl.allocate_shared_memory(gl.float16, [SLOTS, HALF, Q], slope_layout),
         make_barriers(SLOTS, 1),
         make_barriers(SLOTS, 1),
         P,
@@ -300,8 +309,8 @@ def backward_of_keys(
     )
     gl.warp_specialize(
         [
-            (_of_values, (m, queue, batch, dv, dv_stride, half, scale, D)),
-            (_of_keys, (m, queue, batch, dk, dk_stride, key_scale, D)),
+            (_of_values, (m, queue, batch, dv, dv_stride, Slopes(v_codes, codes_stride, SLOPED), half, scale, D)),
+            (_of_keys, (m, queue, batch, dk, dk_stride, Slopes(k_codes, codes_stride, SLOPED), key_scale, D)),
             (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
         ],
         [4, 1],

@@ -8,6 +8,7 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup
 from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF
 from gr_ops.cuda.hopper.ring import Halves, Ring, clear_behind, make_barriers, make_halves, make_ring
+from gr_ops.cuda.hopper.slopes import Slopes
 from gr_ops.cuda.hopper.structs import struct
 from gr_ops.cuda.hopper.wide import slope_of, store
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
@@ -68,7 +69,16 @@ def _of_score(m: Shared, used, slope, found, PART: gl.constexpr, MASKED: gl.cons
 
 @gluon.jit
 def _of_queries(
-    m: Shared, queue: WorkQueue, batch: Batch, dq_out, dq_stride, half, key_scale, D: gl.constexpr, PART: gl.constexpr
+    m: Shared,
+    queue: WorkQueue,
+    batch: Batch,
+    dq_out,
+    dq_stride,
+    slopes: Slopes,
+    half,
+    key_scale,
+    D: gl.constexpr,
+    PART: gl.constexpr,
 ):
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.K, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])
@@ -129,7 +139,7 @@ def _of_queries(
             m.tiles.release(stage)
             used += 2
         mbarrier.arrive(m.own_empty.index(0), count=1)
-        store(dq_out, (dq * key_scale).to(m.DTYPE), dq_stride, item, own, D, m.P)
+        store(dq_out, dq * key_scale, dq_stride, slopes, item, own, D, m.P)
         turn += 1
         item = queue.read(turn)
 
@@ -157,6 +167,8 @@ def backward_of_queries(
     half,
     key_scale,
     dq_stride,
+    codes,
+    codes_stride,
     LISTED: gl.constexpr,
     HEADS: gl.constexpr,
     D: gl.constexpr,
@@ -165,6 +177,7 @@ def backward_of_queries(
     BUFFERS: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
+    SLOPED: gl.constexpr,
 ):
     batch = Batch(
         offsets,
@@ -187,6 +200,7 @@ def backward_of_queries(
         False,
         2 * HALF,
     )
+    slopes = Slopes(codes, codes_stride, SLOPED)
     queue = make_work_queue(2)
     m = Shared(
         make_halves(q_desc, P),
@@ -200,8 +214,8 @@ def backward_of_queries(
     )
     gl.warp_specialize(
         [
-            (_of_queries, (m, queue, batch, dq, dq_stride, half, key_scale, D, 0)),
-            (_of_queries, (m, queue, batch, dq, dq_stride, half, key_scale, D, 1)),
+            (_of_queries, (m, queue, batch, dq, dq_stride, slopes, half, key_scale, D, 0)),
+            (_of_queries, (m, queue, batch, dq, dq_stride, slopes, half, key_scale, D, 1)),
             (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
         ],
         [4, 1],

@@ -19,9 +19,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from gr_ops.cuda.hopper.batch import tanh
 from gr_ops.cuda.hopper.ring import make_barriers
 from gr_ops.cuda.hopper.structs import struct
+from gr_ops.cuda.slope_codes import STEPS, ZERO
 
 TOKENS, INNER, COLUMNS = gl.constexpr(64), gl.constexpr(64), gl.constexpr(128)  # of a warpgroup's piece of a product
-SILU, SLOPE, RESIDUAL = gl.constexpr(0), gl.constexpr(1), gl.constexpr(2)
+SILU, SLOPE, RESIDUAL, CODED = gl.constexpr(0), gl.constexpr(1), gl.constexpr(2), gl.constexpr(3)
+BYTES = gl.constexpr(16)  # of a thread at a time
+_steps, _zero = gl.constexpr(STEPS), gl.constexpr(ZERO)
 
 
 @struct
@@ -127,12 +130,19 @@ def _write(parts: Parts, row, column, tokens, x, VECTOR: gl.constexpr):
 
 
 @gluon.jit
-def _finish(x, read, bias, parts: Parts, row, column, tokens, KIND: gl.constexpr, VECTOR: gl.constexpr):
+def _finish(x, read, bias, inputs: Parts, parts: Parts, row, column, tokens, KIND: gl.constexpr, VECTOR: gl.constexpr):
     """Of one piece: its function, and its place."""
     dtype: gl.constexpr = parts.part_0.dtype.element_ty
-    if KIND == SILU:
+    if KIND == SILU or KIND == CODED:
         h = 0.5 * x
-        _write(parts, row, column, tokens, (h * tanh(h) + h).to(dtype), VECTOR)
+        t = tanh(h)
+        silu = h * t + h
+        _write(parts, row, column, tokens, silu.to(dtype), VECTOR)
+        if KIND == CODED:
+            slope = 0.5 * t + 0.5
+            slope = slope + silu * (1.0 - slope)
+            codes = (slope * _steps + (_zero + 0.5)).to(gl.uint8)
+            _write(inputs, row, column, tokens, codes, BYTES)
     elif KIND == SLOPE:
         h = 0.5 * x
         t = tanh(h)
@@ -182,7 +192,7 @@ def _multiply(
         row, column = item // tiles * (2 * TOKENS) + HALF * TOKENS, item % tiles * (m.PIECES * COLUMNS)
         read_0 = zero
         read_1 = zero
-        if KIND != SILU:  # on their way while the products run
+        if KIND == SLOPE or KIND == RESIDUAL:  # on their way while the products run
             read_0 = _read(inputs, row, column, tokens, VECTOR)
             if m.PIECES == 2:
                 read_1 = _read(inputs, row, column + COLUMNS, tokens, VECTOR)
@@ -194,9 +204,9 @@ def _multiply(
             number += 1
         x_0, x_1 = warpgroup_mma_wait(0, deps=(x_0, x_1))
         mbarrier.arrive(m.empty.index((number - 1) % m.STAGES), count=1)
-        _finish(x_0, read_0, bias, outputs, row, column, tokens, KIND, VECTOR)
+        _finish(x_0, read_0, bias, inputs, outputs, row, column, tokens, KIND, VECTOR)
         if m.PIECES == 2:
-            _finish(x_1, read_1, bias, outputs, row, column + COLUMNS, tokens, KIND, VECTOR)
+            _finish(x_1, read_1, bias, inputs, outputs, row, column + COLUMNS, tokens, KIND, VECTOR)
 
 
 @gluon.jit(do_not_specialize=["tokens"])
@@ -235,7 +245,8 @@ def product(
     KIND: gl.constexpr,
     VECTOR: gl.constexpr,
 ):
-    """KIND SILU: out = SiLU(a b); SLOPE: out = in * SiLU'(a b); RESIDUAL: out = in + a b + bias."""
+    """KIND SILU: out = SiLU(a b); CODED: the same, and in = the codes of SiLU'(a b), which are written; SLOPE: out =
+    in * SiLU'(a b); RESIDUAL: out = in + a b + bias."""
     inputs = Parts(
         in_0, in_1, in_2, in_3, begin_1, begin_2, begin_3, in_stride_0, in_stride_1, in_stride_2, in_stride_3
     )

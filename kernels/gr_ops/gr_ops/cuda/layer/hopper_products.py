@@ -16,7 +16,7 @@ from gr_ops.cuda.layer.rows import with_rows
 
 TOKENS, INNER, COLUMNS = 64, 64, 128  # as in hopper_kernels.py
 PARTS = 4
-SILU, SLOPE, RESIDUAL = range(3)
+SILU, SLOPE, RESIDUAL, CODED = range(4)
 STAGES = 4
 
 
@@ -32,9 +32,14 @@ def take(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) 
     return described and sizes and ran and machine.tested and machine.capability == paths.HOPPER
 
 
-def silu_parts(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
-    """parts = SiLU(a b), split along its columns."""
-    _launch(SILU, a_LD, b_DE, parts, parts, parts[0])
+def silu_parts(
+    a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor], codes_LE: torch.Tensor | None = None
+) -> None:
+    """parts = SiLU(a b), split along its columns; and the codes of its slopes (slope_codes.py)."""
+    if codes_LE is None:
+        _launch(SILU, a_LD, b_DE, parts, parts, parts[0])
+    else:
+        _launch(CODED, a_LD, b_DE, [codes_LE], parts, parts[0])
 
 
 def slope_parts(a_LD: torch.Tensor, b_DE: torch.Tensor, grads: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from gr_ops.cuda.layer.launch import launch
+from gr_ops.cuda.slope_codes import slopes_of
 
 ELEMENTS = 2048  # of a program: a row of 512 numbers leaves four to it
 SUMMED, SUMS = 4096, 1056  # elements at a time of a program that sums rows; programs: eight for each multiprocessor
@@ -147,19 +148,24 @@ def gate_backward(
     of_attended,
     of_u,
     gated,
+    codes,
     tokens,
     width,
     attended_stride,
     u_stride,
     keep_stride,
+    of_u_stride,
+    codes_stride,
     scale,
     eps,
     KEEP: tl.constexpr,
     AGAIN: tl.constexpr,
+    CODED: tl.constexpr,
     M: tl.constexpr,
     P: tl.constexpr,
 ):
-    """AGAIN: and the gated rows once more, which the gradient of the output's weight is a product of."""
+    """AGAIN: and the gated rows once more, which the gradient of the output's weight is a product of. CODED: the
+    gradient of u times the slopes of the SiLU before it."""
     row_M1, column_1P, there_MP = _places(tokens, width, M, P)
     place_MP = row_M1 * width + column_1P
     attended_MP = _load(attended, row_M1 * attended_stride + column_1P, there_MP)
@@ -169,7 +175,10 @@ def gate_backward(
     of_kept_MP = _load(of_gated, place_MP, there_MP) * kept_MP
     found_MP = norm_gradient_of(of_kept_MP * gate_MP, normed_MP, inverse_M1, width)
     tl.store(of_attended + place_MP, found_MP.to(of_attended.dtype.element_ty), mask=there_MP)
-    tl.store(of_u + place_MP, (of_kept_MP * normed_MP).to(of_u.dtype.element_ty), mask=there_MP)
+    of_u_MP = of_kept_MP * normed_MP
+    if CODED:
+        of_u_MP *= slopes_of(tl.load(codes + row_M1 * codes_stride + column_1P, mask=there_MP, other=0))
+    tl.store(of_u + row_M1 * of_u_stride + column_1P, of_u_MP.to(of_u.dtype.element_ty), mask=there_MP)
     if AGAIN:
         tl.store(gated + place_MP, (normed_MP * gate_MP * kept_MP).to(gated.dtype.element_ty), mask=there_MP)
 
@@ -230,11 +239,16 @@ def gate_gradients(
     eps: float,
     results: tuple[torch.Tensor, torch.Tensor],
     gated_LV: torch.Tensor | None = None,
+    codes_LV: torch.Tensor | None = None,
 ) -> None:
-    """`results`: of attended and of u, both contiguous; and the gated rows, where there is a place for them."""
+    """`results`: of attended, contiguous, and of u, times the slopes of `codes_LV` (slope_codes.py); and the gated rows,
+    where there is a place for them."""
     read, strides = _gate_inputs(attended_LV, u_LV, keep_LV)
-    tensors = (of_gated_LV.contiguous(), *read, *results, results[0] if gated_LV is None else gated_LV)
-    _by_rows(gate_backward, results[0], tensors, strides, (scale, eps, keep_LV is not None, gated_LV is not None))
+    codes = read[1] if codes_LV is None else codes_LV
+    tensors = (of_gated_LV.contiguous(), *read, *results, results[0] if gated_LV is None else gated_LV, codes)
+    strides = (*strides, results[1].stride(0), codes.stride(0))
+    wanted = (keep_LV is not None, gated_LV is not None, codes_LV is not None)
+    _by_rows(gate_backward, results[0], tensors, strides, (scale, eps, *wanted))
 
 
 def with_rows(x: torch.Tensor) -> torch.Tensor:
