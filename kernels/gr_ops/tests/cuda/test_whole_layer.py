@@ -155,8 +155,9 @@ def test_gradients_of_the_gate_times_slopes(dropped, device):
     assert wide[:, :width].isnan().all() and wide[:, 2 * width :].isnan().all()
 
 
+@pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize(("tokens", "width"), [(37, 96), (1, 512), (9, 2048)])
-def test_the_sum_of_queries_is_rounded_once(tokens, width, device):
+def test_the_sum_of_queries_is_rounded_once(tokens, width, coded, device):
     import triton
     from gr_ops.cuda.hopper import rounding
 
@@ -165,9 +166,9 @@ def test_the_sum_of_queries_is_rounded_once(tokens, width, device):
     codes = torch.randint(0, 255, (tokens, 2 * width), dtype=torch.uint8, device=device)[:, width:]
     made = torch.full((tokens, 2 * width), torch.nan, device=device, dtype=dtype)
     out, padded, per_program = made[:, :width], triton.next_power_of_2(width), 2
-    numbers = (tokens, width, codes.stride(0), out.stride(0), per_program, padded)
-    rounding.round_times_slopes[(triton.cdiv(tokens, per_program),)](summed, codes, out, *numbers)
-    right = summed.double() * (codes.double() - ZERO) / STEPS
+    numbers = (tokens, width, codes.stride(0), out.stride(0), coded, per_program, padded)
+    rounding.round_sum[(triton.cdiv(tokens, per_program),)](summed, codes, out, *numbers)
+    right = summed.double() * ((codes.double() - ZERO) / STEPS if coded else 1.0)
     last_bit = 2.0 ** (-8 if ON_GPU else -11)
     assert float(((out.double() - right).abs() / right.abs().clamp(min=1e-3)).max()) <= last_bit * 1.001
     assert made[:, width:].isnan().all()

@@ -62,7 +62,7 @@ BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 12
 BACKWARD_RELATIVE = {dim: shape._replace(slots=2, registers=200) for dim, shape in BACKWARD.items()}
 WIDE_BACKWARD = {256: WideBackward(64, 2, 2, 64, 3)}
 CHUNK = 1024  # distances that a program of times.prepare copies
-ROUNDED = 2048  # elements of a program of rounding.py
+ROUNDED = 4096  # elements of a program of rounding.py
 KEY_BLOCKS = 128  # of times.encode at a time
 
 
@@ -180,10 +180,7 @@ def gradients(
         *flags,
     )
     _launch(backward.backward, (grid,), (*_types(p), shape.columns), flags, arguments, device, 4)
-    if slopes is None:
-        dq.copy_(summed)
-    else:
-        _round(summed, q_codes, dq)
+    _round(summed, None if slopes is None else q_codes, dq)
     if sums is None:
         return None
     _add_near(p, sums, tables, batch, listed)
@@ -238,13 +235,14 @@ def _wide_gradients(
     _launch(wide_queries.backward_of_queries, (grid,), _types(p), flags, arguments, device, 4)
 
 
-def _round(summed: torch.Tensor, codes: torch.Tensor, out: torch.Tensor) -> None:
+def _round(summed: torch.Tensor, codes: torch.Tensor | None, out: torch.Tensor) -> None:
     tokens, width = len(summed), summed[0].numel()
     padded = triton.next_power_of_2(width)
-    rows = max(1, ROUNDED // padded)
-    arguments = (summed, codes, out, tokens, width, codes.stride(0), out.stride(0), rows, padded)
-    key = (out.dtype, width, codes.stride(0) % 16, out.stride(0) % 16, codes.data_ptr() % 16, out.data_ptr() % 16)
-    launch(rounding.round_times_slopes, (triton.cdiv(tokens, rows),), key, arguments, out.device.index, num_warps=4)
+    rows, coded = max(1, ROUNDED // padded), codes is not None
+    codes = out if codes is None else codes  # never read
+    arguments = (summed, codes, out, tokens, width, codes.stride(0), out.stride(0), coded, rows, padded)
+    key = (out.dtype, width, coded, *(x % 16 for y in (codes, out) for x in (y.stride(0), y.data_ptr())))
+    launch(rounding.round_sum, (triton.cdiv(tokens, rows),), key, arguments, out.device.index, num_warps=4)
 
 
 def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -> tuple[tuple[Any, ...], Any]:
