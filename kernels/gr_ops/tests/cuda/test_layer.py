@@ -150,6 +150,7 @@ def test_a_training_step_without_tokens(device):
         (1, 64, (128,)),
         (129, 128, (256, 128)),
         (500, 576, (128, 128, 384)),
+        (70, 64, (128, 384)),
         (40_000, 512, (512,) * 4),
         (3001, 1024, (1024,) * 4),
     ],
@@ -217,9 +218,10 @@ def test_which_products_are_for_hopper(capability, monkeypatch):
 
     on_hopper = capability == (9, 0)
     assert taken() == taken(by_columns=True) == taken(step=136) == taken(64, (1024,)) == taken(address=16) == on_hopper
-    assert not taken(dtype=torch.float32) and not taken(dtype=torch.float16)
+    assert taken(dtype=torch.float16) == taken(widths=(256, 512)) == taken(widths=(128, 128)) == on_hopper
+    assert not taken(dtype=torch.float32) and not taken(widths=(192, 192))
     assert not taken(96) and not taken(96, by_columns=True) and not taken(tokens=2**31)
-    assert not taken(widths=(256, 512)) and not taken(widths=(128, 128)) and not taken(widths=(256,) * 5)
+    assert not taken(widths=(256,) * 5)
     assert not taken(step=129) and not taken(address=8)
 
 

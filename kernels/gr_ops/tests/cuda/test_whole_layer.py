@@ -21,6 +21,8 @@ MASKS = {
     "contexts and targets": {"contexts": (70, 1, 2, 0), "targets": (100, 0, 3, 1)},
 }
 DIM, HEADS, WIDTH = 192, 2, 128
+# Of x, and of all between it and the output: under autocast x stays float32.
+TYPES = [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.bfloat16), (torch.float32, torch.float16)]
 NAMES = ("out", "x", "weight", "output", "bias", "position", "time")
 
 
@@ -72,7 +74,7 @@ def formula(leaves, keep, times, masks):
     return x + F.linear(F.layer_norm(a, a.shape[1:], eps=EPS) * u * keep / 0.7, output, bias)
 
 
-def arguments(relative, masks, times, width):
+def arguments(relative, masks, times, width, dtype):
     def on_gpu(counts):
         return None if counts is None else torch.tensor(counts, device="cuda")
 
@@ -80,7 +82,7 @@ def arguments(relative, masks, times, width):
     offsets = on_gpu([0, *itertools.accumulate(LENGTHS)])
     segments = (on_gpu(masks.get("contexts")), on_gpu(masks.get("targets")))
     attention = whole.Attention(HEADS, offsets, *segments, max(LENGTHS), 1 / max(LENGTHS), **seconds)
-    return whole.Numbers((HEADS * width,) * 4, EPS, EPS, torch.bfloat16, 1 / 0.7), attention
+    return whole.Numbers((HEADS * width,) * 4, EPS, EPS, dtype, 1 / 0.7), attention
 
 
 def by_one_function(leaves, keep, numbers, attention):
@@ -99,17 +101,18 @@ def by_several(leaves, keep, numbers, attention):
 
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU with the versions in gr_ops/cuda/paths.py")
 @pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize(("width", "relative"), [(128, False), (128, True), (256, False)])
-@pytest.mark.parametrize("stream", [torch.float32, torch.bfloat16], ids=str)
-def test_a_layer(stream, width, relative, name):
+@pytest.mark.parametrize(("width", "relative"), [(64, False), (128, False), (128, True), (256, False)])
+@pytest.mark.parametrize("types", TYPES, ids=str)
+def test_a_layer(types, width, relative, name):
     """No further from float64 than the functions that multiply again, but for what 8 bits of a slope are."""
+    stream, dtype = types
     drawn, keep, times = tensors(relative, width, stream)
     keep, times = keep.cuda(), times.cuda()
-    numbers, attention = arguments(relative, MASKS[name], times, width)
+    numbers, attention = arguments(relative, MASKS[name], times, width, dtype)
     grad = torch.randn(len(keep), DIM, generator=torch.Generator().manual_seed(6)).to(stream).cuda()
     results = []
-    for make, dtype in ((by_one_function, None), (by_several, None), (None, torch.float64)):
-        leaves = [x.cuda().to(dtype or x.dtype).requires_grad_() for x in drawn]
+    for make, wide in ((by_one_function, None), (by_several, None), (None, torch.float64)):
+        leaves = [x.cuda().to(wide or x.dtype).requires_grad_() for x in drawn]
         out = formula(leaves, keep, times, MASKS[name]) if make is None else make(leaves, keep, numbers, attention)
         out.backward(grad.to(out.dtype))
         results.append([out.detach(), *(leaf.grad for leaf in leaves)])
@@ -120,12 +123,13 @@ def test_a_layer(stream, width, relative, name):
 
 
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU with the versions in gr_ops/cuda/paths.py")
-@pytest.mark.parametrize(("tokens", "dim", "width"), [(1, 64, 256), (3001, 192, 512)])
-def test_codes_of_slopes(tokens, dim, width):
-    """All of them within half a step and what a product in bfloat16's factors may be off; and the parts with them."""
-    a = torch.randn(tokens, dim, device="cuda").bfloat16()
-    weight = (torch.randn(dim, 4 * width, device="cuda") * 3 * dim**-0.5).bfloat16()
-    parts, plain = ([torch.empty(tokens, width, device="cuda").bfloat16() for _ in range(4)] for _ in range(2))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("tokens", "dim", "width"), [(1, 64, 128), (3001, 192, 512)])
+def test_codes_of_slopes(tokens, dim, width, dtype):
+    """All of them within half a step and the error of a sigmoid in one instruction; the parts are those without."""
+    a = torch.randn(tokens, dim, device="cuda").to(dtype)
+    weight = (torch.randn(dim, 4 * width, device="cuda") * 3 * dim**-0.5).to(dtype)
+    parts, plain = ([torch.empty(tokens, width, device="cuda", dtype=dtype) for _ in range(4)] for _ in range(2))
     codes = torch.full((tokens, 4 * width), 255, dtype=torch.uint8, device="cuda")
     hopper_products.silu_parts(a, weight, parts, codes)
     hopper_products.silu_parts(a, weight, plain)

@@ -21,15 +21,14 @@ STAGES = 4
 
 
 def take(a_LD: torch.Tensor, b_DE: torch.Tensor, parts: Sequence[torch.Tensor]) -> bool:
-    """Whether they multiply these: what TMA and wgmma can, on a machine that they were tested on, and of that what has
-    run on a GPU: bfloat16, and parts of one width that fill pairs of pieces."""
-    if not a_LD.is_cuda or a_LD.dtype != torch.bfloat16:
+    """Whether they multiply these: what TMA and wgmma can, on a machine that they were tested on."""
+    if not a_LD.is_cuda or a_LD.dtype not in (torch.bfloat16, torch.float16):
         return False
-    machine, widths = paths.machine(a_LD.device.index), {x.shape[1] for x in parts}
+    machine = paths.machine(a_LD.device.index)
     described = _aligned(a_LD) and (_aligned(b_DE) or _aligned(b_DE.t()))
     sizes = a_LD.shape[1] % INNER == 0 and len(a_LD) < 2**31 - 2 * TOKENS
-    ran = len(parts) <= PARTS and len(widths) == 1 and max(widths) % (2 * COLUMNS) == 0
-    return described and sizes and ran and machine.tested and machine.capability == paths.HOPPER
+    whole = len(parts) <= PARTS and all(x.shape[1] % COLUMNS == 0 for x in parts)
+    return described and sizes and whole and machine.tested and machine.capability == paths.HOPPER
 
 
 def silu_parts(
