@@ -155,7 +155,8 @@ def gradients(
     shape = (BACKWARD if p.relative is None else BACKWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, True)
     kind = (shape.queries, shape.stages, shape.slots, shape.registers)
-    flags = (listed, q.shape[1], dim, padded, *kind, p.segments, p.window > 0, p.relative is not None, slopes is not None)
+    kinds = (p.segments, p.window > 0, p.relative is not None, slopes is not None)
+    flags = (listed, q.shape[1], dim, padded, *kind, *kinds)
     tables, _kept = _tables(p, batch[0], listed, False)
     sums = _sums(p, grid)
     summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)

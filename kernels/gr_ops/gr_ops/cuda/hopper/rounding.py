@@ -1,4 +1,4 @@
-"""The float32 sum of the gradient of queries in 16 bits; where slopes of the SiLU before them are given, times those."""
+"""The float32 sum of the gradient of queries in 16 bits, times slopes of the SiLU before them where those are given."""
 
 import triton
 import triton.language as tl

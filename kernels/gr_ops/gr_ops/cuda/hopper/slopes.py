@@ -1,5 +1,5 @@
-"""Slopes of the SiLU that queries, keys and values come from (layer/slope_codes.py): where a layer gives them, gradients
-are multiplied by them as they are written, and are those of the product before SiLU."""
+"""Slopes of the SiLU that queries, keys and values come from (slope_codes.py): where a layer gives them, gradients are
+multiplied by them as they are written, and are those of the product before SiLU."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -22,6 +22,5 @@ class Slopes:
         if self.ON:
             codes = gl.load(self.codes + row * self.stride + column, mask=inside, other=_zero)
             slopes = (codes.to(gl.float32) - _zero) * (1.0 / _steps)
-            return (values.to(gl.float32) * slopes).to(values.dtype)
-        else:
-            return values
+            values = (values.to(gl.float32) * slopes).to(values.dtype)
+        return values

@@ -26,7 +26,7 @@ def slope_of(score, half):
 
 @gluon.jit
 def store(out, values, stride, slopes: Slopes, item, first, D: gl.constexpr, P: gl.constexpr):
-    """[64, P] float32 as wgmma leaves them, times slopes: there is no shared memory left to make longer runs of columns."""
+    """[64, P] float32 as wgmma leaves them, times slopes: no shared memory is left to make longer runs of columns."""
     layout: gl.constexpr = values.type.layout
     token = first + gl.arange(0, HALF, gl.SliceLayout(1, layout))
     column = gl.arange(0, P, gl.SliceLayout(0, layout))

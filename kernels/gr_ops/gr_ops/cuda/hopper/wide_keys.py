@@ -167,9 +167,7 @@ def _of_score(m: Shared, used, of_weight, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
-def _of_keys(
-    m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, slopes: Slopes, key_scale, D: gl.constexpr
-):
+def _of_keys(m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, slopes: Slopes, key_scale, D: gl.constexpr):
     """The gradient of scores, and that of keys."""
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     g_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.P, 16])

@@ -22,7 +22,7 @@ from gr_ops.cuda.hopper.structs import struct
 from gr_ops.cuda.slope_codes import STEPS, ZERO
 
 TOKENS, INNER, COLUMNS = gl.constexpr(64), gl.constexpr(64), gl.constexpr(128)  # of a warpgroup's piece of a product
-SILU, SLOPE, RESIDUAL, CODED = gl.constexpr(0), gl.constexpr(1), gl.constexpr(2), gl.constexpr(3)
+SILU, CODED, SLOPE, RESIDUAL = gl.constexpr(0), gl.constexpr(1), gl.constexpr(2), gl.constexpr(3)
 BYTES = gl.constexpr(16)  # of a thread at a time
 _steps, _zero = gl.constexpr(STEPS), gl.constexpr(ZERO)
 
@@ -133,7 +133,18 @@ def _write(parts: Parts, row, column, tokens, x, VECTOR: gl.constexpr):
 def _finish(x, read, bias, inputs: Parts, parts: Parts, row, column, tokens, KIND: gl.constexpr, VECTOR: gl.constexpr):
     """Of one piece: its function, and its place."""
     dtype: gl.constexpr = parts.part_0.dtype.element_ty
-    if KIND == SILU or KIND == CODED:
+    if KIND == SLOPE:
+        h = 0.5 * x
+        t = tanh(h)
+        grad = gl.convert_layout(read, x.type.layout).to(gl.float32)
+        _write(parts, row, column, tokens, (grad * (0.5 * (1.0 + t + h * (1.0 - t * t)))).to(dtype), VECTOR)
+    elif KIND == RESIDUAL:
+        row_M1, column_1N = _places(VECTOR)
+        bias_1N = gl.load(bias + column + column_1N).to(gl.float32)
+        product = gl.convert_layout(x, read.type.layout)
+        found = (read.to(gl.float32) + (product + bias_1N)).to(dtype)
+        gl.store(parts.at(row, column, row_M1, column_1N), found, mask=row_M1 < tokens - row)
+    else:
         h = 0.5 * x
         t = tanh(h)
         silu = h * t + h
@@ -143,17 +154,6 @@ def _finish(x, read, bias, inputs: Parts, parts: Parts, row, column, tokens, KIN
             slope = slope + silu * (1.0 - slope)
             codes = (slope * _steps + (_zero + 0.5)).to(gl.uint8)
             _write(inputs, row, column, tokens, codes, BYTES)
-    elif KIND == SLOPE:
-        h = 0.5 * x
-        t = tanh(h)
-        grad = gl.convert_layout(read, x.type.layout).to(gl.float32)
-        _write(parts, row, column, tokens, (grad * (0.5 * (1.0 + t + h * (1.0 - t * t)))).to(dtype), VECTOR)
-    else:
-        row_M1, column_1N = _places(VECTOR)
-        bias_1N = gl.load(bias + column + column_1N).to(gl.float32)
-        product = gl.convert_layout(x, read.type.layout)
-        found = (read.to(gl.float32) + (product + bias_1N)).to(dtype)
-        gl.store(parts.at(row, column, row_M1, column_1N), found, mask=row_M1 < tokens - row)
 
 
 @gluon.jit
@@ -192,7 +192,7 @@ def _multiply(
         row, column = item // tiles * (2 * TOKENS) + HALF * TOKENS, item % tiles * (m.PIECES * COLUMNS)
         read_0 = zero
         read_1 = zero
-        if KIND == SLOPE or KIND == RESIDUAL:  # on their way while the products run
+        if KIND >= SLOPE:  # on their way while the products run
             read_0 = _read(inputs, row, column, tokens, VECTOR)
             if m.PIECES == 2:
                 read_1 = _read(inputs, row, column + COLUMNS, tokens, VECTOR)

@@ -16,7 +16,7 @@ from gr_ops.cuda.layer.rows import with_rows
 
 TOKENS, INNER, COLUMNS = 64, 64, 128  # as in hopper_kernels.py
 PARTS = 4
-SILU, SLOPE, RESIDUAL, CODED = range(4)
+SILU, CODED, SLOPE, RESIDUAL = range(4)
 STAGES = 4
 
 

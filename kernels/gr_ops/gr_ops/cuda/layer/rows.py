@@ -241,8 +241,8 @@ def gate_gradients(
     gated_LV: torch.Tensor | None = None,
     codes_LV: torch.Tensor | None = None,
 ) -> None:
-    """`results`: of attended, contiguous, and of u, times the slopes of `codes_LV` (slope_codes.py); and the gated rows,
-    where there is a place for them."""
+    """`results`: of attended, contiguous, and of u, times the slopes of `codes_LV` (slope_codes.py); and the gated
+    rows, where there is a place for them."""
     read, strides = _gate_inputs(attended_LV, u_LV, keep_LV)
     codes = read[1] if codes_LV is None else codes_LV
     tensors = (of_gated_LV.contiguous(), *read, *results, results[0] if gated_LV is None else gated_LV, codes)

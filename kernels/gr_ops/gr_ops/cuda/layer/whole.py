@@ -49,9 +49,19 @@ class Attention:
         relative = None
         if tables:
             assert self.times_L is not None and self.cells is not None
-            relative = Relative(*tables, self.times_L, self.cells)
-        masks = {"contexts": self.contexts, "targets": self.targets}
-        return Problem(q, k, v, self.offsets, self.longest, self.scale, relative=relative, **masks)
+            position, time = tables
+            relative = Relative(position, time, self.times_L, self.cells)
+        return Problem(
+            q,
+            k,
+            v,
+            self.offsets,
+            self.longest,
+            self.scale,
+            contexts=self.contexts,
+            targets=self.targets,
+            relative=relative,
+        )
 
     def by_heads(self, x_L: torch.Tensor) -> torch.Tensor:
         return x_L.unflatten(1, (self.heads, -1))
