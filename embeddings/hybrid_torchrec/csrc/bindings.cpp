@@ -175,6 +175,14 @@ class HashIndex : public torch::CustomClassHolder {
                                       kept.const_data_ptr<int64_t>(), static_cast<size_t>(kept.numel())));
   }
 
+  at::Tensor coldest(int64_t count, int64_t steps_per_doubling, int64_t step, const at::Tensor& keep) {
+    const at::Tensor kept = checked_ids(keep, "keep");
+    TORCH_CHECK(steps_per_doubling >= 0, "coldest: steps_per_doubling must not be negative, got ", steps_per_doubling);
+    const std::lock_guard<std::mutex> lock(writing_);
+    return long_tensor(index_.coldest(static_cast<size_t>(std::max<int64_t>(count, 0)), steps_per_doubling, step,
+                                      kept.const_data_ptr<int64_t>(), static_cast<size_t>(kept.numel())));
+  }
+
   // Slots whose rows went, in the order in which they went: the last is the first to be used again.
   at::Tensor free_slots() {
     const std::lock_guard<std::mutex> lock(writing_);
@@ -400,6 +408,7 @@ TORCH_LIBRARY(hybrid_torchrec, m) {
       .def("resolve", &HashIndex::resolve)
       .def("erase", &HashIndex::erase)
       .def("victims", &HashIndex::victims)
+      .def("coldest", &HashIndex::coldest)
       .def("used_slots", &HashIndex::used_slots)
       .def("free_slots", &HashIndex::free_slots)
       .def("infos", &HashIndex::infos)

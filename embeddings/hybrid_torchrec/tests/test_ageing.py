@@ -1,5 +1,6 @@
 """The oldest rows are looked for once for several evictions: each of them gives what looking at all rows would."""
 
+import math
 import random
 
 import pytest
@@ -113,3 +114,30 @@ def test_put_inserts_and_replaces() -> None:
     assert index.victims(1, *LRU_RANKING, 99, NONE).tolist() == [3]
     with pytest.raises(RuntimeError, match="differ in length"):
         index.put(ids, shows[:2], clicks, last)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_coldest_are_those_of_a_sort_of_all_rows(seed: int) -> None:
+    """Steps since the last sighting, less some for each doubling of the sightings; then the lowest slots."""
+    draw = random.Random(seed)
+    count, step, worth = 500, 6000, draw.choice([0, 3, 20])
+    shows = [draw.choice([0.25, 1.0, 1.5, 2.0, 3.9, 4.0, 100.0, 2.0**20]) for _ in range(count)]
+    last = [
+        draw.choice([step, step + 1, step - 5, draw.randrange(step - 60, step), draw.randrange(step)]) for _ in shows
+    ]
+    index = torch.classes.hybrid_torchrec.HashIndex(0)
+    slots = index.put(torch.arange(count), torch.tensor(shows), torch.zeros(count), torch.tensor(last)).tolist()
+    gone = draw.sample(range(count), 50)
+    index.erase(torch.tensor(gone))
+    keep = draw.sample(slots, 100)
+    ages = {
+        slots[k]: min(max(0, max(0, step - last[k]) - worth * max(0, math.floor(math.log2(shows[k])))), 4095)
+        for k in range(count)
+        if k not in gone and slots[k] not in keep
+    }
+    order = sorted(ages, key=lambda slot: (-ages[slot], slot))
+    kept = torch.tensor([*keep, -1, 0, 10**6])
+    for wanted in (0, 1, 7, 150, len(order), count):
+        assert index.coldest(wanted, worth, step, kept).tolist() == order[:wanted]
+    with pytest.raises(RuntimeError, match="must not be negative"):
+        index.coldest(1, -1, step, kept)

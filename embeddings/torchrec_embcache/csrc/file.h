@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "mapped_file.h"
+
 namespace embcache {
 
 // An open file; closes itself. Every failure is a StoreError with the path.
@@ -23,6 +25,8 @@ class File {
   int64_t size() const;
   // Bytes read, fewer than asked for only at the end of the file.
   size_t read_at(void* data, size_t size, int64_t offset) const;
+  // As memory, of at most `size` bytes that it has now or later.
+  MappedFile map(int64_t size) const { return MappedFile(fd_, size); }
   void write_at(const void* data, size_t size, int64_t offset) const;
   void truncate(int64_t size) const;
   void sync() const;

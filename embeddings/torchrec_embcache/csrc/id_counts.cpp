@@ -6,7 +6,7 @@ namespace embcache {
 namespace {
 
 // The probes of one id hardly ever leave a cache line, so the next ids' lines are what there is to wait for.
-constexpr int64_t kAhead = 8;
+constexpr int64_t kAhead = 24;
 
 }  // namespace
 

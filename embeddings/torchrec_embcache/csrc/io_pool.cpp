@@ -1,8 +1,15 @@
 #include "io_pool.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace embcache {
+namespace {
+
+constexpr int64_t kFirst = 8;                  // of the first share, when nothing is known of the disk
+constexpr std::chrono::microseconds kSlow{4};  // of one: a read from memory takes less, one from a disk more
+
+}  // namespace
 
 IoPool::IoPool(int threads) {
   for (int k = 1; k < threads; ++k) threads_.emplace_back([this] { work(); });
@@ -23,18 +30,34 @@ void IoPool::run(int64_t count, int64_t grain, const std::function<void(int64_t,
     if (count > 0) body(0, count);
     return;
   }
+  const int64_t done = begin_alone(count, grain, body);
+  if (done == count) return;
   const std::lock_guard<std::mutex> caller(caller_);
   std::unique_lock<std::mutex> lock(mutex_);
   body_ = &body;
-  next_ = 0;
+  next_ = done;
   count_ = count;
-  share_ = std::max(grain, (count + workers * 4 - 1) / (workers * 4));
+  share_ = std::max(grain, (count - done + workers * 4 - 1) / (workers * 4));
   failure_ = nullptr;
   wake_.notify_all();
   drain(lock);
   done_.wait(lock, [this] { return running_ == 0; });
   body_ = nullptr;
   if (failure_) std::rethrow_exception(failure_);
+}
+
+int64_t IoPool::begin_alone(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  int64_t done = 0;
+  for (int64_t share = std::min(kFirst, grain); done < count; share = grain) {
+    const int64_t end = std::min(done + share, count);
+    const auto start = std::chrono::steady_clock::now();
+    body(done, end);
+    const auto taken = std::chrono::steady_clock::now() - start;
+    const bool slow = taken > (end - done) * kSlow;
+    done = end;
+    if (slow) break;
+  }
+  return done;
 }
 
 void IoPool::drain(std::unique_lock<std::mutex>& lock) {

@@ -18,11 +18,15 @@ class IoPool {
   IoPool(const IoPool&) = delete;
   IoPool& operator=(const IoPool&) = delete;
 
-  // Calls body(begin, end) on shares of [0, count) of at least `grain`, also on the calling thread. The first
-  // exception is rethrown after all shares have ended. One call at a time; others wait.
+  // Calls body(begin, end) on shares of [0, count), of at least `grain` where other threads get some. The calling
+  // thread begins alone, and asks the others for help once it has waited: what is in memory is read before they are
+  // awake. The first exception is rethrown after all shares have ended. One call at a time has help; others wait for
+  // it.
   void run(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
  private:
+  // Returns where it stopped: at count, or where it had to wait.
+  static int64_t begin_alone(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
   void work();
   // Takes shares until none is left.
   void drain(std::unique_lock<std::mutex>& lock);

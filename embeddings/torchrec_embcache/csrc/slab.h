@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "mapped_file.h"
 
 namespace embcache {
 
@@ -48,6 +49,7 @@ class Slab {
   static Slab open(const std::string& folder, const Format& format, uint64_t sequence, bool read_only);
 
   const File& file() const { return file_; }
+  const MappedFile& mapped() const { return mapped_; }
   uint64_t sequence() const { return sequence_; }
   int64_t offset(uint32_t record) const { return kHeaderBytes + record * format_.record_bytes(); }
   void seal(unsigned char* record, uint32_t index) const;  // fills in the checksum
@@ -69,12 +71,14 @@ class Slab {
  private:
   Slab(File file, const Format& format, uint64_t sequence)
       : file_(std::move(file)),
+        mapped_(file_.map(kHeaderBytes + format.slab_records * format.record_bytes())),
         format_(format),
         sequence_(sequence),
         live_bits_((uint64_t{format.slab_records} + 63) / 64) {}
   uint32_t checksum(const unsigned char* record, uint32_t index) const;
 
   File file_;
+  MappedFile mapped_;
   Format format_;
   uint64_t sequence_;
   std::vector<uint64_t> live_bits_;

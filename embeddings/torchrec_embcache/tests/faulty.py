@@ -49,10 +49,10 @@ def arm(folder: Path, calls: int, *, error: int = 0, percent: int = 0) -> None:
     library.faulty_arm(calls, error, percent, os.fsencode(folder))
 
 
-def fail_reads(folder: Path) -> None:
-    """In the child: reads give EIO."""
+def fail_reads(folder: Path) -> int:
+    """In the child: reads give EIO, and those of mapped files SIGBUS; returns how many files are mapped."""
     arm(folder, 0)
-    ctypes.CDLL(os.environ["FAULTY_LIBRARY"]).faulty_reads(1)
+    return int(ctypes.CDLL(os.environ["FAULTY_LIBRARY"]).faulty_reads(1))
 
 
 def run(context: Any, program: Callable[..., None], folder: Path, *arguments: Any) -> tuple[list[Any], int]:

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -72,7 +73,44 @@ typedef ssize_t (*Read)(int, void*, size_t, off_t);
 
 static _Atomic int reads_fail = 0;
 
-void faulty_reads(int fail) { reads_fail = fail; }
+// Files that are mapped to be read, so that their reads can fail as those of a disk: by SIGBUS.
+enum { MAPPINGS = 1024 };
+static struct {
+  void* place;
+  size_t size;
+  int fd;
+} mappings[MAPPINGS];
+static _Atomic int mapped = 0;
+
+typedef void* (*Map)(void*, size_t, int, int, int, off_t);
+
+void* mmap(void* where, size_t size, int protection, int flags, int fd, off_t offset) {
+  void* place = ((Map)dlsym(RTLD_NEXT, "mmap"))(where, size, protection, flags, fd, offset);
+  if (place != MAP_FAILED && fd >= 0 && (flags & MAP_SHARED) != 0 && mapped < MAPPINGS) {
+    const int k = mapped++;
+    mappings[k].place = place;
+    mappings[k].size = size;
+    mappings[k].fd = fd;
+  }
+  return place;
+}
+
+void* mmap64(void* where, size_t size, int protection, int flags, int fd, off_t offset) {
+  return mmap(where, size, protection, flags, fd, offset);
+}
+
+// An empty file in the place of each has no page to be read.
+int faulty_reads(int fail) {
+  int taken = 0;
+  FILE* empty = tmpfile();
+  for (int k = 0; fail && k < mapped; ++k) {
+    if (!in_folder(mappings[k].fd)) continue;
+    mmap(mappings[k].place, mappings[k].size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fileno(empty), 0);
+    ++taken;
+  }
+  reads_fail = fail;
+  return taken;
+}
 
 ssize_t pread(int fd, void* data, size_t size, off_t offset) {
   const Read real = (Read)dlsym(RTLD_NEXT, "pread");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -72,11 +73,30 @@ def fill_store(send: Send, folder: Path, calls: int, error: int, index_rows: int
 
 def read_badly(send: Send, folder: Path) -> None:
     store = DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2)
-    fail_reads(folder)
+    send(fail_reads(folder))
     try:
         store.read(torch.arange(20))
     except StoreError as failure:
         send((type(failure).__name__, str(failure)))
+
+
+def read_what_was_cut(send: Send, folder: Path) -> None:
+    """Files that get shorter while they are mapped: those of a store, and one of the program's own."""
+    store = DiskStore(folder, CONFIG, slab_bytes=SLAB_BYTES, io_threads=2)
+    store.write(rows_of(CONFIG, list(range(20)), 1))
+    for slab in folder.glob("slab-*"):
+        os.truncate(slab, 0)
+    try:
+        store.read(torch.arange(20))
+    except StoreError as failure:
+        send((type(failure).__name__, str(failure)))
+    own = folder / "own"
+    own.write_bytes(bytes(9999))
+    with own.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 9999, access=mmap.ACCESS_READ)
+    os.truncate(own, 0)
+    send("another's")
+    send(mapped[0])
 
 
 def open_as_nobody(send: Send, folder: Path) -> None:

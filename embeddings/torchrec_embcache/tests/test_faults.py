@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from faulty import run, server
 from hybrid_torchrec.table import TableConfig
-from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, fill_store, open_as_nobody, read_badly
+from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, fill_store, open_as_nobody, read_badly, read_what_was_cut
 from rows import assert_rows, rows_of
 from torchrec_embcache import (
     CacheConfig,
@@ -61,8 +62,16 @@ def test_full_disk(context: object, folder: Path, calls: int, index_rows: int) -
 def test_disk_that_fails(context: object, folder: Path) -> None:
     sent, _ = run(context, fill_store, folder, 9, errno.EIO, INDEX_ROWS[0])
     assert sent[0][0] == "StoreIOError" and "Input/output error" in sent[0][1] and "check the disk" in sent[0][1]
-    sent, _ = run(context, read_badly, folder)
-    assert sent[0][0] == "StoreIOError" and "slab-" in sent[0][1]
+    sent, ended = run(context, read_badly, folder)
+    assert sent[0] > 0 and ended == 0  # files were mapped, and no signal of theirs ended the process
+    assert sent[1][0] == "StoreIOError" and "slab-" in sent[1][1]
+
+
+def test_file_that_is_cut_while_it_is_open(context: object, folder: Path) -> None:
+    """Of what is mapped of it nothing is left: SIGBUS, which the store takes where its own reads have caused it."""
+    sent, ended = run(context, read_what_was_cut, folder)
+    assert sent[0][0] == "StoreCorrupt" and "checksum" in sent[0][1]
+    assert sent[1:] == ["another's"] and ended == -signal.SIGBUS
 
 
 def test_read_only_disk(context: object, folder: Path) -> None:

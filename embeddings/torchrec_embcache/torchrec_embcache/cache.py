@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from hybrid_torchrec.backends.choice import choose
+from hybrid_torchrec.backends.ids import HostIndex
 from hybrid_torchrec.table import HashTable, RowBatch, TableConfig
 
 from torchrec_embcache.config import CacheConfig
@@ -22,6 +23,8 @@ from torchrec_embcache.tier_snapshot import TierSnapshot
 
 NONE = torch.empty(0, dtype=torch.int64)
 PLACED_AT_ONCE = 8192  # rows; training may wait for as long
+# Most ids of a power law come once and not again for long: by age alone an eighth more rows would have to come back.
+STEPS_PER_DOUBLING = 20  # that a row stays longer where it was seen twice as often
 
 
 class CachedTable(HashTable):
@@ -306,14 +309,14 @@ class CachedTable(HashTable):
         return rows.select(self.index.find(rows.ids) < 0)
 
     def make_room(self, new: int, used: torch.Tensor) -> None:
-        """Evicts to the tier below: the rows that were trained least recently, none that the look-ahead needs."""
+        """Evicts to the tier below: rows that were trained long ago or seldom, none that the look-ahead needs."""
         needed = self.backend.ids.missing_room(new)
         if needed <= 0:
             return
         with self._prefetcher.gate:
             keep = torch.cat([used, self._prefetcher.pinned_slots(), self.pending_gradients.slots()])
             count = max(needed, int(self.cache.evict_share * self.cache.cache_rows))
-            victims = self.backend.ids.victims(count, self.step, keep)
+            victims = cast(HostIndex, self.index).coldest(count, STEPS_PER_DOUBLING, self.step, keep)
             if len(victims) < needed:
                 raise CacheTooSmall(
                     f"table '{self.config.name}': {new} rows are to come, {len(victims)} of {self.device_rows} can go; "

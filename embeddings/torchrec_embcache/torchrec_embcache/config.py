@@ -25,7 +25,7 @@ class CacheConfig:
     cache_rows: int
     host_rows: int | None = None
     folder: str | Path | None = None
-    evict_share: float = 1 / 16
+    evict_share: float = 1 / 8
     write_back_rows: int = 1 << 20
     slab_bytes: int = 256 << 20
     io_threads: int = 8

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "ids/index.h"
@@ -35,6 +36,14 @@ double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
   const double score = ranking.show_weight * row.shows + ranking.click_weight * row.clicks;
   if (ranking.decay == 1.0 || step <= row.last_step) return score;
   return score * std::pow(ranking.decay, static_cast<double>(step - row.last_step));
+}
+
+// floor(log2(shows)), 0 for less than one.
+uint64_t doublings(float shows) {
+  uint32_t bits;
+  std::memcpy(&bits, &shows, sizeof bits);
+  return static_cast<uint64_t>(
+      std::max(static_cast<int32_t>(bits >> 23) - 127, 0));  // the exponent; shows have no sign
 }
 
 }  // namespace
@@ -113,6 +122,47 @@ std::vector<int64_t> Index::oldest_slots(size_t count, const Ranking& ranking, i
   }
   ageing_.restart(oldest(kCalls * count, ranking, step, keep, kept), others);
   return ageing_.next(*this, count, safe);
+}
+
+// As `oldest`, with no row compared: two looks at two bytes a slot.
+std::vector<int64_t> Index::coldest(size_t count, int64_t steps_per_doubling, int64_t step, const int64_t* keep,
+                                    size_t kept) const {
+  constexpr uint16_t kStays = 0;  // else 1 + the age, at most kAges
+  constexpr uint64_t kAges = 4096;
+  constexpr size_t kCounters = 2;  // neighbours are of one age, and a counter would wait for itself
+  const RowStats* rows = stats_of_rows();
+  const auto doubling = static_cast<uint64_t>(steps_per_doubling);
+  std::vector<uint16_t> ages(slots_, kStays + 1);
+  ages[0] = kStays;
+  for (size_t i = 0; i < kept; ++i) {
+    if (keep[i] > 0 && static_cast<size_t>(keep[i]) < slots_) ages[static_cast<size_t>(keep[i])] = kStays;
+  }
+  std::vector<uint32_t> counted((kAges + 1) * kCounters);
+  for (size_t slot = 1; slot < slots_; ++slot) {
+    const RowStats row = rows[slot];
+    const uint64_t worth = doubling * doublings(row.shows);
+    const uint64_t unseen =
+        row.last_step < step ? static_cast<uint64_t>(step) - static_cast<uint64_t>(row.last_step) : 0;
+    const bool goes = static_cast<bool>(ages[slot]) & (row.last_step != RowStats::kFree);
+    const auto age = static_cast<uint16_t>(goes ? 1 + std::min(unseen - std::min(unseen, worth), kAges - 1) : kStays);
+    ages[slot] = age;
+    ++counted[age * kCounters + slot % kCounters];
+  }
+  std::vector<size_t> place(kAges + 1);  // where the next row of an age goes
+  size_t limit = kAges;
+  size_t chosen = 0;
+  for (;; --limit) {
+    place[limit] = chosen;
+    chosen += size_t{counted[limit * kCounters]} + counted[limit * kCounters + 1];
+    if (limit == 1 || chosen >= count) break;
+  }
+  std::vector<int64_t> slots(std::min(count, chosen));
+  for (size_t slot = 1; slot < slots_; ++slot) {
+    if (ages[slot] < limit) continue;
+    size_t& at = place[ages[slot]];
+    if (at < slots.size()) slots[at++] = static_cast<int64_t>(slot);
+  }
+  return slots;
 }
 
 // Keeps the best `count` seen so far among at most twice as many, so that a table of any size takes little memory.

@@ -64,6 +64,12 @@ class IdIndex(Protocol):
     def set_sightings(self, ids: torch.Tensor, counts: torch.Tensor) -> None: ...
 
 
+class HostIndex(IdIndex, Protocol):
+    """The class of csrc/ids/index.h, with what only tables on the host ask of it."""
+
+    def coldest(self, count: int, steps_per_doubling: int, step: int, keep: torch.Tensor) -> torch.Tensor: ...
+
+
 def victim_order(key: torch.Tensor, last_step: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Positions of rows by key, then the least recently seen, then the smallest id; all (R,)."""
     # From the last criterion to the first, each sort stable.
