@@ -10,6 +10,7 @@
 #include "ascendc/gather.h"
 #include "ascendc/gather_mask.h"
 #include "ascendc/layernorm.h"
+#include "ascendc/layernorm_grad.h"
 #include "ascendc/legacy.h"
 #include "ascendc/library.h"
 #include "ascendc/operators.h"
@@ -26,3 +27,4 @@
 #include "ascendc/transdata.h"
 #include "ascendc/types.h"
 #include "ascendc/vector.h"
+#include "ascendc/welford.h"

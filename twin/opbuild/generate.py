@@ -13,6 +13,8 @@ LIBRARY_TILINGS = (
     "SoftMaxTiling",
     "LayerNormTiling",
     "RmsNormTiling",
+    "LayerNormGradTiling",
+    "LayerNormGradBetaTiling",
 )  # those of library functions have their header
 
 

@@ -14,13 +14,6 @@ using tiling::LayerNormTiling;
 
 namespace twin_detail {
 
-// One value of each row, beside the others.
-template <typename T>
-void WriteValue(const LocalTensor<T>& dst, uint64_t row, float value, bool defined) {
-  const T rounded = static_cast<T>(value);
-  StoreBytes(dst, row * sizeof(T), &rounded, sizeof(T), defined);
-}
-
 template <typename T, bool reusesSource>
 void NormalizeRows(const LocalTensor<T>& output, const LocalTensor<T>& means, const LocalTensor<T>& variances,
                    const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta,

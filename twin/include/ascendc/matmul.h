@@ -1,5 +1,8 @@
 // Matmul as a vector core of a mix kernel sees it: requests to the cube, in order; results visible after a wait.
 #pragma once
+#include <algorithm>
+#include <cmath>
+
 #include "ascendc/matmul_config.h"
 #include "ascendc/matmul_operand.h"
 #include "ascendc/matmul_tiling.h"
@@ -18,7 +21,7 @@ class Matmul {
   static_assert(kOneOf<CT, float, half, bfloat16_t>, "E-30: C is float, half or bfloat16_t");
   template <class TYPE>
   static constexpr bool kNz = TYPE::format == CubeFormat::NZ;
-  static_assert(C_TYPE::format == CubeFormat::ND, "C is ND on this twin");
+  static_assert(C_TYPE::format == CubeFormat::ND || kNz<C_TYPE>, "C is ND or NZ on this twin");
   static_assert(A_TYPE::format == CubeFormat::ND || (kNz<A_TYPE> && A_TYPE::pos == TPosition::GM),
                 "A is ND, or NZ in GM, on this twin");
   static_assert(B_TYPE::format == CubeFormat::ND || (kNz<B_TYPE> && B_TYPE::pos == TPosition::GM),
@@ -135,10 +138,16 @@ class Matmul {
   void GetTensorC(const GlobalTensor<CT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false) {
     auto& core = Use("Matmul::GetTensorC");
     RequireTile();
-    const uint64_t pitch = enSequentialWrite ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
-    const uint64_t at = enSequentialWrite ? 0 : tileRow_ * cPitch_ + tileColumn_;
     core.CubeIssue(id_, "Matmul::GetTensorC", false);
-    Write(gm[at], pitch, tileRows_, tileColumns_, enAtomic);
+    if constexpr (kNz<C_TYPE>) {
+      const uint64_t stored = static_cast<uint64_t>(enSequentialWrite ? tiling_.baseM : orgM_);
+      const uint64_t at = enSequentialWrite ? 0 : tileColumn_ * Padded(stored) + tileRow_ * kNzColumns;
+      WriteNz(gm[at], stored, tileRows_, tileColumns_, enAtomic);
+    } else {
+      const uint64_t pitch = enSequentialWrite ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
+      const uint64_t at = enSequentialWrite ? 0 : tileRow_ * cPitch_ + tileColumn_;
+      Write(gm[at], pitch, tileRows_, tileColumns_, enAtomic);
+    }
     core.CubeFinish(id_);
   }
   template <bool sync = true>
@@ -146,6 +155,10 @@ class Matmul {
     static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
     Use("Matmul::GetTensorC");
     RequireTile();
+    if (kNz<C_TYPE> && tileRows_ != static_cast<uint32_t>(tiling_.baseM)) {
+      twin::Core::Current().Trap("E-32", "C in NZ in VECIN: a tile of %u rows, baseM is %d; how it lies is not known",
+                                 tileRows_, tiling_.baseM);
+    }
     WriteLocal(local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic);
   }
 
@@ -164,7 +177,11 @@ class Matmul {
     Send();
     core.CubeIssue(id_, "Matmul::IterateAll", !sync && waitIterateAll);
     Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
-    Write(gm, cPitch_, static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
+    if constexpr (kNz<C_TYPE>) {
+      WriteNz(gm, static_cast<uint64_t>(orgM_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
+    } else {
+      Write(gm, cPitch_, static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
+    }
     a_.set = b_.set = false;
     if (sync) {
       core.CubeFinish(id_);
@@ -243,7 +260,7 @@ class Matmul {
     RequirePitch<A_TYPE>("A", a_.inGm, a_.transposed ? orgM_ : orgKa_, a_.transposed ? m_ : k_);
     RequirePitch<B_TYPE>("B", b_.inGm, b_.transposed ? orgKb_ : orgN_, b_.transposed ? k_ : n_);
     if (C_TYPE::pos == TPosition::GM) {
-      RequirePitch<C_TYPE>("C", true, static_cast<int64_t>(cPitch_), n_);
+      RequirePitch<C_TYPE>("C", true, kNz<C_TYPE> ? orgM_ : static_cast<int64_t>(cPitch_), kNz<C_TYPE> ? m_ : n_);
     }
   }
   template <class TYPE>
@@ -298,28 +315,59 @@ class Matmul {
     }
   }
 
+  // One row, or a part of one.
+  static void WriteRow(const float* from, CT* to, uint32_t columns, uint8_t enAtomic) {
+    auto& core = twin::Core::Current();
+    if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to, columns)) {
+      core.Trap("E-21", "atomic access to GM %p, which nothing has written", static_cast<const void*>(to));
+    }
+    twin_detail::Combine(from, to, columns, enAtomic);
+  }
+  static void CheckAtomic(uint8_t enAtomic) {
+    if (enAtomic > 3) {
+      twin::Core::Current().Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
+    }
+  }
   void Write(const GlobalTensor<CT>& gm, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
     auto& core = twin::Core::Current();
-    if (enAtomic > 3) {
-      core.Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
-    }
+    CheckAtomic(enAtomic);
     gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
     auto* first = const_cast<__gm__ CT*>(gm.GetPhyAddr());
     auto* to =
         reinterpret_cast<CT*>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT), enAtomic != 0));
     const float* from = core.CubeScratch(0);
     for (uint32_t row = 0; row < rows; ++row) {
-      if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to + row * pitch, columns)) {
-        core.Trap("E-21", "atomic access to GM %p, which nothing has written",
-                  static_cast<const void*>(to + row * pitch));
+      WriteRow(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
+    }
+  }
+  // In groups of 16 columns, as L0C holds results of any type. What is behind the last column in its group is not to be
+  // relied on: NaN, so that it is seen.
+  static constexpr uint32_t kNzColumns = 16;
+  static uint64_t Padded(uint64_t rows) { return (rows + 15) / 16 * 16; }
+  void WriteNz(const GlobalTensor<CT>& gm, uint64_t stored, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
+    auto& core = twin::Core::Current();
+    CheckAtomic(enAtomic);
+    const uint32_t groups = Tiles(static_cast<int32_t>(columns), kNzColumns);
+    const uint64_t group = Padded(stored) * kNzColumns, elements = static_cast<uint64_t>(rows) * kNzColumns;
+    gm.Check(0, ((groups - 1) * group + elements) * sizeof(CT));
+    auto* first = const_cast<__gm__ CT*>(gm.GetPhyAddr());
+    auto* to = reinterpret_cast<CT*>(
+        core.GmWriteRows(first, groups, elements * sizeof(CT), group * sizeof(CT), enAtomic != 0));
+    const float* from = core.CubeScratch(0);
+    for (uint32_t column = 0; column < columns; column += kNzColumns) {
+      const uint32_t count = Least(kNzColumns, columns - column);
+      for (uint32_t row = 0; row < rows; ++row) {
+        CT* at = to + column / kNzColumns * group + static_cast<uint64_t>(row) * kNzColumns;
+        WriteRow(from + static_cast<uint64_t>(row) * columns + column, at, count, enAtomic);
+        std::fill(at + count, at + kNzColumns, twin_detail::FromAccumulator<CT>(NAN));
       }
-      twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
     }
   }
   void WriteLocal(const LocalTensor<CT>& local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
     auto& core = twin::Core::Current();
-    if (columns * sizeof(CT) % twin::kUbBlock != 0) {
-      core.Trap("E-01", "rows of %u elements in ND do not fill 32-byte blocks: ND_ALIGN", columns);
+    if (kNz<C_TYPE> ? rows % 16 != 0 : columns * sizeof(CT) % twin::kUbBlock != 0) {
+      kNz<C_TYPE> ? core.Trap("E-32", "C in NZ in VECIN of %u rows: they are whole 16", rows)
+                  : core.Trap("E-01", "rows of %u elements in ND do not fill 32-byte blocks: ND_ALIGN", columns);
     }
     core.CubeFinish(id_);
     core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
@@ -327,12 +375,17 @@ class Matmul {
       core.KnowFinished(PIPE_MTE2, PIPE_V);
       core.KnowFinished(PIPE_MTE2, PIPE_MTE3);
     }
+    const uint32_t width = kNz<C_TYPE> ? kNzColumns : columns;
     const float* from = core.CubeScratch(0);
-    for (uint32_t row = 0; row < rows; ++row) {
-      const uint64_t at = row * pitch * sizeof(CT);
-      auto* to = reinterpret_cast<CT*>(core.UbWrite(local.Range(), at, columns * sizeof(CT)));
-      twin_detail::Combine(from + static_cast<uint64_t>(row) * columns, to, columns, enAtomic);
-      core.Define(local.Range(), at, columns * sizeof(CT));
+    for (uint32_t column = 0; column < columns; column += width) {
+      const uint32_t count = Least(width, columns - column);
+      for (uint32_t row = 0; row < rows; ++row) {
+        const uint64_t place = kNz<C_TYPE> ? static_cast<uint64_t>(column) * rows + row * width : row * pitch;
+        auto* to = reinterpret_cast<CT*>(core.UbWrite(local.Range(), place * sizeof(CT), width * sizeof(CT)));
+        twin_detail::Combine(from + static_cast<uint64_t>(row) * columns + column, to, count, enAtomic);
+        core.Undefine(local.Range(), place * sizeof(CT), width * sizeof(CT));
+        core.Define(local.Range(), place * sizeof(CT), count * sizeof(CT));
+      }
     }
     const auto ready = GetTPipePtr()->FetchEventID(HardEvent::MTE2_V);
     core.SetFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);

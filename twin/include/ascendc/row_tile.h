@@ -38,6 +38,13 @@ void WriteRow(const LocalTensor<T>& dst, uint64_t row, uint32_t columns, const s
   }
 }
 
+// One value of each row, beside the others.
+template <typename T>
+void WriteValue(const LocalTensor<T>& dst, uint64_t row, float value, bool defined) {
+  const T rounded = static_cast<T>(value);
+  StoreBytes(dst, row * sizeof(T), &rounded, sizeof(T), defined);
+}
+
 // One value for each row, all over a block of 32 bytes.
 template <typename T>
 float ReadBlock(const LocalTensor<T>& src, uint64_t row, bool& defined) {

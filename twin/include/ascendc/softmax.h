@@ -1,4 +1,4 @@
-// SoftMax, SimpleSoftMax, SoftmaxFlash and SoftmaxFlashV2 of the library layer: of rows in ND.
+// SoftMax, SimpleSoftMax, SoftmaxFlash and SoftmaxFlashV2 of the library layer: of rows in ND, or in NZ.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -33,22 +33,24 @@ constexpr SoftmaxConfig SOFTMAX_DEFAULT_CFG = {true, 0, 0, SoftmaxMode::SOFTMAX_
 
 namespace twin_detail {
 
-template <typename T, typename D, typename B, bool nz>
+template <typename T, typename D, typename B>
 void CheckSoftMaxTypes() {
-  static_assert(!nz, "softmax: the NZ format is not on the twin");
   static_assert(std::is_same<D, B>::value || (std::is_same<D, half>::value && std::is_same<B, float>::value),
                 "E-30: sums and maxima have the type of the source, or are float beside a source of half");
   static_assert(std::is_void<T>::value || std::is_same<T, D>::value || std::is_same<T, B>::value,
                 "E-30: softmax of tensors of another type than T");
 }
 
-// What one call works on, after its checks.
+// What one call works on, after its checks. In NZ the rows' 16 first columns lie below each other, and behind them the
+// next 16.
 template <typename T>
 class SoftMaxCall {
  public:
   SoftMaxCall(const char* name, const SoftMaxTiling& tiling, const SoftMaxShapeInfo& info, const SoftmaxConfig& config,
-              bool isBasicBlock, const LocalTensor<uint8_t>* scratch, const char* least = "GetSoftMaxMinTmpSize")
+              bool isBasicBlock, const LocalTensor<uint8_t>* scratch, bool nz = false,
+              const char* least = "GetSoftMaxMinTmpSize")
       : name_(name),
+        nz_(nz),
         rows_(info.srcM != 0 ? info.srcM : tiling.srcM),
         columns_(info.srcK != 0 ? info.srcK : tiling.srcK),
         counted_(info.oriSrcK != 0     ? info.oriSrcK
@@ -59,6 +61,9 @@ class SoftMaxCall {
     auto& core = twin::Core::Current();
     core.Issue(PIPE_V, name);
     CheckRowBytes(name, columns_, counted_, sizeof(T));
+    if (nz && (rows_ % kNzSide != 0 || columns_ % kNzSide != 0)) {
+      core.Trap("E-25", "%s of %u rows of %u elements in NZ: both are whole 16", name, rows_, columns_);
+    }
     if (config.mode != SoftmaxMode::SOFTMAX_NORMAL) {
       core.Trap("E-25", "%s: the mode without broadcasts is not on the twin", name);
     }
@@ -97,10 +102,27 @@ class SoftMaxCall {
   void UseScratch() const { twin_detail::UseScratch(name_, scratch_, scratchBytes_); }
 
   std::vector<float> Read(const LocalTensor<T>& src, uint32_t row, bool& defined) const {
-    return ReadRow(src, row, columns_, counted_, defined);
+    if (!nz_) {
+      return ReadRow(src, row, columns_, counted_, defined);
+    }
+    std::vector<float> values;
+    for (uint32_t from = 0; from < counted_; from += kNzSide) {
+      const auto part =
+          ReadRow(src, from / kNzSide * rows_ + row, kNzSide, std::min(kNzSide, counted_ - from), defined);
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    return values;
   }
   void Write(const LocalTensor<T>& dst, uint32_t row, const std::vector<float>& values, bool defined) const {
-    WriteRow(dst, row, columns_, values, defined);
+    if (!nz_) {
+      WriteRow(dst, row, columns_, values, defined);
+      return;
+    }
+    for (uint32_t from = 0; from < columns_; from += kNzSide) {
+      const auto first = values.begin() + std::min(from, counted_);
+      const auto last = values.begin() + std::min(from + kNzSide, counted_);
+      WriteRow(dst, from / kNzSide * rows_ + row, kNzSide, std::vector<float>(first, last), defined);
+    }
   }
   void LoseSource(const LocalTensor<T>& src, const LocalTensor<T>& dst) const {
     twin_detail::LoseSource(src, dst, static_cast<uint64_t>(rows_) * columns_);
@@ -115,7 +137,10 @@ class SoftMaxCall {
     CheckScratch(name_, scratch_, block, rows_ * 32ull / sizeof(B));
   }
 
+  static constexpr uint32_t kNzSide = 16;
+
   const char* name_;
+  bool nz_;
   uint32_t rows_, columns_, counted_;
   const LocalTensor<uint8_t>* scratch_;
   uint64_t scratchBytes_ = 0;
@@ -245,8 +270,9 @@ template <typename T = void, bool isReuseSource = false, bool isBasicBlock = fal
 void SoftMax(const LocalTensor<D>& dstTensor, const LocalTensor<B>& sumTensor, const LocalTensor<B>& maxTensor,
              const LocalTensor<D>& srcTensor, const SoftMaxTiling& tiling,
              const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, isDataFormatNZ>();
-  const twin_detail::SoftMaxCall<D> call("SoftMax", tiling, softmaxShapeInfo, config, isBasicBlock, nullptr);
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
+  const twin_detail::SoftMaxCall<D> call("SoftMax", tiling, softmaxShapeInfo, config, isBasicBlock, nullptr,
+                                         isDataFormatNZ);
   twin_detail::SoftMaxWithSums<D, B, isReuseSource>(call, dstTensor, sumTensor, maxTensor, srcTensor);
 }
 template <typename T = void, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,
@@ -254,8 +280,9 @@ template <typename T = void, bool isReuseSource = false, bool isBasicBlock = fal
 void SoftMax(const LocalTensor<D>& dstTensor, const LocalTensor<B>& sumTensor, const LocalTensor<B>& maxTensor,
              const LocalTensor<D>& srcTensor, const LocalTensor<uint8_t>& sharedTmpBuffer, const SoftMaxTiling& tiling,
              const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, isDataFormatNZ>();
-  const twin_detail::SoftMaxCall<D> call("SoftMax", tiling, softmaxShapeInfo, config, isBasicBlock, &sharedTmpBuffer);
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
+  const twin_detail::SoftMaxCall<D> call("SoftMax", tiling, softmaxShapeInfo, config, isBasicBlock, &sharedTmpBuffer,
+                                         isDataFormatNZ);
   twin_detail::SoftMaxWithSums<D, B, isReuseSource>(call, dstTensor, sumTensor, maxTensor, srcTensor);
 }
 
@@ -265,8 +292,9 @@ template <typename T = void, bool isReuseSource = false, bool isBasicBlock = fal
 void SimpleSoftMax(const LocalTensor<D>& dstTensor, const LocalTensor<B>& inSumTensor,
                    const LocalTensor<B>& inMaxTensor, const LocalTensor<D>& srcTensor, const SoftMaxTiling& tiling,
                    const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, isDataFormatNZ>();
-  const twin_detail::SoftMaxCall<D> call("SimpleSoftMax", tiling, softmaxShapeInfo, config, isBasicBlock, nullptr);
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
+  const twin_detail::SoftMaxCall<D> call("SimpleSoftMax", tiling, softmaxShapeInfo, config, isBasicBlock, nullptr,
+                                         isDataFormatNZ);
   twin_detail::SoftMaxBySums<D, B, isReuseSource>(call, dstTensor, inSumTensor, inMaxTensor, srcTensor);
 }
 template <typename T = void, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,
@@ -275,9 +303,9 @@ void SimpleSoftMax(const LocalTensor<D>& dstTensor, const LocalTensor<B>& inSumT
                    const LocalTensor<B>& inMaxTensor, const LocalTensor<D>& srcTensor,
                    const LocalTensor<uint8_t>& sharedTmpBuffer, const SoftMaxTiling& tiling,
                    const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, isDataFormatNZ>();
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
   const twin_detail::SoftMaxCall<D> call("SimpleSoftMax", tiling, softmaxShapeInfo, config, isBasicBlock,
-                                         &sharedTmpBuffer);
+                                         &sharedTmpBuffer, isDataFormatNZ);
   twin_detail::SoftMaxBySums<D, B, isReuseSource>(call, dstTensor, inSumTensor, inMaxTensor, srcTensor);
 }
 
@@ -289,8 +317,9 @@ void SoftmaxFlashV2(const LocalTensor<D>& dstTensor, const LocalTensor<B>& expSu
                     const LocalTensor<D>& expMaxTensor, const LocalTensor<B>& inExpSumTensor,
                     const LocalTensor<B>& inMaxTensor, const SoftMaxTiling& tiling,
                     const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, isDataFormatNZ>();
-  const twin_detail::SoftMaxCall<D> call("SoftmaxFlashV2", tiling, softmaxShapeInfo, config, isBasicBlock, nullptr);
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
+  const twin_detail::SoftMaxCall<D> call("SoftmaxFlashV2", tiling, softmaxShapeInfo, config, isBasicBlock, nullptr,
+                                         isDataFormatNZ);
   twin_detail::SoftMaxOfParts<D, B, false, isReuseSource>(call, isUpdate, dstTensor, expSumTensor, maxTensor, srcTensor,
                                                           expMaxTensor, inExpSumTensor, inMaxTensor);
 }
@@ -301,9 +330,9 @@ void SoftmaxFlashV2(const LocalTensor<D>& dstTensor, const LocalTensor<B>& expSu
                     const LocalTensor<D>& expMaxTensor, const LocalTensor<B>& inExpSumTensor,
                     const LocalTensor<B>& inMaxTensor, const LocalTensor<uint8_t>& sharedTmpBuffer,
                     const SoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, isDataFormatNZ>();
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
   const twin_detail::SoftMaxCall<D> call("SoftmaxFlashV2", tiling, softmaxShapeInfo, config, isBasicBlock,
-                                         &sharedTmpBuffer);
+                                         &sharedTmpBuffer, isDataFormatNZ);
   twin_detail::SoftMaxOfParts<D, B, false, isReuseSource>(call, isUpdate, dstTensor, expSumTensor, maxTensor, srcTensor,
                                                           expMaxTensor, inExpSumTensor, inMaxTensor);
 }
@@ -313,7 +342,7 @@ void SoftmaxFlash(const LocalTensor<D>& dstTensor, const LocalTensor<B>& sumTens
                   const LocalTensor<D>& srcTensor, const LocalTensor<D>& expMaxTensor,
                   const LocalTensor<B>& inSumTensor, const LocalTensor<B>& inMaxTensor, const SoftMaxTiling& tiling,
                   bool isUpdate = false, const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, false>();
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
   const twin_detail::SoftMaxCall<D> call("SoftmaxFlash", tiling, softmaxShapeInfo, SOFTMAX_DEFAULT_CFG, isBasicBlock,
                                          nullptr);
   twin_detail::SoftMaxOfParts<D, B, true, isReuseSource>(call, isUpdate, dstTensor, sumTensor, maxTensor, srcTensor,
@@ -325,7 +354,7 @@ void SoftmaxFlash(const LocalTensor<D>& dstTensor, const LocalTensor<B>& sumTens
                   const LocalTensor<B>& inSumTensor, const LocalTensor<B>& inMaxTensor,
                   const LocalTensor<uint8_t>& sharedTmpBuffer, const SoftMaxTiling& tiling, bool isUpdate = false,
                   const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, D, B, false>();
+  twin_detail::CheckSoftMaxTypes<T, D, B>();
   const twin_detail::SoftMaxCall<D> call("SoftmaxFlash", tiling, softmaxShapeInfo, SOFTMAX_DEFAULT_CFG, isBasicBlock,
                                          &sharedTmpBuffer);
   twin_detail::SoftMaxOfParts<D, B, true, isReuseSource>(call, isUpdate, dstTensor, sumTensor, maxTensor, srcTensor,

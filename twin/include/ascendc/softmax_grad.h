@@ -1,4 +1,4 @@
-// SoftmaxGrad and SoftmaxGradFront of the library layer: of rows in ND.
+// SoftmaxGrad and SoftmaxGradFront of the library layer: of rows in ND, or in NZ.
 #pragma once
 #include "ascendc/softmax.h"
 
@@ -38,11 +38,11 @@ void SoftMaxGradients(const SoftMaxCall<T>& call, const LocalTensor<T>& dst, con
   }
 }
 
-template <typename T, bool reusesSource, bool isBasicBlock>
+template <typename T, bool reusesSource, bool isBasicBlock, bool nz>
 void SoftMaxGradOf(bool isFront, const LocalTensor<T>& dst, const LocalTensor<T>& grad, const LocalTensor<T>& src,
                    const LocalTensor<uint8_t>* scratch, const SoftMaxTiling& tiling, const SoftMaxShapeInfo& info) {
   const SoftMaxCall<T> call(isFront ? "SoftmaxGradFront" : "SoftmaxGrad", tiling, info, SOFTMAX_DEFAULT_CFG,
-                            isBasicBlock, scratch, "GetSoftMaxGradMinTmpSize");
+                            isBasicBlock, scratch, nz, "GetSoftMaxGradMinTmpSize");
   isFront ? SoftMaxGradients<T, true, reusesSource>(call, dst, grad, src)
           : SoftMaxGradients<T, false, reusesSource>(call, dst, grad, src);
 }
@@ -53,17 +53,17 @@ void SoftMaxGradOf(bool isFront, const LocalTensor<T>& dst, const LocalTensor<T>
 template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false>
 void SoftmaxGrad(const LocalTensor<T>& dstTensor, const LocalTensor<T>& gradTensor, const LocalTensor<T>& srcTensor,
                  const SoftMaxTiling& tiling, bool isFront = false, const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, T, T, isDataFormatNZ>();
-  twin_detail::SoftMaxGradOf<T, isReuseSource, isBasicBlock>(isFront, dstTensor, gradTensor, srcTensor, nullptr, tiling,
-                                                             softmaxShapeInfo);
+  twin_detail::CheckSoftMaxTypes<T, T, T>();
+  twin_detail::SoftMaxGradOf<T, isReuseSource, isBasicBlock, isDataFormatNZ>(isFront, dstTensor, gradTensor, srcTensor,
+                                                                             nullptr, tiling, softmaxShapeInfo);
 }
 template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false>
 void SoftmaxGrad(const LocalTensor<T>& dstTensor, const LocalTensor<T>& gradTensor, const LocalTensor<T>& srcTensor,
                  const LocalTensor<uint8_t>& sharedTmpBuffer, const SoftMaxTiling& tiling, bool isFront = false,
                  const SoftMaxShapeInfo& softmaxShapeInfo = {}) {
-  twin_detail::CheckSoftMaxTypes<T, T, T, isDataFormatNZ>();
-  twin_detail::SoftMaxGradOf<T, isReuseSource, isBasicBlock>(isFront, dstTensor, gradTensor, srcTensor,
-                                                             &sharedTmpBuffer, tiling, softmaxShapeInfo);
+  twin_detail::CheckSoftMaxTypes<T, T, T>();
+  twin_detail::SoftMaxGradOf<T, isReuseSource, isBasicBlock, isDataFormatNZ>(
+      isFront, dstTensor, gradTensor, srcTensor, &sharedTmpBuffer, tiling, softmaxShapeInfo);
 }
 
 template <typename T, bool isBasicBlock = false, bool isDataFormatNZ = false>

@@ -1,6 +1,7 @@
 // Host-side tiling: of Matmul here, any numbers that keep the rules of matmul_tiling.h; and the library functions'.
 #pragma once
 #include "register/tilingdata_base.h"
+#include "tiling/layernorm_grad_tiling.h"
 #include "tiling/layernorm_tiling.h"
 #include "tiling/matmul_tiling.h"
 #include "tiling/rmsnorm_tiling.h"

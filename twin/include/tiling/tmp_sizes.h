@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/tensor.h"
+#include "kernel_tiling/library_scratch.h"
 #include "tiling/platform/platform_ascendc.h"
 
 namespace AscendC {
@@ -91,6 +92,18 @@ inline void GetBroadCastMaxMinTmpSize(const platform_ascendc::PlatformAscendC&, 
                                       uint32_t& minValue) {
   minValue = twin_detail::kLeastScratch;
   maxValue = twin_detail::LargestScratch(dstShape, typeSize);
+}
+
+// A shape is [rnLength, abLength], and [abLength] of the last step.
+inline void GetWelfordUpdateMaxMinTmpSize(const ge::Shape& srcShape, const uint32_t, const uint32_t, const bool,
+                                          const bool, uint32_t& maxValue, uint32_t& minValue) {
+  minValue = static_cast<uint32_t>(twin::kWelfordLeast);
+  maxValue = static_cast<uint32_t>(twin::WelfordMost(static_cast<uint64_t>(srcShape.GetDim(1))));
+}
+inline void GetWelfordFinalizeMaxMinTmpSize(const ge::Shape& srcShape, const uint32_t, const bool, uint32_t& maxValue,
+                                            uint32_t& minValue) {
+  minValue = static_cast<uint32_t>(twin::kWelfordLeast);
+  maxValue = static_cast<uint32_t>(twin::WelfordMost(static_cast<uint64_t>(srcShape.GetDim(0))));
 }
 
 }  // namespace AscendC

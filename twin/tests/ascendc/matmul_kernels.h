@@ -61,11 +61,11 @@ GlobalTensor<T> Tensor(GM_ADDR address, uint64_t count) {
   return tensor;
 }
 
-template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND>
+template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND, CubeFormat RESULT = CubeFormat::ND>
 struct Product {
   using A = MatmulType<TPosition::GM, FORMAT, T, transA>;
   using B = MatmulType<TPosition::GM, FORMAT, T, transB>;
-  using C = MatmulType<TPosition::GM, CubeFormat::ND, float>;
+  using C = MatmulType<TPosition::GM, RESULT, float>;
   matmul::Matmul<A, B, C> mm;
   GlobalTensor<T> a;
   GlobalTensor<T> b;
@@ -78,8 +78,11 @@ struct Product {
     resultPitch = t.pitchC;
     a = Tensor<T>(arguments.a, Stored(transA ? t.k : t.m, t.pitchA));
     b = Tensor<T>(arguments.b, Stored(transB ? t.n : t.k, t.pitchB));
-    c = Tensor<float>(arguments.c, static_cast<uint64_t>(t.m) * t.pitchC);
+    const bool nz = RESULT == CubeFormat::NZ;
+    c = Tensor<float>(arguments.c, nz ? Padded(t.m) * Padded(t.n) : static_cast<uint64_t>(t.m) * t.pitchC);
   }
+  // Where a row of the result starts: in NZ its first 16 columns.
+  uint64_t RowAt(uint32_t row) const { return static_cast<uint64_t>(row) * (RESULT == CubeFormat::NZ ? 16 : t.pitchC); }
   // Rows from `row` on: everything but the result's place.
   void Prepare(uint32_t row) {
     const uint32_t rows = t.m - row < BLOCK_ROWS ? t.m - row : BLOCK_ROWS;
@@ -108,24 +111,24 @@ struct Product {
   GET_TILING_DATA(t, arguments.tiling);              \
   TPipe pipe
 
-template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND>
+template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND, CubeFormat RESULT = CubeFormat::ND>
 void WholeProduct(const Arguments& arguments) {
   PRODUCT_ENTRY(arguments);
-  Product<T, transA, transB, FORMAT> p;
+  Product<T, transA, transB, FORMAT, RESULT> p;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
   p.Open(arguments, t);
   for (uint32_t row = p.First(); row < t.m; row += p.Step()) {
     p.Prepare(row);
-    p.mm.IterateAll(p.c[static_cast<uint64_t>(row) * t.pitchC]);
+    p.mm.IterateAll(p.c[p.RowAt(row)]);
     p.mm.End();
   }
 }
 
 // The same tile by tile, k in two halves: the second is added in GM.
-template <typename T>
+template <typename T, CubeFormat RESULT = CubeFormat::ND>
 void TiledProduct(const Arguments& arguments) {
   PRODUCT_ENTRY(arguments);
-  Product<T, false, false> p;
+  Product<T, false, false, CubeFormat::ND, RESULT> p;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
   p.Open(arguments, t);
   const uint32_t half = t.k / 2;
@@ -136,7 +139,7 @@ void TiledProduct(const Arguments& arguments) {
       p.mm.SetTensorA(p.a[static_cast<uint64_t>(row) * t.pitchA + from]);
       p.mm.SetTensorB(p.b[static_cast<uint64_t>(from) * t.pitchB]);
       while (p.mm.Iterate()) {
-        p.mm.GetTensorC(p.c[static_cast<uint64_t>(row) * t.pitchC], from == 0 ? 0 : 1);
+        p.mm.GetTensorC(p.c[p.RowAt(row)], from == 0 ? 0 : 1);
       }
       p.mm.End();
     }
@@ -339,6 +342,50 @@ inline void LocalProduct(const Arguments& arguments) {
     DataCopyPad(c[static_cast<uint64_t>(row) * t.pitchC], result,
                 DataCopyExtParams(static_cast<uint16_t>(rows), t.n * 4, 0, (t.pitchC - t.n) * 4, 0));
     out.FreeTensor(result);
+  }
+}
+
+// C in VECIN in NZ, at once or tile by tile, and from there to its place in ND.
+template <bool tiles>
+void LocalNzProduct(const Arguments& arguments) {
+  PRODUCT_ENTRY(arguments);
+  matmul::Matmul<MatmulType<TPosition::GM, CubeFormat::ND, float>, MatmulType<TPosition::GM, CubeFormat::ND, float>,
+                 MatmulType<TPosition::VECIN, CubeFormat::NZ, float>>
+      mm;
+  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t.mm);
+  const GlobalTensor<float> a = Tensor<float>(arguments.a, static_cast<uint64_t>(t.m) * t.pitchA);
+  const GlobalTensor<float> b = Tensor<float>(arguments.b, static_cast<uint64_t>(t.k) * t.pitchB);
+  const GlobalTensor<float> c = Tensor<float>(arguments.c, static_cast<uint64_t>(t.m) * t.pitchC);
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> out;
+  pipe.InitBuffer(out, 1, BLOCK_ROWS * ((t.n + 15) / 16 * 16) * 4);
+  const uint32_t width = tiles ? static_cast<uint32_t>(t.mm.baseN) : t.n;
+  const uint32_t step = static_cast<uint32_t>(GetBlockNum() * GetSubBlockNum()) * BLOCK_ROWS;
+  for (uint32_t row = static_cast<uint32_t>(GetBlockIdx()) * BLOCK_ROWS; row < t.m; row += step) {
+    const uint32_t rows = t.m - row < BLOCK_ROWS ? t.m - row : BLOCK_ROWS;
+    mm.SetOrgShape(static_cast<int>(t.m), static_cast<int>(t.pitchB), static_cast<int>(t.pitchA),
+                   static_cast<int>(t.k));
+    mm.SetSingleShape(static_cast<int>(rows), static_cast<int>(t.n), static_cast<int>(t.k));
+    mm.SetTensorA(a[static_cast<uint64_t>(row) * t.pitchA]);
+    mm.SetTensorB(b);
+    for (uint32_t from = 0; from < t.n; from += width) {
+      LocalTensor<float> result = out.AllocTensor<float>();
+      if (tiles) {
+        mm.Iterate();
+        mm.GetTensorC(result);
+      } else {
+        mm.IterateAll(result);
+      }
+      out.EnQue(result);
+      result = out.DeQue<float>();
+      for (uint32_t column = from; column < t.n && column < from + width; column += 16) {
+        const uint32_t count = t.n - column < 16 ? t.n - column : 16;
+        DataCopyPad(
+            c[static_cast<uint64_t>(row) * t.pitchC + column], result[(column - from) * rows],
+            DataCopyExtParams(static_cast<uint16_t>(rows), count * 4, 2 - (count + 7) / 8, (t.pitchC - count) * 4, 0));
+      }
+      out.FreeTensor(result);
+    }
+    mm.End();
   }
 }
 

@@ -3,6 +3,7 @@
 // call is given; -1 is what the host's function says at most, -2 at least, and for SCRATCH -3 leaves it to the call.
 // FILE holds four operands behind each other, of kOperand bytes each; standard output gets as many results, or the
 // trap's report.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -36,6 +37,7 @@ enum Break {
 
 struct Work {
   std::string function;
+  bool nz = false;  // a name that ends with Nz: the same, of rows in NZ
   std::string types;
   uint32_t rows = 0, columns = 0, counted = 0;
   int64_t scratch = 0;
@@ -57,34 +59,40 @@ struct Operands {
   LocalTensor<uint8_t> scratch;
 };
 
-template <typename T, typename B, typename... Scratch>
-void Softmax(const Operands<T, B>& o, Scratch... scratch) {
+template <bool nz, typename T, typename B, typename... Scratch>
+void SoftmaxIn(const Operands<T, B>& o, Scratch... scratch) {
   SoftMaxShapeInfo shape = {work.rows, work.columns, work.rows, work.counted};
   const std::string& f = work.function;
   if (work.breaks == kOtherShape) {
     shape.srcK += 16;
-    SoftMax<T, false, false, false, kUnchecked>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
+    SoftMax<T, false, false, nz, kUnchecked>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
   } else if (work.breaks == kBasicBlock) {
-    SoftMax<T, false, true>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
+    SoftMax<T, false, true, nz>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
   } else if (work.breaks == kStoreSource) {
-    SoftMax<T, true>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
+    SoftMax<T, true, false, nz>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
   } else if (f == "SoftMax") {
-    SoftMax<T>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
+    SoftMax<T, false, false, nz>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax, shape);
   } else if (f == "SoftMaxAlone") {
     SoftMax<T>(o.y, o.x, scratch..., work.softmax, shape);
   } else if (f == "SoftMaxByTiling") {  // the tiling's shape
     SoftMax<T>(o.y, o.sums, o.maxima, o.x, scratch..., work.softmax);
   } else if (f == "SimpleSoftMax") {
-    SimpleSoftMax<T>(o.y, o.inSums, o.inMaxima, o.x, scratch..., work.softmax, shape);
+    SimpleSoftMax<T, false, false, nz>(o.y, o.inSums, o.inMaxima, o.x, scratch..., work.softmax, shape);
   } else if (f == "SoftmaxFlash" || f == "SoftmaxFlashUpdate") {
     SoftmaxFlash<T>(o.y, o.sums, o.maxima, o.x, o.factors, o.inSums, o.inMaxima, scratch..., work.softmax,
                     f == "SoftmaxFlashUpdate", shape);
   } else if (f == "SoftmaxFlashV2") {
-    SoftmaxFlashV2<T>(o.y, o.sums, o.maxima, o.x, o.factors, o.inSums, o.inMaxima, scratch..., work.softmax, shape);
+    SoftmaxFlashV2<T, false, false, false, nz>(o.y, o.sums, o.maxima, o.x, o.factors, o.inSums, o.inMaxima, scratch...,
+                                               work.softmax, shape);
   } else if (f == "SoftmaxFlashV2Update") {
-    SoftmaxFlashV2<T, true>(o.y, o.sums, o.maxima, o.x, o.factors, o.inSums, o.inMaxima, scratch..., work.softmax,
-                            shape);
+    SoftmaxFlashV2<T, true, false, false, nz>(o.y, o.sums, o.maxima, o.x, o.factors, o.inSums, o.inMaxima, scratch...,
+                                              work.softmax, shape);
   }
+}
+
+template <typename T, typename B, typename... Scratch>
+void Softmax(const Operands<T, B>& o, Scratch... scratch) {
+  work.nz ? SoftmaxIn<true>(o, scratch...) : SoftmaxIn<false>(o, scratch...);
 }
 
 // gamma and beta are in the places of the sums and maxima that softmax is given.
@@ -97,20 +105,25 @@ void Norm(const Operands<T, T>& o, Scratch... scratch) {
 }
 
 // The gradient of the rows is in the place of the sums that softmax is given.
-template <typename T, typename... Scratch>
-void Gradient(const Operands<T, T>& o, Scratch... scratch) {
+template <bool nz, typename T, typename... Scratch>
+void GradientIn(const Operands<T, T>& o, Scratch... scratch) {
   SoftMaxShapeInfo shape = {work.rows, work.columns, work.rows, work.counted};
   if (work.function == "SoftmaxGradFront") {
-    SoftmaxGradFront<T>(o.sums, o.inSums, o.x, scratch..., work.softmax, shape);
+    SoftmaxGradFront<T, false, nz>(o.sums, o.inSums, o.x, scratch..., work.softmax, shape);
   } else if (work.function == "SoftmaxGradIsFront") {
-    SoftmaxGrad<T>(o.sums, o.inSums, o.x, scratch..., work.softmax, true, shape);
+    SoftmaxGrad<T, false, false, nz>(o.sums, o.inSums, o.x, scratch..., work.softmax, true, shape);
   } else if (work.breaks == kBasicBlock) {
-    SoftmaxGrad<T, false, true>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
+    SoftmaxGrad<T, false, true, nz>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
   } else if (work.breaks == kStoreSource) {
-    SoftmaxGrad<T, true>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
+    SoftmaxGrad<T, true, false, nz>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
   } else {
-    SoftmaxGrad<T>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
+    SoftmaxGrad<T, false, false, nz>(o.y, o.inSums, o.x, scratch..., work.softmax, false, shape);
   }
+}
+
+template <typename T, typename... Scratch>
+void Gradient(const Operands<T, T>& o, Scratch... scratch) {
+  work.nz ? GradientIn<true>(o, scratch...) : GradientIn<false>(o, scratch...);
 }
 
 // gamma is in the place of the sums that softmax is given.
@@ -178,9 +191,13 @@ void Run(void* const* arguments) {
   PipeBarrier<PIPE_ALL>();
   const uint32_t kept = work.breaks == kStorePadding ? work.columns : work.counted;
   const auto store = [&](int result, const LocalTensor<T>& rows) {
-    for (uint32_t row = 0; row < work.rows; ++row) {
-      DataCopyPad(Global<T>(arguments[4 + result])[row * work.columns], rows[row * work.columns],
-                  DataCopyExtParams(1, kept * static_cast<uint32_t>(sizeof(T)), 0, 0, 0));
+    const uint32_t width = work.nz ? 16 : work.columns;
+    for (uint32_t column = 0; column < kept; column += width) {
+      const auto bytes = static_cast<uint32_t>(std::min(width, kept - column) * sizeof(T));
+      for (uint32_t row = 0; row < work.rows; ++row) {
+        const uint32_t at = column * work.rows + row * width;
+        DataCopyPad(Global<T>(arguments[4 + result])[at], rows[at], DataCopyExtParams(1, bytes, 0, 0, 0));
+      }
     }
   };
   if (!front) {
@@ -249,6 +266,8 @@ int main(int argc, char** argv) {
   }
   const auto number = [argv](int i) { return std::strtol(argv[i], nullptr, 10); };
   work.function = argv[1];
+  work.nz = work.function.size() > 2 && work.function.compare(work.function.size() - 2, 2, "Nz") == 0;
+  work.function.resize(work.function.size() - (work.nz ? 2 : 0));
   work.types = argv[2];
   work.rows = static_cast<uint32_t>(number(3));
   work.columns = static_cast<uint32_t>(number(4));

@@ -25,7 +25,8 @@ struct Case {
   bool bfloat;
   bool transA;
   bool transB;
-  bool nz = false;  // a and b lie in NZ
+  bool nz = false;   // a and b lie in NZ
+  bool nzC = false;  // so does the result, in groups of 16 columns
 };
 
 using cases::WholeProduct;
@@ -42,6 +43,12 @@ const std::map<std::string, Case> kCases = {
     {"half-nz", {Enter<WholeProduct<half, false, false, NZ>>, 2, false, false, false, true}},
     {"half-nz-tatb", {Enter<WholeProduct<half, true, true, NZ>>, 2, false, true, true, true}},
     {"bfloat16-nz-ta", {Enter<WholeProduct<bfloat16_t, true, false, NZ>>, 2, true, true, false, true}},
+    {"float-to-nz",
+     {Enter<WholeProduct<float, false, false, CubeFormat::ND, NZ>>, 4, false, false, false, false, true}},
+    {"half-nz-to-nz", {Enter<WholeProduct<half, false, false, NZ, NZ>>, 2, false, false, false, true, true}},
+    {"tiled-to-nz", {Enter<cases::TiledProduct<float, NZ>>, 4, false, false, false, false, true}},
+    {"local-nz", {Enter<cases::LocalNzProduct<false>>, 4, false, false, false}},
+    {"local-nz-tiles", {Enter<cases::LocalNzProduct<true>>, 4, false, false, false}},
     {"tiled", {Enter<cases::TiledProduct<float>>, 4, false, false, false}},
     {"tiled-half", {Enter<cases::TiledProduct<half>>, 2, false, false, false}},
     {"ahead", {Enter<cases::AheadProductEntry>, 4, false, false, false}},
@@ -140,7 +147,7 @@ int main(int argc, char** argv) {
   const auto format = c.nz ? CubeFormat::NZ : CubeFormat::ND;
   api.SetAType(TPosition::GM, format, type, c.transA);
   api.SetBType(TPosition::GM, format, type, c.transB);
-  api.SetCType(TPosition::GM, CubeFormat::ND, DataType::DT_FLOAT);
+  api.SetCType(TPosition::GM, c.nzC ? CubeFormat::NZ : CubeFormat::ND, DataType::DT_FLOAT);
   api.SetShape(static_cast<int32_t>(cases::BLOCK_ROWS), static_cast<int32_t>(t.n), static_cast<int32_t>(t.k));
   if (api.GetTiling(t.mm) != 0) {
     std::printf("no tiling\n");
@@ -152,7 +159,9 @@ int main(int argc, char** argv) {
 
   const Matrix a(c.transA ? t.k : t.m, c.transA ? t.m : t.k, t.pitchA, c, 1);
   const Matrix b(c.transB ? t.n : t.k, c.transB ? t.k : t.n, t.pitchB, c, 2);
-  std::vector<float> result(static_cast<std::size_t>(t.m) * t.pitchC, -7.0f);
+  const std::size_t stored = (t.m + 15) / 16 * 16;
+  const uint32_t columns = c.nzC ? (t.n + 15) / 16 * 16 : t.pitchC;
+  std::vector<float> result((c.nzC ? stored : t.m) * columns, -7.0f);
   std::vector<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * t.n * 2 * blocks, 0xA5);
   void* arguments[] = {const_cast<unsigned char*>(a.bytes.data()), const_cast<unsigned char*>(b.bytes.data()),
                        result.data(), workspace.data(), &t};
@@ -184,15 +193,26 @@ int main(int argc, char** argv) {
     return 1;
   }
   for (uint32_t i = 0; i < t.m; ++i) {
-    for (uint32_t j = 0; j < t.pitchC; ++j) {
+    for (uint32_t j = 0; j < columns; ++j) {
       double sum = 0;
       for (uint32_t p = 0; j < t.n && p < t.k; ++p) {
         sum += (c.transA ? a.At(p, i) : a.At(i, p)) * (c.transB ? b.At(j, p) : b.At(p, j));
       }
       const double expected = j < t.n ? sum : -7.0;
-      const double given = result[static_cast<std::size_t>(i) * t.pitchC + j];
-      if (!(std::fabs(given - expected) <= 1e-6 * (10 + t.k))) {
+      const std::size_t place = c.nzC ? j / 16 * stored * 16 + i * 16 + j % 16 : i * std::size_t{columns} + j;
+      const double given = result[place];
+      const bool right =
+          c.nzC && j >= t.n ? std::isnan(given) : std::fabs(given - expected) <= 1e-6 * (10 + t.k);  // NaN: padding
+      if (!right) {
         std::printf("wrong result at %u, %u: %g, expected %g\n", i, j, given, expected);
+        return 2;
+      }
+    }
+  }
+  for (std::size_t i = t.m; c.nzC && i < stored; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      if (result[j / 16 * stored * 16 + i * 16 + j % 16] != -7.0f) {
+        std::printf("written at %zu, %zu, behind the last row\n", i, j);
         return 2;
       }
     }

@@ -39,12 +39,19 @@ class Call:
         return tuple(np.dtype({"half": "float16"}.get(name, "float32")) for name in self.types.split(","))
 
 
+def in_nz(x: Any) -> Any:
+    """[m, n] as [n / 16, m, 16]."""
+    return np.ascontiguousarray(x.reshape(x.shape[0], -1, 16).transpose(1, 0, 2))
+
+
 @pytest.fixture(scope="session")
 def run_library(program_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     program = program_of("run_library")
     file = tmp_path_factory.mktemp("library") / "operands"
 
     def run(call: Call, *operands: Any) -> tuple[int, bytes]:
+        if call.function.endswith("Nz"):
+            operands = tuple(in_nz(o) if o.shape[1] == call.columns and call.columns % 16 == 0 else o for o in operands)
         file.write_bytes(b"".join(o.tobytes().ljust(OPERAND, b"\0") for o in operands).ljust(4 * OPERAND, b"\0"))
         numbers = (call.rows, call.columns, call.counted, call.work, call.scratch, call.breaks)
         command = [str(program), call.function, call.types, *map(str, numbers), str(file)]
@@ -61,7 +68,7 @@ def operands(call: Call) -> list[Any]:
     x = r.uniform(-4, 4, (call.rows, call.columns)).astype(kind)
     if call.function in ("LayerNorm", "RmsNorm"):
         return [x, *(r.uniform(-2, 2, call.columns).astype(kind) for _ in range(2))]
-    if call.function in GRADIENTS:
+    if call.function.removesuffix("Nz") in GRADIENTS:
         return [abs(x) / 4, r.uniform(-2, 2, x.shape).astype(kind), x]
     per = 32 // block.itemsize
     values = (r.uniform(low, high, (call.rows, 1)).astype(block) for low, high in ((1, 9), (-4, 5)))
@@ -70,6 +77,7 @@ def operands(call: Call) -> list[Any]:
 
 def expected(call: Call, x: Any, first: Any, second: Any) -> list[Any]:
     """Rows, sums or means, maxima or variances, factors; as many as the function gives."""
+    call = replace(call, function=call.function.removesuffix("Nz"))
     x = x[:, : call.counted].astype(np.float64)
     if call.function == "LayerNorm":
         mean, variance = x.mean(1, keepdims=True), x.var(1, keepdims=True)
@@ -108,7 +116,20 @@ SHAPES = (
     {"rows": 40, "columns": 16, "counted": 1, "work": LEAST, "scratch": MOST},
     {"rows": 40, "columns": 16, "counted": 16, "scratch": FOUND},
 )
+IN_NZ = ("SoftMaxNz", "SimpleSoftMaxNz", "SoftmaxFlashV2Nz", "SoftmaxFlashV2UpdateNz", *(f"{f}Nz" for f in GRADIENTS))
+NZ_SHAPES = (
+    {"rows": 16},
+    {"rows": 32, "counted": 33},
+    {"rows": 16, "columns": 256, "counted": 239, "work": LEAST, "scratch": LEAST},
+    {"rows": 48, "columns": 16, "counted": 1, "scratch": FOUND},
+)
 CALLS = [
+    *(
+        Call(f, types, **s)
+        for f in IN_NZ
+        for types in ("float,float", "half,half", *([] if "Grad" in f else ["half,float"]))
+        for s in NZ_SHAPES
+    ),
     *(Call(f, types, **s) for f in SOFTMAX for types in ("float,float", "half,half", "half,float") for s in SHAPES),
     *(
         Call(f, types, **s)
@@ -134,7 +155,10 @@ def test_library_function_gives_what_numpy_gives(run_library: Callable[..., Any]
             dtype = block if place in (1, 2) else kind
             result = np.frombuffer(out, dtype, offset=place * OPERAND, count=OPERAND // dtype.itemsize)
             if place == 0:
-                result = result[: call.rows * call.columns].reshape(call.rows, -1)[:, : call.counted]
+                result = result[: call.rows * call.columns]
+                if function.endswith("Nz"):
+                    result = result.reshape(-1, call.rows, 16).transpose(1, 0, 2)
+                result = result.reshape(call.rows, -1)[:, : call.counted]
             elif function == "LayerNorm":
                 result = result[: call.rows, None]
             else:
@@ -169,6 +193,15 @@ BROKEN = {
     "padding-stored": (replace(SOFT, counted=33, breaks=STORE_PADDING), "E-16", ""),
     "no-basic-block": (replace(SOFT, breaks=BASIC), "E-25", "is no basic block"),
     "unchecked-other-shape": (replace(SOFT, breaks=OTHER), "E-25", "its tiling is for 6 of 48"),
+    "nz-rows-of-no-whole-16": (Call("SoftMaxNz", rows=24), "E-25", "SoftMax of 24 rows of 48 elements in NZ"),
+    "nz-columns-of-no-whole-16": (
+        Call("SoftMaxNz", rows=16, columns=40, counted=40),
+        "E-25",
+        "SoftMax of 16 rows of 40 elements in NZ",
+    ),
+    "nz-padding-stored": (Call("SoftMaxNz", rows=16, counted=33, breaks=STORE_PADDING), "E-16", ""),
+    "nz-source-reused": (Call("SoftMaxNz", rows=16, breaks=STORE_SOURCE), "E-16", ""),
+    "nz-grad-padding-stored": (Call("SoftmaxGradNz", rows=16, counted=33, breaks=STORE_PADDING), "E-16", ""),
     "norm-scratch-below-tiling": (replace(NORM, scratch=LEAST), "E-25", "of scratch, it takes 2304"),
     "norm-work-below-least": (replace(NORM, work=100), "E-25", "less work space than GetLayerNormMaxMinTmpSize"),
     "norm-rows-of-no-whole-blocks": (

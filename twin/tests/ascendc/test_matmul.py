@@ -82,7 +82,7 @@ def run_matmul(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcom
 # Around the 16-element grid, blocks of 32 rows, and panels of 256 in k.
 SHAPES = [(1, 1, 1), (33, 17, 15), (100, 40, 64), (31, 130, 300), (64, 300, 257)]
 KERNELS = ["float", "float-ta", "float-tb", "half", "half-ta", "half-tb", "bfloat16-tatb", "tiled", "tiled-half"]
-KERNELS += ["float-nz", "half-nz", "half-nz-tatb", "bfloat16-nz-ta"]
+KERNELS += ["float-nz", "half-nz", "half-nz-tatb", "bfloat16-nz-ta", "float-to-nz", "half-nz-to-nz", "tiled-to-nz"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -98,6 +98,22 @@ def test_products_agree_with_double(run_matmul, kernel, shape):
 def test_every_order_and_core_count(run_matmul, kernel, cores, seed):
     outcome = run_matmul(kernel, (250, 40, 48), cores=cores, seed=seed)
     assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+@pytest.mark.parametrize("shape", [(32, 17, 15), (64, 40, 48), (160, 300, 33)], ids=str)
+@pytest.mark.parametrize("kernel", ["local-nz", "local-nz-tiles"])
+def test_results_in_nz_in_the_unified_buffer(run_matmul, kernel, shape):
+    outcome = run_matmul(kernel, shape)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [("local-nz", "of 8 rows: they are whole 16"), ("local-nz-tiles", "a tile of 8 rows, baseM is 32")],
+)
+def test_rows_that_do_not_fill_nz_in_the_unified_buffer_are_refused(run_matmul, kernel, said):
+    outcome = run_matmul(kernel, (40, 40, 48))
+    assert outcome.code == 1 and "[E-32]" in outcome.text and said in outcome.text, outcome.text
 
 
 @pytest.mark.parametrize("name", BREAKS)

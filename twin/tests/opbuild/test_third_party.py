@@ -80,6 +80,38 @@ def softmax_gradient(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
     return (dy - (y * dy).sum(-1, keepdims=True)) * y
 
 
+def norm_and_gradient(dtype: str) -> Callable[[np.random.Generator, int], list[np.ndarray]]:
+    """x, the result's gradient, the rows' variances and means, gamma."""
+
+    def make(r: np.random.Generator, n: int) -> list[np.ndarray]:
+        x, dy = r.normal(size=(2, 5, n)).astype(dtype)
+        wide = x.astype(np.float64)
+        return [x, dy, *(a.astype(dtype) for a in (wide.var(-1), wide.mean(-1), r.normal(size=n)))]
+
+    return make
+
+
+def norm_gradient(
+    x: np.ndarray, dy: np.ndarray, variance: np.ndarray, mean: np.ndarray, gamma: np.ndarray
+) -> np.ndarray:
+    inverse = 1 / np.sqrt(variance + 1e-2)[:, None]
+    normed, g = (x - mean[:, None]) * inverse, dy * gamma
+    # The mean that is given is rounded, so that the normed rows' sum is not 0.
+    of_mean = g.mean(-1, keepdims=True) - (g * normed).mean(-1, keepdims=True) * normed.mean(-1, keepdims=True)
+    return (g - of_mean - normed * (g * normed).mean(-1, keepdims=True)) * inverse
+
+
+def weight_gradients(
+    x: np.ndarray, dy: np.ndarray, variance: np.ndarray, mean: np.ndarray, gamma: np.ndarray
+) -> np.ndarray:
+    normed = (x - mean[:, None]) / np.sqrt(variance + 1e-2)[:, None]
+    return np.stack([(dy * normed).sum(0), dy.sum(0)])
+
+
+def moments(x: np.ndarray) -> np.ndarray:
+    return np.stack([x.mean(-1), x.var(-1)], -1)
+
+
 def one_hot(x: np.ndarray) -> np.ndarray:
     return (x[..., None] == np.arange(6)).astype(np.float64)
 
@@ -225,6 +257,30 @@ CASES = (
     ),
     *(
         Case(
+            "LayerNormGradLibrary",
+            "layer_norm_grad_library",
+            norm_and_gradient(dtype),
+            norm_gradient,
+            (1e-2,),
+            sizes=ROWS,
+            tolerance=tolerance,
+        )
+        for dtype, tolerance in (("float32", 2e-5), ("float16", 2e-2))
+    ),
+    Case(
+        "NormWeightsGrad",
+        "norm_weights_grad",
+        norm_and_gradient("float32"),
+        weight_gradients,
+        (1e-2,),
+        sizes=ROWS,
+        tolerance=2e-5,
+    ),
+    Case("ProductSoftmax", "product_softmax", products, lambda a, b: softmax(a @ b), sizes=(1, 16, 40), tolerance=1e-5),
+    Case("RowMoments", "row_moments", floats(matrix, low=2), moments, sizes=(1, 63, 64, 65, 1000), tolerance=1e-5),
+    Case("RowMoments", "row_moments", floats(matrix, **HALF), moments, sizes=(7, 128, 1000), tolerance=1e-5),
+    *(
+        Case(
             "GatherRowsCustom",
             "gather_rows_custom",
             rows_and_indices(dtype, index),
@@ -294,6 +350,7 @@ def run(host, library: Path, case: Case, size: int) -> None:
     bits = case.type == "AddcdivCustom"
     expected = np.asarray(case.expected(*([wide(x) for x in inputs] if bits else float64(*inputs))))
     kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "MatmulLeaky": np.float32, "NonZeroCustom": np.int64}
+    kinds |= dict.fromkeys(("RowMoments", "ProductSoftmax"), np.float32)
     by_kernel = case.type == "NonZeroCustom"  # it gets room for the most that there can be
     shape = (inputs[0].size, 2) if by_kernel else expected.shape
     result = np.empty(shape, kinds.get(case.type, inputs[0].dtype))

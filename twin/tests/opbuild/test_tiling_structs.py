@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 TWIN = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TWIN / "opbuild"))
 
-from generate import tiling_structs  # noqa: E402
+from generate import LIBRARY_TILINGS, tiling_structs  # noqa: E402
 
 HOST = """
 #include "tiling/tiling_api.h"
@@ -21,6 +22,8 @@ BEGIN_TILING_DATA_DEF(ProductTilingData)
     TILING_DATA_FIELD_DEF_STRUCT(SoftMaxTiling, softmax);
     TILING_DATA_FIELD_DEF_STRUCT(LayerNormTiling, norm);
     TILING_DATA_FIELD_DEF_STRUCT(RmsNormTiling, rms);
+    TILING_DATA_FIELD_DEF_STRUCT(LayerNormGradTiling, grad);
+    TILING_DATA_FIELD_DEF_STRUCT(LayerNormGradBetaTiling, beta);
     TILING_DATA_FIELD_DEF_ARR(int64_t, 3, starts);
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(Product, ProductTilingData)
@@ -41,6 +44,8 @@ int main()
     data.norm.set_lastDimValueBack(0.25f);
     data.rms.set_reciprocalOfHLength(0.5f);
     data.rms.set_tailBsLength(14);
+    data.grad.set_lastDimValueBackMulTwo(15);
+    data.beta.set_reserved(16);
     std::vector<char> bytes(data.GetDataSize());
     data.SaveToBuffer(bytes.data(), bytes.size());
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
@@ -56,9 +61,11 @@ int main()
     if (std::fread(&data, 1, sizeof(data) + 1, stdin) != sizeof(data)) {
         return 2;
     }
-    std::printf("%u %d %d %u %g %g %u %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara, data.softmax.tailReduceSize,
-                static_cast<double>(data.norm.lastDimValueBack), static_cast<double>(data.rms.reciprocalOfHLength),
-                data.rms.tailBsLength, static_cast<long long>(data.starts[0]),
+    std::printf("%u %d %d %u %g %g %u %u %u %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara,
+                data.softmax.tailReduceSize, static_cast<double>(data.norm.lastDimValueBack),
+                static_cast<double>(data.rms.reciprocalOfHLength),
+                data.rms.tailBsLength, data.grad.lastDimValueBackMulTwo, data.beta.reserved,
+                static_cast<long long>(data.starts[0]),
                 static_cast<long long>(data.starts[2]));
 }
 """
@@ -81,4 +88,9 @@ def test_a_product_tiling_inside_a_class_of_macros(tmp_path):
     (tmp_path / "generated.h").write_text(tiling_structs(classes, "ProductTilingData"))
     written = subprocess.run([str(build(tmp_path, "write", WRITE))], capture_output=True, check=True).stdout
     read = subprocess.run([str(build(tmp_path, "read", READ))], input=written, capture_output=True, check=False)
-    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 0.5 14 7 9")
+    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 0.5 14 15 16 7 9")
+
+
+def test_the_librarys_own_structs_are_not_written_again():
+    header = (TWIN / "include/kernel_tiling/kernel_tiling.h").read_text()
+    assert sorted(LIBRARY_TILINGS) == sorted(re.findall(r"^struct (\w+) {", header, re.MULTILINE))

@@ -35,6 +35,10 @@ OTHERS = """
   AscendC::GetBroadCastMaxMinTmpSize(platform_ascendc::PlatformAscendC(&info), ge::Shape({1, 100}),
                                      ge::Shape({8, 100}), 4, false, most, least);
   std::printf("BroadCast %u %u\\n", most, least);
+  AscendC::GetWelfordUpdateMaxMinTmpSize(ge::Shape({1, 100}), 2, 4, false, false, most, least);
+  std::printf("WelfordUpdate %u %u\\n", most, least);
+  AscendC::GetWelfordFinalizeMaxMinTmpSize(ge::Shape({16}), 4, false, most, least);
+  std::printf("WelfordFinalize %u %u\\n", most, least);
 """
 
 
@@ -75,3 +79,5 @@ def test_sizes_of_the_others(tmp_path: Path) -> None:
     assert sizes["Power"] == [3200, 256]
     assert sizes["Sum"] == [400, 400]
     assert sizes["BroadCast"] == [3200, 256]
+    assert sizes["WelfordUpdate"] == [800, 512]
+    assert sizes["WelfordFinalize"] == [512, 512]
