@@ -24,6 +24,7 @@ from grstack.evidence import measured, table
 from grstack.evidence.measured import Measured
 from grstack.execute import execute
 from grstack.files import write_atomically
+from grstack.spec import SWEEPS
 
 NAME = "slow-tests"
 MARKER = "mark.slow"
@@ -70,6 +71,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
         execute(s.plan, s.engine, s.paths, s.fetch, console)
         s.paths.data.mkdir(exist_ok=True)
         suites.stage_wheels(s)
+        suites.stage_beside(s, SWEEPS)
     for number, file in enumerate(left, 1):
         took = f", {rows[file]['seconds']} s last time" if file in rows else ""
         console.print(Text(f"[{number}/{len(left)}] {file}{took}", style="bold"), soft_wrap=True)

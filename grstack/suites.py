@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grstack import changed, failures, host, lint, needs, network, spec
+from grstack import changed, failures, host, inputs, lint, locks, needs, network, spec
 from grstack.choices import Choices
 from grstack.commands import ROOT, session
 from grstack.engines import Mount
@@ -181,9 +181,22 @@ def stage_wheels(s: Session) -> None:
     """The wheels that recipes patch, under their plain names: their tests build from the locked original."""
     folder = s.paths.build / TEST_WHEELS
     folder.mkdir(parents=True, exist_ok=True)
-    inputs = s.fetch()
-    for name in inputs.wheels_all.keys() - inputs.wheels.keys():
-        shutil.copy2(inputs.wheels_all[name], folder / name)
+    fetched = s.fetch()
+    for name in fetched.wheels_all.keys() - fetched.wheels.keys():
+        shutil.copy2(fetched.wheels_all[name], folder / name)
+
+
+def stage_beside(s: Session, name: str) -> None:
+    """What goes `name`d beside the image (versions.yaml), in a folder of that name, less what the image itself has."""
+    lock = locks.read(s.paths.root, name, s.lock.python, s.lock.arch)
+    locks.check(lock, s.versions)
+    there = {package.name for package in s.lock.packages}
+    left = lock.model_copy(update={"packages": tuple(p for p in lock.packages if p.name not in there)})
+    folder = s.paths.build / TEST_WHEELS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file, path in inputs.fetch(left, "plain", s.paths.wheels, s.settings, s.console).wheels_all.items():
+        shutil.copy2(path, folder / file)
 
 
 def at_once(s: Session) -> int:

@@ -3,8 +3,10 @@
 from grstack.spec._faults import Fault
 from grstack.spec._load import load, loads
 from grstack.spec._models import (
+    BESIDE,
     NOTEBOOK,
     PLATFORMS,
+    SWEEPS,
     TARGETS,
     Base,
     Compatibility,
@@ -22,7 +24,9 @@ from grstack.spec._models import (
 from grstack.spec._schema import schema_text
 
 __all__ = [
+    "BESIDE",
     "NOTEBOOK",
+    "SWEEPS",
     "PLATFORMS",
     "TARGETS",
     "Base",

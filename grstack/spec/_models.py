@@ -73,9 +73,11 @@ Requirement = Annotated[str, AfterValidator(_requirement)]
 WheelName = Annotated[str, AfterValidator(_wheel)]
 TARGETS = ("cpu", "cuda", "npu")
 PLATFORMS = ("cann", "twin")
-NOTEBOOK = "notebook"  # in place of a target, in the names of its locks
+NOTEBOOK, SWEEPS = "notebook", "sweeps"  # in place of a target, in the names of their locks
+BESIDE = (NOTEBOOK, SWEEPS)
 TargetName = Annotated[str, _one_of(*TARGETS)]
 PlatformName = Annotated[str, _one_of(*PLATFORMS)]
+BesideName = Annotated[str, _one_of(*BESIDE)]
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^(https?|ftp)://[^/@\s]+/\S+$")]
 Member = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
@@ -243,9 +245,10 @@ class Tools(_Model):
     dev: dict[Name, Requirement] = {}
 
 
-class Notebook(_Model):
-    """What a notebook server and its kernel need, apart from the packages of the image that they are put upon."""
+class Beside(_Model):
+    """Packages that are put beside those of an image, whose versions stay as they are."""
 
+    summary: Text
     packages: dict[Name, Requirement] = Field(min_length=1)
 
 
@@ -258,7 +261,7 @@ class Versions(_Model):
     socs: tuple[Name, ...] = Field(min_length=1)
     packages: dict[Name, Requirement] = {}
     targets: dict[TargetName, Target] = Field(min_length=1)
-    notebook: Notebook | None = None
+    beside: dict[BesideName, Beside] = {}
     unsupported: tuple[Unsupported, ...] = ()
     variants: tuple[Variant, ...] = ()
     compatibility: tuple[Compatibility, ...] = ()
@@ -271,9 +274,9 @@ class Versions(_Model):
         return next((row.reason for row in self.unsupported if row.covers(target, python, arch)), None)
 
     def for_cann(self, target: str, cann: str = "") -> Target:
-        """A target as it stands, or on another release of CANN, one of `canns`; or the notebook's packages as one."""
-        if target == NOTEBOOK and self.notebook:
-            return Target(summary="the notebook server and its kernel", packages=self.notebook.packages)
+        """A target as it stands, or on another release of CANN, one of `canns`; or what goes beside one."""
+        if target in self.beside:
+            return Target(summary=self.beside[target].summary, packages=self.beside[target].packages)
         return self._on_cann[target, cann] if cann else self.targets[target]
 
     def canns(self, target: str) -> tuple[str, ...]:
@@ -307,6 +310,6 @@ class Versions(_Model):
         ]
 
     def locked(self) -> list[tuple[str, str, str, str]]:
-        """What has a lock: every combination, and the notebook's packages for every Python and architecture."""
-        pythons = self.pythons.supported if self.notebook else ()
-        return [*self.combinations(), *((NOTEBOOK, p, arch, "") for p in pythons for arch in self.architectures)]
+        """What has a lock: every combination, and what goes beside an image for every Python and architecture."""
+        machines = [(python, arch) for python in self.pythons.supported for arch in self.architectures]
+        return [*self.combinations(), *((name, *machine, "") for name in self.beside for machine in machines)]

@@ -232,7 +232,7 @@ def test_the_targets_with_an_image_are_those_that_the_page_says() -> None:
     (having,) = re.findall(r"\*\*(.+) have an image\.\*\*", page("target.md"))
     assert set(re.findall(r"`(\w+)`", having)) == with_image
     locked = {path.name.partition("-")[0] for path in (ROOT / "locks").glob("*.json")}
-    assert locked == {*spec.TARGETS, spec.NOTEBOOK}
+    assert locked == {*spec.TARGETS, *spec.BESIDE}
 
 
 def test_a_target_s_components_have_recipes_for_its_platforms() -> None:
