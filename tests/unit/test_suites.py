@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from rich.console import Console
 
 from grstack import failures, locks, spec, suites
+from grstack.engines import Inputs
 from grstack.errors import StepError
 from grstack.needs import GIB
 from grstack.paths import Paths
@@ -138,3 +139,25 @@ def test_host_tests_run_where_the_image_cannot_be_built(tmp_path: Path, monkeypa
     with pytest.raises(StepError, match="does not compile"):
         suites.run_all(unit=False, engine="auto")
     assert ran == [list(suites.ON_HOST)]
+
+
+def test_wheels_beside_the_image_are_staged_less_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image of Python 3.11 has numpy and PyYAML, which optuna asks for."""
+    paths = SimpleNamespace(root=ROOT, build=tmp_path / "build", wheels=tmp_path / "cache")
+    lock = locks.read(ROOT, "npu", "3.11", "x86_64")
+    s = SimpleNamespace(paths=paths, lock=lock, versions=VERSIONS, settings=None, console=None)
+
+    def fetch(lock: locks.Lock, *_: object) -> Inputs:
+        files = {package.filename: tmp_path / package.filename for package in lock.packages}
+        for path in files.values():
+            path.touch()
+        return Inputs(wheels={}, wheels_all=files, requirements="")
+
+    monkeypatch.setattr("grstack.inputs.fetch", fetch)
+    folder = tmp_path / "build/test-wheels/sweeps"
+    folder.mkdir(parents=True)
+    (folder / "optuna-3.0-py3-none-any.whl").touch()  # of an earlier lock
+    suites.stage_beside(cast("Session", s), spec.SWEEPS)
+    staged = {path.name.partition("-")[0] for path in folder.iterdir()}
+    assert {"optuna", "sqlalchemy", "alembic"} <= staged and not staged & {"numpy", "pyyaml"}
+    assert len(list(folder.glob("optuna-*"))) == 1
