@@ -50,8 +50,8 @@ std::string Host() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::array<char, 64> space{};
-  static_cast<void>(readlink("/proc/self/ns/net", space.data(), space.size() - 1));
-  return boot + "/" + space.data();
+  const bool known = readlink("/proc/self/ns/net", space.data(), space.size() - 1) > 0;
+  return boot + "/" + (known ? space.data() : "");
 }
 
 template <std::size_t Size>
