@@ -4,8 +4,6 @@
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FOR_EACH_CPU __attribute__((optimize("O3")))
-#elif defined(__clang__) || __GNUC__ >= 12
+#else
 #define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
-#else  // GCC 11 cannot choose by a level
-#define FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
 #endif

@@ -25,6 +25,7 @@ sys.path.insert(0, str(HERE))
 
 import address_spaces  # noqa: E402
 import generate  # noqa: E402
+import host_compiler  # noqa: E402
 import source_rules  # noqa: E402
 from definition import DefinitionError, Operator, check, check_socs, habits, parse  # noqa: E402
 
@@ -62,6 +63,7 @@ class Build:
     any_soc: bool = False
     check_only: bool = False
     cores: Path = CORES_BUILT
+    cxx: str = "g++"
     log: list[str] = field(default_factory=list)
 
     @property
@@ -71,7 +73,7 @@ class Build:
         flags += [f"-ffile-prefix-map={self.work}=build"]
         if self.sanitize:
             flags += [f"-fsanitize={self.sanitize}", "-fno-sanitize-recover=all", "-g"]
-        return ["g++", *flags]
+        return [self.cxx, *flags]
 
     @property
     def api_includes(self) -> list[str]:
@@ -97,7 +99,7 @@ def check_host_language(build: Build, source: Path) -> None:
     """The toolkit compiles op_host as C++11: what needs more builds here and not there."""
     flags = ["-std=c++11", "-Wall", "-Wextra", *(["-Werror"] if build.werror else [])]
     try:
-        build.run(["g++", *flags, "-fsyntax-only", *build.api_includes, str(source)])
+        build.run([build.cxx, *flags, "-fsyntax-only", *build.api_includes, str(source)])
     except BuildError as error:
         raise BuildError(
             f"{source}: op_host is compiled as C++11 by the toolkit, and does not compile as that\n{error}"
@@ -178,7 +180,7 @@ def kernel_objects(
     def flags(macros: dict[str, str]) -> list[str]:
         return [*CPU_MACROS, *tiling_flags, *(f"-D{k}={v}" for k, v in macros.items()), *build.api_includes]
 
-    text = build.run(["g++", "-std=c++17", "-E", "-dU", *flags(columns[0]), str(kernel)])
+    text = build.run([build.cxx, "-std=c++17", "-E", "-dU", *flags(columns[0]), str(kernel)])
     used = used_macros(text, op)
     headers = generate.Headers(system_headers(text, build.include), api_headers(text, build.include))
     reopened = re.search(r"^\s*namespace\s+AscendC\b", own_text(text, build.include), re.MULTILINE) is not None
@@ -419,6 +421,11 @@ def main(argv: list[str] | None = None) -> int:
     if args.cores != CORES_BUILT and not args.cores.is_file():
         print(f"opbuild: {args.cores} is not there; make it: opbuild.py --make-cores {args.cores}", file=sys.stderr)
         return 2
+    try:
+        cxx = host_compiler.find()
+    except host_compiler.CompilerError as error:
+        print(f"opbuild: {error}", file=sys.stderr)
+        return 2
     if args.make_cores is None and address_spaces.compiler() is None:
         wanted = os.environ.get(address_spaces.COMPILER, "clang++")
         print(f"opbuild: kernels' address spaces are not checked: there is no {wanted} (apt-get install clang)")
@@ -442,6 +449,7 @@ def main(argv: list[str] | None = None) -> int:
             any_soc=args.any_soc,
             check_only=args.check_only,
             cores=args.cores.resolve(),
+            cxx=cxx,
         )
         (build.work / "generated").mkdir()
         try:
