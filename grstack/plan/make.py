@@ -93,7 +93,10 @@ def _base(root: Path, lock: Lock, base: str) -> Step:
     if not base.startswith("bootstrap:"):
         files = [
             "docker/base/packages.txt",
-            *(f"docker/base/{name}" for name in ("Dockerfile", "apt.sh", "dnf.sh", "packages-rpm.txt")),
+            *(
+                f"docker/base/{name}"
+                for name in ("Dockerfile", "apt.sh", "dnf.sh", "packages-rpm.txt", "packages-ubuntu.txt")
+            ),
         ]
     return _step(
         name="base",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -33,3 +34,10 @@ def test_both_lists_of_packages_hold_the_same_tools() -> None:
     rpm |= {"procps-ng": "procps"}
     debian = set((BASE / "packages.txt").read_text().split()) - {"python3-venv"}  # part of Python there
     assert {rpm.get(name, name) for name in (BASE / "packages-rpm.txt").read_text().split()} == debian
+
+
+def test_ubuntu_s_base_has_a_compiler_that_builds_operators() -> None:
+    """Its own g++ is older than the one that opbuild asks for."""
+    found = (ROOT / "twin/opbuild/host_compiler.py").read_text()
+    (oldest,) = re.findall(r"(?m)^OLDEST = (\d+)", found)
+    assert f"g++-{oldest}" in (BASE / "packages-ubuntu.txt").read_text().split()

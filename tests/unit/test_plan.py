@@ -96,10 +96,13 @@ def test_a_base_depends_on_the_way_it_is_made_only(root: Path) -> None:
 
 
 def test_ubuntu_s_own_packages_are_part_of_its_base_s_key(root: Path) -> None:
+    pulled = "ubuntu@sha256:" + "0" * 64
     on = {name: plan_of(root, base=f"bootstrap:{name}") for name in ("debian/bookworm", "ubuntu/jammy")}
+    before = plan_of(root, base=pulled)
     (root / "docker/base/packages-ubuntu.txt").write_text("apt\n")
     assert "base" in changed(on["ubuntu/jammy"], plan_of(root, base="bootstrap:ubuntu/jammy"))
     assert not changed(on["debian/bookworm"], plan_of(root, base="bootstrap:debian/bookworm"))
+    assert "base" in changed(before, plan_of(root, base=pulled))
 
 
 def test_components_are_built_where_the_build_tools_are(root: Path) -> None:
