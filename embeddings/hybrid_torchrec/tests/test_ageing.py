@@ -120,7 +120,7 @@ def test_put_inserts_and_replaces() -> None:
 def test_coldest_are_those_of_a_sort_of_all_rows(seed: int) -> None:
     """Steps since the last sighting, less some for each doubling of the sightings; then the lowest slots."""
     draw = random.Random(seed)
-    count, step, worth = 500, 6000, draw.choice([0, 3, 20])
+    count, step, worth = 500, 6000, draw.choice([0, 3, 20, 90])
     shows = [draw.choice([0.25, 1.0, 1.5, 2.0, 3.9, 4.0, 100.0, 2.0**20]) for _ in range(count)]
     last = [
         draw.choice([step, step + 1, step - 5, draw.randrange(step - 60, step), draw.randrange(step)]) for _ in shows
@@ -131,7 +131,7 @@ def test_coldest_are_those_of_a_sort_of_all_rows(seed: int) -> None:
     index.erase(torch.tensor(gone))
     keep = draw.sample(slots, 100)
     ages = {
-        slots[k]: min(max(0, max(0, step - last[k]) - worth * max(0, math.floor(math.log2(shows[k])))), 4095)
+        slots[k]: min(max(-1024, max(0, step - last[k]) - worth * max(0, math.floor(math.log2(shows[k])))), 3071)
         for k in range(count)
         if k not in gone and slots[k] not in keep
     }

@@ -39,11 +39,10 @@ double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
 }
 
 // floor(log2(shows)), 0 for less than one.
-uint64_t doublings(float shows) {
+int64_t doublings(float shows) {
   uint32_t bits;
   std::memcpy(&bits, &shows, sizeof bits);
-  return static_cast<uint64_t>(
-      std::max(static_cast<int32_t>(bits >> 23) - 127, 0));  // the exponent; shows have no sign
+  return std::max(static_cast<int32_t>(bits >> 23) - 127, 0);  // the exponent; shows have no sign
 }
 
 }  // namespace
@@ -128,10 +127,10 @@ std::vector<int64_t> Index::oldest_slots(size_t count, const Ranking& ranking, i
 std::vector<int64_t> Index::coldest(size_t count, int64_t steps_per_doubling, int64_t step, const int64_t* keep,
                                     size_t kept) const {
   constexpr uint16_t kStays = 0;  // else 1 + the age, at most kAges
-  constexpr uint64_t kAges = 4096;
-  constexpr size_t kCounters = 2;  // neighbours are of one age, and a counter would wait for itself
+  constexpr int64_t kAges = 4096;
+  constexpr int64_t kYoungest = -1024;  // most rows of a small cache are worth more steps than they were unseen
+  constexpr size_t kCounters = 2;       // neighbours are of one age, and a counter would wait for itself
   const RowStats* rows = stats_of_rows();
-  const auto doubling = static_cast<uint64_t>(steps_per_doubling);
   std::vector<uint16_t> ages(slots_, kStays + 1);
   ages[0] = kStays;
   for (size_t i = 0; i < kept; ++i) {
@@ -140,16 +139,16 @@ std::vector<int64_t> Index::coldest(size_t count, int64_t steps_per_doubling, in
   std::vector<uint32_t> counted((kAges + 1) * kCounters);
   for (size_t slot = 1; slot < slots_; ++slot) {
     const RowStats row = rows[slot];
-    const uint64_t worth = doubling * doublings(row.shows);
-    const uint64_t unseen =
-        row.last_step < step ? static_cast<uint64_t>(step) - static_cast<uint64_t>(row.last_step) : 0;
+    const int64_t worth = std::min(steps_per_doubling, kAges) * doublings(row.shows);
+    const int64_t unseen = row.last_step < step ? step - std::max<int64_t>(row.last_step, 0) : 0;
     const bool goes = static_cast<bool>(ages[slot]) & (row.last_step != RowStats::kFree);
-    const auto age = static_cast<uint16_t>(goes ? 1 + std::min(unseen - std::min(unseen, worth), kAges - 1) : kStays);
+    const int64_t past = std::clamp<int64_t>(unseen - worth - kYoungest, 0, kAges - 1);
+    const auto age = static_cast<uint16_t>(goes ? 1 + past : kStays);
     ages[slot] = age;
     ++counted[age * kCounters + slot % kCounters];
   }
   std::vector<size_t> place(kAges + 1);  // where the next row of an age goes
-  size_t limit = kAges;
+  auto limit = static_cast<size_t>(kAges);
   size_t chosen = 0;
   for (;; --limit) {
     place[limit] = chosen;
