@@ -259,7 +259,8 @@ def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -
     pairs = (times.BEFORE + distances + times.BEHIND + 1) // 2
     band = torch.empty(4 * pairs, dtype=torch.float32, device=device)
     tables = torch.empty(times.size(total, buckets), dtype=torch.int64, device=device)
-    codes = torch.empty(p.sequences * blocks * (times.AROUND + blocks), dtype=torch.int64, device=device)
+    # Kernels read the code of the next tile ahead, also behind a row's end.
+    codes = torch.zeros(p.sequences * blocks * (times.AROUND + blocks), dtype=torch.int64, device=device)
     numbers = (p.sequences, total, p.longest, blocks, distances, len(time), pairs)
     layout = (times.BLOCK, times.DIAGONALS)
     sizes = (times.PADDING, times.HEADER, times.CELLS, times.FAR)
