@@ -39,7 +39,8 @@ SUITES = {
 ALONE = {"several": "gr_model/tests/cuda/test_over_nccl.py"}
 # versions, elf and traps speak of an image's packages.
 SMOKE, SMOKE_OF_SEVERAL = ("kernels", "losses", "quality", "resume"), ("collectives",)
-NEEDED = ("torch", "triton", "numpy", "pytest")
+NEEDED = {"torch": "torch", "triton": "triton", "numpy": "numpy", "pytest": "pytest"}  # modules and their packages
+OF_SMOKE = {"elftools": "pyelftools"}
 STANDARD_20 = (2, 11)  # the first torch whose headers want C++20
 
 
@@ -170,7 +171,9 @@ def main() -> int:
     unknown = set(options.job) - set(names)
     if unknown:
         parser.error(f"no job {', '.join(sorted(unknown))}; valid: {', '.join(names)}")
-    lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    smoke_too = options.data and (not options.job or any(name.startswith("smoke") for name in options.job))
+    needed = {**NEEDED, **(OF_SMOKE if smoke_too else {})}
+    lacking = [package for module, package in needed.items() if importlib.util.find_spec(module) is None]
     lacking += [name for name in ("cmake", "ninja") if shutil.which(name) is None]
     if lacking:
         print(f"{sys.executable} lacks {', '.join(lacking)}\n  next:  pip install {' '.join(lacking)}", file=sys.stderr)

@@ -266,11 +266,12 @@ def _looked_up(ds, sums: Sums, tables: Tables, first, at, scale):
 
 @gluon.jit
 def _add_time(ds, total, sums: Sums, relative: Relative, row, item, first, at, code, time, bucket, scale):
-    """Of a half: the running sum of its bucket, and the bucket."""
+    """Of a half: the running sum of its bucket, and the bucket. Behind the row's end there is nothing to add, and no
+    code of the tile."""
     tile = relative.read(code)
     if (at >= first) & (at < first + _diagonals * 64):
         _write_down(ds, sums, item, first, (at - first) // 64)
-    else:
+    elif first < item.length:
         if bucket != tile.first:
             _put_time(sums, time, bucket, scale)
             time = _zero()
