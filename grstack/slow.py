@@ -6,6 +6,7 @@ After each file the result is written, so that an interruption loses one file on
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -28,6 +29,7 @@ from grstack.spec import SWEEPS
 
 NAME = "slow-tests"
 MARKER = "mark.slow"
+MEMORY = re.compile(r"mark\.memory\(mib=(\d+)\)")
 
 
 def with_slow_tests(root: Path) -> dict[str, str]:
@@ -39,6 +41,11 @@ def with_slow_tests(root: Path) -> dict[str, str]:
             if not any(file.is_relative_to(folder) for folder in inner) and MARKER in file.read_text(encoding="utf-8"):
                 found[file.relative_to(root).as_posix()] = suite
     return found
+
+
+def memory_of(file: Path) -> int:
+    """MiB that a test marked memory(mib=...) is to run in, the least of the file's; 0 where there is none."""
+    return min((int(mib) for mib in MEMORY.findall(file.read_text(encoding="utf-8"))), default=0)
 
 
 def chosen(only: str, known: dict[str, str]) -> list[str]:
@@ -82,7 +89,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
         if known[file] in suites.WITH_ENGINE:
             suites.on_host(console, [file], results, marker="slow")
         else:
-            suites.in_image(s, file, results=results.name, marker="slow")
+            suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory_of(ROOT / file))
         row = row_of(results, keys[file], commit, round(time.monotonic() - begin))
         write(ROOT, file, row)
         for name, text in row["failures"].items():

@@ -207,7 +207,7 @@ def at_once(s: Session) -> int:
     return max(1, fitting) if s.engine.isolates else 1
 
 
-def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_GATE) -> int:
+def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_GATE, memory_mib: int = 0) -> int:
     """`results`: the file's name below build/RESULTS; by the suite's name where none is given."""
     source = Mount(source=ROOT, name="source")
     data = Mount(source=s.paths.data, name="data")
@@ -242,4 +242,4 @@ def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, folder], env=env, apart=name)
+    return s.engine.run(s.plan, argv, mounts=[source, data, wheels, folder], env=env, apart=name, memory_mib=memory_mib)

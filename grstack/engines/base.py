@@ -104,11 +104,13 @@ class Engine(Protocol):
         interactive: bool = False,
         apart: str = "",
         access: Access | None = None,
+        memory_mib: int = 0,
     ) -> int:
         """Runs a command in the finished image, with the devices that `access` gives it; returns its exit code.
 
         `apart` names one of several that run at once: it has a log of its own and, where `isolates`, a network of its
-        own, in which it sees itself only.
+        own, in which it sees itself only. `memory_mib`: what the kernel gives it at most, page cache included and no
+        swap, where `isolates`; 0 for no limit.
         """
         ...
 

@@ -368,6 +368,7 @@ class DockerEngine:
         interactive: bool = False,
         apart: str = "",
         access: Access | None = None,
+        memory_mib: int = 0,
     ) -> int:
         name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
         command = docker_cli.run_argv(
@@ -382,6 +383,7 @@ class DockerEngine:
             interactive=interactive,
             access=access,
             user=self._user(plan),
+            memory_mib=memory_mib,
         )
         title = f"docker run {self.locate(plan, plan.image)} {shlex.join(argv)}"
         if interactive:

@@ -101,12 +101,14 @@ def run_argv(
     labels: Mapping[str, str] | None = None,
     interactive: bool = False,
     user: str = "",
+    memory_mib: int = 0,
 ) -> list[str]:
     command = [str(client), "run", "--rm", "--init", f"--network={network}"]
     command += access.options() if access else ["--shm-size=1g"]
     command += [f"--name={name}"] if name else []
     command += [f"--hostname={hostname}"] if hostname else []
     command += [f"--user={user}"] if user else []
+    command += [f"--memory={memory_mib}m", f"--memory-swap={memory_mib}m"] if memory_mib else []
     command += [f"--label={key}={value}" for key, value in sorted((labels or {}).items())]
     command += ["--interactive", "--tty"] if interactive else []
     command += [f"--volume={source}:{target}{'' if writable else ':ro'}" for source, target, writable in volumes]

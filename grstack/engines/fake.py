@@ -76,6 +76,7 @@ class FakeEngine:
         interactive: bool = False,
         apart: str = "",
         access: Access | None = None,
+        memory_mib: int = 0,
     ) -> int:
         self.runs.append(tuple(argv))
         self.accesses.append(access)

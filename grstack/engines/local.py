@@ -219,6 +219,7 @@ class LocalEngine:
         interactive: bool = False,
         apart: str = "",
         access: Access | None = None,
+        memory_mib: int = 0,
     ) -> int:
         visible = access.process_env if access else {}
         variables = {**self.environment(plan), **visible, **(env or {})}

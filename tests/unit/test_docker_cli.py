@@ -81,3 +81,11 @@ def test_mounts_are_read_only_unless_said_otherwise() -> None:
         network="none",
     )
     assert "--volume=/a b:/a:ro" in argv and "--volume=/c:/c" in argv and "--network=none" in argv
+
+
+@pytest.mark.parametrize(("mib", "options"), [(0, []), (1024, ["--memory=1024m", "--memory-swap=1024m"])])
+def test_a_limit_of_memory_is_one_of_swap_too(mib: int, options: list[str]) -> None:
+    argv = docker_cli.run_argv(
+        Path("docker"), image="i", argv=["true"], volumes=[], env={}, network="none", memory_mib=mib
+    )
+    assert [word for word in argv if word.startswith("--memory")] == options

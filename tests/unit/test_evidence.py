@@ -206,6 +206,15 @@ def test_slow_tests_are_chosen_by_suite_or_file() -> None:
         slow.chosen("tests/integration/test_d.py", SLOW)
 
 
+def test_the_container_of_a_file_has_the_least_memory_that_its_tests_ask_for(tmp_path: Path) -> None:
+    assert slow.memory_of(ROOT / "embeddings/torchrec_embcache/tests/test_many_ids.py") == 1024
+    file = tmp_path / "test_a.py"
+    file.write_text("@pytest.mark.memory(mib=300)\n@pytest.mark.memory(mib=200)\n")
+    assert slow.memory_of(file) == 200
+    file.write_text("@pytest.mark.slow\n")
+    assert slow.memory_of(file) == 0
+
+
 def test_a_changed_slow_test_has_not_passed(with_slow_tests: Path) -> None:
     file, other = "tests/integration/test_c.py", "gr_model/tests/test_z.py"
     with (with_slow_tests / "benchmarks/evidence.yaml").open("a") as stream:

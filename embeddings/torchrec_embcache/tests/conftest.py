@@ -17,6 +17,7 @@ __all__ = ["config", "device", "folder"]
 def pytest_configure(config: pytest.Config) -> None:
     add_markers(config)
     config.addinivalue_line("markers", "nightly: minutes to an hour, gigabytes of disk; also slow")
+    config.addinivalue_line("markers", "memory(mib): `inv test --slow` gives the container no more than that")
     if HAS_NPU:
         import torch_npu  # noqa: F401
 
