@@ -4,8 +4,8 @@
 
 Everything is imported once, with torch_npu loaded by itself as in any program; what runs is forked from there, so that
 one that crashes or waits for ever takes nothing else down. FOLDER/<name>.<rank>.pt holds what a program computed or the
-text of its exception, FOLDER/outcomes.json the outcome of each shipped test. --sharding adds the tests that train
-sharded models in several processes (minutes).
+text of its exception, FOLDER/outcomes.json the outcome of each shipped test, FOLDER/<name>.log what it printed.
+--sharding adds the tests that train sharded models in several processes (minutes).
 """
 
 from __future__ import annotations
@@ -142,8 +142,7 @@ def run_test(test: unittest.TestCase, file: Path) -> None:
     test.run(result)
     problems = [*result.failures, *result.errors]
     if problems:
-        print(problems[0][1])
-        outcome = f"failed: {problems[0][1].strip().splitlines()[-1]}"
+        outcome = "\n".join(["failed:", *(text for _, text in problems)])
     elif result.skipped:
         outcome = f"skipped: {result.skipped[0][1]}"
     else:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parent
+LOGGED = 20_000  # characters of a failed test's output that are shown: its processes' tracebacks are there
 REFUSED = {  # by stock torchrec, on the CPU
     "PrefetchTrainPipelineSparseDist": "unknown parameter type",  # records its batches on a stream
     "TrainPipelineSemiSync": "unknown parameter type",
@@ -67,9 +68,15 @@ def assert_same_programs(before: Path, after: Path) -> None:
 
 def assert_same_outcomes(before: Path, after: Path, passed: int) -> None:
     expected, got = (json.loads((folder / "outcomes.json").read_text()) for folder in (before, after))
+    red = [
+        f"{folder.name}: {name}: {outcome}\n{(folder / f'{name}.log').read_text()[-LOGGED:]}"
+        for folder, outcomes in ((before, expected), (after, got))
+        for name, outcome in outcomes.items()
+        if outcome != "passed" and not outcome.startswith("skipped: ")
+    ]
+    assert not red, "\n\n".join(red)
     assert got == expected
     assert sum(outcome == "passed" for outcome in expected.values()) >= passed
-    assert all(outcome == "passed" or outcome.startswith("skipped: ") for outcome in expected.values())
 
 
 def test_same_results(upstream_tree: Path, patched: str, tmp_path: Path) -> None:
