@@ -169,6 +169,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    # A fork leaves a pool of threads that the next call of set_num_threads makes anew. With NPUs the autograd engine's
+    # threads, one a device, call it at the same time, and one of them may find none: "Invalid thread pool!", SIGABRT.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
     folder: Path = options.folder.resolve()
     for name in options.names or upstream_programs.PROGRAMS:
         began = time.monotonic()
