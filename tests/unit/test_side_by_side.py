@@ -31,18 +31,21 @@ def runner(out: io.StringIO) -> Runner:
 
 
 def test_pieces_are_whole_and_failures_are_named(runner: Runner, out: io.StringIO, tmp_path: Path) -> None:
-    """Both jobs print in turns, each after it has seen the other's mark; the second ends first."""
+    """Both jobs print in turns, each after it has seen the other's mark; the first ends once the second's are shown."""
 
     def job(mine: str, other: str, code: int) -> int:
         script = (
-            f"echo {mine} begins; touch {mine}; until test -e {other}; do sleep 0.01; done; echo {mine} [goes] on; "
-            f"until test -e {other}.end -o {mine} = b; do sleep 0.01; done; exit {code}"
+            f"echo {mine} begins; touch {mine}; until test -e {other}; do sleep 0.01; done; "
+            f"echo {mine} [goes] on; exit {code}"
         )
         try:
             runner.stream(["sh", "-c", script], log=tmp_path / f"{mine}.log", cwd=tmp_path, show=True)
         except CommandFailed as error:
-            (tmp_path / f"{mine}.end").touch()
             return error.code
+        deadline = time.monotonic() + 60
+        while f"{other} [goes] on" not in out.getvalue():
+            assert time.monotonic() < deadline, f"nothing of {other} is shown"
+            time.sleep(0.01)
         return 0
 
     jobs = {"first": lambda: job("a", "b", 0), "second": lambda: job("b", "a", 3), "third": lambda: 0}
