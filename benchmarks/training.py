@@ -38,7 +38,7 @@ from gr_model.tasks.retrieval import RetrievalModel  # noqa: E402
 RESULTS = Path(__file__).resolve().parent / "results"
 BATCH, LONGEST, ITEMS = 128, 200, 1682
 PEER = {"step": ("0.75 s a step", 0.75), "stack": ("60k tokens/s", 60_000.0)}  # docs/targets.md, two idle cores
-TARGET = {"step": 0.25, "stack": 180_000.0}
+TARGET = {"step": 0.035, "stack": 400_000.0}  # seconds, tokens/s; on two idle cores
 
 
 def ml100k_lengths() -> list[int]:
@@ -224,6 +224,15 @@ def machine() -> dict[str, object]:
     }
 
 
+def asked(case: str, rows: list[dict[str, object]]) -> str:
+    text = f"{TARGET[case] * 1e3:.0f} ms a step" if case == "step" else f"{TARGET[case]:,.0f} tokens/s of the stack"
+    found = [row for row in rows if row["case"] == case and row["threads"] == 2]
+    if not found:
+        return f"{text} (not measured)"
+    met = found[0]["ours_ms"] <= TARGET[case] * 1e3 if case == "step" else found[0]["tokens_per_s"] >= TARGET[case]
+    return f"{text} ({'reached' if met else 'missed'})"
+
+
 def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
     lines = [
         "# A training step on the CPU",
@@ -244,7 +253,9 @@ def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
         "",
         "The peer (facebookresearch/generative-recommenders on two idle cores): "
         + ", ".join(f"{case} {text}" for case, (text, _) in PEER.items())
-        + f". Asked of us: {TARGET['step']} s a step, {TARGET['stack']:,.0f} tokens/s on two cores.",
+        + ". Asked of us on two idle cores: "
+        + ", ".join(asked(case, rows) for case in TARGET)
+        + ".",
     ]
     return "\n".join(lines) + "\n"
 
@@ -252,7 +263,7 @@ def report(rows: list[dict[str, object]], about: dict[str, object]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     keep_freed_memory()
     jagged.load_operators(torch.device("cpu"))
