@@ -45,7 +45,7 @@ def check(rows: list[dict[str, Any]], calls: int) -> None:
         ("test_sharding_dp", 2),
         ("test_sharding_cw", 16),
         ("test_sharding_twcw", 16),
-        ("test_sharding_tw", 32),
+        ("test_sharding_tw", 16),
         ("test_sharding_twrw", 32),
         ("test_sharding_variable_batch", 32),
         ("test_sharding_grid", 8),
