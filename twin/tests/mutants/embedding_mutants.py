@@ -142,8 +142,8 @@ UPDATES_OF_ROWS = [
     update(
         "tile_not_cut",
         "wrong tail: the last tile of records is taken for a full one",
-        "E-17",
-        "of a GlobalTensor of",
+        "E-16",
+        "were never written",
         (
             SORT,
             "            const int64_t count = embedding::Smaller(SORT_TILE, end_ - at);\n"

@@ -29,16 +29,14 @@ __aicore__ inline void RunBackward(const BackwardArguments& in, GM_ADDR workspac
   scratch.SetGlobalBuffer(reinterpret_cast<__gm__ uint32_t*>(workspace + recordBytes), words);
 
   AscendC::TPipe pipe;
-  ContributionKeys keys;
-  keys.Init(&pipe, in, tiling);
-  keys.Write(records, first, end);
-  const int64_t noRow = keys.NoRow();
-  AscendC::PipeBarrier<PIPE_ALL>();
-
-  pipe.Reset();
   RadixSort sort;
   sort.Init(&pipe, workspace + 2 * recordBytes, first, end);
-  const bool inScratch = sort.Sort(records, scratch, BitsOf(noRow));
+  ContributionKeys keys;
+  keys.Init(&pipe, in, tiling);
+  const bool loaded = keys.Write(records, sort.Tile(), first, end);
+  const int64_t noRow = keys.NoRow();
+  AscendC::PipeBarrier<PIPE_ALL>();
+  const bool inScratch = sort.Sort(records, scratch, BitsOf(noRow), loaded);
 
   pipe.Reset();
   RowUpdates<T> updates;

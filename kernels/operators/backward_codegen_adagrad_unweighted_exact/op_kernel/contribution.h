@@ -4,6 +4,7 @@
 
 constexpr uint32_t RECORD_BYTES = 16;
 constexpr uint32_t RECORD_WORDS = 4;  // key low, key high, source, extra
+constexpr uint32_t SORT_TILE = 4096;  // records in the unified buffer at once, until they are sorted
 constexpr int64_t BLOCK = 128;        // contributions that are summed one after the other, from zero
 
 // Records in the unified buffer, for the scalar unit.

@@ -4,7 +4,7 @@
 
 #include "backward_codegen_adagrad_unweighted_exact_tiling.h"
 
-constexpr uint32_t KEY_TILE = 2048;
+constexpr uint32_t KEY_TILE = 2048;  // indices
 
 class ContributionKeys {
  public:
@@ -24,23 +24,27 @@ class ContributionKeys {
                                static_cast<uint64_t>(tiling.indexCount));
     }
     indexTile_.Init(pipe, KEY_TILE);
-    pipe->InitBuffer(out_, KEY_TILE * RECORD_BYTES);
   }
 
-  // Records of indices [first, end).
-  __aicore__ inline void Write(const AscendC::GlobalTensor<uint32_t>& target, int64_t first, int64_t end) {
+  // Records of indices [first, end), made in `tile`. True: it holds all of them, and `target` was not written.
+  __aicore__ inline bool Write(const AscendC::GlobalTensor<uint32_t>& target,
+                               const AscendC::LocalTensor<uint32_t>& tile, int64_t first, int64_t end) {
+    const bool fits = end - first <= SORT_TILE;
+    Records records;
+    records.Attach(tile);
     bag_ = -1;
-    for (int64_t at = first; at < end; at += KEY_TILE) {
-      const int64_t count = embedding::Smaller(KEY_TILE, end - at);
-      Records records;
-      records.Attach(out_.Get<uint32_t>());
+    for (int64_t at = first; at < end; at += SORT_TILE) {
+      const int64_t count = embedding::Smaller(SORT_TILE, end - at);
       embedding::Fence<AscendC::HardEvent::MTE3_S>();  // the tile before has left
       for (int64_t i = 0; i < count; ++i) {
         SetRecord(records, static_cast<uint32_t>(i), at + i, end);
       }
-      embedding::Fence<AscendC::HardEvent::S_MTE3>();
-      StoreRecords(target, at, out_.Get<uint32_t>(), count);
+      if (!fits) {
+        embedding::Fence<AscendC::HardEvent::S_MTE3>();
+        StoreRecords(target, at, tile, count);
+      }
     }
+    return fits;
   }
 
  private:
@@ -115,7 +119,6 @@ class ContributionKeys {
   embedding::FeatureTable table_;
   embedding::IntegerTile indexTile_;
   AscendC::GlobalTensor<float> factors_;
-  AscendC::TBuf<AscendC::TPosition::VECCALC> out_;
   int64_t noRow_;
   int64_t bag_;
   int64_t bagEnd_;

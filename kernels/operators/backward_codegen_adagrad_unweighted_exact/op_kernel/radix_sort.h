@@ -4,14 +4,14 @@
 #pragma once
 #include "contribution.h"
 
-constexpr uint32_t SORT_TILE = 4096;
 constexpr uint32_t DIGIT_BITS = 8;
 constexpr uint32_t DIGITS = 1u << DIGIT_BITS;
 constexpr uint32_t COUNT_BYTES = DIGITS * sizeof(int32_t);
+constexpr uint32_t COUNT_UNIT = 64;  // counters that one vector instruction adds
 
 class RadixSort {
  public:
-  // counts: DIGITS integers per core in the workspace.
+  // counts: room for DIGITS integers per core in the workspace.
   __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR counts, int64_t first, int64_t end) {
     counts_.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(counts),
                             static_cast<uint64_t>(AscendC::GetBlockNum()) * DIGITS);
@@ -25,15 +25,20 @@ class RadixSort {
     pipe->InitBuffer(row_, COUNT_BYTES);
   }
 
-  // Sorts by the low `bits` bits of the keys. True: the result is in `scratch`.
+  // Of SORT_TILE records in the unified buffer.
+  __aicore__ inline AscendC::LocalTensor<uint32_t> Tile() { return in_.Get<uint32_t>(); }
+
+  // Sorts by the low `bits` bits of the keys. `loaded`: Tile() holds the share of this core, not `records`. True: the
+  // result is in `scratch`.
   __aicore__ inline bool Sort(AscendC::GlobalTensor<uint32_t> records, AscendC::GlobalTensor<uint32_t> scratch,
-                              uint32_t bits) {
+                              uint32_t bits, bool loaded) {
     const uint32_t passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     for (uint32_t pass = 0; pass < passes; ++pass) {
       const uint32_t low = bits * pass / passes;
       shift_ = low;
       mask_ = (1u << (bits * (pass + 1) / passes - low)) - 1u;
-      Count(pass % 2 == 0 ? records : scratch);
+      counters_ = (mask_ + COUNT_UNIT) / COUNT_UNIT * COUNT_UNIT;
+      Count(pass % 2 == 0 ? records : scratch, loaded && pass == 0);
       FindPlaces();
       Move(pass % 2 == 0 ? records : scratch, pass % 2 == 0 ? scratch : records);
       Meet();
@@ -52,8 +57,11 @@ class RadixSort {
     AscendC::PipeBarrier<PIPE_MTE2>();
     LoadRecords(in_.Get<uint32_t>(), from, at, count);
     embedding::Fence<AscendC::HardEvent::MTE2_S>();
+    return LoadedTile();
+  }
+  __aicore__ inline Records LoadedTile() {
     Records records;
-    records.Attach(in_.Get<uint32_t>());
+    records.Attach(Tile());
     return records;
   }
 
@@ -63,20 +71,20 @@ class RadixSort {
     embedding::Fence<AscendC::HardEvent::V_S>();
   }
 
-  __aicore__ inline void Count(const AscendC::GlobalTensor<uint32_t>& from) {
+  __aicore__ inline void Count(const AscendC::GlobalTensor<uint32_t>& from, bool loaded) {
     Clear(total_);
     const AscendC::LocalTensor<int32_t> counters = total_.Get<int32_t>();
     for (int64_t at = first_; at < end_; at += SORT_TILE) {
       const int64_t count = embedding::Smaller(SORT_TILE, end_ - at);
-      const Records records = LoadTile(from, at, count);
+      const Records records = loaded ? LoadedTile() : LoadTile(from, at, count);
       for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) {
         const uint32_t digit = records.Digit(i, shift_, mask_);
         counters.SetValue(digit, counters.GetValue(digit) + 1);
       }
     }
     embedding::Fence<AscendC::HardEvent::S_MTE3>();
-    AscendC::DataCopyPad(counts_[static_cast<uint64_t>(AscendC::GetBlockIdx()) * DIGITS], counters,
-                         AscendC::DataCopyExtParams(1, COUNT_BYTES, 0, 0, 0));
+    AscendC::DataCopyPad(counts_[static_cast<uint64_t>(AscendC::GetBlockIdx()) * counters_], counters,
+                         AscendC::DataCopyExtParams(1, CountBytes(), 0, 0, 0));
     Meet();
   }
 
@@ -85,8 +93,8 @@ class RadixSort {
   __aicore__ inline void FindPlaces() {
     const AscendC::LocalTensor<int32_t> total = total_.Get<int32_t>();
     const AscendC::LocalTensor<int32_t> next = next_.Get<int32_t>();
-    const AscendC::LocalTensor<int32_t> rows = in_.Get<int32_t>();
-    constexpr int64_t rowsAtOnce = SORT_TILE * RECORD_BYTES / COUNT_BYTES;
+    const AscendC::LocalTensor<int32_t> rows = out_.Get<int32_t>();  // in_ keeps the tile that was counted
+    const int64_t rowsAtOnce = SORT_TILE * RECORD_BYTES / CountBytes();
     AscendC::Duplicate<int32_t>(total, 0, DIGITS);
     AscendC::Duplicate<int32_t>(next, 0, DIGITS);
     embedding::Fence<AscendC::HardEvent::S_MTE2>();
@@ -94,35 +102,39 @@ class RadixSort {
       const int64_t count = embedding::Smaller(rowsAtOnce, AscendC::GetBlockNum() - first);
       embedding::Fence<AscendC::HardEvent::V_MTE2>();
       AscendC::PipeBarrier<PIPE_MTE2>();
-      AscendC::DataCopyPad(rows, counts_[static_cast<uint64_t>(first) * DIGITS],
-                           AscendC::DataCopyExtParams(1, static_cast<uint32_t>(count) * COUNT_BYTES, 0, 0, 0),
+      AscendC::DataCopyPad(rows, counts_[static_cast<uint64_t>(first) * counters_],
+                           AscendC::DataCopyExtParams(1, static_cast<uint32_t>(count) * CountBytes(), 0, 0, 0),
                            AscendC::DataCopyPadExtParams<int32_t>(false, 0, 0, 0));
       embedding::Fence<AscendC::HardEvent::MTE2_V>();
       for (int64_t i = 0; i < count; ++i) {
-        const AscendC::LocalTensor<int32_t> row = rows[static_cast<uint32_t>(i) * DIGITS];
+        const AscendC::LocalTensor<int32_t> row = rows[static_cast<uint32_t>(i) * counters_];
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Add(total, total, row, DIGITS);
+        AscendC::Add(total, total, row, static_cast<int32_t>(counters_));
         if (first + i < AscendC::GetBlockIdx()) {
-          AscendC::Add(next, next, row, DIGITS);
+          AscendC::Add(next, next, row, static_cast<int32_t>(counters_));
         }
       }
     }
     embedding::Fence<AscendC::HardEvent::V_S>();
     int32_t before = 0;
-    for (uint32_t digit = 0; digit < DIGITS; ++digit) {
+    for (uint32_t digit = 0; digit <= mask_; ++digit) {
       next.SetValue(digit, next.GetValue(digit) + before);
       before += total.GetValue(digit);
     }
   }
 
   __aicore__ inline void Move(const AscendC::GlobalTensor<uint32_t>& from, const AscendC::GlobalTensor<uint32_t>& to) {
+    const bool loaded = end_ - first_ <= SORT_TILE;  // by Count
     for (int64_t at = first_; at < end_; at += SORT_TILE) {
       const uint32_t count = static_cast<uint32_t>(embedding::Smaller(SORT_TILE, end_ - at));
-      const Records records = LoadTile(from, at, count);
+      const Records records = loaded ? LoadedTile() : LoadTile(from, at, count);
       GroupTile(records, count);
       StoreTile(to);
     }
   }
+
+  // What the cores tell each other of a pass.
+  __aicore__ inline uint32_t CountBytes() const { return counters_ * static_cast<uint32_t>(sizeof(int32_t)); }
 
   // row_: records of each digit in the tile; tileStart_: where they end in out_, after which grouping is done.
   __aicore__ inline void GroupTile(const Records& records, uint32_t count) {
@@ -176,4 +188,5 @@ class RadixSort {
   int64_t end_;
   uint32_t shift_;
   uint32_t mask_;
+  uint32_t counters_;
 };
