@@ -170,8 +170,8 @@ def test_what_the_schedules_move_and_multiply(fresh_process, tmp_path) -> None:
         projection = kernels[f"HstuProjection{way}"]
         assert (gate["products"], projection["products"]) == (count, 4 * count * (2 if way else 1))
         assert gate["launches"] == projection["launches"] == 1
-    # Reads of x, attended, u, the gated rows, fp32 sums, the weight once a block, the bias once a core.
-    assert kernels["HstuGatedOutput"]["bytes_read"] == rows * (4 * 2 + 4) + blocks * matrix * 2 + 2 * 64 * 2
-    assert kernels["HstuGatedOutput"]["bytes_written"] == rows * (2 * 2 + 4)
+    # Reads of x, attended, u, the gated rows, their products, the weight once a block, the bias once a core.
+    assert kernels["HstuGatedOutput"]["bytes_read"] == rows * (5 * 2) + blocks * matrix * 2 + 2 * 64 * 2
+    assert kernels["HstuGatedOutput"]["bytes_written"] == rows * (3 * 2)
     assert kernels["HstuGatedOutputBackward"]["bytes_written"] == rows * (3 * 2 + 4)
-    assert kernels["HstuProjection"]["bytes_written"] == rows * (2 + 4 * (2 + 4))
+    assert kernels["HstuProjection"]["bytes_written"] == rows * (2 + 4 * (2 + 2))

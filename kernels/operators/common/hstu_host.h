@@ -237,19 +237,23 @@ class Describer {
   int64_t maxSeqLen_ = 0;
 };
 
-// a[m, k] b[k, n] of one vector core.
+inline matmul_tiling::DataType CubeType(ge::DataType type) {
+  return type == ge::DT_FLOAT     ? matmul_tiling::DataType::DT_FLOAT
+         : type == ge::DT_FLOAT16 ? matmul_tiling::DataType::DT_FLOAT16
+                                  : matmul_tiling::DataType::DT_BFLOAT16;
+}
+
+// a[m, k] b[k, n] of one vector core, its sums rounded to `sums`.
 inline bool DescribeProduct(const platform_ascendc::PlatformAscendC& platform, ge::DataType type, bool transA,
-                            bool transB, int64_t m, int64_t n, int64_t k, AscendC::tiling::TCubeTiling& product) {
+                            bool transB, int64_t m, int64_t n, int64_t k, AscendC::tiling::TCubeTiling& product,
+                            ge::DataType sums = ge::DT_FLOAT) {
   using matmul_tiling::CubeFormat;
-  using matmul_tiling::DataType;
   using matmul_tiling::TPosition;
-  const auto data = type == ge::DT_FLOAT     ? DataType::DT_FLOAT
-                    : type == ge::DT_FLOAT16 ? DataType::DT_FLOAT16
-                                             : DataType::DT_BFLOAT16;
+  const auto data = CubeType(type);
   matmul_tiling::MatmulApiTiling api(platform);
   api.SetAType(TPosition::GM, CubeFormat::ND, data, transA);
   api.SetBType(TPosition::GM, CubeFormat::ND, data, transB);
-  api.SetCType(TPosition::GM, CubeFormat::ND, DataType::DT_FLOAT);
+  api.SetCType(TPosition::GM, CubeFormat::ND, CubeType(sums));
   api.SetShape(static_cast<int32_t>(m), static_cast<int32_t>(n), static_cast<int32_t>(k));
   api.SetOrgShape(static_cast<int32_t>(m), static_cast<int32_t>(n), static_cast<int32_t>(k));
   api.EnableBias(false);

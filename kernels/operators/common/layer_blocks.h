@@ -1,25 +1,26 @@
-// Blocks of tokens: a core takes every cores-th one, and has two of each kind in its workspace.
+// Blocks of tokens: a core takes every cores-th one, and has two of each kind in its workspace. Sums of the cube are S
+// there, those of gradients fp32.
 #pragma once
 #include "layer_strips.h"
 
 namespace layer {
 
 struct Block {
-  int64_t first;  // token
-  uint32_t rows;
-  uint32_t slot;  // 0 and 1 by turns
+  int64_t first = 0;  // token
+  uint32_t rows = 0;
+  uint32_t slot = 0;  // 0 and 1 by turns
 };
 
-template <typename T>
+template <typename T, typename S>
 class Blocks {
  public:
   __aicore__ inline void Init(GM_ADDR workspace, const LayerTilingData& tiling) {
     tiling_ = &tiling;
     GM_ADDR own = workspace + static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreBytes;
-    sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own), 2 * tiling.sumElements);
-    own += 2 * tiling.sumElements * sizeof(float);
     gradients_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own), 2 * tiling.gradientElements);
     own += 2 * tiling.gradientElements * sizeof(float);
+    sums_.SetGlobalBuffer(reinterpret_cast<__gm__ S*>(own), 2 * tiling.sumElements);
+    own += 2 * tiling.sumElements * sizeof(S);
     operands_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(own), 2 * tiling.operandElements);
     cores_ = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
     next_ = AscendC::GetBlockIdx();
@@ -38,9 +39,7 @@ class Blocks {
     return true;
   }
 
-  __aicore__ inline AscendC::GlobalTensor<float> Sums(const Block& block) const {
-    return sums_[block.slot * tiling_->sumElements];
-  }
+  __aicore__ inline AscendC::GlobalTensor<S> Sums(uint32_t slot) const { return sums_[slot * tiling_->sumElements]; }
   __aicore__ inline AscendC::GlobalTensor<float> Gradients(const Block& block) const {
     return gradients_[block.slot * tiling_->gradientElements];
   }
@@ -50,7 +49,7 @@ class Blocks {
 
  private:
   const LayerTilingData* tiling_;
-  AscendC::GlobalTensor<float> sums_;
+  AscendC::GlobalTensor<S> sums_;
   AscendC::GlobalTensor<float> gradients_;
   AscendC::GlobalTensor<T> operands_;
   int64_t cores_;

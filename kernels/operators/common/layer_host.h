@@ -1,13 +1,13 @@
 // Host side of the operators around HSTU's attention: sizes of blocks, strips and workspace, and the launch.
 #pragma once
+#include "host_math.h"
 #include "hstu_host.h"
 #include "layer_tiling.h"
 
 namespace layer {
 
-constexpr int64_t BLOCK_SUMS = 128 * 2048;  // fp32 elements of a block of sums: one MB, two for each core
-constexpr int64_t MAX_INNER = 16384;        // columns of a product
-constexpr uint64_t UB_BESIDE = 28 * 1024;   // the norm's buffers and the bias
+constexpr int64_t MAX_INNER = 16384;       // columns of a product
+constexpr uint64_t UB_BESIDE = 28 * 1024;  // the norm's buffers and the bias
 
 inline bool IsMatrix(const gert::Shape& shape, int64_t rows, int64_t columns) {
   return shape.GetDimNum() == 2 && shape.GetDim(0) == rows && shape.GetDim(1) == columns;
@@ -15,14 +15,13 @@ inline bool IsMatrix(const gert::Shape& shape, int64_t rows, int64_t columns) {
 
 inline bool InRange(int64_t width, int64_t most) { return width >= 1 && width <= most; }
 
-// Tokens of a block: as many as sums of `columns` columns leave room for, and no more than keep every core at work.
-inline void SizeBlocks(const platform_ascendc::PlatformAscendC& platform, int64_t columns, LayerTilingData& tiling) {
+// Tokens of a block: up to `most`, a multiple of 16, and so many that the cores have equal numbers of blocks.
+inline void SizeBlocks(const platform_ascendc::PlatformAscendC& platform, int64_t most, LayerTilingData& tiling) {
   const int64_t cores = std::max<int64_t>(1, 2 * static_cast<int64_t>(platform.GetCoreNumAic()));
-  const int64_t share = hstu::RoundUpTo(std::max<int64_t>(1, (tiling.tokens + cores - 1) / cores), 16);
-  const int64_t fits = std::max<int64_t>(16, BLOCK_SUMS / columns / 16 * 16);
-  const int64_t rows = std::min(std::min(share, fits), hstu::BLOCK_ROWS);
+  const int64_t share = std::max<int64_t>(1, host::CeilDiv(tiling.tokens, cores));
+  const int64_t rows = hstu::RoundUpTo(host::CeilDiv(share, host::CeilDiv(share, most)), 16);
   tiling.blockRows = static_cast<uint32_t>(rows);
-  tiling.blocks = (tiling.tokens + rows - 1) / rows;
+  tiling.blocks = host::CeilDiv(tiling.tokens, rows);
 }
 
 inline uint64_t BlockElements(const LayerTilingData& tiling, int64_t columns) {
@@ -39,10 +38,11 @@ inline void SizeStrips(const platform_ascendc::PlatformAscendC& platform, uint32
   tiling.stripElements = static_cast<uint32_t>(fits);
 }
 
+// `sumBytes`: of an element of sums.
 inline ge::graphStatus Launch(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& platform,
-                              uint32_t dataBytes, LayerTilingData& tiling) {
-  tiling.coreBytes = 2 * ((tiling.sumElements + tiling.gradientElements) * sizeof(float) +
-                          tiling.operandElements * static_cast<uint64_t>(dataBytes));
+                              uint32_t dataBytes, uint32_t sumBytes, LayerTilingData& tiling) {
+  tiling.coreBytes = 2 * (tiling.gradientElements * sizeof(float) + tiling.sumElements * sumBytes +
+                          tiling.operandElements * dataBytes);
   const int64_t blocks = std::min<int64_t>(platform.GetCoreNumAic(), (tiling.blocks + 1) / 2);
   context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(blocks, 1)));
   context->SetTilingKey(0);

@@ -12,10 +12,11 @@ constexpr uint32_t LAYER_MAX_PARTS = 16;
 
 struct LayerTilingData {
   int64_t tokens;
-  int64_t blocks;      // of blockRows tokens; the cores take turns
-  uint32_t blockRows;  // tokens of a product
-  uint32_t width;      // of the rows that are normalised
-  uint32_t inner;      // columns of the other side of the product
+  int64_t blocks;         // of blockRows tokens; the cores take turns
+  uint32_t blockRows;     // tokens of a product
+  uint32_t width;         // of the rows that are normalised
+  uint32_t inner;         // columns of the other side of the product
+  uint32_t panelColumns;  // of a product at most: the projection's
   uint32_t stripElements;
   uint32_t hasKeep;
   float scale;  // of what dropout keeps
@@ -23,8 +24,8 @@ struct LayerTilingData {
   uint32_t parts;
   uint32_t split[LAYER_MAX_PARTS];  // widths of the parts, which sum to `inner`
   uint64_t operandElements;         // of a block of the product's left side in the workspace
-  uint64_t sumElements;             // of a block of fp32 sums
-  uint64_t gradientElements;        // of a second block of sums: the projection's backward pass
+  uint64_t sumElements;             // of a block or panel of sums
+  uint64_t gradientElements;        // of a second block of sums, fp32: the projection's backward pass
   uint64_t coreBytes;               // workspace of a vector core: two of each
   AscendC::tiling::TCubeTiling product;
   AscendC::tiling::TCubeTiling gradient;

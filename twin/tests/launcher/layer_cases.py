@@ -50,14 +50,16 @@ def gate_gradients_case(name: str, **problem: Any) -> Case:
 
 
 # More blocks than 48 cores take at once, the last one short; widths with tails of lanes and of 32 bytes; with two cores
-# blocks of 128 tokens follow each other.
-PROJECTIONS = [{"dim": 72, "split": (24, 9, 40), "tokens": 830}, {"dim": 5, "split": (3,), "tokens": 1}]
+# blocks of many tokens follow each other.
+PROJECTIONS = {
+    "blocks": {"dim": 72, "split": (24, 9, 40), "tokens": 830},
+    "one": {"dim": 5, "split": (3,), "tokens": 1},
+    "panels": {"dim": 24, "split": (700, 900), "tokens": 600},  # on few cores a block's products are made by panels
+}
 GATES = [{"width": 72, "dim": 20, "tokens": 830}, {"width": 5, "dim": 33, "tokens": 1, "dropped": False}]
 CASES = {
-    PROJECTION: [projection_case(name, **p) for name, p in zip(("blocks", "one"), PROJECTIONS, strict=True)],
-    PROJECTION_GRADIENTS: [
-        projection_gradients_case(name, **p) for name, p in zip(("blocks", "one"), PROJECTIONS, strict=True)
-    ],
+    PROJECTION: [projection_case(name, **p) for name, p in PROJECTIONS.items()],
+    PROJECTION_GRADIENTS: [projection_gradients_case(name, **p) for name, p in PROJECTIONS.items()],
     GATE: [gate_case(name, **p) for name, p in zip(("blocks", "one"), GATES, strict=True)],
     GATE_GRADIENTS: [gate_gradients_case(name, **p) for name, p in zip(("blocks", "one"), GATES, strict=True)],
 }

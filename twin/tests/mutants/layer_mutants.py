@@ -11,6 +11,7 @@ STRIPS = "common/layer_strips.h"
 BLOCKS = "common/layer_blocks.h"
 HOST = "common/layer_host.h"
 GATE_KERNEL = "hstu_gated_output/op_kernel/hstu_gated_output.cpp"
+PARTS = "hstu_projection/op_kernel/projection_parts.h"
 PROJECTION_BACKWARD = "hstu_projection/op_kernel/hstu_projection_backward.cpp"
 WRONG = "wrong: element"
 
@@ -77,6 +78,22 @@ MUTANTS = [
         "E-17",
         "is outside every tensor of the launch",
         (HOST, "tiling.coreBytes = 2 * (", "tiling.coreBytes = 1 * ("),
+    ),
+    mutant(
+        "first_panel_again",
+        "wrong address: every panel of products is made of weight's first columns",
+        PROJECTION,
+        COMPARISON,
+        WRONG,
+        (PARTS, "product.SetTensorB(weight[panel.column]);", "product.SetTensorB(weight);"),
+    ),
+    mutant(
+        "panel_overwritten",
+        "missing sync: the cube writes a panel where the vector unit still reads the one before last",
+        PROJECTION,
+        "E-32",
+        "is not ordered with the write of GM",
+        (PARTS, "layer::WaitFor<AscendC::HardEvent::MTE2_S>();", ""),
     ),
     mutant(
         "products_of_another_block",

@@ -27,15 +27,15 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetInputDesc(0)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  layer::SizeBlocks(platform, tiling->inner, *tiling);
+  layer::SizeBlocks(platform, hstu::BLOCK_ROWS, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
   tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
   tiling->sumElements = layer::BlockElements(*tiling, tiling->inner);
   if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->inner, tiling->width,
-                             tiling->product)) {
+                             tiling->product, type)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, bytes, *tiling);
 }
 
 }  // namespace optiling

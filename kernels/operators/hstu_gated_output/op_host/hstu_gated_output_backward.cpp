@@ -22,14 +22,14 @@ static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetInputDesc(0)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  layer::SizeBlocks(platform, tiling->width, *tiling);
+  layer::SizeBlocks(platform, hstu::BLOCK_ROWS, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
   tiling->sumElements = layer::BlockElements(*tiling, tiling->width);
   if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->width, tiling->inner,
                              tiling->product)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, sizeof(float), *tiling);
 }
 
 }  // namespace optiling

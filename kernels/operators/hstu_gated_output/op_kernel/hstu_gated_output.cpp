@@ -11,7 +11,7 @@ template <typename T>
 class GatedOutput {
   using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
   using Columns = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T, true>;
-  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, float>;
+  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
 
  public:
   matmul::Matmul<Rows, Columns, Sums, Sums, CFG_NORM> product;
@@ -80,11 +80,11 @@ class GatedOutput {
     product.SetSingleShape(m, n, k);
     product.SetTensorA(blocks_.Operand(block));
     product.SetTensorB(weight_, true);
-    product.template IterateAll<false>(blocks_.Sums(block), 0, false, true);
+    product.template IterateAll<false>(blocks_.Sums(block.slot), 0, false, true);
   }
 
   __aicore__ inline void AddRows(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block);
+    const AscendC::GlobalTensor<T> sums = blocks_.Sums(block.slot);
     const layer::Floats bias = biasBuffer_.template Get<float>();
     const uint32_t atOnce = gate_.strips.Rows(dim_);
     const uint32_t pitch = layer::PitchOf(dim_);
@@ -106,7 +106,7 @@ class GatedOutput {
 
   uint32_t width_;
   uint32_t dim_;
-  layer::Blocks<T> blocks_;
+  layer::Blocks<T, T> blocks_;
   GateStrips<T> gate_;
   AscendC::GlobalTensor<T> x_;
   AscendC::GlobalTensor<T> weight_;

@@ -58,11 +58,11 @@ class GatedOutputBackward {
     product.SetSingleShape(m, n, k);
     product.SetTensorA(grad_[static_cast<uint64_t>(block.first) * dim_]);
     product.SetTensorB(weight_);
-    product.template IterateAll<false>(blocks_.Sums(block), 0, false, true);
+    product.template IterateAll<false>(blocks_.Sums(block.slot), 0, false, true);
   }
 
   __aicore__ inline void MakeGradients(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block);
+    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block.slot);
     const layer::Floats of = ofGated_.template Get<float>();
     const uint32_t atOnce = gate_.strips.Rows(width_);
     const uint32_t pitch = layer::PitchOf(width_);
@@ -89,7 +89,7 @@ class GatedOutputBackward {
 
   uint32_t width_;
   uint32_t dim_;
-  layer::Blocks<T> blocks_;
+  layer::Blocks<T, float> blocks_;
   GateStrips<T> gate_;
   AscendC::GlobalTensor<T> grad_;
   AscendC::GlobalTensor<T> weight_;

@@ -22,15 +22,15 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetInputDesc(X)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  layer::SizeBlocks(platform, tiling->inner, *tiling);
+  projection::SizePanels(platform, bytes, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
   tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
-  tiling->sumElements = layer::BlockElements(*tiling, tiling->inner);
-  if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->inner, tiling->width,
-                             tiling->product)) {
+  tiling->sumElements = layer::BlockElements(*tiling, tiling->panelColumns);
+  if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->panelColumns, tiling->width,
+                             tiling->product, type)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, bytes, *tiling);
 }
 
 }  // namespace optiling

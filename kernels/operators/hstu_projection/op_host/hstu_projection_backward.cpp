@@ -33,17 +33,17 @@ static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetRequiredInputDesc(X)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  layer::SizeBlocks(platform, std::max(tiling->inner, tiling->width), *tiling);
+  projection::SizePanels(platform, bytes, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
-  tiling->sumElements = layer::BlockElements(*tiling, tiling->inner);
+  tiling->sumElements = layer::BlockElements(*tiling, tiling->panelColumns);
   tiling->gradientElements = layer::BlockElements(*tiling, tiling->width);
-  if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->inner, tiling->width,
-                             tiling->product) ||
+  if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->panelColumns, tiling->width,
+                             tiling->product, type) ||
       !hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->width, tiling->inner,
                              tiling->gradient)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, bytes, *tiling);
 }
 
 }  // namespace optiling

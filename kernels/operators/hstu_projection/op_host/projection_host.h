@@ -4,6 +4,11 @@
 
 namespace projection {
 
+constexpr int64_t OPERAND_BYTES = 256 * 1024;  // of a block's normed rows: half of L1, weight passes through the rest
+constexpr int64_t PANEL_BYTES = 512 * 1024;    // of a panel's sums: two for each core
+constexpr int64_t MOST_ROWS = 256;
+constexpr int64_t PANEL_UNIT = 64;  // columns
+
 enum Attribute : std::size_t { SPLIT, EPS };
 
 // False where shapes or attributes do not fit together.
@@ -33,6 +38,16 @@ inline bool Describe(gert::TilingContext* context, std::size_t x, std::size_t we
   tiling.inner = static_cast<uint32_t>(sum);
   tiling.eps = *context->GetAttrs()->GetFloat(EPS);
   return true;
+}
+
+// Tokens of a block, and how many columns the cube makes of it at once. Weight is read once for each block.
+inline void SizePanels(const platform_ascendc::PlatformAscendC& platform, uint32_t dataBytes, LayerTilingData& tiling) {
+  const int64_t fits = OPERAND_BYTES / (static_cast<int64_t>(tiling.width) * dataBytes) / 16 * 16;
+  layer::SizeBlocks(platform, host::Clamp(fits, hstu::BLOCK_ROWS, MOST_ROWS), tiling);
+  const int64_t most = PANEL_BYTES / (static_cast<int64_t>(tiling.blockRows) * dataBytes) / PANEL_UNIT * PANEL_UNIT;
+  const int64_t panels = host::CeilDiv(tiling.inner, most);
+  const int64_t columns = hstu::RoundUpTo(host::CeilDiv(tiling.inner, panels), PANEL_UNIT);
+  tiling.panelColumns = static_cast<uint32_t>(std::min<int64_t>(tiling.inner, columns));
 }
 
 template <typename Definition>

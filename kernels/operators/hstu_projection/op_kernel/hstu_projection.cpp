@@ -1,6 +1,6 @@
 // SiLU(norm(x) weight), split along its columns, a block of tokens at a time: the vector unit normalises rows into the
-// workspace, the cube multiplies, the vector unit applies SiLU and writes each part where it is contiguous. While the
-// cube has a block, the vector unit has the ones before and after it.
+// workspace, the cube multiplies them with a panel of weight's columns, the vector unit applies SiLU and writes each
+// part where it is contiguous. While the cube has a panel, the vector unit has the ones before and after it.
 #include "kernel_operator.h"
 #include "kernel_operator_list_tensor_intf.h"
 #include "lib/matmul_intf.h"
@@ -10,7 +10,7 @@
 template <typename T>
 class ProjectionKernel {
   using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
-  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, float>;
+  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
 
  public:
   matmul::Matmul<Rows, Rows, Sums, Sums, CFG_NORM> product;
@@ -21,25 +21,28 @@ class ProjectionKernel {
     const uint64_t width = tiling.inner;
     weight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weight), tiling.width * width);
     parts_ = AscendC::ListTensorDesc(reinterpret_cast<__gm__ void*>(parts));
-    blocks_.Init(workspace, tiling);
+    panels_.Init(workspace, tiling);
     rows_.Init(pipe, x, tiling);
   }
 
   __aicore__ inline void Process() {
     const uint32_t pitch = layer::PitchOf(tiling_->width);
-    layer::Block before;
-    layer::Block block;
+    Panel before;
+    Panel panel;
     bool follows = false;
-    while (blocks_.Next(block)) {
-      rows_.Store(block, blocks_.Operand(block), pitch);
+    while (panels_.Next(panel)) {
+      const AscendC::GlobalTensor<T> operand = panels_.blocks.Operand(panel.block);
+      if (panel.first) {
+        rows_.Store(panel.block, operand, pitch);
+      }
       if (follows) {
         layer::FinishProduct(product);
       }
-      StartProduct(block, pitch);
+      panels_.Start(product, panel, operand, pitch, weight_);
       if (follows) {
         WriteParts(before);
       }
-      before = block;
+      before = panel;
       follows = true;
     }
     if (follows) {
@@ -49,27 +52,17 @@ class ProjectionKernel {
   }
 
  private:
-  __aicore__ inline void StartProduct(const layer::Block& block, uint32_t pitch) {
-    const int32_t m = static_cast<int32_t>(block.rows);
-    const int32_t n = static_cast<int32_t>(tiling_->inner);
-    const int32_t k = static_cast<int32_t>(tiling_->width);
-    product.SetOrgShape(m, n, static_cast<int32_t>(pitch), k, static_cast<int32_t>(layer::PitchOf(tiling_->inner)));
-    product.SetSingleShape(m, n, k);
-    product.SetTensorA(blocks_.Operand(block));
-    product.SetTensorB(weight_);
-    product.template IterateAll<false>(blocks_.Sums(block), 0, false, true);
-  }
-
-  __aicore__ inline void WriteParts(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block);
-    const uint64_t pitch = layer::PitchOf(tiling_->inner);
-    pieces_.Open(*tiling_, block.rows);
+  __aicore__ inline void WriteParts(const Panel& panel) {
+    const AscendC::GlobalTensor<T> sums = panels_.Sums(panel);
+    const uint64_t pitch = panels_.Pitch();
+    pieces_.Open(*tiling_, panel);
     Piece piece;
     while (pieces_.Next(piece)) {
       const layer::Floats x = rows_.values;
       const layer::Floats e = rows_.scratch;
       const int32_t count = piece.Elements();
-      rows_.strips.Fetch(x, sums[piece.row * pitch + piece.start + piece.column], piece.ShapeFrom(pitch));
+      rows_.strips.Fetch(x, sums[piece.row * pitch + piece.start + piece.column - panel.column],
+                         piece.ShapeFrom(pitch));
       AscendC::Muls(e, x, -1.0f, count);
       layer::Then();
       AscendC::Exp(e, e, count);
@@ -80,13 +73,13 @@ class ProjectionKernel {
       layer::Then();
       AscendC::GlobalTensor<T> part;
       part.SetGlobalBuffer(parts_.GetDataPtr<T>(piece.part), static_cast<uint64_t>(tiling_->tokens) * piece.width);
-      const uint64_t row = static_cast<uint64_t>(block.first + piece.row) * piece.width;
+      const uint64_t row = static_cast<uint64_t>(panel.block.first + piece.row) * piece.width;
       rows_.strips.Put(part[row + piece.column], x, piece.ShapeFrom(piece.width));
     }
   }
 
   const LayerTilingData* tiling_;
-  layer::Blocks<T> blocks_;
+  Panels<T> panels_;
   ProjectionRows<T> rows_;
   Pieces pieces_;
   AscendC::GlobalTensor<T> weight_;

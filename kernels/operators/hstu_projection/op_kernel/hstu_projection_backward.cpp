@@ -1,7 +1,7 @@
 // The gradient of x, with the two matrices that the weight's gradient is the product of: norm(x), and the gradient of
-// the products before SiLU. Four steps a block: norm (vector), products (cube), their gradient (vector), that of the
-// norm (cube), that of x (vector). The cube has the products of the next block while the vector unit has this block's,
-// and the gradient of this block's norm while the vector unit finishes the one before.
+// the products before SiLU. Five steps a block: norm (vector), products (cube) and their gradient (vector), a panel of
+// columns at a time, that of the norm (cube), that of x (vector). The cube has the next panel while the vector unit has
+// this one, and the gradient of this block's norm while the vector unit finishes the one before.
 #include "kernel_operator.h"
 #include "kernel_operator_list_tensor_intf.h"
 #include "lib/matmul_intf.h"
@@ -12,10 +12,11 @@ template <typename T>
 class ProjectionBackward {
   using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
   using Columns = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T, true>;
+  using Products = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
   using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, float>;
 
  public:
-  matmul::Matmul<Rows, Rows, Sums, Sums, CFG_NORM> product;
+  matmul::Matmul<Rows, Rows, Products, Products, CFG_NORM> product;
   matmul::Matmul<Rows, Columns, Sums, Sums, CFG_NORM> gradient;
 
   __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR grads, GM_ADDR x, GM_ADDR weight, GM_ADDR dx,
@@ -29,7 +30,7 @@ class ProjectionBackward {
     dx_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dx), tokens * dim_);
     normed_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(normed), tokens * dim_);
     dproducts_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dproducts), tokens * width_);
-    blocks_.Init(workspace, tiling);
+    panels_.Init(workspace, tiling);
     rows_.Init(pipe, x, tiling);
     const uint32_t bytes = tiling.stripElements * static_cast<uint32_t>(sizeof(float));
     pipe->InitBuffer(gradientBuffer_, bytes);
@@ -38,34 +39,36 @@ class ProjectionBackward {
 
   __aicore__ inline void Process() {
     layer::Block before;
-    layer::Block block;
-    layer::Block next;
-    bool more = blocks_.Next(block);
+    Panel panel;
+    Panel next;
+    bool more = panels_.Next(panel);
     bool follows = false;
     if (more) {
-      StoreNormed(block);
-      StartProduct(block);
+      StoreNormed(panel);
+      StartProduct(panel);
     }
     while (more) {
-      more = blocks_.Next(next);
-      if (more) {
+      more = panels_.Next(next);
+      if (more && next.first) {
         StoreNormed(next);
       }
       layer::FinishProduct(product);
       if (more) {
         StartProduct(next);
       }
-      MakeGradients(block);
-      if (follows) {
-        layer::FinishProduct(gradient);
+      MakeGradients(panel);
+      if (panel.last) {
+        if (follows) {
+          layer::FinishProduct(gradient);
+        }
+        StartGradient(panel.block);
+        if (follows) {
+          FinishRows(before);
+        }
+        before = panel.block;
+        follows = true;
       }
-      StartGradient(block);
-      if (follows) {
-        FinishRows(before);
-      }
-      before = block;
-      block = next;
-      follows = true;
+      panel = next;
     }
     if (follows) {
       layer::FinishProduct(gradient);
@@ -78,19 +81,12 @@ class ProjectionBackward {
     return static_cast<uint64_t>(block.first) * width;
   }
 
-  __aicore__ inline void StoreNormed(const layer::Block& block) {
-    rows_.Store(block, normed_[RowsBefore(block, dim_)], dim_);
+  __aicore__ inline void StoreNormed(const Panel& panel) {
+    rows_.Store(panel.block, normed_[RowsBefore(panel.block, dim_)], dim_);
   }
 
-  __aicore__ inline void StartProduct(const layer::Block& block) {
-    const int32_t m = static_cast<int32_t>(block.rows);
-    const int32_t n = static_cast<int32_t>(width_);
-    const int32_t k = static_cast<int32_t>(dim_);
-    product.SetOrgShape(m, n, k, k, static_cast<int32_t>(layer::PitchOf(width_)));
-    product.SetSingleShape(m, n, k);
-    product.SetTensorA(normed_[RowsBefore(block, dim_)]);
-    product.SetTensorB(weight_);
-    product.template IterateAll<false>(blocks_.Sums(block), 0, false, true);
+  __aicore__ inline void StartProduct(const Panel& panel) {
+    panels_.Start(product, panel, normed_[RowsBefore(panel.block, dim_)], dim_, weight_);
   }
 
   __aicore__ inline void StartGradient(const layer::Block& block) {
@@ -101,14 +97,15 @@ class ProjectionBackward {
     gradient.SetSingleShape(m, n, k);
     gradient.SetTensorA(dproducts_[RowsBefore(block, width_)]);
     gradient.SetTensorB(weight_, true);
-    gradient.template IterateAll<false>(blocks_.Gradients(block), 0, false, true);
+    gradient.template IterateAll<false>(panels_.blocks.Gradients(block), 0, false, true);
   }
 
   // With s = sigmoid(z) of a product z: grad s (1 + z (1 - s)).
-  __aicore__ inline void MakeGradients(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block);
-    const uint64_t pitch = layer::PitchOf(width_);
-    pieces_.Open(*tiling_, block.rows);
+  __aicore__ inline void MakeGradients(const Panel& panel) {
+    const layer::Block& block = panel.block;
+    const AscendC::GlobalTensor<T> sums = panels_.Sums(panel);
+    const uint64_t pitch = panels_.Pitch();
+    pieces_.Open(*tiling_, panel);
     Piece piece;
     while (pieces_.Next(piece)) {
       const layer::Floats z = rows_.values;
@@ -117,7 +114,7 @@ class ProjectionBackward {
       const layer::Floats grad = gradientBuffer_.template Get<float>();
       const int32_t count = piece.Elements();
       const uint32_t column = piece.start + piece.column;
-      rows_.strips.Fetch(z, sums[piece.row * pitch + column], piece.ShapeFrom(pitch));
+      rows_.strips.Fetch(z, sums[piece.row * pitch + column - panel.column], piece.ShapeFrom(pitch));
       AscendC::Muls(e, z, -1.0f, count);
       AscendC::Duplicate(s, 1.0f, count);
       layer::Then();
@@ -151,7 +148,7 @@ class ProjectionBackward {
   }
 
   __aicore__ inline void FinishRows(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = blocks_.Gradients(block);
+    const AscendC::GlobalTensor<float> sums = panels_.blocks.Gradients(block);
     const layer::Floats of = gradientBuffer_.template Get<float>();
     const uint32_t atOnce = rows_.strips.Rows(dim_);
     const uint32_t pitch = layer::PitchOf(dim_);
@@ -168,7 +165,7 @@ class ProjectionBackward {
   uint32_t dim_;
   uint32_t width_;
   AscendC::ListTensorDesc grads_;
-  layer::Blocks<T> blocks_;
+  Panels<T> panels_;
   ProjectionRows<T> rows_;
   Pieces pieces_;
   AscendC::GlobalTensor<T> weight_;

@@ -1,4 +1,5 @@
-// What forward and backward pass share: the normed rows of a block, and the strips of a block's products, part by part.
+// What forward and backward pass share: the normed rows of a block, the panels of its products, and the strips of a
+// panel, part by part.
 #pragma once
 #include "layer_blocks.h"
 #include "layer_norm.h"
@@ -17,13 +18,81 @@ struct Piece {
   __aicore__ inline int32_t Elements() const { return ShapeFrom(columns).Elements(); }
 };
 
-// The pieces of a block, by parts, then columns, then rows.
+// Some columns of a block's products: what the cube makes at once.
+struct Panel {
+  layer::Block block;
+  uint32_t column = 0;
+  uint32_t columns = 0;
+  uint32_t slot = 0;   // 0 and 1 by turns
+  bool first = false;  // of its block
+  bool last = false;
+};
+
+template <typename T>
+class Panels {
+ public:
+  __aicore__ inline void Init(GM_ADDR workspace, const LayerTilingData& tiling) {
+    tiling_ = &tiling;
+    blocks.Init(workspace, tiling);
+    next_ = tiling.inner;
+    taken_ = 0;
+  }
+  __aicore__ inline bool Next(Panel& panel) {
+    if (next_ >= tiling_->inner) {
+      if (!blocks.Next(block_)) {
+        return false;
+      }
+      next_ = 0;
+    }
+    panel.block = block_;
+    panel.column = next_;
+    panel.columns = layer::Least(tiling_->panelColumns, tiling_->inner - next_);
+    panel.slot = taken_++ % 2;
+    panel.first = next_ == 0;
+    next_ += panel.columns;
+    panel.last = next_ >= tiling_->inner;
+    return true;
+  }
+  // In the workspace.
+  __aicore__ inline uint32_t Pitch() const { return layer::PitchOf(tiling_->panelColumns); }
+  __aicore__ inline AscendC::GlobalTensor<T> Sums(const Panel& panel) const { return blocks.Sums(panel.slot); }
+
+  // sums = rows weight[:, panel], with rows `pitch` elements apart.
+  template <typename Product>
+  __aicore__ inline void Start(Product& product, const Panel& panel, const AscendC::GlobalTensor<T>& rows,
+                               uint32_t pitch, const AscendC::GlobalTensor<T>& weight) const {
+    const int32_t m = static_cast<int32_t>(panel.block.rows);
+    const int32_t k = static_cast<int32_t>(tiling_->width);
+    layer::WaitFor<AscendC::HardEvent::MTE2_S>();  // the slot's sums have been read
+    product.SetOrgShape(m, static_cast<int32_t>(tiling_->inner), static_cast<int32_t>(pitch), k,
+                        static_cast<int32_t>(Pitch()));
+    product.SetSingleShape(m, static_cast<int32_t>(panel.columns), k);
+    product.SetTensorA(rows);
+    product.SetTensorB(weight[panel.column]);
+    product.template IterateAll<false>(Sums(panel), 0, false, true);
+  }
+
+  layer::Blocks<T, T> blocks;
+
+ private:
+  const LayerTilingData* tiling_;
+  layer::Block block_;
+  uint32_t next_;  // column
+  uint32_t taken_;
+};
+
+// The pieces of a panel, by parts, then columns, then rows.
 class Pieces {
  public:
-  __aicore__ inline void Open(const LayerTilingData& tiling, uint32_t blockRows) {
+  __aicore__ inline void Open(const LayerTilingData& tiling, const Panel& panel) {
     tiling_ = &tiling;
-    blockRows_ = blockRows;
+    blockRows_ = panel.block.rows;
+    end_ = panel.column + panel.columns;
     at_ = {0, 0, 0, 0, 0, 0, tiling.split[0]};
+    while (at_.start + at_.width <= panel.column) {
+      NextPart();
+    }
+    at_.column = panel.column - at_.start;
     first_ = true;
   }
   __aicore__ inline bool Next(Piece& piece) {
@@ -33,26 +102,31 @@ class Pieces {
         at_.row = 0;
         at_.column += at_.columns;
       }
+      if (at_.start + at_.column >= end_) {
+        return false;
+      }
       if (at_.column >= at_.width) {
-        at_.column = 0;
-        at_.start += at_.width;
-        ++at_.part;
-        if (at_.part >= tiling_->parts) {
-          return false;
-        }
-        at_.width = tiling_->split[at_.part];
+        NextPart();
       }
     }
     first_ = false;
-    at_.columns = layer::Least(at_.width - at_.column, LAYER_MAX_WIDTH);
+    at_.columns = layer::Least(layer::Least(at_.width, end_ - at_.start) - at_.column, LAYER_MAX_WIDTH);
     at_.rows = layer::Least(tiling_->stripElements / layer::PitchOf(at_.columns), blockRows_ - at_.row);
     piece = at_;
     return true;
   }
 
  private:
+  __aicore__ inline void NextPart() {
+    at_.column = 0;
+    at_.start += at_.width;
+    ++at_.part;
+    at_.width = tiling_->split[at_.part];
+  }
+
   const LayerTilingData* tiling_;
   uint32_t blockRows_;
+  uint32_t end_;  // column of the product
   Piece at_;
   bool first_;
 };

@@ -57,15 +57,22 @@ def test_widths(call, dim, split, dtype):
     check(call, Projection(tokens=37, dim=dim, split=split, dtype=dtype))
 
 
-# Around blocks of tokens: 16 for each of the 48 cores, then 128.
+# Around blocks of tokens: 16 for each of the 48 cores, then more.
 @pytest.mark.parametrize("tokens", [1, 15, 16, 17, 768, 769, 6150])
 def test_tokens(call, tokens):
     check(call, Projection(tokens=tokens, dim=24, split=(16, 8, 24, 24), dtype="bfloat16"))
 
 
-def test_products_wider_than_a_block_of_sums(call):
-    """Fewer tokens stand in a block: 16 of 16,384 columns."""
+def test_the_most_columns(call):
     check(call, Projection(tokens=50, dim=8, split=(8192, 8192)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("tokens", "dim", "split"), [(600, 24, (700, 200, 900)), (330, 72, (5, 2300, 3, 1))])
+def test_blocks_made_by_panels(call, monkeypatch, tokens, dim, split, dtype):
+    """On two cores blocks have so many tokens that their products do not fit; panels end inside parts."""
+    monkeypatch.setenv("TWIN_CORES", "2")
+    check(call, Projection(tokens=tokens, dim=dim, split=split, dtype=dtype))
 
 
 def test_every_machine_gives_the_same_bits(call, monkeypatch):
