@@ -6,6 +6,9 @@ with any other, Triton launches.
 
 A kernel that a later call may need (rows of another kind) is compiled in the background from the first call on, and
 not when a program is in the midst of its work.
+
+Where another Triton compiles the kernels for Hopper (cubins/), those that are named by their place (kernel.py) are
+launched without Triton.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from typing import Any
 import torch
 import triton
 
+from gr_ops.cuda import cubins
+from gr_ops.cuda.cubins import store
+from gr_ops.cuda.cubins.facts import facts_of
+from gr_ops.cuda.cubins.launch import Loaded
+from gr_ops.cuda.kernel import Kernel
 from gr_ops.cuda.paths import TESTED
+from gr_ops.cuda.tma import Tile
 
 FAST = triton.__version__ in {version for _, version in TESTED}
 log = logging.getLogger(__name__)
@@ -57,17 +66,23 @@ def launch(
     full = (kernel, device, *key)
     found = _compiled.get(full)
     if found is None:
-        if FAST and other is not None:
+        elsewhere = _elsewhere(kernel)
+        if (FAST or elsewhere) and other is not None:
             other_key, others = other()
             _compile_ahead(kernel, grid, other_key, others, device, **options)
         if full in _ahead:
             _ahead[full].exception()  # waits; what failed fails again, below
-        made = kernel[grid](*arguments, **options)
-        if FAST and made is not None:
-            _compiled[full] = made
-        return
+        if not elsewhere:
+            made = _own(kernel)[grid](*arguments, **options)
+            if FAST and made is not None:
+                _compiled[full] = made
+            return
+        found = _compiled[full] = Loaded.of(kernel, arguments, options, device)
     size = (*grid, 1, 1)[:3]
     stream = torch._C._cuda_getCurrentRawStream(device)
+    if isinstance(found, Loaded):
+        found.launch(size, stream, arguments)
+        return
     hooks = triton.knobs.runtime
     about = (
         found.function,
@@ -79,10 +94,20 @@ def launch(
     found.run(*size, stream, *about, *arguments)
 
 
+def _elsewhere(kernel: Any) -> bool:
+    return isinstance(kernel, Kernel) and cubins.version() is not None
+
+
+def _own(kernel: Any) -> Any:
+    return kernel.load() if isinstance(kernel, Kernel) else kernel
+
+
 def _stand_in(x: Any) -> Any:
     """The same to the compiler, without memory: an argument, or the tensor that one describes."""
     if isinstance(x, torch.Tensor):
         return x.new_empty(0)
+    if isinstance(x, Tile):
+        return x._replace(base=_stand_in(x.base))
     if isinstance(getattr(x, "base", None), torch.Tensor):
         x = copy.copy(x)
         x.base = _stand_in(x.base)
@@ -106,7 +131,10 @@ def _compile_ahead(
         log.info("kernels for rows of one length and for rows of several are compiled, one kind in the background")
 
     def compile_it() -> None:
+        if _elsewhere(kernel):
+            store.find(kernel, facts_of(arguments), options)
+            return
         with torch.cuda.device(device):
-            kernel.warmup(*arguments, grid=grid, **options)
+            _own(kernel).warmup(*arguments, grid=grid, **options)
 
     _ahead[full] = _workers.submit(compile_it)

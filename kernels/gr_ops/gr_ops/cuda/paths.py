@@ -1,7 +1,7 @@
 """Which kernels take a problem: those for Hopper in Gluon, or those in Triton, which take all.
 
 RULES say where the former do not, and why; the first that holds decides. On a Hopper GPU without the versions
-that its kernels were tested with, the log says so once.
+that its kernels were tested with, nor such a Triton beside them (cubins/), the log says so once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import triton
 
+from gr_ops.cuda import cubins
 from gr_ops.cuda.mask import LOWER
 from gr_ops.cuda.problem import Problem
 
@@ -33,9 +34,12 @@ class Machine:
     torch: str
     triton: str
     gluon: bool
+    compiler: str | None = None  # the Triton that compiles in a process of its own
 
     @property
     def tested(self) -> bool:
+        if self.compiler:  # PyTorch has no part in it
+            return self.compiler in {version for _, version in TESTED}
         return self.gluon and (".".join(self.torch.split(".")[:2]), self.triton) in TESTED
 
 
@@ -78,7 +82,7 @@ def hopper(p: Problem) -> Any:
     """gr_ops.cuda.hopper.launch if it takes the problem, else None."""
     if not p.q.is_cuda or refusal(p, machine(p.q.device.index)) is not None:
         return None
-    from gr_ops.cuda.hopper import launch  # needs Gluon
+    from gr_ops.cuda.hopper import launch  # which asks this module what it is tested with
 
     return launch
 
@@ -90,14 +94,16 @@ def machine(device: int) -> Machine:
         torch.__version__,
         triton.__version__,
         importlib.util.find_spec("triton.experimental.gluon") is not None,
+        cubins.version(),
     )
     if found.capability == HOPPER and not found.tested:
-        tested = " or ".join(f"torch {t} and triton {r}" for t, r in sorted(TESTED))
         log.warning(
             "HSTU attention on this Hopper GPU runs in Triton, at about 0.7 times the speed: the kernels for Hopper "
-            "were tested with %s, here are torch %s and triton %s",
-            tested,
+            "were tested with %s, here are torch %s and triton %s; or name a folder with such a triton in %s%s",
+            " or ".join(f"torch {t} and triton {r}" for t, r in sorted(TESTED)),
             found.torch,
             found.triton,
+            cubins.FOLDER,
+            f", which has {found.compiler}" if found.compiler else "",
         )
     return found

@@ -44,6 +44,11 @@ def test_hopper_takes_masks():
     assert paths.refusal(problem(window=4, min_full=2), HERE) is None
 
 
+def test_hopper_needs_no_version_of_torch_where_another_triton_compiles():
+    found = dataclasses.replace(HERE, torch="2.8.0+cu128", triton="3.4.0", gluon=False, compiler="3.6.0")
+    assert paths.refusal(problem(), found) is None
+
+
 REFUSED = {
     "Ampere": (problem(), {"capability": (8, 0)}, "Hopper's alone"),
     "Ada": (problem(), {"capability": (8, 9)}, "Hopper's alone"),
@@ -51,6 +56,7 @@ REFUSED = {
     "another torch": (problem(), {"torch": "2.8.0+cu128"}, "tested versions only"),
     "another triton": (problem(), {"triton": "3.4.0"}, "tested versions only"),
     "no gluon": (problem(), {"gluon": False}, "tested versions only"),
+    "another compiler": (problem(), {"compiler": "3.5.0"}, "tested versions only"),
     "float32": (problem(dtype=torch.float32), {}, "float32"),
     "a dense bias": (problem(dense=SQUARE), {}, "bias"),
     "a relative bias and a window": (problem(relative=RELATIVE, window=4), {}, "a relative bias and a window"),

@@ -13,6 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
 from gr_ops.cuda.hopper.key_gradients import of_keys
+from gr_ops.cuda.hopper.near_sums import COPIES
 from gr_ops.cuda.hopper.query_gradients import of_queries
 from gr_ops.cuda.hopper.relative import TABLES, Relative
 from gr_ops.cuda.hopper.ring import make_barriers, make_halves, make_ring
@@ -20,7 +21,7 @@ from gr_ops.cuda.hopper.slopes import Slopes
 from gr_ops.cuda.hopper.table_sums import SUMS, Sums
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 
-COPIES = gl.constexpr(16)  # of the sums for positions, which all programs add to
+_copies = gl.constexpr(COPIES)
 
 
 @gluon.jit
@@ -136,7 +137,7 @@ def backward(
         -1,
     )
     sums = Sums(
-        of_position + gl.program_id(0) % COPIES * distances,
+        of_position + gl.program_id(0) % _copies * distances,
         of_time + gl.program_id(0) * buckets,
         of_near,
         distances,

@@ -10,14 +10,21 @@ from typing import Any, NamedTuple
 
 import torch
 import triton
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from gr_ops.cuda.hopper import backward, forward, near_sums, rounding, times, wide_keys, wide_queries, work_list
+from gr_ops.cuda.hopper import near_sums, times, work_list
+from gr_ops.cuda.kernel import Kernel
 from gr_ops.cuda.launch_cache import launch
 from gr_ops.cuda.problem import Problem
+from gr_ops.cuda.tma import describe
 
-TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
+ATTEND = Kernel("hopper.forward", "forward")
+GRADIENTS = Kernel("hopper.backward", "backward")
+WIDE_GRADIENTS_OF_KEYS = Kernel("hopper.wide_keys", "backward_of_keys")
+WIDE_GRADIENTS_OF_QUERIES = Kernel("hopper.wide_queries", "backward_of_queries")
+ADD_NEAR = Kernel("hopper.near_sums", "add_near")
+ROUND_SUM = Kernel("hopper.rounding", "round_sum")
+PREPARE, ENCODE = Kernel("hopper.times", "prepare"), Kernel("hopper.times", "encode")
+LIST_TILES = Kernel("hopper.work_list", "list_tiles")
 Sums = tuple[torch.Tensor, torch.Tensor] | None
 Slopes = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # those of q, k and v: uint8 [L, N, A] (slope_codes.py)
 TILE, HALF = 128, 64  # of a program, and of each of its warpgroups: queries forward, keys backward
@@ -66,18 +73,9 @@ ROUNDED = 4096  # elements of a program of rounding.py
 KEY_BLOCKS = 128  # of times.encode at a time
 
 
-@cache
-def _layout(rows: int, columns: int, dtype: torch.dtype) -> Any:
-    return gl.NVMMASharedLayout.get_default_for([rows, 1, columns], TYPES[dtype])
-
-
-def _describe(x_LNA: torch.Tensor, rows: int, columns: int) -> TensorDescriptor:
-    """One tile of one head. Without the checks of its class, which paths.py has made."""
-    made = object.__new__(TensorDescriptor)
-    made.base, made.shape, made.strides = x_LNA, list(x_LNA.shape), list(x_LNA.stride())
-    made.block_shape, made.layout = [rows, 1, columns], _layout(rows, columns, x_LNA.dtype)
-    made.padding = "zero"
-    return made
+def _describe(x_LNA: torch.Tensor, rows: int, columns: int) -> Any:
+    """One tile of one head."""
+    return describe(x_LNA, (rows, 1, columns))
 
 
 @cache
@@ -97,7 +95,7 @@ def _counter(device: torch.device) -> torch.Tensor:
 
 
 def _launch(
-    kernel: Any,
+    kernel: Kernel,
     grid: tuple[int, ...],
     types: tuple[Any, ...],
     flags: tuple[Any, ...],
@@ -134,7 +132,7 @@ def attend(p: Problem, out: torch.Tensor) -> None:
         *tables,
         *flags,
     )
-    _launch(forward.forward, (grid,), _types(p), flags, arguments, device, 4)
+    _launch(ATTEND, (grid,), _types(p), flags, arguments, device, 4)
 
 
 def gradients(
@@ -180,7 +178,7 @@ def gradients(
         *((sums[0].shape[1], sums[1].shape[1]) if sums else (0, 0)),
         *flags,
     )
-    _launch(backward.backward, (grid,), (*_types(p), shape.columns), flags, arguments, device, 4)
+    _launch(GRADIENTS, (grid,), (*_types(p), shape.columns), flags, arguments, device, 4)
     _round(summed, None if slopes is None else q_codes, dq)
     if sums is None:
         return None
@@ -201,7 +199,7 @@ def _add_near(
     constants = (listed, heads, p.segments, times.BLOCK, times.DIAGONALS, TILE, times.AROUND)
     arguments = (of_near, of_time, seconds, cells, codes, offsets, contexts, targets, *numbers, *constants)
     grid = (p.sequences * blocks, times.DIAGONALS)
-    _launch(near_sums.add_near, grid, _types(p), constants, arguments, p.q.device.index, 8)
+    _launch(ADD_NEAR, grid, _types(p), constants, arguments, p.q.device.index, 8)
 
 
 def _wide_gradients(
@@ -226,14 +224,14 @@ def _wide_gradients(
     tiles = ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))
     numbers = (half, scale, key_scale, dk.stride(0), dv.stride(0), k_codes, v_codes, k_codes.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dk, dv, *batch, *numbers, *flags)
-    _launch(wide_keys.backward_of_keys, (grid,), _types(p), flags, arguments, device, 4)
+    _launch(WIDE_GRADIENTS_OF_KEYS, (grid,), _types(p), flags, arguments, device, 4)
 
     device, batch, grid, listed = _batch(p, TILE, False)
     flags = (listed, heads, dim, padded, shape.keys, shape.buffers, *kinds)
     tiles = ((q, HALF), (k, shape.keys), (v, shape.keys), (grad, HALF))
     numbers = (half, key_scale, dq.stride(0), q_codes, q_codes.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dq, *batch, *numbers, *flags)
-    _launch(wide_queries.backward_of_queries, (grid,), _types(p), flags, arguments, device, 4)
+    _launch(WIDE_GRADIENTS_OF_QUERIES, (grid,), _types(p), flags, arguments, device, 4)
 
 
 def _round(summed: torch.Tensor, codes: torch.Tensor | None, out: torch.Tensor) -> None:
@@ -243,7 +241,7 @@ def _round(summed: torch.Tensor, codes: torch.Tensor | None, out: torch.Tensor) 
     codes = out if codes is None else codes  # never read
     arguments = (summed, codes, out, tokens, width, codes.stride(0), out.stride(0), coded, rows, padded)
     key = (out.dtype, width, coded, *(x % 16 for y in (codes, out) for x in (y.stride(0), y.data_ptr())))
-    launch(rounding.round_sum, (triton.cdiv(tokens, rows),), key, arguments, out.device.index, num_warps=4)
+    launch(ROUND_SUM, (triton.cdiv(tokens, rows),), key, arguments, out.device.index, num_warps=4)
 
 
 def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -> tuple[tuple[Any, ...], Any]:
@@ -267,11 +265,11 @@ def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -
     constants = (listed, buckets, times.SEARCHED, *layout, times.BEFORE, *sizes, CHUNK)
     grid = (p.sequences * blocks + buckets // times.SEARCHED + triton.cdiv(len(band), CHUNK),)
     arguments = (position, time, seconds, cells, offsets, band, tables, 0.5 * p.alpha, *numbers, *constants)
-    _launch(times.prepare, grid, (offsets.dtype,), constants, arguments, device.index, 4)
+    _launch(PREPARE, grid, (offsets.dtype,), constants, arguments, device.index, 4)
     constants = (listed, of_queries, times.AROUND, *layout, *sizes, KEY_BLOCKS)
     arguments = (offsets, tables, codes, total, p.longest, blocks, *constants)
     grid = (p.sequences * blocks, 1 + times.DIAGONALS)
-    _launch(times.encode, grid, (offsets.dtype,), constants, arguments, device.index, 8)
+    _launch(ENCODE, grid, (offsets.dtype,), constants, arguments, device.index, 8)
     return (band, codes, blocks, pairs), tables
 
 
@@ -281,7 +279,7 @@ def _sums(p: Problem, programs: int) -> tuple[torch.Tensor, ...] | None:
     if p.relative is None:
         return None
     total, heads, _ = p.q.shape
-    copies = (backward.COPIES.value, programs)
+    copies = (near_sums.COPIES, programs)
     sizes = (len(p.relative.position_P), len(p.relative.time_T))
     near = torch.empty(heads, total, times.DIAGONALS, times.BLOCK, dtype=p.q.dtype, device=p.q.device)
     return *(torch.zeros(n, m, dtype=torch.float32, device=p.q.device) for n, m in zip(copies, sizes)), near
@@ -319,7 +317,7 @@ def _batch(p: Problem, size: int, rising: bool) -> tuple[int, tuple[Any, ...], i
         many = min(many, total // size + sequences)
         items = torch.empty(many + 1, dtype=torch.int64, device=p.q.device)
         arguments = (offsets, items, sequences, total, p.longest, many, size, work_list.CHUNK, rising)
-        launch(work_list.list_tiles, (sequences,), (offsets.dtype, size, rising), arguments, device)
+        launch(LIST_TILES, (sequences,), (offsets.dtype, size, rising), arguments, device)
     swizzle = L2_BYTES // (p.longest * dim * 12) if rising else SWIZZLE
     swizzle = max(1, min(sequences * heads, swizzle))
     facts = (sequences, tiles, swizzle, total, p.longest, p.group, p.window, p.min_full)

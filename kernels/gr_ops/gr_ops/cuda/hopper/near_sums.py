@@ -10,6 +10,7 @@ from gr_ops.cuda.hopper.tile_ranges import row_of
 from gr_ops.cuda.hopper.times import bucket_of
 from gr_ops.cuda.mask import visible_queries
 
+COPIES = 16  # of the sums for positions, which all programs of the backward pass add to
 
 @triton.jit(
     do_not_specialize=["total", "longest", "blocks", "group", "key_scale", "copies", "buckets"],

@@ -11,9 +11,12 @@ import torch
 import triton
 
 from gr_ops.cuda import paths
+from gr_ops.cuda.kernel import Kernel
 from gr_ops.cuda.launch_cache import launch
 from gr_ops.cuda.layer.rows import with_rows
+from gr_ops.cuda.tma import describe
 
+PRODUCT = Kernel("layer.hopper_kernels", "product")
 TOKENS, INNER, COLUMNS = 64, 64, 128  # as in hopper_kernels.py
 PARTS = 4
 SILU, CODED, SLOPE, RESIDUAL = range(4)
@@ -68,13 +71,11 @@ def _launch(
     outputs: Sequence[torch.Tensor],
     bias: torch.Tensor,
 ) -> None:
-    from gr_ops.cuda.layer import hopper_kernels  # needs Gluon
-
     (tokens, inner), columns = a_LD.shape, b_DE.shape[1]
     pieces = 2 if kind != RESIDUAL and columns % (2 * COLUMNS) == 0 else 1
     columns_first = not _aligned(b_DE)
-    b, block = (b_DE.t(), [COLUMNS, INNER]) if columns_first else (b_DE, [INNER, COLUMNS])
-    described = (_describe(a_LD, [TOKENS, INNER]), _describe(b, block))
+    b, block = (b_DE.t(), (COLUMNS, INNER)) if columns_first else (b_DE, (INNER, COLUMNS))
+    described = (describe(a_LD, (TOKENS, INNER)), describe(b, block))
     (read, read_numbers), (written, written_numbers) = _parts(inputs), _parts(outputs)
     tiles = columns // (pieces * COLUMNS)
     vector = 16 // outputs[0].element_size()
@@ -83,7 +84,7 @@ def _launch(
     numbers = (*read_numbers, *written_numbers, tokens, tiles, inner // INNER)
     arguments = (*described, *read, *written, bias, *numbers, *constants)
     key = (a_LD.dtype, inputs[0].dtype, outputs[0].dtype, bias.dtype, _alignment(read, written, numbers), constants)
-    launch(hopper_kernels.product, (programs,), key, arguments, a_LD.device.index, num_warps=4)
+    launch(PRODUCT, (programs,), key, arguments, a_LD.device.index, num_warps=4)
 
 
 def _alignment(
@@ -102,25 +103,6 @@ def _parts(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[in
     absent = PARTS - len(tensors)
     four = [*tensors, *[tensors[-1]] * absent]
     return four, [*ends[:-1], *[ends[-1]] * (absent), *(x.stride(0) for x in four)]
-
-
-@functools.cache
-def _layout(block: tuple[int, int], dtype: torch.dtype) -> Any:
-    from triton.experimental.gluon import language as gl
-
-    return gl.NVMMASharedLayout.get_default_for(
-        list(block), {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[dtype]
-    )
-
-
-def _describe(x: torch.Tensor, block: list[int]) -> Any:
-    """Without the checks of its class, which `take` has made."""
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-    made = object.__new__(TensorDescriptor)
-    made.base, made.shape, made.strides = x, list(x.shape), list(x.stride())
-    made.block_shape, made.layout, made.padding = block, _layout(tuple(block), x.dtype), "zero"
-    return made
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from gr_ops.cuda import paths
+from gr_ops.cuda.hopper import launch
 from gr_ops.cuda.layer import hopper_products, products, rows
 from gr_ops.cuda.mask import LOWER
 from gr_ops.cuda.problem import Problem, Relative
@@ -143,8 +144,6 @@ class Layer(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        from gr_ops.cuda.hopper import launch  # needs Gluon
-
         normed, inverse, codes, u, v, q, k, attended, gated, keep, weight, output, *tables = ctx.saved_tensors
         numbers, attention, weight_type, output_type, bias_type = ctx.about
         rounded, of_bias = rows.rounded_and_summed(grad, numbers.dtype)
