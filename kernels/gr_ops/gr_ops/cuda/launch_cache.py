@@ -78,20 +78,20 @@ def launch(
                 _compiled[full] = made
             return
         found = _compiled[full] = Loaded.of(kernel, arguments, options, device)
-    size = (*grid, 1, 1)[:3]
+    x, y, z = (*grid, 1, 1)[:3]
     stream = torch._C._cuda_getCurrentRawStream(device)
     if isinstance(found, Loaded):
-        found.launch(size, stream, arguments)
+        found.launch((x, y, z), stream, arguments)
         return
     hooks = triton.knobs.runtime
     about = (
         found.function,
         found.packed_metadata,
-        found.launch_metadata(size, stream, *arguments),
+        found.launch_metadata((x, y, z), stream, *arguments),
         hooks.launch_enter_hook,
         hooks.launch_exit_hook,
     )
-    found.run(*size, stream, *about, *arguments)
+    found.run(x, y, z, stream, *about, *arguments)
 
 
 def _elsewhere(kernel: Any) -> bool:

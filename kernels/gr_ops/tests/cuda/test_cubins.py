@@ -245,7 +245,9 @@ def test_without_a_place_to_keep_them_kernels_are_compiled_all_the_same(made, an
 
 def test_a_compiler_that_fails_says_so(another_triton):
     (another_triton / "triton/__init__.py").write_text("__version__ = '3.6.0'\nraise ImportError('no such luck')\n")
-    with pytest.raises(RuntimeError, match=rf"(?s)round_sum was not compiled .*no such luck.*next: unset {cubins.FOLDER}"):
+    with pytest.raises(
+        RuntimeError, match=rf"(?s)round_sum was not compiled .*no such luck.*next: unset {cubins.FOLDER}"
+    ):
         store.find(KERNEL, facts_of([A, 1, True]), {})
 
 

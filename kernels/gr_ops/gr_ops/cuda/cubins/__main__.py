@@ -46,7 +46,9 @@ def noted() -> Iterator[list[Wanted]]:
     """What would be launched in this block, of tensors of the CPU; launches do nothing."""
     found: list[Wanted] = []
 
-    def note(kernel: Kernel, grid: Any, key: Any, arguments: Any, device: Any, other: Any = None, /, **options: int):
+    def note(
+        kernel: Kernel, grid: Any, key: Any, arguments: Any, device: Any, other: Any = None, /, **options: int
+    ) -> None:
         for given in (arguments, *([other()[1]] if other else [])):
             wanted = Wanted(kernel, facts_of(given), options)
             if wanted not in found:
@@ -92,7 +94,9 @@ def of_layer(dtype: torch.dtype, hidden: int, heads: int, dim: int) -> list[Want
     width = heads * dim
     if hidden % hopper_products.INNER or width % hopper_products.COLUMNS or hidden % hopper_products.COLUMNS:
         return []
-    x, first, second = (torch.zeros(*size, dtype=dtype) for size in ((TOKENS, hidden), (hidden, 4 * width), (hidden, width)))
+    x, first, second = (
+        torch.zeros(*size, dtype=dtype) for size in ((TOKENS, hidden), (hidden, 4 * width), (hidden, width))
+    )
     parts = [torch.empty(TOKENS, width, dtype=dtype) for _ in range(4)]
     codes, bias = torch.empty(TOKENS, 4 * width, dtype=torch.uint8), torch.zeros(hidden, dtype=dtype)
     with noted() as found:

@@ -13,8 +13,6 @@ import importlib
 import json
 import re
 import sys
-import types
-from pathlib import Path
 from typing import Any
 
 from gr_ops.cuda.cubins.roles import ALIGNMENT_FREE, CONSTANT, FREE, SPECIALIZED, Fact, needed
@@ -98,7 +96,11 @@ def compile_kernel(module: str, name: str, facts: list[Fact], options: dict[str,
     arguments = [stand_in(fact) for fact in needed(facts, roles)]
     made = kernel.warmup(*arguments, grid=(1,), **options)
     about = made.metadata
-    scratch = {"global": about.global_scratch_size, "profile": about.profile_scratch_size, "clusters": about.num_ctas - 1}
+    scratch = {
+        "global": about.global_scratch_size,
+        "profile": about.profile_scratch_size,
+        "clusters": about.num_ctas - 1,
+    }
     if any(scratch.values()) or about.launch_cooperative_grid or about.launch_pdl:
         raise SystemExit(f"{module}.{name} wants of its launch what cubins/launch.py does not do: {scratch}")
     return {

@@ -12,6 +12,7 @@ from gr_ops.cuda.mask import visible_queries
 
 COPIES = 16  # of the sums for positions, which all programs of the backward pass add to
 
+
 @triton.jit(
     do_not_specialize=["total", "longest", "blocks", "group", "key_scale", "copies", "buckets"],
     do_not_specialize_on_alignment=["of_near", "of_time", "times", "cells", "codes", "offsets", "contexts", "targets"],
