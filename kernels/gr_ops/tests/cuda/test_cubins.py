@@ -26,7 +26,8 @@ from gr_ops.cuda.tma import Tile
 KERNEL = Kernel("hopper.rounding", "round_sum")
 PTX = """
 .visible .entry other(
-	.param .u32 other_param_0
+	.param .u32 other_param_0,
+	.param .align 64 .b8 other_param_1[128]
 )
 { }
 .visible .entry kernel(
@@ -134,7 +135,7 @@ def test_what_is_no_argument_of_a_kernel():
 
 def test_where_ptx_has_the_parameters():
     assert tuple(compiler.places(PTX, "kernel")) == PLACES
-    assert compiler.places(PTX, "other") == [(0, 4)]
+    assert compiler.places(PTX, "other") == [(0, 4), (64, 128)]
 
 
 def compiled(**others):
