@@ -1,4 +1,4 @@
-"""The C++ core of ids compiled with sanitizers and run as plain programs.
+"""The C++ core of ids, and its memory, compiled with sanitizers and run as plain programs.
 
 AddressSanitizer and UndefinedBehaviorSanitizer share a build; ThreadSanitizer needs its own.
 """
@@ -12,13 +12,19 @@ import pytest
 HERE = Path(__file__).resolve().parent
 CSRC = HERE.parent / "csrc"
 IDS = ("ageing", "eviction", "id_map", "index", "occurrence_counts")
-SOURCES = ["common/arena.cpp", *(f"ids/{name}.cpp" for name in IDS)]
+SOURCES = ["common/arena.cpp", "common/mapping_pool.cpp", *(f"ids/{name}.cpp" for name in IDS)]
 FLAGS = ["-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer", "-pthread"]
 
 
 @pytest.mark.parametrize(
     ("program", "sanitizer"),
-    [("ids", "address,undefined"), ("readers", "address,undefined"), ("readers", "thread")],
+    [
+        ("ids", "address,undefined"),
+        ("memory", "address,undefined"),
+        ("memory", "thread"),
+        ("readers", "address,undefined"),
+        ("readers", "thread"),
+    ],
 )
 def test_clean(program: str, sanitizer: str, tmp_path: Path) -> None:
     target = tmp_path / program

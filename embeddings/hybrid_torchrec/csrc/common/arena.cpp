@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 namespace hybrid_torchrec {
@@ -14,49 +15,73 @@ constexpr size_t kSmallest = size_t{1} << 20;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-}  // namespace
-
-Arena::Arena(size_t reserve) {
+Mapping reserve_addresses(size_t wanted) {
   // A limit of the process may refuse much address space: then less has to do.
-  for (size_t bytes = round_up(std::max(reserve, kPage), kHugePage); bytes >= kSmallest; bytes /= 2) {
+  for (size_t bytes = wanted; bytes >= kSmallest; bytes /= 2) {
     void* place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) continue;
-    data_ = static_cast<char*>(place);
-    reserved_ = bytes;
-    return;
+    if (place != MAP_FAILED) return {static_cast<char*>(place), bytes, 0, 0};
   }
   throw std::bad_alloc();
 }
 
-Arena::~Arena() { munmap(data_, reserved_); }
+}  // namespace
+
+Arena::Arena(size_t reserve, Pages pages) : pages_(pages) {
+  reserve = round_up(std::max(reserve, kPage), kHugePage);
+  if (pages_ != Pages::kFresh) mapping_ = MappingPool::instance().take(reserve);
+  if (mapping_.data == nullptr) mapping_ = reserve_addresses(reserve);
+}
+
+Arena::~Arena() {
+  if (pages_ == Pages::kFresh) {
+    munmap(mapping_.data, mapping_.reserved);
+  } else {
+    MappingPool::instance().give(mapping_, size_);
+  }
+}
 
 void Arena::grow(size_t bytes) {
   if (bytes <= size_) return;
+  bytes = round_up(bytes, kPage);
+  const size_t there = std::min(bytes, mapping_.usable);
+  if (there > size_) {  // of the pool's
+    MappingPool::instance().use(there - size_);
+    if (pages_ == Pages::kCleared) {
+      std::memset(data() + size_, 0, there - size_);
+      if (size_ <= mapping_.populated) mapping_.populated = std::max(mapping_.populated, there);
+    }
+    size_ = there;
+  }
+  if (bytes > size_) extend(bytes);
+}
+
+void Arena::extend(size_t bytes) {
   bytes = round_up(bytes, bytes >= kHugePage ? kHugePage : kPage);
-  if (bytes > reserved_) {
-    const size_t wanted = std::max(round_up(2 * reserved_, kHugePage), bytes);
+  if (bytes > mapping_.reserved) {
+    const size_t wanted = std::max(round_up(2 * mapping_.reserved, kHugePage), bytes);
     void* place = mmap(nullptr, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) throw std::bad_alloc();
-    if (size_ > 0 && mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+    if (size_ > 0 && mremap(data(), size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
       munmap(place, wanted);
       throw std::bad_alloc();
     }
-    munmap(data_ + size_, reserved_ - size_);
-    data_ = static_cast<char*>(place);
-    reserved_ = wanted;
+    munmap(data() + size_, mapping_.reserved - size_);
+    mapping_.data = static_cast<char*>(place);
+    mapping_.reserved = wanted;
   }
-  if (mprotect(data_, bytes, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+  if (mprotect(data(), bytes, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
   // Random rows of a large table otherwise miss the TLB at every access; where it is refused, nothing is lost.
-  if (bytes >= kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);
-  size_ = bytes;
+  if (bytes >= kHugePage) madvise(data(), bytes, MADV_HUGEPAGE);
+  mapping_.usable = size_ = bytes;
 }
 
 void Arena::populate([[maybe_unused]] size_t first, [[maybe_unused]] size_t last) {
 #ifdef MADV_POPULATE_WRITE
   // What was touched before is passed over, and a refusal loses nothing.
-  first = first / kPage * kPage;
+  first = std::max(first / kPage * kPage, mapping_.populated);
   last = std::min(round_up(last, kPage), size_);
-  if (first < last) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);
+  if (first >= last || madvise(data() + first, last - first, MADV_POPULATE_WRITE) != 0) return;
+  if (first == mapping_.populated) mapping_.populated = last;
 #endif
 }
 

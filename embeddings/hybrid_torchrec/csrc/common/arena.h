@@ -2,21 +2,30 @@
 
 #include <cstddef>
 
+#include "common/mapping_pool.h"
+
 namespace hybrid_torchrec {
 
-// Zeroed memory that grows in place: address space is reserved at first, and pages come as they are needed. Past the
+// Memory that grows in place: address space is reserved at first, and pages come as they are needed. Past the
 // reservation the pages move, without being copied, to a larger one.
 class Arena {
  public:
   // Of what has no known limit. A process has 2^47 bytes of addresses, and may have thousands of arenas.
   static constexpr size_t kUnlimited = size_t{1} << 33;
 
-  explicit Arena(size_t reserve = kUnlimited);
+  // Where pages come from, and what is in them.
+  enum class Pages {
+    kFresh,    // from the system, which clears each when it is first touched: growth itself takes no time
+    kCleared,  // from the pool of mappings, if it has some, then cleared by grow(), else as kFresh
+    kAny,      // the same, uncleared
+  };
+
+  explicit Arena(size_t reserve = kUnlimited, Pages pages = Pages::kFresh);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  char* data() const { return data_; }
+  char* data() const { return mapping_.data; }
   size_t size() const { return size_; }
 
   // Makes at least `bytes` usable; throws std::bad_alloc if the system gives no more. data() changes only where the
@@ -26,9 +35,11 @@ class Arena {
   void populate(size_t first, size_t last);
 
  private:
-  char* data_ = nullptr;
-  size_t size_ = 0;
-  size_t reserved_ = 0;
+  void extend(size_t bytes);
+
+  Pages pages_;
+  Mapping mapping_;
+  size_t size_ = 0;  // what is usable beyond it is the pool's still
 };
 
 }  // namespace hybrid_torchrec

@@ -30,6 +30,7 @@ class Ageing {
   // `oldest` ascends; all other rows that are less than the last of them are among `others`.
   void restart(std::vector<Aged> oldest, const std::vector<Aged>& others);
   void clear();
+  bool knows_none() const { return rows_.empty(); }
   // A row became this.
   void note(const Aged& row) {
     if (rows_.empty() || !(row < last_)) return;

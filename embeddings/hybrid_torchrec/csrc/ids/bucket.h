@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/mix.h"
@@ -47,7 +48,13 @@ struct alignas(64) IdMap::Bucket {
     }
   }
 
-  // The writer's.
+  // The writer's. Not in any entry, in use or not: a branch for each is told right where most ids are new.
+  bool is_nowhere(int64_t id) const {
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      if (ids[i] == id) return false;
+    }
+    return true;
+  }
   uint32_t matches_alone(int64_t id) const {
     uint32_t found = 0;
     for (uint32_t i = 0; i < kEntries; ++i) found |= static_cast<uint32_t>(ids[i] == id) << i;
@@ -88,7 +95,7 @@ struct alignas(64) IdMap::Bucket {
 
 class IdMap::Buckets {
  public:
-  explicit Buckets(size_t count) : count_(count), arena_(count * sizeof(Bucket)) {
+  Buckets(size_t count, Arena::Pages pages) : count_(count), arena_(count * sizeof(Bucket), pages) {
     arena_.grow(count * sizeof(Bucket));
   }
 
@@ -120,7 +127,9 @@ class IdMap::Buckets {
   // The writer's. Returns the slot of an id that is there, else kAbsent after putting `slot`.
   Slot insert(int64_t id, Slot slot, size_t home) {
     Bucket& first = (*this)[home];
-    if (const uint32_t found = first.matches_alone(id); found != 0) return first.slots[__builtin_ctz(found)];
+    if (!first.is_nowhere(id)) {
+      if (const uint32_t found = first.matches_alone(id); found != 0) return first.slots[__builtin_ctz(found)];
+    }
     if (first.last_with_room()) {
       first.put(id, slot);
       return kAbsent;
@@ -128,6 +137,25 @@ class IdMap::Buckets {
     const Slot there = find(id, home);
     if (there == kAbsent) put(id, slot, home);
     return there;
+  }
+
+  // The same for many; returns how many of `fresh`, from the taken-th on, have been put then.
+  size_t insert(const int64_t* ids, size_t count, const FreshSlots& fresh, size_t taken, int64_t* slots) {
+    constexpr size_t kAhead = 32;  // insertions between the fetch of a line and its use
+    size_t homes[kAhead];
+    const auto fetch = [&](size_t i) {
+      homes[i % kAhead] = home(ids[i]);
+      prefetch(homes[i % kAhead]);
+    };
+    for (size_t i = 0; i < std::min(count, kAhead); ++i) fetch(i);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t bucket = homes[i % kAhead];
+      if (i + kAhead < count) fetch(i + kAhead);
+      Slot there = insert(ids[i], fresh[taken], bucket);
+      if (there == kAbsent) there = fresh[taken++];
+      slots[i] = static_cast<int64_t>(there);
+    }
+    return taken;
   }
 
   void put(int64_t id, Slot slot) { put(id, slot, home(id)); }

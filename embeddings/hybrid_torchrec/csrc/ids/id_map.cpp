@@ -12,9 +12,12 @@ constexpr size_t kFullest = 75;
 constexpr size_t kSmallestBuckets = 8;
 // Buckets that an insertion moves; twice as many entries must fit before all old buckets are moved.
 constexpr size_t kMoved = 2;
-// By how much a map of less than kSmall bytes grows: each growth moves everything, and takes fresh memory.
-constexpr size_t kSmall = size_t{16} << 20;
+// By how much a map of less than kSmall bytes grows: each growth moves everything. One that grows for a batch has room
+// for as many ids again.
+constexpr size_t kSmall = size_t{8} << 20;
 constexpr size_t kSmallFactor = 4;
+// Memory that a call which shall not stall may clear.
+constexpr size_t kClearedAtOnce = size_t{1} << 20;
 constexpr size_t kAhead = 32;     // lookups between the fetch of a line and its use
 constexpr size_t kTogether = 32;  // insertions between which buckets are moved
 
@@ -26,7 +29,8 @@ size_t limit(size_t entries) { return entries * kFullest / 100; }
 
 }  // namespace
 
-IdMap::IdMap(size_t capacity) : current_(std::make_shared<Buckets>(buckets_for(capacity, Bucket::kEntries))) {
+IdMap::IdMap(size_t capacity)
+    : current_(std::make_shared<Buckets>(buckets_for(capacity, Bucket::kEntries), Arena::Pages::kCleared)) {
   publish(current_, nullptr);
 }
 
@@ -118,29 +122,26 @@ size_t IdMap::insert(const int64_t* ids, size_t count, const FreshSlots& fresh, 
       start_growth(size_ + count);
     }
   }
-  uint64_t hashes[2 * kAhead];
-  const auto fetch = [&](size_t i) {
-    const uint64_t hash = hashes[i % (2 * kAhead)] = Buckets::hash(ids[i]);
-    current_->prefetch(current_->home_of(hash));
-    if (old_) old_->prefetch(old_->home_of(hash));
-  };
-  for (size_t i = 0; i < std::min(count, kAhead); ++i) fetch(i);
+  size_t first = 0;
   size_t taken = 0;
-  for (size_t first = 0; first < count; first += kTogether) {
-    const size_t end = std::min(count, first + kTogether);
-    if (old_) {
-      const size_t part = end - first;
-      most_moved_ = std::max(most_moved_, (move_buckets(kMoved * part) + part - 1) / part);
+  for (; old_ && first < count; first += kTogether) {
+    const size_t part = std::min(kTogether, count - first);
+    // Before they are moved: then it fetches the lines.
+    uint64_t hashes[kTogether];
+    for (size_t i = 0; i < part; ++i) {
+      hashes[i] = Buckets::hash(ids[first + i]);
+      current_->prefetch(current_->home_of(hashes[i]));
+      old_->prefetch(old_->home_of(hashes[i]));
     }
-    for (size_t i = first; i < end; ++i) {
-      if (i + kAhead < count) fetch(i + kAhead);
-      const uint64_t hash = hashes[i % (2 * kAhead)];
-      Slot there = old_ ? old_->find(ids[i], old_->home_of(hash)) : kAbsent;
-      if (there == kAbsent) there = current_->insert(ids[i], fresh[taken], current_->home_of(hash));
+    most_moved_ = std::max(most_moved_, (move_buckets(kMoved * part) + part - 1) / part);
+    for (size_t i = 0; i < part; ++i) {
+      Slot there = old_ ? old_->find(ids[first + i], old_->home_of(hashes[i])) : kAbsent;
+      if (there == kAbsent) there = current_->insert(ids[first + i], fresh[taken], current_->home_of(hashes[i]));
       if (there == kAbsent) there = fresh[taken++];
-      slots[i] = static_cast<int64_t>(there);
+      slots[first + i] = static_cast<int64_t>(there);
     }
   }
+  if (first < count) taken = current_->insert(ids + first, count - first, fresh, taken, slots + first);
   size_ += taken;
   return taken;
 }
@@ -188,7 +189,7 @@ std::vector<std::pair<int64_t, IdMap::Slot>> IdMap::entries() const {
 }
 
 void IdMap::clear() {
-  current_ = std::make_shared<Buckets>(kSmallestBuckets);
+  current_ = std::make_shared<Buckets>(kSmallestBuckets, Arena::Pages::kCleared);
   old_.reset();
   size_ = 0;
   publish(current_, nullptr);
@@ -197,11 +198,15 @@ void IdMap::clear() {
 // Buckets for at least so many entries, more than there are.
 size_t IdMap::wider(size_t entries) const {
   const size_t factor = current_->bytes() < kSmall ? kSmallFactor : 2;
-  return std::max(factor * current_->count(), buckets_for(entries, Bucket::kEntries));
+  const size_t needed = buckets_for(entries, Bucket::kEntries);
+  const bool small = needed * sizeof(Bucket) < kSmall;
+  return std::max(factor * current_->count(), small ? buckets_for(2 * entries, Bucket::kEntries) : needed);
 }
 
 void IdMap::start_growth(size_t entries) {
-  auto next = std::make_shared<Buckets>(wider(entries));
+  const size_t count = wider(entries);
+  const bool little = count * sizeof(Bucket) <= kClearedAtOnce;
+  auto next = std::make_shared<Buckets>(count, little ? Arena::Pages::kCleared : Arena::Pages::kFresh);
   old_ = std::exchange(current_, std::move(next));
   next_to_move_ = 0;
   publish(current_, old_);
@@ -209,7 +214,7 @@ void IdMap::start_growth(size_t entries) {
 
 // Readers go on in the old array till the new one has all.
 void IdMap::widen(size_t entries) {
-  auto next = std::make_shared<Buckets>(wider(entries));
+  auto next = std::make_shared<Buckets>(wider(entries), Arena::Pages::kCleared);
   next->populate();
   for (size_t b = 0; b < current_->count(); ++b) {
     const Bucket& from = (*current_)[b];

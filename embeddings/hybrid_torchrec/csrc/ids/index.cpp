@@ -21,6 +21,13 @@ float decayed(float value, double decay, int64_t last, int64_t step) {
 
 }  // namespace
 
+Index::Index(size_t capacity) : map_(capacity) {
+  grow_slots(capacity + 1);
+  ids()[0] = 0;
+  stats_of_rows()[0] = {0, 0.0f, 0.0f};
+  versions()[0] = 0;
+}
+
 void Index::grow_slots(size_t slots) {
   const auto grow = [slots](Arena& arena, size_t size) {
     if (slots * size > arena.size()) arena.grow(std::max(slots * size, arena.size() * 3 / 2));
@@ -90,7 +97,7 @@ Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t 
   return admitted;
 }
 
-// Calls start(i, slot) for each of the ids that was absent.
+// Calls start(i, slot, n) where ids i to i + n - 1 were absent, and got the slots from `slot` on.
 template <typename Start>
 void Index::put_ids(const int64_t* ids, size_t count, int64_t* slots, const Start& start) {
   const size_t reused = std::min(free_.size(), count);
@@ -99,13 +106,17 @@ void Index::put_ids(const int64_t* ids, size_t count, int64_t* slots, const Star
   populate(slots_, slots_ + count - reused);
   const IdMap::FreshSlots fresh{free_.data() + free_.size() - reused, reused, static_cast<IdMap::Slot>(slots_)};
   const size_t put = map_.insert(ids, count, fresh, slots);
-  for (size_t i = 0, k = 0; i < count && k < put; ++i) {
-    const IdMap::Slot slot = fresh[k];
-    if (slots[i] != static_cast<int64_t>(slot)) continue;  // the id was there
-    ++k;
-    if (counts_of_absent_) counts_of_absent_->remove(ids[i]);
-    this->ids()[slot] = ids[i];
-    start(i, slot);
+  const auto started = [&](size_t i, IdMap::Slot slot, size_t n) {
+    std::copy_n(ids + i, n, this->ids() + slot);
+    for (size_t k = i; counts_of_absent_ && k < i + n; ++k) counts_of_absent_->remove(ids[k]);
+    start(i, slot, n);
+  };
+  if (put == count && reused == 0) {  // most batches: slots side by side
+    started(0, fresh.next, count);
+  } else {
+    for (size_t i = 0, k = 0; i < count && k < put; ++i) {
+      if (slots[i] == static_cast<int64_t>(fresh[k])) started(i, fresh[k++], 1);  // else the id was there
+    }
   }
   const size_t again = std::min(put, reused);
   free_.resize(free_.size() - again);
@@ -113,15 +124,17 @@ void Index::put_ids(const int64_t* ids, size_t count, int64_t* slots, const Star
 }
 
 void Index::insert(const int64_t* ids, const int64_t* shows, size_t count, int64_t step, int64_t* slots) {
-  put_ids(ids, count, slots, [&](size_t i, IdMap::Slot slot) {
-    set_stats(slot, {step, static_cast<float>(shows[i]), 0.0f});
-    mark_changed(slot);
+  put_ids(ids, count, slots, [&](size_t i, size_t slot, size_t n) {
+    RowStats* rows = stats_of_rows() + slot;
+    for (size_t k = 0; k < n; ++k) rows[k] = {step, static_cast<float>(shows[i + k]), 0.0f};
+    std::fill_n(versions() + slot, n, version_);
+    for (size_t k = 0; k < n && !ageing_.knows_none(); ++k) ageing_.note(aged(slot + k));
   });
 }
 
 void Index::put(const int64_t* ids, const float* shows, const float* clicks, const int64_t* last_steps, size_t count,
                 int64_t* slots) {
-  put_ids(ids, count, slots, [](size_t, IdMap::Slot) {});
+  put_ids(ids, count, slots, [](size_t, size_t, size_t) {});
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) prefetch(static_cast<size_t>(slots[i + kAhead]));
     set_stats(static_cast<size_t>(slots[i]), {last_steps[i], shows[i], clicks[i]});

@@ -43,7 +43,7 @@ struct Ranking {
 // callers see to; find() at any time.
 class Index {
  public:
-  explicit Index(size_t capacity) : map_(capacity) { grow_slots(capacity + 1); }
+  explicit Index(size_t capacity);
 
   size_t size() const { return map_.size(); }
   // Slots that are or were in use, with slot 0: storage must have as many rows.
@@ -138,9 +138,10 @@ class Index {
   void populate(size_t first, size_t last);
 
   IdMap map_;
-  Arena ids_;
-  Arena stats_;
-  Arena versions_;
+  // Every slot is written when it is given to an id.
+  Arena ids_{Arena::kUnlimited, Arena::Pages::kAny};
+  Arena stats_{Arena::kUnlimited, Arena::Pages::kAny};
+  Arena versions_{Arena::kUnlimited, Arena::Pages::kAny};
   size_t slots_ = 1;
   std::vector<uint32_t> free_;
   Ageing ageing_;

@@ -1,6 +1,9 @@
 // The id map and the index beside std::map, single-threaded: random calls, ids that share one bucket, extremes.
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <vector>
@@ -175,6 +178,38 @@ void index_gives_free_slots() {
   CHECK(index.id(5) == 20 && index.stats(5).last_step == 2 && index.stats(3).last_step == 1);
 }
 
+// An index in the memory of others knows nothing of what they left.
+void index_in_used_memory() {
+  {
+    std::vector<std::unique_ptr<Arena>> used;
+    for (int i = 0; i < 3; ++i) {
+      used.push_back(std::make_unique<Arena>(Arena::kUnlimited, Arena::Pages::kAny));
+      used.back()->grow(size_t{1} << 20);
+      std::memset(used.back()->data(), 0x5a, used.back()->size());
+    }
+  }
+  constexpr size_t kCount = 70000;
+  std::vector<int64_t> ids(kCount);
+  std::vector<int64_t> slots(kCount);
+  const std::vector<int64_t> shows(kCount, 3);
+  for (int64_t round = 1; round < 4; ++round) {
+    Index index(0);
+    CHECK(index.id(0) == 0 && index.versions()[0] == 0);
+    CHECK(index.stats(0).last_step == 0 && index.stats(0).shows == 0.0f);
+    for (const int64_t of : {round - 1, round}) {
+      for (size_t i = 0; i < kCount; ++i) ids[i] = (static_cast<int64_t>(i) << 2 | of) * 77 + 1;
+      index.find(ids.data(), kCount, slots.data());
+      CHECK(std::all_of(slots.begin(), slots.end(), [](int64_t slot) { return slot == -1; }));
+    }
+    index.insert(ids.data(), shows.data(), kCount, round + 5, slots.data());
+    for (size_t i = 0; i < kCount; ++i) {
+      const size_t slot = i + 1;
+      CHECK(slots[i] == static_cast<int64_t>(slot) && index.id(slot) == ids[i] && index.versions()[slot] == 1);
+      CHECK(index.stats(slot).last_step == round + 5 && index.stats(slot).shows == 3.0f);
+    }
+  }
+}
+
 void index_calls() {
   Index index(4);
   index.count_with(OccurrenceCounts::sketch(64, 3, 7));
@@ -249,5 +284,6 @@ int main() {
   many_grow_at_once();
   growth_moves_little();
   index_gives_free_slots();
+  index_in_used_memory();
   index_calls();
 }

@@ -1,0 +1,125 @@
+// Arenas that take the memory of those that are gone: what is in it, and how much of it is kept.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/arena.h"
+#include "program.h"
+
+using namespace hybrid_torchrec;
+
+namespace {
+
+constexpr size_t kMega = size_t{1} << 20;
+
+size_t idle() { return MappingPool::instance().idle(); }
+
+void fill(const Arena& arena) { std::memset(arena.data(), 0xa5, arena.size()); }
+
+bool all(const Arena& arena, size_t first, size_t last, unsigned char value) {
+  return std::all_of(arena.data() + first, arena.data() + last,
+                     [=](char byte) { return static_cast<unsigned char>(byte) == value; });
+}
+
+void leave_filled(size_t reserve, size_t bytes) {
+  Arena arena(reserve, Arena::Pages::kAny);
+  arena.grow(bytes);
+  arena.populate(0, bytes);
+  fill(arena);
+}
+
+void fresh_memory_is_zero_and_goes_back() {
+  const size_t before = idle();
+  for (int round = 0; round < 2; ++round) {
+    Arena arena(64 * kMega);
+    arena.grow(kMega);
+    CHECK(arena.size() == kMega && all(arena, 0, arena.size(), 0));
+    fill(arena);
+  }
+  CHECK(idle() == before);
+}
+
+void taken_memory_is_cleared_as_it_is_used() {
+  leave_filled(64 * kMega, 2 * kMega);
+  const size_t before = idle();
+  CHECK(before >= 2 * kMega);
+  Arena arena(64 * kMega, Arena::Pages::kCleared);
+  CHECK(arena.size() == 0 && idle() == before);
+  arena.grow(kMega / 2);
+  CHECK(idle() == before - kMega / 2 && all(arena, 0, kMega / 2, 0) && all(arena, kMega / 2, 2 * kMega, 0xa5));
+  fill(arena);
+  arena.grow(5 * kMega);  // past what was there
+  CHECK(idle() == before - 2 * kMega && arena.size() == 6 * kMega);
+  CHECK(all(arena, 0, kMega / 2, 0xa5) && all(arena, kMega / 2, arena.size(), 0));
+  const char* place = arena.data();
+  arena.populate(0, arena.size());
+  arena.grow(100 * kMega);  // past what is reserved
+  CHECK(arena.data() != place && all(arena, 0, kMega / 2, 0xa5) && all(arena, kMega / 2, 6 * kMega, 0));
+}
+
+void uncleared_memory_is_as_it_was() {
+  leave_filled(32 * kMega, 3 * kMega);
+  Arena arena(32 * kMega, Arena::Pages::kAny);
+  arena.grow(kMega);
+  CHECK(all(arena, 0, kMega, 0xa5));
+}
+
+void other_reservations_are_left() {
+  leave_filled(16 * kMega, kMega);
+  const size_t before = idle();
+  Arena arena(18 * kMega, Arena::Pages::kAny);
+  arena.grow(kMega);
+  CHECK(idle() == before && all(arena, 0, kMega, 0));
+}
+
+void little_is_kept() {
+  leave_filled(128 * kMega, MappingPool::kLargest + 2 * kMega);
+  for (int i = 0; i < 5; ++i) {
+    std::vector<std::unique_ptr<Arena>> arenas;
+    for (int k = 0; k < 10; ++k) {
+      arenas.push_back(std::make_unique<Arena>(128 * kMega, Arena::Pages::kCleared));
+      arenas.back()->grow(10 * kMega);
+      CHECK(all(*arenas.back(), 0, 10 * kMega, 0));
+      fill(*arenas.back());
+    }
+    arenas.clear();
+    CHECK(idle() <= MappingPool::kMost && idle() >= MappingPool::kMost - 10 * kMega);
+  }
+  // What small arenas hold of large mappings counts as kept, so that they cannot collect them.
+  std::vector<std::unique_ptr<Arena>> small;
+  for (int i = 0; i < 20; ++i) {
+    small.push_back(std::make_unique<Arena>(128 * kMega, Arena::Pages::kAny));
+    small.back()->grow(1);
+    leave_filled(128 * kMega, 10 * kMega);
+    CHECK(idle() <= MappingPool::kMost);
+  }
+}
+
+void from_threads() {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([i] {
+      for (size_t k = 1; k < 300; ++k) {
+        Arena arena(k % 3 == 0 ? Arena::kUnlimited : 8 * kMega, Arena::Pages::kCleared);
+        arena.grow(k * 4096);
+        CHECK(all(arena, 0, 4096, 0) && all(arena, arena.size() - 4096, arena.size(), 0));
+        std::memset(arena.data(), i + 1, arena.size());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+int main() {
+  fresh_memory_is_zero_and_goes_back();
+  taken_memory_is_cleared_as_it_is_used();
+  uncleared_memory_is_as_it_was();
+  other_reservations_are_left();
+  little_is_kept();
+  from_threads();
+}
