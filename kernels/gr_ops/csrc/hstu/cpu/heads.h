@@ -34,6 +34,7 @@ class Heads {
   double cost(int64_t task) const { return costs_[task / problem_.heads]; }
   const Row& row(int64_t task) const { return rows_[task / problem_.heads]; }
   const Kernels& kernels() const;
+  const Problem& problem() const { return problem_; }
 
   // Several heads have one bias.
   bool bias_is_shared() const;
