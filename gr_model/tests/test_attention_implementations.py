@@ -60,6 +60,33 @@ def test_every_implementation_gives_the_same_gradients(kind, relative_bias, drop
         torch.testing.assert_close(given, wanted, rtol=1e-9, atol=1e-9 * float(wanted.abs().max()))
 
 
+@pytest.mark.parametrize(
+    ("targets", "contexts"), [(None, 0), ((20, 0, 5, 15, 1), 0), ((20, 0, 5, 10, 0), 2), (None, 2)]
+)
+def test_the_operator_that_makes_the_bias_equals_plain_attention(targets, contexts):
+    """Of float32, and plain attention in float64; without a tensor of the bias, as no group is made."""
+    config = ModelConfig(heads=2, qk_dim=4, value_dim=6, max_items=80, time_buckets=32)
+    torch.manual_seed(1)
+    layer = Attention(config)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.5)
+    times = torch.cat([torch.randint(0, 10**6, (n,)).sort().values for n in LENGTHS])
+    sequences = Sequences(offsets_of(torch.tensor(LENGTHS)), times, LENGTHS, targets, contexts)
+    inputs = [torch.randn(sequences.total, 2, width) for width in (4, 4, 6)]
+    grad = torch.randn(sequences.total, 12)
+    found = []
+    for kind, dtype in ((FusedAttention, torch.float32), (PlainAttention, torch.float64)):
+        layer, attention = layer.to(dtype), kind(sequences, config)
+        leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        out = attention.attend(*leaves, layer)
+        found.append([out, *torch.autograd.grad(out, [*leaves, *layer.parameters()], grad.to(dtype))])
+        assert "groups" not in vars(attention)
+    for given, wanted in zip(*found, strict=True):
+        assert wanted.abs().max() > 0
+        torch.testing.assert_close(given.double(), wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
+
+
 def test_thresholds_give_the_same_buckets():
     config = ModelConfig(time_buckets=128)
     least = time_buckets.thresholds(128)

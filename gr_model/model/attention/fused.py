@@ -1,12 +1,14 @@
-"""Attention by the operators torch.ops.mxrec.hstu_dense and hstu_jagged of gr_ops.
+"""Attention by the operators torch.ops.mxrec.hstu_* of gr_ops.
 
-The operators skip padding by themselves, their bias does not: so the batch is cut into groups of whole sequences of
+On a CPU hstu_relative makes the bias itself. Where there is none that fits, hstu_dense and hstu_jagged take it as a
+tensor: they skip padding by themselves, their bias does not, so the batch is cut into groups of whole sequences of
 similar length. Shape suffixes as in plain.py; S longest sequence of a group.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,15 +39,8 @@ class Group:
 
 class FusedAttention(BatchAttention):
     def __init__(self, sequences: Sequences, config: ModelConfig) -> None:
-        self.sequences = sequences
-        if not config.relative_bias:
-            whole = (0, len(sequences.lengths), sequences.longest, sequences.total)
-            self.groups = [Group(*whole, sequences.offsets_B1, None)]
-        elif fused_ops.has_bias(sequences.times_L.device):
-            self.groups = [_with_operator(sequences, config, *rows) for rows in _groups(sequences)]
-        else:
-            times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
-            self.groups = [_with_indices(sequences, times_BS, config, *rows) for rows in _groups(sequences)]
+        self.sequences, self.config = sequences, config
+        self.whole = kernels.KernelAttention(sequences, config)
 
     @staticmethod
     def fallback(sequences: Sequences) -> str | None:
@@ -55,6 +50,8 @@ class FusedAttention(BatchAttention):
     def attend(
         self, q_LNA: torch.Tensor, k_LNA: torch.Tensor, v_LNV: torch.Tensor, layer: AttentionLayer
     ) -> torch.Tensor:
+        if self._makes_bias(layer):
+            return self.whole.attend(q_LNA, k_LNA, v_LNV, layer)
         tokens = [group.tokens for group in self.groups]
         # split, because slices would each have a gradient of the size of the whole.
         parts = zip(self.groups, q_LNA.split(tokens), k_LNA.split(tokens), v_LNV.split(tokens), strict=True)
@@ -62,6 +59,23 @@ class FusedAttention(BatchAttention):
 
     def in_one_call(self, layer: AttentionLayer) -> dict[str, Any] | None:
         return kernels.one_call(self.sequences, layer.scale) if layer.bias is None else None
+
+    def _makes_bias(self, layer: AttentionLayer) -> bool:
+        """Whether the operator that makes the bias itself takes the layer. On a CPU it is the faster one, as it writes
+        no squares (benchmarks/training.py); its tables are float32 only, so models in float64 go by groups."""
+        on_cpu = self.sequences.times_L.device.type == "cpu"
+        return on_cpu and layer.bias is not None and layer.bias.position.dtype == torch.float32
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        sequences, config = self.sequences, self.config
+        if not config.relative_bias:
+            whole = (0, len(sequences.lengths), sequences.longest, sequences.total)
+            return [Group(*whole, sequences.offsets_B1, None)]
+        if fused_ops.has_bias(sequences.times_L.device):
+            return [_with_operator(sequences, config, *rows) for rows in _groups(sequences)]
+        times_BS = jagged.to_padded(sequences.times_L, sequences.offsets_B1, sequences.longest)
+        return [_with_indices(sequences, times_BS, config, *rows) for rows in _groups(sequences)]
 
     def _attend(
         self, group: Group, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: AttentionLayer

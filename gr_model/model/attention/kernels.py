@@ -1,4 +1,7 @@
-"""Attention by the operators of gr_ops that make the bias themselves, and take a batch as it is: on CUDA and NPU."""
+"""Attention by the operators of gr_ops that make the bias themselves, and take a batch as it is.
+
+It stands in for fused attention on CUDA and NPU; on a CPU that one calls it for layers that fit (fused.py).
+"""
 
 from __future__ import annotations
 

@@ -1,24 +1,35 @@
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <vector>
 
-#include "common/operators.h"
-#include "hstu/calls.h"
-#include "hstu/problem.h"
-#include "hstu/rows.h"
+#include "hstu/cpu/attention.h"
 #include "hstu_relative/entries.h"
-#include "relative_bias/calls.h"
 
-// On the CPU the operators that calculate bias and attention apart, one sequence after the other: memory holds the
-// squares of one sequence, in float32 also for 16-bit tokens, as the other devices do.
+// On the CPU the attention's own kernels, which make the bias where they use it (hstu/cpu/relative.h). What is here are
+// the tables as they take them, and the sums of the tables' gradients.
 namespace gr_ops::hstu_relative {
 namespace {
 
-constexpr int64_t kFirstCell = 1016;  // the upper 12 bits of 1.0f
+constexpr int64_t kFirstCell = 1016;    // the upper 12 bits of 1.0f
+constexpr int64_t kNever = 0x7F800000;  // bits of an edge that no number of seconds reaches: infinity
+constexpr int64_t kSmall = 1 << 16;     // sums that are not worth waking a thread for
+
+// No cell leads to a bucket that the table does not have: the last one stands for those.
+at::Tensor cells_within(const at::Tensor& cells, int64_t buckets) {
+  at::Tensor result = cells.clone(at::MemoryFormat::Contiguous);
+  auto* entry = result.mutable_data_ptr<int64_t>();
+  const int64_t last = std::min<int64_t>(buckets - 1, 0xFFFF);
+  for (int64_t cell = 0; cell < kCells; ++cell) {
+    if ((entry[cell] & 0xFFFF) >= last) entry[cell] = kNever << 32 | last;
+  }
+  return result;
+}
 
 float float_of(int64_t bits) {
   const auto narrow = static_cast<int32_t>(bits);
@@ -28,117 +39,105 @@ float float_of(int64_t bits) {
   return value;
 }
 
-// The least number of seconds whose nearest float32 is `edge` or more.
-int64_t least_seconds(float edge) {
-  int64_t low = 0, high = std::numeric_limits<int64_t>::max();
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (static_cast<float>(middle) >= edge) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
-}
-
-// [buckets]: from how many seconds on each bucket of the cells holds.
-at::Tensor thresholds_of(const at::Tensor& cells, int64_t buckets) {
-  const at::Tensor entries = cells.contiguous();
-  const auto* entry = entries.const_data_ptr<int64_t>();
-  std::vector<int64_t> least{std::numeric_limits<int64_t>::min()};
-  const auto count = [&] { return static_cast<int64_t>(least.size()); };
+std::vector<float> edges_of(const at::Tensor& cells, int64_t buckets) {
+  const auto* entry = cells.const_data_ptr<int64_t>();
+  std::vector<float> edges{1.0f};
   for (int64_t cell = 0; cell < kCells; ++cell) {
     const int64_t bucket = entry[cell] & 0xFFFF;
-    const int64_t start = cell == 0 ? least[0] : least_seconds(float_of((cell + kFirstCell) << 20));
-    while (count() <= bucket && count() < buckets) least.push_back(start);
-    const float edge = float_of(entry[cell] >> 32);
-    if (edge > 0 && edge < std::numeric_limits<float>::infinity() && count() == bucket + 1 && count() < buckets) {
-      least.push_back(least_seconds(edge));
+    while (static_cast<int64_t>(edges.size()) <= bucket) edges.push_back(float_of((cell + kFirstCell) << 20));
+    if (entry[cell] >> 32 < kNever && static_cast<int64_t>(edges.size()) == bucket + 1) {
+      edges.push_back(float_of(entry[cell] >> 32));
     }
   }
-  return at::tensor(least, at::kLong);
+  edges.resize(buckets, float_of(kNever));
+  return edges;
 }
 
-// What one sequence's operators take.
-class Sequence {
+class Call {
  public:
-  Sequence(const hstu::Arguments& a, const Tables& tables, const at::Tensor& thresholds, const hstu::Problem& p,
-           const hstu::Row& row)
-      : row_(row), offsets_(at::tensor({int64_t{0}, row.q_len}, at::kLong)) {
-    wide_ = a.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    position_ = tables.position.to(wide_);
-    time_ = tables.time.to(wide_);
-    if (p.num_target.defined()) history_ = at::tensor({row.q_len - row.target}, at::kLong);
-    static const auto find =
-        find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt, int64_t)>(
-            "mxrec::hstu_time_buckets");
-    buckets_ = find.call(part(tables.times), offsets_, thresholds, row.q_len, row.context);
-    part_ = a;
-    part_.op = "hstu_jagged";
-    for (at::Tensor* tensor : {&part_.q, &part_.k, &part_.v}) *tensor = part(*tensor).to(wide_);
-    part_.bias = relative_bias::call_bias(position_, time_, buckets_, offsets_, history_, row.context);
-    part_.offsets = offsets_;
-    if (p.num_context.defined()) part_.num_context = at::tensor({row.context}, at::kLong);
-    if (p.num_target.defined()) part_.num_target = at::tensor({row.target}, at::kLong);
-    part_.max_len = row.q_len;
-    part_.scale = p.scale;
+  Call(const hstu::Arguments& a, const Tables& tables)
+      : problem_(hstu::make_problem(a)), rows_(hstu::read_rows(problem_, a)), heads_(problem_, rows_) {
+    TORCH_CHECK(problem_.max_q <= tables.position.size(0), a.op, ": position has ", tables.position.size(0),
+                " distances; expected one for each token of the longest row, ", problem_.max_q);
+    const at::ScalarType sum = a.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    int64_t longest = 0;
+    for (const hstu::Row& row : rows_) longest = std::max(longest, row.q_len);
+    const at::Tensor known = tables.position.narrow(0, 0, longest), nearest = tables.position.narrow(0, 0, 1);
+    position_ = at::cat({nearest.expand(longest), known, at::zeros({hstu::kQueryBlock}, known.options())}).to(sum);
+    time_ = tables.time.to(sum).contiguous();
+    times_ = tables.times.contiguous();
+    cells_ = cells_within(tables.cells, time_.numel());
+    edges_ = edges_of(cells_, time_.numel());
+    hstu::RelativeBias bias;
+    bias.position = static_cast<const char*>(position_.const_data_ptr()) + longest * position_.itemsize();
+    bias.time = time_.const_data_ptr();
+    bias.times = times_.const_data_ptr<int64_t>();
+    bias.cells = cells_.const_data_ptr<int64_t>();
+    bias.edges = edges_.data();
+    bias.buckets = static_cast<int>(time_.numel());
+    heads_.set_relative(bias);
   }
 
-  at::Tensor part(const at::Tensor& rows) const { return rows.slice(0, row_.q_begin, row_.q_begin + row_.q_len); }
+  void forward(const at::Tensor& output) {
+    heads_.set_output(output);
+    hstu::forward_heads(heads_);
+  }
 
-  void forward(const at::Tensor& output) const { part(output).copy_(hstu::call_forward(part_)); }
-
-  void backward(const at::Tensor& grad, const Gradients& gradients) {
+  void backward(const Gradients& gradients) {
     const auto& [q, k, v, position, time] = gradients;
-    part_.op = "hstu_gradients";
-    part_.grad = part(grad).to(wide_);
-    part_.needs_bias_grad = true;
-    const auto [dq, dk, dv, dbias] = hstu::call_backward(part_);
-    part(q).copy_(dq);
-    part(k).copy_(dk);
-    part(v).copy_(dv);
-    const auto [dposition, dtime] =
-        relative_bias::call_bias_backward(dbias, position_, time_, buckets_, offsets_, history_, row_.context);
-    position.add_(dposition);
-    time.add_(dtime);
+    heads_.set_gradients({q, k, v, at::Tensor()});
+    const at::Tensor sums = at::empty({heads_.relative_sums_size()}, position_.options());
+    heads_.set_relative_sums(sums);
+    hstu::backward_heads(heads_);
+    if (sums.scalar_type() == at::kDouble) {
+      add_up<double>(sums, position, time);
+    } else {
+      add_up<float>(sums, position, time);
+    }
   }
 
  private:
-  const hstu::Row& row_;
-  at::ScalarType wide_;
-  at::Tensor offsets_, position_, time_, buckets_;
-  OptionalTensor history_;
-  hstu::Arguments part_;
+  // Over all blocks of queries in their order: the same bits on any number of threads.
+  template <typename Sum>
+  void add_up(const at::Tensor& sums, const at::Tensor& position, const at::Tensor& time) const {
+    const int64_t buckets = time.numel(), count = buckets + position.numel();
+    auto *of_time = time.mutable_data_ptr<float>(), *of_position = position.mutable_data_ptr<float>();
+    at::parallel_for(0, count, sums.numel() < kSmall ? count : 256, [&](int64_t begin, int64_t end) {
+      std::vector<double> totals(end - begin);
+      const Sum* part = sums.const_data_ptr<Sum>();
+      for (int64_t task = 0; task < heads_.count(); ++task) {
+        const int blocks = hstu::query_blocks(static_cast<int>(heads_.row(task).q_len));
+        for (int block = 0; block < blocks; ++block) {
+          const int64_t size = hstu::relative_sums(block + 1, static_cast<int>(buckets)) -
+                               hstu::relative_sums(block, static_cast<int>(buckets));
+          const int64_t last = std::min(end, size);
+          for (int64_t i = begin; i < last; ++i) totals[i - begin] += part[i];
+          part += size;
+        }
+      }
+      for (int64_t i = begin; i < end; ++i) {
+        (i < buckets ? of_time[i] : of_position[i - buckets]) = static_cast<float>(totals[i - begin]);
+      }
+    });
+  }
+
+  hstu::Problem problem_;
+  std::vector<hstu::Row> rows_;
+  hstu::Heads heads_;
+  at::Tensor position_, time_, times_, cells_;
+  std::vector<float> edges_;
 };
 
-std::vector<hstu::Row> rows_of(hstu::Problem& p, const hstu::Arguments& a, const Tables& tables) {
-  std::vector<hstu::Row> rows = hstu::read_rows(p, a);
-  TORCH_CHECK(p.max_q <= tables.position.size(0), a.op, ": position has ", tables.position.size(0),
-              " distances; expected one for each token of the longest row, ", p.max_q);
-  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const hstu::Row& row) { return row.q_len == 0; }), rows.end());
-  return rows;
-}
-
 at::Tensor forward(const hstu::Arguments& a, const Tables& tables) {
-  hstu::Problem p = hstu::make_problem(a);
-  const std::vector<hstu::Row> rows = rows_of(p, a, tables);
   const at::Tensor output = hstu::new_output(a);
-  if (output.numel() == 0) return output;
-  const at::Tensor thresholds = thresholds_of(tables.cells, tables.time.size(0));
-  for (const hstu::Row& row : rows) Sequence(a, tables, thresholds, p, row).forward(output);
+  Call call(a, tables);
+  if (output.numel() > 0) call.forward(output);
   return output;
 }
 
 Gradients backward(const hstu::Arguments& a, const Tables& tables) {
-  hstu::Problem p = hstu::make_problem(a);
-  const std::vector<hstu::Row> rows = rows_of(p, a, tables);
   const Gradients gradients = new_gradients(a, tables);
-  std::get<3>(gradients).zero_();
-  std::get<4>(gradients).zero_();
-  if (a.q.numel() == 0) return gradients;
-  const at::Tensor thresholds = thresholds_of(tables.cells, tables.time.size(0));
-  for (const hstu::Row& row : rows) Sequence(a, tables, thresholds, p, row).backward(a.grad, gradients);
+  Call(a, tables).backward(gradients);
   return gradients;
 }
 

@@ -3,6 +3,7 @@
 //   aarch64-linux-gnu-g++ -std=c++17 -O3 -static -ffp-contract=fast -Ikernels/gr_ops/csrc
 //       kernels/gr_ops/tests/cross/hstu_kernels.cpp kernels/gr_ops/csrc/hstu/cpu/baseline.cpp -o hstu_kernels
 //   qemu-aarch64-static ./hstu_kernels
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -67,14 +68,19 @@ struct Results {
   Values out, dq, dk, dv, dbias;
 };
 
+bool sees(const MaskRule& rule, int p, int j) {
+  if (rule.kind != MaskRule::Lower) return rule.kind == MaskRule::All || j >= p;
+  if (p < rule.context) return j < rule.targets_from;
+  return j <= p && (j < rule.targets_from || j == p);
+}
+
 Results reference(const Head& h, const Array& q, const Array& k, const Array& v, const Array& grad, const Array& bias) {
   const int m = h.queries, n = h.keys, d = h.dim, dv = h.value_dim;
   Results r{Values(m * dv), Values(m * d), Values(n * d), Values(n * dv), Values(n * n)};
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < n; ++j) {
       const int p = i + h.shift;
-      const bool seen = h.rule.kind == MaskRule::All || (h.rule.kind == MaskRule::Upper ? j >= p : j <= p);
-      if (!seen) continue;
+      if (!sees(h.rule, p, j)) continue;
       double x = bias.get(p * n + j), dp = 0;
       for (int e = 0; e < d; ++e) x += q.get(i * d + e) * k.get(j * d + e);
       const double s = h.alpha * x, sigma = 1 / (1 + std::exp(-s)), weight = s * sigma * h.scale;
@@ -148,6 +154,98 @@ bool check(Element element, MaskRule::Kind kind, int queries, int keys, int dim,
   return good;
 }
 
+// The relative bias against the same numbers as a square, whose gradient is added up here: 20 buckets, one for each
+// power of two, but that one begins within a cell.
+bool check_relative(Element element, int keys, int context, int targets) {
+  static const double tolerance[] = {2e-5, 1e-12, 2e-3, 1e-2};
+  constexpr int dim = 16, buckets = 20;
+  constexpr int64_t kNever = 0x7F800000;  // bits of infinity
+  const Element sum = element == Element::Double ? Element::Double : Element::Float;
+  std::mt19937_64 random(keys);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  const auto filled = [&](Element type, size_t count) {
+    Array array(type, count);
+    for (size_t i = 0; i < count; ++i) array.set(i, uniform(random));
+    return array;
+  };
+  const size_t size = static_cast<size_t>(keys) * dim;
+  Array q = filled(element, size), k = filled(element, size), v = filled(element, size), grad = filled(element, size);
+  Array out(element, size), dq(element, size), dk(element, size), dv(element, size);
+  Array position = filled(sum, 2 * keys + kQueryBlock), time = filled(sum, buckets), bias(Element::Double, keys * keys);
+  for (int i = 0; i < keys; ++i) position.set(i, position.get(keys));
+  std::vector<int64_t> cells, times{0};
+  for (int64_t cell = 0; cell < 512; ++cell) cells.push_back(kNever << 32 | std::min<int64_t>(cell / 8, 19));
+  cells[32] = kNever << 32 | 3;
+  cells[33] = int64_t{0x41980000} << 32 | 3;  // 18 to 20: bucket 4 begins with 19.0f
+  std::vector<float> edges;
+  for (int bucket = 0; bucket < buckets; ++bucket) edges.push_back(bucket == 4 ? 19 : std::ldexp(1.0f, bucket));
+  for (int i = 1; i < keys; ++i) {
+    times.push_back(times.back() + static_cast<int64_t>(random() % (1 << i % 12)) - (i % 7 == 0 ? 9 : 0));
+  }
+
+  Head h;
+  h.q.data = q.data(), h.k.data = k.data(), h.v.data = v.data(), h.grad.data = grad.data();
+  h.q.stride = h.k.stride = h.v.stride = h.grad.stride = h.out_stride = dim;
+  h.queries = h.keys = keys, h.dim = h.value_dim = dim;
+  h.rule.context = context, h.rule.targets_from = keys - targets;
+  h.scale = 1.0 / keys;
+  h.out = out.data(), h.dq = dq.data(), h.dk = dk.data(), h.dv = dv.data();
+  const int blocks = query_blocks(keys);
+  Array sums(sum, relative_sums(blocks, buckets));
+  h.relative.position = static_cast<char*>(position.data()) + keys * position.size_of();
+  h.relative.time = time.data(), h.relative.times = times.data(), h.relative.cells = cells.data();
+  h.relative.edges = edges.data();
+  h.relative.buckets = buckets, h.relative.sums = sums.data();
+
+  const Kernels kernels = baseline_set().of[static_cast<int>(element)];
+  const size_t bytes = kernels.forward_scratch(dim, dim) + kernels.backward_scratch(dim, dim, keys) +
+                       kernels.relative_scratch(keys, buckets);
+  void* scratch = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  std::memset(scratch, 0xff, bytes);
+  kernels.forward(h, 0, blocks, scratch);
+  kernels.backward(h, scratch);
+  std::free(scratch);
+
+  const auto distance = [&](int i, int j) {
+    const int d = std::min(i, keys - targets) - std::min(j, keys - targets);
+    return d > 0 ? d : 0;
+  };
+  const auto bucket = [&](int i, int j) {
+    const int64_t seconds = std::max<int64_t>(times[i] - times[j], 1);
+    int exponent = 0;
+    std::frexp(static_cast<double>(seconds), &exponent);
+    return seconds >= 16 && seconds < 19 ? 3 : std::min(exponent - 1, 19);
+  };
+  for (int i = 0; i < keys; ++i) {
+    for (int j = 0; j < keys; ++j) bias.set(i * keys + j, position.get(keys + distance(i, j)) + time.get(bucket(i, j)));
+  }
+  const Results expected = reference(h, q, k, v, grad, bias);
+  Values of_position(keys), of_time(buckets);
+  Array position_sums(Element::Double, keys), time_sums(Element::Double, buckets);
+  for (int i = 0; i < keys; ++i) {
+    for (int j = 0; j < keys; ++j) {
+      of_position[distance(i, j)] += expected.dbias[i * keys + j];
+      of_time[bucket(i, j)] += expected.dbias[i * keys + j];
+    }
+  }
+  for (int block = 0; block < blocks; ++block) {
+    const ptrdiff_t start = relative_sums(block, buckets);
+    for (int t = 0; t < buckets; ++t) time_sums.set(t, time_sums.get(t) + sums.get(start + t));
+    for (int d = 0; d < std::min((block + 1) * kQueryBlock, keys); ++d) {
+      position_sums.set(d, position_sums.get(d) + sums.get(start + buckets + d));
+    }
+  }
+  bool good = true;
+  for (double error : {worst(out, expected.out), worst(dq, expected.dq), worst(dk, expected.dk), worst(dv, expected.dv),
+                       worst(position_sums, of_position), worst(time_sums, of_time)}) {
+    if (error <= tolerance[static_cast<int>(element)]) continue;
+    good = false;
+    std::printf("relative bias, element %d: %d keys, %d contexts, %d targets: %g\n", static_cast<int>(element), keys,
+                context, targets, error);
+  }
+  return good;
+}
+
 }  // namespace
 
 int main() {
@@ -158,6 +256,14 @@ int main() {
         for (int keys : {1, 13, 96, 150}) {
           ++cases;
           bad += check(element, kind, keys - keys / 3, keys, dim, 70 - dim) ? 0 : 1;
+        }
+      }
+    }
+    for (int keys : {13, 96, 150}) {
+      for (int context : {0, 5}) {
+        for (int targets : {0, 7}) {
+          ++cases;
+          bad += check_relative(element, keys, context, targets) ? 0 : 1;
         }
       }
     }

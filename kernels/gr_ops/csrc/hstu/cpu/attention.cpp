@@ -49,6 +49,7 @@ void gradients_of_heads(const Heads& heads) {
   }
   const Kernels& kernels = heads.kernels();
   const size_t scratch_bytes =
+      heads.relative_scratch() +
       kernels.backward_scratch(static_cast<int>(p.dim), static_cast<int>(p.value_dim), static_cast<int>(longest_whole));
   schedule.run(scratch_bytes, [&](const Span& span, const Span* next, void* scratch) {
     Head head = heads.at(span.task % count);

@@ -49,6 +49,7 @@ class Backward {
     value_sums_ = arena_.take<Sum>(static_cast<size_t>(keys > kKeyTile ? keys : kKeyTile) * value_width_);
     activation_.allocate(arena_);
     if (block != nullptr) activation_.set_head(head);
+    if (head.relative.sums != nullptr) relative_.allocate(arena_, head.keys, head.relative.buckets);
   }
 
   size_t bytes() const { return arena_.used(); }
@@ -63,6 +64,7 @@ class Backward {
       pack_query_depth();
       prefetch_.step();
       clear_columns(query_sums_, head_.dim, visible_.lanes);
+      start_relative();
       for (int key = visible_.first / kKeyTile * kKeyTile; key < visible_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
         pack_key_rows();
@@ -71,9 +73,11 @@ class Backward {
         add_to_keys(key_sums_ + static_cast<ptrdiff_t>(key) * width_,
                     value_sums_ + static_cast<ptrdiff_t>(key) * value_width_);
         add_to_queries();
+        add_to_relative();
         if (head_.dbias != nullptr) write_bias();
       }
       write_queries();
+      write_relative(block);
     }
     write_keys(0, head_.keys);
   }
@@ -103,15 +107,18 @@ class Backward {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
       pack_query_columns();
       clear_columns(query_sums_, head_.dim, visible_.lanes);
+      start_relative();
       for (int key = visible_.first / kKeyTile * kKeyTile; key < visible_.last; key += kKeyTile) {
         if (!set_keys(key)) continue;
         pack_key_rows();
         pack_key_depth();
         differentiate();
         add_to_queries();
+        add_to_relative();
         if (head_.dbias != nullptr) write_bias();
       }
       write_queries();
+      write_relative(block);
     }
   }
 
@@ -190,6 +197,7 @@ class Backward {
       gemm<P, false>(subtile.keys, subtile.to - subtile.from, value_depth_, v_.data + subtile.key * v_.ld, v_.ld,
                      grad_columns_ + lane, kQueryBlock, products_ + at, kQueryBlock, false);
       prefetch_.step();
+      activation_.start(subtile);
       differentiate(subtile);
     }
   }
@@ -267,6 +275,23 @@ class Backward {
     }
   }
 
+  void start_relative() {
+    if (head_.relative.sums == nullptr) return;
+    relative_.start(head_, query_, smaller(head_.keys, visible_.last + kSubtileKeys));
+  }
+
+  void add_to_relative() {
+    if (head_.relative.sums == nullptr) return;
+    for (int s = 0; s < subtile_count_; ++s) {
+      relative_.add(subtiles_[s], key_, scores_, activation_.relative);
+    }
+  }
+
+  void write_relative(int block) const {
+    if (head_.relative.sums == nullptr) return;
+    relative_.finish(block, static_cast<Sum>(gradient_scale()), head_.relative.sums);
+  }
+
   double gradient_scale() const { return head_.scale * head_.alpha; }
 
   void write_queries() {
@@ -304,6 +329,7 @@ class Backward {
   Sum *scores_, *products_;  // Q K^T, then dX; V dO^T
   Sum *query_sums_, *key_sums_, *value_sums_, *bias_sums_;
   Activation<P> activation_;
+  RelativeSums<P> relative_;
   VisibleBlock<Sum> visible_;
   KeySubtile subtiles_[kKeyTile / kSubtileKeys];
   int subtile_count_ = 0;

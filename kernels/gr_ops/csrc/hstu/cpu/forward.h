@@ -67,6 +67,7 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
                        scratch.queries + lane, kQueryBlock, scratch.scores + subtile.key * kQueryBlock + lane,
                        kQueryBlock, false);
         prefetch.step();
+        scratch.activation.start(subtile);
         activate<P>(scratch.activation, visible, subtile, key, scratch.scores, scratch.weights);
         prefetch.step();
         const ptrdiff_t group = subtile.key / P::kGroup;

@@ -33,6 +33,19 @@ struct MaskRule {
   int reach = kUnlimited;  // keys further back in the row are not seen
 };
 
+// position[distance in tokens] + time[bucket of the distance in time], for the lower mask and as many queries as keys.
+// Both tables are of the type of the sums; what the cells hold is in hstu_relative/arguments.h, and every bucket of
+// theirs is in the table. Edges and cells tell the same.
+struct RelativeBias {
+  const void* position = nullptr;  // entry 0; before it a copy for each token of the row, behind all kQueryBlock zeros
+  const void* time = nullptr;
+  const int64_t* times = nullptr;  // of the row's tokens, seconds
+  const int64_t* cells = nullptr;
+  const float* edges = nullptr;  // of each bucket: the least seconds, at least 1, that are of it or of a later one
+  int buckets = 0;
+  void* sums = nullptr;  // of its gradient: what each block of queries leaves (relative_sums), or null
+};
+
 struct Head {
   Tokens q, k, v, grad;
   int queries = 0, keys = 0;
@@ -50,6 +63,7 @@ struct Head {
   ptrdiff_t out_stride = 0;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   void* dbias = nullptr;       // shaped as bias
+  RelativeBias relative;       // position is null: there is none
   const Head* next = nullptr;  // the head that this thread is likely to take next, or null
 };
 
@@ -59,6 +73,13 @@ constexpr int kKeyTile = 96;
 
 inline int query_blocks(int queries) { return (queries + kQueryBlock - 1) / kQueryBlock; }
 inline int key_tiles(int keys) { return (keys + kKeyTile - 1) / kKeyTile; }
+
+// Where the sums of this block of queries lie, in elements, and with the number of blocks the size of all: for each
+// bucket one, then for each distance that its last query can have. They are the same whoever calculates the block.
+inline ptrdiff_t relative_sums(int block, int buckets) {
+  const ptrdiff_t distances = static_cast<ptrdiff_t>(block) * (block + 1) / 2 * kQueryBlock;
+  return static_cast<ptrdiff_t>(block) * buckets + distances;
+}
 
 // The kernels of one element type and instruction set. `scratch` has the size that the function of the same name
 // with _scratch asks for, aligned to 64 bytes.
@@ -74,6 +95,8 @@ struct Kernels {
   void (*bias_gradient)(const Head* heads, size_t count, int position_block, int key_tile, void* scratch);
   size_t (*forward_scratch)(int dim, int value_dim);
   size_t (*backward_scratch)(int dim, int value_dim, int keys);  // keys: 0 for the parts
+  // What the gradient of a relative bias takes beyond that, in rows of so many tokens.
+  size_t (*relative_scratch)(int keys, int buckets);
 };
 
 struct InstructionSet {

@@ -113,6 +113,24 @@ void Heads::set_gradients(const Gradients& gradients) {
   if (problem_.needs_bias_grad) dbias_ = squares_of(dbias);
 }
 
+void Heads::set_relative(const RelativeBias& bias) {
+  same_.relative = bias;
+  sums_begin_ = {0};
+  for (int64_t task = 0; task < count(); ++task) {
+    const int blocks = query_blocks(static_cast<int>(row(task).q_len));
+    sums_begin_.push_back(sums_begin_.back() + relative_sums(blocks, bias.buckets));
+  }
+}
+
+void Heads::set_relative_sums(const at::Tensor& sums) { sums_ = HeadPointers(sums, 1, 0); }
+
+size_t Heads::relative_scratch() const {
+  if (!sums_.defined()) return 0;
+  int64_t longest = 0;
+  for (const Row& row : rows_) longest = std::max(longest, row.keys());
+  return kernels().relative_scratch(static_cast<int>(longest), same_.relative.buckets);
+}
+
 Tokens Heads::paged(const HeadPointers& fresh, int64_t stride, const Row& row, int64_t head, int64_t part) const {
   Tokens tokens;
   tokens.data = fresh.at(row.k_begin, head);
@@ -148,6 +166,8 @@ Head Heads::at(int64_t task) const {
   head.dk = dk_.at(row.k_begin, h);
   head.dv = dv_.at(row.k_begin, h);
   if (dbias_.defined() && !bias_is_shared()) head.dbias = dbias(task);
+  if (same_.relative.position != nullptr) head.relative.times += row.q_begin;
+  if (sums_.defined()) head.relative.sums = sums_.at(sums_begin_[task], 0);
   return head;
 }
 

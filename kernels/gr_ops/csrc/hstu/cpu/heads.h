@@ -27,6 +27,10 @@ class Heads {
   void set_output(const at::Tensor& output);
   // dbias of the heads is set only if they do not share it.
   void set_gradients(const Gradients& gradients);
+  // times: of all tokens. sums: none yet.
+  void set_relative(const RelativeBias& bias);
+  // relative_sums_size() elements, those of a head behind those of the one before it.
+  void set_relative_sums(const at::Tensor& sums);
 
   int64_t count() const { return static_cast<int64_t>(rows_.size()) * problem_.heads; }
   Head at(int64_t task) const;
@@ -35,6 +39,8 @@ class Heads {
   const Row& row(int64_t task) const { return rows_[task / problem_.heads]; }
   const Kernels& kernels() const;
   const Problem& problem() const { return problem_; }
+  int64_t relative_sums_size() const { return sums_begin_.back(); }
+  size_t relative_scratch() const;
 
   // Several heads have one bias.
   bool bias_is_shared() const;
@@ -52,6 +58,8 @@ class Heads {
   HeadPointers q_, k_, v_, grad_, out_, dq_, dk_, dv_;
   HeadPointers bias_, mask_, dbias_;  // squares [M, M]
   HeadPointers cache_;                // of keys and, as a second head, of values: pages
+  HeadPointers sums_;                 // of the gradient of a relative bias, an element each
+  std::vector<int64_t> sums_begin_;   // of each head's
   Head same_;                         // what all heads have in common
 };
 

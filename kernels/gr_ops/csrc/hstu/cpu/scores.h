@@ -2,6 +2,7 @@
 
 #include "hstu/cpu/arena.h"
 #include "hstu/cpu/mask.h"
+#include "hstu/cpu/relative.h"
 #include "hstu/cpu/silu.h"
 #include "hstu/cpu/square.h"
 
@@ -9,7 +10,7 @@
 namespace gr_ops::hstu {
 namespace {
 
-// The bias and the user's mask of the tile at hand, and the constants of the head.
+// The biases and the user's mask of the tile at hand, and the constants of the head.
 template <class P>
 struct Activation {
   using Sum = typename P::Sum;
@@ -19,18 +20,28 @@ struct Activation {
   Sum* weight_tile = nullptr;
   const Sum* bias = nullptr;    // bias_tile, or null without a bias
   const Sum* weight = nullptr;  // weight_tile, or null without a user's mask
+  RelativeTile<P> relative;
+  bool is_relative = false;  // bias_tile is made subtile by subtile
   Vector alpha;
 
   void allocate(Arena& arena) {
     bias_tile = arena.take<Sum>(kKeyTile * kQueryBlock);
     weight_tile = arena.take<Sum>(kKeyTile * kQueryBlock);
+    relative.allocate(arena);
   }
 
-  void set_head(const Head& head) { alpha = splat(static_cast<Sum>(head.alpha)); }
+  void set_head(const Head& head) {
+    alpha = splat(static_cast<Sum>(head.alpha));
+    is_relative = head.relative.position != nullptr;
+  }
 
   void load_squares(const Head& head, int query, int queries, int key, int keys) {
     const int position = query + head.shift;
     bias = weight = nullptr;
+    if (is_relative) {
+      relative.set(head, query, queries, key);
+      bias = bias_tile;
+    }
     if (head.bias != nullptr) {
       load_tile(head.bias, ElementOf<typename P::Stored>::value, head.bias_side, position, queries, key, keys,
                 bias_tile);
@@ -40,6 +51,11 @@ struct Activation {
       load_tile(head.weight, head.weight_element, head.weight_side, position, queries, key, keys, weight_tile);
       weight = weight_tile;
     }
+  }
+
+  // Before the scores of a subtile are asked for.
+  void start(const KeySubtile& subtile) {
+    if (is_relative) relative.make(subtile, bias_tile);
   }
 
   Vector score(const Sum* scores, ptrdiff_t at) const {

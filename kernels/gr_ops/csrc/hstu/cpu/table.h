@@ -8,8 +8,8 @@ namespace {
 
 template <class P>
 Kernels kernels() {
-  return {&forward<P>,       &backward<P>,        &backward_keys<P>,   &backward_queries<P>,
-          &bias_gradient<P>, &forward_scratch<P>, &backward_scratch<P>};
+  return {&forward<P>,       &backward<P>,        &backward_keys<P>,    &backward_queries<P>,
+          &bias_gradient<P>, &forward_scratch<P>, &backward_scratch<P>, &relative_scratch<P>};
 }
 
 }  // namespace
