@@ -51,6 +51,7 @@ PARTS = {
     "new": Part(home=("grstack/new/",), suites=("grstack/new/tests",), on=("plugin",)),  # skeletons of operators
     "torchrec": Part(home=("patches/torchrec/",), suites=("recipes/torchrec/tests",), on=("plugin",)),
     "nvml_stub": Part(home=("recipes/nvml_stub/",), suites=(ENGINE,)),  # of the image of target cuda
+    "gluon": Part(home=("recipes/gluon/",), suites=(ENGINE,)),  # of the same
     "hybrid_torchrec": Part(
         home=("embeddings/hybrid_torchrec/",),
         suites=("embeddings/hybrid_torchrec/tests", "embeddings/hybrid_torchrec/tests/cuda"),

@@ -96,7 +96,7 @@ def _run(
                 check_disk((paths.build, paths.cache, *engine.places()), plan.target)
                 if step.kind is Kind.WHEELS:
                     inputs, status = fetch(), "verified"
-                    report.wheels = sorted(inputs.wheels_all)
+                    report.wheels = inputs.names
                 else:
                     engine.build(plan, step, inputs)
                     status = "built"

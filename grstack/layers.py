@@ -1,4 +1,7 @@
-"""How large the layers of an image may be: `# at most N MB` in the Dockerfile, above the line that makes a layer."""
+"""How large the layers of an image may be: `# at most N MB` in the Dockerfile, above the line that makes a layer.
+
+A component's line gets it from its recipe (`layer_mb`).
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ MEMORY_OF_A_SUITE = 6 * GIB  # `inv test` runs as many at once as fit; four proc
 # its copy of them 3.3, the packages 6.1 and, while they are unpacked, 3 more, base, builder and components 1.6; and
 # DISK_LEFT when the last step begins. Of cpu the packages are 5.3.
 DISK_NEEDED = 20 * GIB
-# Worked out in the same way, not measured: 4.5, 4.5, 9.3 and for a time 4.9, 1.7: 25 GB at most
+# Worked out in the same way, not measured: 4.7, 4.5, 9.3 and for a time 4.9, 2.3: 26 GB at most
 DISK_NEEDED_CUDA = 30 * GIB
 DISK_COMFORTABLE = 40 * GIB  # images of two versions and the engine's build cache
 DISK_LEFT = 5 * GIB  # no step is started with less

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from grstack.errors import SpecError
+from grstack.spec import BesideName
 
 WHEELS = "recipes/wheels"  # the scripts and the backend of every wheel of ours
 
@@ -31,7 +33,9 @@ class Recipe(BaseModel):
     needs: tuple[str, ...] = ()
     outputs: tuple[str, ...]
     wheels: tuple[str, ...] = ()  # locked packages whose wheel file the build reads from $GRSTACK_WHEELS
+    beside: BesideName | None = None  # the lock that has them, by its name in versions.yaml, if not the target's own
     image: bool = True  # whether the image installs it; what it does not is built beside it
+    layer_mb: int | None = None  # what its layer may take in the image, if more than layers.OTHERS
     foreach: str | None = None
     operator: str | None = None
     socs: tuple[str, ...] = ()  # of the operator, by versions.yaml; $GRSTACK_SOCS of the build
@@ -61,6 +65,10 @@ class Recipe(BaseModel):
         """All that the build may read: what it does not declare is not there."""
         wheel = (WHEELS, self.wheel) if self.wheel else ()
         return tuple(dict.fromkeys((f"recipes/{self.folder}", *wheel, *self.inputs)))
+
+    def reads(self, wheel: str) -> bool:
+        """Whether the build reads the wheel file of this name, of the lock that it names."""
+        return parse_wheel_filename(wheel)[0] in {canonicalize_name(name) for name in self.wheels}
 
     def script(self, root: Path, name: str) -> str:
         """build.sh or install.sh, as a path below the checkout."""

@@ -15,6 +15,7 @@ from grstack.errors import UnsupportedError, UsageError
 from grstack.locks import Build, Lock
 from grstack.paths import Paths
 from grstack.plan import Plan, make_plan
+from grstack.recipes import load_all
 from grstack.run import Runner
 from grstack.spec import Base, Platform, Target, Versions
 
@@ -109,9 +110,15 @@ class Session:
                 where="versions.yaml, unsupported",
                 next_command="inv build-image --target npu",
             )
-        lock = locks.read(self.paths.root, self.choices.target, python, arch, self.cann)
-        locks.check(lock, self.versions)
-        return lock
+        return locks.current(self.paths.root, self.versions, self.choices.target, python, arch, self.cann)
+
+    @cached_property
+    def beside(self) -> tuple[Lock, ...]:
+        """The other locks whose wheels components are made of."""
+        found = load_all(self.paths.root, self.platform, self.target.components, {})
+        machine = (self.lock.python, self.lock.arch)
+        names = dict.fromkeys(recipe.beside for recipe in found if recipe.beside)
+        return tuple(locks.current(self.paths.root, self.versions, name, *machine) for name in names)
 
     @cached_property
     def build(self) -> Build:
@@ -155,6 +162,7 @@ class Session:
                 where="docker/",
                 next_command=f"inv build-image --target {images[0]}",
             )
+        _ = self.beside
 
     def _plan(self, base: str, build: Build) -> Plan:
         return make_plan(
@@ -172,5 +180,7 @@ class Session:
 
     @property
     def fetch(self) -> Callable[[], Inputs]:
-        """What a step that reads wheels calls: downloads what the lock names, or finds it in the cache."""
-        return partial(inputs.fetch, self.lock, self.build, self.paths.wheels, self.settings, self.console)
+        """What a step that reads wheels calls: downloads what the locks name, or finds it in the cache."""
+        return partial(
+            inputs.fetch, self.lock, self.build, self.paths.wheels, self.settings, self.console, beside=self.beside
+        )

@@ -188,8 +188,7 @@ def stage_wheels(s: Session) -> None:
 
 def stage_beside(s: Session, name: str) -> None:
     """What goes `name`d beside the image (versions.yaml), in a folder of that name, less what the image itself has."""
-    lock = locks.read(s.paths.root, name, s.lock.python, s.lock.arch)
-    locks.check(lock, s.versions)
+    lock = locks.current(s.paths.root, s.versions, name, s.lock.python, s.lock.arch)
     there = {package.name for package in s.lock.packages}
     left = lock.model_copy(update={"packages": tuple(p for p in lock.packages if p.name not in there)})
     folder = s.paths.build / TEST_WHEELS / name

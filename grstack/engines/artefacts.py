@@ -153,12 +153,13 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
 
 def needed_wheels(step: Step, inputs: Inputs) -> dict[str, Path]:
     """The wheel files that a recipe asked for by package name."""
-    assert step.recipe is not None
-    wanted = {name.replace("-", "_").lower() for name in step.recipe.wheels}
-    chosen = {n: p for n, p in inputs.wheels_all.items() if n.split("-")[0].replace(".", "_").lower() in wanted}
-    if len(chosen) < len(wanted):
+    recipe = step.recipe
+    assert recipe is not None
+    fetched = inputs.beside.get(recipe.beside, {}) if recipe.beside else inputs.wheels_all
+    chosen = {name: path for name, path in fetched.items() if recipe.reads(name)}
+    if len(chosen) < len(recipe.wheels):
         raise StepError(
-            f"{step.name} reads the wheels {sorted(wanted)}, of which the lock has {sorted(chosen)}",
+            f"{step.name} reads the wheels {sorted(recipe.wheels)}, of which the lock has {sorted(chosen)}",
             next_command="inv lock",
         )
     return chosen

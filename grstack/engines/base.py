@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -31,7 +31,13 @@ class Inputs:
 
     wheels: Mapping[str, Path] = field(default_factory=dict)  # installed into the environment
     wheels_all: Mapping[str, Path] = field(default_factory=dict)  # and those that only recipes read
+    beside: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # of the locks that recipes name
     requirements: str = ""  # pip requirements with hashes, for the environment
+
+    @property
+    def names(self) -> list[str]:
+        """The file names of all wheels."""
+        return sorted({*self.wheels_all, *(name for files in self.beside.values() for name in files)})
 
     def only(self, names: Set[str]) -> Inputs:
         """With these packages (normalised names) alone to install."""
@@ -42,9 +48,9 @@ class Inputs:
         return self._chosen(lambda name: name not in names)
 
     def _chosen(self, wanted: Callable[[str], bool]) -> Inputs:
-        return Inputs(
+        return replace(
+            self,
             wheels={n: p for n, p in self.wheels.items() if wanted(parse_wheel_filename(n)[0])},
-            wheels_all=self.wheels_all,
             requirements="".join(
                 line
                 for line in self.requirements.splitlines(keepends=True)

@@ -218,8 +218,10 @@ class DockerEngine:
 
     def _final(self, plan: Plan, step: Step, log: Path) -> None:
         context = self._scratch("image")
+        installed: dict[str, int | None] = {}
         for component in plan.install_order:
             assert component.recipe is not None
+            installed[component.name] = component.recipe.layer_mb
             place = context / "components" / component.name
             shutil.copytree(self.artefacts.directory(component), place / "artefact", symlinks=True)
             script = component.recipe.script(self.paths.root, "install.sh")
@@ -232,7 +234,7 @@ class DockerEngine:
         (context / "manifest.json").write_text(json.dumps(content, indent=1) + "\n")
         (context / "constraints.txt").write_text(constraints(plan))
         dockerfile = context / "docker/Dockerfile"
-        dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), [s.name for s in plan.install_order]))
+        dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), installed))
         environment = self.locate(plan, plan.step("environment"))
         marks = {BASE_PACKAGES: keys.combine(packages.items()), **labels.of_plan(plan)}
         instructions = dockerfile.read_text()

@@ -56,15 +56,16 @@ def _has_buildx(client: Path) -> bool:
 COMPONENTS = "# components:"
 
 
-def with_components(dockerfile: str, names: Sequence[str]) -> str:
-    """Puts one install line per component below the line that begins with COMPONENTS.
+def with_components(dockerfile: str, components: Mapping[str, int | None]) -> str:
+    """Puts a line per component, and the limit of its layer in MB, below the line that begins with COMPONENTS.
 
     Each line mounts its own component only, so that a changed one leaves the layers before it as they are.
     """
     lines = dockerfile.splitlines(keepends=True)
     place = next(number for number, line in enumerate(lines) if line.startswith(COMPONENTS))
     run = "RUN --mount=type=bind,source=components/{0},target=/component sh /opt/grstack/bin/install-component {0}\n"
-    return "".join([*lines[: place + 1], *(run.format(name) for name in names), *lines[place + 1 :]])
+    installs = [(f"# at most {limit} MB\n" if limit else "") + run.format(name) for name, limit in components.items()]
+    return "".join([*lines[: place + 1], *installs, *lines[place + 1 :]])
 
 
 def build_argv(

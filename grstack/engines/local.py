@@ -24,10 +24,11 @@ from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.plan.make import SOURCES
 from grstack.run import CommandFailed, Runner
-from grstack.spec import Base
+from grstack.spec import GLUON, Base
 
 MARKER = ".complete"
 BEGUN = ".grstack"  # in what this engine makes, from the first moment
+TRITON = "/opt/grstack/triton"  # where recipes/gluon installs, of which docker/cuda has the variable
 HOST_COMMANDS = {
     "g++": "g++",
     "cmake": "cmake",
@@ -188,7 +189,9 @@ class LocalEngine:
         prefix = self._place(plan, plan.image)
         home = f"{prefix}{ascend.HOME}"
         venv = self._place(plan, plan.step("environment")) / "venv"
+        compiles = any(step.recipe is not None and step.recipe.beside == GLUON for step in plan.install_order)
         return {
+            **({"GR_OPS_TRITON": f"{prefix}{TRITON}"} if compiles else {}),
             **ascend.variables(home),
             "LD_LIBRARY_PATH": f"{home}/lib64",
             "PYTHONPATH": f"{prefix}/site-packages:{prefix}/src",

@@ -22,7 +22,7 @@ from grstack.spec import Versions
 TOOLS = "tools"
 TOOLS_DEV = "tools-dev"
 
-__all__ = ["Build", "Lock", "Package", "check", "check_all", "lock_all", "lock_name", "lock_path", "read"]
+__all__ = ["Build", "Lock", "Package", "check", "check_all", "current", "lock_all", "lock_name", "lock_path", "read"]
 
 
 def read(root: Path, target: str, python: str, arch: str, cann: str = "") -> Lock:
@@ -31,6 +31,13 @@ def read(root: Path, target: str, python: str, arch: str, cann: str = "") -> Loc
     lock = parse(path)
     if (lock.target, lock.python, lock.arch, lock.cann) != (target, python, arch, cann):
         raise LockError(f"the lock is for {lock.name}", where=str(path), next_command=f"inv lock --only {path.stem}")
+    return lock
+
+
+def current(root: Path, versions: Versions, target: str, python: str, arch: str, cann: str = "") -> Lock:
+    """The same, after `check`."""
+    lock = read(root, target, python, arch, cann)
+    check(lock, versions)
     return lock
 
 

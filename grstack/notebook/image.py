@@ -43,9 +43,7 @@ class NotebookImage:
 
     @cached_property
     def lock(self) -> Lock:
-        lock = locks.read(self.s.paths.root, NOTEBOOK, self.plan.python, self.plan.arch)
-        locks.check(lock, self.s.versions)
-        return lock
+        return locks.current(self.s.paths.root, self.s.versions, NOTEBOOK, self.plan.python, self.plan.arch)
 
     @cached_property
     def key(self) -> str:

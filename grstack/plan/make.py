@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grstack import keys
+from grstack import keys, locks
 from grstack.locks import Build, Lock
 from grstack.plan.model import Kind, Plan, Step
 from grstack.recipes import Recipe, load_all
@@ -51,7 +51,7 @@ def make_plan(
     if not whole:
         steps.append(_builder(root, environment, bottom))
     for recipe in recipes:
-        steps.append(_component(root, recipe, platform, environment, steps))
+        steps.append(_component(root, lock, recipe, platform, environment, steps))
     installed = [s for s in steps if s.recipe is not None and s.recipe.image]
     steps.append(_image(root, lock, platform, environment, installed, tag or platform))
     if devel and not on_host:
@@ -133,12 +133,13 @@ def _builder(root: Path, environment: Step, base: Step) -> Step:
     )
 
 
-def _component(root: Path, recipe: Recipe, platform: str, environment: Step, before: list[Step]) -> Step:
+def _component(root: Path, lock: Lock, recipe: Recipe, platform: str, environment: Step, before: list[Step]) -> Step:
     place = next((step for step in before if step.kind is Kind.BUILDER), environment)
     needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
     inputs = [("platform", platform), (place.name, place.key)]
     inputs += [(step.name, step.key) for step in needs]
     inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
+    inputs += _beside(root, lock, recipe)
     inputs += [(path, keys.of_tree(root / path)) for path in recipe.sources]
     return _step(
         name=recipe.name,
@@ -148,6 +149,14 @@ def _component(root: Path, recipe: Recipe, platform: str, environment: Step, bef
         recipe=recipe,
         inputs=inputs,
     )
+
+
+def _beside(root: Path, lock: Lock, recipe: Recipe) -> list[tuple[str, str]]:
+    """The wheels that it reads of another lock than the target's, whose own are in the environment's key."""
+    if not recipe.beside:
+        return []
+    other = locks.read(root, recipe.beside, lock.python, lock.arch)
+    return [(package.filename, package.sha256) for package in other.packages if recipe.reads(package.filename)]
 
 
 def _image(root: Path, lock: Lock, platform: str, environment: Step, components: list[Step], tag: str) -> Step:

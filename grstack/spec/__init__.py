@@ -4,11 +4,13 @@ from grstack.spec._faults import Fault
 from grstack.spec._load import load, loads
 from grstack.spec._models import (
     BESIDE,
+    GLUON,
     NOTEBOOK,
     PLATFORMS,
     SWEEPS,
     TARGETS,
     Base,
+    BesideName,
     Compatibility,
     Dataset,
     FileData,
@@ -25,11 +27,13 @@ from grstack.spec._schema import schema_text
 
 __all__ = [
     "BESIDE",
+    "GLUON",
     "NOTEBOOK",
     "SWEEPS",
     "PLATFORMS",
     "TARGETS",
     "Base",
+    "BesideName",
     "Compatibility",
     "Dataset",
     "Fault",

@@ -52,6 +52,19 @@ def test_the_stand_in_gives_way_to_the_driver_s_own_library() -> None:
     assert done.stdout == "<>\n", done.stderr
 
 
+def test_the_kernels_for_hopper_have_a_compiler_of_their_own() -> None:
+    """Beside the Triton that PyTorch pins, which stays the one that programs import."""
+    code = "import triton; from triton.experimental import gluon; print(triton.__version__, triton.__file__)"
+    ours = docker("--network=none", IMAGE, "sh", "-c", f'PYTHONPATH=$GR_OPS_TRITON python -c "{code}"')
+    assert ours.stdout == "3.6.0 /opt/grstack/triton/triton/__init__.py\n", ours.stderr
+    assert docker("--network=none", IMAGE, "python", "-c", code).stdout.startswith("3.4.0 /opt/grstack/venv/")
+
+
+def test_it_compiles_them_without_a_gpu() -> None:
+    done = docker("--read-only", "--network=none", IMAGE, "python", "-m", "gr_ops.cuda.cubins")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_it_has_no_package_of_tests() -> None:
     assert modules_without_tests(IMAGE) > 300
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grstack import host
+from grstack import host, layers
 from grstack.engines import docker_cli
 from grstack.errors import EngineError
 
@@ -69,6 +69,14 @@ def test_build_arguments_carry_no_secret_content(tmp_path: Path) -> None:
     )
     assert f"--secret=id=ca,src={tmp_path}/ca.crt" in argv and argv[-1] == str(tmp_path)
     assert "--network=host" in argv and "--build-arg=BASE=b" in argv
+
+
+def test_each_component_is_a_layer_whose_limit_is_its_recipe_s() -> None:
+    text = docker_cli.with_components("FROM x\n# components: here\nCOPY src /src\n", {"small": None, "large": 300})
+    lines = text.splitlines()
+    assert lines[:2] == ["FROM x", "# components: here"] and lines[-1] == "COPY src /src"
+    assert [line.rpartition(" ")[2] for line in lines if line.startswith("RUN ")] == ["small", "large"]
+    assert layers.limits(text) == {"RUN sh /opt/grstack/bin/install-component large": 300}
 
 
 def test_mounts_are_read_only_unless_said_otherwise() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -90,6 +91,15 @@ def test_flags_of_the_npu_lock() -> None:
     packages = {package.name: package for package in locks.read(ROOT, "npu", "3.11", "x86_64").packages}
     assert {name for name, package in packages.items() if package.no_deps} == {"torch-npu", "torchrec"}
     assert {name for name, package in packages.items() if not package.installed} == {"torchrec"}
+
+
+@pytest.mark.parametrize("python", VERSIONS.pythons.supported)
+@pytest.mark.parametrize("arch", VERSIONS.architectures)
+def test_the_second_triton_is_one_that_the_kernels_were_tested_with_and_needs_nothing(python: str, arch: str) -> None:
+    (package,) = locks.read(ROOT, spec.GLUON, python, arch).packages
+    text = (ROOT / "kernels/gr_ops/gr_ops/cuda/paths.py").read_text(encoding="utf-8")
+    (tested,) = re.findall(r"^TESTED = .*$", text, re.MULTILINE)
+    assert package.name == "triton" and f'"{package.version}"' in tested
 
 
 def test_tools_are_locked_with_hashes() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grstack.errors import SpecError
+from grstack.errors import LockError, SpecError
+from grstack.locks import Lock, Package
 from grstack.plan import Kind, Plan, make_plan
 from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
@@ -189,6 +190,38 @@ def test_an_input_that_does_not_exist_is_named(root: Path) -> None:
     file = root / "recipes/twin/recipe.yaml"
     file.write_text(file.read_text().replace("twin/runtime", "twin/runtimes"))
     with pytest.raises(SpecError, match="twin: twin/runtimes"):
+        plan_of(root)
+
+
+def lock_beside(root: Path, **digests: str) -> None:
+    """A lock of two packages; of `digests` the first digit of each hash."""
+    packages = tuple(
+        Package(name=name, version="1.0", filename=f"{name}-1.0-py3-none-any.whl", sha256=digit * 64)
+        for name, digit in digests.items()
+    )
+    lock = Lock(target="gluon", python="3.11", arch="x86_64", inputs="0" * 64, packages=packages)
+    (root / "locks").mkdir(exist_ok=True)
+    (root / f"locks/{lock.name}.json").write_text(lock.text())
+
+
+def test_wheels_of_another_lock_are_in_the_key_of_who_reads_them_and_in_no_other(root: Path) -> None:
+    file = root / "recipes/torchrec/recipe.yaml"
+    file.write_text(file.read_text() + "beside: gluon\n")
+    with pytest.raises(LockError, match="there is no lock"):
+        plan_of(root)
+    lock_beside(root, torchrec="a", more="b")
+    before = plan_of(root)
+    assert ("torchrec-1.0-py3-none-any.whl", "a" * 64) in before.step("torchrec").inputs
+    lock_beside(root, torchrec="c", more="b")
+    assert changed(before, plan_of(root)) == {"torchrec", "image"}
+    lock_beside(root, torchrec="a", more="d")
+    assert not changed(before, plan_of(root)), "it does not read this one"
+
+
+def test_a_recipe_names_a_lock_that_there_can_be(root: Path) -> None:
+    file = root / "recipes/torchrec/recipe.yaml"
+    file.write_text(file.read_text() + "beside: gluons\n")
+    with pytest.raises(SpecError, match="unknown name 'gluons'; valid: notebook, sweeps, gluon"):
         plan_of(root)
 
 

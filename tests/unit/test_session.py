@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from grstack import network, session
+from grstack import network, session, spec
 from grstack.choices import Choices
 from grstack.engines import local, names
 from grstack.engines.fake import FakeEngine
 from grstack.engines.local import LocalEngine
-from grstack.errors import EngineError, GrstackError, UnsupportedError, UsageError
+from grstack.errors import EngineError, GrstackError, LockError, UnsupportedError, UsageError
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.run import Runner
@@ -159,6 +160,27 @@ def test_operators_for_cann_on_the_host_follow_its_toolkit(tmp_path: Path, monke
     assert operator_key("8.3.RC1") == operator_key("8.3.RC1")
     assert operator_key("8.3.RC1") != operator_key("8.3.RC2")
     assert operator_key("8.3.RC1", "twin") == operator_key("8.3.RC2", "twin")
+
+
+def test_locks_that_recipes_name_are_those_of_the_session_s_machine_and_current() -> None:
+    assert [lock.name for lock in make(target="cuda").beside] == ["gluon-py3.11-x86_64"]
+    assert make().beside == make(target="cpu").beside == ()
+    text = (ROOT / "versions.yaml").read_text(encoding="utf-8")
+    stale = make(target="cuda")
+    stale.__dict__["versions"] = spec.loads(text.replace("triton: 3.6.0", "triton: 3.6.1"))
+    with pytest.raises(LockError, match="has changed since") as caught:
+        stale.check_choices()
+    assert caught.value.next_command == "inv lock --only gluon-py3.11-x86_64"
+
+
+def test_the_local_engine_has_the_image_s_second_compiler_where_it_installs_it(tmp_path: Path) -> None:
+    """Under the prefix; docker/cuda's variable and the recipe's script say where."""
+    engine = LocalEngine(Paths(root=tmp_path, cache=tmp_path), Runner(Console(quiet=True)), Settings())
+    cuda = make(target="cuda").plan_to_show(with_engine=False)
+    (there,) = re.findall(r"GR_OPS_TRITON=(\S+)", (ROOT / "docker/cuda/Dockerfile").read_text(encoding="utf-8"))
+    assert engine.environment(cuda)["GR_OPS_TRITON"] == f"{tmp_path / engine.locate(cuda, cuda.image)}{there}"
+    assert f"target=$GRSTACK_ROOT{there}\n" in (ROOT / "recipes/gluon/install.sh").read_text(encoding="utf-8")
+    assert "GR_OPS_TRITON" not in engine.environment(make().plan_to_show(with_engine=False))
 
 
 def test_the_local_engine_names_its_result(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_triton_is_imported_in_folders_named_cuda_and_elsewhere_when_it_is_used(
     files = [file for place in IN_THE_IMAGE for file in sorted((ROOT / place).rglob("*.py"))]
     found = {str(file.relative_to(ROOT)): names for file in files if (names := imports_triton(file))}
     outside = {file: names for file, names in found.items() if "cuda" not in Path(file).parts}
-    assert outside == {}
+    assert outside.keys() == {"recipes/gluon/check.py"}, "which looks at the one that it is given, when it is built"
     assert len(found) > 40, "the kernels and their tests"
 
 
