@@ -219,6 +219,31 @@ def test_a_kernel_is_compiled_once(made, caplog):
     assert len(made) == 4
 
 
+ONE_OF_MANY = """
+import json, sys, time
+from types import SimpleNamespace
+from gr_ops.cuda.cubins import store
+from gr_ops.cuda.kernel import Kernel
+
+def run(argv, **others):
+    print("compiled", flush=True)
+    time.sleep(1)  # in which the other process comes
+    return SimpleNamespace(returncode=0, stdout=sys.argv[1], stderr="")
+
+store.subprocess.run = run
+found = store.find(Kernel("hopper.rounding", "round_sum"), [["int", 3]], {})
+print(found.function)
+"""
+
+
+def test_processes_that_want_a_kernel_at_once_compile_it_once(another_triton):
+    about = {**vars(compiled()), "cubin": base64.b64encode(b"cubin").decode(), "triton": "3.6.0", "roles": [FREE]}
+    argv = [sys.executable, "-c", ONE_OF_MANY, json.dumps(about)]
+    both = [subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert sorted(out for out, _ in outputs) == ["compiled\nkernel\n", "kernel\n"], outputs
+
+
 def test_other_sources_or_another_compiler_are_compiled_anew(made, another_triton, monkeypatch):
     kept = [store.folder()]
     (another_triton / "triton/__init__.py").write_text("__version__ = '3.7.0'\n")

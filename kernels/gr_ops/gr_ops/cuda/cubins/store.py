@@ -1,11 +1,12 @@
 """Compiled kernels on disk, by what they were compiled from: below TRITON_CACHE_DIR, where Triton keeps its own.
 
-What another process is compiling at the same time is compiled twice; files take their place whole.
+Processes that want the same kernel at the same time, as the ranks of one host do, wait for the first to compile it.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import logging
@@ -13,11 +14,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import filelock  # PyTorch brings it
 
 from gr_ops.cuda import cubins
 from gr_ops.cuda.cubins.roles import Fact, needed
@@ -48,16 +51,39 @@ class Compiled:
 
 def find(kernel: Kernel, facts: Sequence[Fact], options: dict[str, int]) -> Compiled:
     """The kernel for arguments of such facts, compiled now if it has not been."""
-    roles = _read(_of_kernel(kernel, "roles"))
-    if roles is not None:
-        compiled = _read(_of_kernel(kernel, _key(needed(facts, roles), options)))
-        if compiled is not None:
-            return _compiled(compiled)
+    found = _kept(kernel, facts, options)
+    if found is not None:
+        return found
+    with _held(_of_kernel(kernel, f"{_key(facts, options)}.lock")):
+        found = _kept(kernel, facts, options)  # by who held it before
+        return found if found is not None else _made(kernel, facts, options)
+
+
+def _kept(kernel: Kernel, facts: Sequence[Fact], options: dict[str, int]) -> Compiled | None:
+    roles = _read(_of_kernel(kernel, "roles.json"))
+    made = roles and _read(_of_kernel(kernel, f"{_key(needed(facts, roles), options)}.json"))
+    return _compiled(made) if made else None
+
+
+def _made(kernel: Kernel, facts: Sequence[Fact], options: dict[str, int]) -> Compiled:
     log.info("%s is compiled for Hopper by Triton %s; kept in %s", kernel.name, cubins.version(), folder())
     made = _compile(kernel, facts, options)
-    _write(_of_kernel(kernel, "roles"), made["roles"])
-    _write(_of_kernel(kernel, _key(needed(facts, made["roles"]), options)), made)
+    _write(_of_kernel(kernel, "roles.json"), made["roles"])
+    _write(_of_kernel(kernel, f"{_key(needed(facts, made['roles']), options)}.json"), made)
     return _compiled(made)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Alone in this block of all processes that share the folder, where it can be written and has locks at all."""
+    lock = filelock.FileLock(path)
+    with contextlib.suppress(OSError, NotImplementedError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _compiled(made: dict[str, Any]) -> Compiled:
@@ -77,7 +103,7 @@ def _key(facts: Sequence[Fact], options: dict[str, int]) -> str:
 
 
 def _of_kernel(kernel: Kernel, name: str) -> Path:
-    return folder() / f"{kernel.module.replace('.', '-')}-{kernel.name}-{name}.json"
+    return folder() / f"{kernel.module.replace('.', '-')}-{kernel.name}-{name}"
 
 
 @cache
