@@ -1,10 +1,12 @@
-"""For every suite: what a test draws follows from its name, so that a failure can be repeated; NPUs that are there.
+"""For every suite: what a test draws follows from its name, so that a failure can be repeated; NPUs that are there;
+Ctrl-C for the programs of tests.
 
 GRSTACK_NPUS: how many devices this machine has; tests of more processes on NPUs are skipped. Unset: as many as asked.
 """
 
 import importlib.util
 import os
+import signal
 import sys
 import zlib
 from collections.abc import Iterable
@@ -24,6 +26,11 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
         module: pytest.Module = InTriton.from_parent(parent, path=module_path)
         return module
     return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and all that it starts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.image
 
 BUILD = """
-import signal
 import sys
 from pathlib import Path
 from rich.console import Console
@@ -37,7 +36,6 @@ from grstack.engines import Inputs
 from grstack.errors import GrstackError
 from grstack.execute import execute
 from tests.integration.test_docker_builds import engine_of, plan_of
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it as ignored
 root = Path(sys.argv[1])
 engine = engine_of(root)
 wheel = root / "torchrec-1.1.0-py3-none-any.whl"

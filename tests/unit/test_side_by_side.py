@@ -88,9 +88,8 @@ def test_a_job_that_raises_ends_the_others(runner: Runner, tmp_path: Path) -> No
 
 def test_an_interruption_ends_the_commands(tmp_path: Path) -> None:
     script = (
-        "import signal, sys; from pathlib import Path; from rich.console import Console\n"
+        "import sys; from pathlib import Path; from rich.console import Console\n"
         "from grstack.run import Runner; from grstack.side_by_side import SideBySide\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
         "runner, place = Runner(Console()), Path(sys.argv[1])\n"
         "def job(n): runner.stream(['sh', '-c', f'echo $$ > {place}/{n}; exec sleep 60'], log=place / f'{n}.log')\n"
         "SideBySide({str(n): lambda n=n: job(n) for n in range(3)}, at_once=2, runner=runner).run()"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -176,16 +178,29 @@ for i in range(10**9):
 """
 
 
-def start(lib64: Path, path: str, rank: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "LD_LIBRARY_PATH": str(lib64), "OMP_NUM_THREADS": "1", "TWIN_COUNTS": path, "RANK": rank}
-    env.pop("TWIN_ATEN", None)
-    program = LOOP.format(here=str(HERE))
-    return subprocess.Popen([sys.executable, "-c", program], env=env, stderr=subprocess.PIPE, text=True)
+Start = Callable[[str, str], subprocess.Popen[str]]
 
 
-def test_processes_share_a_file_and_ctrl_c_leaves_it_whole(lib64: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def start(lib64: Path) -> Iterator[Start]:
+    """Starts the loop of a rank, counts into a file; none is left at the end."""
+    with contextlib.ExitStack() as left:
+
+        def begin(path: str, rank: str) -> subprocess.Popen[str]:
+            env = {**os.environ, "LD_LIBRARY_PATH": str(lib64), "OMP_NUM_THREADS": "1"}
+            env |= {"TWIN_COUNTS": path, "RANK": rank}
+            env.pop("TWIN_ATEN", None)
+            argv = [sys.executable, "-c", LOOP.format(here=str(HERE))]
+            process = left.enter_context(subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True))
+            left.callback(process.kill)
+            return process
+
+        yield begin
+
+
+def test_processes_share_a_file_and_ctrl_c_leaves_it_whole(start: Start, tmp_path: Path) -> None:
     path = tmp_path / "shared.jsonl"
-    running = [start(lib64, str(path), rank) for rank in ("0", "1")]
+    running = [start(str(path), rank) for rank in ("0", "1")]
     deadline = time.monotonic() + TIMEOUT
 
     def enough() -> bool:
@@ -210,9 +225,9 @@ def test_processes_share_a_file_and_ctrl_c_leaves_it_whole(lib64: Path, tmp_path
         assert total is mine[-1] and total["steps"] == len(names)
 
 
-def test_a_killed_process_leaves_whole_lines_in_a_file_of_its_rank(lib64: Path, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_whole_lines_in_a_file_of_its_rank(start: Start, tmp_path: Path) -> None:
     path = tmp_path / "3-%.jsonl"
-    process = start(lib64, str(tmp_path / "%r-%%.jsonl"), "3")
+    process = start(str(tmp_path / "%r-%%.jsonl"), "3")
     deadline = time.monotonic() + TIMEOUT
     while (not path.exists() or path.stat().st_size < 50_000) and time.monotonic() < deadline:
         time.sleep(0.05)
