@@ -40,5 +40,6 @@ def test_the_runtime_s_suite_passes_on_another_torch(tmp_path: Path, torch: str,
     assert run(python, "-m", "ascend_twin", "selftest").count("ok    ") == 5
     home = run(python, "-c", "from ascend_twin.home import PACKAGED; print(PACKAGED)").strip()
     quick = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:ascend_twin", "-m", "not slow")
-    suite = run(python, *quick, "--rootdir", ROOT, ROOT / "twin/tests/runtime", TWIN_LIB64=f"{home}/lib64")
+    cores = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE", "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # as in_image
+    suite = run(python, *quick, "--rootdir", ROOT, ROOT / "twin/tests/runtime", TWIN_LIB64=f"{home}/lib64", **cores)
     assert " passed" in suite and "failed" not in suite

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.twin
 
 # Work on a second device and a side stream is in flight when the end comes.
 BUSY = """
-import sys, torch
+import signal, sys, torch
 x = torch.ones(256, 256, device="npu:1", requires_grad=True)
 weight = torch.nn.Linear(256, 256).to("npu:1")
 side = torch.npu.Stream(device="npu:1")
