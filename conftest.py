@@ -1,11 +1,12 @@
 """For every suite: what a test draws follows from its name, so that a failure can be repeated; NPUs that are there;
-Ctrl-C for the programs of tests.
+Ctrl-C for the programs of tests; torch imported at less cost (tests/start).
 
 GRSTACK_NPUS: how many devices this machine has; tests of more processes on NPUs are skipped. Unset: as many as asked.
 """
 
 import importlib.util
 import os
+import runpy
 import signal
 import sys
 import zlib
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+START = Path(__file__).parent / "tests/start"
 
 
 class InTriton(pytest.Module):
@@ -31,6 +34,9 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and all that it starts
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if importlib.util.find_spec("torch") is not None:
+        runpy.run_path(str(START / "sitecustomize.py"))
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(START), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 @pytest.fixture(autouse=True)

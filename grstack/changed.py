@@ -78,7 +78,7 @@ PAGES = {"docs/dynamic-embeddings.md": ("embeddings/hybrid_torchrec/tests",)}
 TOOL = ("grstack/", "tasks.py", "docker/", "recipes/", "tests/", "Makefile", "bootstrap.sh")
 PAGES_ALONE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "embeddings/README.md", "kernels/README.md")
 TEXT = ("docs/", "benchmarks/", "deploy/", ".", *PAGES_ALONE)
-EVERYTHING = ("versions.yaml", "locks/", "pyproject.toml", "conftest.py")
+EVERYTHING = ("versions.yaml", "locks/", "pyproject.toml", "conftest.py", "tests/start/")
 
 
 def files(root: Path, runner: Runner, since: str = "") -> list[str]:
