@@ -28,26 +28,26 @@ ON_HOST = ("tests/unit", "tests/golden")
 # Each suite is a process of its own: the loader, torch_npu and the twin read their settings once per process. Several
 # run at once, begun in this order; the longest are the first, so that none is left alone at the end.
 IN_IMAGE = (
-    "gr_model/tests",
     "kernels/gr_ops/tests",
+    "gr_model/tests",
     "embeddings/hybrid_torchrec/tests",
-    "kernels/operators",
+    "twin/tests/aten",
     "twin/tests/mutants",
+    "twin/tests/runtime",
+    "recipes/torchrec/tests",
+    "twin/tests/sanitizers",
+    "twin/tests/hccl",
+    "embeddings/torchrec_embcache/tests",
+    "embeddings/hybrid_torchrec/tests/cuda",
+    "twin/tests/launcher",
+    "twin/tests/package",
+    "kernels/gr_ops/tests/cuda",
     "twin/tests/opbuild",
     "twin/tests/ascendc",
-    "twin/tests/launcher",
-    "twin/tests/sanitizers",
-    "twin/tests/runtime",
-    "twin/tests/aten",
-    "twin/tests/hccl",
-    "twin/tests/package",
-    "kernels/packaging/tests",
-    "kernels/gr_ops/tests/cuda",
-    "recipes/torchrec/tests",
-    "embeddings/hybrid_torchrec/tests/cuda",
-    "embeddings/torchrec_embcache/tests",
-    "gr_model/tests/cuda",
+    "kernels/operators",
     "smoke_tests/tests",
+    "kernels/packaging/tests",
+    "gr_model/tests/cuda",
     "grstack/new/tests",
 )
 HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of each
@@ -67,6 +67,8 @@ IN_THE_GATE = "not slow"
 TEST_WHEELS = "test-wheels"
 RESULTS = "test-results"
 WITH_ENGINE = ("tests/integration",)
+# Its fixture builds an operator as the image's recipe does: in the image they are there, of the same sources.
+OPERATORS = "kernels/operators"
 ON_GPU = "tests/on_gpu.py"
 TRITON = "triton"
 
@@ -241,4 +243,6 @@ def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
+    if suite.startswith(OPERATORS):
+        env["GRSTACK_INSTALLED_OPERATORS"] = "1"
     return s.engine.run(s.plan, argv, mounts=[source, data, wheels, folder], env=env, apart=name, memory_mib=memory_mib)

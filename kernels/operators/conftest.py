@@ -1,6 +1,7 @@
 """Builds each operator once for the twin and gives the tests a function that calls it.
 
-GRSTACK_INSTALLED_OPERATORS=1: the installed ones are called instead, as `inv accept` does on real devices.
+GRSTACK_INSTALLED_OPERATORS=1: the installed ones are called instead. `inv accept` does so on real devices, and the
+gate, whose image has just built them of these sources.
 TWIN_LIB64 names the twin's libraries; in the image they are those of ASCEND_HOME_PATH.
 """
 
