@@ -32,6 +32,7 @@ ANSWER = "[0, 2, 5, 6] [1, 2, 0]\n"
         "torch",
         "torch_npu, torch",
         "gr_ops, torch",
+        "torch, gr_ops, fbgemm_gpu",
         "fbgemm_gpu, gr_ops, torch",
     ],
 )
@@ -40,22 +41,16 @@ def test_any_order_of_imports(fresh_process: Run, imports: str) -> None:
     assert ran.stdout == ANSWER and "CAUTION" not in ran.stderr and "Warning" not in ran.stderr, ran.stderr
 
 
-def test_importing_torch_loads_nothing(fresh_process: Run) -> None:
-    ran = fresh_process(
-        "import torch, sys; print({'gr_ops', 'fbgemm_gpu'} & {*sys.modules}, 'torch_npu' in sys.modules)"
-    )
-    assert ran.stdout == "set() True\n", ran.stdout + ran.stderr
-
-
-def test_our_own_names_without_any_import(fresh_process: Run) -> None:
+def test_importing_torch_loads_nothing_and_our_own_names_need_no_import(fresh_process: Run) -> None:
     script = """
-        import torch
+        import torch, sys
+        print({'gr_ops', 'fbgemm_gpu'} & {*sys.modules}, 'torch_npu' in sys.modules)
         q = torch.ones(3, 1, 8).npu()
         print(torch.ops.mxrec.hstu_dense(q, q, q, None, None, 0, 3, 1.0, "jagged", [0, 3]).shape)
         print(type(torch.ops.mxrec).__name__, hasattr(torch.ops.mxrec, "nothing"))
     """
     ran = fresh_process(script)
-    assert ran.stdout == "torch.Size([3, 1, 8])\n_OpNamespace False\n", ran.stdout + ran.stderr
+    assert ran.stdout == "set() True\ntorch.Size([3, 1, 8])\n_OpNamespace False\n", ran.stdout + ran.stderr
 
 
 def test_with_autoload_off_nothing_is_loaded(fresh_process: Run) -> None:
