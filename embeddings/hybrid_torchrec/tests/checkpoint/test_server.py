@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from children import without_devices
 from hybrid_torchrec.checkpoint import TableShard
 from hybrid_torchrec.serving import Consumer, Publisher
 from hybrid_torchrec.serving.server import make_server
@@ -115,7 +115,7 @@ def test_lookups_while_records_are_applied(tmp_path: Path):
 
 def start(stream: Path, *options: str, **env: str) -> tuple[subprocess.Popen[str], int]:
     argv = [sys.executable, "-m", "hybrid_torchrec.serving.server", "--stream", str(stream), "--port", "0", *options]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**without_devices(), **env})
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("serving on port "), line
