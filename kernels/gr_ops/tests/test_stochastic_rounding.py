@@ -1,5 +1,6 @@
 """Rows of 16 bits, rounded by chance: to one of two neighbours of the float64 result, right on average."""
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -212,26 +213,33 @@ def test_numbers_of_all_sizes(dtype: torch.dtype, device: str) -> None:
     assert abs((up - chance).mean()) < 4 * (0.21 / up.numel()) ** 0.5
 
 
-def test_devices_and_instruction_sets_draw_the_same(dtype: torch.dtype, fresh_process: Callable[..., Any]) -> None:
-    """Steps whose float32 result has no rounding of its own: from zero by SGD of rate 1."""
-    folder = Path(__file__).parent
-    script = f"""
-        import hashlib, sys, torch, gr_ops
-        gr_ops.load()
-        sys.path.insert(0, "{folder}")
-        from test_stochastic_rounding import Optimizer, step
+def digests(device: str) -> list[str]:
+    """Of a step with each dtype whose float32 result has no rounding of its own: from zero by SGD of rate 1."""
+    found = []
+    for dtype in DTYPES:
         generator = torch.Generator().manual_seed(3)
         values = torch.randn(50, 67, generator=generator) * 10.0 ** torch.randint(-9, 4, (50, 67), generator=generator)
-        rows = step(Optimizer("sgd", learning_rate=1.0), torch.zeros(50, 67, dtype={dtype}), values, DEVICE)
-        print(hashlib.sha256(rows.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest())
+        rows = step(Optimizer("sgd", learning_rate=1.0), torch.zeros(50, 67, dtype=dtype), values, device)
+        found.append(hashlib.sha256(rows.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest())
+    return found
+
+
+def test_devices_and_instruction_sets_draw_the_same(fresh_process: Callable[..., Any]) -> None:
+    """The instruction set is read once in a process; torch_npu is most of a start's time."""
+    script = f"""
+        import sys, torch, gr_ops
+        gr_ops.load()
+        sys.path.insert(0, "{Path(__file__).parent}")
+        from test_stochastic_rounding import digests
+        print(*digests("cpu"))
     """
-    results = []
-    for place in ["generic", "avx2", "avx512", *(["npu:0"] if HAS_NPU else [])]:
-        device, variables = (place, {}) if place == "npu:0" else ("cpu", {"MXREC_CPU_CAPABILITY": place})
-        ran = fresh_process(script.replace("DEVICE", repr(device)), **variables)
+    results = [digests("npu:0")] if HAS_NPU else []
+    for instructions in ("generic", "avx2", "avx512"):
+        ran = fresh_process(script, MXREC_CPU_CAPABILITY=instructions, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
         assert ran.returncode == 0, ran.stderr
-        results.append(ran.stdout.split()[-1])
-    assert len(results) >= 3 and len(set(results)) == 1
+        results.append(ran.stdout.split())
+    assert len(results) >= 3 and all(len(set(of_dtype)) == 1 for of_dtype in zip(*results, strict=True))
+    assert len(set(results[0])) == len(DTYPES)
 
 
 def test_the_backward_operator_draws_too(dtype: torch.dtype, device: str) -> None:
