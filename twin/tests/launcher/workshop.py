@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ CORES = TWIN / "cores"
 RUNTIME = TWIN / "runtime"
 IMAGE_LIB64 = "/usr/local/Ascend/ascend-toolkit/latest/lib64"
 WARNINGS = ("-Wall", "-Wextra")
+OF_HOST_SIDES = '#include "register/op_def_registry.h"\n#include "tiling/platform/platform_ascendc.h"\n'
+OF_TABLES = '#include "opcall.h"\n'
 sys.path.insert(0, str(TWIN / "opbuild"))
 
 import opbuild  # noqa: E402
@@ -59,8 +62,7 @@ def table_unit(operator: Operator) -> str:
     entry = f"{operator.snake}__0"
     parameters = ", ".join(["void *"] * operator.parameters)
     values = ", ".join(f"a[{i}]" for i in range(operator.parameters))
-    return f"""#include "opcall.h"
-
+    return f"""{OF_TABLES}
 extern "C" void {entry}({parameters});
 
 static void Enter(void *const *a) {{ {entry}({values}); }}
@@ -85,14 +87,31 @@ class Workshop:
     _cores: list[Path] = field(default_factory=list)
     _fixed: list[Path] = field(default_factory=list)
     _runtime: dict[str, list[Path]] = field(default_factory=dict)
+    _headers: dict[str, Path] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def compile(self, source: Path, target: Path, extra: Sequence[str] = ()) -> Path:
+    def compile(self, source: Path, target: Path, extra: Sequence[str] = (), *, language: str = "c++") -> Path:
         compiler = shutil.which("g++")
         assert compiler is not None, "these tests need g++"
         target.parent.mkdir(parents=True, exist_ok=True)
         command = [compiler, "-std=c++17", "-fPIC", "-DFUNC_VISIBILITY", *WARNINGS, *self.flags, *extra]
-        subprocess.run([*command, "-c", str(source), "-o", str(target)], check=True, capture_output=True, text=True)
+        command += ["-x", language, "-c", str(source), "-o", str(target)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
         return target
+
+    def precompiled(self, includes: str, extra: Sequence[str]) -> list[str]:
+        """Options to include `includes`, the larger part of compiling most units, as compiled once for all of them.
+
+        The macros of an operator are not among `extra`: the twin's headers know none of them.
+        """
+        with self._lock:
+            if includes not in self._headers:
+                header = self.folder / f"headers/{len(self._headers)}.h"
+                header.parent.mkdir(parents=True, exist_ok=True)
+                header.write_text(includes)
+                self.compile(header, header.with_name(f"{header.name}.gch"), extra, language="c++-header")
+                self._headers[includes] = header
+        return ["-Werror=invalid-pch", "-include", str(self._headers[includes])]
 
     def compile_all(self, sources: Sequence[Path], extra: Sequence[str]) -> list[Path]:
         def one(source: Path) -> Path:
@@ -133,7 +152,8 @@ class Workshop:
 
     def host_object(self, operator: Operator, tree: Path, target: Path) -> Path:
         source = tree / operator.home / "op_host" / f"{operator.snake}.cpp"
-        return self.compile(source, target, [f"-I{tree / 'common'}", f"-I{TWIN / 'include'}"])
+        folders = [f"-I{TWIN / 'include'}", f"-I{tree / 'common'}"]
+        return self.compile(source, target, [*self.precompiled(OF_HOST_SIDES, folders[:1]), *folders])
 
     def kernel_object(self, operator: Operator, tree: Path, target: Path) -> Path:
         """The kernel as opbuild compiles it: inside a namespace, under a name of its own."""
@@ -146,16 +166,19 @@ class Workshop:
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         includes = "".join(f'#include "{header}"\n' for header in opbuild.api_headers(text, [TWIN / "include"]))
         unit.write_text(f'{includes}namespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n')
-        own = ["-DTWIN_OBJECT=0", f"-D{operator.snake}={operator.snake}__0", "-Wno-unused-parameter"]
+        own = ["-DTWIN_OBJECT=0", "-Wno-unused-parameter"]
         if not any(flag.startswith("-fsanitize") for flag in self.flags):
             own.append("-fsanitize=integer-divide-by-zero")
-        return self.compile(unit, target, [*own, *macros, *folders])
+        headers = self.precompiled(includes, [*own, f"-I{TWIN / 'include'}"])
+        name = f"-D{operator.snake}={operator.snake}__0"
+        return self.compile(unit, target, [*headers, *own, name, *macros, *folders])
 
     def table_object(self, operator: Operator) -> Path:
         unit = self.folder / "tables" / f"{operator.snake}.cpp"
         unit.parent.mkdir(parents=True, exist_ok=True)
         unit.write_text(table_unit(operator))
-        return self.compile(unit, unit.with_suffix(".o"), self._host_flags())
+        headers = self.precompiled(OF_TABLES, self._host_flags())
+        return self.compile(unit, unit.with_suffix(".o"), [*headers, *self._host_flags()])
 
     def program(self, operator: Operator, tree: Path = OPERATORS) -> Path:
         """The launcher of an operator whose sources, and those it shares, lie under `tree`."""
