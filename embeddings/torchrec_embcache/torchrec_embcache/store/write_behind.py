@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import torch
+from hybrid_torchrec.backends.ids import IdIndex
 from hybrid_torchrec.table import RowBatch
 
 from torchrec_embcache.errors import StoreIOError
@@ -15,22 +16,24 @@ from torchrec_embcache.store.base import RowStore
 
 
 class _Waiting:
-    """Rows that wait, and the order of their ids, once a reader asks."""
+    """Rows that wait, and where the row of an id is among them, once a reader asks."""
 
     def __init__(self, rows: RowBatch) -> None:
         self.rows = rows
 
     @cached_property
-    def ascending(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The ids, and where among the rows each of them is."""
-        return self.rows.ids.sort()
+    def index(self) -> IdIndex:
+        """The row in position k has slot k + 1: ids of a RowBatch are distinct."""
+        ids = self.rows.ids
+        index: IdIndex = torch.classes.hybrid_torchrec.HashIndex(len(ids))
+        index.insert(ids, torch.ones_like(ids), 0)
+        return index
 
     def find(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
         """The rows of those of ids (L,) that wait, in their order, and which do, (L,) bool."""
-        ascending, order = self.ascending
-        at = torch.searchsorted(ascending, ids).clamp_(max=len(ascending) - 1)
-        here = ascending[at] == ids
-        return self.rows.select(order[at[here]]), here
+        slots = self.index.find(ids)
+        here = slots > 0
+        return self.rows.select(slots[here] - 1), here
 
 
 class WriteBehind:
