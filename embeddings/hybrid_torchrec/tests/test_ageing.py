@@ -2,6 +2,7 @@
 
 import math
 import random
+from fractions import Fraction
 
 import pytest
 import torch
@@ -118,10 +119,13 @@ def test_put_inserts_and_replaces() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_coldest_are_those_of_a_sort_of_all_rows(seed: int) -> None:
-    """Steps since the last sighting, less some for each doubling of the sightings; then the lowest slots."""
+    """Steps since the last sighting, less some for each doubling of the sightings, a part for a part of one.
+
+    From 2^d to 2^(d + 1) sightings what they are worth grows evenly. Of those that are as old, the lowest slots go.
+    """
     draw = random.Random(seed)
     count, step, worth = 500, 6000, draw.choice([0, 3, 20, 90])
-    shows = [draw.choice([0.25, 1.0, 1.5, 2.0, 3.9, 4.0, 100.0, 2.0**20]) for _ in range(count)]
+    shows = [draw.choice([0.25, 1.0, 1.5, 2.0, 3.0, 3.9, 4.0, 100.0, 2.0**20]) for _ in range(count)]
     last = [
         draw.choice([step, step + 1, step - 5, draw.randrange(step - 60, step), draw.randrange(step)]) for _ in shows
     ]
@@ -130,8 +134,14 @@ def test_coldest_are_those_of_a_sort_of_all_rows(seed: int) -> None:
     gone = draw.sample(range(count), 50)
     index.erase(torch.tensor(gone))
     keep = draw.sample(slots, 100)
+
+    def worth_of(shows: float) -> int:
+        doublings = math.floor(math.log2(shows))
+        return max(0, math.floor(worth * (doublings + Fraction(shows) / Fraction(2) ** doublings - 1)))
+
+    shows = torch.tensor(shows).tolist()  # as the index has them
     ages = {
-        slots[k]: min(max(-1024, max(0, step - last[k]) - worth * max(0, math.floor(math.log2(shows[k])))), 3071)
+        slots[k]: min(max(-1024, max(0, step - last[k]) - worth_of(shows[k])), 3071)
         for k in range(count)
         if k not in gone and slots[k] not in keep
     }

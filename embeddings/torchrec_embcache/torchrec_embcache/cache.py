@@ -24,7 +24,7 @@ from torchrec_embcache.tier_snapshot import TierSnapshot
 NONE = torch.empty(0, dtype=torch.int64)
 PLACED_AT_ONCE = 8192  # rows; training may wait for as long
 # Most ids of a power law come once and not again for long: by age alone an eighth more rows would have to come back.
-STEPS_PER_DOUBLING = 20  # that a row stays longer where it was seen twice as often
+STEPS_PER_DOUBLING = 40  # that a row stays longer where it was seen twice as often
 
 
 class CachedTable(HashTable):

@@ -38,11 +38,13 @@ double key_of(const RowStats& row, const Ranking& ranking, int64_t step) {
   return score * std::pow(ranking.decay, static_cast<double>(step - row.last_step));
 }
 
-// floor(log2(shows)), 0 for less than one.
-int64_t doublings(float shows) {
-  uint32_t bits;
+// In steps, rounded down: so many for each doubling of shows, linear between powers of two, 0 for less than one.
+int64_t worth_of(float shows, int64_t steps_per_doubling) {
+  constexpr int kMantissa = 23;
+  constexpr int64_t kOne = int64_t{127} << kMantissa;
+  uint32_t bits;  // exponent and mantissa side by side are that log2; shows have no sign
   std::memcpy(&bits, &shows, sizeof bits);
-  return std::max(static_cast<int32_t>(bits >> 23) - 127, 0);  // the exponent; shows have no sign
+  return (steps_per_doubling * std::max<int64_t>(int64_t{bits} - kOne, 0)) >> kMantissa;
 }
 
 }  // namespace
@@ -139,7 +141,7 @@ std::vector<int64_t> Index::coldest(size_t count, int64_t steps_per_doubling, in
   std::vector<uint32_t> counted((kAges + 1) * kCounters);
   for (size_t slot = 1; slot < slots_; ++slot) {
     const RowStats row = rows[slot];
-    const int64_t worth = std::min(steps_per_doubling, kAges) * doublings(row.shows);
+    const int64_t worth = worth_of(row.shows, std::min(steps_per_doubling, kAges));
     const int64_t unseen = row.last_step < step ? step - std::max<int64_t>(row.last_step, 0) : 0;
     const bool goes = static_cast<bool>(ages[slot]) & (row.last_step != RowStats::kFree);
     const int64_t past = std::clamp<int64_t>(unseen - worth - kYoungest, 0, kAges - 1);

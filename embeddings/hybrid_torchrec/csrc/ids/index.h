@@ -108,7 +108,8 @@ class Index {
   // Slots of at most `count` rows, the first victim first; none of `keep`.
   std::vector<int64_t> victims(size_t count, const Ranking& ranking, int64_t step, const int64_t* keep, size_t kept);
   // The same for a cache, which asks often and for many: the rows that were seen longest ago first, where each doubling
-  // of a row's shows counts as so many steps. Of those that are as old, the lowest slots; ages go from -1024 to 3071.
+  // of a row's shows counts as so many steps, and a part of one as that part of them. Of those that are as old, the
+  // lowest slots; ages go from -1024 to 3071.
   std::vector<int64_t> coldest(size_t count, int64_t steps_per_doubling, int64_t step, const int64_t* keep,
                                size_t kept) const;
   std::vector<int64_t> used_slots() const;
