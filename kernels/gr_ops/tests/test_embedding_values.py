@@ -154,12 +154,16 @@ def test_generated(device: str, name: str, pooling: int) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ROUNDING)
 @pytest.mark.parametrize("out_dtype", ROUNDING)
-def test_types(device: str, dtype: torch.dtype, out_dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_types(device: str, dtype: torch.dtype, out_dtype: torch.dtype, weighted: bool) -> None:
+    types = {"dtype": dtype, "out_dtype": out_dtype}
     for name in OPTIMIZERS:
         for pooling, width in ((SUM, 17), (MEAN, 8), (NONE, 40)):
-            tables = Tables([9, 6], [width, width])
+            if weighted and pooling == NONE:
+                continue
+            tables, optimizer = Tables([9, 6], [width, width]), Optimizer(name, eps=1e-3)
             check(
-                tables, Optimizer(name, eps=1e-3), device, pooling, dtype=dtype, out_dtype=out_dtype, batch=4, longest=3
+                tables, optimizer, device, pooling, **types, weighted=weighted, batch=4, longest=3, steps=1 + weighted
             )
 
 
