@@ -87,6 +87,23 @@ def test_worked_example(device: str) -> None:
     torch.testing.assert_close(out.cpu(), torch.tensor([[10.0, 23.0], [8.5, 24.0]]))
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_projection_beyond_fp16(sign: float, device: str) -> None:
+    """Products of 160,000 and -160,000, rounded after SiLU: infinite or 0; the slope 1 or 0."""
+    x = torch.tensor([[1.0, -1.0]]).repeat(2, 8)
+    weight = sign * 10_000.0 * x[0, :, None].expand(16, 4)
+    leaves = [tensor.to(device, torch.float16).requires_grad_() for tensor in (x, weight)]
+    parts = torch.cat(torch.ops.mxrec.hstu_projection(*leaves, (3, 1), EPS), 1)
+    assert parts.eq(float("inf") if sign > 0 else 0.0).all()
+    dx, dweight = torch.autograd.grad(parts.sum(), leaves)
+    slope = 1.0 if sign > 0 else 0.0
+    assert_close(dweight, 2 * slope * x[0, :, None].expand(16, 4).double(), torch.float16)
+    assert dx.isfinite().all()
+    x[1, 5] = float("nan")
+    first, _ = torch.ops.mxrec.hstu_projection(x.to(leaves[0]), leaves[1], (3, 1), EPS)
+    assert first[1].isnan().all() and not first[0].isnan().any()
+
+
 def test_no_tokens(device: str) -> None:
     (x, weight), _ = leaves(device, torch.float32, x=(0, 4), weight=(4, 5))
     parts = torch.ops.mxrec.hstu_projection(x, weight, (2, 3), EPS)

@@ -68,6 +68,7 @@ class ProjectionKernel {
       AscendC::Exp(e, e, count);
       layer::Then();
       AscendC::Adds(e, e, 1.0f, count);
+      AscendC::Maxs(x, x, -LARGEST, count);  // a NaN is in the exponential, too
       layer::Then();
       AscendC::Div(x, x, e, count);  // an exponential that overflows gives 0
       layer::Then();

@@ -121,8 +121,10 @@ class ProjectionBackward {
       AscendC::Exp(e, e, count);
       layer::Then();
       AscendC::Adds(e, e, 1.0f, count);
+      AscendC::Maxs(z, z, -LARGEST, count);
       layer::Then();
       AscendC::Div(s, s, e, count);
+      AscendC::Mins(z, z, LARGEST, count);
       layer::Then();
       AscendC::Mul(e, z, s, count);
       layer::Then();

@@ -4,6 +4,10 @@
 #include "layer_blocks.h"
 #include "layer_norm.h"
 
+// Of fp32. A product beyond fp16 comes infinite from the cube; bounded by this, its SiLU and slope are what they tend
+// to.
+constexpr float LARGEST = 3.402823466e+38f;
+
 // A stretch of columns of one part, some rows of a block.
 struct Piece {
   uint32_t row;  // in the block

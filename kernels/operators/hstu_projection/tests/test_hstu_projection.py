@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from aclnn_host import AclnnError, Ints
-from hstu_problem import wrap
+from hstu_problem import read, stored, wrap
 from layer_problem import Arrays, Projection, assert_close
 
 SNAKE = "hstu_projection"
@@ -95,6 +95,24 @@ def test_large_products(call):
     for given, wanted in zip(forward(call, problem), expected):
         assert np.allclose(given, wanted, rtol=1e-4, atol=1e-2)
     assert np.allclose(backward(call, problem)["products"], of_products, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_beyond_fp16(call, dtype):
+    """Rows of alternating 1 and -1: products of -160,000, 160,000 and 0; the last row is NaN."""
+    problem = Projection(tokens=3, dim=16, split=(1, 2), dtype=dtype)
+    signs = np.where(np.arange(16) % 2, -1.0, 1.0)
+    rows = np.tile(signs, (3, 1))
+    rows[2, 3] = np.nan
+    weight = signs[:, None] * [-10_000.0, 10_000.0, 0.0]
+    problem.arrays |= {"x": stored(rows, dtype), "weight": stored(weight, dtype)}
+    products = np.concatenate([read(part, dtype) for part in forward(call, problem)], axis=1)
+    ones = [stored(np.ones((3, width)), dtype) for width in problem.split]
+    slopes = read(backward(call, problem, ones)["products"], dtype)
+    largest = np.inf if dtype == "float16" else 160_000.0
+    assert np.allclose(products[:2], [[0.0, largest, 0.0]] * 2, rtol=1e-2)
+    assert (slopes[:2] == [[0.0, 1.0, 0.5]] * 2).all()
+    assert np.isnan(products[2]).all() and np.isnan(slopes[2]).all()
 
 
 def test_no_tokens(call):
