@@ -303,6 +303,13 @@ uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_
   return first;
 }
 
+void Core::CubeCarries(const UbRange& range, uint64_t offset, uint64_t rows, uint64_t bytes, uint64_t pitch,
+                       bool write) {
+  (write ? launchWork.bytesWritten : launchWork.bytesRead) += rows * bytes;
+  const uint64_t place = static_cast<uint64_t>(state->slot) * kUbBytes + range.address + offset;
+  Ask(*state, SystemWorkspace() + place, rows, bytes, pitch, !write, write);
+}
+
 // Reads through this core's copy of the 64-byte line, as the hardware does: old bytes stay old until the line is
 // dropped.
 void Core::ScalarLoad(const void* address, void* value, uint32_t bytes) {

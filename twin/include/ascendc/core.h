@@ -135,6 +135,9 @@ class Core {
   void CubeFinish(int object);  // what was issued is over and visible
   void CubeEnd(int object);
   float* CubeScratch(uint64_t floats);
+  // Counts `rows` stretches that lie so in the unified buffer and go to the cube or come from it. An A2 has no way for
+  // them but through GM: a core's part of the system workspace, in which they lie as in the buffer.
+  void CubeCarries(const UbRange& range, uint64_t offset, uint64_t rows, uint64_t bytes, uint64_t pitch, bool write);
 
   CoreState* state;
 

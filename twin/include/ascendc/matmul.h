@@ -282,7 +282,7 @@ class Matmul {
   }
   float* Scratch() { return twin::Core::Current().CubeScratch(static_cast<uint64_t>(m_) * static_cast<uint64_t>(n_)); }
 
-  void Send() const {
+  void Send() {
     a_.Send(static_cast<uint64_t>(m_) * k_);
     b_.Send(static_cast<uint64_t>(n_) * k_);
   }
@@ -369,20 +369,27 @@ class Matmul {
       kNz<C_TYPE> ? core.Trap("E-32", "C in NZ in VECIN of %u rows: they are whole 16", rows)
                   : core.Trap("E-01", "rows of %u elements in ND do not fill 32-byte blocks: ND_ALIGN", columns);
     }
+    if (enAtomic != 0) {
+      core.Trap("E-32", "enAtomic %u with C in VECIN: what lies in GM is added to", enAtomic);
+    }
     core.CubeFinish(id_);
+    const uint32_t width = kNz<C_TYPE> ? kNzColumns : columns;
+    const uint64_t stored = (columns + width - 1) / width * width * sizeof(CT);  // of a row
+    for (const bool write : {true, false}) {
+      core.CubeCarries(local.Range(), 0, rows, stored, kNz<C_TYPE> ? stored : pitch * sizeof(CT), write);
+    }
     core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
     if (core.Lenient()) {
       core.KnowFinished(PIPE_MTE2, PIPE_V);
       core.KnowFinished(PIPE_MTE2, PIPE_MTE3);
     }
-    const uint32_t width = kNz<C_TYPE> ? kNzColumns : columns;
     const float* from = core.CubeScratch(0);
     for (uint32_t column = 0; column < columns; column += width) {
       const uint32_t count = Least(width, columns - column);
       for (uint32_t row = 0; row < rows; ++row) {
         const uint64_t place = kNz<C_TYPE> ? static_cast<uint64_t>(column) * rows + row * width : row * pitch;
         auto* to = reinterpret_cast<CT*>(core.UbWrite(local.Range(), place * sizeof(CT), width * sizeof(CT)));
-        twin_detail::Combine(from + static_cast<uint64_t>(row) * columns + column, to, count, enAtomic);
+        twin_detail::Combine(from + static_cast<uint64_t>(row) * columns + column, to, count, 0);
         core.Undefine(local.Range(), place * sizeof(CT), width * sizeof(CT));
         core.Define(local.Range(), place * sizeof(CT), count * sizeof(CT));
       }

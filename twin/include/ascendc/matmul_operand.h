@@ -54,31 +54,34 @@ struct MatmulOperand {
     transposed = trans;
     inGm = false;
     set = true;
+    sent.clear();
   }
-  // A tensor in VECOUT is sent through GM; the request follows when that has ended.
-  void Send(uint64_t elements) const {
-    if (inGm) {
+  // A tensor in VECOUT is sent through GM, once, when a product asks for it first; the request follows when that has
+  // ended.
+  void Send(uint64_t elements) {
+    if (inGm || sent.size() == elements) {
       return;
     }
     auto& core = twin::Core::Current();
     core.Issue(PIPE_MTE3, "Matmul, tensor in VECOUT");
-    core.UbRead(local.Range(), 0, elements * sizeof(T));
+    const auto* from = reinterpret_cast<const T*>(core.UbRead(local.Range(), 0, elements * sizeof(T)));
     core.RequireDefined(local.Range(), 0, elements * sizeof(T));
     core.KnowFinished(PIPE_S, PIPE_MTE3);
+    core.CubeCarries(local.Range(), 0, 1, elements * sizeof(T), 0, true);
+    sent.assign(from, from + elements);
   }
   // The part of the stored matrix from (row, column), `rows` x `columns` as stored.
   twin::CubeMatrix Part(uint64_t row, uint64_t column, uint64_t rows, uint64_t columns, uint64_t pitch,
                         uint64_t localPitch) const {
     auto& core = twin::Core::Current();
-    const void* data;
-    if (inGm) {
-      const uint64_t at = row * pitch + column;
-      gm.Check(at * sizeof(T), ((rows - 1) * pitch + columns) * sizeof(T));
-      data = core.GmReadRows(gm.GetPhyAddr() + at, rows, columns * sizeof(T), pitch * sizeof(T));
-    } else {
-      pitch = localPitch;
-      data = reinterpret_cast<const T*>(core.UbData(local.Range())) + row * pitch + column;
+    if (!inGm) {
+      const uint64_t at = row * localPitch + column;
+      core.CubeCarries(local.Range(), at * sizeof(T), rows, columns * sizeof(T), localPitch * sizeof(T), false);
+      return {sent.data() + at, localPitch, CubeTypeOf<T>(), transposed};
     }
+    const uint64_t at = row * pitch + column;
+    gm.Check(at * sizeof(T), ((rows - 1) * pitch + columns) * sizeof(T));
+    const void* data = core.GmReadRows(gm.GetPhyAddr() + at, rows, columns * sizeof(T), pitch * sizeof(T));
     return {data, pitch, CubeTypeOf<T>(), transposed};
   }
   // The same of a matrix in NZ: groups of columns of 32 bytes behind each other, each with its rows below each other,
@@ -100,6 +103,7 @@ struct MatmulOperand {
     }
     return {dense.data(), columns, CubeTypeOf<T>(), transposed};
   }
+  std::vector<T> sent;           // of a tensor in VECOUT
   mutable std::vector<T> dense;  // of NZ
 };
 

@@ -51,7 +51,9 @@ enum Break : uint32_t {
   PAST_TENSOR,
   UNDEFINED_OPERAND,
   ATOMIC_UNKNOWN,
-  ATOMIC_ON_NOTHING
+  ATOMIC_ON_NOTHING,
+  ATOMIC_IN_VECIN,
+  OPERANDS_OVERWRITTEN  // after the first tile, which no rule forbids
 };
 
 template <typename T>
@@ -302,91 +304,6 @@ class AheadProduct {
 inline void AheadProductEntry(const Arguments& arguments) {
   AheadProduct kernel;
   kernel.Run(arguments);
-}
-
-// A in VECOUT, C in VECIN.
-inline void LocalProduct(const Arguments& arguments) {
-  PRODUCT_ENTRY(arguments);
-  matmul::Matmul<MatmulType<TPosition::VECOUT, CubeFormat::ND, float>, MatmulType<TPosition::GM, CubeFormat::ND, float>,
-                 MatmulType<TPosition::VECIN, CubeFormat::ND, float>>
-      mm;
-  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t.mm);
-  const GlobalTensor<float> a = Tensor<float>(arguments.a, static_cast<uint64_t>(t.m) * t.pitchA);
-  const GlobalTensor<float> b = Tensor<float>(arguments.b, static_cast<uint64_t>(t.k) * t.pitchB);
-  const GlobalTensor<float> c = Tensor<float>(arguments.c, static_cast<uint64_t>(t.m) * t.pitchC);
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> in;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> out;
-  pipe.InitBuffer(in, 1, BLOCK_ROWS * t.k * 4);
-  pipe.InitBuffer(out, 1, BLOCK_ROWS * t.n * 4);
-  const uint32_t step = static_cast<uint32_t>(GetBlockNum() * GetSubBlockNum()) * BLOCK_ROWS;
-  for (uint32_t row = static_cast<uint32_t>(GetBlockIdx()) * BLOCK_ROWS; row < t.m; row += step) {
-    const uint32_t rows = t.m - row < BLOCK_ROWS ? t.m - row : BLOCK_ROWS;
-    LocalTensor<float> left = in.AllocTensor<float>();
-    if (t.breaks != UNDEFINED_OPERAND) {
-      DataCopyPad(left, a[static_cast<uint64_t>(row) * t.pitchA],
-                  DataCopyExtParams(static_cast<uint16_t>(rows), t.k * 4, (t.pitchA - t.k) * 4, 0, 0),
-                  DataCopyPadExtParams<float>(false, 0, 0, 0));
-    }
-    in.EnQue(left);
-    left = in.DeQue<float>();
-    LocalTensor<float> result = out.AllocTensor<float>();
-    mm.SetOrgShape(static_cast<int>(t.m), static_cast<int>(t.pitchB), static_cast<int>(t.k), static_cast<int>(t.k));
-    mm.SetSingleShape(static_cast<int>(rows), static_cast<int>(t.n), static_cast<int>(t.k));
-    mm.SetTensorA(left);
-    mm.SetTensorB(b);
-    mm.IterateAll(result);
-    mm.End();
-    in.FreeTensor(left);
-    out.EnQue(result);
-    result = out.DeQue<float>();
-    DataCopyPad(c[static_cast<uint64_t>(row) * t.pitchC], result,
-                DataCopyExtParams(static_cast<uint16_t>(rows), t.n * 4, 0, (t.pitchC - t.n) * 4, 0));
-    out.FreeTensor(result);
-  }
-}
-
-// C in VECIN in NZ, at once or tile by tile, and from there to its place in ND.
-template <bool tiles>
-void LocalNzProduct(const Arguments& arguments) {
-  PRODUCT_ENTRY(arguments);
-  matmul::Matmul<MatmulType<TPosition::GM, CubeFormat::ND, float>, MatmulType<TPosition::GM, CubeFormat::ND, float>,
-                 MatmulType<TPosition::VECIN, CubeFormat::NZ, float>>
-      mm;
-  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t.mm);
-  const GlobalTensor<float> a = Tensor<float>(arguments.a, static_cast<uint64_t>(t.m) * t.pitchA);
-  const GlobalTensor<float> b = Tensor<float>(arguments.b, static_cast<uint64_t>(t.k) * t.pitchB);
-  const GlobalTensor<float> c = Tensor<float>(arguments.c, static_cast<uint64_t>(t.m) * t.pitchC);
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> out;
-  pipe.InitBuffer(out, 1, BLOCK_ROWS * ((t.n + 15) / 16 * 16) * 4);
-  const uint32_t width = tiles ? static_cast<uint32_t>(t.mm.baseN) : t.n;
-  const uint32_t step = static_cast<uint32_t>(GetBlockNum() * GetSubBlockNum()) * BLOCK_ROWS;
-  for (uint32_t row = static_cast<uint32_t>(GetBlockIdx()) * BLOCK_ROWS; row < t.m; row += step) {
-    const uint32_t rows = t.m - row < BLOCK_ROWS ? t.m - row : BLOCK_ROWS;
-    mm.SetOrgShape(static_cast<int>(t.m), static_cast<int>(t.pitchB), static_cast<int>(t.pitchA),
-                   static_cast<int>(t.k));
-    mm.SetSingleShape(static_cast<int>(rows), static_cast<int>(t.n), static_cast<int>(t.k));
-    mm.SetTensorA(a[static_cast<uint64_t>(row) * t.pitchA]);
-    mm.SetTensorB(b);
-    for (uint32_t from = 0; from < t.n; from += width) {
-      LocalTensor<float> result = out.AllocTensor<float>();
-      if (tiles) {
-        mm.Iterate();
-        mm.GetTensorC(result);
-      } else {
-        mm.IterateAll(result);
-      }
-      out.EnQue(result);
-      result = out.DeQue<float>();
-      for (uint32_t column = from; column < t.n && column < from + width; column += 16) {
-        const uint32_t count = t.n - column < 16 ? t.n - column : 16;
-        DataCopyPad(
-            c[static_cast<uint64_t>(row) * t.pitchC + column], result[(column - from) * rows],
-            DataCopyExtParams(static_cast<uint16_t>(rows), count * 4, 2 - (count + 7) / 8, (t.pitchC - count) * 4, 0));
-      }
-      out.FreeTensor(result);
-    }
-    mm.End();
-  }
 }
 
 // One object is left open while another is used.

@@ -1,14 +1,18 @@
-// run_matmul KERNEL M N K CORES BREAK FIELD VALUE: one product on simulated cores, compared with a product in double.
-// Exit code 0 when it agrees, 1 when it trapped, 2 for a wrong result. FIELD names a field of the tiling to overwrite.
+// run_matmul KERNEL M N K CORES BREAK FIELD VALUE [COUNTS]: one product on simulated cores, compared with a product in
+// double. Exit code 0 when it agrees, 1 when it trapped, 2 for a wrong result. FIELD names a field of the tiling to
+// overwrite. COUNTS, of any text: the bytes read and written and, with TWIN_COUNTS_L2, those that it lets through.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "ascendc/launch.h"
-#include "matmul_kernels.h"
+#include "l2_cache.h"
+#include "launch_work.h"
+#include "matmul_local_kernels.h"
 #include "tiling/tiling_api.h"
 
 namespace {
@@ -53,9 +57,28 @@ const std::map<std::string, Case> kCases = {
     {"tiled-half", {Enter<cases::TiledProduct<half>>, 2, false, false, false}},
     {"ahead", {Enter<cases::AheadProductEntry>, 4, false, false, false}},
     {"local", {Enter<cases::LocalProduct>, 4, false, false, false}},
+    {"vecout", {Enter<cases::LocalOperands<float, false, false>>, 4, false, false, false}},
+    {"vecout-half-ta", {Enter<cases::LocalOperands<half, true, false>>, 2, false, true, false}},
+    {"vecout-bfloat16-tb", {Enter<cases::LocalOperands<bfloat16_t, false, true>>, 2, true, false, true}},
     {"two-open", {Enter<cases::TwoOpenObjects>, 4, false, false, false}},
     {"no-task-type", {Enter<cases::WithoutTaskType>, 4, false, false, false}},
 };
+
+// Memory that starts at a line of L2, so that a launch's counts repeat.
+template <typename T>
+struct OnLines {
+  using value_type = T;
+  OnLines() = default;
+  template <typename U>
+  OnLines(const OnLines<U>&) {}
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
+  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kLine); }
+  bool operator==(const OnLines&) const { return true; }
+  bool operator!=(const OnLines&) const { return false; }
+  static constexpr std::align_val_t kLine{twin::kL2Line};
+};
+template <typename T>
+using Memory = std::vector<T, OnLines<T>>;
 
 // A matrix with gaps between its rows, as stored and in double.
 struct Matrix {
@@ -95,7 +118,7 @@ struct Matrix {
   uint32_t pitch;
   uint32_t width;   // of a group of columns
   uint32_t height;  // rows of a group
-  std::vector<unsigned char> bytes;
+  Memory<unsigned char> bytes;
   std::vector<double> values;
 };
 
@@ -119,8 +142,8 @@ int32_t* Field(AscendC::tiling::TCubeTiling& t, const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 9 || kCases.count(argv[1]) == 0) {
-    std::fprintf(stderr, "usage: run_matmul KERNEL M N K CORES BREAK FIELD VALUE\n");
+  if ((argc != 9 && argc != 10) || kCases.count(argv[1]) == 0) {
+    std::fprintf(stderr, "usage: run_matmul KERNEL M N K CORES BREAK FIELD VALUE [COUNTS]\n");
     return 3;
   }
   const Case& c = kCases.at(argv[1]);
@@ -161,8 +184,8 @@ int main(int argc, char** argv) {
   const Matrix b(c.transB ? t.n : t.k, c.transB ? t.k : t.n, t.pitchB, c, 2);
   const std::size_t stored = (t.m + 15) / 16 * 16;
   const uint32_t columns = c.nzC ? (t.n + 15) / 16 * 16 : t.pitchC;
-  std::vector<float> result((c.nzC ? stored : t.m) * columns, -7.0f);
-  std::vector<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * t.n * 2 * blocks, 0xA5);
+  Memory<float> result((c.nzC ? stored : t.m) * columns, -7.0f);
+  Memory<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * t.n * 2 * blocks, 0xA5);
   void* arguments[] = {const_cast<unsigned char*>(a.bytes.data()), const_cast<unsigned char*>(b.bytes.data()),
                        result.data(), workspace.data(), &t};
   const twin::GmExtent extents[] = {
@@ -218,5 +241,11 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("ok\n");
+  if (argc == 10) {
+    const auto& work = twin::launchWork;
+    for (const uint64_t bytes : {work.bytesRead, work.bytesWritten, work.hbmRead, work.hbmWritten}) {
+      std::printf("%llu ", static_cast<unsigned long long>(bytes));
+    }
+  }
   return 0;
 }

@@ -36,6 +36,7 @@ BREAKS = {
     "ATOMIC_UNKNOWN": (21, "E-32"),
     "ATOMIC_ON_NOTHING": (22, "E-21"),
 }
+OVERWRITTEN = 24  # no break: operands in the unified buffer change after the first tile
 FIELDS = {
     "usedCoreNum": (0, "E-32"),
     "baseM": (24, "E-32"),
@@ -70,9 +71,15 @@ def run_matmul(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcom
     program = build / "run_matmul"
     subprocess.run([compiler, *FLAGS, *objects, "-o", str(program)], check=True)
 
-    def run(kernel, shape, *, cores=2, breaks=0, field="", value=0, seed=None, check="full") -> Outcome:
-        environment = {"TWIN_CHECK": check, **({} if seed is None else {"TWIN_SEED": str(seed)})}
-        command = [str(program), kernel, *map(str, shape), str(cores), str(breaks), field, str(value)]
+    def run(
+        kernel, shape, *, cores=2, breaks=0, field="", value=0, seed=None, check="full", counts=(), l2=0
+    ) -> Outcome:
+        environment = {
+            "TWIN_CHECK": check,
+            "TWIN_COUNTS_L2": str(l2),
+            **({} if seed is None else {"TWIN_SEED": str(seed)}),
+        }
+        command = [str(program), kernel, *map(str, shape), str(cores), str(breaks), field, str(value), *counts]
         result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
         return Outcome(result.returncode, result.stdout + result.stderr)
 
@@ -116,6 +123,63 @@ def test_rows_that_do_not_fill_nz_in_the_unified_buffer_are_refused(run_matmul, 
     assert outcome.code == 1 and "[E-32]" in outcome.text and said in outcome.text, outcome.text
 
 
+# Rows of whole 32 bytes, as ND lies in the unified buffer without gaps.
+@pytest.mark.parametrize("breaks", [0, OVERWRITTEN])
+@pytest.mark.parametrize("shape", [(32, 16, 16), (96, 48, 64), (64, 96, 32)], ids=str)
+@pytest.mark.parametrize("kernel", ["vecout", "vecout-half-ta", "vecout-bfloat16-tb"])
+def test_operands_in_the_unified_buffer(run_matmul, kernel, shape, breaks):
+    """What has been sent to the cube does not change with the buffer."""
+    outcome = run_matmul(kernel, shape, breaks=breaks, field="baseN", value=16)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+def counted(outcome: Outcome) -> tuple[int, ...]:
+    assert outcome.code == 0, outcome.text
+    return tuple(map(int, outcome.text.removeprefix("ok\n").split()))
+
+
+# For each 32 rows, in this order: what goes from GM to the unified buffer, from there to the cube (written, read for
+# each tile), from GM to the cube, and the result: to GM, or by way of GM to the unified buffer and from there to GM.
+COUNTS = {
+    "float": ((64, 40, 48), 0, 2 * (32 * 48 * 4 + 48 * 40 * 4), 2 * 32 * 40 * 4),
+    "local": (
+        (64, 40, 48),
+        0,
+        2 * (32 * 48 * 4 + 32 * 48 * 4 + 48 * 40 * 4 + 32 * 40 * 4),
+        2 * (32 * 48 * 4 + 32 * 40 * 4 + 32 * 40 * 4),
+    ),
+    "local-nz": ((32, 17, 15), 0, 32 * 15 * 4 + 15 * 17 * 4 + 32 * 32 * 4, 32 * 32 * 4 + 32 * 17 * 4),
+    "local-nz-tiles": (
+        (32, 40, 48),
+        16,
+        3 * 32 * 48 * 4 + 48 * 40 * 4 + 3 * 32 * 16 * 4,
+        3 * 32 * 16 * 4 + 32 * 40 * 4,
+    ),
+    "vecout": (
+        (64, 48, 32),
+        16,
+        2 * ((32 * 32 + 32 * 48) * 4 + 3 * 32 * 32 * 4 + 32 * 48 * 4),
+        2 * ((32 * 32 + 32 * 48) * 4 + 32 * 48 * 4),
+    ),
+    "vecout-half-ta": ((32, 48, 64), 0, 2 * (64 * 32 + 64 * 48) * 2, (64 * 32 + 64 * 48) * 2 + 32 * 48 * 4),
+}
+
+
+@pytest.mark.parametrize("kernel", COUNTS)
+def test_bytes_are_counted(run_matmul, kernel):
+    shape, base_n, read, written = COUNTS[kernel]
+    outcome = run_matmul(kernel, shape, cores=1, field="baseN" if base_n else "", value=base_n, counts=["counts"])
+    assert counted(outcome) == (read, written, 0, 0)
+
+
+def test_what_goes_to_the_cube_stays_in_an_l2(run_matmul):
+    """Of a, b and c, whose rows lie 37, 51 and 55 floats apart, every line; of what is sent, those that are written."""
+    outcome = run_matmul("vecout", (64, 48, 32), cores=1, field="baseN", value=16, counts=["counts"], l2=2**27)
+    lines = [-(-(rows * pitch + last) * 4 // 512) for rows, pitch, last in ((63, 37, 32), (31, 51, 48), (63, 55, 48))]
+    sent = 2 * (32 * 32 + 32 * 48) * 4 // 512
+    assert counted(outcome)[2:] == (512 * (lines[0] + lines[1]), 512 * (lines[2] + sent))
+
+
 @pytest.mark.parametrize("name", BREAKS)
 def test_broken_use_is_stopped(run_matmul, name):
     number, rule = BREAKS[name]
@@ -133,7 +197,8 @@ def test_wrong_tiling_field(run_matmul, field):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "breaks", "rule"), [("two-open", 0, "E-32"), ("no-task-type", 0, "E-32"), ("local", 20, "E-16")]
+    ("kernel", "breaks", "rule"),
+    [("two-open", 0, "E-32"), ("no-task-type", 0, "E-32"), ("local", 20, "E-16"), ("local", 23, "E-32")],
 )
 def test_broken_kernel_is_stopped(run_matmul, kernel, breaks, rule):
     outcome = run_matmul(kernel, (40, 40, 48), cores=1, breaks=breaks)
