@@ -15,6 +15,7 @@ LIBRARY_TILINGS = (
     "RmsNormTiling",
     "LayerNormGradTiling",
     "LayerNormGradBetaTiling",
+    "LayerNormSeparateTiling",
 )  # those of library functions have their header
 
 

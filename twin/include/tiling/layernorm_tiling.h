@@ -17,14 +17,27 @@ namespace optiling {
     FIELD(secondTmpStartPos) FIELD(thirdTmpStartPos) FIELD(loopRound) FIELD(inputRoundSize) FIELD(inputTailSize) \
     FIELD(inputTailPos) FIELD(meanVarRoundSize) FIELD(meanVarTailSize) FIELD(meanVarTailPos) FIELD(bshCurLength) \
     FIELD(bsCurLength)
+#define TWIN_LAYERNORM_SEPARATE_FIELDS(COUNT, FACTOR) \
+    COUNT(aLength) COUNT(rLength) COUNT(halfAddRepeatTimes) COUNT(rHeadLength) FACTOR(k2Rec) FACTOR(k2RRec) \
+    COUNT(inputXSize) COUNT(meanVarSize) COUNT(numberOfTmpBuf) COUNT(varianceTmpTensorPos) \
+    COUNT(varianceTmpTensorSize) COUNT(tmpBufSize) COUNT(oneTmpSize) COUNT(firstTmpStartPos) \
+    COUNT(secondTmpStartPos) COUNT(thirdTmpStartPos) COUNT(loopRound) COUNT(inputRoundSize) COUNT(inputTailSize) \
+    COUNT(inputTailPos) COUNT(meanVarRoundSize) COUNT(meanVarTailSize) COUNT(meanVarTailPos) COUNT(arCurLength) \
+    COUNT(aCurLength) FACTOR(rValueBack)
 // clang-format on
 #define TWIN_LAYERNORM_FIELD(field) TILING_DATA_FIELD_DEF(uint32_t, field)
+#define TWIN_LAYERNORM_FACTOR(field) TILING_DATA_FIELD_DEF(float, field)
 
 BEGIN_TILING_DATA_DEF(LayerNormTiling)
 TWIN_LAYERNORM_FIELDS(TWIN_LAYERNORM_FIELD)
-TILING_DATA_FIELD_DEF(float, lastDimValueBack)
+TWIN_LAYERNORM_FACTOR(lastDimValueBack)
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(LayerNormTilingOp, LayerNormTiling)
+
+BEGIN_TILING_DATA_DEF(LayerNormSeparateTiling)
+TWIN_LAYERNORM_SEPARATE_FIELDS(TWIN_LAYERNORM_FIELD, TWIN_LAYERNORM_FACTOR)
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(LayerNormSeparateTilingOp, LayerNormSeparateTiling)
 
 }  // namespace optiling
 
@@ -83,7 +96,67 @@ void GetLayerNormNDTillingInfo(const ge::Shape& srcShape, const uint32_t stackBu
   GetLayerNormNDTilingInfo(srcShape, stackBufferSize, typeSize, isReuseSource, tiling);
 }
 
+namespace twin_detail {
+
+// Rows of [A, R] as they are stored: whole blocks of 32 bytes.
+inline uint32_t StoredColumns(const ge::Shape& shape, uint32_t typeSize) {
+  const uint32_t block = typeSize == 0 ? 1 : 32 / typeSize;
+  return (static_cast<uint32_t>(shape.GetDim(1)) + block - 1) / block * block;
+}
+
+}  // namespace twin_detail
+
+// Of the LayerNorm that gives 1 / deviation: a shape is [A, R].
+inline void GetLayerNormMaxMinTmpSize(const ge::Shape& srcShape, const uint32_t typeSize, const bool isReuseSource,
+                                      const bool isComputeRstd, const bool, uint32_t& maxValue, uint32_t& minValue) {
+  if (!isComputeRstd) {
+    GetLayerNormMaxMinTmpSize(srcShape, typeSize, isReuseSource, maxValue, minValue);
+    return;
+  }
+  minValue = static_cast<uint32_t>(twin::LayerNormRowBytes(twin_detail::StoredColumns(srcShape, typeSize)));
+  maxValue = minValue * static_cast<uint32_t>(srcShape.GetDim(0));
+}
+inline void GetLayerNormNDTilingInfo(const ge::Shape& srcShape, const uint32_t stackBufferSize, const uint32_t typeSize,
+                                     const bool isReuseSource, const bool isComputeRstd,
+                                     AscendC::tiling::LayerNormSeparateTiling& tiling) {
+  tiling = AscendC::tiling::LayerNormSeparateTiling{};
+  tiling.aLength = static_cast<uint32_t>(srcShape.GetDim(0));
+  tiling.rLength = static_cast<uint32_t>(srcShape.GetDim(1));
+  const uint32_t columns = twin_detail::StoredColumns(srcShape, typeSize);
+  uint32_t most = 0, least = 0;
+  GetLayerNormMaxMinTmpSize(srcShape, typeSize, isReuseSource, true, false, most, least);
+  tiling.inputXSize = tiling.aLength * columns;
+  tiling.meanVarSize = tiling.aLength;
+  tiling.numberOfTmpBuf = twin::kLayerNormBuffers;
+  tiling.aCurLength = !isComputeRstd || least == 0 ? 0 : std::min(tiling.aLength, stackBufferSize / least);
+  tiling.arCurLength = tiling.aCurLength * columns;
+  tiling.oneTmpSize = tiling.arCurLength;
+  tiling.secondTmpStartPos = tiling.oneTmpSize;
+  tiling.tmpBufSize = tiling.oneTmpSize * tiling.numberOfTmpBuf;
+  if (tiling.aCurLength != 0) {
+    tiling.loopRound = tiling.aLength / tiling.aCurLength;
+    tiling.meanVarRoundSize = tiling.aCurLength;
+    tiling.meanVarTailSize = tiling.aLength % tiling.aCurLength;
+    tiling.meanVarTailPos = tiling.aLength - tiling.meanVarTailSize;
+    tiling.inputRoundSize = tiling.arCurLength;
+    tiling.inputTailSize = tiling.meanVarTailSize * columns;
+    tiling.inputTailPos = tiling.meanVarTailPos * columns;
+  }
+  tiling.rValueBack = tiling.rLength == 0 ? 0 : 1.0f / static_cast<float>(tiling.rLength);
+}
+inline void GetLayerNormNDTilingInfo(const ge::Shape& srcShape, const uint32_t stackBufferSize, const uint32_t typeSize,
+                                     const bool isReuseSource, const bool isComputeRstd,
+                                     ::optiling::LayerNormSeparateTiling& tiling) {
+  AscendC::tiling::LayerNormSeparateTiling plain;
+  GetLayerNormNDTilingInfo(srcShape, stackBufferSize, typeSize, isReuseSource, isComputeRstd, plain);
+#define TWIN_LAYERNORM_COPY(field) tiling.set_##field(plain.field);
+  TWIN_LAYERNORM_SEPARATE_FIELDS(TWIN_LAYERNORM_COPY, TWIN_LAYERNORM_COPY)
+#undef TWIN_LAYERNORM_COPY
+}
+
 }  // namespace AscendC
 
+#undef TWIN_LAYERNORM_FACTOR
 #undef TWIN_LAYERNORM_FIELD
 #undef TWIN_LAYERNORM_FIELDS
+#undef TWIN_LAYERNORM_SEPARATE_FIELDS

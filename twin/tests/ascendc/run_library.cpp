@@ -32,7 +32,9 @@ enum Break {
   kStoreSource,    // the source is stored, though the call might reuse it
   kStorePadding,   // what is behind the elements that count is stored
   kBasicBlock,     // told to be a basic block
-  kOtherShape,     // more columns than the tiling's, and not to be checked against it
+  kOtherShape,     // more columns than the tiling's, and not to be checked against it; of a norm fewer
+  kMoreRows,       // than the tiling's
+  kOtherNorm,      // a tiling that is told of the norm with variances
 };
 
 struct Work {
@@ -45,10 +47,13 @@ struct Work {
   int breaks = kNone;
   AscendC::tiling::SoftMaxTiling softmax;
   AscendC::tiling::LayerNormTiling layernorm;
+  AscendC::tiling::LayerNormSeparateTiling separate;
   AscendC::tiling::RmsNormTiling rmsnorm;
 };
 Work work;
 constexpr SoftmaxConfig kUnchecked = {false, 0, 0, SoftmaxMode::SOFTMAX_NORMAL};
+constexpr LayerNormConfig kNoBeta = {true, false, false}, kNoGamma = {false, true, false},
+                          kNeither = {true, true, false};
 
 template <typename T, typename B>
 struct Operands {
@@ -102,6 +107,27 @@ void Norm(const Operands<T, T>& o, Scratch... scratch) {
                                                    static_cast<T>(1e-3f), work.layernorm)
                               : LayerNorm<T>(o.y, o.sums, o.maxima, o.x, o.inSums, o.inMaxima, scratch...,
                                              static_cast<T>(1e-3f), work.layernorm);
+}
+
+// The same with means and 1 / deviations, which are float; what is not used has no buffer.
+template <typename T, typename U, typename... Scratch>
+void NormByDeviation(const Operands<T, U>& o, Scratch... scratch) {
+  const LayerNormPara para = {work.rows + (work.breaks == kMoreRows ? 1 : 0),
+                              work.counted - (work.breaks == kOtherShape ? 1 : 0), work.columns};
+  const auto means = o.sums.template ReinterpretCast<float>(), deviations = o.maxima.template ReinterpretCast<float>();
+  const LocalTensor<U> none;
+  const std::string& f = work.function;
+  if (f == "LayerNormRstdNoBeta") {
+    LayerNorm<U, T, false, kNoBeta>(o.y, means, deviations, o.x, o.inSums, none, 1e-3f, scratch..., para,
+                                    work.separate);
+  } else if (f == "LayerNormRstdNoGamma") {
+    LayerNorm<U, T, false, kNoGamma>(o.y, means, deviations, o.x, none, o.inMaxima, 1e-3f, scratch..., para,
+                                     work.separate);
+  } else if (f == "LayerNormRstdAlone") {
+    LayerNorm<U, T, false, kNeither>(o.y, means, deviations, o.x, none, none, 1e-3f, scratch..., para, work.separate);
+  } else {
+    LayerNorm<U, T>(o.y, means, deviations, o.x, o.inSums, o.inMaxima, 1e-3f, scratch..., para, work.separate);
+  }
 }
 
 // The gradient of the rows is in the place of the sums that softmax is given.
@@ -169,15 +195,19 @@ void Run(void* const* arguments) {
   }
   PipeBarrier<PIPE_ALL>();
   constexpr uint32_t block = 32 / sizeof(T);
-  const bool norm = Is("LayerNorm") || Is("RmsNorm"), gradient = Is("SoftmaxGrad");
+  const bool norm = Is("LayerNorm") || Is("RmsNorm"), rstd = Is("LayerNormRstd"), gradient = Is("SoftmaxGrad");
   const bool front = IsFront();
   o.y = work.function.find("InPlace") != std::string::npos ? o.x : work.breaks == kShifted ? o.x[block] : o.y;
   o.sums = work.breaks == kSumsAreMaxima ? o.maxima
            : work.breaks == kSumsInRows  ? (front ? o.x : o.y)[block].template ReinterpretCast<B>()
                                          : o.sums;
   o.scratch = work.breaks == kScratchInRows ? o.x.template ReinterpretCast<uint8_t>() : o.scratch;
+  if (rstd) {
+    work.scratch == kFound ? NormByDeviation(o) : NormByDeviation(o, o.scratch);
+  }
   if constexpr (std::is_same<T, B>::value) {
-    if (Is("LayerNorm")) {
+    if (rstd) {
+    } else if (Is("LayerNorm")) {
       work.scratch == kFound ? Norm<T>(o) : Norm<T>(o, o.scratch);
     } else if (norm) {
       work.scratch == kFound ? MeanSquare<T>(o) : MeanSquare<T>(o, o.scratch);
@@ -211,6 +241,9 @@ void Run(void* const* arguments) {
   };
   if (front) {
     blocks(1, o.sums);
+  } else if (rstd) {
+    blocks(1, o.sums.template ReinterpretCast<float>());
+    blocks(2, o.maxima.template ReinterpretCast<float>());
   } else if (!gradient && !Is("SoftMaxAlone") && !Is("SimpleSoftMax") && !Is("RmsNorm")) {
     blocks(1, o.sums);
     blocks(2, o.maxima);
@@ -234,7 +267,12 @@ void MakeTiling(int64_t given) {
   const ge::Shape shape(norm ? std::vector<int64_t>{1, work.rows, work.columns, work.counted}
                              : std::vector<int64_t>{work.rows, work.columns});
   uint32_t most = GetSoftMaxMaxTmpSize(shape, blockSize, false), least = GetSoftMaxMinTmpSize(shape, blockSize, false);
-  if (norm) {
+  const ge::Shape separate({work.rows, work.counted});
+  const uint32_t typeSize = work.types.compare(0, 4, "half") == 0 ? 2 : 4;
+  const bool rstd = Is("LayerNormRstd");
+  if (rstd) {
+    GetLayerNormMaxMinTmpSize(separate, typeSize, false, true, false, most, least);
+  } else if (norm) {
     GetLayerNormMaxMinTmpSize(shape, blockSize, false, most, least);
   } else if (meanSquare) {
     GetRmsNormMaxMinTmpSize(rms, blockSize, most, least);
@@ -245,7 +283,9 @@ void MakeTiling(int64_t given) {
   const auto bytes = [&](int64_t asked) {
     return asked == kMost ? most : asked == kLeast ? least : static_cast<uint32_t>(asked);
   };
-  if (norm) {
+  if (rstd) {
+    GetLayerNormNDTilingInfo(separate, bytes(given), typeSize, false, work.breaks != kOtherNorm, work.separate);
+  } else if (norm) {
     GetLayerNormNDTilingInfo(shape, bytes(given), blockSize, false, work.layernorm);
   } else if (meanSquare) {
     GetRmsNormTilingInfo(rms, counted, bytes(given), blockSize, work.rmsnorm);

@@ -18,9 +18,8 @@ np = pytest.importorskip("numpy")
 OPERAND = 16384
 MOST, LEAST, FOUND = -1, -2, -3  # run_library.cpp
 # What is done wrong: kShifted and the rest of run_library.cpp. BASIC is wrong for rows that are no basic block.
-SHIFTED, SUMS_ARE_MAXIMA, SUMS_IN_ROWS, SCRATCH_IN_ROWS, NO_ROOM, STORE_SOURCE, STORE_PADDING, BASIC, OTHER = range(
-    1, 10
-)
+SHIFTED, SUMS_ARE_MAXIMA, SUMS_IN_ROWS, SCRATCH_IN_ROWS, NO_ROOM, STORE_SOURCE, STORE_PADDING, BASIC = range(1, 9)
+OTHER, MORE_ROWS, OTHER_NORM = range(9, 12)
 NEAR = {"float32": 1e-5, "float16": 2e-3}
 
 
@@ -66,8 +65,8 @@ def operands(call: Call) -> list[Any]:
     r = np.random.default_rng(call.rows * 1000 + call.columns)
     kind, block = call.dtypes()
     x = r.uniform(-4, 4, (call.rows, call.columns)).astype(kind)
-    if call.function in ("LayerNorm", "RmsNorm"):
-        return [x, *(r.uniform(-2, 2, call.columns).astype(kind) for _ in range(2))]
+    if call.function in NORMS:
+        return [x, *(r.uniform(-2, 2, call.columns).astype(block) for _ in range(2))]
     if call.function.removesuffix("Nz") in GRADIENTS:
         return [abs(x) / 4, r.uniform(-2, 2, x.shape).astype(kind), x]
     per = 32 // block.itemsize
@@ -79,10 +78,13 @@ def expected(call: Call, x: Any, first: Any, second: Any) -> list[Any]:
     """Rows, sums or means, maxima or variances, factors; as many as the function gives."""
     call = replace(call, function=call.function.removesuffix("Nz"))
     x = x[:, : call.counted].astype(np.float64)
-    if call.function == "LayerNorm":
+    if call.function.startswith("LayerNorm"):
         mean, variance = x.mean(1, keepdims=True), x.var(1, keepdims=True)
         gamma, beta = (w[: call.counted].astype(np.float64) for w in (first, second))
-        return [(x - mean) / np.sqrt(variance + 1e-3) * gamma + beta, mean, variance]
+        gamma = 1 if call.function.endswith(("NoGamma", "Alone")) else gamma
+        beta = 0 if call.function.endswith(("NoBeta", "Alone")) else beta
+        rows = (x - mean) / np.sqrt(variance + 1e-3) * gamma + beta
+        return [rows, mean, 1 / np.sqrt(variance + 1e-3) if call.function in BY_DEVIATION else variance]
     if call.function == "RmsNorm":
         return [x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-3) * first[: call.counted].astype(np.float64)]
     if call.function in GRADIENTS:
@@ -106,6 +108,8 @@ def expected(call: Call, x: Any, first: Any, second: Any) -> list[Any]:
     return [rows] if call.function == "SoftMaxAlone" else [rows, total, largest, *factors]
 
 
+BY_DEVIATION = ("LayerNormRstd", "LayerNormRstdNoBeta", "LayerNormRstdNoGamma", "LayerNormRstdAlone")
+NORMS = ("LayerNorm", "RmsNorm", *BY_DEVIATION)
 GRADIENTS = ("SoftmaxGrad", "SoftmaxGradIsFront", "SoftmaxGradFront")
 SOFTMAX = ("SoftMax", "SoftMaxAlone", "SimpleSoftMax", "SoftmaxFlash", "SoftmaxFlashUpdate")
 SOFTMAX += ("SoftmaxFlashV2", "SoftmaxFlashV2Update")
@@ -137,6 +141,12 @@ CALLS = [
         for types in ("float,float", "half,half")
         for s in SHAPES
     ),
+    *(
+        Call(f, types, **s)
+        for f in BY_DEVIATION
+        for types in ("float,float", "half,half", "half,float")
+        for s in SHAPES
+    ),
     *(Call(f, rows=8, columns=64, counted=64, breaks=BASIC) for f in ("RmsNorm", "SoftmaxGrad")),
     *(Call("SoftMaxByTiling", types) for types in ("float,float", "half,float")),
 ]
@@ -153,13 +163,15 @@ def test_library_function_gives_what_numpy_gives(run_library: Callable[..., Any]
             if wanted is None:
                 continue
             dtype = block if place in (1, 2) else kind
+            if place and function in BY_DEVIATION:
+                dtype = np.dtype("float32")
             result = np.frombuffer(out, dtype, offset=place * OPERAND, count=OPERAND // dtype.itemsize)
             if place == 0:
                 result = result[: call.rows * call.columns]
                 if function.endswith("Nz"):
                     result = result.reshape(-1, call.rows, 16).transpose(1, 0, 2)
                 result = result.reshape(call.rows, -1)[:, : call.counted]
-            elif function == "LayerNorm":
+            elif function in NORMS:
                 result = result[: call.rows, None]
             else:
                 per = 32 // dtype.itemsize
@@ -173,6 +185,7 @@ def test_library_function_gives_what_numpy_gives(run_library: Callable[..., Any]
 
 SOFT = Call("SoftMax")
 NORM = Call("LayerNorm")
+RSTD = Call("LayerNormRstd")
 RMS = Call("RmsNorm")
 GRAD = Call("SoftmaxGrad")
 BROKEN = {
@@ -214,6 +227,20 @@ BROKEN = {
     "norm-scratch-in-rows": (replace(NORM, breaks=SCRATCH_IN_ROWS), "E-27", "the scratch of LayerNorm overlaps"),
     "norm-no-room-behind": (replace(NORM, scratch=FOUND, breaks=NO_ROOM), "E-03", "finds 32 bytes of scratch"),
     "norm-source-reused": (replace(NORM, breaks=STORE_SOURCE), "E-16", ""),
+    "rstd-scratch-below-tiling": (replace(RSTD, scratch=LEAST), "E-25", "of scratch, it takes 2304"),
+    "rstd-work-below-least": (replace(RSTD, work=100), "E-25", "less work space than GetLayerNormMaxMinTmpSize"),
+    "rstd-tiling-of-the-other-norm": (replace(RSTD, breaks=OTHER_NORM), "E-25", "was made without isComputeRstd"),
+    "rstd-rows-of-no-whole-blocks": (replace(RSTD, columns=41, counted=41), "E-25", "rows of 41 elements"),
+    "rstd-more-counted-than-stored": (replace(RSTD, counted=49), "E-25", "rows of 48 elements, 49 of them counted"),
+    "rstd-more-rows-than-the-tiling": (replace(RSTD, breaks=MORE_ROWS), "E-25", "LayerNorm of 7 rows of 48 elements"),
+    "rstd-other-elements": (replace(RSTD, breaks=OTHER), "E-25", "LayerNorm of 6 rows of 47 elements, its tiling is"),
+    "rstd-in-place": (Call("LayerNormRstdInPlace"), "E-27", "overlaps a source"),
+    "rstd-destination-shifted": (replace(RSTD, breaks=SHIFTED), "E-27", "overlaps a source"),
+    "rstd-means-are-deviations": (replace(RSTD, breaks=SUMS_ARE_MAXIMA), "E-27", "overlaps a source"),
+    "rstd-means-in-rows": (replace(RSTD, breaks=SUMS_IN_ROWS), "E-27", "overlaps a source"),
+    "rstd-scratch-in-rows": (replace(RSTD, breaks=SCRATCH_IN_ROWS), "E-27", "the scratch of LayerNorm overlaps"),
+    "rstd-no-room-behind": (replace(RSTD, scratch=FOUND, breaks=NO_ROOM), "E-03", "finds 32 bytes of scratch"),
+    "rstd-padding-stored": (replace(RSTD, counted=33, breaks=STORE_PADDING), "E-16", ""),
     "rms-scratch-below-tiling": (replace(RMS, scratch=LEAST), "E-25", "is given 192 bytes of scratch, it takes 1152"),
     "rms-work-below-least": (replace(RMS, work=100), "E-25", "less work space than GetRmsNormMaxMinTmpSize"),
     "rms-rows-of-no-whole-blocks": (replace(RMS, columns=41, counted=41), "E-25", "rows of 41 elements"),

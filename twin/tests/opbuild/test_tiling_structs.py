@@ -24,6 +24,7 @@ BEGIN_TILING_DATA_DEF(ProductTilingData)
     TILING_DATA_FIELD_DEF_STRUCT(RmsNormTiling, rms);
     TILING_DATA_FIELD_DEF_STRUCT(LayerNormGradTiling, grad);
     TILING_DATA_FIELD_DEF_STRUCT(LayerNormGradBetaTiling, beta);
+    TILING_DATA_FIELD_DEF_STRUCT(LayerNormSeparateTiling, separate);
     TILING_DATA_FIELD_DEF_ARR(int64_t, 3, starts);
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(Product, ProductTilingData)
@@ -46,6 +47,9 @@ int main()
     data.rms.set_tailBsLength(14);
     data.grad.set_lastDimValueBackMulTwo(15);
     data.beta.set_reserved(16);
+    data.separate.set_k2RRec(0.125f);
+    data.separate.set_aCurLength(17);
+    data.separate.set_rValueBack(0.75f);
     std::vector<char> bytes(data.GetDataSize());
     data.SaveToBuffer(bytes.data(), bytes.size());
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
@@ -61,10 +65,12 @@ int main()
     if (std::fread(&data, 1, sizeof(data) + 1, stdin) != sizeof(data)) {
         return 2;
     }
-    std::printf("%u %d %d %u %g %g %u %u %u %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara,
+    std::printf("%u %d %d %u %g %g %u %u %u %g %u %g %lld %lld", data.rows, data.mm.M, data.mm.mxTypePara,
                 data.softmax.tailReduceSize, static_cast<double>(data.norm.lastDimValueBack),
                 static_cast<double>(data.rms.reciprocalOfHLength),
                 data.rms.tailBsLength, data.grad.lastDimValueBackMulTwo, data.beta.reserved,
+                static_cast<double>(data.separate.k2RRec), data.separate.aCurLength,
+                static_cast<double>(data.separate.rValueBack),
                 static_cast<long long>(data.starts[0]),
                 static_cast<long long>(data.starts[2]));
 }
@@ -88,7 +94,7 @@ def test_a_product_tiling_inside_a_class_of_macros(tmp_path):
     (tmp_path / "generated.h").write_text(tiling_structs(classes, "ProductTilingData"))
     written = subprocess.run([str(build(tmp_path, "write", WRITE))], capture_output=True, check=True).stdout
     read = subprocess.run([str(build(tmp_path, "read", READ))], input=written, capture_output=True, check=False)
-    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 0.5 14 15 16 7 9")
+    assert (read.returncode, read.stdout) == (0, b"3 11 12 13 0.25 0.5 14 15 16 0.125 17 0.75 7 9")
 
 
 def test_the_librarys_own_structs_are_not_written_again():
