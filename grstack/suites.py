@@ -201,8 +201,8 @@ def stage_beside(s: Session, name: str) -> None:
 
 
 def at_once(s: Session) -> int:
-    """How many suites this machine takes at once. One keeps half a core to three quarters of one busy (the mutants 215
-    processor seconds of 397, gr_ops 510 of 680), so two cores take three."""
+    """How many suites this machine takes at once. One keeps half a core to three quarters of one busy (gr_ops 510
+    processor seconds of 680), so two cores take three."""
     cores = os.cpu_count() or 1
     fitting = min(cores + cores // 2, host.memory() // needs.MEMORY_OF_A_SUITE)
     return max(1, fitting) if s.engine.isolates else 1

@@ -21,10 +21,31 @@ CASES = {
 }
 
 
-def trained(case: str, compile_: bool, steps: int = STEPS) -> tuple[list[float], dict[str, float], set, list[int]]:
+class Run:
+    """What a training of some steps saw: losses, shapes of batches, compilations so far."""
+
+    def __init__(self, case: str, compile_: bool, steps: int = STEPS) -> None:
+        self.trainer = _trainer(case, compile_)
+        self.losses: list[float] = []
+        self.shapes: set[tuple[int, ...]] = set()
+        self.compilations: list[int] = []
+        make = self.trainer.task.batch
+
+        def seen(*arguments):
+            batch = make(*arguments)
+            self.shapes.add(batch.tokens.sequences.lengths)
+            return batch
+
+        self.trainer.task.batch = seen
+        for _ in range(steps):
+            self.losses.append(self.trainer.train_step().loss)
+            self.compilations.append(counters["stats"]["unique_graphs"])
+
+
+def _trainer(case: str, compile_: bool) -> Trainer:
     task, model, ranking = CASES[case]
     settings = {"dim": 8, "qk_dim": 8, "value_dim": 8, "max_items": 40, "interleave": task == "ranking", "blocks": 2}
-    run = Trainer(
+    return Trainer(
         Config(
             task=task,
             model=ModelConfig(**settings, **model, compile=compile_),
@@ -34,46 +55,32 @@ def trained(case: str, compile_: bool, steps: int = STEPS) -> tuple[list[float],
         random_data(),
         CPU,
     )
-    losses, shapes, compilations = [], set(), []
-    make = run.task.batch
-
-    def seen(*arguments):
-        batch = make(*arguments)
-        shapes.add(batch.tokens.sequences.lengths)
-        return batch
-
-    run.task.batch = seen
-    for _ in range(steps):
-        losses.append(run.train_step().loss)
-        compilations.append(counters["stats"]["unique_graphs"])
-    return losses, run.evaluate(), shapes, compilations
 
 
-@pytest.mark.parametrize("case", ["hstu", *(pytest.param(name, marks=pytest.mark.slow) for name in [*CASES][1:])])
+# The gate has the case with a single part, which takes seconds.
+@pytest.mark.parametrize("case", [c if c == "sasrec" else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
 def test_compiled_equals_eager_and_compiles_no_batch_anew(case: str) -> None:
-    expected, metrics, _, _ = trained(case, False)
+    eager = Run(case, False)
+    metrics = eager.trainer.evaluate()
     torch._dynamo.reset()
     counters.clear()
-    losses, compiled_metrics, shapes, compilations = trained(case, True)
-    assert losses == pytest.approx(expected, rel=1e-5)
-    assert compiled_metrics == pytest.approx(metrics, rel=1e-3)
+    ours = Run(case, True)
+    assert ours.losses == pytest.approx(eager.losses, rel=1e-5)
+    assert ours.trainer.evaluate() == pytest.approx(metrics, rel=1e-3)
     # Of each part: to train, to evaluate, and for sizes of 1 and equal ones, which torch.compile takes for constants.
     parts = {"hstu": 3, "hstu, mmoe, candidates": 4, "sasrec": 1, "dcn, mlp": 2}[case]
-    assert parts <= counters["stats"]["unique_graphs"] <= 4 * parts < len(shapes)
-    assert compilations[STEPS // 2] == compilations[-1]
+    assert parts <= counters["stats"]["unique_graphs"] <= 4 * parts < len(ours.shapes)
+    assert ours.compilations[STEPS // 2] == ours.compilations[-1]
     assert not counters["graph_break"] and not counters["recompile_limit"]
 
 
-@pytest.mark.parametrize("case", ["sasrec"])
-def test_a_few_compiled_steps_equal_eager_ones(case: str) -> None:
-    """Of the slow cases above the one with a single part, which takes seconds."""
-    expected, metrics, _, _ = trained(case, False, FEW)
+def test_a_few_compiled_steps_equal_eager_ones() -> None:
+    eager = Run("hstu", False, FEW)
     torch._dynamo.reset()
     counters.clear()
-    losses, compiled_metrics, _, _ = trained(case, True, FEW)
-    assert counters["stats"]["unique_graphs"] > 0 and len(set(losses)) == FEW
-    assert losses == pytest.approx(expected, rel=1e-5)
-    assert compiled_metrics == pytest.approx(metrics, rel=1e-3)
+    ours = Run("hstu", True, FEW)
+    assert counters["stats"]["unique_graphs"] > 0 and len(set(ours.losses)) == FEW
+    assert ours.losses == pytest.approx(eager.losses, rel=1e-5)
 
 
 def test_there_must_be_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

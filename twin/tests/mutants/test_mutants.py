@@ -1,11 +1,13 @@
 """Each broken version of a real operator is caught: by a check of the simulated core, or by the result.
 
-The mutants that a session asks for are compiled and run together, two at a time, when the first of them is needed.
+A third of them, drawn anew by each run; all of them in the slow test. The mutants that a session asks for are compiled
+and run together, two at a time, when the first of them is needed.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from operators import ALL, CASES
 from workshop import OPERATORS, Workshop
 
 CORES = "48,2"
+DRAWN = random.Random().sample(MUTANTS, len(MUTANTS) // 3)  # a failure says which: the slow test has it, too
 
 
 class Bench:
@@ -68,14 +71,28 @@ def outcome(bench: Bench, request: pytest.FixtureRequest) -> Callable[[Mutant], 
     return lambda mutant: texts[mutant.name]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_mutant_is_caught(outcome: Callable[[Mutant], str], mutant: Mutant) -> None:
-    text = outcome(mutant)
+def check(mutant: Mutant, text: str) -> None:
     start = {COMPILER: "compiler: ", COMPARISON: "2 case "}.get(mutant.found_by, "1 case ")
     assert text.startswith(start), text
     assert mutant.message in text
     if mutant.found_by.startswith("E-"):
         assert f"[{mutant.found_by}] " in text, text
+
+
+@pytest.mark.parametrize("mutant", DRAWN, ids=lambda m: m.name)
+def test_mutant_is_caught(outcome: Callable[[Mutant], str], mutant: Mutant) -> None:
+    check(mutant, outcome(mutant))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_every_mutant_is_caught(outcome: Callable[[Mutant], str], mutant: Mutant) -> None:
+    check(mutant, outcome(mutant))
+
+
+def test_every_mutant_is_an_edit_of_the_sources(tmp_path: Path) -> None:
+    for mutant in MUTANTS:
+        mutant.write(tmp_path / mutant.name)
 
 
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.snake)
