@@ -24,7 +24,7 @@ OF_HOST_SIDES = '#include "register/op_def_registry.h"\n#include "tiling/platfor
 OF_TABLES = '#include "opcall.h"\n'
 sys.path.insert(0, str(TWIN / "opbuild"))
 
-import opbuild  # noqa: E402
+import kernel_objects  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Workshop:
         folders = [f"-I{f}" for f in (kernel.parent, tree / "common", TWIN / "include")]
         command = ["g++", "-std=c++17", "-E", *macros, *folders, str(kernel)]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        includes = "".join(f'#include "{header}"\n' for header in opbuild.api_headers(text, [TWIN / "include"]))
+        includes = "".join(f'#include "{header}"\n' for header in kernel_objects.api_headers(text, [TWIN / "include"]))
         unit.write_text(f'{includes}namespace kernel_object_{operator.snake}_0 {{\n#include "{kernel}"\n}}\n')
         own = ["-DTWIN_OBJECT=0", "-Wno-unused-parameter"]
         if not any(flag.startswith("-fsanitize") for flag in self.flags):

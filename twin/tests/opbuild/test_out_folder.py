@@ -10,7 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "opbuild"))
 
-import opbuild  # noqa: E402
+import vendor_tree  # noqa: E402
+from operator_build import BuildError  # noqa: E402
 
 
 class Reached(Exception):
@@ -22,7 +23,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def install(*_: object) -> None:
         raise Reached
 
-    monkeypatch.setattr(opbuild, "install", install)
+    monkeypatch.setattr(vendor_tree, "install", install)
     place = tmp_path / "packages/vendors/mine"
     (place / "op_api").mkdir(parents=True)
     (place / "op_api/mine.so").write_text("mine")
@@ -31,16 +32,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lay_out(root: Path) -> None:
     build = SimpleNamespace(out=root.parents[2], vendor="mine", version="1")
-    opbuild.lay_out(build, [], Path("libcust_opapi.so"), [])
+    vendor_tree.lay_out(build, [], Path("libcust_opapi.so"), [])
 
 
 @pytest.mark.parametrize("info", [None, "custom_opp_compiler_version=8.3.RC1\n"])
 def test_a_tree_of_somebody_else_stays(root: Path, info: str | None) -> None:
     if info:
         (root / "version.info").write_text(info)
-    with pytest.raises(
-        opbuild.BuildError, match=f"{root} is there and was not built by this tool; mv {root} ELSEWHERE"
-    ):
+    with pytest.raises(BuildError, match=f"{root} is there and was not built by this tool; mv {root} ELSEWHERE"):
         lay_out(root)
     assert (root / "op_api/mine.so").read_text() == "mine"
 
