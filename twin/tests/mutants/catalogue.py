@@ -52,8 +52,8 @@ def table() -> str:
             "# Mutants of the real operators",
             "",
             f"{len(MUTANTS)} broken versions of the operators, each a small edit of the real sources"
-            " (`twin/tests/mutants`), compiled and run on the twin: a third of them, drawn anew, in each run of the gate,"
-            " all of them in a slow test (benchmarks/results/slow-tests.md). Every one is caught:"
+            " (`twin/tests/mutants`), compiled and run on the twin: a third of them, drawn anew, in each run of the"
+            " gate, all of them in a slow test (benchmarks/results/slow-tests.md). Every one is caught:"
             f" {counts['rules']} by a rule of the simulated core (twin-checks.md), {others}.",
             "",
             "| mutant | fault | caught by | part of the message |",
