@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,15 @@ from hybrid_torchrec.modules import accumulate_gradients, use_hash_tables
 from models import make_batch, make_model
 from torchrec import EmbeddingBagCollection, KeyedJaggedTensor
 from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, data_type_to_dtype
+from torchrec_embcache.config import CacheConfig
 from torchrec_embcache.modules import EmbCacheEmbeddingBagCollection, EmbCacheEmbeddingBagConfig
+
+
+def test_defaults_are_those_of_a_table() -> None:
+    of_a_table = {field.name: field.default for field in fields(CacheConfig)}
+    ours = {field.name: field.default for field in fields(EmbCacheEmbeddingBagConfig) if field.name in of_a_table}
+    assert ours.pop("cache_rows") == 0  # which check() refuses
+    assert ours == {name: of_a_table[name] for name in ours} and {"evict_share", "slab_bytes"} <= {*ours}
 
 
 @pytest.mark.parametrize("kind", ["bags", "sequences"])

@@ -38,9 +38,9 @@ class CacheFields:
     cache_rows: int = 0
     host_rows: int | None = None
     folder: str | Path | None = None
-    slab_bytes: int = 256 << 20
-    io_threads: int = 8
-    evict_share: float = 1 / 16
+    slab_bytes: int = CacheConfig.slab_bytes
+    io_threads: int = CacheConfig.io_threads
+    evict_share: float = CacheConfig.evict_share
 
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
