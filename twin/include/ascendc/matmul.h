@@ -22,10 +22,8 @@ class Matmul {
   template <class TYPE>
   static constexpr bool kNz = TYPE::format == CubeFormat::NZ;
   static_assert(C_TYPE::format == CubeFormat::ND || kNz<C_TYPE>, "C is ND or NZ on this twin");
-  static_assert(A_TYPE::format == CubeFormat::ND || (kNz<A_TYPE> && A_TYPE::pos == TPosition::GM),
-                "A is ND, or NZ in GM, on this twin");
-  static_assert(B_TYPE::format == CubeFormat::ND || (kNz<B_TYPE> && B_TYPE::pos == TPosition::GM),
-                "B is ND, or NZ in GM, on this twin");
+  static_assert(A_TYPE::format == CubeFormat::ND || kNz<A_TYPE>, "A is ND or NZ on this twin");
+  static_assert(B_TYPE::format == CubeFormat::ND || kNz<B_TYPE>, "B is ND or NZ on this twin");
   static_assert(A_TYPE::pos == TPosition::GM || A_TYPE::pos == TPosition::VECOUT, "A comes from GM or VECOUT");
   static_assert(B_TYPE::pos == TPosition::GM || B_TYPE::pos == TPosition::VECOUT, "B comes from GM or VECOUT");
   static_assert(C_TYPE::pos == TPosition::GM || C_TYPE::pos == TPosition::VECIN, "C goes to GM or VECIN");
@@ -282,27 +280,25 @@ class Matmul {
   }
   float* Scratch() { return twin::Core::Current().CubeScratch(static_cast<uint64_t>(m_) * static_cast<uint64_t>(n_)); }
 
-  void Send() {
-    a_.Send(static_cast<uint64_t>(m_) * k_);
-    b_.Send(static_cast<uint64_t>(n_) * k_);
+  // How A and B lie: of the whole matrices in GM, of what is multiplied in the unified buffer.
+  twin_detail::StoredShape ShapeOfA() const {
+    const int32_t rows = a_.inGm ? orgM_ : m_, columns = a_.inGm ? orgKa_ : k_;
+    return a_.transposed ? twin_detail::StoredShape{columns, rows} : twin_detail::StoredShape{rows, columns};
   }
-  // Of a matrix of storedRows x storedColumns, and in the unified buffer of localColumns.
-  template <class TYPE, typename Operand>
-  static twin::CubeMatrix PartOf(const Operand& operand, uint64_t row, uint64_t column, uint64_t rows, uint64_t columns,
-                                 int32_t storedRows, int32_t storedColumns, int32_t localColumns) {
-    if constexpr (kNz<TYPE>) {
-      return operand.PartOfNz(row, column, rows, columns, static_cast<uint64_t>(storedRows));
-    } else {
-      return operand.Part(row, column, rows, columns, static_cast<uint64_t>(storedColumns),
-                          static_cast<uint64_t>(localColumns));
-    }
+  twin_detail::StoredShape ShapeOfB() const {
+    const int32_t rows = b_.inGm ? orgKb_ : k_, columns = b_.inGm ? orgN_ : n_;
+    return b_.transposed ? twin_detail::StoredShape{columns, rows} : twin_detail::StoredShape{rows, columns};
+  }
+  void Send() {
+    a_.template Send<kNz<A_TYPE>>(ShapeOfA());
+    b_.template Send<kNz<B_TYPE>>(ShapeOfB());
   }
   void Product(uint32_t row, uint32_t rows, uint32_t column, uint32_t columns, bool accumulate, float* c) {
     const auto k = static_cast<uint32_t>(k_);
-    const auto a = a_.transposed ? PartOf<A_TYPE>(a_, 0, row, k, rows, orgKa_, orgM_, m_)
-                                 : PartOf<A_TYPE>(a_, row, 0, rows, k, orgM_, orgKa_, k_);
-    const auto b = b_.transposed ? PartOf<B_TYPE>(b_, column, 0, columns, k, orgN_, orgKb_, k_)
-                                 : PartOf<B_TYPE>(b_, 0, column, k, columns, orgKb_, orgN_, n_);
+    const auto a = a_.transposed ? a_.template Part<kNz<A_TYPE>>(0, row, k, rows, ShapeOfA())
+                                 : a_.template Part<kNz<A_TYPE>>(row, 0, rows, k, ShapeOfA());
+    const auto b = b_.transposed ? b_.template Part<kNz<B_TYPE>>(column, 0, columns, k, ShapeOfB())
+                                 : b_.template Part<kNz<B_TYPE>>(0, column, k, columns, ShapeOfB());
     twin::Multiply(a, b, rows, columns, k, accumulate, c);
     if (hasBias_ && !accumulate) {
       auto& core = twin::Core::Current();

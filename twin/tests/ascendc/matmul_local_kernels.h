@@ -96,38 +96,60 @@ void WaitFor() {
   WaitFlag<event>(id);
 }
 
+// `rows` x `columns` as they are stored. In GM rows lie `stride` elements apart, or groups of columns in NZ, of which
+// the last one is left out where it must be missed. In NZ what fills up the rows stays undefined.
+template <CubeFormat FORMAT, typename T>
+LocalTensor<T> LoadStored(TQueBind<TPosition::VECIN, TPosition::VECOUT, 1>& queue, const GlobalTensor<T>& from,
+                          uint32_t rows, uint32_t columns, uint32_t stride, bool all) {
+  constexpr uint32_t bytes = sizeof(T), width = 32 / bytes;
+  LocalTensor<T> to = queue.AllocTensor<T>();
+  const auto load = [](const LocalTensor<T>& place, const GlobalTensor<T>& gm, uint32_t count, uint32_t length,
+                       uint32_t gap) {
+    DataCopyPad(place, gm, DataCopyExtParams(static_cast<uint16_t>(count), length * bytes, gap * bytes, 0, 0),
+                DataCopyPadExtParams<T>());
+  };
+  if (FORMAT == CubeFormat::ND) {
+    load(to, from, rows, columns, stride - columns);
+  } else {
+    for (uint32_t column = 0; column < columns && (all || column + width < columns); column += width) {
+      const uint32_t group = column / width;
+      load(to[group * ((rows + 15) / 16 * 16) * width], from[group * stride], 1, rows * width, 0);
+    }
+  }
+  queue.EnQue(to);
+  return queue.DeQue<T>();
+}
+
 // A and B in VECOUT, c tile by tile.
-template <typename T, bool transA, bool transB>
+template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND>
 void LocalOperands(const Arguments& arguments) {
   PRODUCT_ENTRY(arguments);
-  matmul::Matmul<MatmulType<TPosition::VECOUT, CubeFormat::ND, T, transA>,
-                 MatmulType<TPosition::VECOUT, CubeFormat::ND, T, transB>,
+  matmul::Matmul<MatmulType<TPosition::VECOUT, FORMAT, T, transA>, MatmulType<TPosition::VECOUT, FORMAT, T, transB>,
                  MatmulType<TPosition::GM, CubeFormat::ND, float>>
       mm;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t.mm);
-  const uint32_t rowsB = transB ? t.n : t.k, columnsB = transB ? t.k : t.n;
-  const GlobalTensor<T> a = Tensor<T>(arguments.a, static_cast<uint64_t>(transA ? t.k : t.m) * t.pitchA);
-  const GlobalTensor<T> b = Tensor<T>(arguments.b, static_cast<uint64_t>(rowsB) * t.pitchB);
+  using Whole = Product<T, transA, transB, FORMAT>;
+  constexpr bool nz = FORMAT == CubeFormat::NZ;
+  constexpr uint32_t width = 32 / sizeof(T);
+  const auto padded = [](uint32_t rows) { return static_cast<uint32_t>(Whole::Padded(rows)); };
+  const uint32_t rowsA = transA ? t.k : t.m, rowsB = transB ? t.n : t.k, columnsB = transB ? t.k : t.n;
+  const GlobalTensor<T> a = Tensor<T>(arguments.a, Whole::Stored(rowsA, t.pitchA));
+  const GlobalTensor<T> b = Tensor<T>(arguments.b, Whole::Stored(rowsB, t.pitchB));
   const GlobalTensor<float> c = Tensor<float>(arguments.c, static_cast<uint64_t>(t.m) * t.pitchC);
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> leftQueue, rightQueue;
-  pipe.InitBuffer(leftQueue, 1, BLOCK_ROWS * t.k * static_cast<uint32_t>(sizeof(T)));
-  pipe.InitBuffer(rightQueue, 1, rowsB * columnsB * static_cast<uint32_t>(sizeof(T)));
+  const auto room = [](uint64_t elements) { return static_cast<uint32_t>(elements * sizeof(T)); };
+  pipe.InitBuffer(leftQueue, 1, room(transA ? Whole::Stored(t.k, BLOCK_ROWS) : Whole::Stored(BLOCK_ROWS, t.k)));
+  pipe.InitBuffer(rightQueue, 1, room(Whole::Stored(rowsB, columnsB)));
   const uint32_t step = static_cast<uint32_t>(GetBlockNum() * GetSubBlockNum()) * BLOCK_ROWS;
   for (uint32_t row = static_cast<uint32_t>(GetBlockIdx()) * BLOCK_ROWS; row < t.m; row += step) {
     const uint32_t rows = t.m - row < BLOCK_ROWS ? t.m - row : BLOCK_ROWS;
-    const auto load = [](TQueBind<TPosition::VECIN, TPosition::VECOUT, 1>& queue, const GlobalTensor<T>& from,
-                         uint32_t height, uint32_t width, uint32_t pitch) {
-      LocalTensor<T> to = queue.AllocTensor<T>();
-      const uint32_t bytes = width * static_cast<uint32_t>(sizeof(T));
-      const uint32_t gap = (pitch - width) * static_cast<uint32_t>(sizeof(T));
-      DataCopyPad(to, from, DataCopyExtParams(static_cast<uint16_t>(height), bytes, gap, 0, 0),
-                  DataCopyPadExtParams<T>());
-      queue.EnQue(to);
-      return queue.DeQue<T>();
-    };
-    LocalTensor<T> left = load(leftQueue, a[transA ? row : static_cast<uint64_t>(row) * t.pitchA], transA ? t.k : rows,
-                               transA ? rows : t.k, t.pitchA);
-    LocalTensor<T> right = load(rightQueue, b, rowsB, columnsB, t.pitchB);
+    const bool all = t.breaks != UNDEFINED_OPERAND;
+    const uint64_t start = nz ? (transA ? row * Whole::Padded(t.k) : static_cast<uint64_t>(row) * width)
+                              : (transA ? row : static_cast<uint64_t>(row) * t.pitchA);
+    LocalTensor<T> left = LoadStored<FORMAT>(leftQueue, a[start], transA ? t.k : rows, transA ? rows : t.k,
+                                             nz ? padded(rowsA) * width : t.pitchA, all);
+    LocalTensor<T> right =
+        LoadStored<FORMAT>(rightQueue, b, rowsB, columnsB, nz ? padded(rowsB) * width : t.pitchB, true);
     const auto size = [](uint32_t value) { return static_cast<int>(value); };
     mm.SetOrgShape(size(t.m), size(t.n), size(t.k), size(t.k), size(t.pitchC));
     mm.SetSingleShape(size(rows), size(t.n), size(t.k));

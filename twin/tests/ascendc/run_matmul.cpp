@@ -60,6 +60,10 @@ const std::map<std::string, Case> kCases = {
     {"vecout", {Enter<cases::LocalOperands<float, false, false>>, 4, false, false, false}},
     {"vecout-half-ta", {Enter<cases::LocalOperands<half, true, false>>, 2, false, true, false}},
     {"vecout-bfloat16-tb", {Enter<cases::LocalOperands<bfloat16_t, false, true>>, 2, true, false, true}},
+    {"vecout-nz", {Enter<cases::LocalOperands<float, false, false, NZ>>, 4, false, false, false, true}},
+    {"vecout-nz-tb", {Enter<cases::LocalOperands<float, false, true, NZ>>, 4, false, false, true, true}},
+    {"vecout-nz-half-tatb", {Enter<cases::LocalOperands<half, true, true, NZ>>, 2, false, true, true, true}},
+    {"vecout-nz-bfloat16-ta", {Enter<cases::LocalOperands<bfloat16_t, true, false, NZ>>, 2, true, true, false, true}},
     {"two-open", {Enter<cases::TwoOpenObjects>, 4, false, false, false}},
     {"no-task-type", {Enter<cases::WithoutTaskType>, 4, false, false, false}},
 };

@@ -133,6 +133,15 @@ def test_operands_in_the_unified_buffer(run_matmul, kernel, shape, breaks):
     assert (outcome.code, outcome.text) == (0, "ok\n")
 
 
+# NZ has room for any size.
+@pytest.mark.parametrize("breaks", [0, OVERWRITTEN])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 17, 15), (64, 96, 32), (31, 130, 200)], ids=str)
+@pytest.mark.parametrize("kernel", ["vecout-nz", "vecout-nz-tb", "vecout-nz-half-tatb", "vecout-nz-bfloat16-ta"])
+def test_operands_in_nz_in_the_unified_buffer(run_matmul, kernel, shape, breaks):
+    outcome = run_matmul(kernel, shape, breaks=breaks, field="baseN", value=16)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
 def counted(outcome: Outcome) -> tuple[int, ...]:
     assert outcome.code == 0, outcome.text
     return tuple(map(int, outcome.text.removeprefix("ok\n").split()))
@@ -140,6 +149,7 @@ def counted(outcome: Outcome) -> tuple[int, ...]:
 
 # For each 32 rows, in this order: what goes from GM to the unified buffer, from there to the cube (written, read for
 # each tile), from GM to the cube, and the result: to GM, or by way of GM to the unified buffer and from there to GM.
+# What fills up NZ goes along where whole groups do.
 COUNTS = {
     "float": ((64, 40, 48), 0, 2 * (32 * 48 * 4 + 48 * 40 * 4), 2 * 32 * 40 * 4),
     "local": (
@@ -160,6 +170,12 @@ COUNTS = {
         16,
         2 * ((32 * 32 + 32 * 48) * 4 + 3 * 32 * 32 * 4 + 32 * 48 * 4),
         2 * ((32 * 32 + 32 * 48) * 4 + 32 * 48 * 4),
+    ),
+    "vecout-nz": (
+        (33, 17, 15),
+        16,
+        (32 + 1) * 16 * 4 + 2 * 15 * 24 * 4 + 2 * (32 + 1) * 16 * 4 + 2 * 15 * 24 * 4,
+        (32 + 16) * 16 * 4 + 2 * 16 * 24 * 4 + (32 + 1) * 17 * 4,
     ),
     "vecout-half-ta": ((32, 48, 64), 0, 2 * (64 * 32 + 64 * 48) * 2, (64 * 32 + 64 * 48) * 2 + 32 * 48 * 4),
 }
@@ -198,7 +214,13 @@ def test_wrong_tiling_field(run_matmul, field):
 
 @pytest.mark.parametrize(
     ("kernel", "breaks", "rule"),
-    [("two-open", 0, "E-32"), ("no-task-type", 0, "E-32"), ("local", 20, "E-16"), ("local", 23, "E-32")],
+    [
+        ("two-open", 0, "E-32"),
+        ("no-task-type", 0, "E-32"),
+        ("local", 20, "E-16"),
+        ("vecout-nz", 20, "E-16"),
+        ("local", 23, "E-32"),
+    ],
 )
 def test_broken_kernel_is_stopped(run_matmul, kernel, breaks, rule):
     outcome = run_matmul(kernel, (40, 40, 48), cores=1, breaks=breaks)
