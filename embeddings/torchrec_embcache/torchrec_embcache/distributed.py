@@ -60,13 +60,13 @@ class ShardedCached(ShardedHashModule[Any]):
         if not isinstance(owned, OwnedIds):
             prefetch_local(owned, {table.config.name: table for table in self._tables()})
             return
-        ends = owned.counts.flatten().cumsum(0).view_as(owned.counts)
+        ends, counts = owned.counts.flatten().cumsum(0).view_as(owned.counts).tolist(), owned.counts.tolist()
         for number, shard in enumerate(self._shards):
             part = self._table(shard.table).part_at(shard.column)
             if part is None:
                 continue
             blocks = [
-                owned.ids[int(ends[rank, number] - owned.counts[rank, number]) : int(ends[rank, number])]
+                owned.ids[ends[rank][number] - counts[rank][number] : ends[rank][number]]
                 for rank in range(self._world_size)
             ]
             assert isinstance(part.table, CachedTable)

@@ -24,6 +24,7 @@ from weakref import WeakSet
 import torch
 from hybrid_torchrec.table import RowBatch
 
+from torchrec_embcache.background import background_thread
 from torchrec_embcache.counters import SharedCounters
 from torchrec_embcache.errors import CacheTooSmall, StoreIOError
 from torchrec_embcache.native import IdCounts, distinct
@@ -84,7 +85,7 @@ class Prefetcher:
             self._check_open()
             self._queue.append(PrefetchBatch(ids))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"prefetch of {self._name}", daemon=True)
+                self._thread = background_thread(self._run, f"prefetch of {self._name}")
                 self._thread.start()
             self._changed.notify_all()
 

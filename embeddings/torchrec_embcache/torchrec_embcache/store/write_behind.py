@@ -11,6 +11,7 @@ import torch
 from hybrid_torchrec.backends.ids import IdIndex
 from hybrid_torchrec.table import RowBatch
 
+from torchrec_embcache.background import background_thread
 from torchrec_embcache.errors import StoreIOError
 from torchrec_embcache.store.base import RowStore
 
@@ -51,7 +52,7 @@ class WriteBehind:
         self._failure: Exception | None = None
         self._changed = threading.Condition()
         self._stop = False
-        self._thread = threading.Thread(target=self._run, name=f"write-back of {name}", daemon=True)
+        self._thread = background_thread(self._run, f"write-back of {name}")
         self._thread.start()
 
     def write(self, rows: RowBatch) -> None:

@@ -1,0 +1,46 @@
+"""Threads that work beside training: how a core is divided."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from hybrid_torchrec.table import TableConfig
+from torchrec_embcache import CacheConfig, CachedTable
+
+CONFIG = TableConfig(name="item", dim=4)
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+
+
+def niceness_by_name() -> dict[str, int]:
+    names = {thread.name: thread.native_id for thread in threading.enumerate()}
+    return {name: os.getpriority(os.PRIO_PROCESS, number) for name, number in names.items()}
+
+
+def print_niceness(folder: str) -> None:
+    table = CachedTable(CONFIG, CacheConfig(cache_rows=100, folder=folder, host_rows=10))
+    table.prefetch(torch.arange(10))
+    table.assign(torch.arange(10), train=True)
+    found = niceness_by_name()
+    print(found["MainThread"], found["prefetch of item"], found["write-back of item"])
+    table.close()
+
+
+@ON_LINUX
+@pytest.mark.parametrize("before", [0, 3, 10])
+def test_threads_that_fetch_and_write_give_way_to_training(before: int, tmp_path: Path) -> None:
+    """In a process of its own: a priority that was lowered cannot be raised again."""
+    call = f"import os, test_background as t; os.nice({before}); t.print_niceness({str(tmp_path)!r})"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    made = subprocess.run(
+        [sys.executable, "-c", call], env=env, cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    training = min(19, own + before)
+    assert made.stdout.split() == [str(training), *[str(min(19, training + 12))] * 2]
