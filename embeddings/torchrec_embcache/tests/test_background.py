@@ -1,4 +1,4 @@
-"""Threads that work beside training: how a core is divided."""
+"""Threads that work beside training: how a core is divided, and what they do to rows between lookup and update."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hybrid_torchrec.modules.table import TablePart
 from hybrid_torchrec.table import TableConfig
 from torchrec_embcache import CacheConfig, CachedTable
 
@@ -44,3 +45,36 @@ def test_threads_that_fetch_and_write_give_way_to_training(before: int, tmp_path
     assert made.returncode == 0, made.stderr
     training = min(19, own + before)
     assert made.stdout.split() == [str(training), *[str(min(19, training + 12))] * 2]
+
+
+class Owner:
+    weight = torch.nn.Parameter(torch.empty(0, 4))
+
+
+def test_slots_of_a_batch_are_not_asked_for_again_because_others_rows_went() -> None:
+    """A prefetch evicts in every step."""
+    table = CachedTable(CONFIG, CacheConfig(cache_rows=40))
+    part = TablePart(table, 0, Owner())  # type: ignore[arg-type]
+    table.update(table.assign(torch.arange(20), train=True), torch.zeros(20, 4))
+    first = part.assign(torch.arange(20, 40), train=True)
+    before = table.evictions
+    second = part.assign(torch.arange(40, 60), train=True)
+    assert table.evictions > before
+    assert part.slots_now(first) is first.slots and torch.equal(table.find(first.ids), first.slots)
+    # Its update lets the rows of both go.
+    table.update(first.slots, torch.zeros(20, 4))
+    third = part.assign(torch.arange(60, 80), train=True)
+    now = part.slots_now(second)
+    assert torch.equal(now, table.find(second.ids).clamp(min=0))
+    assert part.slots_now(third) is third.slots
+    table.close()
+
+
+def test_slots_of_a_batch_are_asked_for_again_when_its_rows_were_erased_and_others_have_come() -> None:
+    table = CachedTable(CONFIG, CacheConfig(cache_rows=40))
+    part = TablePart(table, 0, Owner())  # type: ignore[arg-type]
+    lookup = part.assign(torch.arange(20), train=True)
+    table.erase(torch.arange(5))
+    part.assign(torch.arange(100, 105), train=True)
+    assert torch.equal(part.slots_now(lookup), table.find(lookup.ids).clamp(min=0))
+    table.close()

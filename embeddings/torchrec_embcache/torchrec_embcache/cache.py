@@ -82,6 +82,10 @@ class CachedTable(HashTable):
     def occupancy(self) -> float:
         return self.device_rows / self.cache.cache_rows
 
+    @property
+    def moves(self) -> int:
+        return self._prefetcher.releases  # rows of a batch stay until then, whatever is evicted
+
     def bytes(self) -> int:
         """Memory of the rows on the device and of their ids on the CPU, in use."""
         with self.lock:

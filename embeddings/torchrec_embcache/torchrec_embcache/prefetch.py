@@ -65,6 +65,7 @@ class Prefetcher:
         self._store = store
         self._place = place
         self._restarts = 0
+        self.releases = 0  # moments from which on rows of batches that were taken may go
         self._metrics = metrics
         self.gate = threading.RLock()  # admission and eviction
         self._changed = threading.Condition(self.gate)
@@ -120,6 +121,7 @@ class Prefetcher:
     def finish(self) -> None:
         """The updates of all batches taken so far are made; the next one's rows may evict theirs."""
         with self._changed:
+            self.releases += 1
             for batch in self._taken:
                 self._pinned.remove(batch.ids)
             self._taken.clear()
@@ -144,6 +146,7 @@ class Prefetcher:
         """The store was changed from outside: batches that wait are fetched again. The table's lock must be free."""
         with self._changed:
             self._restarts += 1
+            self.releases += 1
             for batch in (*self._taken, *self._queue):
                 batch.forget_slots()
             with self._idle():
@@ -235,6 +238,7 @@ class Prefetcher:
         return len(self._pinned) + fresh <= self._rows
 
     def _forget(self, batch: PrefetchBatch) -> None:
+        self.releases += 1
         self._taken.remove(batch)
         self._pinned.remove(batch.ids)
         self._changed.notify_all()

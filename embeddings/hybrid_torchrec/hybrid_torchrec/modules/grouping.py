@@ -62,7 +62,7 @@ class PartGroup:
         for part in self.parts:
             part.after_assign(train)
         each = zip(self.parts, ids, slots.split(list(lengths)))
-        lookups = tuple(Lookup(own, found, train, part.table.evictions) for part, own, found in each)
+        lookups = tuple(Lookup(own, found, train, part.table.moves) for part, own, found in each)
         return GroupLookup(lookups, slots, lengths)
 
     def _assign(

@@ -27,7 +27,7 @@ class Lookup:
     ids: Tensor  # (L,) int64
     slots: Tensor  # (L,) int64
     train: bool
-    evictions: int  # of the table until then
+    moves: int  # of the table until then
 
 
 class TablePart:
@@ -47,7 +47,7 @@ class TablePart:
         else:
             slots = self.table.assign(ids, train=train)
         self.after_assign(train)
-        return Lookup(ids, slots, train, self.table.evictions)
+        return Lookup(ids, slots, train, self.table.moves)
 
     def after_assign(self, train: bool) -> None:
         if train and not self.trains:
@@ -70,7 +70,7 @@ class TablePart:
 
     def slots_now(self, lookup: Lookup) -> Tensor:
         """Where a later forward pass has evicted rows, their slots belong to other ids; slot 0 is never updated."""
-        if lookup.evictions == self.table.evictions:
+        if lookup.moves == self.table.moves:
             return lookup.slots
         return self.table.find(lookup.ids).clamp(min=0)
 

@@ -115,6 +115,11 @@ class HashTable(TrainedRows):
             return (len(self) + 1) * self.row_bytes + int(self.index.bytes())
 
     @property
+    def moves(self) -> int:
+        """As long as it is the same, slots that assign gave are still those of their ids."""
+        return self.evictions
+
+    @property
     def kind(self) -> TableConfig | None:
         """Tables of one device with equal kinds can share a TableGroup (table/group.py); None: it cannot."""
         return self.backend.kind
