@@ -11,6 +11,7 @@ from torchrec.distributed.types import ParameterSharding, ShardingEnv
 from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 from hybrid_torchrec.distributed.context import HashContext
+from hybrid_torchrec.distributed.repeated import repeated
 from hybrid_torchrec.distributed.sharded import OutputAwaitable, ShardedHashModule
 from hybrid_torchrec.distributed.sharder import HashSharder
 from hybrid_torchrec.modules.embedding import HashEmbeddingCollection, SequenceOutput, local_sequences
@@ -54,7 +55,7 @@ class ShardedHashEmbeddingCollection(ShardedHashModule[Sequences]):
             # One operator a group: the gradient of each has as many rows as the answer.
             index = torch.cat([ctx.rows[number] for number in group])
             sizes = [ctx.rows[number].numel() for number in group]
-            by_shard.update(zip(group, rows.index_select(0, index).split(sizes)))
+            by_shard.update(zip(group, repeated(rows, index).split(sizes)))
         per_feature: dict[str, JaggedTensor] = ctx.features.to_dict()
         values: list[Tensor] = []
         for config in self._configs:

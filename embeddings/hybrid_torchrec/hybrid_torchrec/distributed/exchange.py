@@ -90,9 +90,8 @@ class RowExchange:
         self._rows.clear()
 
     def send_gradients(self, grads: Sequence[Tensor]) -> None:
-        share = 1.0 / self._group.size() if get_gradient_division() else 1.0
         for owned, asked, grad in zip(self._owned, self._asked, grads):
-            self._flying.append(AllToAll(self._group, grad * share, asked.sum(1).tolist(), owned.sum(1).tolist()))
+            self._flying.append(AllToAll(self._group, grad, asked.sum(1).tolist(), owned.sum(1).tolist()))
 
     def receive(self) -> list[Tensor]:
         received = [exchange.wait() for exchange in self._flying]
@@ -100,7 +99,9 @@ class RowExchange:
         return received
 
     def apply_gradients(self) -> None:
+        share = 1.0 / self._group.size() if get_gradient_division() else 1.0
         for number, (owned, grads) in enumerate(zip(self._owned, self.receive())):
+            grads *= share  # here they are ours, and need no copy
             if _blocks_per_rank(owned) > 1:
                 grads = grads[transpose_blocks(owned, grads.device)]
             self._update(number, grads)

@@ -51,10 +51,8 @@ def make_route(
         owner_M.new_tensor(sizes), output_size=sum(sizes)
     )
     block_M = owner_M * len(shards) + shard_M
-    order_M = torch.argsort(block_M, stable=True)
-    counts = torch.bincount(block_M, minlength=ranks * len(shards)).view(ranks, len(shards))
-    sent_at_M = torch.empty_like(order_M)
-    sent_at_M[order_M] = torch.arange(order_M.numel(), device=order_M.device)
+    order_M, sent_at_M, counts = _by_block(block_M, ranks * len(shards))
+    counts = counts.view(ranks, len(shards))
     if len(groups) > 1:
         # The answer of a group holds its own blocks only.
         shift = torch.empty_like(counts)
@@ -64,11 +62,22 @@ def make_route(
             shift[:, index] = block_starts(counts[:, index].flatten()).view(ranks, -1) - starts[:, index]
         sent_at_M = sent_at_M + shift.flatten()[block_M]
     return Route(
-        ids=torch.cat([part.ids for part in distinct])[order_M],
-        occurrences=torch.cat([part.counts for part in distinct])[order_M],
+        ids=torch.cat([part.ids for part in distinct]).index_select(0, order_M),
+        occurrences=torch.cat([part.counts for part in distinct]).index_select(0, order_M),
         counts=counts,
         rows=list(sent_at_M.split(sizes)),
     )
+
+
+def _by_block(block_M: Tensor, blocks: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The order by block, stable (M,); the place of each in it (M,); how many each block has (blocks,)."""
+    if block_M.device.type == "cpu":  # without a sort: a tenth of the time
+        order_M, places_M, starts = torch.ops.hybrid_torchrec.group_positions(block_M, blocks)
+        return order_M, places_M, starts.diff()
+    order_M = torch.argsort(block_M, stable=True)
+    places_M = torch.empty_like(order_M)
+    places_M[order_M] = torch.arange(order_M.numel(), device=order_M.device)
+    return order_M, places_M, torch.bincount(block_M, minlength=blocks)
 
 
 def block_starts(sizes: Tensor) -> Tensor:

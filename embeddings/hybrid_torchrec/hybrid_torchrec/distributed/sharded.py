@@ -174,7 +174,9 @@ class ShardedHashModule(
             route = make_route(
                 [distinct[shard.table] for shard in self._shards], self._shards, self._groups, self._world_size
             )
-            rows_of_values = [rows[distinct[shard.table].inverse] for rows, shard in zip(route.rows, self._shards)]
+            rows_of_values = [
+                rows.index_select(0, distinct[shard.table].inverse) for rows, shard in zip(route.rows, self._shards)
+            ]
             ctx.rows = [to_device(rows, self._device) for rows in rows_of_values]
             self._prepare(ctx, per_feature)
 
@@ -236,7 +238,7 @@ class ShardedHashModule(
                     rows[place] = found
                 lookups.append((some, lookup, places))
             none = torch.empty(0, first.width, dtype=dtype, device=self._device)
-            result.rows.append(torch.cat(rows) if rows else none)
+            result.rows.append(rows[0] if len(rows) == 1 else torch.cat([none, *rows]))
             result.lookups.append(lookups)
             result.lengths.append([len(part) for part in ids])
         return result

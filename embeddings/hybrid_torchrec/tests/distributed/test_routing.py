@@ -81,6 +81,22 @@ def _by_rank_and_shard(ids: Tensor, counts: Tensor) -> list[tuple[int, Tensor]]:
     return [(block % counts.size(1), id_) for block, part in enumerate(blocks) for id_ in part]
 
 
+@pytest.mark.parametrize(("count", "groups"), [(0, 0), (0, 3), (1, 1), (200, 7), (50, 400)])
+def test_positions_are_grouped_as_by_a_stable_sort(count: int, groups: int) -> None:
+    keys = torch.randint(max(groups, 1), (count,), generator=torch.Generator().manual_seed(count))
+    order, places, starts = torch.ops.hybrid_torchrec.group_positions(keys, groups)
+    expected = sorted(range(count), key=keys.tolist().__getitem__)
+    assert order.tolist() == expected
+    assert places[order].tolist() == list(range(count))
+    assert starts.tolist() == [sum(key < group for key in keys.tolist()) for group in range(groups + 1)]
+
+
+@pytest.mark.parametrize("key", [-1, 4])
+def test_a_key_of_no_group_is_refused(key: int) -> None:
+    with pytest.raises(RuntimeError, match=rf"keys\[1\] is {key}, of 4 groups"):
+        torch.ops.hybrid_torchrec.group_positions(torch.tensor([3, key]), 4)
+
+
 def test_transposed_blocks() -> None:
     counts = torch.tensor([[2, 0, 1], [1, 3, 0]])
     items = ["00", "00", "02", "10", "11", "11", "11"]
