@@ -281,6 +281,14 @@ CASES = (
         tolerance=2e-5,
     ),
     Case("ProductSoftmax", "product_softmax", products, lambda a, b: softmax(a @ b), sizes=(1, 16, 40), tolerance=1e-5),
+    Case(
+        "AttentionRows",
+        "attention_rows",
+        lambda r, n: [*products(r, n), r.uniform(-1, 1, (96, 40)).astype(np.float16)],
+        lambda q, k, v: softmax(q @ k) @ v,
+        sizes=(1, 16, 40),
+        tolerance=1e-3,
+    ),
     Case("RowMoments", "row_moments", floats(matrix, low=2), moments, sizes=(1, 63, 64, 65, 1000), tolerance=1e-5),
     Case("RowMoments", "row_moments", floats(matrix, **HALF), moments, sizes=(7, 128, 1000), tolerance=1e-5),
     Case("RowDeviations", "row_deviations", floats(matrix), deviations, (1e-3,), sizes=ROWS, tolerance=1e-5),
@@ -356,7 +364,7 @@ def run(host, library: Path, case: Case, size: int) -> None:
     bits = case.type == "AddcdivCustom"
     expected = np.asarray(case.expected(*([wide(x) for x in inputs] if bits else float64(*inputs))))
     kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "MatmulLeaky": np.float32, "NonZeroCustom": np.int64}
-    kinds |= dict.fromkeys(("RowMoments", "RowDeviations", "ProductSoftmax"), np.float32)
+    kinds |= dict.fromkeys(("RowMoments", "RowDeviations", "ProductSoftmax", "AttentionRows"), np.float32)
     by_kernel = case.type == "NonZeroCustom"  # it gets room for the most that there can be
     shape = (inputs[0].size, 2) if by_kernel else expected.shape
     result = np.empty(shape, kinds.get(case.type, inputs[0].dtype))
