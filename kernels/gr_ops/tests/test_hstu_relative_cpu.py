@@ -17,6 +17,12 @@ CASES = {
     "contexts before later tiles": Case((150, 98), contexts=(70, 5)),
     "targets across vectors": Case((150, 100, 20), contexts=(0, 2, 1), targets=(70, 3, 0)),
     "groups of targets": Case((150, 33), targets=(90, 33), group=3),
+    # The first 64 buckets end after 10 years of these tables.
+    "times within years": Case((200, 97, 64, 17, 1), gap=23.0),
+    "tiles within years and beyond": Case((200, 150, 70), gap=25.0),
+    "times within minutes": Case((130, 65), gap=2.0, targets=(70, 3)),
+    "one time for all": Case((130, 65), gap=0.0),
+    "bfloat16 within years": Case((130, 20), gap=23.0, dtype=torch.bfloat16),
     "float64": Case((130, 20), targets=(9, 0), dtype=torch.float64),
     "float16": Case((130, 20), targets=(9, 0), dtype=torch.float16),
     "bfloat16": Case((130, 20), targets=(9, 0), dtype=torch.bfloat16),
@@ -38,8 +44,9 @@ def check(case: Case, t: dict[str, torch.Tensor]) -> None:
         assert wanted.abs().max() > 0 and error < TOLERANCE[case.dtype], (name, float(error))
 
 
-# Fewer numbers than the cells have buckets: the last one stands for all others. From 1,025 on lanes share their sums.
-@pytest.mark.parametrize("numbers", [COUNT, 20, 1, 1500])
+# Fewer numbers than the cells have buckets: the last one stands for all others. The first 64 stay in registers. From
+# 1,025 on lanes share their sums.
+@pytest.mark.parametrize("numbers", [COUNT, 64, 20, 1, 1500])
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(name: str, numbers: int) -> None:
     check(CASES[name], tables_of(CASES[name], numbers))

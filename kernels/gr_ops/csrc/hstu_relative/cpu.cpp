@@ -10,6 +10,7 @@
 
 #include "hstu/cpu/attention.h"
 #include "hstu_relative/entries.h"
+#include "hstu_relative/line.h"
 
 // On the CPU the attention's own kernels, which make the bias where they use it (hstu/cpu/relative.h). What is here are
 // the tables as they take them, and the sums of the tables' gradients.
@@ -49,8 +50,14 @@ std::vector<float> edges_of(const at::Tensor& cells, int64_t buckets) {
       edges.push_back(float_of(entry[cell] >> 32));
     }
   }
-  edges.resize(buckets, float_of(kNever));
+  edges.resize(std::max<int64_t>(buckets, hstu::kNearBuckets), float_of(kNever));
   return edges;
+}
+
+// To entries for kNearBuckets: what is beyond the table is never read.
+at::Tensor lengthened(const at::Tensor& table) {
+  if (table.numel() >= hstu::kNearBuckets) return table.contiguous();
+  return at::cat({table, at::zeros({hstu::kNearBuckets - table.numel()}, table.options())});
 }
 
 class Call {
@@ -64,17 +71,19 @@ class Call {
     for (const hstu::Row& row : rows_) longest = std::max(longest, row.q_len);
     const at::Tensor known = tables.position.narrow(0, 0, longest), nearest = tables.position.narrow(0, 0, 1);
     position_ = at::cat({nearest.expand(longest), known, at::zeros({hstu::kQueryBlock}, known.options())}).to(sum);
-    time_ = tables.time.to(sum).contiguous();
+    const int64_t buckets = tables.time.numel();
+    time_ = lengthened(tables.time.to(sum));
     times_ = tables.times.contiguous();
-    cells_ = cells_within(tables.cells, time_.numel());
-    edges_ = edges_of(cells_, time_.numel());
+    cells_ = cells_within(tables.cells, buckets);
+    edges_ = edges_of(cells_, buckets);
     hstu::RelativeBias bias;
     bias.position = static_cast<const char*>(position_.const_data_ptr()) + longest * position_.itemsize();
     bias.time = time_.const_data_ptr();
     bias.times = times_.const_data_ptr<int64_t>();
     bias.cells = cells_.const_data_ptr<int64_t>();
     bias.edges = edges_.data();
-    bias.buckets = static_cast<int>(time_.numel());
+    bias.buckets = static_cast<int>(buckets);
+    draw_line(edges_, buckets, bias);
     heads_.set_relative(bias);
   }
 

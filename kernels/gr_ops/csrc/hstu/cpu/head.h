@@ -33,6 +33,8 @@ struct MaskRule {
   int reach = kUnlimited;  // keys further back in the row are not seen
 };
 
+constexpr int kNearBuckets = 64;
+
 // position[distance in tokens] + time[bucket of the distance in time], for the lower mask and as many queries as keys.
 // Both tables are of the type of the sums; what the cells hold is in hstu_relative/arguments.h, and every bucket of
 // theirs is in the table. Edges and cells tell the same.
@@ -43,6 +45,10 @@ struct RelativeBias {
   const int64_t* cells = nullptr;
   const float* edges = nullptr;  // of each bucket: the least seconds, at least 1, that are of it or of a later one
   int buckets = 0;
+  // Of seconds from 1 up to `near`: with x = fma(their bits, slope, start), rounded towards 0, or 0 if that is less,
+  // the bucket is x or x + 1, and one of the first kNearBuckets, for which both tables have entries. 0: not known so.
+  float slope = 0, start = 0;
+  int32_t near = 0;
   void* sums = nullptr;  // of its gradient: what each block of queries leaves (relative_sums), or null
 };
 

@@ -2,11 +2,12 @@
 
 #include "hstu/cpu/arena.h"
 #include "hstu/cpu/mask.h"
+#include "hstu/cpu/near_buckets.h"
 
 // The relative bias of a subtile, made beside its scores, and the sums of its gradient over equal distances and equal
 // buckets. As everywhere [key][query]: the distances of a vector of queries from a key follow each other, and so do the
 // entries of the table. Their times mostly rise, so that a vector has the buckets of its ends and those between, often
-// one or two.
+// one or two, and 16 keys have a few.
 namespace gr_ops::hstu {
 namespace {
 
@@ -80,15 +81,18 @@ struct Buckets {
     buckets = reached ? IntVector{} + static_cast<typename Lanes<Sum>::Int>(bucket) : buckets;
   }
 
-  // `value` where the bucket is this one, else 0.
-  static Vector only(IntVector buckets, int bucket, Vector value) {
+  // Adds those lanes of `from` whose bucket is this one.
+  static void add(Vector& sum, const uint16_t* buckets, int bucket, const Sum* from) {
 #if defined(__AVX512F__)
     if constexpr (sizeof(Sum) == 4) {
-      const __mmask16 same = _mm512_cmpeq_epi32_mask((__m512i)buckets, _mm512_set1_epi32(bucket));
-      return (Vector)_mm512_maskz_mov_ps(same, (__m512)value);
+      const __m256i those = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(buckets));
+      const __mmask16 same = _mm256_cmpeq_epi16_mask(those, _mm256_set1_epi16(static_cast<int16_t>(bucket)));
+      sum = (Vector)_mm512_mask_add_ps((__m512)sum, same, (__m512)sum, (__m512)load(from));
+      return;
     }
 #endif
-    return buckets == IntVector{} + static_cast<typename Lanes<Sum>::Int>(bucket) ? value : Vector{};
+    const IntVector same = kept(buckets) == IntVector{} + static_cast<typename Lanes<Sum>::Int>(bucket);
+    sum += same ? load(from) : Vector{};
   }
 };
 
@@ -105,10 +109,7 @@ class RelativeTile {
   using IntVector = typename Lanes<Sum>::IntVector;
   static constexpr int kLanes = P::kLanes;
 
-  void allocate(Arena& arena) {
-    buckets_ = arena.take<uint16_t>(kKeyTile * kQueryBlock);
-    ordered_ = arena.take<bool>(kKeyTile * kQueryBlock / kLanes);
-  }
+  void allocate(Arena& arena) { buckets_ = arena.take<uint16_t>(kKeyTile * kQueryBlock); }
 
   // A tile of queries [query, query + queries) and keys from `key` on; lanes past the last query repeat it.
   void set(const Head& head, int query, int queries, int key) {
@@ -117,10 +118,12 @@ class RelativeTile {
     query_ = query;
     key_ = key;
     for (int i = 0; i < kQueryBlock; ++i) times_[i] = bias_.times[query + smaller(i, queries - 1)];
+    near_ = is_near(smaller(kKeyTile, head.keys - key));
   }
 
   // bias[key][query] of a subtile, and its buckets.
   void make(const KeySubtile& subtile, Sum* bias) {
+    if (near_) return make_near(subtile, bias);
     for (int lane = subtile.from * kLanes; lane < subtile.to * kLanes; lane += kLanes) {
       bool rising = true;
       for (int i = lane; i + 1 < lane + kLanes; ++i) rising &= times_[i] <= times_[i + 1];
@@ -132,19 +135,57 @@ class RelativeTile {
     }
   }
 
-  // Of a vector at [key][query]: each lane's bucket, and whether no lane's is beyond those of its ends.
+  // Of a vector at [key][query]: each lane's bucket.
   const uint16_t* buckets(ptrdiff_t at) const { return buckets_ + at; }
-  bool ordered(ptrdiff_t at) const { return ordered_[at / kLanes]; }
 
  private:
+  bool is_near(int keys) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(Sum) == 4) {
+      const int64_t* of_keys = bias_.times + key_;
+      int64_t first = times_[0], last = times_[0];
+      const auto include = [&](int64_t time) {
+        first = time < first ? time : first;
+        last = time > last ? time : last;
+      };
+      for (int i = 0; i < kQueryBlock; ++i) include(times_[i]);
+      for (int i = 0; i < keys; ++i) include(of_keys[i]);
+      if (static_cast<uint64_t>(last) - static_cast<uint64_t>(first) >= static_cast<uint64_t>(bias_.near)) return false;
+      for (int i = 0; i < kQueryBlock; ++i) since_first_[i] = static_cast<int32_t>(times_[i] - first);
+      for (int i = 0; i < keys; ++i) key_since_first_[i] = static_cast<int32_t>(of_keys[i] - first);
+      return true;
+    }
+#endif
+    static_cast<void>(keys);
+    return false;
+  }
+
+  void make_near(const KeySubtile& subtile, Sum* bias) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(Sum) == 4) {
+      const NearBuckets near(bias_);
+      const bool keep = bias_.sums != nullptr;
+      for (int lane = subtile.from * kLanes; lane < subtile.to * kLanes; lane += kLanes) {
+        const __m512i queries = _mm512_loadu_si512(since_first_ + lane);
+        for (int key = subtile.key; key < subtile.key + subtile.keys; ++key) {
+          const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock + lane;
+          const __m512i buckets = near.of(_mm512_sub_epi32(queries, _mm512_set1_epi32(key_since_first_[key])));
+          if (keep) Buckets<Sum>::keep(buckets_ + at, (IntVector)buckets);
+          store(bias + at, (Vector)near.values(buckets) + of_distance(query_ + lane, key_ + key));
+        }
+      }
+    }
+#endif
+    static_cast<void>(subtile);
+    static_cast<void>(bias);
+  }
+
   Vector numbers_of(int lane, int64_t key, bool rising, ptrdiff_t at) {
     const auto* numbers = static_cast<const Sum*>(bias_.time);
     const int64_t first = seconds_between(times_[lane], key), last = seconds_between(times_[lane + kLanes - 1], key);
     uint16_t* const kept = buckets_ + at;
-    const bool ordered = rising && first <= last;  // not, if one of them wraps
-    ordered_[at / kLanes] = ordered;
     Vector values;
-    if (ordered) {
+    if (rising && first <= last) {  // not, if one of them wraps
       const int lowest = bucket_of(at_least_one(first), bias_.cells);
       const int highest = bucket_of(at_least_one(last), bias_.cells);
       IntVector buckets = IntVector{} + static_cast<typename Lanes<Sum>::Int>(lowest);
@@ -182,9 +223,10 @@ class RelativeTile {
 
   RelativeBias bias_;
   int history_ = 0, query_ = 0, key_ = 0;
+  bool near_ = false;
   uint16_t* buckets_ = nullptr;
-  bool* ordered_ = nullptr;
   int64_t times_[kQueryBlock];
+  int32_t since_first_[kQueryBlock], key_since_first_[kKeyTile];  // where near_ is set
 };
 
 // Of one block of queries. Hidden cells of a subtile are 0.
@@ -197,6 +239,8 @@ class RelativeSums {
   static constexpr int kLanes = P::kLanes;
   // With as many buckets or fewer each lane has sums of its own: a vector is added as it is.
   static constexpr int kSpread = 1024;
+  static constexpr int kRun = 16;          // keys whose sums are made together
+  static constexpr int kManyBuckets = 24;  // of a run of keys, beyond which one takes its cells one by one
 
   void allocate(Arena& arena, int keys, int buckets) {
     buckets_ = buckets;
@@ -226,9 +270,9 @@ class RelativeSums {
       } else {
         add_distances(query - first, subtile.keys, gradient + at);
       }
-      for (int k = 0; k < subtile.keys; ++k) {
-        const ptrdiff_t cell = at + static_cast<ptrdiff_t>(k) * kQueryBlock;
-        add_buckets(gradient + cell, tile.buckets(cell), tile.ordered(cell));
+      for (int k = 0; k < subtile.keys; k += kRun) {
+        const ptrdiff_t first_cell = at + static_cast<ptrdiff_t>(k) * kQueryBlock;
+        add_buckets(smaller(kRun, subtile.keys - k), gradient + first_cell, tile.buckets(first_cell));
       }
     }
   }
@@ -293,19 +337,50 @@ class RelativeSums {
     }
   }
 
-  void add_buckets(const Sum* gradient, const uint16_t* buckets, bool ordered) {
-    if (copies_ == 1) {
-      for (int i = 0; i < kLanes; ++i) by_bucket_[buckets[i]] += gradient[i];
-    } else if (ordered) {
-      const IntVector of_lanes = Buckets<Sum>::kept(buckets);
-      const Vector value = load(gradient);
-      for (int bucket = buckets[0]; bucket <= buckets[kLanes - 1]; ++bucket) {
-        Sum* to = by_bucket_ + static_cast<ptrdiff_t>(bucket) * kLanes;
-        store(to, load(to) + Buckets<Sum>::only(of_lanes, bucket, value));
-      }
-    } else {
-      for (int i = 0; i < kLanes; ++i) by_bucket_[static_cast<ptrdiff_t>(buckets[i]) * kLanes + i] += gradient[i];
+  // Of a vector of queries with so many keys: one bucket after the other, summed in registers.
+  void add_buckets(int keys, const Sum* gradient, const uint16_t* buckets) {
+    typedef typename Buckets<Sum>::Kept Kept;
+    Kept least = kept(buckets), most = least;
+    for (int k = 1; k < keys; ++k) {
+      const Kept those = kept(buckets + static_cast<ptrdiff_t>(k) * kQueryBlock);
+      least = those < least ? those : least;
+      most = those > most ? those : most;
     }
+    int first = least[0], last = most[0];
+    for (int i = 1; i < kLanes; ++i) {
+      first = smaller(first, least[i]);
+      last = larger(last, most[i]);
+    }
+    if (copies_ == 1 || last - first > kManyBuckets) return add_one_by_one(keys, gradient, buckets);
+    for (int bucket = first; bucket <= last; ++bucket) {
+      Sum* to = by_bucket_ + static_cast<ptrdiff_t>(bucket) * kLanes;
+      Vector sums[4] = {load(to), Vector{}, Vector{}, Vector{}};  // an addition need not wait for the one before
+      int k = 0;
+      for (; k + 4 <= keys; k += 4) {
+        for (int i = 0; i < 4; ++i) add_bucket(sums[i], bucket, k + i, gradient, buckets);
+      }
+      for (; k < keys; ++k) add_bucket(sums[0], bucket, k, gradient, buckets);
+      store(to, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
+  }
+
+  static void add_bucket(Vector& sum, int bucket, int key, const Sum* gradient, const uint16_t* buckets) {
+    const ptrdiff_t at = static_cast<ptrdiff_t>(key) * kQueryBlock;
+    Buckets<Sum>::add(sum, buckets + at, bucket, gradient + at);
+  }
+
+  void add_one_by_one(int keys, const Sum* gradient, const uint16_t* buckets) {
+    for (int k = 0; k < keys; ++k, gradient += kQueryBlock, buckets += kQueryBlock) {
+      for (int i = 0; i < kLanes; ++i) {
+        by_bucket_[static_cast<ptrdiff_t>(buckets[i]) * copies_ + (copies_ == 1 ? 0 : i)] += gradient[i];
+      }
+    }
+  }
+
+  static typename Buckets<Sum>::Kept kept(const uint16_t* from) {
+    typename Buckets<Sum>::Kept result;
+    std::memcpy(&result, from, sizeof(result));
+    return result;
   }
 
   int buckets_ = 0, copies_ = 1;
