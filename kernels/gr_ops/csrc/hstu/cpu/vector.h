@@ -203,6 +203,31 @@ inline void store_some(Stored* to, Vector value, int n) {
   if (n > 0) std::memcpy(static_cast<void*>(to), padded, n * sizeof(Stored));
 }
 
+#if defined(__AVX512F__)
+// A mask takes no longer than a whole vector; the copies above wait for their own stores.
+template <int Count>
+inline uint32_t first_lanes(int n) {
+  return (1U << (n < 0 ? 0 : n < Count ? n : Count)) - 1U;
+}
+
+template <>
+inline VectorF load_some(const float* from, int n) {
+  return (VectorF)_mm512_maskz_loadu_ps(static_cast<__mmask16>(first_lanes<16>(n)), from);
+}
+template <>
+inline VectorD load_some(const double* from, int n) {
+  return (VectorD)_mm512_maskz_loadu_pd(static_cast<__mmask8>(first_lanes<8>(n)), from);
+}
+template <>
+inline void store_some(float* to, VectorF value, int n) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(first_lanes<16>(n)), (__m512)value);
+}
+template <>
+inline void store_some(double* to, VectorD value, int n) {
+  _mm512_mask_storeu_pd(to, static_cast<__mmask8>(first_lanes<8>(n)), (__m512d)value);
+}
+#endif
+
 // ---- transposition of a square of vectors, in log2(count) stages that each swap off-diagonal quarters
 
 template <int Stage, typename Vector, typename IntVector, int Count>

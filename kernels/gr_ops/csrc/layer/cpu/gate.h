@@ -8,7 +8,7 @@ namespace {
 
 template <typename T>
 struct GateScratch {
-  T *normed, *inverse, *u, *gated, *grad, *of_gated, *out;
+  T *normed, *inverse, *gated, *of_gated, *out;
   size_t bytes;
 
   GateScratch(const Gate& g, void* block) {
@@ -16,11 +16,9 @@ struct GateScratch {
     const size_t width = padded<T>(g.width);
     normed = arena.take<T>(kBlock * width);
     inverse = arena.take<T>(kBlock);
-    u = arena.take<T>(width);
     gated = arena.take<T>(kBlock * width);
     of_gated = arena.take<T>(kBlock * width);
     out = arena.take<T>(kBlock * padded<T>(g.dim));
-    grad = arena.take<T>(padded<T>(g.dim));
     bytes = arena.used();
   }
 };
@@ -35,6 +33,13 @@ template <typename T>
 inline typename Lanes<T>::Vector factor_of(const unsigned char* keep, ptrdiff_t count, T scale) {
   constexpr int lanes = Lanes<T>::count;
   if (keep == nullptr) return splat(scale);
+#if defined(__AVX512F__)
+  if constexpr (lanes == 16) {
+    const auto inside = static_cast<__mmask16>(hstu::first_lanes<16>(static_cast<int>(count)));
+    const __m128i bytes = _mm_maskz_loadu_epi8(inside, keep);
+    return (typename Lanes<T>::Vector)_mm512_maskz_mov_ps(_mm_test_epi8_mask(bytes, bytes), _mm512_set1_ps(scale));
+  }
+#endif
   typedef unsigned char Bytes __attribute__((vector_size(lanes)));
   Bytes bytes{};
   std::memcpy(&bytes, keep, count < lanes ? count : lanes);
@@ -46,16 +51,27 @@ inline const unsigned char* keep_at(const Gate& g, ptrdiff_t token, ptrdiff_t co
   return g.keep == nullptr ? nullptr : g.keep + token * g.width + column;
 }
 
+// sums [padded(width)] += rows [rows][width]
+template <typename T>
+void add_rows(const T* from, int rows, ptrdiff_t width, T* sums) {
+  for (ptrdiff_t i = 0; i < width; i += Lanes<T>::count) {
+    auto sum = load(sums + i);
+    for (int r = 0; r < rows; ++r) sum += load_some(from + r * width + i, static_cast<int>(width - i));
+    store(sums + i, sum);
+  }
+}
+
 template <typename T>
 void gate_rows(const Gate& g, ptrdiff_t token, int rows, const GateScratch<T>& scratch) {
   const ptrdiff_t ld = padded<T>(g.width);
   const T scale = static_cast<T>(g.scale);
   normalise(static_cast<const T*>(g.attended) + token * g.width, rows, g.width, g.eps, scratch.normed, scratch.inverse);
   for (int r = 0; r < rows; ++r) {
-    take_row(static_cast<const T*>(g.u) + (token + r) * g.width, g.width, scratch.u);
+    const T* u = static_cast<const T*>(g.u) + (token + r) * g.width;
     for (ptrdiff_t i = 0; i < ld; i += Lanes<T>::count) {
       const auto factor = factor_of<T>(keep_at<T>(g, token + r, i), g.width - i, scale);
-      store(scratch.gated + r * ld + i, load(scratch.normed + r * ld + i) * load(scratch.u + i) * factor);
+      const auto gates = load_some(u + i, static_cast<int>(g.width - i));
+      store(scratch.gated + r * ld + i, load(scratch.normed + r * ld + i) * gates * factor);
     }
   }
 }
@@ -92,20 +108,17 @@ void gate_backward(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* dweight
     multiply<T>(rows, g.dim, g.width, grad, g.dim, g.turned, scratch.of_gated);
     multiply_add_turned<T>(rows, g.dim, g.width, grad, g.dim, scratch.gated, dweight);
     for (int r = 0; r < rows; ++r) {
-      take_row(static_cast<const T*>(g.u) + (token + r) * g.width, g.width, scratch.u);
+      const T* u = static_cast<const T*>(g.u) + (token + r) * g.width;
       T* du = static_cast<T*>(g.du) + (token + r) * g.width;
       for (ptrdiff_t i = 0; i < ld; i += Lanes<T>::count) {
-        const auto factor = factor_of<T>(keep_at<T>(g, token + r, i), g.width - i, scale);
+        const int left = static_cast<int>(g.width - i);
+        const auto factor = factor_of<T>(keep_at<T>(g, token + r, i), left, scale);
         const auto gradient = load(scratch.of_gated + r * ld + i) * factor;
-        store_some(du + i, gradient * load(scratch.normed + r * ld + i), static_cast<int>(g.width - i));
-        store(scratch.of_gated + r * ld + i, gradient * load(scratch.u + i));
-      }
-      take_row(grad + r * g.dim, g.dim, scratch.grad);
-      auto* sums = static_cast<T*>(dbias);
-      for (ptrdiff_t i = 0; i < padded<T>(g.dim); i += Lanes<T>::count) {
-        store(sums + i, load(sums + i) + load(scratch.grad + i));
+        store_some(du + i, gradient * load(scratch.normed + r * ld + i), left);
+        store(scratch.of_gated + r * ld + i, gradient * load_some(u + i, left));
       }
     }
+    add_rows(grad, rows, g.dim, static_cast<T*>(dbias));
     normalise_backward(scratch.normed, scratch.of_gated, scratch.inverse, rows, g.width,
                        static_cast<T*>(g.dattended) + token * g.width);
   }

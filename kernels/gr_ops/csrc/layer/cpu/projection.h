@@ -29,9 +29,10 @@ size_t projection_scratch(const Projection& p) {
 }
 
 template <typename T>
-void products_of(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<T>& scratch) {
+void products_of(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<T>& scratch,
+                 const Ahead& ahead) {
   normalise(static_cast<const T*>(p.x) + token * p.dim, rows, p.dim, p.eps, scratch.normed, scratch.inverse);
-  multiply<T>(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), p.weight, scratch.products);
+  multiply<T>(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), p.weight, scratch.products, ahead);
 }
 
 template <typename T>
@@ -40,7 +41,12 @@ void project(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* memory)
   const ptrdiff_t ld = padded<T>(p.width);
   for (ptrdiff_t token = first; token < last; token += kBlock) {
     const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
-    products_of(p, token, rows, scratch);
+    Ahead ahead;
+    for (int part = 0; part < p.parts; ++part) {
+      const ptrdiff_t row = p.split[part] * sizeof(T);
+      ahead.write(static_cast<char*>(p.out[part]) + token * row, rows * row);
+    }
+    products_of(p, token, rows, scratch, ahead);
     for (ptrdiff_t i = 0; i < rows * ld; i += Lanes<T>::count) {
       const auto z = load(scratch.products + i);
       store(scratch.products + i, z * hstu::sigmoid<true>(z));
@@ -49,7 +55,7 @@ void project(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* memory)
     for (int part = 0; part < p.parts; column += p.split[part++]) {
       auto* out = static_cast<T*>(p.out[part]) + token * p.split[part];
       for (int r = 0; r < rows; ++r) {
-        std::memcpy(out + r * p.split[part], scratch.products + r * ld + column, p.split[part] * sizeof(T));
+        copy_row(scratch.products + r * ld + column, p.split[part], out + r * p.split[part]);
       }
     }
   }
@@ -62,12 +68,18 @@ void project_backward(const Projection& p, ptrdiff_t first, ptrdiff_t last, void
   std::memset(scratch.gradients, 0, kBlock * ld * sizeof(T));  // the padding stays 0
   for (ptrdiff_t token = first; token < last; token += kBlock) {
     const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
-    products_of(p, token, rows, scratch);
+    Ahead ahead;
+    for (int part = 0; part < p.parts; ++part) {
+      const ptrdiff_t row = p.split[part] * sizeof(T);
+      ahead.read(static_cast<const char*>(p.grad[part]) + token * row, rows * row);
+    }
+    ahead.write(static_cast<T*>(p.dx) + token * p.dim, rows * p.dim * sizeof(T));
+    products_of(p, token, rows, scratch, ahead);
     ptrdiff_t column = 0;
     for (int part = 0; part < p.parts; column += p.split[part++]) {
       const auto* grad = static_cast<const T*>(p.grad[part]) + token * p.split[part];
       for (int r = 0; r < rows; ++r) {
-        std::memcpy(scratch.gradients + r * ld + column, grad + r * p.split[part], p.split[part] * sizeof(T));
+        copy_row(grad + r * p.split[part], p.split[part], scratch.gradients + r * ld + column);
       }
     }
     const auto one = splat(T{1});
