@@ -13,6 +13,7 @@ import torch
 from hybrid_torchrec.modules.table import TablePart
 from hybrid_torchrec.table import TableConfig
 from torchrec_embcache import CacheConfig, CachedTable
+from torchrec_embcache.background import background_thread
 
 CONFIG = TableConfig(name="item", dim=4)
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
@@ -45,6 +46,17 @@ def test_threads_that_fetch_and_write_give_way_to_training(before: int, tmp_path
     assert made.returncode == 0, made.stderr
     training = min(19, own + before)
     assert made.stdout.split() == [str(training), *[str(min(19, training + 12))] * 2]
+
+
+@ON_LINUX
+def test_threads_work_where_their_priority_may_not_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", refused)
+    done = threading.Event()
+    background_thread(done.set, "refused").start()
+    assert done.wait(10)
 
 
 class Owner:
