@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--look-ahead", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=12, help="steps")
     parser.add_argument("--steps", type=int, default=40, help="of a round")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--output", type=Path, default=RESULTS / "embcache-workers")
     parser.add_argument("--store", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
