@@ -170,7 +170,7 @@ def work(options: argparse.Namespace) -> None:
 
 def measured(options: argparse.Namespace, world: int, folder: Path) -> dict[str, float]:
     """Seconds a step, of wall time and of processor time of the busier worker, and MB a step of its disk."""
-    store = folder / f"store-{world}-{time.monotonic_ns()}"
+    store = folder / "store"
     env = {**os.environ, **KEPT, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     argv = [sys.executable, *sys.argv, "--store", str(store)]
     workers = [
@@ -182,6 +182,7 @@ def measured(options: argparse.Namespace, world: int, folder: Path) -> dict[str,
     finally:
         for worker in workers:
             worker.kill()
+            worker.wait()
     return {name: max(result[name] for result in results) / options.steps for name in results[0]}
 
 
@@ -205,9 +206,9 @@ def main() -> None:
         work(options)
         return
     runs: dict[int, list[dict[str, float]]] = {1: [], 2: []}
-    with tempfile.TemporaryDirectory() as name:
-        for _ in range(options.rounds):
-            for world, results in runs.items():
+    for _ in range(options.rounds):
+        for world, results in runs.items():
+            with tempfile.TemporaryDirectory() as name:  # each run has the room and the memory that all others have
                 results.append(measured(options, world, Path(name)))
     pairs = list(zip(runs[1], runs[2], strict=True))
     result: dict[str, Any] = {
