@@ -117,7 +117,7 @@ def test_simulated_cores_and_an_operator_compile(headers: Path, tmp_path: Path) 
         f"-I{operator / 'op_host'}",
     ]
     flags += [f"-I{operator.parent / 'common'}"]
-    sources = [*sorted(CORES.glob("*.cpp")), *sorted((operator / "op_host").glob("*.cpp"))]
+    sources = [*sorted(CORES.rglob("*.cpp")), *sorted((operator / "op_host").glob("*.cpp"))]
     assert len(sources) > 15
 
     def compile_one(item: tuple[int, Path]) -> Path:

@@ -16,7 +16,7 @@ LIBRARIES = sorted(path.parent.name for path in RUNTIME.glob("*/CMakeLists.txt")
 
 
 def test_every_soc_of_versions_yaml_is_a_machine_of_the_cores() -> None:
-    text = (ROOT / "twin/cores/platform.cpp").read_text(encoding="utf-8")
+    text = (ROOT / "twin/cores/opcall/platform.cpp").read_text(encoding="utf-8")
     table = text.partition("kMachines[] = {")[2].partition("\n};")[0]
     short_names = {found[1] for found in re.findall(r'\{"(Ascend[\w-]+)", (?:true|false), "(\w+)", \d+', table)}
     assert short_names == set(spec.load(ROOT / "versions.yaml").socs)

@@ -89,7 +89,7 @@ def pair(op: Operator, objects: Sequence[int], kernel_symbol: str) -> str:
     values = ", ".join(f"a[{i}]" for i in range(count))
     entries = "\n".join(f"void Enter{n}(void *const *a) {{ {kernel_symbol}__{n}({values}); }}" for n in used)
     plans = "\n".join(phase_one(op, tensors) for tensors in _forms(op))
-    return f"""#include "opcall.h"
+    return f"""#include "opcall/opcall.h"
 #include "twin/executor.h"
 
 {declarations}

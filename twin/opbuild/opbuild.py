@@ -84,7 +84,7 @@ def compile_cores(build: Build) -> list[Path]:
         return build.compile(source, build.work / "cores" / f"{source.stem}.o", flags)
 
     with ThreadPoolExecutor(build.jobs) as pool:
-        return list(pool.map(compile_core, sorted(CORES.glob("*.cpp"))))
+        return list(pool.map(compile_core, sorted(CORES.rglob("*.cpp"))))
 
 
 def core_objects(build: Build) -> list[Path]:

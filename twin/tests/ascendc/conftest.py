@@ -16,9 +16,7 @@ TWIN = HERE.parent.parent
 CORES = TWIN / "cores"
 FLAGS = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 FLAGS += ["-fsanitize-recover=integer-divide-by-zero"]  # a kernel's goes to cores/arithmetic.cpp
-# The rest of the cores belongs to the aclnn calls.
-OF_CALLS = ("launch_plan", "opcall", "opcall_arguments", "output_shapes", "platform", "scalars", "views")
-SOURCES = [f for f in sorted(CORES.glob("*.cpp")) if f.stem not in OF_CALLS]
+SOURCES = sorted(CORES.glob("*.cpp"))  # without cores/opcall: these kernels are run by no aclnn call
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "case_file.h"
-#include "opcall.h"
+#include "opcall/opcall.h"
 #include "twin/executor.h"
 
 // The kernel of this program, written by build.py.

@@ -21,7 +21,7 @@ RUNTIME = TWIN / "runtime"
 IMAGE_LIB64 = "/usr/local/Ascend/ascend-toolkit/latest/lib64"
 WARNINGS = ("-Wall", "-Wextra")
 OF_HOST_SIDES = '#include "register/op_def_registry.h"\n#include "tiling/platform/platform_ascendc.h"\n'
-OF_TABLES = '#include "opcall.h"\n'
+OF_TABLES = '#include "opcall/opcall.h"\n'
 sys.path.insert(0, str(TWIN / "opbuild"))
 
 import kernel_objects  # noqa: E402
@@ -138,7 +138,7 @@ class Workshop:
     def core_objects(self) -> list[Path]:
         """The simulated cores and the aclnn calls, with the runtime below them if asked for; compiled once."""
         if not self._cores:
-            self._cores = self.compile_all(sorted(CORES.glob("*.cpp")), self._host_flags())
+            self._cores = self.compile_all(sorted(CORES.rglob("*.cpp")), self._host_flags())
             if self.own_runtime:
                 self._cores += self.runtime_objects(["acl", "nnopbase"])
         return self._cores

@@ -11,7 +11,7 @@ TWIN = Path(__file__).resolve().parents[2]
 ASK = """
 #include <cstdio>
 
-#include "platform.h"
+#include "opcall/platform.h"
 
 int main(int, char **arguments)
 {
@@ -31,7 +31,7 @@ def ask(tmp_path_factory):
     folder = tmp_path_factory.mktemp("platform")
     (folder / "ask.cpp").write_text(ASK)
     includes = [f"-I{TWIN / 'cores'}", f"-I{TWIN / 'include'}"]
-    sources = [str(folder / "ask.cpp"), str(TWIN / "cores/platform.cpp")]
+    sources = [str(folder / "ask.cpp"), str(TWIN / "cores/opcall/platform.cpp")]
     subprocess.run(["g++", "-std=c++17", *includes, *sources, "-o", str(folder / "ask")], check=True)
     return lambda soc: subprocess.run([str(folder / "ask"), soc], capture_output=True, text=True, check=False)
 
