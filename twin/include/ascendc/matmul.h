@@ -1,12 +1,9 @@
 // Matmul as a vector core of a mix kernel sees it: requests to the cube, in order; results visible after a wait.
 #pragma once
-#include <algorithm>
-#include <cmath>
-
 #include "ascendc/matmul_config.h"
 #include "ascendc/matmul_operand.h"
+#include "ascendc/matmul_result.h"
 #include "ascendc/matmul_tiling.h"
-#include "ascendc/pipe.h"
 
 namespace AscendC {
 
@@ -21,6 +18,7 @@ class Matmul {
   static_assert(kOneOf<CT, float, half, bfloat16_t>, "E-30: C is float, half or bfloat16_t");
   template <class TYPE>
   static constexpr bool kNz = TYPE::format == CubeFormat::NZ;
+  using Result = twin_detail::MatmulResult<CT, kNz<C_TYPE>>;
   static_assert(C_TYPE::format == CubeFormat::ND || kNz<C_TYPE>, "C is ND or NZ on this twin");
   static_assert(A_TYPE::format == CubeFormat::ND || kNz<A_TYPE>, "A is ND or NZ on this twin");
   static_assert(B_TYPE::format == CubeFormat::ND || kNz<B_TYPE>, "B is ND or NZ on this twin");
@@ -137,15 +135,7 @@ class Matmul {
     auto& core = Use("Matmul::GetTensorC");
     RequireTile();
     core.CubeIssue(id_, "Matmul::GetTensorC", false);
-    if constexpr (kNz<C_TYPE>) {
-      const uint64_t stored = static_cast<uint64_t>(enSequentialWrite ? tiling_.baseM : orgM_);
-      const uint64_t at = enSequentialWrite ? 0 : tileColumn_ * Padded(stored) + tileRow_ * kNzColumns;
-      WriteNz(gm[at], stored, tileRows_, tileColumns_, enAtomic);
-    } else {
-      const uint64_t pitch = enSequentialWrite ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
-      const uint64_t at = enSequentialWrite ? 0 : tileRow_ * cPitch_ + tileColumn_;
-      Write(gm[at], pitch, tileRows_, tileColumns_, enAtomic);
-    }
+    WriteTile(gm, enAtomic, enSequentialWrite);
     core.CubeFinish(id_);
   }
   template <bool sync = true>
@@ -157,7 +147,7 @@ class Matmul {
       twin::Core::Current().Trap("E-32", "C in NZ in VECIN: a tile of %u rows, baseM is %d; how it lies is not known",
                                  tileRows_, tiling_.baseM);
     }
-    WriteLocal(local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic);
+    Result::WriteLocal(id_, local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic);
   }
 
   template <bool sync = true>
@@ -175,11 +165,8 @@ class Matmul {
     Send();
     core.CubeIssue(id_, "Matmul::IterateAll", !sync && waitIterateAll);
     Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
-    if constexpr (kNz<C_TYPE>) {
-      WriteNz(gm, static_cast<uint64_t>(orgM_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
-    } else {
-      Write(gm, cPitch_, static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
-    }
+    Result::Write(gm, kNz<C_TYPE> ? static_cast<uint64_t>(orgM_) : cPitch_, static_cast<uint32_t>(m_),
+                  static_cast<uint32_t>(n_), enAtomic);
     a_.set = b_.set = false;
     if (sync) {
       core.CubeFinish(id_);
@@ -193,7 +180,8 @@ class Matmul {
     Send();
     core.CubeIssue(id_, "Matmul::IterateAll", false);
     Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
-    WriteLocal(local, static_cast<uint64_t>(n_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic);
+    Result::WriteLocal(id_, local, static_cast<uint64_t>(n_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_),
+                       enAtomic);
     a_.set = b_.set = false;
   }
   void WaitIterateAll() { twin::Core::Current().CubeWait(id_); }
@@ -311,89 +299,17 @@ class Matmul {
     }
   }
 
-  // One row, or a part of one.
-  static void WriteRow(const float* from, CT* to, uint32_t columns, uint8_t enAtomic) {
-    auto& core = twin::Core::Current();
-    if (enAtomic != 0 && core.FullChecks() && twin_detail::Untouched(to, columns)) {
-      core.Trap("E-21", "atomic access to GM %p, which nothing has written", static_cast<const void*>(to));
+  // At its place in C, or as the whole of `gm`.
+  void WriteTile(const GlobalTensor<CT>& gm, uint8_t enAtomic, bool sequential) {
+    uint64_t apart = sequential ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
+    uint64_t at = tileRow_ * cPitch_ + tileColumn_;
+    if (kNz<C_TYPE>) {
+      apart = static_cast<uint64_t>(sequential ? tiling_.baseM : orgM_);
+      at = tileColumn_ * Result::Padded(apart) + tileRow_ * Result::kNzColumns;
     }
-    twin_detail::Combine(from, to, columns, enAtomic);
+    Result::Write(gm[sequential ? 0 : at], apart, tileRows_, tileColumns_, enAtomic);
   }
-  static void CheckAtomic(uint8_t enAtomic) {
-    if (enAtomic > 3) {
-      twin::Core::Current().Trap("E-32", "enAtomic %u is none of 0 to 3", enAtomic);
-    }
-  }
-  void Write(const GlobalTensor<CT>& gm, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
-    auto& core = twin::Core::Current();
-    CheckAtomic(enAtomic);
-    gm.Check(0, ((rows - 1) * pitch + columns) * sizeof(CT));
-    auto* first = const_cast<__gm__ CT*>(gm.GetPhyAddr());
-    auto* to =
-        reinterpret_cast<CT*>(core.GmWriteRows(first, rows, columns * sizeof(CT), pitch * sizeof(CT), enAtomic != 0));
-    const float* from = core.CubeScratch(0);
-    for (uint32_t row = 0; row < rows; ++row) {
-      WriteRow(from + static_cast<uint64_t>(row) * columns, to + row * pitch, columns, enAtomic);
-    }
-  }
-  // In groups of 16 columns, as L0C holds results of any type. What is behind the last column in its group is not to be
-  // relied on: NaN, so that it is seen.
-  static constexpr uint32_t kNzColumns = 16;
-  static uint64_t Padded(uint64_t rows) { return (rows + 15) / 16 * 16; }
-  void WriteNz(const GlobalTensor<CT>& gm, uint64_t stored, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
-    auto& core = twin::Core::Current();
-    CheckAtomic(enAtomic);
-    const uint32_t groups = Tiles(static_cast<int32_t>(columns), kNzColumns);
-    const uint64_t group = Padded(stored) * kNzColumns, elements = static_cast<uint64_t>(rows) * kNzColumns;
-    gm.Check(0, ((groups - 1) * group + elements) * sizeof(CT));
-    auto* first = const_cast<__gm__ CT*>(gm.GetPhyAddr());
-    auto* to = reinterpret_cast<CT*>(
-        core.GmWriteRows(first, groups, elements * sizeof(CT), group * sizeof(CT), enAtomic != 0));
-    const float* from = core.CubeScratch(0);
-    for (uint32_t column = 0; column < columns; column += kNzColumns) {
-      const uint32_t count = Least(kNzColumns, columns - column);
-      for (uint32_t row = 0; row < rows; ++row) {
-        CT* at = to + column / kNzColumns * group + static_cast<uint64_t>(row) * kNzColumns;
-        WriteRow(from + static_cast<uint64_t>(row) * columns + column, at, count, enAtomic);
-        std::fill(at + count, at + kNzColumns, twin_detail::FromAccumulator<CT>(NAN));
-      }
-    }
-  }
-  void WriteLocal(const LocalTensor<CT>& local, uint64_t pitch, uint32_t rows, uint32_t columns, uint8_t enAtomic) {
-    auto& core = twin::Core::Current();
-    if (kNz<C_TYPE> ? rows % 16 != 0 : columns * sizeof(CT) % twin::kUbBlock != 0) {
-      kNz<C_TYPE> ? core.Trap("E-32", "C in NZ in VECIN of %u rows: they are whole 16", rows)
-                  : core.Trap("E-01", "rows of %u elements in ND do not fill 32-byte blocks: ND_ALIGN", columns);
-    }
-    if (enAtomic != 0) {
-      core.Trap("E-32", "enAtomic %u with C in VECIN: what lies in GM is added to", enAtomic);
-    }
-    core.CubeFinish(id_);
-    const uint32_t width = kNz<C_TYPE> ? kNzColumns : columns;
-    const uint64_t stored = (columns + width - 1) / width * width * sizeof(CT);  // of a row
-    for (const bool write : {true, false}) {
-      core.CubeCarries(local.Range(), 0, rows, stored, kNz<C_TYPE> ? stored : pitch * sizeof(CT), write);
-    }
-    core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
-    if (core.Lenient()) {
-      core.KnowFinished(PIPE_MTE2, PIPE_V);
-      core.KnowFinished(PIPE_MTE2, PIPE_MTE3);
-    }
-    const float* from = core.CubeScratch(0);
-    for (uint32_t column = 0; column < columns; column += width) {
-      const uint32_t count = Least(width, columns - column);
-      for (uint32_t row = 0; row < rows; ++row) {
-        const uint64_t place = kNz<C_TYPE> ? static_cast<uint64_t>(column) * rows + row * width : row * pitch;
-        auto* to = reinterpret_cast<CT*>(core.UbWrite(local.Range(), place * sizeof(CT), width * sizeof(CT)));
-        twin_detail::Combine(from + static_cast<uint64_t>(row) * columns + column, to, count, 0);
-        core.Undefine(local.Range(), place * sizeof(CT), width * sizeof(CT));
-        core.Define(local.Range(), place * sizeof(CT), count * sizeof(CT));
-      }
-    }
-    const auto ready = GetTPipePtr()->FetchEventID(HardEvent::MTE2_V);
-    core.SetFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
-    core.WaitFlag(static_cast<int>(HardEvent::MTE2_V), PIPE_MTE2, PIPE_V, ready);
-  }
+
   int id_ = -1;
   bool hasTiling_ = false;
   tiling::TCubeTiling tiling_;

@@ -1,4 +1,4 @@
-// What Matmul reads and writes: operands in GM or in the unified buffer, and rows of results.
+// What Matmul reads: operands in GM or in the unified buffer.
 #pragma once
 #include <vector>
 
@@ -14,24 +14,6 @@ constexpr twin::CubeType CubeTypeOf() {
   return std::is_same<T, float>::value  ? twin::CubeType::Float
          : std::is_same<T, half>::value ? twin::CubeType::Half
                                         : twin::CubeType::Bfloat16;
-}
-
-template <typename T>
-T FromAccumulator(float value) {
-  if constexpr (std::is_same<T, bfloat16_t>::value) {
-    return ToBfloat16(value);
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-template <typename T>
-float ToAccumulator(T value) {
-  if constexpr (std::is_same<T, bfloat16_t>::value) {
-    return ToFloat(value);
-  } else {
-    return static_cast<float>(value);
-  }
 }
 
 // Of a stored matrix.
@@ -139,43 +121,6 @@ struct MatmulOperand {
   std::vector<T> sent;           // of a tensor in VECOUT
   mutable std::vector<T> dense;  // of NZ
 };
-
-// Outputs and workspace start as a pattern (launch_plan.cpp).
-template <typename CT>
-bool Untouched(const CT* row, uint32_t count) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(row);
-  for (uint64_t i = 0; i < count * sizeof(CT); ++i) {
-    if (bytes[i] != 0xA5) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Writes a row of results, or adds it, or keeps the larger or the smaller (enAtomic 0 to 3).
-template <typename CT>
-void Combine(const float* from, CT* to, uint32_t count, uint8_t enAtomic) {
-  switch (enAtomic) {
-    case 0:
-      for (uint32_t i = 0; i < count; ++i) {
-        to[i] = FromAccumulator<CT>(from[i]);
-      }
-      break;
-    case 1:
-      for (uint32_t i = 0; i < count; ++i) {
-        const auto rounded = ToAccumulator(FromAccumulator<CT>(from[i]));
-        to[i] = FromAccumulator<CT>(ToAccumulator(to[i]) + rounded);
-      }
-      break;
-    default:
-      for (uint32_t i = 0; i < count; ++i) {
-        const float old = ToAccumulator(to[i]);
-        const float value = ToAccumulator(FromAccumulator<CT>(from[i]));
-        to[i] = FromAccumulator<CT>((enAtomic == 2) == (value > old) ? value : old);
-      }
-      break;
-  }
-}
 
 }  // namespace twin_detail
 
