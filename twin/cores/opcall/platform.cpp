@@ -16,10 +16,11 @@ struct Machine {
 };
 
 constexpr Machine kMachines[] = {
-    {"Ascend910B", false, "ascend910b", 20, 40, 192},    {"Ascend910B1", false, "ascend910b", 24, 48, 192},
-    {"Ascend910B2", false, "ascend910b", 24, 48, 192},   {"Ascend910B2C", false, "ascend910b", 24, 48, 192},
-    {"Ascend910B3", false, "ascend910b", 20, 40, 192},   {"Ascend910B4", false, "ascend910b", 20, 40, 96},
-    {"Ascend910B4-1", false, "ascend910b", 20, 40, 168}, {"Ascend910_93", true, "ascend910_93", 24, 48, 192},
+    {"Ascend910B", false, "ascend910b", 20, 40, 192},     {"Ascend910B1", false, "ascend910b", 24, 48, 192},
+    {"Ascend910B2", false, "ascend910b", 24, 48, 192},    {"Ascend910B2C", false, "ascend910b", 24, 48, 192},
+    {"Ascend910B3", false, "ascend910b", 20, 40, 192},    {"Ascend910B4", false, "ascend910b", 20, 40, 96},
+    {"Ascend910B4-1", false, "ascend910b", 20, 40, 168},  {"Ascend910_936", true, "ascend910_93", 20, 40, 192},
+    {"Ascend910_937", true, "ascend910_93", 20, 40, 192}, {"Ascend910_93", true, "ascend910_93", 24, 48, 192},
     {"Ascend310P", true, "ascend310p", 8, 8, 16},
 };
 

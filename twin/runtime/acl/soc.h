@@ -1,4 +1,4 @@
-// Published core counts of the chips that the twin can claim to be. All are Atlas A2 parts.
+// Published core counts of the chips that the twin can claim to be: those of Atlas A2 and A3 that torch_npu knows.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,11 +15,19 @@ struct Soc {
 };
 
 inline constexpr int64_t kMiB = int64_t{1} << 20;
-inline constexpr std::array<Soc, 4> kSocs = {{
+inline constexpr std::array<Soc, 12> kSocs = {{
     {"Ascend910B1", 24, 48, 192 * kMiB},
     {"Ascend910B2", 24, 48, 192 * kMiB},
     {"Ascend910B3", 20, 40, 192 * kMiB},
     {"Ascend910B4", 20, 40, 96 * kMiB},
+    {"Ascend910B2C", 24, 48, 192 * kMiB},
+    {"Ascend910B4-1", 20, 40, 168 * kMiB},
+    {"Ascend910_9391", 24, 48, 192 * kMiB},
+    {"Ascend910_9392", 24, 48, 192 * kMiB},
+    {"Ascend910_9381", 24, 48, 192 * kMiB},
+    {"Ascend910_9382", 24, 48, 192 * kMiB},
+    {"Ascend910_9372", 20, 40, 192 * kMiB},
+    {"Ascend910_9362", 20, 40, 192 * kMiB},
 }};
 
 inline std::vector<const char*> SocNames() {

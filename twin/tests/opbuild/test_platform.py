@@ -45,6 +45,9 @@ def ask(tmp_path_factory):
         ("Ascend910B4", "ascend910b 20 40 96"),
         ("Ascend910B4-1", "ascend910b 20 40 168"),
         ("Ascend910_9391", "ascend910_93 24 48 192"),
+        ("Ascend910_9382", "ascend910_93 24 48 192"),
+        ("Ascend910_9372", "ascend910_93 20 40 192"),
+        ("Ascend910_9362", "ascend910_93 20 40 192"),
         ("Ascend310P3", "ascend310p 8 8 16"),
     ],
 )
