@@ -55,9 +55,9 @@ def test_sources(operator: str) -> None:
     for part in ("SetTiling", "SetInferShape", "AddConfig"):
         assert part in definition, f"op_host of {operator} has no {part}"
     assert re.search(rf"__aicore__ (inline )?void\s+{operator}\(", text(folder / "op_kernel", f"{operator}.cpp"))
-    assert re.search(
-        r"^## (Bound|Operations and bytes)$", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (Bound|Operations and bytes)$", page, re.MULTILINE)
+    assert "](../../../benchmarks/results/operators-counts.md)" in page, "how far the schedule is from the bound"
 
 
 @pytest.mark.parametrize("operator", FOLDERS)
