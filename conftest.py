@@ -2,6 +2,7 @@
 Ctrl-C for the programs of tests; torch imported at less cost (tests/start).
 
 GRSTACK_NPUS: how many devices this machine has; tests of more processes on NPUs are skipped. Unset: as many as asked.
+Tests marked emulated are left out on real devices (`inv accept`): they read what the twin counts, or set it.
 """
 
 import importlib.util
@@ -32,6 +33,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "emulated: holds on emulated devices alone: reads the twin's counts, or sets it")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and all that it starts
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if importlib.util.find_spec("torch") is not None:

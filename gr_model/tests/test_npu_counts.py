@@ -17,7 +17,7 @@ import pytest
 from gr_model.report.counts import Counts
 from gr_model.tests.counted_training import BATCH, CASES, LOG_EVERY, STEPS
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.twin, pytest.mark.emulated]
 
 PROGRAM = Path(__file__).with_name("counted_training.py")
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.twin, pytest.mark.emulated]
 PROGRAM = Path(__file__).with_name("full_size_program.py")
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 64 << 30  # of an Ascend 910B1 to 910B3

@@ -15,7 +15,7 @@ from gr_model.report.counts import Counts
 from gr_model.tests.counted_hash_tables import CASES, STEPS
 from gr_model.tests.test_npu_counts import RECORDS
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.twin, pytest.mark.emulated]
 
 PROGRAM = Path(__file__).with_name("counted_hash_tables.py")
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from gr_model.tests import counted_hash_tables
 from gr_model.tests.counted_hash_tables import CASES, STEPS
 from gr_model.tests.launch import free_port
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.twin, pytest.mark.emulated]
 
 PROGRAM = Path(__file__).with_name("counted_hash_processes.py")
 ROOT = Path(__file__).resolve().parents[2]

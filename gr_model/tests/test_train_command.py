@@ -323,6 +323,7 @@ def test_compare(folder, tmp_path, capsys) -> None:
 
 
 @pytest.mark.twin
+@pytest.mark.emulated
 def test_a_process_alone_trains_on_an_emulated_npu(folder, tmp_path, monkeypatch) -> None:
     """The README's command: the model is on the device that was asked for, and its losses are the CPU's; its report
     has what was counted, its log every step though the losses of several are read at once."""

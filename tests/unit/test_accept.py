@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -180,6 +181,27 @@ def test_what_the_parts_name_is_there() -> None:
                     assert (ROOT / word.removeprefix(before)).exists(), (part.name, word)
     with pytest.raises(UsageError, match="unknown part 'smok'"):
         chosen("machine,smok")
+
+
+TWINS_OWN = re.compile(r"\bTWIN_(COUNTS|COMPUTE|STREAMS|NPU_SOC|NPU_MEMORY)=|\bTWIN_(COUNTS|COMPUTE|STREAMS)\"")
+ALSO_WITHOUT = {  # what reads lines of its own, or counts where there are any
+    "gr_model/tests/test_report.py",
+    "kernels/gr_ops/tests/test_cuda_recommender.py",
+}
+
+
+def test_what_only_emulated_devices_show_is_left_out_on_real_ones() -> None:
+    """By the mark: a count is no fault of a device that counts nothing."""
+    suites = [part for part in PARTS if part.results]
+    for part in suites:
+        assert part.argv[part.argv.index("not slow and not emulated") - 1] == "-m"
+        assert part.rehearsal[part.rehearsal.index("not slow") - 1] == "-m"
+    places = {word.removeprefix("SOURCE/") for part in suites for word in part.argv if word.startswith("SOURCE/")}
+    folders = [ROOT / place for place in places if (ROOT / place).is_dir()]
+    files = [file for folder in folders for file in folder.rglob("test_*.py") if "/cuda/" not in str(file)]
+    found = {str(file.relative_to(ROOT)) for file in files if TWINS_OWN.search(file.read_text())} - ALSO_WITHOUT
+    assert len(found) >= 8
+    assert not [name for name in sorted(found) if "pytest.mark.emulated" not in (ROOT / name).read_text()]
 
 
 def test_a_broken_file_of_results_is_a_failure(tmp_path: Path) -> None:

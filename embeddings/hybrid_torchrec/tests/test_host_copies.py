@@ -26,6 +26,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[fl
 
 
 @pytest.mark.twin
+@pytest.mark.emulated
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_with_ids_on_the_host_waits_for_nothing(counted, case: str) -> None:
     assert len(counted[1]) == STEPS * len(CASES)

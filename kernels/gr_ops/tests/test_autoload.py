@@ -104,6 +104,7 @@ def test_without_torch_npu_nothing_is_installed(fresh_process: Run) -> None:
     assert ran.stdout == "True\nTrue\nFalse\n", ran.stdout + ran.stderr
 
 
+@pytest.mark.emulated
 def test_without_a_device(fresh_process: Run) -> None:
     script = """
         import torch, fbgemm_gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 
 PROGRAM = Path(__file__).with_name("cuda_recommender.py")
 STEPS, RANKS = 8, 2
+# Launches of a step: two layers, each with three to dense and one back, and their gradients the other way round.
+OURS = {"AsynchronousCompleteCumsum": 1, "JaggedToPaddedDense": 8, "DenseToJagged": 8}
 
 
 def train(kind: str, precision: str, folder: Path) -> tuple[list[list[float]], str]:
@@ -21,6 +24,7 @@ def train(kind: str, precision: str, folder: Path) -> tuple[list[list[float]], s
         port = probe.getsockname()[1]
     env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
     env |= {"OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(kind == "cuda"))}
+    env |= {"TWIN_COUNTS": str(folder / f"{precision}-%r.jsonl")} if kind == "cuda" else {}
     files = [folder / f"{kind}-{precision}-{rank}.txt" for rank in range(RANKS)]
     running = [
         subprocess.Popen(
@@ -47,3 +51,6 @@ def test_two_npus_have_the_losses_of_two_cpus(tmp_path: Path, precision: str, to
         assert ours == pytest.approx(losses, rel=tolerance)
         assert losses[-1] < 0.95 * losses[0]
     assert "fall back to run on the CPU" not in said and "CAUTION" not in said, said[-4000:]
+    for counts in tmp_path.glob(f"{precision}-*.jsonl"):  # an emulated NPU's
+        launches = json.loads(counts.read_text().splitlines()[-1])["launches"]["custom"]
+        assert {name: launches.get(name, 0) // STEPS for name in OURS} == OURS

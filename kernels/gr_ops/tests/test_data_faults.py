@@ -192,6 +192,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.emulated
 def test_what_sound_data_costs(fresh_process, tmp_path) -> None:
     """With and without, the launches and waits are the same; a read copies the records, 4 KiB, without waiting."""
     totals = []
@@ -228,6 +229,7 @@ MOVES = """
 LAUNCHES = {"Permute2dSparseData": 15, "AsynchronousCompleteCumsum": 30, "GatherForRank1": 15, "BoundsCheckIndices": 15}
 
 
+@pytest.mark.emulated
 def test_what_sound_permutations_and_batches_cost(fresh_process, tmp_path) -> None:
     """One launch for a call of each, those of the starts aside; the host waits for what it reads and no more."""
     totals = []

@@ -154,6 +154,7 @@ def test_what_an_npu_does_not_take(x: torch.Tensor, weight: torch.Tensor, split:
         torch.ops.mxrec.hstu_projection(x.npu(), weight.npu(), split, EPS)
 
 
+@pytest.mark.emulated
 def test_what_the_schedules_move_and_multiply(fresh_process, tmp_path) -> None:
     """Launches, products and bytes of one layer, by the counts of the emulated device (the operators' READMEs)."""
     if not HAS_NPU:

@@ -44,7 +44,8 @@ def on_npu(patched: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     argv = [sys.executable, program.__file__, "npu", str(folder)]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = [json.loads(line) for line in (folder / "counts.jsonl").read_text().splitlines()]
+    counts = folder / "counts.jsonl"  # by an emulated device alone
+    lines = [json.loads(line) for line in counts.read_text().splitlines()] if counts.is_file() else []
     return folder, [line for line in lines if line["kind"] == "step"]
 
 
@@ -55,6 +56,7 @@ def test_a_table_on_the_npu_equals_float64(case: Case, on_npu: tuple[Path, list[
 
 
 @pytest.mark.twin
+@pytest.mark.emulated
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name)
 def test_a_step_is_one_lookup_and_one_update(case: Case, on_npu: tuple[Path, list[dict[str, Any]]]) -> None:
     """Of all tables; the host waits for nothing, and what comes back is the first step's count of bad indices."""
