@@ -85,46 +85,65 @@ class Matmul {
     b_.Set(local, Transposed<B_TYPE>(isTransposeB, "B"));
   }
   void SetBias(const GlobalTensor<BiasT>& gm) {
-    if (Use("Matmul::SetBias"); tiling_.isBias == 0) {
-      twin::Core::Current().Trap("E-32", "SetBias, but the tiling has isBias 0");
-    }
-    bias_ = gm;
-    hasBias_ = true;
+    UseBias();
+    bias_.Set(gm, false);
+  }
+  void SetBias(const LocalTensor<BiasT>& local) {
+    static_assert(BIAS_TYPE::pos == TPosition::VECOUT, "the type of the bias names another position");
+    UseBias();
+    bias_.Set(local, false);
   }
   void DisableBias() { hasBias_ = false; }
   void ClearBias() { DisableBias(); }
   void SetLocalWorkspace(const LocalTensor<uint8_t>&) {}
+  // Where Iterate<false> leaves its tiles.
+  template <class T>
+  void SetWorkspace(GlobalTensor<T>& gm) {
+    Use("Matmul::SetWorkspace");
+    if constexpr (std::is_same<T, CT>::value) {
+      workspace_ = gm;
+    } else {
+      workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ CT*>(const_cast<__gm__ T*>(gm.GetPhyAddr())));
+    }
+    hasWorkspace_ = true;
+  }
+  template <class T>
+  void SetWorkspace(const __gm__ T* gm, int size) {
+    Use("Matmul::SetWorkspace");
+    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ CT*>(const_cast<__gm__ T*>(gm)),
+                               static_cast<uint64_t>(size) * sizeof(T) / sizeof(CT));
+    hasWorkspace_ = true;
+  }
   void SetHF32(bool enable, int32_t = 0) {
     if (enable) {
       twin::Core::Current().Trap("E-32", "this twin has no reduced fp32 mode");
     }
   }
 
-  // Tile by tile.
+  // Tile by tile. With sync = false all tiles are computed at once into the workspace, where GetTensorC<false> finds
+  // one after the other.
   template <bool sync = true>
   bool Iterate(bool enPartialSum = false) {
-    static_assert(sync, "this twin iterates synchronously; IterateAll has both forms");
     auto& core = Use("Matmul::Iterate");
     core.CubeFinish(id_);
     RequireOperands();
-    const uint32_t mTiles = Tiles(m_, tiling_.baseM);
-    const uint32_t nTiles = Tiles(n_, tiling_.baseN);
-    if (enPartialSum && mTiles * nTiles != 1) {
-      core.Trap("E-32", "a partial sum needs one tile, there are %u", mTiles * nTiles);
+    const int64_t tiles = Tiles();
+    if (enPartialSum && (!sync || tiles != 1)) {
+      core.Trap("E-32", "a partial sum needs one tile and Iterate<true>, there are %lld tiles",
+                static_cast<long long>(tiles));
     }
-    if (!enPartialSum && tile_ + 1 == static_cast<int64_t>(mTiles) * nTiles) {
+    if (!sync) {
+      return IterateAhead(tiles);
+    }
+    taken_ = -1;
+    if (!enPartialSum && tile_ + 1 == tiles) {
       tile_ = -1;
       a_.set = b_.set = false;
       return false;
     }
     const bool first = tile_ < 0;
-    tile_ = enPartialSum ? 0 : tile_ + 1;
-    const auto index = static_cast<uint32_t>(tile_);
-    tileRow_ = (tiling_.iterateOrder == 0 ? index % mTiles : index / nTiles) * tiling_.baseM;
-    tileColumn_ = (tiling_.iterateOrder == 0 ? index / mTiles : index % nTiles) * tiling_.baseN;
-    tileRows_ = Least(tiling_.baseM, m_ - tileRow_);
-    tileColumns_ = Least(tiling_.baseN, n_ - tileColumn_);
-    float* scratch = core.CubeScratch(static_cast<uint64_t>(tileRows_) * tileColumns_);
+    Place(enPartialSum ? 0 : tile_ + 1);
+    float* scratch = TileScratch();
     Send();
     core.CubeIssue(id_, "Matmul::Iterate", false);
     Product(tileRow_, tileRows_, tileColumn_, tileColumns_, enPartialSum && !first, scratch);
@@ -133,21 +152,31 @@ class Matmul {
   template <bool sync = true>
   void GetTensorC(const GlobalTensor<CT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false) {
     auto& core = Use("Matmul::GetTensorC");
-    RequireTile();
+    Take<sync>();
     core.CubeIssue(id_, "Matmul::GetTensorC", false);
     WriteTile(gm, enAtomic, enSequentialWrite);
     core.CubeFinish(id_);
   }
   template <bool sync = true>
   void GetTensorC(const LocalTensor<CT>& local, uint8_t enAtomic = 0, bool = false) {
+    Use("Matmul::GetTensorC");
+    Take<sync>();
+    WriteTile<sync>(local, enAtomic);
+  }
+  // To both places.
+  template <bool sync = true>
+  void GetTensorC(const GlobalTensor<CT>& gm, const LocalTensor<CT>& local, uint8_t enAtomic = 0,
+                  bool enSequentialWrite = false) {
+    GetTensorC<sync>(gm, enAtomic, enSequentialWrite);
+    WriteTile<sync>(local, enAtomic);
+  }
+  // The next tile where it lies in the workspace, as the whole of baseM x baseN.
+  template <bool sync = true>
+  GlobalTensor<CT> GetTensorC(uint8_t = 0, bool = false) {
+    static_assert(!sync, "the tile in the workspace is that of GetTensorC<false>");
     static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
     Use("Matmul::GetTensorC");
-    RequireTile();
-    if (kNz<C_TYPE> && tileRows_ != static_cast<uint32_t>(tiling_.baseM)) {
-      twin::Core::Current().Trap("E-32", "C in NZ in VECIN: a tile of %u rows, baseM is %d; how it lies is not known",
-                                 tileRows_, tiling_.baseM);
-    }
-    Result::WriteLocal(id_, local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic);
+    return NextTile();
   }
 
   template <bool sync = true>
@@ -180,15 +209,16 @@ class Matmul {
     Send();
     core.CubeIssue(id_, "Matmul::IterateAll", false);
     Product(0, static_cast<uint32_t>(m_), 0, static_cast<uint32_t>(n_), false, Scratch());
-    Result::WriteLocal(id_, local, static_cast<uint64_t>(n_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_),
-                       enAtomic);
+    core.CubeFinish(id_);
+    Result::WriteLocal(local, static_cast<uint64_t>(n_), static_cast<uint32_t>(m_), static_cast<uint32_t>(n_), enAtomic,
+                       true);
     a_.set = b_.set = false;
   }
   void WaitIterateAll() { twin::Core::Current().CubeWait(id_); }
   void End() {
     twin::Core::Current().CubeEnd(id_);
     a_.set = b_.set = false;
-    tile_ = -1;
+    tile_ = taken_ = -1;
   }
 
   void Register(const tiling::TCubeTiling* tiling) {
@@ -261,9 +291,66 @@ class Matmul {
                 static_cast<long long>(pitch));
     }
   }
-  void RequireTile() {
-    if (tile_ < 0) {
-      twin::Core::Current().Trap("E-32", "GetTensorC without Iterate");
+  void UseBias() {
+    static_assert(kOneOf<BiasT, float, half>, "E-30: a bias is float or half");
+    if (Use("Matmul::SetBias"); tiling_.isBias == 0) {
+      twin::Core::Current().Trap("E-32", "SetBias, but the tiling has isBias 0");
+    }
+    hasBias_ = true;
+  }
+  int64_t Tiles() const { return static_cast<int64_t>(Tiles(m_, tiling_.baseM)) * Tiles(n_, tiling_.baseN); }
+  void Place(int64_t tile) {
+    tile_ = tile;
+    const auto index = static_cast<uint32_t>(tile);
+    const uint32_t mTiles = Tiles(m_, tiling_.baseM), nTiles = Tiles(n_, tiling_.baseN);
+    tileRow_ = (tiling_.iterateOrder == 0 ? index % mTiles : index / nTiles) * tiling_.baseM;
+    tileColumn_ = (tiling_.iterateOrder == 0 ? index / mTiles : index % nTiles) * tiling_.baseN;
+    tileRows_ = Least(tiling_.baseM, m_ - tileRow_);
+    tileColumns_ = Least(tiling_.baseN, n_ - tileColumn_);
+  }
+  float* TileScratch() { return twin::Core::Current().CubeScratch(static_cast<uint64_t>(tileRows_) * tileColumns_); }
+  bool IterateAhead(int64_t tiles) {
+    auto& core = twin::Core::Current();
+    if (!hasWorkspace_) {
+      core.Trap("E-32", "Iterate<false> leaves its tiles in a workspace: SetWorkspace");
+    }
+    Send();
+    core.CubeIssue(id_, "Matmul::Iterate<false>", false);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      Place(tile);
+      Product(tileRow_, tileRows_, tileColumn_, tileColumns_, false, TileScratch());
+      WriteTile(workspace_[static_cast<uint64_t>(tile) * TileSize()], 0, true);
+    }
+    tile_ = -1;
+    taken_ = 0;
+    a_.set = b_.set = false;
+    return true;
+  }
+  uint64_t TileSize() const { return static_cast<uint64_t>(tiling_.baseM) * static_cast<uint64_t>(tiling_.baseN); }
+  GlobalTensor<CT> NextTile() {
+    auto& core = twin::Core::Current();
+    if (taken_ < 0 || taken_ == Tiles()) {
+      core.Trap("E-32", taken_ < 0 ? "GetTensorC<false> without Iterate<false>"
+                                   : "GetTensorC<false>: all tiles of Iterate<false> were taken");
+    }
+    core.CubeFinish(id_);
+    Place(taken_);
+    return workspace_[static_cast<uint64_t>(taken_++) * TileSize()];
+  }
+  // The tile that GetTensorC is about, in the cube's scratch.
+  template <bool sync>
+  void Take() {
+    auto& core = twin::Core::Current();
+    if constexpr (sync) {
+      if (tile_ < 0 || taken_ >= 0) {
+        core.Trap("E-32", taken_ < 0 ? "GetTensorC without Iterate" : "GetTensorC<true> after Iterate<false>");
+      }
+    } else {
+      const GlobalTensor<CT> tile = NextTile();
+      core.Issue(PIPE_MTE2, "Matmul, tile in the workspace");
+      Result::Read(tile, static_cast<uint64_t>(kNz<C_TYPE> ? tiling_.baseM : tiling_.baseN), tileRows_, tileColumns_,
+                   TileScratch());
+      core.KnowFinished(PIPE_S, PIPE_MTE2);  // the next Iterate<false> may write there
     }
   }
   float* Scratch() { return twin::Core::Current().CubeScratch(static_cast<uint64_t>(m_) * static_cast<uint64_t>(n_)); }
@@ -280,6 +367,9 @@ class Matmul {
   void Send() {
     a_.template Send<kNz<A_TYPE>>(ShapeOfA());
     b_.template Send<kNz<B_TYPE>>(ShapeOfB());
+    if (hasBias_) {
+      bias_.template Send<false>({1, n_});
+    }
   }
   void Product(uint32_t row, uint32_t rows, uint32_t column, uint32_t columns, bool accumulate, float* c) {
     const auto k = static_cast<uint32_t>(k_);
@@ -289,16 +379,26 @@ class Matmul {
                                  : b_.template Part<kNz<B_TYPE>>(0, column, k, columns, ShapeOfB());
     twin::Multiply(a, b, rows, columns, k, accumulate, c);
     if (hasBias_ && !accumulate) {
-      auto& core = twin::Core::Current();
-      bias_.Check(column * sizeof(BiasT), columns * sizeof(BiasT));
-      const auto* bias =
-          reinterpret_cast<const BiasT*>(core.GmRead(bias_.GetPhyAddr() + column, columns * sizeof(BiasT)));
+      const auto part = bias_.template Part<false>(0, column, 1, columns, {1, n_});
+      const auto* bias = static_cast<const BiasT*>(part.data);
       for (uint64_t i = 0; i < static_cast<uint64_t>(rows) * columns; ++i) {
         c[i] += twin_detail::ToAccumulator(bias[i % columns]);
       }
     }
   }
 
+  // `carry`: by way of GM, where a tile of Iterate<false> is already.
+  template <bool carry>
+  void WriteTile(const LocalTensor<CT>& local, uint8_t enAtomic) {
+    static_assert(C_TYPE::pos == TPosition::VECIN, "the type of C names another position");
+    auto& core = twin::Core::Current();
+    if (kNz<C_TYPE> && tileRows_ != static_cast<uint32_t>(tiling_.baseM)) {
+      core.Trap("E-32", "C in NZ in VECIN: a tile of %u rows, baseM is %d; how it lies is not known", tileRows_,
+                tiling_.baseM);
+    }
+    core.CubeFinish(id_);
+    Result::WriteLocal(local, static_cast<uint64_t>(tiling_.baseN), tileRows_, tileColumns_, enAtomic, carry);
+  }
   // At its place in C, or as the whole of `gm`.
   void WriteTile(const GlobalTensor<CT>& gm, uint8_t enAtomic, bool sequential) {
     uint64_t apart = sequential ? static_cast<uint64_t>(tiling_.baseN) : cPitch_;
@@ -323,8 +423,11 @@ class Matmul {
   int32_t k_ = 0;
   twin_detail::MatmulOperand<AT> a_;
   twin_detail::MatmulOperand<BT> b_;
-  GlobalTensor<BiasT> bias_;
+  twin_detail::MatmulOperand<BiasT> bias_;
   bool hasBias_ = false;
+  GlobalTensor<CT> workspace_;
+  bool hasWorkspace_ = false;
+  int64_t taken_ = -1;  // tiles of Iterate<false>
   int64_t tile_ = -1;
   uint32_t tileRow_ = 0;
   uint32_t tileColumn_ = 0;
@@ -332,27 +435,4 @@ class Matmul {
   uint32_t tileColumns_ = 0;
 };
 
-namespace twin_detail {
-
-inline void RegisterMatmul() {}
-
-template <typename Object, typename Tiling, typename... Rest>
-void RegisterMatmul(Object& object, Tiling tiling, Rest&&... rest) {
-  object.Register(tiling);
-  RegisterMatmul(rest...);
-}
-
-template <typename... Pairs>
-void RegisterMatmuls(TPipe* pipe, const __gm__ void* workspace, Pairs&&... pairs) {
-  auto& core = twin::Core::Current();
-  if (pipe == nullptr || workspace != core.SystemWorkspace()) {
-    core.Trap("E-32", "REGIST_MATMUL_OBJ needs the TPipe and GetSysWorkSpacePtr()");
-  }
-  RegisterMatmul(pairs...);
-}
-
-}  // namespace twin_detail
-
 }  // namespace AscendC
-
-#define REGIST_MATMUL_OBJ(tpipe, workspace, ...) ::AscendC::twin_detail::RegisterMatmuls(tpipe, workspace, __VA_ARGS__)

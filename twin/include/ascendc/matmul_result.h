@@ -79,9 +79,25 @@ class MatmulResult {
     }
     nz ? WriteNz(gm, apart, rows, columns, enAtomic) : WriteNd(gm, apart, rows, columns, enAtomic);
   }
-  // `object` is the Matmul's number, `pitch` the elements from row to row in ND.
-  static void WriteLocal(int object, const LocalTensor<CT>& local, uint64_t pitch, uint32_t rows, uint32_t columns,
-                         uint8_t enAtomic) {
+  // What Write has left.
+  static void Read(const GlobalTensor<CT>& gm, uint64_t apart, uint32_t rows, uint32_t columns, float* to) {
+    const uint32_t width = nz ? kNzColumns : columns;
+    const uint64_t stretches = nz ? (columns + width - 1) / width : rows;
+    const uint64_t elements = nz ? static_cast<uint64_t>(rows) * width : columns;
+    const uint64_t pitch = nz ? Padded(apart) * width : apart;
+    gm.Check(0, ((stretches - 1) * pitch + elements) * sizeof(CT));
+    const auto* from = reinterpret_cast<const CT*>(
+        twin::Core::Current().GmReadRows(gm.GetPhyAddr(), stretches, elements * sizeof(CT), pitch * sizeof(CT)));
+    for (uint32_t row = 0; row < rows; ++row) {
+      for (uint32_t column = 0; column < columns; ++column) {
+        const uint64_t at = nz ? column / width * pitch + row * width + column % width : row * pitch + column;
+        to[static_cast<uint64_t>(row) * columns + column] = ToAccumulator(from[at]);
+      }
+    }
+  }
+  // `pitch`: elements from row to row in ND. `carry`: by way of GM.
+  static void WriteLocal(const LocalTensor<CT>& local, uint64_t pitch, uint32_t rows, uint32_t columns,
+                         uint8_t enAtomic, bool carry) {
     auto& core = twin::Core::Current();
     if (nz ? rows % 16 != 0 : columns * sizeof(CT) % twin::kUbBlock != 0) {
       nz ? core.Trap("E-32", "C in NZ in VECIN of %u rows: they are whole 16", rows)
@@ -90,11 +106,12 @@ class MatmulResult {
     if (enAtomic != 0) {
       core.Trap("E-32", "enAtomic %u with C in VECIN: what lies in GM is added to", enAtomic);
     }
-    core.CubeFinish(object);
     const uint32_t width = nz ? kNzColumns : columns;
     const uint64_t stored = (columns + width - 1) / width * width * sizeof(CT);  // of a row
     for (const bool write : {true, false}) {
-      core.CubeCarries(local.Range(), 0, rows, stored, nz ? stored : pitch * sizeof(CT), write);
+      if (carry) {
+        core.CubeCarries(local.Range(), 0, rows, stored, nz ? stored : pitch * sizeof(CT), write);
+      }
     }
     core.Issue(PIPE_MTE2, "Matmul, C in VECIN");
     if (core.Lenient()) {

@@ -53,7 +53,12 @@ enum Break : uint32_t {
   ATOMIC_UNKNOWN,
   ATOMIC_ON_NOTHING,
   ATOMIC_IN_VECIN,
-  OPERANDS_OVERWRITTEN  // after the first tile, which no rule forbids
+  OPERANDS_OVERWRITTEN,  // after the first tile, which no rule forbids
+  NO_WORKSPACE,
+  TILE_TOO_MANY,
+  SYNC_AFTER_ASYNC,
+  READ_BEFORE_TAKEN,
+  WORKSPACE_STILL_READ
 };
 
 template <typename T>

@@ -12,7 +12,7 @@
 #include "ascendc/launch.h"
 #include "l2_cache.h"
 #include "launch_work.h"
-#include "matmul_local_kernels.h"
+#include "matmul_tile_kernels.h"
 #include "tiling/tiling_api.h"
 
 namespace {
@@ -29,10 +29,13 @@ struct Case {
   bool bfloat;
   bool transA;
   bool transB;
-  bool nz = false;   // a and b lie in NZ
-  bool nzC = false;  // so does the result, in groups of 16 columns
+  bool nz = false;    // a and b lie in NZ
+  bool nzC = false;   // so does the result, in groups of 16 columns
+  bool bias = false;  // the first row of b is added to each row
 };
 
+using cases::Hand;
+using cases::HandedTiles;
 using cases::WholeProduct;
 constexpr CubeFormat NZ = CubeFormat::NZ;
 const std::map<std::string, Case> kCases = {
@@ -64,6 +67,17 @@ const std::map<std::string, Case> kCases = {
     {"vecout-nz-tb", {Enter<cases::LocalOperands<float, false, true, NZ>>, 4, false, false, true, true}},
     {"vecout-nz-half-tatb", {Enter<cases::LocalOperands<half, true, true, NZ>>, 2, false, true, true, true}},
     {"vecout-nz-bfloat16-ta", {Enter<cases::LocalOperands<bfloat16_t, true, false, NZ>>, 2, true, true, false, true}},
+    {"bias", {Enter<cases::BiasedProduct<AscendC::TPosition::GM>>, 4, false, false, false, false, false, true}},
+    {"bias-vecout",
+     {Enter<cases::BiasedProduct<AscendC::TPosition::VECOUT>>, 4, false, false, false, false, false, true}},
+    {"both", {Enter<HandedTiles<Hand::BOTH>>, 4, false, false, false}},
+    {"both-nz", {Enter<HandedTiles<Hand::BOTH, NZ>>, 4, false, false, false}},
+    {"ahead-gm", {Enter<HandedTiles<Hand::AHEAD_GM>>, 4, false, false, false}},
+    {"ahead-ub", {Enter<HandedTiles<Hand::AHEAD_UB>>, 4, false, false, false}},
+    {"ahead-ub-nz", {Enter<HandedTiles<Hand::AHEAD_UB, NZ>>, 4, false, false, false}},
+    {"ahead-both", {Enter<HandedTiles<Hand::AHEAD_BOTH>>, 4, false, false, false}},
+    {"ahead-read", {Enter<HandedTiles<Hand::AHEAD_READ>>, 4, false, false, false}},
+    {"ahead-read-nz", {Enter<HandedTiles<Hand::AHEAD_READ, NZ>>, 4, false, false, false}},
     {"two-open", {Enter<cases::TwoOpenObjects>, 4, false, false, false}},
     {"no-task-type", {Enter<cases::WithoutTaskType>, 4, false, false, false}},
 };
@@ -175,6 +189,7 @@ int main(int argc, char** argv) {
   api.SetAType(TPosition::GM, format, type, c.transA);
   api.SetBType(TPosition::GM, format, type, c.transB);
   api.SetCType(TPosition::GM, c.nzC ? CubeFormat::NZ : CubeFormat::ND, DataType::DT_FLOAT);
+  api.SetBias(c.bias);
   api.SetShape(static_cast<int32_t>(cases::BLOCK_ROWS), static_cast<int32_t>(t.n), static_cast<int32_t>(t.k));
   if (api.GetTiling(t.mm) != 0) {
     std::printf("no tiling\n");
@@ -189,7 +204,8 @@ int main(int argc, char** argv) {
   const std::size_t stored = (t.m + 15) / 16 * 16;
   const uint32_t columns = c.nzC ? (t.n + 15) / 16 * 16 : t.pitchC;
   Memory<float> result((c.nzC ? stored : t.m) * columns, -7.0f);
-  Memory<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * t.n * 2 * blocks, 0xA5);
+  Memory<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * (t.n + 512) * 2 * blocks,
+                                  0xA5);
   void* arguments[] = {const_cast<unsigned char*>(a.bytes.data()), const_cast<unsigned char*>(b.bytes.data()),
                        result.data(), workspace.data(), &t};
   const twin::GmExtent extents[] = {
@@ -221,7 +237,7 @@ int main(int argc, char** argv) {
   }
   for (uint32_t i = 0; i < t.m; ++i) {
     for (uint32_t j = 0; j < columns; ++j) {
-      double sum = 0;
+      double sum = c.bias && j < t.n ? b.At(0, j) : 0;
       for (uint32_t p = 0; j < t.n && p < t.k; ++p) {
         sum += (c.transA ? a.At(p, i) : a.At(i, p)) * (c.transB ? b.At(j, p) : b.At(p, j));
       }

@@ -142,6 +142,29 @@ def test_operands_in_nz_in_the_unified_buffer(run_matmul, kernel, shape, breaks)
     assert (outcome.code, outcome.text) == (0, "ok\n")
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kernel", ["bias", "bias-vecout"])
+def test_a_bias_is_added_to_each_row(run_matmul, kernel, shape):
+    outcome = run_matmul(kernel, shape)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+# Three tiles in a row, the last one narrower; rows fill the tiles where their results lie in NZ in VECIN.
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("kernel", ["both", "ahead-gm", "ahead-ub", "ahead-both", "ahead-read"])
+@pytest.mark.parametrize("shape", [(33, 40, 15), (100, 48, 64), (160, 8, 300)], ids=str)
+def test_tiles_are_handed_out_in_every_way(run_matmul, kernel, shape, seed):
+    outcome = run_matmul(kernel, shape, field="baseN", value=16, seed=seed)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
+@pytest.mark.parametrize("kernel", ["both-nz", "ahead-ub-nz", "ahead-read-nz"])
+@pytest.mark.parametrize("shape", [(32, 17, 15), (160, 40, 33)], ids=str)
+def test_tiles_in_nz_are_handed_out(run_matmul, kernel, shape):
+    outcome = run_matmul(kernel, shape, field="baseN", value=32)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
 def counted(outcome: Outcome) -> tuple[int, ...]:
     assert outcome.code == 0, outcome.text
     return tuple(map(int, outcome.text.removeprefix("ok\n").split()))
@@ -177,6 +200,14 @@ COUNTS = {
         (32 + 1) * 16 * 4 + 2 * 15 * 24 * 4 + 2 * (32 + 1) * 16 * 4 + 2 * 15 * 24 * 4,
         (32 + 16) * 16 * 4 + 2 * 16 * 24 * 4 + (32 + 1) * 17 * 4,
     ),
+    "bias": ((64, 40, 48), 0, 2 * (32 * 48 * 4 + 48 * 40 * 4 + 40 * 4), 2 * 32 * 40 * 4),
+    "bias-vecout": (
+        (64, 40, 48),
+        0,
+        2 * (32 * 48 * 4 + 48 * 40 * 4 + 2 * 40 * 4),
+        2 * (32 * 40 * 4 + 40 * 4),
+    ),
+    "ahead-ub": ((32, 48, 32), 16, 3 * 32 * 32 * 4 + 32 * 48 * 4 + 32 * 48 * 4, 2 * 32 * 48 * 4),
     "vecout-half-ta": ((32, 48, 64), 0, 2 * (64 * 32 + 64 * 48) * 2, (64 * 32 + 64 * 48) * 2 + 32 * 48 * 4),
 }
 
@@ -220,12 +251,23 @@ def test_wrong_tiling_field(run_matmul, field):
         ("local", 20, "E-16"),
         ("vecout-nz", 20, "E-16"),
         ("local", 23, "E-32"),
+        ("bias-vecout", 20, "E-16"),
+        ("both", 23, "E-32"),
+        ("ahead-gm", 25, "E-32"),
+        ("ahead-gm", 26, "E-32"),
+        ("ahead-gm", 27, "E-32"),
+        ("ahead-read", 28, "E-32"),
     ],
 )
 def test_broken_kernel_is_stopped(run_matmul, kernel, breaks, rule):
     outcome = run_matmul(kernel, (40, 40, 48), cores=1, breaks=breaks)
     assert outcome.code == 1, outcome.text
     assert f"[{rule}]" in outcome.text
+
+
+def test_tiles_that_a_kernel_still_reads_are_not_written_over(run_matmul):
+    outcome = run_matmul("ahead-read", (160, 40, 48), cores=1, breaks=29, field="baseN", value=16)
+    assert outcome.code == 1 and "[E-32]" in outcome.text, outcome.text
 
 
 def test_fast_checks_give_the_same_result(run_matmul):
