@@ -99,7 +99,6 @@ class Matmul {
   // Where Iterate<false> leaves its tiles.
   template <class T>
   void SetWorkspace(GlobalTensor<T>& gm) {
-    Use("Matmul::SetWorkspace");
     if constexpr (std::is_same<T, CT>::value) {
       workspace_ = gm;
     } else {
@@ -109,7 +108,6 @@ class Matmul {
   }
   template <class T>
   void SetWorkspace(const __gm__ T* gm, int size) {
-    Use("Matmul::SetWorkspace");
     workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ CT*>(const_cast<__gm__ T*>(gm)),
                                static_cast<uint64_t>(size) * sizeof(T) / sizeof(CT));
     hasWorkspace_ = true;

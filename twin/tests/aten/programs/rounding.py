@@ -1,6 +1,6 @@
 """Operators whose results are not close to the CPU's, mostly in half precision: how far both are from float64, over
 all samples of PyTorch's database, forward and backward. Prints, by operator and data type, the sums for the NPU and the
-CPU."""
+CPU. Of Fourier transforms, which torch_npu makes of products, the CPU's are those of the same products."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ OPERATORS = {
     "nn.functional.conv_transpose2d": HALVES,
     "nn.functional.scaled_dot_product_attention": ("float32",),
 }
+TRANSFORMS = ("fft.hfft2", "fft.rfft2")
 
 
 def wide(tree: Any) -> Any:
@@ -48,6 +49,40 @@ def distance(found: Any, exact: Any) -> float:
         for one, e in pairs
         if isinstance(one, torch.Tensor) and one.is_floating_point() and one.shape == e.shape
     )
+
+
+def products(values: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
+    """The transform over `dims` as products with its matrices, in the precision of `values`."""
+    for dim in dims:
+        turns = torch.arange(values.shape[dim], dtype=torch.float64)
+        matrix = torch.exp(-2j * torch.pi * (turns[:, None] * turns % len(turns)) / len(turns)).to(values.dtype)
+        values = (values.movedim(dim, -1) @ matrix).movedim(-1, dim)
+    return values
+
+
+def transforms(info: Any) -> list[float]:
+    total = [0.0, 0.0]
+    for sample in cases.samples(info, cases.Case(info.name, "float32"))[0]:
+        if set(sample.kwargs) - {"dim"}:  # of another size or norm
+            continue
+        given = checks.Arguments(sample.input.detach(), sample.args, sample.kwargs)
+        dims = sample.kwargs.get("dim", (-2, -1))
+        dims = dims if isinstance(dims, tuple) else (dims,)
+        whole = given.input.to(torch.complex64)
+        if info.name == "fft.hfft2":  # what stands for its mirror image is written out
+            size = whole.shape[dims[-1]]
+            mirror = whole.narrow(dims[-1], 1, size - 2)
+            for dim in dims:
+                mirror = mirror.flip(dim)
+                mirror = mirror if dim == dims[-1] else mirror.roll(1, dim)
+            whole = torch.cat([whole, mirror.conj()], dims[-1])
+        on_cpu = products(whole, dims)
+        exact = checks.forward(info, sample, checks.Arguments(*wide(given.tree())))
+        on_cpu = on_cpu.real if info.name == "fft.hfft2" else on_cpu.narrow(dims[-1], 0, exact.shape[dims[-1]])
+        on_npu = checks.forward(info, sample, given.moved()).cpu()
+        total[0] += float((on_npu.to(exact.dtype) - exact).norm())
+        total[1] += float((on_cpu.to(exact.dtype) - exact).norm())
+    return total
 
 
 def main() -> None:
@@ -77,7 +112,8 @@ def main() -> None:
                     total[0] += distance(on_npu, exact)
                     total[1] += distance(on_cpu, exact)
             sums[f"{name} {dtype}"] = total
-    print(json.dumps(sums))
+    fourier = {name: transforms(infos[name]) for name in TRANSFORMS}
+    print(json.dumps({"operators": sums, "transforms": fourier}))
 
 
 if __name__ == "__main__":
