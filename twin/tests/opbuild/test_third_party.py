@@ -449,3 +449,4 @@ def test_every_operator_has_a_case():
     kernels = {file.stem for file in (HERE / "op_kernel").glob("*.cpp")}
     assert kernels == {case.snake for case in CASES} == {file.stem for file in (HERE / "op_host").glob("*.cpp")}
     assert set(FEW) < kernels
+    assert f"| {len(kernels)} in public idioms" in (HERE.parents[3] / "docs/twin.md").read_text()
