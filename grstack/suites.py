@@ -208,6 +208,12 @@ def at_once(s: Session) -> int:
     return max(1, fitting) if s.engine.isolates else 1
 
 
+def chosen_by(suite: str, root: str) -> list[str]:
+    """pytest's arguments that choose a suite of the sources at `root`, without the suites inside it."""
+    inner = [other for other in IN_IMAGE if other.startswith(f"{suite}/")]
+    return [*(f"--ignore={root}/{other}" for other in inner), f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
+
+
 def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_GATE, memory_mib: int = 0) -> int:
     """`results`: the file's name below build/RESULTS; by the suite's name where none is given."""
     source = Mount(source=ROOT, name="source")
@@ -231,8 +237,7 @@ def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_
     ]
     name = suite.replace("/", "-")
     argv += [f"--junit-xml={s.engine.path_of(folder)}/{results or f'{name}.xml'}"]
-    inner = [other for other in IN_IMAGE if other.startswith(f"{suite}/")]  # a suite of its own
-    argv += [*(f"--ignore={root}/{other}" for other in inner), f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
+    argv += chosen_by(suite, root)
     env = {
         "GRSTACK_DATA": s.engine.path_of(data),
         "GRSTACK_WHEELS": s.engine.path_of(wheels),

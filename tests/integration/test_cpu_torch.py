@@ -166,7 +166,7 @@ def test_every_suite_is_collected(built: Session) -> None:
     source = Mount(source=ROOT, name="source")
     for suite in suites.IN_IMAGE:
         argv = ["python", "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:ascend_twin"]
-        argv += ["--rootdir", "/source", "--override-ini=pythonpath=/source", f"/source/{suite}"]
+        argv += ["--rootdir", "/source", *suites.chosen_by(suite, "/source")]
         assert built.engine.run(built.plan, argv, mounts=[source], apart="collect") == 0, suite
 
 
