@@ -6,17 +6,23 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy/slurm/train.sbatch"
 STUBS = {
     "scontrol": 'case $* in *hostnames*) echo host-a ;; *) echo "NodeName=host-a NodeAddr=10.0.0.1 Port=1" ;; esac',
     "srun": 'while [[ $1 == --* ]]; do shift; done; SLURM_NODEID=1 exec "$@"',
     "nvidia-smi": "for gpu in 0 1 2 3; do echo GPU $gpu; done",
     "docker": "printf '%s\\n' \"$@\"",
+    "podman": "printf '%s\\n' \"$@\"",
+    "apptainer": "printf '%s\\n' \"$@\"",
+    "id": "echo 1234",
 }
+IMAGE = "grstack/cuda:cuda"
 
 
-def engine_call(tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
-    """The words that docker gets on one of two nodes."""
+def engine_call(tmp_path: Path, *arguments: str, dev: Path | None = None, **variables: str) -> list[str]:
+    """The words that the engine gets on one of two nodes. `dev` stands in the place of /dev."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in STUBS.items():
@@ -24,8 +30,10 @@ def engine_call(tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
         (programs / name).chmod(0o755)
     slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "host-[a-b]", "SLURM_JOB_NUM_NODES": "2"}
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    env = {"PATH": path, "HOME": str(tmp_path), "GRSTACK_IMAGE": "grstack/cuda:cuda", **slurm, **variables}
+    env = {"PATH": path, "HOME": str(tmp_path), "GRSTACK_IMAGE": IMAGE, **slurm, **variables}
     command = ["bash", str(SCRIPT), *arguments]
+    if dev:
+        command = ["unshare", "--mount", "sh", "-c", f'mount --bind {dev} /dev && exec "$@"', "sh", *command]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -46,3 +54,59 @@ def test_the_container_gets_what_names_the_network_and_nothing_else(tmp_path: Pa
     given = {words[number + 1] for number, word in enumerate(words) if word == "-e"}
     assert given == {*network, "OMP_NUM_THREADS"}
     assert words.index("OMP_NUM_THREADS") < words.index("grstack/cuda:cuda")
+
+
+def options(words: list[str], name: str) -> list[str]:
+    """What follows each `name` before the image."""
+    place = next(number for number, word in enumerate(words) if word.endswith(IMAGE))
+    return [words[number + 1] for number, word in enumerate(words[:place]) if word == name]
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    """/dev of a host with two NPUs, as files: theirs is group 4321, and everybody may open the management nodes."""
+    if os.getuid() != 0:
+        pytest.skip("only root may put a folder in the place of /dev")
+    place = tmp_path / "dev"
+    place.mkdir()
+    for name in ("null", "davinci0", "davinci1", "davinci_manager", "devmm_svm", "hisi_hdc"):
+        (place / name).touch()
+        (place / name).chmod(0o666)
+    for name in ("davinci0", "davinci1"):
+        (place / name).chmod(0o660)
+        os.chown(place / name, 0, 4321)
+    return place
+
+
+def test_a_user_may_open_the_npus_of_a_node(tmp_path: Path, dev: Path) -> None:
+    words = engine_call(tmp_path, "--device", "npu", dev=dev)
+    npus, management = ["/dev/davinci0", "/dev/davinci1"], ["/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"]
+    assert options(words, "--device") == [*npus, *management]
+    assert options(words, "--user") == ["1234:1234"] and options(words, "--group-add") == ["4321"]
+    assert options(words, "--ulimit") == ["memlock=-1"]
+    assert words[words.index("--nproc-per-node") + 1] == "2"
+
+
+def test_on_cpus_and_emulated_npus_no_limit_is_raised(tmp_path: Path) -> None:
+    for number, device in enumerate(("cpu", "npu")):
+        place = tmp_path / str(number)
+        place.mkdir()
+        words = engine_call(place, "--device", device, GRSTACK_PROCESSES="1")
+        assert [options(words, name) for name in ("--ulimit", "--group-add", "--device", "--gpus")] == [[], [], [], []]
+
+
+def test_docker_pins_memory_for_gpus(tmp_path: Path) -> None:
+    assert options(engine_call(tmp_path, "--device", "cuda"), "--ulimit") == ["memlock=-1"]
+
+
+def test_podman_of_a_user_gets_gpus_by_cdi_and_keeps_the_host_s_groups(tmp_path: Path) -> None:
+    words = engine_call(tmp_path, "--device", "cuda", GRSTACK_ENGINE="podman")
+    assert options(words, "--device") == ["nvidia.com/gpu=all"] and "--gpus" not in words
+    assert options(words, "--userns") == ["keep-id"] and options(words, "--group-add") == ["keep-groups"]
+    assert options(words, "--ulimit") == ["host"]
+
+
+def test_apptainer_gets_the_driver_of_gpus_and_no_option_of_docker(tmp_path: Path) -> None:
+    words = engine_call(tmp_path, "--device", "cuda", GRSTACK_ENGINE="apptainer")
+    assert words[:2] == ["run", "--nv"] and not {"--gpus", "--device"} & set(words[: words.index("torchrun")])
+    assert words[words.index("torchrun") - 1] == f"docker-daemon://{IMAGE}"
