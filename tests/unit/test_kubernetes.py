@@ -1,6 +1,6 @@
 """deploy/kubernetes: what kustomize makes of it, by the published schemas, and what no manifest may hold.
 
-No package brings Volcano's schema: of its Job the pod is checked, and the outside by its documented keys.
+No package brings Volcano's schema: its Job is checked by what its published definition says of the keys that ours has.
 """
 
 from __future__ import annotations
@@ -25,6 +25,21 @@ OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 DEVICES = {"npu": "huawei.com/Ascend910", "ascend-1980": "huawei.com/ascend-1980", "cuda": "nvidia.com/gpu"}
 KINDS = ("job", "jobset", "pytorchjob", "volcano")
 RELEASE = "1.32"
+# Of the definition of Volcano's Job (batch.volcano.sh/v1alpha1), what ours sets.
+VOLCANO = {"schedulerName": str, "queue": str, "minAvailable": int, "maxRetry": int}
+VOLCANO_EVENTS = {
+    "*",
+    "PodPending",
+    "PodRunning",
+    "PodFailed",
+    "PodEvicted",
+    "Unknown",
+    "TaskCompleted",
+    "OutOfSync",
+    "CommandIssued",
+    "JobUpdated",
+    "TaskFailed",
+}
 SECRET = re.compile(r"password|passwd|token|secret|credential|api_?key", re.IGNORECASE)
 
 with_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl: kustomize is part of it")
@@ -113,12 +128,18 @@ def test_a_pytorchjob_by_its_model(device: str) -> None:
 
 @with_kubectl
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_volcano_job_by_its_documented_keys(device: str) -> None:
+def test_a_volcano_job_by_its_published_definition(device: str) -> None:
     spec = rendered(f"{device}-volcano")["spec"]
-    assert set(spec) == {"schedulerName", "queue", "minAvailable", "maxRetry", "plugins", "policies", "tasks"}
-    (task,) = spec["tasks"]
-    assert set(task) == {"name", "replicas", "template"} and spec["minAvailable"] == task["replicas"]
-    assert {policy["action"] for policy in spec["policies"]} == {"RestartJob"}
+    for key, kind in VOLCANO.items():
+        assert type(spec.pop(key)) is kind, key
+    assert all(isinstance(arguments, list) for arguments in spec.pop("plugins").values())
+    policies, (task,) = spec.pop("policies"), spec.pop("tasks")
+    assert spec == {}
+    assert all(set(policy) == {"event", "action"} and policy["event"] in VOLCANO_EVENTS for policy in policies)
+    assert {policy["action"] for policy in policies} == {"RestartJob"}
+    assert set(task) == {"name", "replicas", "template"} and re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", task["name"])
+    assert type(task["replicas"]) is int and set(task["template"]) == {"metadata", "spec"}
+    assert rendered(f"{device}-volcano")["spec"]["minAvailable"] == task["replicas"]
 
 
 def lost(written: Any, read: Any) -> list[str]:
