@@ -65,7 +65,7 @@ def batches(
 
     DataError for a file that cannot be read to its end.
     """
-    lines = Lines(first)
+    lines, text = Lines(first), _Text(path)
 
     def on_invalid(row: csv.InvalidRow) -> str:
         lines.skipped.append(row.number)
@@ -75,7 +75,7 @@ def batches(
 
     # Quotes count only where the file has them (`quoted`): one that is not closed would swallow the rows after it.
     reader = csv.open_csv(
-        str(path),
+        text,
         read_options=csv.ReadOptions(
             column_names=list(names), skip_rows=first - 1, use_threads=False, block_size=block
         ),
@@ -96,12 +96,57 @@ def batches(
         try:
             batch = reader.read_next_batch()
         except StopIteration:
+            if quoted and text.lines > first - 1 + lines.rows + len(lines.skipped):
+                _refuse_open_quote(path, delimiter)
             return
         except pa.ArrowInvalid as error:
+            if quoted:
+                _refuse_open_quote(path, delimiter)
             raise DataError(f"{path}: not readable after row {lines.rows}: {error}") from None
         yield batch, lines
         lines.rows += batch.num_rows
         bad.read(batch.num_rows)
+
+
+class _Text:
+    """A file's bytes, unpacked; counts the lines as they are read."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = pa.input_stream(str(path), compression="detect")
+        self._breaks, self._last = 0, b"\n"
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        read: bytes = self._stream.read(None if size < 0 else size)
+        self._breaks += read.count(b"\n")
+        self._last = read[-1:] or self._last
+        return read
+
+    def close(self) -> None:
+        self._stream.close()
+        self.closed = True
+
+    @property
+    def lines(self) -> int:
+        return self._breaks + (self._last != b"\n")
+
+
+def _refuse_open_quote(path: Path, delimiter: str) -> None:
+    """DataError with the first line that ends inside a quoted value: the lines after it are in that value, and no rows."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if b'"' not in line:
+                continue
+            try:
+                list(csv_text.reader([line.decode("latin-1")], delimiter=delimiter, strict=True))
+            except csv_text.Error as error:
+                if "unexpected end" not in str(error):  # what stands behind a closing quote is PyArrow's to judge
+                    continue
+                raise DataError(
+                    f"{path}:{number}: the line ends inside a quoted value, and a row is one line\n"
+                    "  next: close the quote, or give rows of several lines as Parquet or JSON lines"
+                ) from None
 
 
 @dataclass

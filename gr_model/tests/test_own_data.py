@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -238,6 +239,34 @@ def test_another_delimiter_is_found_in_the_header(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=re.escape("next: the same command with 'data.delimiter=;'")):
         load(path)
     assert len(load(path, delimiter=";").users) == len(own_files.histories(TABLE))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ('"a,x,1,view,1,0', 5000),  # over the file's end
+        ('a,x,1,"view,1,0', 5000),
+        ('a,x,1,"view,1,0', 300_000),  # over the end of a block
+        ('a,x,1,view,1,"0', 3),
+    ],
+)
+def test_a_quote_that_is_not_closed_swallows_no_rows(line: str, after: int, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("a.csv.gz" if packed else "a.csv")
+    more = "b,y,1700000001,buy,0,1\n"
+    text = f'{HEAD}{GOOD}a,the "x",2,view,1,0\n{line}\n{more * after}b,y,1,"b""u",0,1\n{more}'
+    (gzip.open if packed else open)(path, "wb").write(text.encode())
+    with pytest.raises(DataError, match=re.escape(f"{path}:6: the line ends inside a quoted value")) as told:
+        load(path, bad_rows=0.5, time_unit="s", actions=("event",))
+    assert "next: close the quote" in str(told.value)
+
+
+def test_quotes_that_are_closed_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f'{HEAD}"a","x, ""y""",1,view,1,0\r\na,7" z,2,view,1,0\r\n\r\na,"",3,view,1,0')
+    with pytest.raises(DataError, match=re.escape("a.csv:5: empty item")):
+        load(tmp_path / "a.csv", time_unit="s")
+    loaded = load(tmp_path / "a.csv", bad_rows=0.5, time_unit="s")
+    assert item_names(loaded) == ['x, "y"', '7" z']
 
 
 @pytest.mark.parametrize(
