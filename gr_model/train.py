@@ -75,16 +75,23 @@ class _Help(argparse.HelpFormatter):
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = _parser()
-    options, unknown = parser.parse_known_intermixed_args(arguments)  # settings may stand anywhere
-    if unknown:
-        valid = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
-        hint = advice.hint(unknown[0].partition("=")[0], valid)
-        raise ArgumentError(f"unknown option {unknown[0]!r}{hint}; valid: {', '.join(valid)}")
+    _refuse_unknown(parser, sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_intermixed_args(arguments)  # settings may stand anywhere
     if options.print_config and not options.config:
         raise ArgumentError("--print-config goes with --config; what a run was made with stands in RUN/run-id.json")
     if options.overwrite and options.go_on:
         raise ArgumentError("--overwrite removes the run that --go-on goes on with; leave one of them out")
     return options
+
+
+def _refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
+    """Before argparse looks, which misses `--config` where it is spelt `--confg`."""
+    valid = [option for action in parser._actions for option in action.option_strings]
+    for word in (argument.partition("=")[0] for argument in arguments if argument.startswith("-")):
+        if word not in (*valid, "--"):
+            long = [option for option in valid if option.startswith("--")]
+            hint = advice.hint(word, long)
+            raise ArgumentError(f"unknown option {word!r}{hint}; valid: {', '.join(long)}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -65,6 +65,7 @@ def check(tokens: Sequence[str], tasks: Collection, core: ParserContext) -> None
     `core` holds invoke's own options, which may stand after a task too.
     """
     contexts = tasks.to_contexts()
+    _refuse_as_argument(tokens, contexts, core)
     try:
         Parser(initial=core, contexts=contexts).parse_argv(list(tokens))
     except ParseError as error:
@@ -76,9 +77,23 @@ def check(tokens: Sequence[str], tasks: Collection, core: ParserContext) -> None
         word = unknown[1].partition("=")[0]
         if not word.startswith("-") or task is None:
             raise unknown_task(word, (other.name or "" for other in contexts)) from None
-        options = [flag for flag in (*context.flags, *core.flags) if flag.startswith("--")]
-        near = _nearest(word, options)
-        raise UsageError(f"inv {task} has no option '{word}'{near}", next_command=f"inv --help {task}") from None
+        raise _unknown_option(word, context, core) from None
+
+
+def _refuse_as_argument(tokens: Sequence[str], contexts: Sequence[ParserContext], core: ParserContext) -> None:
+    """`inv run --targett cpu "x"`: of a task with an argument invoke takes an option that it does not know for it."""
+    context = next((other for other in contexts if tokens and other.name == tokens[0]), None)
+    if context is None or not context.positional_args:
+        return
+    flags = {*context.flags, *core.flags}
+    for word in (token.partition("=")[0] for token in tokens[1:] if token.startswith("--")):
+        if re.fullmatch(r"--[\w-]+", word) and word not in flags:
+            raise _unknown_option(word, context, core)
+
+
+def _unknown_option(word: str, context: ParserContext, core: ParserContext) -> UsageError:
+    near = _nearest(word, [flag for flag in (*context.flags, *core.flags) if flag.startswith("--")])
+    return UsageError(f"inv {context.name} has no option '{word}'{near}", next_command=f"inv --help {context.name}")
 
 
 def unknown_task(name: str, known: Iterable[str]) -> UsageError:

@@ -48,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
         (["--config", "smoke", "dataset=ml-100"], "unknown data set 'ml-100' (did you mean 'ml-100k'?)"),
         (["--config", "smoke", "--device", "nup"], "unknown device 'nup' (did you mean 'npu'?)"),
         (["--config", "smoke", "--otu", "x"], "unknown option '--otu' (did you mean '--out'?)"),
+        (["--confg", "smoke"], "unknown option '--confg' (did you mean '--config'?)"),
         (["--config", "smoke", "--go_on"], "unknown option '--go_on' (did you mean '--go-on'?)"),
         (["--config", "smoke", "--progress", "x"], "invalid choice: 'x'"),
         (["train.lr=1"], "--config --resume"),

@@ -57,6 +57,11 @@ def test_invoke_takes_them() -> None:
             "inv --help build-image",
         ),
         (["build-image", "--engin=none"], "no option '--engin'; did you mean --engine?", "inv --help build-image"),
+        (
+            ["run", "--targett", "cpu", "true"],
+            "inv run has no option '--targett'; did you mean --target?",
+            "inv --help run",
+        ),
         (["lock", "--xyzzy"], "inv lock has no option '--xyzzy'", "inv --help lock"),
         (["build-image", "--target"], "needed value", "inv --help build-image"),
         (["fetch-data"], "'name'", "inv --help fetch-data"),
