@@ -63,7 +63,8 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
     `shown`: for a reader, where this machine may have no driver.
     """
     listed = ",".join(map(str, ids))
-    there = shown or bool(machine.tool("nvidia-smi"))
+    driver = bool(machine.tool("nvidia-smi"))
+    there = shown or driver
     hook = flavour == "docker" and (_has_toolkit(machine) or not machine.those(CDI))
     return Access(
         kind="cuda",
@@ -75,7 +76,7 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
         process_env={"CUDA_VISIBLE_DEVICES": listed},
         user=f"{machine.uid}:{machine.gid}",
         rootless=flavour == "podman" and machine.uid != 0,
-        locked=LOCKED if machine.raises_limits else {},
+        locked=LOCKED if (shown and not driver) or machine.raises_limits else {},
         selinux=machine.selinux,
     )
 

@@ -92,6 +92,7 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
     nodes = (*(f"/dev/davinci{number}" for number in ids), *MANAGEMENT)
     listed = ",".join(map(str, ids))
     rootless = flavour == "podman" and machine.uid != 0
+    elsewhere = shown and not machine.has(ascend.DRIVER)
     given = Access(
         kind="npu",
         flavour=flavour,
@@ -100,7 +101,7 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
         user=f"{machine.uid}:{machine.gid}",
         groups=machine.groups_of(machine.those(nodes)),
         rootless=rootless,
-        locked=LOCKED if machine.raises_limits else {},
+        locked=LOCKED if elsewhere or machine.raises_limits else {},
         selinux=machine.selinux,
     )
     files: tuple[str, ...] = (ascend.DRIVER, DCMI, machine.tool("npu-smi"), INSTALLED, NETWORK)
@@ -109,7 +110,7 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
         files = tuple(file for file in (VERSION, INSTALLED, NETWORK) if file not in brought)
         env = {"ASCEND_VISIBLE_DEVICES": listed}
         return replace(given, runtime=runtime, env=env, files=machine.those(files))
-    usual = (ascend.DRIVER, DCMI, SMI, INSTALLED, NETWORK) if shown and not machine.has(ascend.DRIVER) else ()
+    usual = (ascend.DRIVER, DCMI, SMI, INSTALLED, NETWORK) if elsewhere else ()
     # a node that is missing is said, and under --force the others are passed
     there = nodes if shown else machine.those(nodes)
     return replace(given, nodes=there, files=usual or machine.those(file for file in files if file))

@@ -231,6 +231,17 @@ def test_locked_memory_is_raised_where_that_is_allowed(tmp_path: Path, bounds: s
     assert ("--ulimit=memlock=-1:-1" in options) is raised and "--ulimit=stack=67108864:67108864" in options
 
 
+def test_a_line_for_another_machine_has_that_one_s_limits(tmp_path: Path) -> None:
+    """A laptop's container may not raise them; the Atlas or GPU host that the line is for may."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/status").write_text("CapBnd:\t00000000a80425fb\n")
+    shown = on_npus(atlas(tmp_path, devices=[], driver=None), "0", shown=True).access
+    assert "--ulimit=memlock=-1:-1" in shown.options()
+    here = Machine(root=tmp_path, uid=0, gid=0)
+    assert "--ulimit=memlock=-1:-1" in on_gpus(here, "0", shown=True).access.options()
+    assert "--ulimit=memlock=-1:-1" not in on_gpus(here, "0", force=True).access.options()
+
+
 def test_only_the_devices_asked_for_are_passed(tmp_path: Path) -> None:
     nodes = on_npus(atlas(tmp_path), "2-3").access.nodes
     assert nodes == ("/dev/davinci2", "/dev/davinci3", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
