@@ -78,6 +78,8 @@ def spec_of_class(optimizer_class: type, kwargs: Mapping[str, Any], table: str) 
             known[name] = float(value)
         elif name == "betas":
             known["betas"] = (float(value[0]), float(value[1]))
+        elif name == "decoupled_weight_decay":  # of torch from 2.8 on, whose AdamW is an Adam with it
+            known["kind"] = "adamw" if value else kind
         elif name in _NEUTRAL:
             if value not in _NEUTRAL[name]:
                 raise ValueError(f"table {table}: {optimizer_class.__name__}({name}={value}) has no fused step")

@@ -131,6 +131,9 @@ def test_placeholders_of_torchrec_can_be_applied() -> None:
         (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.01}, OptimizerSpec(kind="sgd", lr=0.1, weight_decay=0.01)),
         (torch.optim.Adagrad, {}, OptimizerSpec(kind="adagrad", lr=0.01, eps=1e-10)),
         (torch.optim.AdamW, {"betas": (0.5, 0.9)}, ADAMW),
+        # torch from 2.8 on has this argument, in all it may be given
+        (torch.optim.Adam, {"decoupled_weight_decay": False}, OptimizerSpec(kind="adam", lr=1e-3, eps=1e-8)),
+        (torch.optim.Adam, {"betas": (0.5, 0.9), "weight_decay": 0.01, "decoupled_weight_decay": True}, ADAMW),
         (torchrec.optim.RowWiseAdagrad, {"lr": 0.1, "eps": 1}, OptimizerSpec(kind="rowwise_adagrad", lr=0.1, eps=1.0)),
         (torchrec.optim.LAMB, {"lr": 0.1}, OptimizerSpec(kind="lamb", lr=0.1, eps=1e-8)),
     ],
