@@ -139,8 +139,7 @@ def step_case() -> tuple[Call, Call, int, torch.nn.Module]:
         module = model.preprocess
         x_LD = module.item.weight.index_select(0, items_I) * module.scale
         x_LD = module.dropout(x_LD + module.position.weight.index_select(0, position_L))
-        query_ID = F.normalize(model.backbone(x_LD, sequences), dim=1, eps=config.model.norm_eps)
-        return losses.sampled_softmax(query_ID, model.item_rows, samples, temperature)
+        return model.loss(model.backbone(x_LD, sequences), module.item.weight, samples)
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
 

@@ -138,6 +138,13 @@ def scored(x_LD: torch.Tensor, at_I: torch.Tensor, norm: nn.LayerNorm) -> torch.
     return out
 
 
+def has_sampled_softmax(query: torch.Tensor, rows: torch.Tensor) -> bool:
+    """Whether the loss of retrieval is ours: sampled_softmax."""
+    plain = query.dtype == rows.dtype and not any(hasattr(x, "to_local") for x in (query, rows))
+    on_cpu = query.device.type == rows.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    return plain and on_cpu and hasattr(torch.ops.mxrec, "sampled_softmax")
+
+
 def _cuda(name: str) -> Any:
     return importlib.import_module(f"gr_ops.cuda.{name}")
 

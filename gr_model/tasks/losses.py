@@ -138,6 +138,18 @@ def sampled_softmax(query_ID: torch.Tensor, rows: Rows, samples: Samples, temper
     return F.softplus(samples.flat(against_GC) - positive_I).mean()
 
 
+def fused_softmax(
+    x_ID: torch.Tensor, rows_UD: torch.Tensor, samples: Samples, temperature: float, eps: float
+) -> torch.Tensor:
+    """`sampled_softmax` of x and rows that the operator of gr_ops scales to length 1; on a CPU.
+
+    Logits stay in a core's cache, and rows are read where the table has them.
+    """
+    at = samples.targets_I, samples.negatives_GR, samples.correction_GR, samples.place_I
+    loss: torch.Tensor = torch.ops.mxrec.sampled_softmax(x_ID, rows_UD, *at, max(1, samples.group), temperature, eps)
+    return loss
+
+
 def _wide(x: torch.Tensor) -> torch.Tensor:
     """At least float32: an exponential of bfloat16 logits is worth little."""
     return x if x.dtype == torch.float64 else x.float()

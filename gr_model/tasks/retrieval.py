@@ -23,6 +23,7 @@ from gr_model.common import draws
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.embedding import tables
+from gr_model.model import fused_ops
 from gr_model.model.backbone import backbone
 from gr_model.model.preprocess import Preprocess, Tokens, tokens
 from gr_model.runtime.transfer import to_device
@@ -53,6 +54,7 @@ class RetrievalModel(nn.Module):
     def __init__(self, config: Config, items: int, actions: int, feature_sizes: Sequence[int]) -> None:
         super().__init__()
         self.temperature, self.norm_eps = config.retrieval.temperature, config.model.norm_eps
+        self.fused = config.model.attention == "fused"
         self.preprocess = Preprocess(config.model, items, actions, feature_sizes, config.embedding)
         self.backbone = backbone(config.model)
 
@@ -61,17 +63,23 @@ class RetrievalModel(nn.Module):
         # One lookup for all that the step needs; from here on ids are places in rows_UD.
         rows_UD, (items_I, targets_I, negatives_GR) = self.preprocess.item.lookup(*batch.item_ids)
         samples = replace(batch.samples, targets_I=targets_I, negatives_GR=negatives_GR)
-        query_ID = self._queries(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
-        return losses.sampled_softmax(query_ID, partial(self._unit_rows, rows_UD), samples, self.temperature)
+        x_ID = self._last(batch.tokens, batch.tokens.last_at_I, rows_UD.index_select(0, items_I))
+        return self.loss(x_ID, rows_UD, samples)
+
+    def loss(self, x_ID: torch.Tensor, rows_UD: torch.Tensor, samples: Samples) -> torch.Tensor:
+        """Of what the backbone leaves of each interaction and of the table's rows, neither scaled to length 1 yet."""
+        if self.fused and fused_ops.has_sampled_softmax(x_ID, rows_UD):
+            return losses.fused_softmax(x_ID, rows_UD, samples, self.temperature, self.norm_eps)
+        return losses.sampled_softmax(self._unit(x_ID), partial(self._unit_rows, rows_UD), samples, self.temperature)
 
     def queries(self, batch: Tokens, at: torch.Tensor) -> torch.Tensor:
         """For evaluation. FSDP treats it as a forward of its own, so the training's forward must not call it."""
-        return self._queries(batch, at, None)
+        return self._unit(self._last(batch, at, None))
 
-    def _queries(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None) -> torch.Tensor:
+    def _last(self, batch: Tokens, at: torch.Tensor, items_ID: torch.Tensor | None) -> torch.Tensor:
         """`items_ID`: the rows of the batch's items, where they were looked up already."""
         x_LD = self.backbone(self.preprocess(batch, items_ID), batch.sequences)
-        return self._unit(x_LD.index_select(0, at))
+        return x_LD.index_select(0, at)
 
     def items(self) -> torch.Tensor:
         """[V, D] of length 1."""

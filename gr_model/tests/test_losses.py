@@ -8,6 +8,7 @@ import torch
 
 from gr_model import config
 from gr_model.config import ModelConfig, RetrievalConfig, TrainConfig
+from gr_model.model import fused_ops, jagged
 from gr_model.tasks import losses
 from gr_model.tests import reference
 from gr_model.training.trainer import Trainer
@@ -68,6 +69,38 @@ def test_the_loss_equals_the_formulas_from_ids_to_the_mean(random_data, kind, de
     expected = reference.sampled_softmax(queries, targets, negatives, table, 0.1, in_batch)
     # The correction is in float32.
     assert trainer.task.loss(batch).item() == pytest.approx(expected, rel=1e-7 if in_batch else 1e-10)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("in_batch", [0, 25])
+def test_the_operators_loss_has_the_gradients_of_pytorchs(random_data, monkeypatch, deterministic, in_batch):
+    retrieval = RetrievalConfig(negatives=40, in_batch=in_batch, temperature=0.1, share=7)
+    trainer = trainer_for(random_data, retrieval, attention="fused", deterministic=deterministic)
+    model = trainer.model.double().eval()
+    batch = trainer.task.batch([1, 4, 7], CPU)
+    called, operator = [], losses.fused_softmax
+    monkeypatch.setattr(losses, "fused_softmax", lambda *arguments: called.append(1) or operator(*arguments))
+    found = []
+    for there in (True, False):
+        if not there:
+            monkeypatch.setattr(fused_ops, "has_sampled_softmax", lambda *tensors: False)
+        model.zero_grad()
+        loss = trainer.task.loss(batch)
+        loss.backward()
+        found.append([loss.detach(), *(parameter.grad for parameter in model.parameters())])
+    assert called == [1]
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-10)
+
+
+def test_where_the_operators_loss_is_taken():
+    jagged.load_operators(CPU)
+    x, rows = torch.ones(2, 4), torch.ones(3, 4)
+    assert fused_ops.has_sampled_softmax(x, rows)
+    assert not fused_ops.has_sampled_softmax(x, rows.bfloat16())
+    assert not fused_ops.has_sampled_softmax(x.to("meta"), rows.to("meta"))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not fused_ops.has_sampled_softmax(x, rows)
 
 
 @pytest.mark.parametrize("tokens", [1, 6, 7, 8, 23])

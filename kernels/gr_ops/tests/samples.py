@@ -219,4 +219,9 @@ SAMPLES: dict[str, Callable[[str], Sample]] = {
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in {**LAYER, **BIAS}.items()},
     **{name: lambda d, arguments=arguments: Sample(arguments(d)) for name, arguments in ALONE_IN_MXREC.items()},
 }
-ON_THE_CPU_ALONE = (*(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS), *BIAS)
+ON_THE_CPU_ALONE = (
+    *(f"split_embedding_codegen_lookup_{name}_function_cpu" for name in OPTIMIZERS),
+    *BIAS,
+    "sampled_softmax",
+    "sampled_softmax_gradients",
+)

@@ -1,0 +1,7 @@
+#include "sampled_softmax/cpu/table.h"
+
+namespace gr_ops::sampled_softmax {
+
+KernelSet avx512_set() { return {kernels<float>(), kernels<double>()}; }
+
+}  // namespace gr_ops::sampled_softmax
