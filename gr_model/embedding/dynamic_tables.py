@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -41,12 +42,19 @@ class DynamicTable(CollectionTable):
         self.collection = _collection(self.config, self.rows, self.dim, seed)
 
     def ids_device(self, device: torch.device) -> torch.device:
-        """An NPU's hash table finds slots on the host: ids that stay there need not come back, and nobody waits.
-
-        Those of other processes' tables travel from host to host.
+        """Distinct ids of a hash table are found and routed on the host, which would wait for a device to know how
+        many they are; those of other processes' tables travel from host to host.
         """
-        found_on_host = self.config.kind == "hash" and device.type == "npu"
-        return torch.device("cpu") if found_on_host else device
+        return torch.device("cpu") if self.config.kind == "hash" else device
+
+    def in_order(self, distinct_U: np.ndarray) -> np.ndarray:
+        """By the process that has them, where there are several: rows then come in the order of the ids."""
+        shards = {shard for module in sharded_tables(self) for shard in module.shards}
+        if self.config.kind != "hash" or self.world.size == 1 or len(shards) != 1:
+            return distinct_U
+        (shard,) = shards
+        owner_U = shard.owner(torch.from_numpy(distinct_U)).numpy()
+        return np.concatenate([distinct_U[owner_U == rank] for rank in range(self.world.size)])
 
     def all_rows(self, chunk: int) -> Iterator[torch.Tensor]:
         """Read where they are: nothing comes into a cache, so rows that were fetched ahead keep their places."""
@@ -65,16 +73,19 @@ class DynamicTable(CollectionTable):
             self.collection.close()
 
 
-def local_shards(model: nn.Module) -> Iterator[tuple[Any, Any, Any]]:
-    """(table, column shard, part) of what this process has rows of."""
+def sharded_tables(model: nn.Module) -> Iterator[Any]:
     from hybrid_torchrec.distributed.table import ShardedTableModule
 
-    for module in model.modules():
-        if isinstance(module, ShardedTableModule):
-            for shard in module.shards:
-                part = module.part_at(shard.column)
-                if part is not None:
-                    yield module, shard, part
+    return (module for module in model.modules() if isinstance(module, ShardedTableModule))
+
+
+def local_shards(model: nn.Module) -> Iterator[tuple[Any, Any, Any]]:
+    """(table, column shard, part) of what this process has rows of."""
+    for module in sharded_tables(model):
+        for shard in module.shards:
+            part = module.part_at(shard.column)
+            if part is not None:
+                yield module, shard, part
 
 
 def rows_of(table: Any, ids_U: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from hybrid_torchrec import distributed
+from hybrid_torchrec.distributed.placement import ColumnShard
 
 from gr_model import config
 from gr_model.config import (
@@ -19,11 +24,13 @@ from gr_model.config import (
     TrainConfig,
     presets,
 )
+from gr_model.data.loader import Work
 from gr_model.embedding import dynamic_tables
 from gr_model.run import checkpoint
 from gr_model.run.checkpoint import RunCheckpointError
 from gr_model.runtime.world import World
 from gr_model.tests.distributed_program import random_data
+from gr_model.training.steps import StepResult
 from gr_model.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -101,6 +108,29 @@ def test_embcache_equals_hash_to_the_last_bit() -> None:
     cached.close()
 
 
+@pytest.mark.parametrize("count", [ITEMS // 16, ITEMS // 16 - 1])
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_distinct_ids_and_their_places(count: int, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the host, by marks where the table is small for so many ids; those of one process after those of another."""
+    item = trainer(HASH).task.model.preprocess.item
+    assert item.ids_device(torch.device("cuda")) == CPU
+    shard = ColumnShard(table="item", column=0, width=8, ranks=tuple(range(ranks)))
+    monkeypatch.setattr(dynamic_tables, "sharded_tables", lambda _: [SimpleNamespace(shards=(shard,))])
+    item.world = World(size=ranks)
+    marked = count >= ITEMS // 16
+    for step in range(2):  # the marks of one step are not those of the next
+        generator = torch.Generator().manual_seed(step)
+        ids = torch.randint(0, ITEMS, (count,), generator=generator)
+        sets = ids[:60].view(3, 20), ids[60:]
+        distinct_U, places = item.asked(*sets)
+        assert torch.equal(distinct_U.sort().values, ids.unique())
+        for part, place in zip(sets, places, strict=True):
+            assert torch.equal(distinct_U[place], part)
+        owner_U = shard.owner(distinct_U)
+        assert bool((owner_U.diff() >= 0).all()) == (marked or ranks == 1)
+        assert ("_marks" in vars(item)) == marked
+
+
 def test_all_rows_are_the_trained_ones_and_the_default_row_for_ids_that_were_not_seen() -> None:
     run = trainer(HASH)
     losses(run, 3)
@@ -160,6 +190,38 @@ def test_the_pipeline_changes_no_bit(name: str) -> None:
         assert ("distribution" in result.seconds) == (pipeline != "none")
         run.close()
     assert results[0] == results[1]
+
+
+def test_the_pipeline_of_a_gpu_makes_batches_behind_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bit changes; the batch after the next is taken when the step has been launched."""
+    made = distributed.HybridTrainPipelineSparseDist
+
+    def late(*given: Any, **more: Any) -> Any:
+        return made(*given, **{**more, "read_late": True})
+
+    monkeypatch.setattr(distributed, made.__name__, late)
+    found, order = {}, []
+    for pipeline in ("none", "sparse_dist"):
+        run = trainer(HASH, pipeline=pipeline, deterministic=False)
+        order.clear()
+
+        def works(run: Trainer = run) -> Iterator[Work]:
+            for work in run.loader().works(0, 20):
+                order.append(("taken", work.step))
+                yield work
+
+        def finish(*given: Any, run: Trainer = run, finished: Any = run.finish) -> StepResult:
+            order.append(("done", run.step))
+            return finished(*given)
+
+        run.finish = finish
+        found[pipeline] = []
+        for result in run.train_steps(works()):
+            found[pipeline].append(result.loss)
+            if result.step % 7 == 0:
+                found[pipeline].append(run.evaluate())
+    assert found["sparse_dist"] == found["none"] and len(order) == 40
+    assert order[:6] == [("taken", 0), ("taken", 1), ("done", 0), ("taken", 2), ("done", 1), ("taken", 3)]
 
 
 def test_policies() -> None:

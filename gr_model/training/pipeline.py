@@ -105,7 +105,8 @@ class Pipeline:
         if settings.kind == "hash":
             from hybrid_torchrec.distributed import HybridTrainPipelineSparseDist
 
-            return HybridTrainPipelineSparseDist(*common, pipe_n_batch=1 + settings.look_ahead)
+            runs_ahead = trainer.device.type == "cuda"  # batches are made while the device works
+            return HybridTrainPipelineSparseDist(*common, pipe_n_batch=1 + settings.look_ahead, read_late=runs_ahead)
         if settings.kind == "embcache":
             from torchrec_embcache.pipeline import EmbCacheTrainPipelineSparseDist
 

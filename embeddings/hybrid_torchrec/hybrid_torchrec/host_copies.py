@@ -43,7 +43,7 @@ def picked(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """``tensor[index]``, known on the host where ``tensor`` is and ``index`` is there."""
     known = source(tensor)
     if known is None or index.device.type != "cpu":
-        return tensor[index]
+        return tensor[to_device(index, tensor.device)]
     return known_on_host(known[index], tensor.device)
 
 

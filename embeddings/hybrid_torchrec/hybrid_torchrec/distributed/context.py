@@ -33,6 +33,7 @@ class HashContext(Multistreamable):
 
     features: KeyedJaggedTensor | None = None
     rows: list[Tensor] = field(default_factory=list)  # by column shard: (L,) rows of its group's answer
+    in_order: bool = False  # each shard is its group's only one, and its values are the answer as it comes
     bags: list[BagIndex] = field(default_factory=list)  # by group; of pooled collections
     asked: Tensor | None = None  # (W, S) int64 on the host
 

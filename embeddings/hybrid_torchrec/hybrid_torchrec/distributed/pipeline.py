@@ -34,6 +34,9 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
         pipe_n_batch: batches in flight, with the one that trains; 1 overlaps nothing.
         execute_all_batches: train what is in flight when the loader ends.
         return_loss: progress returns (output, loss (summed, without a graph)) in place of the output alone.
+        read_late: of three batches in flight or more, take the last when the step has been launched, not before its
+            forward: where the host runs ahead of a device, what makes a batch then costs the device no time. The
+            batch's ids set out a step later.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
         execute_all_batches: bool = True,
         custom_model_fwd: Callable[[In | None], tuple[Tensor, Out]] | None = None,
         return_loss: bool = False,
+        read_late: bool = False,
         **kwargs: Any,
     ) -> None:
         if pipe_n_batch < 1:
@@ -58,6 +62,9 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
             **kwargs,
         )
         self._depth = pipe_n_batch
+        # Two at least before a forward: the ids of the next batch set out there. Without execute_all_batches the end
+        # of the loader ends the step that meets it, which must not have begun then.
+        self._early = min(2, pipe_n_batch) if read_late and execute_all_batches else pipe_n_batch
         self._return_loss = return_loss
         self._started: set[int | None] = set()  # indices of contexts whose ids are on their way
         self._waited: set[int | None] = set()
@@ -90,11 +97,13 @@ class HybridTrainPipelineSparseDist(TrainPipelineSparseDist[In, Out]):
                 loss.backward()
             with record_function("## optimizer ##"):
                 self._optimizer.step()
+        while len(self.batches) < self._depth and self.enqueue_batch(dataloader_iter):
+            self._start(self.batches[-1], self.contexts[-1])
         self.dequeue_batch()
         return (output, loss.detach()) if self._return_loss else output
 
     def fill_pipeline(self, dataloader_iter: Iterator[In]) -> None:
-        while len(self.batches) < self._depth and self.enqueue_batch(dataloader_iter):
+        while len(self.batches) < self._early and self.enqueue_batch(dataloader_iter):
             pass
         if not self.batches:
             return

@@ -177,6 +177,7 @@ class ShardedHashModule(
             rows_of_values = [
                 rows.index_select(0, distinct[shard.table].inverse) for rows, shard in zip(route.rows, self._shards)
             ]
+            ctx.in_order = len(self._groups) == len(self._shards) and all(map(_in_order, rows_of_values))
             ctx.rows = [to_device(rows, self._device) for rows in rows_of_values]
             self._prepare(ctx, per_feature)
 
@@ -271,3 +272,8 @@ class ShardedHashModule(
     @abc.abstractmethod
     def _remote_output(self, ctx: HashContext, answers: tuple[Tensor, ...]) -> Out:
         """answers: of each group, the rows of this rank's distinct ids."""
+
+
+def _in_order(rows: Tensor) -> bool:
+    """Whether rows (L,) are 0, 1, ...; not asked of a device, which the host would wait for."""
+    return rows.device.type == "cpu" and torch.equal(rows, torch.arange(rows.numel()))

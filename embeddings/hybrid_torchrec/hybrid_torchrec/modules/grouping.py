@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hybrid_torchrec.host_copies import picked
 from hybrid_torchrec.modules.table import Lookup, TablePart
 from hybrid_torchrec.table import HashTable, TableGroup
 
@@ -78,7 +79,7 @@ class PartGroup:
         every = torch.cat(list(occurrences))
         totals = torch.stack([seen.sum() for seen in occurrences]).tolist()
         slots = group.assign(ids.repeat_interleave(every), totals, train=True)
-        return slots[every.cumsum(0) - 1]
+        return picked(slots, every.cumsum(0) - 1)
 
     def rows(self, lookup: GroupLookup) -> Tensor:
         """(L, D) float32."""

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 
 from hybrid_torchrec.backends.base import Gradient
+from hybrid_torchrec.host_copies import to_device
 from hybrid_torchrec.table.hash_table import HashTable
 
 
@@ -29,7 +30,7 @@ class TableGroup:
     def assign(self, ids: torch.Tensor, lengths: Sequence[int], *, train: bool) -> torch.Tensor:
         """HashTable.assign of each; (L,) int64, every table's own slots."""
         first = self.tables[0]
-        ids = ids.detach().to(first.device)
+        ids = to_device(ids.detach(), first.device)
         with self._locked():
             if len(ids) == 0 or (train and not self._in_one_step(lengths)):
                 parts = zip(self.tables, ids.split(list(lengths)), strict=True)

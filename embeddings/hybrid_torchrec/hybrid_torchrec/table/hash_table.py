@@ -10,7 +10,7 @@ import torch
 from hybrid_torchrec.backends.base import Backend
 from hybrid_torchrec.backends.choice import choose
 from hybrid_torchrec.backends.ids import NONE, IdIndex
-from hybrid_torchrec.host_copies import known_on_host
+from hybrid_torchrec.host_copies import known_on_host, to_device
 from hybrid_torchrec.row_batch import RowBatch
 from hybrid_torchrec.table.copying import copy_of
 from hybrid_torchrec.table.pending import PendingGradients
@@ -293,4 +293,4 @@ class HashTable(TrainedRows):
         """ids (L,) on the device of the index; ValueError where they are none."""
         if ids.dtype != torch.int64 or ids.dim() != 1:
             raise ValueError(f"table '{self.config.name}': ids must be int64 (L,), got {ids.dtype} {tuple(ids.shape)}")
-        return ids.detach().to(self.backend.ids.device)
+        return to_device(ids.detach(), self.backend.ids.device)

@@ -206,7 +206,8 @@ def placed(config: HashEmbeddingConfig, ranks: tuple[int, ...]) -> ParameterShar
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_lookup_of_a_shard(counted: bool, device_tables) -> None:
+@pytest.mark.parametrize("ids_on_host", [False, True])
+def test_lookup_of_a_shard(counted: bool, ids_on_host: bool, device_tables) -> None:
     """What a rank of two does with the ids that both ask of it: t0 by rows, the others are wholly here."""
     env = ShardingEnv(world_size=2, rank=0)
     env.process_group = Ranks()
@@ -220,14 +221,15 @@ def test_lookup_of_a_shard(counted: bool, device_tables) -> None:
             for config in module.embedding_configs()
         }
         sharded = ShardedHashEmbeddingCollection(module, plan, env, None, device)
+        where = torch.device("cpu") if ids_on_host else device
         assert sharded.unsharded_module_type is HashEmbeddingCollection
         results = []
         for step in range(3):
             generator = torch.Generator().manual_seed(step)
             counts = torch.randint(0, 6, (2, len(FEATURES)), generator=generator)
             ids = torch.cat([torch.randperm(12, generator=generator)[:n] for n in counts.flatten().tolist()])
-            seen = torch.randint(1, 4, ids.shape, generator=generator).to(device) if counted else None
-            owned = sharded._look_up(OwnedIds(ids.to(device), seen, counts))
+            seen = torch.randint(1, 4, ids.shape, generator=generator).to(where) if counted else None
+            owned = sharded._look_up(OwnedIds(ids.to(where), seen, counts))
             for group, rows in enumerate(owned.rows):
                 results.append(rows.cpu())
                 grads = torch.randn(rows.shape, generator=generator)

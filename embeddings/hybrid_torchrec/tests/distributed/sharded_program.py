@@ -36,7 +36,9 @@ class Case:
     optimizer: str
     sharding: str  # of SHARDINGS
     steps: int
-    how: str = "plain"  # or pipelineN, accumulate, host (ids are not moved to the device)
+    how: str = (
+        "plain"  # or pipelineN, lateN (a pipeline that reads late), accumulate, host (ids are not moved to the device)
+    )
 
     @classmethod
     def of(cls, name: str) -> Case:
@@ -110,8 +112,9 @@ def train(rank: int, world: int, device: torch.device, case: Case) -> dict[str, 
         for step in range(case.steps)
     ]
     predictions = []
-    if case.how.startswith("pipeline"):
-        pipeline = HybridTrainPipelineSparseDist(model, dense, device, pipe_n_batch=int(case.how[len("pipeline") :]))
+    if case.how.startswith(("pipeline", "late")):
+        depth, late = int(case.how.lstrip("pielnat")), case.how.startswith("late")
+        pipeline = HybridTrainPipelineSparseDist(model, dense, device, pipe_n_batch=depth, read_late=late)
         loader = iter(batches)
         while True:
             try:

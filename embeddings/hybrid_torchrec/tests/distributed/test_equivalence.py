@@ -35,6 +35,7 @@ OTHER_WAYS = [
     f"weighted.sgd.rows.{SHORT}.pipeline1",
     f"weighted.adagrad.mixed.{SHORT}.pipeline2",
     f"sequences.adam.rows.{SHORT}.pipeline4",
+    f"sequences.adagrad.mixed.{SHORT}.late3",
     f"bags.adam.rows.{SHORT}.accumulate",
     f"sequences.rowwise_adagrad.rows.{SHORT}.accumulate",
 ]
