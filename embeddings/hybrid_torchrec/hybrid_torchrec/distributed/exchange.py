@@ -16,22 +16,18 @@ from torchrec.distributed.comm_ops import get_gradient_division
 from torchrec.distributed.types import Awaitable
 
 from hybrid_torchrec.distributed.routing import transpose_blocks
-from hybrid_torchrec.distributed.shared_memory import SharedMemory, Work
 
 
 class AllToAll(Awaitable[Tensor]):
-    """all_to_all_single along dim 0, with splits for each rank; between processes of one host through shared memory."""
+    """all_to_all_single along dim 0, with splits for each rank."""
 
     def __init__(self, group: dist.ProcessGroup, sent: Tensor, in_splits: list[int], out_splits: list[int]) -> None:
         super().__init__()
         self._sent = _transportable(sent.contiguous())
         self._dtype = sent.dtype
         self._received = self._sent.new_empty(sum(out_splits), *sent.shape[1:])
-        shared = SharedMemory.of(group) if sent.device.type == "cpu" else None
-        self._work: Work = (
-            dist.all_to_all_single(self._received, self._sent, out_splits, in_splits, group=group, async_op=True)
-            if shared is None
-            else shared.all_to_all(self._received, self._sent, out_splits, in_splits)
+        self._work = dist.all_to_all_single(
+            self._received, self._sent, out_splits, in_splits, group=group, async_op=True
         )
 
     def _wait_impl(self) -> Tensor:
