@@ -245,10 +245,10 @@ class HashIndex : public torch::CustomClassHolder {
     const at::Tensor added = clicks.to(at::kFloat).contiguous();
     TORCH_CHECK(added.sizes() == slots.sizes(), "add_clicks: slots and clicks differ in length");
     const std::lock_guard<std::mutex> lock(writing_);
-    for (int64_t i = 0; i < slots.numel(); ++i) {
-      const int64_t slot = slots.const_data_ptr<int64_t>()[i];
-      if (slot > 0) index_.stats(static_cast<size_t>(slot)).clicks += added.const_data_ptr<float>()[i];
-    }
+    const float* more = added.const_data_ptr<float>();
+    for_each_slot(slots, [&](int64_t slot, int64_t i) {
+      if (slot > 0) index_.stats(static_cast<size_t>(slot)).clicks += more[i];
+    });
   }
 
   void mark_changed(const at::Tensor& given) {
@@ -323,10 +323,10 @@ at::Tensor initial_rows(const at::Tensor& given, int64_t width, int64_t kind, do
   const Initializer initializer{
       find_kind(kInitializers, "initializer", kind).distribution(), a, b, low, high, static_cast<uint64_t>(seed)};
   const at::Tensor out = at::empty({keys.numel(), width}, at::kFloat);
+  const int64_t* key = keys.const_data_ptr<int64_t>();
+  float* to = out.mutable_data_ptr<float>();
   at::parallel_for(0, keys.numel(), 64, [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-      initializer.fill(keys.const_data_ptr<int64_t>()[i], out.mutable_data_ptr<float>() + i * width, width);
-    }
+    for (int64_t i = first; i < end; ++i) initializer.fill(key[i], to + i * width, width);
   });
   return out;
 }
@@ -367,11 +367,9 @@ void start_rows(const at::Tensor& weights, at::TensorList state, const at::Tenso
 std::tuple<at::Tensor, at::Tensor, at::Tensor> distinct(const at::Tensor& given) {
   const at::Tensor ids = checked_ids(given, "ids");
   at::Tensor inverse = at::empty_like(ids);
-  DistinctIds found(static_cast<size_t>(ids.numel()));
-  for (int64_t i = 0; i < ids.numel(); ++i) {
-    inverse.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(found.add(ids.const_data_ptr<int64_t>()[i]));
-  }
-  return {long_tensor(found.ids()), inverse, long_tensor(found.counts())};
+  const DistinctIds found = distinct_ids(ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel()),
+                                         inverse.mutable_data_ptr<int64_t>());
+  return {long_tensor(found.ids), inverse, long_tensor(found.counts)};
 }
 
 at::Tensor mix(const at::Tensor& given) {

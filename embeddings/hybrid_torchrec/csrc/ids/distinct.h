@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -7,47 +9,51 @@
 
 namespace hybrid_torchrec {
 
-// Distinct ids in the order in which they were added, and how often each was.
-class DistinctIds {
- public:
-  explicit DistinctIds(size_t expected = 0) {
-    size_t places = 16;
-    while (places < 2 * expected) places *= 2;
-    places_.assign(places, 0);
-  }
-
-  const std::vector<int64_t>& ids() const { return ids_; }
-  const std::vector<int64_t>& counts() const { return counts_; }
-
-  // Returns the position of the id among the distinct ones.
-  size_t add(int64_t id) {
-    if (2 * ids_.size() >= places_.size()) widen();
-    uint32_t& place = find(id);
-    if (place == 0) {
-      ids_.push_back(id);
-      counts_.push_back(0);
-      place = static_cast<uint32_t>(ids_.size());
-    }
-    ++counts_[place - 1];
-    return place - 1;
-  }
-
- private:
-  uint32_t& find(int64_t id) {
-    const size_t mask = places_.size() - 1;
-    size_t at = static_cast<size_t>(mix64(static_cast<uint64_t>(id) ^ kGoldenGamma)) & mask;
-    while (places_[at] != 0 && ids_[places_[at] - 1] != id) at = (at + 1) & mask;
-    return places_[at];
-  }
-
-  void widen() {
-    places_.assign(2 * places_.size(), 0);
-    for (size_t i = 0; i < ids_.size(); ++i) find(ids_[i]) = static_cast<uint32_t>(i + 1);
-  }
-
-  std::vector<uint32_t> places_;  // 1 + position; 0: free
-  std::vector<int64_t> ids_;
-  std::vector<int64_t> counts_;
+struct DistinctIds {
+  std::vector<int64_t> ids;     // in the order of their first occurrence
+  std::vector<int64_t> counts;  // how often each occurs
 };
+
+// positions[i] = the position of ids[i] among the distinct ones; may be null. Of at most 2^32 - 1 distinct ids.
+//
+// An entry of the hash table holds the upper half of an id's hash and the id's position, so that another id is told
+// apart without a look at the ids but once in 2^32 times.
+inline DistinctIds distinct_ids(const int64_t* ids, size_t count, int64_t* positions = nullptr) {
+  constexpr uint64_t kUpper = 0xffffffff00000000u;
+  size_t places = 16;
+  while (places < 2 * count) places *= 2;
+  const size_t mask = places - 1;
+  std::vector<uint64_t> table(places);  // upper half of the hash, 1 + position; 0: free
+  // One more, for the id that is written before it is known to be new.
+  DistinctIds result{std::vector<int64_t>(count + 1), std::vector<int64_t>(count + 1)};
+  int64_t* const known = result.ids.data();
+  size_t size = 0;
+  std::array<uint64_t, 64> hashes;
+  for (size_t start = 0; start < count; start += hashes.size()) {
+    const size_t some = std::min(hashes.size(), count - start);
+    for (size_t i = 0; i < some; ++i) {
+      hashes[i] = mix64(static_cast<uint64_t>(ids[start + i]) ^ kGoldenGamma);
+      __builtin_prefetch(&table[hashes[i] & mask], 1);
+    }
+    for (size_t i = 0; i < some; ++i) {
+      const int64_t id = ids[start + i];
+      const uint64_t upper = hashes[i] & kUpper;
+      known[size] = id;
+      size_t at = hashes[i] & mask;
+      uint64_t entry = table[at];
+      while (entry != 0 && ((entry & kUpper) != upper || known[(entry & ~kUpper) - 1] != id)) {
+        at = (at + 1) & mask;
+        entry = table[at];
+      }
+      if (entry == 0) table[at] = entry = upper | ++size;
+      const size_t position = (entry & ~kUpper) - 1;
+      ++result.counts[position];
+      if (positions != nullptr) positions[start + i] = static_cast<int64_t>(position);
+    }
+  }
+  result.ids.resize(size);
+  result.counts.resize(size);
+  return result;
+}
 
 }  // namespace hybrid_torchrec

@@ -72,17 +72,18 @@ int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double de
 
 Index::Candidates Index::admit(const int64_t* ids, const int64_t* slots, size_t count, int64_t step,
                                const Admission& admission) {
-  DistinctIds absent;
+  std::vector<int64_t> without_row;
   for (size_t i = 0; i < count; ++i) {
-    if (slots[i] < 0) absent.add(ids[i]);
+    if (slots[i] < 0) without_row.push_back(ids[i]);
   }
+  DistinctIds absent = distinct_ids(without_row.data(), without_row.size());
   const bool all = admission.occurrences <= 1 && admission.probability >= 1.0;
-  if (all) return {absent.ids(), absent.counts()};
+  if (all) return {std::move(absent.ids), std::move(absent.counts)};
   Candidates admitted;
   const auto salt = mix64(admission.seed, static_cast<uint64_t>(step));
-  for (size_t i = 0; i < absent.ids().size(); ++i) {
-    const int64_t id = absent.ids()[i];
-    int64_t seen = absent.counts()[i];
+  for (size_t i = 0; i < absent.ids.size(); ++i) {
+    const int64_t id = absent.ids[i];
+    int64_t seen = absent.counts[i];
     if (admission.occurrences > 1) {
       seen = counts_of_absent_->add(id, seen);
       if (seen < admission.occurrences) continue;
@@ -194,12 +195,12 @@ std::vector<int64_t> Index::changed_slots(int64_t since) const {
 }
 
 std::vector<int64_t> Index::erased_ids(int64_t since) const {
-  DistinctIds gone;
+  std::vector<int64_t> gone;
   const auto first = std::lower_bound(erased_.begin(), erased_.end(), std::make_pair(since, INT64_MIN));
   for (auto entry = first; entry != erased_.end(); ++entry) {
-    if (map_.find(entry->second) == IdMap::kAbsent) gone.add(entry->second);
+    if (map_.find(entry->second) == IdMap::kAbsent) gone.push_back(entry->second);
   }
-  return gone.ids();
+  return distinct_ids(gone.data(), gone.size()).ids;
 }
 
 void Index::forget_erased(int64_t before) {

@@ -117,12 +117,3 @@ def test_rows_side_by_side_and_not(erased: tuple[int, ...], dtype: torch.dtype) 
             assert bool(there.all())
             for name, tensor in wanted.named_tensors().items():
                 assert torch.equal(found.named_tensors()[name], tensor), name
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5), max_size=80))
-@settings(max_examples=60, deadline=None)
-def test_distinct_ids_of_a_batch(ids: list[int]) -> None:
-    distinct, inverse, counts = torch.ops.hybrid_torchrec.distinct(torch.tensor(ids, dtype=torch.int64))
-    assert distinct.tolist() == list(dict.fromkeys(ids))
-    assert [distinct.tolist()[k] for k in inverse.tolist()] == ids
-    assert counts.tolist() == [ids.count(one) for one in dict.fromkeys(ids)]
