@@ -29,7 +29,8 @@ REDUCED = {op.snake: [c for c in CASES[op.snake] if c.name not in LONG] for op i
 class Sanitized:
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
-        flags = ("-O1", "-g1", f"-fsanitize={name}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+        # -O0: what runs is short, and what is compiled is long. Nothing that could be found is optimized away.
+        flags = ("-O0", "-g1", f"-fsanitize={name}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
         self.workshop = Workshop(folder, flags=flags, own_runtime=True)
         self.environment = {
             BUILDS[name]: "halt_on_error=1:second_deadlock_stack=1:history_size=4",
