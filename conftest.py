@@ -1,5 +1,5 @@
 """For every suite: what a test draws follows from its name, so that a failure can be repeated; NPUs that are there;
-Ctrl-C for the programs of tests; torch imported at less cost (tests/start).
+Ctrl-C for the programs of tests; torch imported at less cost, and ranks that share an import (tests/start).
 
 GRSTACK_NPUS: how many devices this machine has; tests of more processes on NPUs are skipped. Unset: as many as asked.
 Tests marked emulated are left out on real devices (`inv accept`): they read what the twin counts, or set it.
@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if importlib.util.find_spec("torch") is not None:
         runpy.run_path(str(START / "sitecustomize.py"))
+        sys.path.append(str(START))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(START), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 

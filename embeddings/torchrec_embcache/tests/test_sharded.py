@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked_ranks
 import pytest
 import torch
 
@@ -23,12 +22,9 @@ class Started:
         env = {**os.environ, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
         env |= {"TWIN_NPU_COUNT": str(world), "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(kind == "npu"))}
         logs = [folder / f"rank{rank}.log" for rank in range(world)]
-        processes = []
-        for rank, log in enumerate(logs):
-            ranked = {**env, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
-            with log.open("w") as file:
-                argv = [sys.executable, str(PROGRAM), kind, str(folder / "init"), str(folder)]
-                processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
+        own = [{"RANK": str(n), "LOCAL_RANK": str(n), "LOCAL_WORLD_SIZE": str(world)} for n in range(world)]
+        argv = [str(PROGRAM), kind, str(folder / "init"), str(folder)]
+        processes = forked_ranks.start("torch,torchrec,torchrec_embcache.distributed", argv, env, own, logs)
         try:
             codes = [process.wait(TIME_LIMIT) for process in processes]
         finally:

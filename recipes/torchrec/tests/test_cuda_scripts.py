@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked_ranks
 import pytest
 import torch
 from test_cpu_unchanged import assert_same
@@ -50,12 +51,8 @@ def results(
     if "TWIN_LIB64" in os.environ:
         env["LD_LIBRARY_PATH"] = f"{os.environ['TWIN_LIB64']}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     logs = [folder / f"rank{rank}.log" for rank in range(RANKS)]
-    processes = []
-    for rank, log in enumerate(logs):
-        with log.open("w") as file:
-            argv = [sys.executable, str(PROGRAM), kind, str(folder), *names]
-            ranked = {**env, "RANK": str(rank)}
-            processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
+    argv = [str(PROGRAM), kind, str(folder), *names]
+    processes = forked_ranks.start("torch", argv, env, [{"RANK": str(n)} for n in range(RANKS)], logs)
     deadline = time.monotonic() + TIME_LIMIT
     for process in processes:
         try:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import forked_ranks
 import pytest
 import sharded_training as program
 import torch
@@ -81,13 +81,10 @@ def start(
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
         if "TWIN_LIB64" in os.environ:
             env["LD_LIBRARY_PATH"] = f"{os.environ['TWIN_LIB64']}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    argv = [sys.executable, file, kind, str(folder), *(case.name for case in cases)]
+    argv = [file, kind, str(folder), *(case.name for case in cases)]
     logs = [folder / f"rank{rank}.log" for rank in range(program.RANKS)]
-    processes = []
-    for rank, log in enumerate(logs):
-        with log.open("w") as output:
-            ranked = {**env, "RANK": str(rank)}
-            processes.append(subprocess.Popen(argv, env=ranked, stdout=output, stderr=subprocess.STDOUT))
+    ranked = [{"RANK": str(rank)} for rank in range(program.RANKS)]
+    processes = forked_ranks.start("torch,torchrec", argv, env, ranked, logs)
     deadline = time.monotonic() + TIME_LIMIT
     codes = []
     for process in processes:

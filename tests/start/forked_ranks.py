@@ -1,0 +1,112 @@
+"""The ranks of a distributed test, forked by one process that has imported what takes longest, and started by `start`.
+
+    python forked_ranks.py torch,torchrec PROGRAM ARGUMENT... < JSON of [environment, log] of each rank
+
+Each rank then goes on as `python PROGRAM ARGUMENT...` would, with its own environment and into its own log. Nothing of
+a device may have been used before: its runtime does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+class Rank:
+    """As subprocess.Popen."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.returncode: int | None = None
+        self.changed = threading.Condition()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.returncode is not None, timeout):
+                raise subprocess.TimeoutExpired("a rank", timeout or 0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def kill(self) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.pid or self.returncode is not None)
+            if self.returncode is None:
+                os.kill(self.pid, 9)
+
+    def set(self, name: str, value: int) -> None:
+        with self.changed:
+            setattr(self, name, value)
+            self.changed.notify_all()
+
+
+def start(
+    imports: str, argv: Sequence[str], env: Mapping[str, str], ranked: Sequence[Mapping[str, str]], logs: Sequence[Path]
+) -> list[Rank]:
+    """`python argv` once for each of `ranked`, what its environment has beside `env`; what it says goes to its log."""
+    for log in logs:
+        log.write_bytes(b"")
+    command = [sys.executable, __file__, imports, *argv]
+    with logs[0].open("a") as said:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
+        leader = subprocess.Popen(command, env=env, text=True, **pipes)
+    assert leader.stdin is not None and leader.stdout is not None
+    leader.stdin.write(json.dumps([[dict(own), str(log)] for own, log in zip(ranked, logs, strict=True)]))
+    leader.stdin.close()
+    ranks = [Rank() for _ in ranked]
+
+    def follow() -> None:
+        assert leader.stdout is not None
+        for line in leader.stdout:
+            number, name, value = line.split()
+            ranks[int(number)].set(name, int(value))
+        code = leader.wait()
+        for rank in ranks:  # of a leader that failed
+            if rank.returncode is None:
+                rank.set("returncode", code or 1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    return ranks
+
+
+def lead(imports: str, told: list[tuple[dict[str, str], str]]) -> bool:
+    """True in each rank; False in their parent, when all have ended. What the imports say is in the first log."""
+    tell = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    for name in imports.split(","):
+        importlib.import_module(name)
+    numbers: dict[int, int] = {}
+    for number, (own, log) in enumerate(told):
+        pid = os.fork()
+        if not pid:
+            tell.close()
+            os.environ |= own
+            file = os.open(log, os.O_WRONLY | os.O_APPEND)
+            for stream in (1, 2):
+                os.dup2(file, stream)
+            os.close(file)
+            return True
+        numbers[pid] = number
+        print(number, "pid", pid, file=tell)
+    while numbers:
+        pid, status = os.wait()
+        print(numbers.pop(pid), "returncode", os.waitstatus_to_exitcode(status), file=tell)
+    return False
+
+
+if __name__ == "__main__":
+    told = json.load(sys.stdin)
+    sys.stdin = open(os.devnull)  # noqa: SIM115
+    imports, sys.argv = sys.argv[1], sys.argv[2:]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    if lead(imports, told):
+        __file__ = sys.argv[0]
+        exec(compile(Path(__file__).read_bytes(), __file__, "exec", dont_inherit=True))

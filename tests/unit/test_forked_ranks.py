@@ -1,0 +1,76 @@
+"""Ranks of a distributed test that share one import (tests/start/forked_ranks.py) are as processes of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FILE = Path(__file__).resolve().parents[1] / "start/forked_ranks.py"
+SLOW = "import os\nprint('imported', flush=True)\nstarted = os.getpid()\n"
+PROGRAM = """
+import atexit, dataclasses, os, sys, time
+import beside, slow
+
+@dataclasses.dataclass
+class Told:
+    rank: int
+
+rank = Told(int(os.environ["RANK"]))
+atexit.register(print, "end of", rank.rank)
+print(sys.argv, __name__, os.environ["COMMON"], beside.value, os.getppid() == slow.started, sys.stdin.read() == "")
+print(Told.__module__ == "__main__" and sys.modules["__main__"].rank is rank, file=sys.stderr)
+if rank.rank == 1:
+    sys.exit(7)
+if rank.rank == 2:
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def forked_ranks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("forked_ranks", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def started(forked_ranks: ModuleType, folder: Path, imports: str) -> tuple[list[Any], list[Path]]:
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "programs").mkdir()
+    (folder / "programs/beside.py").write_text("value = 5\n")
+    (folder / "programs/program.py").write_text(PROGRAM)
+    logs = [folder / f"rank{rank}.log" for rank in range(3)]
+    env = {**os.environ, "PYTHONPATH": str(folder), "COMMON": "all"}
+    argv = [str(folder / "programs/program.py"), "a", "b"]
+    return forked_ranks.start(imports, argv, env, [{"RANK": str(rank)} for rank in range(3)], logs), logs
+
+
+def test_each_is_the_program_in_its_own_environment(forked_ranks: ModuleType, tmp_path: Path) -> None:
+    ranks, logs = started(forked_ranks, tmp_path, "json,slow")
+    assert [ranks[0].wait(60), ranks[1].wait(60)] == [0, 7]
+    with pytest.raises(subprocess.TimeoutExpired):
+        ranks[2].wait(0.2)
+    assert ranks[2].poll() is None
+    ranks[2].kill()
+    assert ranks[2].wait(60) == ranks[2].returncode == -9
+    ranks[2].kill()  # of one that has ended: nothing
+    program = str(tmp_path / "programs/program.py")
+    for rank, log in enumerate(logs[:2]):
+        said = log.read_text()
+        assert f"{[program, 'a', 'b']} __main__ all 5 True True\n" in said and "True\n" in said, said
+        assert said.endswith(f"end of {rank}\n") and said.count("imported") == (rank == 0), said
+
+
+def test_an_import_that_fails_ends_all_and_is_told(forked_ranks: ModuleType, tmp_path: Path) -> None:
+    ranks, logs = started(forked_ranks, tmp_path, "not_there")
+    assert [rank.wait(60) for rank in ranks] == [1, 1, 1]
+    for rank in ranks:
+        rank.kill()
+    assert "No module named 'not_there'" in logs[0].read_text() and logs[2].read_text() == ""
