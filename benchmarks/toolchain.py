@@ -96,12 +96,12 @@ def main() -> None:
     subprocess.run([INV, "fetch-data", "ml-100k"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     if options.cold:
         forget_what_is_built(Path(tempfile.mkdtemp()) / "cache")
-        measure("cold image build, wheels cached", 480, lambda: seconds([INV, "build-image"]))
+        measure("cold image build, wheels cached", 360, lambda: seconds([INV, "build-image"]))
     else:
         subprocess.run([INV, "build-image"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     measure("unchanged rebuild", 3, lambda: seconds([INV, "build-image"]), times=3)
     measure("inv --list", 0.5, lambda: seconds([INV, "--list"]), times=5)
-    measure("one operator changed to a tested image", 90, one_operator_changed)
+    measure("one operator changed to a tested image", 60, one_operator_changed)
     subprocess.run([INV, "build-image"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     measure(
         "50 training steps on the emulated NPU, container start included", 180, lambda: seconds([INV, "run", TRAIN])

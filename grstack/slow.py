@@ -22,7 +22,7 @@ from grstack.choices import Choices
 from grstack.commands import ROOT, session
 from grstack.errors import UsageError
 from grstack.evidence import measured, table
-from grstack.evidence.measured import Measured
+from grstack.evidence.state import MISSING, PRESENT, STALE, State
 from grstack.execute import execute
 from grstack.files import write_atomically
 from grstack.spec import SWEEPS
@@ -66,9 +66,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
     known = with_slow_tests(ROOT)
     files = chosen(only, known)
     keys, rows = keys_of(ROOT, known), read(ROOT)
-    # Before the tests: both may move while they run.
-    commit, _ = measured.commit_and_day(ROOT)
-    sources = measured.keys_of(ROOT, table.load(ROOT)[NAME].sources)
+    commit, _ = measured.commit_and_day(ROOT)  # before the tests: it may move while they run
     left = [file for file in files if again or not passed(rows.get(file), keys[file])]
     for file in files:
         if file not in left:
@@ -95,8 +93,6 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
         for name, text in row["failures"].items():
             console.print(Text(f"{name}\n{text}", style="red"), soft_wrap=True)
     rows = read(ROOT)
-    if left and all(file in rows and rows[file]["key"] == keys[file] for file in known):
-        measured.add(ROOT, NAME, Measured(commit=commit, date=date.today().isoformat(), sources=sources))
     failed = [file for file in files if not passed(rows.get(file), keys[file])]
     console.print(f"{len(files) - len(failed)} of {len(files)} files passed: {table.RESULTS}/{NAME}.md")
     return 1 if failed else 0
@@ -106,6 +102,17 @@ def keys_of(root: Path, files: Iterable[str]) -> dict[str, str]:
     """For each file the content key of itself and of all sources that a test can touch."""
     sources = measured.keys_of(root, table.load(root)[NAME].sources)
     return {file: measured.combined(sources | measured.keys_of(root, [file])) for file in files}
+
+
+def state(root: Path, evidence: table.Evidence) -> State:
+    """Of all rows: each has its own commit and key."""
+    known, rows = with_slow_tests(root), read(root)
+    if not rows:
+        return State(NAME, MISSING, evidence, None)
+    now = keys_of(root, known)
+    old = [file for file in known if file not in rows or rows[file]["key"] != now[file]]
+    changed = (f"{len(old)} of {len(known)} files have no run on these sources",) if old else ()
+    return State(NAME, STALE if old else PRESENT, evidence, None, changed)
 
 
 def passed(row: dict[str, Any] | None, key: str) -> bool:

@@ -17,7 +17,10 @@ STALE = "stale"  # in place of names: all that are, and that this machine can me
 
 
 def states(root: Path) -> list[State]:
-    return all_states(root, table.load(root), measured.read(root))
+    from grstack import slow  # which needs all of grstack, and this package
+
+    found = all_states(root, table.load(root), measured.read(root))
+    return [slow.state(root, state.evidence) if state.name == slow.NAME else state for state in found]
 
 
 def listed(root: Path, console: Console, *, as_json: bool) -> int:
@@ -56,6 +59,11 @@ def record(root: Path, names: Sequence[str], commit: str) -> list[str]:
         if name not in known:
             raise UsageError.unknown("result", name, known, next_command="inv evidence")
     short, day = measured.commit_and_day(root, commit)
+    if same := [name for name in names if measured.is_older(root, name, commit)]:
+        raise UsageError(
+            f"{', '.join(same)}: the result is the one of a commit before {short}, so it was not measured there",
+            next_command=f"bring its files ({table.RESULTS}/{same[0]}.*) first, then inv evidence --record {same[0]}",
+        )
     said = []
     with measured.tree_of(root, commit) as tree:
         for name in names:

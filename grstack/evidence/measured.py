@@ -12,6 +12,7 @@ from pathlib import Path
 from grstack import keys
 from grstack.ask import Answer, ask
 from grstack.errors import StepError, UsageError
+from grstack.evidence import table
 from grstack.files import write_atomically
 
 FILE = "benchmarks/measured.json"
@@ -71,6 +72,14 @@ def commit_and_day(root: Path, commit: str = "HEAD") -> tuple[str, str]:
     done = _known(ask(["git", "-C", str(root), "log", "-1", "--format=%h %cs", commit]), commit)
     name, day = done.output.split()
     return name, day
+
+
+def is_older(root: Path, name: str, commit: str) -> bool:
+    """Whether the result was there, as it is now, before `commit`."""
+    every = table.files_of(root, name)
+    files = [str(file) for file in every if file.suffix == ".json"] or [str(file) for file in every]
+    before = ask(["git", "-C", str(root), "diff", "--quiet", f"{commit}^", "--", *files])
+    return bool(files) and before.code == 0
 
 
 def _known(done: Answer, commit: str) -> Answer:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,6 +89,18 @@ def test_what_is_recorded_is_the_commit_s_and_not_what_lies_there_now(root: Path
         command.record(root, ["fra"], "HEAD")
 
 
+def test_a_result_that_is_older_than_the_commit_was_not_measured_there(root: Path) -> None:
+    (root / "fast/kernel.py").write_text("2")
+    git(root, "commit", "-qam", "second")
+    with pytest.raises(UsageError, match="far: the result is the one of a commit before"):
+        command.record(root, ["far"], "HEAD")
+    command.record(root, ["far"], "HEAD^")  # where it came
+    assert words(root)["far"] == "stale"
+    (root / "benchmarks/results/far.json").write_text("2")
+    command.record(root, ["far"], "HEAD")
+    assert words(root)["far"] == "present"
+
+
 def session(root: Path) -> Any:
     return SimpleNamespace(paths=SimpleNamespace(root=root), console=Console(file=io.StringIO(), width=200))
 
@@ -151,11 +166,56 @@ def test_the_list_for_programs_and_its_exit_code(root: Path, capsys: pytest.Capt
 
 def test_every_committed_result_is_in_the_table_and_has_the_keys_of_what_was_measured() -> None:
     there = {file.stem for file in (ROOT / table.RESULTS).iterdir()}
-    assert set(table.load(ROOT)) - {"slow-tests"} == there - {"slow-tests"}
-    assert set(measured.read(ROOT)) - {"slow-tests"} == there - {"slow-tests"}
+    assert set(table.load(ROOT)) == there
+    assert set(measured.read(ROOT)) == there - {slow.NAME}, "of slow tests each row has its own key"
+    assert all(re.fullmatch("[0-9a-f]{12}", row["key"]) and row["commit"] for row in slow.read(ROOT).values())
     for name in measured.read(ROOT):
         evidence = table.load(ROOT)[name]
         assert set(measured.read(ROOT)[name].sources) == set(evidence.sources), name
+
+
+def imported(file: Path) -> set[Path]:
+    """The files of benchmarks/ and smoke_tests/ that a program imports, with those that these import."""
+    found, left = set(), {file}
+    while left:
+        found.add(one := left.pop())
+        package = ".".join(one.relative_to(ROOT).parent.parts)
+        for node in ast.walk(ast.parse(one.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                module = f"{package}.{node.module or ''}".strip(".") if node.level else node.module or ""
+                names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            for name in (*names, *(f"benchmarks.{name}" for name in names)):
+                path = ROOT / name.replace(".", "/")
+                if name.split(".")[0] in ("benchmarks", "smoke_tests"):
+                    left |= {p for p in (path.with_suffix(".py"), path / "__init__.py") if p.exists()} - found
+    return {path for path in found if path.name != "__init__.py"}
+
+
+def test_a_result_speaks_of_its_program_and_of_what_that_imports() -> None:
+    for name, evidence in table.load(ROOT).items():
+        for word in shlex.split(evidence.command, comments=True):
+            module = ROOT / word.replace(".", "/")
+            places = (module.with_suffix(".py"), module / "__main__.py", ROOT / word)
+            program = next((path for path in places if path.suffix == ".py" and path.is_file()), None)
+            if program is None or ROOT / "benchmarks" not in program.parents:
+                continue
+            sources = [ROOT / source for source in evidence.sources]
+            left_out = {p for p in imported(program) if not any(p == s or s in p.parents for s in sources)}
+            assert not left_out, (name, left_out)
+
+
+def test_a_result_of_a_native_library_speaks_of_all_that_is_compiled_into_it() -> None:
+    """Hash tables have row_math in them, cached tables are hash tables."""
+    for name, evidence in table.load(ROOT).items():
+        sources = set(evidence.sources)
+        if sources & {"embeddings", "embeddings/hybrid_torchrec", "embeddings/torchrec_embcache"}:
+            assert sources & {"kernels", "kernels/row_math"}, name
+        if "embeddings/torchrec_embcache" in sources:
+            assert "embeddings/hybrid_torchrec" in sources, name
 
 
 def row(**counts: int) -> dict[str, Any]:
@@ -225,6 +285,25 @@ def test_a_changed_slow_test_has_not_passed(with_slow_tests: Path) -> None:
     assert before[file] != after[file] and before[other] == after[other]
     (with_slow_tests / "fast/kernel.py").write_text("2")
     assert slow.keys_of(with_slow_tests, [other]) != {other: after[other]}
+
+
+def test_slow_tests_are_present_when_each_file_has_a_run_on_these_sources(with_slow_tests: Path) -> None:
+    root = with_slow_tests
+    with (root / "benchmarks/evidence.yaml").open("a") as stream:
+        stream.write("slow-tests:\n  command: inv test --slow\n  where: host\n  sources: [fast]\n")
+
+    def state() -> tuple[str, tuple[str, ...]]:
+        found = next(state for state in command.states(root) if state.name == slow.NAME)
+        return found.word, found.changed
+
+    assert state() == ("no result", ())
+    keys = slow.keys_of(root, SLOW)
+    for at, file in enumerate(SLOW):
+        slow.write(root, file, {**row(passed=1), "key": keys[file]})
+        left = len(SLOW) - 1 - at
+        assert state() == (("stale", (f"{left} of 3 files have no run on these sources",)) if left else ("present", ()))
+    (root / "tests/integration/test_c.py").write_text("pytestmark = pytest.mark.slow  # mended")
+    assert state() == ("stale", ("1 of 3 files have no run on these sources",))
 
 
 def test_what_came_of_slow_tests_takes_the_place_of_their_last_run(with_slow_tests: Path) -> None:

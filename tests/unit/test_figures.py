@@ -1,0 +1,41 @@
+"""Figures of committed results in pages: those that the results have, and not those of a run before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import sentences
+from sentences import ROOT, SENTENCES, Sentence
+
+WRITE = "python tests/unit/sentences.py writes them anew; read what stands around"
+
+
+@pytest.mark.parametrize("sentence", SENTENCES, ids=lambda sentence: sentence.text[:50])
+def test_the_page_has_the_figures_of_the_result(sentence: Sentence) -> None:
+    page = (ROOT / sentence.page).read_text(encoding="utf-8")
+    there = {name: page[begin:end] for name, begin, end in sentences.places(sentence, page)}
+    values = sentence.values(ROOT)
+    assert there == {name: values[name] for name in there}, WRITE
+
+
+def test_new_results_are_written_into_the_pages(tmp_path: Path) -> None:
+    for folder in ("benchmarks", "docs", "kernels/gr_ops"):
+        (tmp_path / folder).mkdir(parents=True)
+    for page in {sentence.page for sentence in SENTENCES}:
+        shutil.copy(ROOT / page, tmp_path / page)
+    shutil.copytree(ROOT / sentences.RESULTS, tmp_path / sentences.RESULTS)
+    file = tmp_path / sentences.RESULTS / "twin-cost.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "ratio": 1.234}))
+    before = (tmp_path / "benchmarks/README.md").read_text()
+    sentences.main(tmp_path)
+    after = (tmp_path / "benchmarks/README.md").read_text()
+    assert "costs 1.234 times the CPU's; 1.5 was asked: reached" in after and "costs 1.234 times" not in before
+    assert (tmp_path / "docs/training.md").read_text() == (ROOT / "docs/training.md").read_text()
+
+
+def test_a_sentence_that_is_gone_is_told() -> None:
+    with pytest.raises(ValueError, match="page.md has 0 times: it takes {a} ms"):
+        list(sentences.places(Sentence("page.md", "it takes {a} ms", lambda root: {}), "it took 3 ms"))
