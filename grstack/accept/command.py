@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def _result(s: Session, part: Part, folder: Path, access: Access | None, *, emul
         rehearsed=rehearsed,
         seconds=round(seconds, 1),
         log=str(log.relative_to(folder)),
+        on_hardware_before=part.hardware,
     )
     if part.results:
         result.tests, result.failures = read_tests(folder / part.results)
@@ -119,7 +121,8 @@ def _placed(word: str, places: dict[str, str]) -> str:
 def _write(run: Acceptance, state: Path, folder: Path) -> None:
     for part in PARTS:
         if run.of(part.name) is None:
-            run.take(Result(part=part.name, claim=part.claim, state=LEFT, rehearsed=False), ORDER)
+            left = Result(part=part.name, claim=part.claim, state=LEFT, rehearsed=False)
+            run.take(replace(left, on_hardware_before=part.hardware), ORDER)
     run.write(state)
     report.write(run, folder / "accept.html")
 

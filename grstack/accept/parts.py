@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from grstack.errors import UsageError
 
+NEVER = "never"
 EMULATED = "emulated"  # the mark of tests that read what the twin counts, or set it
 
 
@@ -15,7 +16,8 @@ class Part:
 
     argv: SOURCE, DATA and OUT at a word's start stand for the folders as the program sees them, MANIFEST for the
     image's. rehearsal: what runs on emulated devices instead, where the whole would take too long; () for the same.
-    figures: a JSON file that the program leaves in OUT; * stands for any text.
+    figures: a JSON file that the program leaves in OUT; * stands for any text. hardware: the devices and toolkit of the
+    first report that came back with this part passed, and its commit; NEVER until there is one.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Part:
     minutes: int  # its limit
     rehearsal: tuple[str, ...] = ()
     figures: str = ""
+    hardware: str = NEVER
 
     @property
     def results(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from grstack.accept.parts import NEVER
 from grstack.accept.results import LEFT, PASSED, Acceptance, Result
 from grstack.files import write_atomically
 
@@ -19,6 +20,7 @@ table { border-collapse: collapse; width: 100%; } th, td { text-align: left; pad
 border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 div.number { text-align: right; font-variant-numeric: tabular-nums; }
 .passed { color: var(--good); font-weight: 600; } .failed { color: var(--bad); font-weight: 600; }
+.never { color: var(--bad); }
 .left { color: var(--quiet); } pre { overflow-x: auto; padding: .6rem; border: 1px solid var(--line); font-size: 12px; }
 .note { border-left: .25rem solid #c80; padding: .3rem .8rem; }
 """
@@ -45,7 +47,8 @@ def page(run: Acceptance) -> str:
     body = [
         f"<h1>{title}</h1><p>{html.escape(lead)}</p>",
         f'<p class="note">{REHEARSAL if run.emulated else HARDWARE}</p>',
-        _table(["", "part", "what must hold", "tests", "seconds"], map(_row, run.results)),
+        f"<p>{_new_on_hardware(run)}</p>",
+        _table(["", "part", "what must hold", "on hardware before", "tests", "seconds"], map(_row, run.results)),
     ]
     body += [section for result in run.results for section in _sections(result)]
     return (
@@ -54,12 +57,26 @@ def page(run: Acceptance) -> str:
     )
 
 
+def _new_on_hardware(run: Acceptance) -> str:
+    never = [result for result in run.results if result.on_hardware_before == NEVER]
+    if not never:
+        return "Every part has run on hardware before."
+    text = f"{len(never)} of {len(run.results)} parts were never run on hardware before"
+    if run.emulated:
+        return f"{text}, nor are they here."
+    ran = [result.part for result in never if result.state != LEFT]
+    return f"{text}; the first to be, here: {', '.join(ran)}." if ran else f"{text}, nor were they here."
+
+
 def _row(result: Result) -> list[str]:
     kind = {PASSED: "passed", LEFT: "left"}.get(result.state, "failed")
     tests = ", ".join(f"{count} {name}" for name, count in result.tests.items() if count)
     claim = html.escape(result.claim) + (" <small>(a part of it)</small>" if result.rehearsed else "")
     log = f'<a href="{html.escape(result.log)}">{result.part}</a>' if result.log else result.part
-    return [f'<span class="{kind}">{result.state}</span>', log, claim, tests, _cell(round(result.seconds))]
+    before = html.escape(result.on_hardware_before)
+    if result.on_hardware_before == NEVER:
+        before = f'<span class="never">{before}</span>'
+    return [f'<span class="{kind}">{result.state}</span>', log, claim, before, tests, _cell(round(result.seconds))]
 
 
 def _sections(result: Result) -> Iterable[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from grstack import failures
+from grstack.accept.parts import NEVER
 from grstack.files import write_atomically
 
 PASSED, FAILED, LATE, LEFT = "passed", "failed", "took too long", "not run"
@@ -26,6 +27,7 @@ class Result:
     failures: dict[str, str] = field(default_factory=dict)  # the end of each failure's text, by test
     figures: Any = None
     log: str = ""  # below the report's folder
+    on_hardware_before: str = NEVER  # or where it had passed, when this was run
 
 
 @dataclass(kw_only=True)

@@ -8,13 +8,14 @@ import re
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from grstack import commands, fetch, session
-from grstack.accept import report
+from grstack.accept import command, report
 from grstack.accept.parts import PARTS, chosen
 from grstack.accept.results import Acceptance, Result, read_tests
 from grstack.ask import ask
@@ -208,6 +209,39 @@ def test_a_broken_file_of_results_is_a_failure(tmp_path: Path) -> None:
     assert read_tests(tmp_path / "none.xml")[0]["failed"] == 1
     (tmp_path / "half.xml").write_text(GOOD[:40])
     assert "cannot be read" in read_tests(tmp_path / "half.xml")[1]["the whole suite"]
+
+
+def marks(page: str) -> dict[str, str]:
+    """Of each row of the table of parts, what stands under "on hardware before"."""
+    rows = [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", page.split("</table>")[0])]
+    return {re.sub("<[^>]*>", "", cells[1]): cells[3] for cells in rows if cells}
+
+
+def test_a_part_says_whether_it_ran_on_hardware_before(
+    accept: Accept, build: Path, engine: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = "Ascend910B2 <CANN 8.3.RC1>, abcdef12"
+    parts = tuple(replace(part, hardware=seen) if part.name == "smoke" else part for part in PARTS)
+    monkeypatch.setattr(command, "PARTS", parts)
+    assert accept(only="machine") == 1  # the others have not run
+    never, before = '<span class="never">never</span>', "Ascend910B2 &lt;CANN 8.3.RC1&gt;, abcdef12"
+    page = (build / "cann/accept.html").read_text()
+    assert marks(page) == {part.name: before if part.name == "smoke" else never for part in PARTS}
+    assert (
+        f"{len(PARTS) - 1} of {len(PARTS)} parts were never run on hardware before; the first to be, here: machine."
+        in page
+    )
+    content = json.loads((build / "cann/accept.json").read_text())
+    assert {result["part"]: result["on_hardware_before"] for result in content["results"]} == {
+        part.name: part.hardware for part in parts
+    }
+
+
+def test_a_rehearsal_is_no_run_on_hardware(accept: Accept, build: Path, engine: Devices) -> None:
+    assert accept("twin") == 0
+    page = (build / "twin/accept.html").read_text()
+    assert f"{len(PARTS)} of {len(PARTS)} parts were never run on hardware before, nor are they here." in page
+    assert set(marks(page).values()) == {'<span class="never">never</span>'}
 
 
 def test_the_page_needs_nothing_from_outside() -> None:
