@@ -59,10 +59,12 @@ def record(root: Path, names: Sequence[str], commit: str) -> list[str]:
         if name not in known:
             raise UsageError.unknown("result", name, known, next_command="inv evidence")
     short, day = measured.commit_and_day(root, commit)
-    if same := [name for name in names if measured.is_older(root, name, commit)]:
+    if same := [
+        name for name in names if measured.is_older(root, table.files_of(root, name, known[name].folder), commit)
+    ]:
         raise UsageError(
             f"{', '.join(same)}: the result is the one of a commit before {short}, so it was not measured there",
-            next_command=f"bring its files ({table.RESULTS}/{same[0]}.*) first, then inv evidence --record {same[0]}",
+            next_command=f"bring its files ({known[same[0]].folder}/{same[0]}.*), then inv evidence --record {same[0]}",
         )
     said = []
     with measured.tree_of(root, commit) as tree:

@@ -12,7 +12,6 @@ from pathlib import Path
 from grstack import keys
 from grstack.ask import Answer, ask
 from grstack.errors import StepError, UsageError
-from grstack.evidence import table
 from grstack.files import write_atomically
 
 FILE = "benchmarks/measured.json"
@@ -74,10 +73,9 @@ def commit_and_day(root: Path, commit: str = "HEAD") -> tuple[str, str]:
     return name, day
 
 
-def is_older(root: Path, name: str, commit: str) -> bool:
-    """Whether the result was there, as it is now, before `commit`."""
-    every = table.files_of(root, name)
-    files = [str(file) for file in every if file.suffix == ".json"] or [str(file) for file in every]
+def is_older(root: Path, result: Sequence[Path], commit: str) -> bool:
+    """Whether the files of the result were there, as they are now, before `commit`."""
+    files = [str(file) for file in result if file.suffix != ".md"] or [str(file) for file in result]
     before = ask(["git", "-C", str(root), "diff", "--quiet", f"{commit}^", "--", *files])
     return bool(files) and before.code == 0
 

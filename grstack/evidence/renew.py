@@ -46,7 +46,7 @@ def renew(s: Session, states: Sequence[State]) -> list[str]:
 
 def _one(s: Session, state: State) -> int:
     root, evidence = s.paths.root, state.evidence
-    before, written = measured.keys_of(root, evidence.sources), _times(root, state.name)
+    before, written = measured.keys_of(root, evidence.sources), _times(root, state)
     begin = time.monotonic()
     if code := _run(s, evidence):
         return code
@@ -56,7 +56,7 @@ def _one(s: Session, state: State) -> int:
             f"the sources of {state.name} changed while it was measured",
             next_command=f"inv evidence --renew {state.name}",
         )
-    if _times(root, state.name) == written:
+    if _times(root, state) == written:
         raise StepError(
             f"the command of {state.name} wrote none of its results",
             where=evidence.command,
@@ -68,8 +68,8 @@ def _one(s: Session, state: State) -> int:
     return 0
 
 
-def _times(root: Path, name: str) -> dict[Path, int]:
-    return {file: file.stat().st_mtime_ns for file in files_of(root, name)}
+def _times(root: Path, state: State) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in files_of(root, state.name, state.evidence.folder)}
 
 
 def _run(s: Session, evidence: Evidence) -> int:

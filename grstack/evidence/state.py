@@ -24,7 +24,7 @@ class State:
 
 
 def state_of(root: Path, name: str, evidence: Evidence, measured: Measured | None) -> State:
-    if not files_of(root, name):
+    if not files_of(root, name, evidence.folder):
         return State(name, MISSING, evidence, None)
     if measured is None:
         return State(name, UNKNOWN, evidence, None)

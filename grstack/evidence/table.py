@@ -16,7 +16,7 @@ IMAGE, HOST = "image", "host"
 
 
 class Evidence(BaseModel):
-    """One result: the files RESULTS/NAME.*."""
+    """One result: the files FOLDER/NAME.*."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,7 +24,8 @@ class Evidence(BaseModel):
     sources: tuple[str, ...]
     where: str = IMAGE
     needs: str = ""  # a data set of `inv fetch-data`
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = {}  # paths from the root
+    folder: str = RESULTS
 
     @property
     def runs_here(self) -> bool:
@@ -44,6 +45,8 @@ def load(root: Path) -> dict[str, Evidence]:
     return found
 
 
-def files_of(root: Path, name: str) -> list[Path]:
+def files_of(root: Path, name: str, folder: str = RESULTS) -> list[Path]:
     """The committed files of a result."""
-    return sorted(file for file in (root / RESULTS).glob(f"{name}.*") if file.suffix in (".json", ".md", ".html"))
+    return sorted(
+        file for file in (root / folder).glob(f"{name}.*") if file.suffix in (".json", ".md", ".html", ".csv")
+    )

@@ -125,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
             store.add(row, before + time.monotonic() - started)
             progress.ended(row)
 
-    facts = report.facts(store.fingerprint, store.rows, store.seconds, options.jobs, store.functions)
+    facts = report.facts(store.fingerprint, store.rows, store.functions)
     if options.docs:
         report.write(options.docs, store.rows, facts)
     print(report.summary(store.rows))

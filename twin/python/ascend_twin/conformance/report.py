@@ -65,17 +65,13 @@ def summary(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def facts(
-    fingerprint: dict[str, str], rows: list[Row], seconds: float, jobs: int, functions: Iterable[str]
-) -> dict[str, object]:
+def facts(fingerprint: dict[str, str], rows: list[Row], functions: Iterable[str]) -> dict[str, object]:
     found: dict[str, object] = {
         "torch": fingerprint["torch"],
         "torch_npu": fingerprint["torch_npu"],
         "TWIN_ATEN": fingerprint["aten"],
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "minutes": round(seconds / 60, 1),
-        "jobs": jobs,
         "samples": sum(row.samples for row in rows),
         "passed": sum(row.passed for row in rows),
     }
@@ -113,8 +109,7 @@ def page(rows: list[Row], about: dict[str, object]) -> str:
             f"**{passed} of {samples} samples that pass on the CPU pass on the emulated NPU "
             f"({_percent(passed, samples)}; {GOAL[str(about['TWIN_ATEN'])]:.0%} are asked"
             f"{'' if share(rows) >= GOAL[str(about['TWIN_ATEN'])] else ': missed'}).** "
-            f"{_recommenders(rows)} "
-            f"The run took {about['minutes']} minutes with {about['jobs']} processes.",
+            f"{_recommenders(rows)}",
             "",
             "A sample passes when all its checks do: *forward*; *backward* (gradients of a weighted sum, for every "
             "input that wants one); *strided* (non-contiguous arguments); *in place* and *out* (`out=`) where the "
