@@ -7,7 +7,8 @@ a process of its own. "cpu plain" is attention in plain PyTorch operators, the i
 others are compared with.
 
 Compared: the loss of every step, relative, in two spans, and the AUC of each task after the last one; beside the Bayes
-AUC of the rule. The bounds were set before the runs: BOUNDS. A row that is outside says so, and the exit code is 1.
+AUC of the rule. BOUNDS of fp32 are what docs/targets.md asks; those of bf16 were set before the runs. A row that is
+outside says so, and the exit code is 1.
 
 Without --devices: cpu, and npu and cuda where they are here. Rows of devices that are not here are kept from the file,
 with the commit and machine that they were measured on. Writes benchmarks/results/parity.{json,md}.
@@ -66,7 +67,7 @@ ROWS = {  # name: device and what differs
 PEER = "cpu plain"
 EARLY = 20  # steps before rounding has had time to grow
 # By precision: the relative difference of a step's loss from PEER's, in the first EARLY steps and in all; of an AUC.
-BOUNDS = {"fp32": (1e-5, 1e-3, 2e-3), "bf16": (1e-2, 3e-2, 1e-2)}
+BOUNDS = {"fp32": (1e-5, 1e-5, 1e-3), "bf16": (1e-2, 3e-2, 1e-2)}
 
 
 def config_of(row: str) -> Config:
