@@ -36,13 +36,27 @@ def spell_out(tokens: Sequence[str], words: Mapping[str, Sequence[str]]) -> list
 
 
 def with_default(tokens: Sequence[str], option: str, values: Sequence[str]) -> list[str]:
-    """`option` may stand alone: then it has the first of `values`. A word that is none of them is not its value."""
+    """`option` may stand alone: then it has the first of `values`. A word that is none of them is the task's own.
+
+    UsageError where the task has another word of its own: `inv run --print helm "true"`.
+    """
     done = list(tokens)
     for number, token in enumerate(tokens):
-        following = tokens[number + 1] if number + 1 < len(tokens) else ""
-        if token == option and following not in values:
-            done[number] = f"{option}={values[0]}"
+        following, behind = [*tokens[number + 1 : number + 3], "", ""][:2]
+        if token != option or following in values:
+            continue
+        before = tokens[1] if number > 1 else ""
+        if _is_word(following) and (_is_word(before) or _is_word(behind)):
+            raise UsageError(
+                f"{option}: '{following}' is none of {', '.join(values)}; a command of several words wants quotes",
+                next_command=f'inv {tokens[0]} {option} {values[0]} "COMMAND"',
+            )
+        done[number] = f"{option}={values[0]}"
     return done
+
+
+def _is_word(token: str) -> bool:
+    return bool(token) and not token.startswith("-")
 
 
 def asked_about(tokens: Sequence[str], tasks: Iterable[str]) -> str:

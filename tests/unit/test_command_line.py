@@ -64,6 +64,11 @@ def test_invoke_takes_them() -> None:
         ),
         (["lock", "--xyzzy"], "inv lock has no option '--xyzzy'", "inv --help lock"),
         (["build-image", "--target"], "needed value", "inv --help build-image"),
+        (
+            ["run", "--print", "helm", "true"],
+            "--print: 'helm' is none of docker, podman, compose, k8s; a command of several words wants quotes",
+            'inv run --print docker "COMMAND"',
+        ),
         (["fetch-data"], "'name'", "inv --help fetch-data"),
         (["build-image", "--dry"], "--dry is invoke's own", "inv build-image --dry-run"),
     ],

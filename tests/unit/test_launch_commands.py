@@ -147,7 +147,11 @@ def test_print_may_stand_without_a_word() -> None:
     forms = ("docker", "k8s")
     assert with_default(["run", "x", "--print"], "--print", forms) == ["run", "x", "--print=docker"]
     assert with_default(["run", "--print", "k8s"], "--print", forms) == ["run", "--print", "k8s"]
-    assert with_default(["run", "--print", "echo", "hi"], "--print", forms)[1] == "--print=docker"
+    assert with_default(["run", "--print", "echo hi"], "--print", forms)[1] == "--print=docker"
+    assert with_default(["run", "--print", "x", "--devices", "0"], "--print", forms)[1] == "--print=docker"
+    for typed in (["run", "--print", "helm", "true"], ["run", "true", "--print", "helm"], ["run", "--print", "a", "b"]):
+        with pytest.raises(UsageError, match=r"--print: '(helm|a)' is none of docker, k8s; a command of several"):
+            with_default(typed, "--print", forms)
     assert with_default(["run", "--print=k8s", "x"], "--print", forms) == ["run", "--print=k8s", "x"]
 
 
