@@ -183,6 +183,14 @@ def counts(root: Path) -> Values:
     return {"products": f"{max(products):.2f}", "hbm": str(len(hbm)), "asked": str(len(asked)), "rows": str(len(rows))}
 
 
+def step_counts(root: Path) -> Values:
+    rows = result(root, "step-counts")
+    waits = {(row["steps with a wait"], row["steps"]) for row in rows}
+    (found,) = waits  # the same in all rows
+    names = dict(zip("abc", (str(row["launches"]) for row in rows), strict=True))
+    return {"waits": str(found[0]), "steps": str(found[1]), **names}
+
+
 def cold_build(root: Path) -> Values:
     cold = next(f for f in result(root, "toolchain")["figures"] if f["name"].startswith("cold image build"))
     whole = result(root, "from-nothing")
@@ -249,6 +257,12 @@ SENTENCES = (
         counts,
     ),
     Sentence(INDEX, "took {old} s of that day: the steps took {now} s on {commit}", cold_build),
+    Sentence(
+        INDEX,
+        "{waits} of {steps} steps, with {a} launches and a static table, {b} with a hash table, {c} with batches made "
+        "ahead",
+        step_counts,
+    ),
     Sentence(OPERATORS, "`benchmarks/results/hstu-paged-*.md`: at {a} to {b} of the speed of keys in one piece", paged),
     Sentence(OPERATORS, "{a} to {b} times as fast in bf16 ({c} to {d} of Inductor's speed)", layer),
     Sentence(
