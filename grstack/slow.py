@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -22,6 +24,7 @@ from grstack.choices import Choices
 from grstack.commands import ROOT, session
 from grstack.errors import UsageError
 from grstack.evidence import measured, table
+from grstack.evidence.measured import Measured
 from grstack.evidence.state import MISSING, PRESENT, STALE, State
 from grstack.execute import execute
 from grstack.files import write_atomically
@@ -83,13 +86,23 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
         results = ROOT / "build" / suites.RESULTS / f"slow-{file.replace('/', '-')}.xml"
         results.parent.mkdir(parents=True, exist_ok=True)
         results.unlink(missing_ok=True)
+        reports = reports_of(ROOT, file)
+        for name in reports:
+            for old in results.parent.glob(f"{name}.*"):
+                old.unlink()
+        measured_keys = {name: measured.keys_of(ROOT, evidence.sources) for name, evidence in reports.items()}
         begin = time.monotonic()
         if known[file] in suites.WITH_ENGINE:
             suites.on_host(console, [file], results, marker="slow")
         else:
-            suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory_of(ROOT / file))
+            named = {variable: Path(path).name for e in reports.values() for variable, path in e.environment.items()}
+            memory = memory_of(ROOT / file)
+            suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory, reports=named)
         row = row_of(results, keys[file], commit, round(time.monotonic() - begin))
         write(ROOT, file, row)
+        if passed(row, keys[file]):
+            for name, found in measured_keys.items():
+                keep(ROOT, results.parent, name, Measured(commit=commit, date=row["date"], sources=found))
         for name, text in row["failures"].items():
             console.print(Text(f"{name}\n{text}", style="red"), soft_wrap=True)
     rows = read(ROOT)
@@ -102,6 +115,21 @@ def keys_of(root: Path, files: Iterable[str]) -> dict[str, str]:
     """For each file the content key of itself and of all sources that a test can touch."""
     sources = measured.keys_of(root, table.load(root)[NAME].sources)
     return {file: measured.combined(sources | measured.keys_of(root, [file])) for file in files}
+
+
+def reports_of(root: Path, file: str) -> dict[str, table.Evidence]:
+    """The results that these tests write, where a variable names their file."""
+    found = table.load(root)
+    return {name: e for name, e in found.items() if e.environment and shlex.split(e.command)[-1] == file}
+
+
+def keep(root: Path, folder: Path, name: str, how: Measured) -> None:
+    """Takes the report that passing tests have left in `folder` for the committed result."""
+    files = [file for file in folder.glob(f"{name}.*") if file.suffix in (".json", ".md")]
+    for file in files:
+        shutil.copyfile(file, root / table.RESULTS / file.name)
+    if files:
+        measured.add(root, name, how)
 
 
 def state(root: Path, evidence: table.Evidence) -> State:

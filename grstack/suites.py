@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -214,8 +214,19 @@ def chosen_by(suite: str, root: str) -> list[str]:
     return [*(f"--ignore={root}/{other}" for other in inner), f"--override-ini=pythonpath={root}", f"{root}/{suite}"]
 
 
-def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_GATE, memory_mib: int = 0) -> int:
-    """`results`: the file's name below build/RESULTS; by the suite's name where none is given."""
+def in_image(
+    s: Session,
+    suite: str,
+    *,
+    results: str = "",
+    marker: str = IN_THE_GATE,
+    memory_mib: int = 0,
+    reports: Mapping[str, str] | None = None,
+) -> int:
+    """`results`: the file's name below build/RESULTS; by the suite's name where none is given.
+
+    `reports`: variables that name files of figures, to be written there too.
+    """
     source = Mount(source=ROOT, name="source")
     data = Mount(source=s.paths.data, name="data")
     wheels = Mount(source=s.paths.build / TEST_WHEELS, name="wheels")
@@ -248,6 +259,7 @@ def in_image(s: Session, suite: str, *, results: str = "", marker: str = IN_THE_
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
+    env |= {variable: f"{s.engine.path_of(folder)}/{file}" for variable, file in (reports or {}).items()}
     if suite.startswith(OPERATORS):
         env["GRSTACK_INSTALLED_OPERATORS"] = "1"
     return s.engine.run(s.plan, argv, mounts=[source, data, wheels, folder], env=env, apart=name, memory_mib=memory_mib)

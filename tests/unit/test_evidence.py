@@ -288,6 +288,34 @@ def test_a_changed_slow_test_has_not_passed(with_slow_tests: Path) -> None:
     assert slow.keys_of(with_slow_tests, [other]) != {other: after[other]}
 
 
+def test_slow_tests_renew_the_results_that_they_write(with_slow_tests: Path, tmp_path: Path) -> None:
+    root, file = with_slow_tests, "gr_model/tests/test_z.py"
+    with (root / "benchmarks/evidence.yaml").open("a") as stream:
+        stream.write(f"kills:\n  command: python -m pytest {file}\n  sources: [fast]\n")
+        stream.write("  environment: {REPORT: benchmarks/results/kills.json}\n")
+    (kills,) = slow.reports_of(root, file).items()
+    assert kills[0] == "kills" and slow.reports_of(root, "tests/integration/test_c.py") == {}
+    folder = tmp_path / "found"
+    folder.mkdir()
+    how = measured.Measured(commit="c", date="2026-01-01", sources=measured.keys_of(root, ["fast"]))
+    slow.keep(root, folder, "kills", how)
+    assert "kills" not in measured.read(root), "no file was written: the tests were skipped"
+    (folder / "kills.json").write_text("300")
+    (folder / "kills.xml").write_text("no result")
+    slow.keep(root, folder, "kills", how)
+    assert (root / "benchmarks/results/kills.json").read_text() == "300"
+    assert not (root / "benchmarks/results/kills.xml").exists() and words(root)["kills"] == "present"
+
+
+def test_the_slow_tests_that_write_results_are_those_of_the_table() -> None:
+    known = slow.with_slow_tests(ROOT)
+    written = {name for file in known for name in slow.reports_of(ROOT, file)}
+    assert written == {name for name, evidence in table.load(ROOT).items() if evidence.environment}
+    variables = {variable for evidence in table.load(ROOT).values() for variable in evidence.environment}
+    texts = [file.read_text() for file in (ROOT / "embeddings").rglob("tests/**/*.py")]
+    assert not [variable for variable in variables if not any(variable in text for text in texts)]
+
+
 def test_slow_tests_are_present_when_each_file_has_a_run_on_these_sources(with_slow_tests: Path) -> None:
     root = with_slow_tests
     with (root / "benchmarks/evidence.yaml").open("a") as stream:
