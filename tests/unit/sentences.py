@@ -183,6 +183,26 @@ def counts(root: Path) -> Values:
     return {"products": f"{max(products):.2f}", "hbm": str(len(hbm)), "asked": str(len(asked)), "rows": str(len(rows))}
 
 
+ASKED, HBM = "moves", "moves in HBM"  # of operators-counts
+
+
+def counted(**figures: tuple[str, str, int]) -> Callable[[Path], Values]:
+    """name -> (operator, what of it, digits), over the bytes that must move."""
+
+    def values(root: Path) -> Values:
+        rows = {row["operator"]: row for row in result(root, "operators-counts")}
+        return {
+            name: f"{rows[operator][what] / rows[operator]['must move']:.{digits}f}"
+            for name, (operator, what, digits) in figures.items()
+        }
+
+    return values
+
+
+def of_operator(folder: str, text: str, **figures: tuple[str, str, int]) -> Sentence:
+    return Sentence(f"kernels/operators/{folder}/README.md", text, counted(**figures))
+
+
 def step_counts(root: Path) -> Values:
     rows = result(root, "step-counts")
     waits = {(row["steps with a wait"], row["steps"]) for row in rows}
@@ -213,7 +233,7 @@ def compiled_cpu(root: Path) -> Values:
     return dict(zip("ab", span([m["eager / compiled"] for m in result(root, "compile-cpu")["models"].values()])))
 
 
-SENTENCES = (
+SENTENCES: tuple[Sentence, ...] = (
     Sentence(INDEX, "on a Hopper GPU is {low} to {high} times as fast as cuDNN's", attention),
     Sentence(INDEX, "1.10 was asked, and {met} of {rows} rows reach it", attention),
     Sentence(INDEX, "the same kernels take {a} to {b} times as long forward, {c} to {d} times backward", relative),
@@ -276,6 +296,71 @@ SENTENCES = (
         TRAINING, "the article's float32 step takes {a} ms for 1,003", step_of(f"training-{H100}", "article tf32")
     ),
     Sentence(TRAINING, "On a CPU it is no faster ({a} to {b} of eager's speed", compiled_cpu),
+)
+
+
+SENTENCES += (
+    Sentence(
+        "embeddings/torchrec_embcache/README.md",
+        "were {read} times as fast as RocksDB's and {lmdb} times LMDB's, looking for absent rows {absent} times "
+        "RocksDB's. RocksDB overwrote rows that nobody had read {rewrite} times faster",
+        stores,
+    ),
+    of_operator(
+        "backward_codegen_adagrad_unweighted_exact",
+        "{a} times what must be moved is asked for with SGD, {b} with Adagrad, {c} with Adam",
+        a=("embedding_update (SGD)", ASKED, 2),
+        b=("embedding_update (Adagrad)", ASKED, 2),
+        c=("embedding_update (Adam)", ASKED, 2),
+    ),
+    of_operator(
+        "bounds_check_indices",
+        "for {a} times what must be read once; HBM moves {b} times",
+        a=("bounds_check_indices", ASKED, 2),
+        b=("bounds_check_indices", HBM, 2),
+    ),
+    of_operator(
+        "gather_for_rank1",
+        "{a} times that is asked for, as every core reads x, 80 KB; L2 serves it, and HBM moves {b} times",
+        a=("gather_for_rank1", ASKED, 2),
+        b=("gather_for_rank1", HBM, 2),
+    ),
+    of_operator(
+        "index_select_for_rank1_backward",
+        "{a} times that is asked for, each core's image of x once each way, and HBM moves {b} times",
+        a=("index_select_for_rank1_backward", ASKED, 2),
+        b=("index_select_for_rank1_backward", HBM, 2),
+    ),
+    of_operator(
+        "hstu_dense_backward",
+        "{a} times the bound's bytes are asked for",
+        a=("hstu_dense_backward", ASKED, 1),
+    ),
+    of_operator("hstu_dense_backward", "HBM moves {a} times the bound's bytes", a=("hstu_dense_backward", HBM, 1)),
+    of_operator("hstu_dense_forward", "{a} times the bytes of q, k, v", a=("hstu_dense", ASKED, 1)),
+    of_operator(
+        "hstu_gated_output",
+        "{a} times its bytes are asked for forward, {b} times backward",
+        a=("hstu_gated_output", ASKED, 1),
+        b=("hstu_gated_output_backward", ASKED, 1),
+    ),
+    of_operator(
+        "hstu_projection",
+        "{a} times its bytes are asked for forward, {b} times backward",
+        a=("hstu_projection", ASKED, 1),
+        b=("hstu_projection_backward", ASKED, 1),
+    ),
+    of_operator(
+        "permute2d_sparse_data",
+        "weights asks for {a} times what must be moved",
+        a=("permute_2D_sparse_data", ASKED, 2),
+    ),
+    of_operator(
+        "split_embedding_codegen_forward_unweighted",
+        "{a} times these bytes are asked for; HBM moves {b} times",
+        a=("embedding_pool (SUM)", ASKED, 2),
+        b=("embedding_pool (SUM)", HBM, 1),
+    ),
 )
 
 
