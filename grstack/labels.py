@@ -1,7 +1,10 @@
-"""The labels of an image by the OCI image specification that its plan knows; its Dockerfile has the others."""
+"""The labels of an image by the OCI image specification: its plan's and its commit's; others are in its Dockerfile."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from grstack.ask import ask
 from grstack.plan import Plan
 
 PREFIX = "org.opencontainers.image"
@@ -12,3 +15,15 @@ def of_plan(plan: Plan) -> dict[str, str]:
     found = {f"{PREFIX}.version": plan.image.short_key, f"{PREFIX}.base.name": plan.base.partition("@")[0]}
     _, _, digest = plan.base.partition("@")
     return {**found, **({f"{PREFIX}.base.digest": digest} if digest else {})}
+
+
+def of_checkout(root: Path) -> dict[str, str]:
+    """created: the commit's time, not the clock's, so that one commit makes one image. Empty outside of a git checkout.
+
+    No source: the address of a checkout's origin may be a private one, and such never land in an image.
+    """
+    found = ask(["git", "-C", str(root), "log", "-1", "--format=%H %cI"])
+    if found.code:
+        return {}
+    revision, created = found.output.split()
+    return {f"{PREFIX}.revision": revision, f"{PREFIX}.created": created}

@@ -211,7 +211,7 @@ class DockerEngine:
         dockerfile = self.paths.root / DEVEL / "Dockerfile"
         base = "scratch" if plan.whole else self.locate(plan, plan.step("base"))
         image = self.locate(plan, plan.step("image"))
-        marks = {**labels.of_plan(plan), f"{labels.PREFIX}.title": f"grstack/{plan.target} (devel)"}
+        marks = {**self._origin(plan), f"{labels.PREFIX}.title": f"grstack/{plan.target} (devel)"}
         args = {"BASE": base, "IMAGE": image, "PYTHON": plan.python}
         self._image(plan, step, dockerfile, context, log, labels=marks, **args)
         self._check_layers(plan, dockerfile.read_text(), f"{DEVEL}/Dockerfile", below=image)
@@ -236,11 +236,14 @@ class DockerEngine:
         dockerfile = context / "docker/Dockerfile"
         dockerfile.write_text(docker_cli.with_components(dockerfile.read_text(), installed))
         environment = self.locate(plan, plan.step("environment"))
-        marks = {BASE_PACKAGES: keys.combine(packages.items()), **labels.of_plan(plan)}
+        marks = {BASE_PACKAGES: keys.combine(packages.items()), **self._origin(plan)}
         instructions = dockerfile.read_text()
         args = {"ENVIRONMENT": environment, **({"ASCEND_HOME": plan.home} if plan.home else {})}
         self._image(plan, step, dockerfile, context, log, labels=marks, **args)
         self._check_layers(plan, instructions, f"docker/{plan.target}/Dockerfile", below=environment)
+
+    def _origin(self, plan: Plan) -> dict[str, str]:
+        return {**labels.of_plan(plan), **labels.of_checkout(self.paths.root)}
 
     def _check_layers(self, plan: Plan, dockerfile: str, where: str, *, below: str) -> None:
         """`below`: the image that it is made FROM, whose layers have the limits above that line."""

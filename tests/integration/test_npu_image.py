@@ -47,7 +47,7 @@ def test_labels_and_user() -> None:
     config = inspected()
     assert config["User"] == "1000:1000"
     labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
-    assert {"title", "description", "licenses", "version", "base.name"} <= set(labels)
+    assert {"title", "description", "licenses", "version", "base.name", "created", "revision"} <= set(labels)
 
 
 @pytest.mark.parametrize("user", [(), ("--user", "4321:4321"), ("--user", "0:0")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,23 @@ def test_every_layer_of_an_image_has_a_limit(target: str) -> None:
     text = (ROOT / f"docker/{target}/Dockerfile").read_text(encoding="utf-8")
     assert len(layers.limits_below(text)) == 3
     assert "COPY / /" in layers.limits((ROOT / "docker/devel/Dockerfile").read_text(encoding="utf-8"))
+
+
+def test_labels_name_the_commit_and_its_time_and_no_private_address(tmp_path: Path) -> None:
+    assert labels.of_checkout(tmp_path) == {}, "no checkout"
+    time = "2026-01-02T03:04:05+01:00"
+
+    def git(*words: str) -> str:
+        env = {**os.environ, "GIT_COMMITTER_DATE": time}
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        argv = ["git", "-C", str(tmp_path), *who, *words]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    git("remote", "add", "origin", "https://me:secret@private.example.org/grstack.git")
+    wanted = {"revision": git("rev-parse", "HEAD"), "created": time}
+    assert labels.of_checkout(tmp_path) == {f"org.opencontainers.image.{name}": v for name, v in wanted.items()}
 
 
 def test_labels_name_the_key_and_the_base(tmp_path: Path) -> None:
