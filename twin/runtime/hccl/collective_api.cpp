@@ -5,6 +5,7 @@
 
 #include "collectives.h"
 #include "entry.h"
+#include "reduce.h"
 
 namespace twin::hccl {
 namespace {
@@ -24,9 +25,13 @@ void RequireDataType(HcclDataType dataType) {
   }
 }
 
-void RequireReduction(HcclReduceOp reduction) {
+void RequireReduction(HcclReduceOp reduction, HcclDataType dataType) {
   if (reduction < HCCL_REDUCE_SUM || reduction >= HCCL_REDUCE_RESERVED) {
     throw Failure(HCCL_E_PARA, "reduction " + std::to_string(reduction) + " is unknown");
+  }
+  if (!Reduces(dataType, reduction)) {
+    throw Failure(HCCL_E_NOT_SUPPORT,
+                  std::string("Atlas A2 and A3 do not reduce ") + Name(dataType) + " by " + Name(reduction));
   }
 }
 
@@ -174,7 +179,7 @@ HCCL_EXPORT HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t coun
   return Guard(__func__, [&] {
     const Handle found = Find(comm);
     Call call = MakeCall(Operation::AllReduce, dataType, count);
-    RequireReduction(op);
+    RequireReduction(op, dataType);
     call.reduction = op;
     Buffers buffers;
     buffers.Reads(sendBuf, count, dataType, "sendBuf");
@@ -207,7 +212,7 @@ HCCL_EXPORT HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t 
   return Guard(__func__, [&] {
     const Handle found = Find(comm);
     Call call = MakeCall(Operation::ReduceScatter, dataType, recvCount);
-    RequireReduction(op);
+    RequireReduction(op, dataType);
     call.reduction = op;
     Buffers buffers;
     buffers.Reads(sendBuf, PerRank(*found, recvCount), dataType, "sendBuf");
@@ -224,7 +229,7 @@ HCCL_EXPORT HcclResult HcclReduceScatterV(const void* sendBuf, const void* sendC
   return Guard(__func__, [&] {
     const Handle found = Find(comm);
     Call call = MakeCall(Operation::ReduceScatterV, dataType, 0);
-    RequireReduction(op);
+    RequireReduction(op, dataType);
     call.reduction = op;
     const Layout parts = ReadLayout(*found, sendCounts, sdispls, "sendCounts or sdispls");
     if (parts.counts[found->Rank()] != recvCount) {
@@ -279,7 +284,7 @@ HCCL_EXPORT HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, 
   return Guard(__func__, [&] {
     const Handle found = Find(comm);
     Call call = MakeCall(Operation::Reduce, sendType, count);
-    RequireReduction(op);
+    RequireReduction(op, sendType);
     RequireRank(*found, root, "root");
     call.reduction = op;
     call.root = root;

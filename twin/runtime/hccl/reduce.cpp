@@ -106,6 +106,22 @@ void ReduceBy(HcclReduceOp reduction, const std::vector<const void*>& inputs, vo
 }
 }  // namespace
 
+bool Reduces(HcclDataType dataType, HcclReduceOp reduction) {
+  switch (dataType) {
+    case HCCL_DATA_TYPE_INT8:
+    case HCCL_DATA_TYPE_INT32:
+    case HCCL_DATA_TYPE_INT64:
+    case HCCL_DATA_TYPE_FP16:
+    case HCCL_DATA_TYPE_FP32:
+      return true;
+    case HCCL_DATA_TYPE_INT16:
+    case HCCL_DATA_TYPE_BFP16:
+      return reduction != HCCL_REDUCE_PROD;
+    default:
+      return false;
+  }
+}
+
 void Reduce(HcclDataType dataType, HcclReduceOp reduction, const std::vector<const void*>& inputs, void* out,
             uint64_t count) {
   if (inputs.size() == 1) {
@@ -127,20 +143,10 @@ void Reduce(HcclDataType dataType, HcclReduceOp reduction, const std::vector<con
       return ReduceBy<float>(reduction, inputs, out, count);
     case HCCL_DATA_TYPE_INT64:
       return ReduceBy<int64_t>(reduction, inputs, out, count);
-    case HCCL_DATA_TYPE_UINT64:
-      return ReduceBy<uint64_t>(reduction, inputs, out, count);
-    case HCCL_DATA_TYPE_UINT8:
-      return ReduceBy<uint8_t>(reduction, inputs, out, count);
-    case HCCL_DATA_TYPE_UINT16:
-      return ReduceBy<uint16_t>(reduction, inputs, out, count);
-    case HCCL_DATA_TYPE_UINT32:
-      return ReduceBy<uint32_t>(reduction, inputs, out, count);
-    case HCCL_DATA_TYPE_FP64:
-      return ReduceBy<double>(reduction, inputs, out, count);
     case HCCL_DATA_TYPE_BFP16:
       return ReduceBy<BFloat16>(reduction, inputs, out, count);
     default:
-      throw Failure(HCCL_E_PARA, "data type " + std::to_string(dataType) + " is unknown");
+      throw Failure(HCCL_E_NOT_SUPPORT, std::string(Name(dataType)) + " is not reduced");
   }
 }
 }  // namespace twin::hccl

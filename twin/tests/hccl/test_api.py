@@ -31,6 +31,19 @@ def test_pair(worker: str, tmp_path: Path) -> None:
         assert outcome.found == "ok", outcome.output
 
 
+def test_what_an_atlas_does_not_reduce_is_refused(tmp_path: Path) -> None:
+    """HcclAllReduce's public documentation: no unsigned types, no doubles, and no product of int16 and bfp16."""
+    refused = ("uint8 by sum", "uint16 by sum", "uint32 by sum", "uint64 by sum", "fp64 by sum")
+    refused += ("int16 by prod", "bfp16 by prod")
+    calls = ("HcclAllReduce", "HcclReduce", "HcclReduceScatter", "HcclReduceScatterV")
+    for outcome in run_ranks("no_such_reductions", 2, tmp_path):
+        assert outcome.found is not None, outcome.output
+        assert [code for *_, code, _ in outcome.found] == [E_NOT_SUPPORT] * len(refused) * len(calls)
+        expected = [(call, f"Atlas A2 and A3 do not reduce {what}") for what in refused for call in calls]
+        for (_, _, _, _, text), (call, reason) in zip(outcome.found, expected, strict=True):
+            assert text.startswith(f"{call}") and reason in text
+
+
 def test_both_ranks_in_one_process(tmp_path: Path) -> None:
     (outcome,) = run_ranks("one_process", 1, tmp_path)
     assert outcome.found == "ok", outcome.output

@@ -1,5 +1,5 @@
 """Run by torchrun: `torch_failures.py KIND OUT`; what a user sees when a rank dies, is late, calls another
-thing, or cannot be reached."""
+thing, cannot be reached, or asks for what HCCL does not do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 1 and kind == "late":
             time.sleep(10)
-        if rank == 1 and kind == "mismatch":
+        if kind.startswith("product of "):
+            values = values.to(getattr(torch, kind.rpartition(" ")[2]))
+            dist.all_reduce(values, dist.ReduceOp.PRODUCT)
+        elif rank == 1 and kind == "mismatch":
             dist.broadcast(values, 0)
         else:
             dist.all_reduce(values)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 from hccl_api import (
+    BFP16,
     FP16,
     FP32,
+    FP64,
+    INT16,
     INT32,
     INT64,
     MAX,
@@ -18,8 +21,12 @@ from hccl_api import (
     PROD,
     SUM,
     UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
     Buffer,
     Communicator,
+    HcclError,
     Job,
     SendRecvItem,
     counts,
@@ -28,20 +35,49 @@ from hccl_api import (
 from samples import reference, require_equal, sample
 
 u64 = ctypes.c_uint64
+# By the public documentation of HcclAllReduce for Atlas A2 and A3.
+NOT_REDUCED = (UINT8, UINT16, UINT32, UINT64, FP64)
+NO_PRODUCT = ((INT16, PROD), (BFP16, PROD))
 
 
 def reductions(job: Job) -> Any:
-    """Every data type and reduction; 5 elements leave ranks with unequal parts, 1 leaves some with none."""
+    """What an Atlas A2 reduces; 5 elements leave ranks with unequal parts, 1 leaves some with none."""
     comm = job.communicator()
     with np.errstate(over="ignore"):
         for data_type in NUMPY_TYPE:
             for op in (SUM, PROD, MAX, MIN):
+                if data_type in NOT_REDUCED or (data_type, op) in NO_PRODUCT:
+                    continue
                 for count in (0, 1, 5, 3000):
                     parts = [sample(rank, data_type, count) for rank in range(job.size)]
                     found = comm.all_reduce(parts[job.rank], data_type, op)
                     require_equal(found, reference(op, data_type, parts), f"type {data_type}, op {op}, {count}")
     comm.destroy()
     return "ok"
+
+
+def no_such_reductions(job: Job) -> Any:
+    """What an Atlas A2 does not reduce, by each call that reduces: [call, data type, reduction, code, text]."""
+    comm = job.communicator()
+    found = []
+    for data_type, op in (*((kind, SUM) for kind in NOT_REDUCED), *NO_PRODUCT):
+        source, result = (Buffer(job.device, np.ones(4, NUMPY_TYPE[data_type])) for _ in range(2))
+        one, parts = u64(4 // job.size), [4 // job.size] * job.size
+        for call, arguments in (
+            ("HcclAllReduce", (source, result, u64(4), data_type, op)),
+            ("HcclReduce", (source, result, u64(4), data_type, op, 0)),
+            ("HcclReduceScatter", (source, result, one, data_type, op)),
+            ("HcclReduceScatterV", (source, counts(parts), counts(offsets(parts)), result, one, data_type, op)),
+        ):
+            try:
+                comm.call(call, *arguments)
+                found.append([call, data_type, op, 0, ""])
+            except HcclError as error:
+                found.append([call, data_type, op, error.code, error.text])
+    ones = np.ones(4, np.float32)
+    require_equal(comm.all_reduce(ones, FP32), ones * job.size, "the communicator afterwards")
+    comm.destroy()
+    return found
 
 
 def large_reductions(job: Job) -> Any:
