@@ -6,10 +6,10 @@ import contextlib
 import os
 import random
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
+
+import forked_ranks
 
 TIME_LIMIT, PATIENCE = 600.0, 20.0
 
@@ -33,11 +33,8 @@ def launch(processes: int, argv: list[str], folder: Path, **variables: str) -> s
     common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TWIN_NPU_COUNT": str(processes)}
     common |= variables | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
     logs = [folder / f"process-{processes}-{rank}.log" for rank in range(processes)]
-    running = []
-    for rank, log in enumerate(logs):
-        with log.open("w") as file:
-            env = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(processes)}
-            running.append(subprocess.Popen([sys.executable, *argv], env=env, stdout=file, stderr=subprocess.STDOUT))
+    own = [{"RANK": str(n), "LOCAL_RANK": str(n), "LOCAL_WORLD_SIZE": str(processes)} for n in range(processes)]
+    running = forked_ranks.start("torch,torchrec,gr_model.training.trainer", argv, common, own, logs)
     deadline = time.monotonic() + TIME_LIMIT
     while (codes := [process.poll() for process in running]).count(None) and time.monotonic() < deadline:
         if any(codes):

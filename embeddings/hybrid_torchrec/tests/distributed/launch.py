@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import forked_ranks
 import torch
 
 PROGRAM = Path(__file__).with_name("sharded_program.py")
@@ -21,13 +22,10 @@ def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Re
     env = {**os.environ, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     env["TWIN_NPU_COUNT"] = str(world)
     env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1" if kind == "npu" else "0"
-    argv = [sys.executable, str(PROGRAM), kind, str(folder / "store"), str(folder), *cases]
+    argv = [str(PROGRAM), kind, str(folder / "store"), str(folder), *cases]
     logs = [folder / f"rank{rank}.log" for rank in range(world)]
-    processes = []
-    for rank, log in enumerate(logs):
-        with log.open("w") as file:
-            ranked = {**env, "RANK": str(rank)}
-            processes.append(subprocess.Popen(argv, env=ranked, stdout=file, stderr=subprocess.STDOUT))
+    ranked = [{"RANK": str(rank)} for rank in range(world)]
+    processes = forked_ranks.start("torch,torchrec,hybrid_torchrec.distributed", argv, env, ranked, logs)
     codes = wait(processes, TIME_LIMIT if len(cases) < 20 else LONG_TIME_LIMIT)
     said = f"the processes ended with {codes}\n" + "\n".join(log.read_text()[-4000:] for log in logs)
     results: dict[str, Result] = {}
@@ -37,7 +35,7 @@ def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Re
     return results
 
 
-def wait(processes: list[subprocess.Popen], seconds: float) -> list[int]:
+def wait(processes: Sequence[subprocess.Popen | forked_ranks.Rank], seconds: float) -> list[int]:
     """Exit codes. When one fails the others would wait for it in vain: they are ended."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
