@@ -4,8 +4,8 @@
 
 namespace cases {
 
-// c = a b + bias, which is the first row of b here: from GM or from VECOUT.
-template <TPosition WHERE>
+// c = a b + bias, which is the first row of b here: from GM or from VECOUT; at once or tile by tile.
+template <TPosition WHERE, bool TILES = false>
 void BiasedProduct(const Arguments& arguments) {
   PRODUCT_ENTRY(arguments);
   using Whole = Product<float, false, false>;
@@ -36,7 +36,13 @@ void BiasedProduct(const Arguments& arguments) {
     } else {
       mm.SetBias(b);
     }
-    mm.IterateAll(c[static_cast<uint64_t>(row) * t.pitchC]);
+    if constexpr (TILES) {
+      while (mm.Iterate()) {
+        mm.GetTensorC(c[static_cast<uint64_t>(row) * t.pitchC]);
+      }
+    } else {
+      mm.IterateAll(c[static_cast<uint64_t>(row) * t.pitchC]);
+    }
     mm.End();
     if (WHERE == TPosition::VECOUT) {
       queue.FreeTensor(bias);

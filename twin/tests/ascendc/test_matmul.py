@@ -149,6 +149,13 @@ def test_a_bias_is_added_to_each_row(run_matmul, kernel, shape):
     assert (outcome.code, outcome.text) == (0, "ok\n")
 
 
+@pytest.mark.parametrize("shape", [(33, 40, 15), (31, 130, 300)], ids=str)
+@pytest.mark.parametrize("kernel", ["bias-tiles", "bias-vecout-tiles"])
+def test_a_tile_takes_its_own_part_of_the_bias(run_matmul, kernel, shape):
+    outcome = run_matmul(kernel, shape, field="baseN", value=16)
+    assert (outcome.code, outcome.text) == (0, "ok\n")
+
+
 # Three tiles in a row, the last one narrower; rows fill the tiles where their results lie in NZ in VECIN.
 @pytest.mark.parametrize("seed", [None, 1])
 @pytest.mark.parametrize("kernel", ["both", "ahead-gm", "ahead-ub", "ahead-both", "ahead-read"])
