@@ -70,8 +70,7 @@ struct AttentionGradients : torch::autograd::Function<AttentionGradients> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& /*grads*/) {
-    TORCH_CHECK(false, ctx->saved_data["op"].toStringRef(),
-                ": double backward is not supported; expected first derivatives only");
+    fail_second_derivative(ctx->saved_data["op"].toStringRef().c_str());
   }
 };
 

@@ -45,7 +45,6 @@ struct Attention : torch::autograd::Function<Attention> {
   }
 };
 
-// The gradients have no derivative of their own.
 struct AttentionGradients : torch::autograd::Function<AttentionGradients> {
   static variable_list forward(AutogradContext* /*ctx*/, const Variable& grad, const Variable& q, const Variable& k,
                                const Variable& v, const Variable& position, const Variable& time, const Variable& times,
@@ -57,7 +56,7 @@ struct AttentionGradients : torch::autograd::Function<AttentionGradients> {
     return {dq, dk, dv, dposition, dtime};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    TORCH_CHECK(false, "hstu_relative_gradients: double backward is not supported; expected first derivatives only");
+    fail_second_derivative("hstu_relative_gradients");
   }
 };
 

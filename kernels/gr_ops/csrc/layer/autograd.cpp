@@ -12,10 +12,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-[[noreturn]] void fail_second(const char* op) {
-  TORCH_CHECK(false, op, ": double backward is not supported; expected first derivatives only");
-}
-
 struct Projection : torch::autograd::Function<Projection> {
   static variable_list forward(AutogradContext* ctx, const Variable& x, const Variable& weight,
                                const std::vector<int64_t>& split, double eps) {
@@ -42,7 +38,7 @@ struct ProjectionBackward : torch::autograd::Function<ProjectionBackward> {
     return {dx, dweight};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    fail_second("hstu_projection_backward");
+    fail_second_derivative("hstu_projection_backward");
   }
 };
 
@@ -76,7 +72,7 @@ struct GateBackward : torch::autograd::Function<GateBackward> {
     return {dattended, du, dweight, dbias};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    fail_second("hstu_gated_output_backward");
+    fail_second_derivative("hstu_gated_output_backward");
   }
 };
 

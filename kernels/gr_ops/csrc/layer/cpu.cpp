@@ -8,6 +8,7 @@
 
 #include "common/parallel.h"
 #include "common/result.h"
+#include "hstu/cpu/chosen.h"
 #include "layer/calls.h"
 #include "layer/cpu/kernels.h"
 
@@ -18,7 +19,7 @@ namespace gr_ops::layer {
 namespace {
 
 const Kernels& kernels_for(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat ? kernel_set().of_float : kernel_set().of_double;
+  return tensor.scalar_type() == at::kFloat ? hstu::chosen<KernelSet>().of_float : hstu::chosen<KernelSet>().of_double;
 }
 
 bool is_narrow(const at::Tensor& tensor) { return tensor.itemsize() == 2; }
@@ -205,7 +206,7 @@ at::Tensor keep(const at::Tensor& tensor, double p, int64_t seed) {
   auto* to = static_cast<unsigned char*>(result.mutable_data_ptr());
   const auto threshold = static_cast<uint32_t>(std::min(std::round(p * 0x1p32), 0x1p32 - 1));
   parallel_rows(result.numel(), 4, [&](int64_t first, int64_t last) {
-    kernel_set().keep(first, last, static_cast<uint64_t>(seed), threshold, to);
+    hstu::chosen<KernelSet>().keep(first, last, static_cast<uint64_t>(seed), threshold, to);
   });
   return result;
 }

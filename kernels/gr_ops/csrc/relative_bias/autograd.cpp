@@ -43,8 +43,7 @@ struct BiasBackward : torch::autograd::Function<BiasBackward> {
     return {dposition, dtime};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    TORCH_CHECK(false,
-                "hstu_relative_bias_backward: double backward is not supported; expected first derivatives only");
+    fail_second_derivative("hstu_relative_bias_backward");
   }
 };
 

@@ -13,10 +13,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-[[noreturn]] void fail_second(const char* op) {
-  TORCH_CHECK(false, op, ": double backward is not supported; expected first derivatives only");
-}
-
 // Query and rows are arguments so that a second derivative by them raises.
 struct Scaled : torch::autograd::Function<Scaled> {
   static variable_list forward(AutogradContext* /*ctx*/, const Variable& grad, const Variable& /*query*/,
@@ -25,7 +21,7 @@ struct Scaled : torch::autograd::Function<Scaled> {
     return {dquery.mul(grad.to(dquery.scalar_type())), drows.mul(grad.to(drows.scalar_type()))};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    fail_second("sampled_softmax");
+    fail_second_derivative("sampled_softmax");
   }
 };
 
@@ -57,7 +53,7 @@ struct LossGradients : torch::autograd::Function<LossGradients> {
     return {loss, dquery, drows};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*grads*/) {
-    fail_second("sampled_softmax_gradients");
+    fail_second_derivative("sampled_softmax_gradients");
   }
 };
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "common/result.h"
+#include "hstu/cpu/chosen.h"
 #include "sampled_softmax/cpu/kernels.h"
 #include "sampled_softmax/places.h"
 
@@ -65,7 +66,8 @@ Results compute(const char* op, bool learns, const at::Tensor& given_query, cons
   const at::Tensor query = given_query.to(type).contiguous(), rows = given_rows.to(type).contiguous(),
                    targets = given_targets.contiguous(), negatives = given_negatives.contiguous(),
                    corrections = contiguous(correction, type);
-  const Kernels& kernels = type == at::kFloat ? kernel_set().of_float : kernel_set().of_double;
+  const Kernels& kernels =
+      type == at::kFloat ? hstu::chosen<KernelSet>().of_float : hstu::chosen<KernelSet>().of_double;
   const int64_t tokens = query.size(0), count = rows.size(0), width = negatives.size(1);
   const Parts parts(op, tokens, negatives.size(0), group, place);
   const Occurrences occurrences(op, count, targets, negatives, parts.parts);

@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet avx512_set() { return {kernels<float>(), kernels<double>(), &dropout_mask}; }
+KernelSet KernelSet::avx512() { return {kernels<float>(), kernels<double>(), &dropout_mask}; }
 
 }  // namespace gr_ops::layer

@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet baseline_set() { return {kernels<float>(), kernels<double>(), &dropout_mask}; }
+KernelSet KernelSet::baseline() { return {kernels<float>(), kernels<double>(), &dropout_mask}; }
 
 }  // namespace gr_ops::layer

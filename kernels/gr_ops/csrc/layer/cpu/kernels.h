@@ -53,18 +53,11 @@ struct Kernels {
 };
 
 struct KernelSet {
+  static KernelSet baseline(), avx2(), avx512();  // hstu/cpu/chosen.h says which one is taken
+
   Kernels of_float, of_double;
   // to[i] of elements [first, last): 0 with probability threshold / 2^32, by `seed` and i alone, else 1.
   void (*keep)(int64_t first, int64_t last, uint64_t seed, uint32_t threshold, unsigned char* to);
 };
-
-KernelSet baseline_set();  // what every processor of the architecture has
-#if defined(__x86_64__)
-KernelSet avx2_set();
-KernelSet avx512_set();
-#endif
-
-// Of the instruction set that the attention takes too (hstu/cpu/instruction_sets.cpp, GR_OPS_ISA).
-const KernelSet& kernel_set();
 
 }  // namespace gr_ops::layer

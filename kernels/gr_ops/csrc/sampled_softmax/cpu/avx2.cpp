@@ -2,6 +2,6 @@
 
 namespace gr_ops::sampled_softmax {
 
-KernelSet avx2_set() { return {kernels<float>(), kernels<double>()}; }
+KernelSet KernelSet::avx2() { return {kernels<float>(), kernels<double>()}; }
 
 }  // namespace gr_ops::sampled_softmax

@@ -2,6 +2,6 @@
 
 namespace gr_ops::sampled_softmax {
 
-KernelSet baseline_set() { return {kernels<float>(), kernels<double>()}; }
+KernelSet KernelSet::baseline() { return {kernels<float>(), kernels<double>()}; }
 
 }  // namespace gr_ops::sampled_softmax

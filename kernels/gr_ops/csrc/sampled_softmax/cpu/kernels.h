@@ -48,16 +48,9 @@ struct Kernels {
 };
 
 struct KernelSet {
+  static KernelSet baseline(), avx2(), avx512();  // hstu/cpu/chosen.h says which one is taken
+
   Kernels of_float, of_double;
 };
-
-KernelSet baseline_set();  // what every processor of the architecture has
-#if defined(__x86_64__)
-KernelSet avx2_set();
-KernelSet avx512_set();
-#endif
-
-// Of the instruction set that the attention takes too (hstu/cpu/instruction_sets.cpp, GR_OPS_ISA).
-const KernelSet& kernel_set();
 
 }  // namespace gr_ops::sampled_softmax
