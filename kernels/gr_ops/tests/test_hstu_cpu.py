@@ -57,6 +57,25 @@ def test_every_instruction_set_agrees_with_the_reference(name: str) -> None:
     assert run(CASES + "    for case in cases: check(case, 'cpu')\n    print(len(cases))", GR_OPS_ISA=name) == "50\n"
 
 
+# Elements beyond whole vectors, few enough to be summed by themselves: of keys, of values, of both; 8 or 16 lanes and 4
+# or 8. 4 x 64 floats lie a multiple of 1,024 bytes apart, others not.
+TAILS = """
+    import gr_ops, hashlib, torch
+    from hstu_cases import Case, Problem, check
+    sizes = ((2, 50, 24), (1, 24, 50), (2, 17, 20), (3, 18, 34), (1, 10, 19), (4, 64, 64), (1, 36, 9))
+    cases = [
+        Case((130, 0, 1, 97, 70), heads, dim, value_dim, dtype, mask_type=mask, seed=dim)
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+        for heads, dim, value_dim in sizes for mask in (0, 2)
+    ]
+"""
+
+
+@pytest.mark.parametrize("name", instruction_sets())
+def test_elements_beyond_whole_vectors(name: str) -> None:
+    assert run(TAILS + "    for case in cases: check(case, 'cpu')\n    print(len(cases))", GR_OPS_ISA=name) == "56\n"
+
+
 def test_unknown_instruction_set_is_refused() -> None:
     script = """
         import gr_ops, torch
@@ -75,6 +94,7 @@ def test_numbers_of_threads_give_the_same_bits() -> None:
         + """
     cases += [Case((900, *[1] * 10), 2, 16, 16, dtype, bias=bias)
               for dtype in (torch.float32, torch.bfloat16) for bias in (None, (True, True), (False, False))]
+    cases += [Case((900, *[1] * 10), 2, 50, 34), Case((900, *[1] * 10), 2, 18, 19, torch.float64)]
     reference = None
     for threads in (1, 2, 5):
         torch.set_num_threads(threads)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from hstu_relative_cases import CELLS, COUNT
 
 ROWS = 300_000  # of int64: 2.4 MB
 
@@ -52,6 +53,23 @@ def test_memory_in_use_is_left_alone() -> None:
     assert view.equal(expected(2)[100:])
     assert second.equal(expected(3))
     assert third.equal(expected(5))
+
+
+def in_huge_pages(*results: torch.Tensor) -> bool:
+    """Whether they start where a huge page does: malloc's blocks begin with a header."""
+    return all(x.nbytes >= 1 << 20 and x.data_ptr() % (2 << 20) == 0 for x in results)
+
+
+def test_attention_comes_in_kept_memory() -> None:
+    count = 6000
+    q, k, v = (torch.randn(count, 1, 50).requires_grad_() for _ in range(3))
+    offsets = torch.arange(0, count + 1, 60)
+    out = torch.ops.mxrec.hstu_dense(q, k, v, None, None, 0, 60, 0.0, "jagged", offsets)
+    tables = (torch.zeros(60), torch.zeros(COUNT), torch.arange(count), CELLS)
+    relative = torch.ops.mxrec.hstu_relative(q, k, v, *tables, offsets, None, None, 0, 60, 0.1)
+    assert in_huge_pages(out, relative)
+    for given in (out, relative):
+        assert in_huge_pages(*torch.autograd.grad(given.sum(), (q, k, v)))
 
 
 def test_results_can_be_resized_and_shared() -> None:

@@ -118,4 +118,6 @@ at::Tensor new_result(at::IntArrayRef shape, const at::TensorOptions& options) {
                                    c10::typeMetaToScalarType(options.dtype()), std::nullopt);
 }
 
+at::Tensor new_result_like(const at::Tensor& tensor) { return new_result(tensor.sizes(), tensor.options()); }
+
 }  // namespace gr_ops

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/result.h"
 #include "hstu/cpu/attention.h"
 #include "hstu_relative/entries.h"
 #include "hstu_relative/line.h"
@@ -138,14 +139,15 @@ class Call {
 };
 
 at::Tensor forward(const hstu::Arguments& a, const Tables& tables) {
-  const at::Tensor output = hstu::new_output(a);
+  const at::Tensor output = hstu::new_cpu_output(a);
   Call call(a, tables);
   if (output.numel() > 0) call.forward(output);
   return output;
 }
 
 Gradients backward(const hstu::Arguments& a, const Tables& tables) {
-  const Gradients gradients = new_gradients(a, tables);
+  const Gradients gradients{new_result_like(a.q), new_result_like(a.k), new_result_like(a.v),
+                            new_result_like(tables.position), new_result_like(tables.time)};
   Call(a, tables).backward(gradients);
   return gradients;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/result.h"
 #include "hstu/cpu/schedule.h"
 
 namespace gr_ops::hstu {
@@ -89,6 +90,12 @@ void gradient_of_shared_bias(const Heads& heads) {
 }
 
 }  // namespace
+
+at::Tensor new_cpu_output(const Arguments& a) {
+  std::vector<int64_t> shape = a.q.sizes().vec();
+  shape.back() = a.v.size(-1);
+  return new_result(shape, a.q.options());
+}
 
 void forward_heads(const Heads& heads) {
   const Problem& p = heads.problem();

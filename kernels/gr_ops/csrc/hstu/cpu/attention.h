@@ -5,6 +5,9 @@
 // Attention by the blocked kernels, shared among threads by the cost of their blocks.
 namespace gr_ops::hstu {
 
+// As hstu::new_output, from common/result.h.
+at::Tensor new_cpu_output(const Arguments& arguments);
+
 // To the output that the heads were given.
 void forward_heads(const Heads& heads);
 

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "hstu/cpu/prefetch.h"
+#include "hstu/cpu/next_block.h"
 #include "hstu/cpu/scores.h"
+#include "hstu/cpu/tail.h"
 
 // Gradients by blocks of queries x tiles of keys; the scores are computed again. With [key][query] as in forward.h:
 //   dV += P dO    dK += dX Q    dQ^T += K^T dX    where dP = V dO^T, dX = dL/dS
@@ -19,7 +20,6 @@ class Backward {
   Backward(const Head& head, int keys, void* block)
       : head_(head),
         arena_(block),
-        prefetch_(block == nullptr ? nullptr : head.next),
         depth_(groups<P>(head.dim)),
         value_depth_(groups<P>(head.value_dim)),
         width_(round_up(head.dim, P::kLanes)),
@@ -59,10 +59,9 @@ class Backward {
     zero(value_sums_, static_cast<size_t>(head_.keys) * value_width_);
     for (int block = 0; block < query_blocks(head_.queries); ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
+      ahead_ = ahead_of_block<P>(head_, block, query_blocks(head_.queries));
       pack_query_columns();
-      prefetch_.step();
       pack_query_depth();
-      prefetch_.step();
       clear_columns(query_sums_, head_.dim, visible_.lanes);
       start_relative();
       for (int key = visible_.first / kKeyTile * kKeyTile; key < visible_.last; key += kKeyTile) {
@@ -105,6 +104,7 @@ class Backward {
   void queries(int first, int last) {
     for (int block = first; block < last; ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
+      ahead_ = ahead_of_block<P>(head_, block, last);
       pack_query_columns();
       clear_columns(query_sums_, head_.dim, visible_.lanes);
       start_relative();
@@ -174,7 +174,7 @@ class Backward {
 
   // Pairs reach past an odd last query: that half is 0.
   RowOperand<P> block_depth(const Tokens& tokens, int dim, Operand* copy) const {
-    return depth_operand<P, true>(tokens, query_, queries_, dim, copy);
+    return depth_operand<P>(tokens, query_, queries_, dim, vectors_of(dim) * P::kLanes, copy);
   }
 
   void pack_key_rows() {
@@ -182,7 +182,7 @@ class Backward {
     v_ = row_operand<P>(head_.v, key_, keys_, head_.value_dim, value_copy_);
   }
 
-  void pack_key_depth() { k_depth_ = depth_operand<P, false>(head_.k, key_, keys_, head_.dim, key_depth_); }
+  void pack_key_depth() { k_depth_ = depth_operand<P>(head_.k, key_, keys_, head_.dim, head_.dim, key_depth_); }
 
   // Weights P and gradients dX of the tile.
   void differentiate() {
@@ -192,11 +192,9 @@ class Backward {
       const int lane = subtile.from * P::kLanes;
       const ptrdiff_t at = static_cast<ptrdiff_t>(subtile.key) * kQueryBlock + lane;
       gemm<P, false>(subtile.keys, subtile.to - subtile.from, depth_, k_.data + subtile.key * k_.ld, k_.ld,
-                     query_columns_ + lane, kQueryBlock, scores_ + at, kQueryBlock, false);
-      prefetch_.step();
+                     query_columns_ + lane, kQueryBlock, scores_ + at, kQueryBlock, false, ahead_);
       gemm<P, false>(subtile.keys, subtile.to - subtile.from, value_depth_, v_.data + subtile.key * v_.ld, v_.ld,
-                     grad_columns_ + lane, kQueryBlock, products_ + at, kQueryBlock, false);
-      prefetch_.step();
+                     grad_columns_ + lane, kQueryBlock, products_ + at, kQueryBlock, false, ahead_);
       activation_.start(subtile);
       differentiate(subtile);
     }
@@ -247,19 +245,33 @@ class Backward {
   }
 
   void add_to_keys(Sum* key_sums, Sum* value_sums) {
-    constexpr ptrdiff_t row = kQueryBlock / P::kGroup;
     for (int s = 0; s < subtile_count_; ++s) {
       const KeySubtile& subtile = subtiles_[s];
-      const int from = subtile.from * P::kLanes / P::kGroup;
-      const int deep = groups<P>(smaller(subtile.to * P::kLanes, queries_)) - from;
-      gemm<P, false>(subtile.keys, value_width_ / P::kLanes, deep, weight_rows_ + subtile.key * row + from, row,
-                     grad_depth_.data + from * grad_depth_.ld, grad_depth_.ld,
-                     value_sums + static_cast<ptrdiff_t>(subtile.key) * value_width_, value_width_, true);
-      prefetch_.step();
-      gemm<P, false>(subtile.keys, width_ / P::kLanes, deep, gradient_rows_ + subtile.key * row + from, row,
-                     q_depth_.data + from * q_depth_.ld, q_depth_.ld,
-                     key_sums + static_cast<ptrdiff_t>(subtile.key) * width_, width_, true);
-      prefetch_.step();
+      add_to_keys(subtile, weight_rows_, grad_depth_, grad_columns_, head_.value_dim, value_width_, value_sums);
+      add_to_keys(subtile, gradient_rows_, q_depth_, query_columns_, head_.dim, width_, key_sums);
+    }
+  }
+
+  // Of a token's elements, less a tail.
+  static int vectors_of(int dim) {
+    return (dim - (P::kGroup == 1 ? tail_of<Sum>(dim) : 0) + P::kLanes - 1) / P::kLanes;
+  }
+
+  // sums += rows [key][query] times the block's tokens, which come in both forms.
+  void add_to_keys(const KeySubtile& subtile, const Operand* rows, const RowOperand<P>& depth, const Operand* columns,
+                   int dim, int width, Sum* sums) {
+    constexpr ptrdiff_t row = kQueryBlock / P::kGroup;
+    const int from = subtile.from * P::kLanes / P::kGroup;
+    const int deep = groups<P>(smaller(subtile.to * P::kLanes, queries_)) - from;
+    rows += subtile.key * row + from;
+    sums += static_cast<ptrdiff_t>(subtile.key) * width;
+    gemm<P, false>(subtile.keys, vectors_of(dim), deep, rows, row, depth.data + from * depth.ld, depth.ld, sums, width,
+                   true, ahead_);
+    if constexpr (P::kGroup == 1) {
+      const int tail = tail_of<Sum>(dim), whole = dim - tail;
+      if (tail > 0) {
+        add_tail(subtile.keys, tail, deep, rows, row, columns + whole * row + from, row, sums + whole, width);
+      }
     }
   }
 
@@ -270,8 +282,7 @@ class Backward {
       const ptrdiff_t group = subtile.key / P::kGroup;
       gemm<P, true>(head_.dim, subtile.to - subtile.from, groups<P>(subtile.keys), k_depth_.data + group * k_depth_.ld,
                     k_depth_.ld, gradient_depth_ + group * kQueryBlock + lane, kQueryBlock, query_sums_ + lane,
-                    kQueryBlock, true);
-      prefetch_.step();
+                    kQueryBlock, true, ahead_);
     }
   }
 
@@ -321,7 +332,7 @@ class Backward {
 
   const Head& head_;
   Arena arena_;
-  NextHeadPrefetch<P> prefetch_;
+  Prefetch ahead_;
   const int depth_, value_depth_, width_, value_width_;
   Operand *query_columns_, *grad_columns_, *query_depth_, *grad_copy_;
   Operand *key_copy_, *value_copy_, *key_depth_;

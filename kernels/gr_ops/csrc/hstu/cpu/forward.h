@@ -1,6 +1,6 @@
 #pragma once
 
-#include "hstu/cpu/prefetch.h"
+#include "hstu/cpu/next_block.h"
 #include "hstu/cpu/scores.h"
 
 // O = (SiLU((Q K^T + bias) * alpha) * scale * mask) V by blocks of queries x tiles of keys. Scores stand as
@@ -45,35 +45,32 @@ void forward(const Head& head, int first_block, int last_block, void* memory) {
   const int depth = groups<P>(head.dim);
   VisibleBlock<typename P::Sum> visible;
   KeySubtile subtile_list[kKeyTile / kSubtileKeys];
-  NextHeadPrefetch<P> prefetch(head.next);
   for (int block = first_block; block < last_block; ++block) {
     const int query = block * kQueryBlock;
     const int queries = smaller(kQueryBlock, head.queries - query);
     visible.set(head, query, queries);
+    Prefetch ahead = ahead_of_block<P>(head, block, last_block);
     pack_columns<P>(head.q, query, queries, head.dim, scratch.queries);
-    prefetch.step();
     clear_columns(scratch.out, head.value_dim, visible.lanes);
     for (int key = visible.first / kKeyTile * kKeyTile; key < visible.last; key += kKeyTile) {
       const int keys = smaller(kKeyTile, head.keys - key);
       const int count = key_subtiles<P>(visible, key, keys, subtile_list);
       if (count == 0) continue;
       const RowOperand<P> k = row_operand<P>(head.k, key, keys, head.dim, scratch.keys);
-      const RowOperand<P> v = depth_operand<P, false>(head.v, key, keys, head.value_dim, scratch.values);
+      const RowOperand<P> v = depth_operand<P>(head.v, key, keys, head.value_dim, head.value_dim, scratch.values);
       scratch.activation.load_squares(head, query, queries, key, keys);
       for (int i = 0; i < count; ++i) {
         const KeySubtile& subtile = subtile_list[i];
         const int lane = subtile.from * P::kLanes;
         gemm<P, false>(subtile.keys, subtile.to - subtile.from, depth, k.data + subtile.key * k.ld, k.ld,
                        scratch.queries + lane, kQueryBlock, scratch.scores + subtile.key * kQueryBlock + lane,
-                       kQueryBlock, false);
-        prefetch.step();
+                       kQueryBlock, false, ahead);
         scratch.activation.start(subtile);
         activate<P>(scratch.activation, visible, subtile, key, scratch.scores, scratch.weights);
-        prefetch.step();
         const ptrdiff_t group = subtile.key / P::kGroup;
         gemm<P, true>(head.value_dim, subtile.to - subtile.from, groups<P>(subtile.keys), v.data + group * v.ld, v.ld,
-                      scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock, true);
-        prefetch.step();
+                      scratch.weights + group * kQueryBlock + lane, kQueryBlock, scratch.out + lane, kQueryBlock, true,
+                      ahead);
       }
     }
     auto* out = static_cast<typename P::Stored*>(head.out) + query * head.out_stride;

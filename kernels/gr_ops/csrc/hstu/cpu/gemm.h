@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "hstu/cpu/prefetch.h"
 #include "hstu/cpu/vector.h"
 
 // What differs between element types, and the matrix product in registers.
@@ -109,32 +110,33 @@ void micro(ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda, const t
 // The rows that are left, in the fewest pieces of at most Rows.
 template <class P, bool Transposed, int Rows, int Columns>
 void gemm_rows(int rows, ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda, const typename P::Operand* b,
-               ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add) {
+               ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add, Prefetch& ahead) {
   const ptrdiff_t step = Transposed ? 1 : lda;
   while (rows >= Rows) {
     micro<P, Transposed, Rows, Columns>(depth, a, lda, b, ldb, c, ldc, add);
+    ahead.step();
     a += Rows * step;
     c += Rows * ldc;
     rows -= Rows;
   }
   if constexpr (Rows > 1) {
     constexpr int fewer = Rows == 6 ? 4 : Rows / 2;
-    if (rows > 0) gemm_rows<P, Transposed, fewer, Columns>(rows, depth, a, lda, b, ldb, c, ldc, add);
+    if (rows > 0) gemm_rows<P, Transposed, fewer, Columns>(rows, depth, a, lda, b, ldb, c, ldc, add, ahead);
   }
 }
 
-// c [rows][vectors * kLanes] (+)= a b. depth counts Operands.
+// c [rows][vectors * kLanes] (+)= a b. depth counts Operands. `ahead`: what is asked for meanwhile.
 template <class P, bool Transposed, int Columns = kColumns>
 void gemm(int rows, int vectors, ptrdiff_t depth, const typename P::Operand* a, ptrdiff_t lda,
-          const typename P::Operand* b, ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add) {
+          const typename P::Operand* b, ptrdiff_t ldb, typename P::Sum* c, ptrdiff_t ldc, bool add, Prefetch& ahead) {
   while (vectors >= Columns) {
-    gemm_rows<P, Transposed, rows_of(Columns), Columns>(rows, depth, a, lda, b, ldb, c, ldc, add);
+    gemm_rows<P, Transposed, rows_of(Columns), Columns>(rows, depth, a, lda, b, ldb, c, ldc, add, ahead);
     b += Columns * P::kLanes;
     c += Columns * P::kLanes;
     vectors -= Columns;
   }
   if constexpr (Columns > 1) {
-    if (vectors > 0) gemm<P, Transposed, Columns - 1>(rows, vectors, depth, a, lda, b, ldb, c, ldc, add);
+    if (vectors > 0) gemm<P, Transposed, Columns - 1>(rows, vectors, depth, a, lda, b, ldb, c, ldc, add, ahead);
   }
 }
 

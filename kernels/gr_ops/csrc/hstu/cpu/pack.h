@@ -110,19 +110,21 @@ RowOperand<P> row_operand(const Tokens& tokens, int first, int count, int dim, t
   return {copy, ld};
 }
 
-// Depth rows of some tokens: in place where the tokens themselves are such rows, else copied to `copy`. Tokens lie far
-// apart, often by a power of two, and then more than kInPlace of them evict each other from the first cache between two
-// uses. With Padded, rows are read in whole vectors.
+// Depth rows of some tokens: in place where the tokens themselves are such rows, else copied to `copy`. Where tokens
+// lie far apart by a power of two, more than kInPlace of them evict each other from the first cache between two uses.
+// `width` elements are read of each.
 constexpr int kInPlace = 48;
+constexpr ptrdiff_t kEvicting = 1024;  // bytes
 
-template <class P, bool Padded>
-RowOperand<P> depth_operand(const Tokens& tokens, int first, int count, int dim, typename P::Operand* copy) {
-  const ptrdiff_t ld = round_up(dim, P::kLanes);
+template <class P>
+RowOperand<P> depth_operand(const Tokens& tokens, int first, int count, int dim, int width, typename P::Operand* copy) {
   if constexpr (P::kGroup == 1) {
-    if (count <= kInPlace && (!Padded || ld == dim)) {
+    const ptrdiff_t apart = tokens.stride * static_cast<ptrdiff_t>(sizeof(typename P::Stored));
+    if (width <= dim && (count <= kInPlace || apart % kEvicting != 0)) {
       return row_operand<P>(tokens, first, count, dim, copy);
     }
   }
+  const ptrdiff_t ld = round_up(dim, P::kLanes);
   pack_depth<P>(tokens, first, count, dim, copy, ld);
   return {copy, ld};
 }

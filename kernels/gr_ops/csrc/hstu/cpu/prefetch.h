@@ -1,70 +1,62 @@
 #pragma once
 
-#include "hstu/cpu/gemm.h"
-#include "hstu/cpu/head.h"
+#include <cstddef>
 
 namespace gr_ops::hstu {
 namespace {
 
-// Asks for the memory of the head that comes next, part by part between the steps of the present one. A short row takes
-// less time to compute than to arrive, and its tokens lie too far apart for the processor to foresee them; requests
-// made all at once help less.
-template <class P>
-class NextHeadPrefetch {
+// Asks for memory that is used behind a product, some lines after each piece of the product: rows that are read or
+// written in one go afterwards would have the core wait, and so would requests made all at once, since a core has only
+// so many under way. Into the second cache: the first one is full of what is multiplied.
+class Prefetch {
  public:
-  explicit NextHeadPrefetch(const Head* head) {
-    if (head == nullptr) return;
-    const auto read = [&](const Tokens& tokens, int count, int width) {
-      if (tokens.cached == 0) add(tokens.data, tokens.stride, count, width, false);
-    };
-    read(head->q, head->queries, head->dim);
-    read(head->k, head->keys, head->dim);
-    read(head->v, head->keys, head->value_dim);
-    read(head->grad, head->queries, head->value_dim);
-    add(head->out, head->out_stride, head->queries, head->value_dim, true);
-    add(head->dq, head->q.stride, head->queries, head->dim, true);
-    add(head->dk, head->k.stride, head->keys, head->dim, true);
-    add(head->dv, head->v.stride, head->keys, head->value_dim, true);
+  // `bytes` of each of so many rows, `stride` bytes apart.
+  void read(const void* start, ptrdiff_t bytes, ptrdiff_t rows = 1, ptrdiff_t stride = 0) {
+    add(start, bytes, rows, stride, false);
+  }
+  void write(void* start, ptrdiff_t bytes, ptrdiff_t rows = 1, ptrdiff_t stride = 0) {
+    add(start, bytes, rows, stride, true);
   }
 
-  void step() {
-    for (int left = kLines; left > 0 && part_ < count_;) {
-      const Part& part = parts_[part_];
-      if (token_ == part.tokens) {
-        ++part_;
-        token_ = 0;
-        continue;
-      }
-      const char* token = part.start + token_ * part.stride;
-      if (part.result) {
-        for (int line = 0; line < part.lines; ++line) __builtin_prefetch(token + line * 64, 1, 3);
+  static constexpr int kLines = 16;    // behind a piece of a product
+  static constexpr int kRowLines = 4;  // behind a row of what is around a product
+
+  // Not inlined: it stands behind dozens of kinds of pieces, and one call is nothing beside each.
+  __attribute__((noinline)) void step(int lines = kLines) {
+    for (int left = lines; left > 0 && part_ < count_; --left) {
+      Part& part = parts_[part_];
+      if (part.write) {
+        __builtin_prefetch(part.row + part.at, 1, 2);
       } else {
-        for (int line = 0; line < part.lines; ++line) __builtin_prefetch(token + line * 64, 0, 3);
+        __builtin_prefetch(part.row + part.at, 0, 2);
       }
-      left -= part.lines;
-      ++token_;
+      part.at += kLine;
+      if (part.at < part.bytes) continue;
+      part.at = 0;
+      part.row += part.stride;
+      if (--part.rows == 0) ++part_;
     }
   }
 
  private:
-  static constexpr int kLines = 64;  // a step
+  static constexpr ptrdiff_t kLine = 64;
+  static constexpr int kParts = 8;  // more are not asked for
 
   struct Part {
-    const char* start;
-    ptrdiff_t stride;  // bytes
-    int tokens, lines;
-    bool result;
+    const char* row;
+    ptrdiff_t at, bytes, rows, stride;
+    bool write;
   };
 
-  void add(const void* data, ptrdiff_t stride, int tokens, int width, bool result) {
-    constexpr auto size = static_cast<int>(sizeof(typename P::Stored));
-    if (data == nullptr) return;
-    const int first = tokens < kQueryBlock ? tokens : kQueryBlock;
-    parts_[count_++] = {static_cast<const char*>(data), stride * size, first, (width * size + 63) / 64, result};
+  void add(const void* start, ptrdiff_t bytes, ptrdiff_t rows, ptrdiff_t stride, bool write) {
+    if (start == nullptr || bytes <= 0 || rows <= 0 || count_ == kParts) return;
+    const bool dense = stride == bytes;
+    parts_[count_++] = {
+        static_cast<const char*>(start), 0, dense ? bytes * rows : bytes, dense ? 1 : rows, stride, write};
   }
 
-  Part parts_[8];
-  int count_ = 0, part_ = 0, token_ = 0;
+  Part parts_[kParts];
+  int count_ = 0, part_ = 0;
 };
 
 }  // namespace

@@ -62,10 +62,11 @@ void add_rows(const T* from, int rows, ptrdiff_t width, T* sums) {
 }
 
 template <typename T>
-void gate_rows(const Gate& g, ptrdiff_t token, int rows, const GateScratch<T>& scratch) {
+void gate_rows(const Gate& g, ptrdiff_t token, int rows, const GateScratch<T>& scratch, Prefetch& ahead) {
   const ptrdiff_t ld = padded<T>(g.width);
   const T scale = static_cast<T>(g.scale);
-  normalise(static_cast<const T*>(g.attended) + token * g.width, rows, g.width, g.eps, scratch.normed, scratch.inverse);
+  normalise(static_cast<const T*>(g.attended) + token * g.width, rows, g.width, g.eps, scratch.normed, scratch.inverse,
+            ahead);
   for (int r = 0; r < rows; ++r) {
     const T* u = static_cast<const T*>(g.u) + (token + r) * g.width;
     for (ptrdiff_t i = 0; i < ld; i += Lanes<T>::count) {
@@ -73,7 +74,15 @@ void gate_rows(const Gate& g, ptrdiff_t token, int rows, const GateScratch<T>& s
       const auto gates = load_some(u + i, static_cast<int>(g.width - i));
       store(scratch.gated + r * ld + i, load(scratch.normed + r * ld + i) * gates * factor);
     }
+    ahead.step(Prefetch::kRowLines);
   }
+}
+
+template <typename T>
+void ask_for_next_rows(Prefetch& ahead, const Gate& g, ptrdiff_t token, ptrdiff_t last) {
+  ask_for_next<T>(ahead, g.attended, g.width, token, last);
+  ask_for_next<T>(ahead, g.u, g.width, token, last);
+  if (g.keep != nullptr) ask_for_next<unsigned char>(ahead, g.keep, g.width, token, last);
 }
 
 template <typename T>
@@ -82,8 +91,12 @@ void gate(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* memory) {
   const ptrdiff_t ld = padded<T>(g.dim);
   for (ptrdiff_t token = first; token < last; token += kBlock) {
     const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
-    gate_rows(g, token, rows, scratch);
-    multiply<T>(rows, g.width, g.dim, scratch.gated, padded<T>(g.width), g.weight, scratch.out);
+    Prefetch ahead;
+    ahead.read(static_cast<const T*>(g.x) + token * g.dim, rows * g.dim * sizeof(T));
+    ahead.write(static_cast<T*>(g.out) + token * g.dim, rows * g.dim * sizeof(T));
+    ask_for_next_rows<T>(ahead, g, token + rows, last);
+    gate_rows(g, token, rows, scratch, ahead);
+    multiply<T>(rows, g.width, g.dim, scratch.gated, padded<T>(g.width), g.weight, scratch.out, ahead);
     for (int r = 0; r < rows; ++r) {
       const ptrdiff_t at = (token + r) * g.dim;
       const auto *x = static_cast<const T*>(g.x) + at, *bias = static_cast<const T*>(g.bias);
@@ -92,6 +105,7 @@ void gate(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* memory) {
         const auto value = load(scratch.out + r * ld + i) + load_some(bias + i, left) + load_some(x + i, left);
         store_some(static_cast<T*>(g.out) + at + i, value, left);
       }
+      ahead.step(Prefetch::kRowLines);
     }
   }
 }
@@ -104,9 +118,14 @@ void gate_backward(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* dweight
   for (ptrdiff_t token = first; token < last; token += kBlock) {
     const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
     const T* grad = static_cast<const T*>(g.grad) + token * g.dim;
-    gate_rows(g, token, rows, scratch);
-    multiply<T>(rows, g.dim, g.width, grad, g.dim, g.turned, scratch.of_gated);
-    multiply_add_turned<T>(rows, g.dim, g.width, grad, g.dim, scratch.gated, dweight);
+    Prefetch ahead;
+    ahead.write(static_cast<T*>(g.du) + token * g.width, rows * g.width * sizeof(T));
+    ahead.write(static_cast<T*>(g.dattended) + token * g.width, rows * g.width * sizeof(T));
+    ask_for_next<T>(ahead, g.grad, g.dim, token + rows, last);
+    ask_for_next_rows<T>(ahead, g, token + rows, last);
+    gate_rows(g, token, rows, scratch, ahead);
+    multiply<T>(rows, g.dim, g.width, grad, g.dim, g.turned, scratch.of_gated, ahead);
+    multiply_add_turned<T>(rows, g.dim, g.width, grad, g.dim, scratch.gated, dweight, ahead);
     for (int r = 0; r < rows; ++r) {
       const T* u = static_cast<const T*>(g.u) + (token + r) * g.width;
       T* du = static_cast<T*>(g.du) + (token + r) * g.width;
@@ -117,6 +136,7 @@ void gate_backward(const Gate& g, ptrdiff_t first, ptrdiff_t last, void* dweight
         store_some(du + i, gradient * load(scratch.normed + r * ld + i), left);
         store(scratch.of_gated + r * ld + i, gradient * load_some(u + i, left));
       }
+      ahead.step(Prefetch::kRowLines);
     }
     add_rows(grad, rows, g.dim, static_cast<T*>(dbias));
     normalise_backward(scratch.normed, scratch.of_gated, scratch.inverse, rows, g.width,

@@ -5,7 +5,6 @@
 #include "hstu/cpu/silu.h"
 #include "hstu/cpu/tail.h"
 #include "hstu/cpu/visible_keys.h"
-#include "layer/cpu/ahead.h"
 #include "layer/cpu/kernels.h"
 
 // What projection and gate share: rows in scratch memory, padded with zeros to whole vectors.
@@ -16,6 +15,7 @@ using hstu::Arena;
 using hstu::Lanes;
 using hstu::load;
 using hstu::load_some;
+using hstu::Prefetch;
 using hstu::splat;
 using hstu::store;
 using hstu::store_some;
@@ -57,7 +57,7 @@ void pack(const void* from, ptrdiff_t depth, ptrdiff_t width, bool turned, void*
 // c [rows][padded(width)] = a [rows][depth] times a packed matrix.
 template <typename T>
 void multiply(int rows, ptrdiff_t depth, ptrdiff_t width, const T* a, ptrdiff_t lda, const void* packed, T* c,
-              Ahead ahead = Ahead()) {
+              Prefetch& ahead) {
   constexpr ptrdiff_t lanes = Lanes<T>::count;
   const ptrdiff_t ldc = padded<T>(width), tail = tail_of<T>(depth, width);
   const ptrdiff_t end = padded<T>(width - tail);
@@ -65,12 +65,8 @@ void multiply(int rows, ptrdiff_t depth, ptrdiff_t width, const T* a, ptrdiff_t 
   for (ptrdiff_t n = 0; n < end;) {
     const ptrdiff_t left = (end - n) / lanes;
     const int vectors = static_cast<int>(left < hstu::kColumns ? left : hstu::kColumns);
-    const int step = hstu::rows_of(vectors);
-    for (int row = 0; row < rows; row += step) {
-      hstu::gemm<hstu::Plain<T, T>, false>(hstu::smaller(step, rows - row), vectors, depth, a + row * lda, lda, panel,
-                                           vectors * lanes, c + row * ldc + n, ldc, false);
-      ahead.step();
-    }
+    hstu::gemm<hstu::Plain<T, T>, false>(rows, vectors, depth, a, lda, panel, vectors * lanes, c + n, ldc, false,
+                                         ahead);
     panel += depth * vectors * lanes;
     n += vectors * lanes;
   }
@@ -81,10 +77,18 @@ void multiply(int rows, ptrdiff_t depth, ptrdiff_t width, const T* a, ptrdiff_t 
 
 // c [m][padded(width)] += a^T b, of a [rows][lda] with m columns and b [rows][padded(width)].
 template <typename T>
-void multiply_add_turned(int rows, ptrdiff_t m, ptrdiff_t width, const T* a, ptrdiff_t lda, const T* b, void* c) {
+void multiply_add_turned(int rows, ptrdiff_t m, ptrdiff_t width, const T* a, ptrdiff_t lda, const T* b, void* c,
+                         Prefetch& ahead) {
   const ptrdiff_t ld = padded<T>(width);
   hstu::gemm<hstu::Plain<T, T>, true>(static_cast<int>(m), static_cast<int>(ld / Lanes<T>::count), rows, a, lda, b, ld,
-                                      static_cast<T*>(c), ld, true);
+                                      static_cast<T*>(c), ld, true, ahead);
+}
+
+// The block of tokens that starts at `token`, of rows of `width` elements.
+template <typename T>
+void ask_for_next(Prefetch& ahead, const void* rows, ptrdiff_t width, ptrdiff_t token, ptrdiff_t last) {
+  const ptrdiff_t count = last - token < kBlock ? last - token : kBlock;
+  ahead.read(static_cast<const T*>(rows) + token * width, count * width * sizeof(T));
 }
 
 template <typename T>
@@ -103,7 +107,7 @@ constexpr int kRowVectors = 8;  // rows of as many vectors or fewer stay in regi
 // (x - mean) / standard deviation of each row, to [rows][padded(width)]; the inverse of the latter to `inverse`.
 // Vectors: of a row; 0: any number.
 template <typename T, int Vectors>
-void normalise_rows(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse) {
+void normalise_rows(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead) {
   using Vector = typename Lanes<T>::Vector;
   constexpr int lanes = Lanes<T>::count;
   const ptrdiff_t ld = Vectors > 0 ? Vectors * lanes : padded<T>(width);
@@ -139,17 +143,18 @@ void normalise_rows(const T* x, int rows, ptrdiff_t width, double eps, T* to, T*
     const Vector factor = splat(inverse[r]);
 #pragma GCC unroll 8
     for (ptrdiff_t i = 0; i < ld; i += lanes) store(to + i, at(i) * factor);
+    ahead.step(Prefetch::kRowLines);
   }
 }
 
 template <typename T, int Vectors = kRowVectors>
-void normalise(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse) {
+void normalise(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead) {
   if constexpr (Vectors > 0) {
     if (padded<T>(width) != Vectors * Lanes<T>::count) {
-      return normalise<T, Vectors - 1>(x, rows, width, eps, to, inverse);
+      return normalise<T, Vectors - 1>(x, rows, width, eps, to, inverse, ahead);
     }
   }
-  normalise_rows<T, Vectors>(x, rows, width, eps, to, inverse);
+  normalise_rows<T, Vectors>(x, rows, width, eps, to, inverse, ahead);
 }
 
 // The gradient of x, to [rows][width], from that of the normalised rows; both are padded, `gradient` with zeros.

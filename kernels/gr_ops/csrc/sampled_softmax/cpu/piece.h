@@ -69,7 +69,9 @@ class Block {
   template <bool Transposed>
   static void gemm(int rows, ptrdiff_t columns, ptrdiff_t depth, const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb,
                    T* c, ptrdiff_t ldc, bool add) {
-    hstu::gemm<Plain<T, T>, Transposed>(rows, static_cast<int>(columns / kLanes), depth, a, lda, b, ldb, c, ldc, add);
+    hstu::Prefetch none;
+    hstu::gemm<Plain<T, T>, Transposed>(rows, static_cast<int>(columns / kLanes), depth, a, lda, b, ldb, c, ldc, add,
+                                        none);
   }
 
   const T* row(int64_t u) const { return static_cast<const T*>(p_.rows) + u * p_.dim; }
