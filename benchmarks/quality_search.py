@@ -5,18 +5,22 @@
 Each run holds out every user's last interaction (the test, never looked at here) and the five before it (the
 validation targets, five times as many as users), trains on the rest, and is evaluated with the averaged weights.
 
-1. Both models are trained once with each of the settings of `draw`: a list that is drawn once, the same for both, so
-   that neither has more choices than the other. A setting counts if both models were trained with it.
+1. Both models are trained once with each of the settings of `listed`, the same for both, so that neither has more
+   choices than the other. A setting counts if both models were trained with it. First come those around KNOWN, the
+   best of an earlier search of this kind for HSTU and for SASRec alike, with 2 and with 4 blocks: that search had 2
+   only, and depth is what the published HSTU grows by. Then those of NEUTRAL, then random ones.
 2. The BEST settings of each model, by NDCG@10, are trained longer with other seeds. A seed counts if all of them were.
 3. Chosen, for each model: the settings and the number of steps with the largest NDCG@10, the mean over those seeds.
 
 Runs are kept in benchmarks/results/quality-search.json, and a run that is there is not repeated; --seconds bounds the
-time in which runs begin, a little less than half of it for the first part. --tables only makes quality-search.md.
+time in which runs begin, FIRST of it for the first part. --tables only makes quality-search.md. Many processes share a
+GPU best with CUDA's MPS (nvidia-cuda-mps-control -d).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import statistics
@@ -33,6 +37,7 @@ from . import quality_run
 RESULTS = Path(__file__).parent / "results" / "quality-search.json"
 MODELS: dict[str, tuple[str, ...]] = {"HSTU": (), "SASRec": ("model.backbone=sasrec",)}
 CHOICES: dict[str, tuple[str, ...]] = {
+    "model.blocks": ("2", "4"),
     "model.dropout": ("0.3", "0.4", "0.5", "0.6"),
     "retrieval.temperature": ("0.05", "0.1", "0.15", "0.2", "0.3"),
     "train.lr": ("1e-3", "2e-3", "4e-3"),
@@ -46,6 +51,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "retrieval.window": ("newest", "random"),
 }
 NEUTRAL = {
+    "model.blocks": "2",
     "model.dropout": "0.4",
     "train.lr": "2e-3",
     "train.warmup": "0",
@@ -57,8 +63,20 @@ NEUTRAL = {
     "retrieval.in_batch": "0",
     "retrieval.window": "newest",
 }
-SHORT, LONG = (404, 808), tuple(range(202, 1213, 202))  # 8 steps show every user once
-BEST, SEEDS, MOST = 2, (1, 2, 3), 40
+KNOWN = NEUTRAL | {
+    "model.dropout": "0.3",
+    "retrieval.temperature": "0.15",
+    "train.lr": "4e-3",
+    "train.warmup": "80",
+    "train.ema": "0.995",
+    "model.timestamps": "gap,hour,weekday",
+    "model.contextual": "gender,age,occupation",
+    "retrieval.negatives": "512",
+    "retrieval.window": "random",
+}
+DEPTHS, DROPOUTS, RATES = ("2", "4"), ("0.3", "0.4"), ("4e-3", "2e-3")
+SHORT, LONG = (404, 808), tuple(range(202, 1415, 202))  # 8 steps show every user once
+BEST, SEEDS, MOST, FIRST = 2, (1, 2, 3), 40, 0.3
 METRIC = "ndcg@10"
 Settings = tuple[str, ...]
 
@@ -70,13 +88,17 @@ class Choice:
     value: float
 
 
-def draw(count: int, seed: int = 0) -> list[Settings]:
-    """The best ones that were known for either model (dropout, learning rate, temperature), then random ones."""
+def listed(count: int, seed: int = 0) -> list[Settings]:
+    """Around KNOWN, the shallow ones first; then NEUTRAL with two temperatures, and random ones."""
     rng = random.Random(seed)
-    found = [NEUTRAL | {"retrieval.temperature": "0.15"}, NEUTRAL | {"retrieval.temperature": "0.05"}]
+    found = [
+        KNOWN | {"model.blocks": blocks, "model.dropout": dropout, "train.lr": rate}
+        for blocks, rate, dropout in itertools.product(DEPTHS, RATES, DROPOUTS)
+    ]
+    found += [NEUTRAL | {"retrieval.temperature": "0.15"}, NEUTRAL | {"retrieval.temperature": "0.05"}]
     while len(found) < count:
         found.append({name: rng.choice(values) for name, values in CHOICES.items()})
-    return [tuple(f"{name}={value}" for name, value in settings.items()) for settings in found]
+    return [tuple(f"{name}={settings[name]}" for name in CHOICES) for settings in found]
 
 
 def search(workers: quality_run.Pool, device: str, folder: str, seconds: float, path: Path = RESULTS) -> None:
@@ -87,7 +109,7 @@ def search(workers: quality_run.Pool, device: str, folder: str, seconds: float, 
             stage, model, (*MODELS[model], *settings), seed, tuple(at), device, folder, begin + until * seconds
         )
 
-    first = [job("first", model, s, 0, SHORT, 0.45) for s in draw(MOST) for model in MODELS]
+    first = [job("first", model, s, 0, SHORT, FIRST) for s in listed(MOST) for model in MODELS]
     for run in quality_run.finish(workers, first, path, found):
         print(_line(run), flush=True)
     second = [
@@ -105,7 +127,7 @@ def search(workers: quality_run.Pool, device: str, folder: str, seconds: float, 
 def best(runs: Sequence[quality_run.Run], model: str) -> list[Settings]:
     """Settings of the first part, the best first, by their best evaluation."""
     of = {(run["model"], _own(run)): run for run in runs if run["stage"] == "first"}
-    both = [settings for settings in draw(MOST) if all((name, settings) in of for name in MODELS)]
+    both = [settings for settings in listed(MOST) if all((name, settings) in of for name in MODELS)]
     return sorted(both, key=lambda settings: -max(point[METRIC] for point in of[model, settings]["curve"]))
 
 
@@ -163,9 +185,9 @@ def report(runs: Sequence[quality_run.Run]) -> str:
         "`python -m benchmarks.quality_search`; its head says how. The five interactions before each user's last are "
         "the targets (4,715; one standard error of HR@10 from the users is about 0.006). "
         f"{len(first)} settings, the same for both models, {SHORT[-1]} steps; then the {BEST} best of each model "
-        f"{LONG[-1]} steps with {len(seeds_of(runs))} other seeds. On {'; '.join(where)}. What is not named: dropout "
-        "0.4, lr 2e-3, no warm-up, no weight decay, average 0.99, no time encodings, no user features, 128 negatives "
-        "(64 tokens share them), none from the batch, newest window.",
+        f"{LONG[-1]} steps with {len(seeds_of(runs))} other seeds. On {'; '.join(where)}. What is not named: 2 blocks, "
+        "dropout 0.4, lr 2e-3, no warm-up, no weight decay, average 0.99, no time encodings, no user features, 128 "
+        "negatives (64 tokens share them), none from the batch, newest window.",
         "",
         "## Chosen",
         "",
