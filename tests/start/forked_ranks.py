@@ -2,8 +2,8 @@
 
     python forked_ranks.py torch,torchrec PROGRAM ARGUMENT... < JSON of [environment, log] of each rank
 
-Each rank then goes on as `python PROGRAM ARGUMENT...` would, with its own environment and into its own log. Nothing of
-a device may have been used before: its runtime does not survive a fork.
+Each rank then goes on as `python PROGRAM ARGUMENT...` would, with its own environment and into its own log. CUDA does
+not survive a fork: where an import has used it, ranks begin anew.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ def lead(imports: str, told: list[tuple[dict[str, str], str]]) -> bool:
             for stream in (1, 2):
                 os.dup2(file, stream)
             os.close(file)
+            if cuda_was_used():
+                os.execv(sys.executable, [sys.executable, *sys.argv])
             return True
         numbers[pid] = number
         print(number, "pid", pid, file=tell)
@@ -100,6 +102,12 @@ def lead(imports: str, told: list[tuple[dict[str, str], str]]) -> bool:
         pid, status = os.wait()
         print(numbers.pop(pid), "returncode", os.waitstatus_to_exitcode(status), file=tell)
     return False
+
+
+def cuda_was_used() -> bool:
+    """Before this process was forked."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda._is_in_bad_fork()
 
 
 if __name__ == "__main__":

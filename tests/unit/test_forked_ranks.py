@@ -68,6 +68,19 @@ def test_each_is_the_program_in_its_own_environment(forked_ranks: ModuleType, tm
         assert said.endswith(f"end of {rank}\n") and said.count("imported") == (rank == 0), said
 
 
+def test_ranks_begin_anew_where_an_import_has_used_cuda(forked_ranks: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("class cuda:\n    _is_in_bad_fork = staticmethod(lambda: True)\n")
+    ranks, logs = started(forked_ranks, tmp_path, "torch,slow")
+    assert [ranks[0].wait(60), ranks[1].wait(60)] == [0, 7]
+    ranks[2].kill()
+    assert ranks[2].wait(60) == -9
+    program = str(tmp_path / "programs/program.py")
+    for rank, log in enumerate(logs[:2]):
+        said = log.read_text()
+        assert f"{[program, 'a', 'b']} __main__ all 5 False True\n" in said, said
+        assert said.endswith(f"end of {rank}\n") and said.count("imported") == 1 + (rank == 0), said
+
+
 def test_an_import_that_fails_ends_all_and_is_told(forked_ranks: ModuleType, tmp_path: Path) -> None:
     ranks, logs = started(forked_ranks, tmp_path, "not_there")
     assert [rank.wait(60) for rank in ranks] == [1, 1, 1]
