@@ -76,8 +76,9 @@ def commit_and_day(root: Path, commit: str = "HEAD") -> tuple[str, str]:
 def is_older(root: Path, result: Sequence[Path], commit: str) -> bool:
     """Whether the files of the result were there, as they are now, before `commit`."""
     files = [str(file) for file in result if file.suffix != ".md"] or [str(file) for file in result]
-    before = ask(["git", "-C", str(root), "diff", "--quiet", f"{commit}^", "--", *files])
-    return bool(files) and before.code == 0
+    if not files or ask(["git", "-C", str(root), "ls-files", "--others", "--", *files]).output:
+        return False
+    return ask(["git", "-C", str(root), "diff", "--quiet", f"{commit}^", "--", *files]).code == 0
 
 
 def _known(done: Answer, commit: str) -> Answer:

@@ -101,6 +101,16 @@ def test_a_result_that_is_older_than_the_commit_was_not_measured_there(root: Pat
     assert words(root)["far"] == "present"
 
 
+def test_a_new_result_is_not_older_than_its_commit(root: Path) -> None:
+    git(root, "rm", "-q", "benchmarks/results/far.json")
+    git(root, "commit", "-qm", "no result of far")
+    git(root, "commit", "-q", "--allow-empty", "-m", "measured")
+    (root / "benchmarks/results").mkdir(exist_ok=True)
+    (root / "benchmarks/results/far.json").write_text("1")
+    command.record(root, ["far"], "HEAD")
+    assert words(root)["far"] == "present"
+
+
 def session(root: Path) -> Any:
     return SimpleNamespace(paths=SimpleNamespace(root=root), console=Console(file=io.StringIO(), width=200))
 
