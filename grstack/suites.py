@@ -259,6 +259,8 @@ def in_image(
         # no pool of compilers beside each of the many processes that import torch
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
+    if marker != IN_THE_GATE:
+        env["GRSTACK_FORK_RANKS"] = "0"  # ranks as torchrun starts them: tests/start/forked_ranks.py
     env |= {variable: f"{s.engine.path_of(folder)}/{file}" for variable, file in (reports or {}).items()}
     if suite.startswith(OPERATORS):
         env["GRSTACK_INSTALLED_OPERATORS"] = "1"

@@ -2,15 +2,20 @@
 
     python forked_ranks.py torch,torchrec PROGRAM ARGUMENT... < JSON of [environment, log] of each rank
 
-Each rank then goes on as `python PROGRAM ARGUMENT...` would, with its own environment and into its own log. CUDA does
-not survive a fork: where an import has used it, ranks begin anew.
+Each rank then goes on as `python PROGRAM ARGUMENT...` would, with its own environment and into its own log. A device's
+runtime does not survive a fork: where an import has used CUDA, or NPUs are real, ranks begin anew.
+
+Ranks share the seed of Python's hashes, which torchrun's do not: GRSTACK_FORK_RANKS=0 starts each by itself, as the
+slow tests do.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +26,8 @@ from pathlib import Path
 class Rank:
     """As subprocess.Popen."""
 
-    def __init__(self) -> None:
+    def __init__(self, leader: subprocess.Popen[str]) -> None:
+        self.leader = leader
         self.pid = 0
         self.returncode: int | None = None
         self.changed = threading.Condition()
@@ -38,9 +44,13 @@ class Rank:
 
     def kill(self) -> None:
         with self.changed:
-            self.changed.wait_for(lambda: self.pid or self.returncode is not None)
-            if self.returncode is None:
-                os.kill(self.pid, 9)
+            if self.returncode is not None:
+                return
+            if not self.pid:
+                self.leader.kill()
+                return
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the leader has not said so yet
+                os.kill(self.pid, signal.SIGKILL)
 
     def set(self, name: str, value: int) -> None:
         with self.changed:
@@ -61,7 +71,7 @@ def start(
     assert leader.stdin is not None and leader.stdout is not None
     leader.stdin.write(json.dumps([[dict(own), str(log)] for own, log in zip(ranked, logs, strict=True)]))
     leader.stdin.close()
-    ranks = [Rank() for _ in ranked]
+    ranks = [Rank(leader) for _ in ranked]
 
     def follow() -> None:
         assert leader.stdout is not None
@@ -83,6 +93,8 @@ def lead(imports: str, told: list[tuple[dict[str, str], str]]) -> bool:
     os.dup2(2, 1)
     for name in imports.split(","):
         importlib.import_module(name)
+    for stream in (sys.stdout, sys.stderr):  # or each rank would say it again
+        stream.flush()
     numbers: dict[int, int] = {}
     for number, (own, log) in enumerate(told):
         pid = os.fork()
@@ -90,22 +102,25 @@ def lead(imports: str, told: list[tuple[dict[str, str], str]]) -> bool:
             tell.close()
             os.environ |= own
             file = os.open(log, os.O_WRONLY | os.O_APPEND)
-            for stream in (1, 2):
-                os.dup2(file, stream)
+            for number in (1, 2):
+                os.dup2(file, number)
             os.close(file)
-            if cuda_was_used():
+            if device_was_used():
                 os.execv(sys.executable, [sys.executable, *sys.argv])
             return True
         numbers[pid] = number
         print(number, "pid", pid, file=tell)
     while numbers:
         pid, status = os.wait()
-        print(numbers.pop(pid), "returncode", os.waitstatus_to_exitcode(status), file=tell)
+        if pid in numbers:  # and no child of an import
+            print(numbers.pop(pid), "returncode", os.waitstatus_to_exitcode(status), file=tell)
     return False
 
 
-def cuda_was_used() -> bool:
-    """Before this process was forked."""
+def device_was_used() -> bool:
+    """Before this process was forked. Whether an NPU was, torch_npu does not tell of a plain fork."""
+    if "GRSTACK_NPUS" in os.environ or os.environ.get("GRSTACK_FORK_RANKS") == "0":
+        return True
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda._is_in_bad_fork()
 

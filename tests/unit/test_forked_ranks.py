@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 FILE = Path(__file__).resolve().parents[1] / "start/forked_ranks.py"
-SLOW = "import os\nprint('imported', flush=True)\nstarted = os.getpid()\n"
+SLOW = "import os\nprint('imported')\nstarted = os.getpid()\n"
 PROGRAM = """
 import atexit, dataclasses, os, sys, time
 import beside, slow
@@ -24,7 +24,7 @@ class Told:
 rank = Told(int(os.environ["RANK"]))
 atexit.register(print, "end of", rank.rank)
 print(sys.argv, __name__, os.environ["COMMON"], beside.value, os.getppid() == slow.started, sys.stdin.read() == "")
-print(Told.__module__ == "__main__" and sys.modules["__main__"].rank is rank, file=sys.stderr)
+print("main", Told.__module__ == "__main__" and sys.modules["__main__"].rank is rank, file=sys.stderr)
 if rank.rank == 1:
     sys.exit(7)
 if rank.rank == 2:
@@ -64,12 +64,18 @@ def test_each_is_the_program_in_its_own_environment(forked_ranks: ModuleType, tm
     program = str(tmp_path / "programs/program.py")
     for rank, log in enumerate(logs[:2]):
         said = log.read_text()
-        assert f"{[program, 'a', 'b']} __main__ all 5 True True\n" in said and "True\n" in said, said
+        assert f"{[program, 'a', 'b']} __main__ all 5 True True\n" in said and "main True\n" in said, said
         assert said.endswith(f"end of {rank}\n") and said.count("imported") == (rank == 0), said
 
 
-def test_ranks_begin_anew_where_an_import_has_used_cuda(forked_ranks: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("class cuda:\n    _is_in_bad_fork = staticmethod(lambda: True)\n")
+@pytest.mark.parametrize(
+    ("used", "variable"), [(True, "OTHER=1"), (False, "GRSTACK_NPUS=2"), (False, "GRSTACK_FORK_RANKS=0")]
+)
+def test_ranks_begin_anew_behind_a_device(
+    forked_ranks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: bool, variable: str
+) -> None:
+    monkeypatch.setenv(*variable.split("="))
+    (tmp_path / "torch.py").write_text(f"class cuda:\n    _is_in_bad_fork = staticmethod(lambda: {used})\n")
     ranks, logs = started(forked_ranks, tmp_path, "torch,slow")
     assert [ranks[0].wait(60), ranks[1].wait(60)] == [0, 7]
     ranks[2].kill()
@@ -79,6 +85,14 @@ def test_ranks_begin_anew_where_an_import_has_used_cuda(forked_ranks: ModuleType
         said = log.read_text()
         assert f"{[program, 'a', 'b']} __main__ all 5 False True\n" in said, said
         assert said.endswith(f"end of {rank}\n") and said.count("imported") == 1 + (rank == 0), said
+
+
+def test_ranks_are_killed_before_they_are_forked(forked_ranks: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
+    ranks, _ = started(forked_ranks, tmp_path, "endless")
+    for rank in ranks:
+        rank.kill()
+    assert [rank.wait(60) for rank in ranks] == [-9, -9, -9]
 
 
 def test_an_import_that_fails_ends_all_and_is_told(forked_ranks: ModuleType, tmp_path: Path) -> None:
