@@ -18,12 +18,15 @@ def of_plan(plan: Plan) -> dict[str, str]:
 
 
 def of_checkout(root: Path) -> dict[str, str]:
-    """created: the commit's time, not the clock's, so that one commit makes one image. Empty outside of a git checkout.
+    """created: the commit's time, not the clock's, so that one commit makes one image.
 
-    No source: the address of a checkout's origin may be a private one, and such never land in an image.
+    Empty where `root` is no git checkout, and where it is not as its commit says: that would name another's sources. No
+    source: the address of a checkout's origin may be a private one, and such never land in an image.
     """
+    top = ask(["git", "-C", str(root), "rev-parse", "--show-toplevel"])
+    changed = ask(["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"])
     found = ask(["git", "-C", str(root), "log", "-1", "--format=%H %cI"])
-    if found.code:
+    if top.code or found.code or changed.output or Path(top.output.strip()) != root.resolve():
         return {}
     revision, created = found.output.split()
     return {f"{PREFIX}.revision": revision, f"{PREFIX}.created": created}

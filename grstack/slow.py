@@ -69,7 +69,6 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
     known = with_slow_tests(ROOT)
     files = chosen(only, known)
     keys, rows = keys_of(ROOT, known), read(ROOT)
-    commit, _ = measured.commit_and_day(ROOT)  # before the tests: it may move while they run
     left = [file for file in files if again or not passed(rows.get(file), keys[file])]
     for file in files:
         if file not in left:
@@ -91,6 +90,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
             for old in results.parent.glob(f"{name}.*"):
                 old.unlink()
         measured_keys = {name: measured.keys_of(ROOT, evidence.sources) for name, evidence in reports.items()}
+        key, (commit, _) = keys_of(ROOT, [file])[file], measured.commit_and_day(ROOT)
         begin = time.monotonic()
         if known[file] in suites.WITH_ENGINE:
             suites.on_host(console, [file], results, marker="slow")
@@ -98,14 +98,17 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
             named = {variable: Path(path).name for e in reports.values() for variable, path in e.environment.items()}
             memory = memory_of(ROOT / file)
             suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory, reports=named)
-        row = row_of(results, keys[file], commit, round(time.monotonic() - begin))
+        row = row_of(results, key, commit, round(time.monotonic() - begin))
+        if keys_of(ROOT, [file])[file] != key:
+            console.print(f"the sources changed while {file} ran: its result is not kept", style="red", soft_wrap=True)
+            continue
         write(ROOT, file, row)
-        if passed(row, keys[file]):
+        if passed(row, key):
             for name, found in measured_keys.items():
                 keep(ROOT, results.parent, name, Measured(commit=commit, date=row["date"], sources=found))
         for name, text in row["failures"].items():
             console.print(Text(f"{name}\n{text}", style="red"), soft_wrap=True)
-    rows = read(ROOT)
+    rows, keys = read(ROOT), keys_of(ROOT, known)
     failed = [file for file in files if not passed(rows.get(file), keys[file])]
     console.print(f"{len(files) - len(failed)} of {len(files)} files passed: {table.RESULTS}/{NAME}.md")
     return 1 if failed else 0

@@ -54,10 +54,14 @@ def record(root: Path, names: Sequence[str], commit: str) -> list[str]:
             "--record wants the commit whose sources were measured",
             next_command="inv evidence --record NAME --commit COMMIT",
         )
+    from grstack import slow
+
     known = table.load(root)
     for name in names:
         if name not in known:
             raise UsageError.unknown("result", name, known, next_command="inv evidence")
+        if name == slow.NAME:
+            raise UsageError(f"{name}: each of its rows has a commit of its own", next_command="inv test --slow")
     short, day = measured.commit_and_day(root, commit)
     if same := [
         name for name in names if measured.is_older(root, table.files_of(root, name, known[name].folder), commit)

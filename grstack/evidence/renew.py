@@ -45,11 +45,15 @@ def renew(s: Session, states: Sequence[State]) -> list[str]:
 
 
 def _one(s: Session, state: State) -> int:
+    from grstack import slow  # which needs all of grstack, and this package
+
     root, evidence = s.paths.root, state.evidence
     before, written = measured.keys_of(root, evidence.sources), _times(root, state)
     begin = time.monotonic()
     if code := _run(s, evidence):
         return code
+    if state.name == slow.NAME:  # each of its rows has a commit and a key of its own
+        return 0
     seconds = round(time.monotonic() - begin)
     if measured.keys_of(root, evidence.sources) != before:
         raise StepError(

@@ -329,7 +329,7 @@ def test_the_slow_tests_that_write_results_are_those_of_the_table() -> None:
 def test_slow_tests_are_present_when_each_file_has_a_run_on_these_sources(with_slow_tests: Path) -> None:
     root = with_slow_tests
     with (root / "benchmarks/evidence.yaml").open("a") as stream:
-        stream.write("slow-tests:\n  command: inv test --slow\n  where: host\n  sources: [fast]\n")
+        stream.write("slow-tests:\n  command: python -c pass\n  where: host\n  sources: [fast]\n")
 
     def state() -> tuple[str, tuple[str, ...]]:
         found = next(state for state in command.states(root) if state.name == slow.NAME)
@@ -341,6 +341,10 @@ def test_slow_tests_are_present_when_each_file_has_a_run_on_these_sources(with_s
         slow.write(root, file, {**row(passed=1), "key": keys[file]})
         left = len(SLOW) - 1 - at
         assert state() == (("stale", (f"{left} of 3 files have no run on these sources",)) if left else ("present", ()))
+    with pytest.raises(UsageError, match="slow-tests: each of its rows has a commit of its own"):
+        command.record(root, [slow.NAME], "HEAD")
+    assert renew.renew(session(root), command.chosen(root, slow.NAME)) == []
+    assert slow.NAME not in measured.read(root)
     (root / "tests/integration/test_c.py").write_text("pytestmark = pytest.mark.slow  # mended")
     assert state() == ("stale", ("1 of 3 files have no run on these sources",))
 

@@ -124,10 +124,16 @@ def test_labels_name_the_commit_and_its_time_and_no_private_address(tmp_path: Pa
         return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout.strip()
 
     git("init", "-q")
-    git("commit", "-q", "--allow-empty", "-m", "first")
+    (tmp_path / "kernel.cpp").write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "first")
     git("remote", "add", "origin", "https://me:secret@private.example.org/grstack.git")
     wanted = {"revision": git("rev-parse", "HEAD"), "created": time}
     assert labels.of_checkout(tmp_path) == {f"org.opencontainers.image.{name}": v for name, v in wanted.items()}
+    (tmp_path / "unpacked").mkdir()
+    assert labels.of_checkout(tmp_path / "unpacked") == {}, "in another's checkout"
+    (tmp_path / "kernel.cpp").write_text("2")
+    assert labels.of_checkout(tmp_path) == {}, "not what the commit says"
 
 
 def test_labels_name_the_key_and_the_base(tmp_path: Path) -> None:
