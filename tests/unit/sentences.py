@@ -67,9 +67,9 @@ def paged(root: Path) -> Values:
     return dict(zip("ab", span([row["gathered_over_paged"][1] for row in result(root, f"hstu-paged-{H100}")["rows"]])))
 
 
-def over_nccl(root: Path, processes: int) -> dict[tuple[str, str], tuple[float, float]]:
+def over_nccl(root: Path, processes: int, name: str = "training-nccl") -> dict[tuple[str, str], tuple[float, float]]:
     """(table, dense part) -> tokens/s to one GPU's in a row, and with each step waited for; as many users a GPU."""
-    rows = [row for row in result(root, "training-nccl")["rows"] if row["of"] == "each"]
+    rows = [row for row in result(root, name)["rows"] if row["of"] == "each"]
     one = {row["table"]: row for row in rows if row["processes"] == 1}
     return {
         (row["table"], row["parallel"]): (
@@ -81,9 +81,13 @@ def over_nccl(root: Path, processes: int) -> dict[tuple[str, str], tuple[float, 
     }
 
 
-def two_gpus(root: Path) -> Values:
-    found = over_nccl(root, 2).values()
+def two_gpus(root: Path, name: str = "training-nccl") -> Values:
+    found = over_nccl(root, 2, name).values()
     return dict(zip("abcd", [*span([row for row, _ in found]), *span([each for _, each in found])], strict=True))
+
+
+def two_h200(root: Path) -> Values:
+    return two_gpus(root, "training-nccl-nvidia-h200")
 
 
 def several_gpus(root: Path) -> Values:
@@ -242,8 +246,9 @@ SENTENCES: tuple[Sentence, ...] = (
     ),
     Sentence(INDEX, "reads them at {a} to {b} of the speed of the same keys gathered", paged),
     Sentence(
-        INDEX, "two GPUs train {a} to {b} times the tokens/s of one, {c} to {d} where each step is waited", two_gpus
+        INDEX, "two H100 train {a} to {b} times the tokens/s of one, {c} to {d} where each step is waited", two_gpus
     ),
+    Sentence(INDEX, "two H200 {a} to {b} and {c} to {d}", two_h200),
     Sentence(INDEX, "a step on an emulated NPU costs {a} times the CPU's; {asked} was asked: {verdict}", twin_cost),
     Sentence(
         INDEX, "takes {a} times the processor time of a resident one in a step; 1.2 was asked: {verdict}", cached_step
