@@ -34,9 +34,9 @@ def buckets_of(seconds: torch.Tensor) -> torch.Tensor:
 
 def cells() -> torch.Tensor:
     """The same buckets as hstu_relative takes them."""
-    least = torch.tensor([ceil(exp(WIDTH * n)) for n in range(BUCKETS)])
-    least -= (buckets_of(least - 1) == torch.arange(BUCKETS)).long()  # the logarithm is rounded
-    least += (buckets_of(least) < torch.arange(BUCKETS)).long()
+    bounds = torch.tensor([ceil(exp(WIDTH * n)) for n in range(BUCKETS)])
+    near = (bounds[:, None] + torch.arange(-64, 65)).clamp(min=1)  # the logarithm is rounded: to 14 s at LATEST
+    least = torch.where(buckets_of(near) >= torch.arange(BUCKETS)[:, None], near, 2 * LATEST).amin(1)
     return cells_of(buckets_of(cell_starts()), least)
 
 
