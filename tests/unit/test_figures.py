@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import figures
 import pytest
 import sentences
 from sentences import ROOT, SENTENCES, Sentence
@@ -25,8 +26,8 @@ def test_new_results_are_written_into_the_pages(tmp_path: Path) -> None:
     for page in {sentence.page for sentence in SENTENCES}:
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / page, tmp_path / page)
-    shutil.copytree(ROOT / sentences.RESULTS, tmp_path / sentences.RESULTS)
-    file = tmp_path / sentences.RESULTS / "twin-cost.json"
+    shutil.copytree(ROOT / figures.RESULTS, tmp_path / figures.RESULTS)
+    file = tmp_path / figures.RESULTS / "twin-cost.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "ratio": 1.234}))
     before = (tmp_path / "benchmarks/README.md").read_text()
     sentences.main(tmp_path)
