@@ -35,21 +35,22 @@ def spell_out(tokens: Sequence[str], words: Mapping[str, Sequence[str]]) -> list
     return done
 
 
-def with_default(tokens: Sequence[str], option: str, values: Sequence[str]) -> list[str]:
+def with_default(tokens: Sequence[str], option: str, values: Sequence[str], tasks: Iterable[str]) -> list[str]:
     """`option` may stand alone: then it has the first of `values`. A word that is none of them is the task's own.
 
     UsageError where the task has another word of its own: `inv run --print helm "true"`.
     """
-    done = list(tokens)
+    done, known = list(tokens), set(tasks)
     for number, token in enumerate(tokens):
         following, behind = [*tokens[number + 1 : number + 3], "", ""][:2]
         if token != option or following in values:
             continue
-        before = tokens[1] if number > 1 else ""
-        if _is_word(following) and (_is_word(before) or _is_word(behind)):
+        own = max((at for at in range(number) if tokens[at] in known), default=0)  # of several tasks in one call
+        before = tokens[own + 1] if own + 1 < number else ""
+        if _is_word(following) and (_is_word(before) or _is_word(behind) and behind not in known):
             raise UsageError(
                 f"{option}: '{following}' is none of {', '.join(values)}; a command of several words wants quotes",
-                next_command=f'inv {tokens[0]} {option} {values[0]} "COMMAND"',
+                next_command=f'inv {tokens[own]} {option} {values[0]} "COMMAND"',
             )
         done[number] = f"{option}={values[0]}"
     return done

@@ -144,15 +144,20 @@ def test_a_form_that_does_not_exist() -> None:
 
 
 def test_print_may_stand_without_a_word() -> None:
-    forms = ("docker", "k8s")
-    assert with_default(["run", "x", "--print"], "--print", forms) == ["run", "x", "--print=docker"]
-    assert with_default(["run", "--print", "k8s"], "--print", forms) == ["run", "--print", "k8s"]
-    assert with_default(["run", "--print", "echo hi"], "--print", forms)[1] == "--print=docker"
-    assert with_default(["run", "--print", "x", "--devices", "0"], "--print", forms)[1] == "--print=docker"
+    forms, tasks = ("docker", "k8s"), ("build-image", "run")
+    assert with_default(["run", "x", "--print"], "--print", forms, tasks) == ["run", "x", "--print=docker"]
+    assert with_default(["run", "--print", "k8s"], "--print", forms, tasks) == ["run", "--print", "k8s"]
+    assert with_default(["run", "--print", "echo hi"], "--print", forms, tasks)[1] == "--print=docker"
+    assert with_default(["run", "--print", "x", "--devices", "0"], "--print", forms, tasks)[1] == "--print=docker"
     for typed in (["run", "--print", "helm", "true"], ["run", "true", "--print", "helm"], ["run", "--print", "a", "b"]):
         with pytest.raises(UsageError, match=r"--print: '(helm|a)' is none of docker, k8s; a command of several"):
-            with_default(typed, "--print", forms)
-    assert with_default(["run", "--print=k8s", "x"], "--print", forms) == ["run", "--print=k8s", "x"]
+            with_default(typed, "--print", forms, tasks)
+    for typed in (["build-image", "run", "--print", "x"], ["run", "--print", "x", "build-image"]):  # two tasks
+        assert "--print=docker" in with_default(typed, "--print", forms, tasks)
+    with pytest.raises(UsageError, match="helm") as two:
+        with_default(["build-image", "run", "--print", "helm", "x"], "--print", forms, tasks)
+    assert two.value.next_command == 'inv run --print docker "COMMAND"'
+    assert with_default(["run", "--print=k8s", "x"], "--print", forms, tasks) == ["run", "--print=k8s", "x"]
 
 
 def test_without_a_gpu_a_cuda_image_gets_none(engine: FakeEngine, said: io.StringIO, tmp_path: Path) -> None:
