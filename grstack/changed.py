@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grstack.errors import UsageError
-from grstack.recipes import Recipe
+from grstack.recipes import WHEELS, Recipe
 from grstack.run import CommandFailed, Runner
 
 HOST = "tests/unit"
@@ -45,8 +45,11 @@ PARTS = {
         on=("twin",),
     ),
     "packages": Part(home=("kernels/packaging/",), suites=("kernels/packaging/tests", ENGINE), on=("operators",)),
+    "row_math": Part(home=("kernels/row_math/",), suites=()),
     "plugin": Part(
-        home=("kernels/gr_ops/",), suites=("kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda"), on=("operators",)
+        home=("kernels/gr_ops/",),
+        suites=("kernels/gr_ops/tests", "kernels/gr_ops/tests/cuda"),
+        on=("operators", "row_math"),
     ),
     "new": Part(home=("grstack/new/",), suites=("grstack/new/tests",), on=("plugin",)),  # skeletons of operators
     "torchrec": Part(home=("patches/torchrec/",), suites=("recipes/torchrec/tests",), on=("plugin",)),
@@ -151,6 +154,16 @@ def _and_above(parts: Iterable[str]) -> set[str]:
     while more := {name for name, part in PARTS.items() if found & set(part.on)} - found:
         found |= more
     return found
+
+
+def sources_of(suite: str) -> tuple[str, ...]:
+    """What can touch a suite of the image: its parts, all that those stand on, and what touches everything."""
+    parts = {name for name, part in PARTS.items() if suite in part.suites}
+    while more := {below for name in parts for below in PARTS[name].on} - parts:
+        parts |= more
+    homes = {home for name in parts for home in PARTS[name].home}
+    shared = {folder for folder, suites in SHARED_TESTS.items() if suite in suites}
+    return tuple(sorted({*homes, *(f"recipes/{name}" for name in parts), WHEELS, *shared, *EVERYTHING}))
 
 
 def why(chosen: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from grstack import suites
+from grstack import changed, suites
 from grstack.accept.results import read_tests
 from grstack.choices import Choices
 from grstack.commands import ROOT, session
@@ -90,7 +90,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
             for old in results.parent.glob(f"{name}.*"):
                 old.unlink()
         measured_keys = {name: measured.keys_of(ROOT, evidence.sources) for name, evidence in reports.items()}
-        key, (commit, _) = keys_of(ROOT, [file])[file], measured.commit_and_day(ROOT)
+        key, (commit, _) = keys_of(ROOT, {file: known[file]})[file], measured.commit_and_day(ROOT)
         begin = time.monotonic()
         if known[file] in suites.WITH_ENGINE:
             suites.on_host(console, [file], results, marker="slow")
@@ -99,7 +99,7 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
             memory = memory_of(ROOT / file)
             suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory, reports=named)
         row = row_of(results, key, commit, round(time.monotonic() - begin))
-        if keys_of(ROOT, [file])[file] != key:
+        if keys_of(ROOT, {file: known[file]})[file] != key:
             console.print(f"the sources changed while {file} ran: its result is not kept", style="red", soft_wrap=True)
             continue
         write(ROOT, file, row)
@@ -114,10 +114,14 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
     return 1 if failed else 0
 
 
-def keys_of(root: Path, files: Iterable[str]) -> dict[str, str]:
-    """For each file the content key of itself and of all sources that a test can touch."""
-    sources = measured.keys_of(root, table.load(root)[NAME].sources)
-    return {file: measured.combined(sources | measured.keys_of(root, [file])) for file in files}
+def keys_of(root: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """For each file, of the suite given, the content key of itself and of all that can touch the suite."""
+    everything = table.load(root)[NAME].sources
+    keys = {
+        suite: measured.keys_of(root, everything if suite in suites.WITH_ENGINE else changed.sources_of(suite))
+        for suite in set(files.values())
+    }
+    return {file: measured.combined(keys[suite] | measured.keys_of(root, [file])) for file, suite in files.items()}
 
 
 def reports_of(root: Path, file: str) -> dict[str, table.Evidence]:
@@ -142,8 +146,8 @@ def state(root: Path, evidence: table.Evidence) -> State:
         return State(NAME, MISSING, evidence, None)
     now = keys_of(root, known)
     old = [file for file in known if file not in rows or rows[file]["key"] != now[file]]
-    changed = (f"{len(old)} of {len(known)} files have no run on these sources",) if old else ()
-    return State(NAME, STALE if old else PRESENT, evidence, None, changed)
+    said = (f"{len(old)} of {len(known)} files have no run on these sources",) if old else ()
+    return State(NAME, STALE if old else PRESENT, evidence, None, said)
 
 
 def passed(row: dict[str, Any] | None, key: str) -> bool:

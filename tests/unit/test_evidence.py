@@ -290,12 +290,27 @@ def test_a_changed_slow_test_has_not_passed(with_slow_tests: Path) -> None:
     file, other = "tests/integration/test_c.py", "gr_model/tests/test_z.py"
     with (with_slow_tests / "benchmarks/evidence.yaml").open("a") as stream:
         stream.write("slow-tests:\n  command: inv test --slow\n  where: host\n  sources: [fast]\n")
-    before = slow.keys_of(with_slow_tests, [file, other])
+    before = slow.keys_of(with_slow_tests, SLOW)
     (with_slow_tests / file).write_text("pytestmark = pytest.mark.slow  # mended")
-    after = slow.keys_of(with_slow_tests, [file, other])
+    after = slow.keys_of(with_slow_tests, SLOW)
     assert before[file] != after[file] and before[other] == after[other]
-    (with_slow_tests / "fast/kernel.py").write_text("2")
-    assert slow.keys_of(with_slow_tests, [other]) != {other: after[other]}
+
+
+def test_a_slow_test_in_the_image_is_as_old_as_what_its_suite_stands_on(with_slow_tests: Path) -> None:
+    root, outside, inside = with_slow_tests, "tests/integration/test_c.py", "gr_model/tests/test_z.py"
+    with (root / "benchmarks/evidence.yaml").open("a") as stream:
+        stream.write("slow-tests:\n  command: inv test --slow\n  where: host\n  sources: [fast, gr_model]\n")
+
+    def after(change: str) -> set[str]:
+        before = slow.keys_of(root, SLOW)
+        (root / change).parent.mkdir(parents=True, exist_ok=True)
+        (root / change).write_text("2")
+        return {file for file, key in slow.keys_of(root, SLOW).items() if before[file] != key}
+
+    assert after("fast/kernel.py") == {outside} and after("smoke_tests/check.py") == set()
+    assert after("kernels/gr_ops/csrc/op.cpp") == after("kernels/row_math/row.h") == set(SLOW) - {outside}
+    assert after("versions.yaml") == set(SLOW) - {outside} and inside in after("tests/start/ranks.py")
+    assert after("twin/cores/core.cpp") == set(SLOW) - {outside} and after("gr_model/train.py") == set(SLOW)
 
 
 def test_slow_tests_renew_the_results_that_they_write(with_slow_tests: Path, tmp_path: Path) -> None:
