@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from invoke.parser.parser import Parser
 from invoke.tasks import Task
 
 from grstack.errors import UsageError
+
+NOT_IN_QUOTES = '"$`\\'  # what a shell reads in double quotes, too
 
 
 def spell_out(tokens: Sequence[str], words: Mapping[str, Sequence[str]]) -> list[str]:
@@ -80,6 +83,7 @@ def check(tokens: Sequence[str], tasks: Collection, core: ParserContext) -> None
     `core` holds invoke's own options, which may stand after a task too.
     """
     contexts = tasks.to_contexts()
+    _refuse_unquoted(tokens, contexts, core)
     _refuse_as_argument(tokens, contexts, core)
     try:
         Parser(initial=core, contexts=contexts).parse_argv(list(tokens))
@@ -104,6 +108,51 @@ def _refuse_as_argument(tokens: Sequence[str], contexts: Sequence[ParserContext]
     for word in (token.partition("=")[0] for token in tokens[1:] if token.startswith("--")):
         if re.fullmatch(r"--[\w-]+", word) and word not in flags:
             raise _unknown_option(word, context, core)
+
+
+def _refuse_unquoted(tokens: Sequence[str], contexts: Sequence[ParserContext], core: ParserContext) -> None:
+    """`inv run python -m gr_model.train --config smoke`: the shell hands over words, and --config is invoke's own."""
+    context = next((other for other in contexts if tokens and other.name == tokens[0]), None)
+    if context is None or [argument.name for argument in context.positional_args] != ["command"]:
+        return
+    known = {*context.flags, *core.flags}
+    first = _first_word(tokens, context)
+    if any(token.partition("=")[0] not in known for token in tokens[1:first] if token.startswith("--")):
+        return  # of a misspelt option nobody knows whether the next word is its value
+    waiting, words = False, []
+    for token in tokens[first + 1 :]:
+        option, equals, _ = token.partition("=")
+        if not waiting and option in context.flags:
+            waiting = context.flags[option].takes_value and not equals
+            continue
+        if not waiting:
+            words.append(token)
+        waiting = False
+    names = {other.name for other in contexts}
+    if words and words[0] not in names and not _is_about(words[0], context, core):
+        before, word, behind = shlex.join(tokens[:first]), tokens[first], shlex.join(tokens[first + 1 :])
+        command = f"{word if ' ' in word else shlex.quote(word)} {behind}"
+        raise UsageError(
+            f"inv {context.name} takes its command as one argument: quotes are missing",
+            next_command=f'inv {before} "{"COMMAND" if set(command) & set(NOT_IN_QUOTES) else command}"',
+        )
+
+
+def _first_word(tokens: Sequence[str], context: ParserContext) -> int:
+    """The place of the task's argument: the first word that is neither an option nor an option's value."""
+    place = 1
+    while place < len(tokens) and tokens[place].startswith("-"):
+        argument = context.flags.get(tokens[place])
+        place += 2 if argument is not None and argument.takes_value else 1
+    return place
+
+
+def _is_about(word: str, context: ParserContext, core: ParserContext) -> bool:
+    """Whether an option after the command is meant for the task: its help, or one of its own that is misspelt."""
+    option = word.partition("=")[0]
+    if option in ("--help", "-h", "--dry", "-R"):
+        return True
+    return option.startswith("--") and option not in core.flags and bool(_nearest(option, context.flags))
 
 
 def _unknown_option(word: str, context: ParserContext, core: ParserContext) -> UsageError:
