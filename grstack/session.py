@@ -35,7 +35,14 @@ class Session:
     @cached_property
     def target(self) -> Target:
         if self.choices.target not in self.versions.targets:
-            raise UsageError.unknown("target", self.choices.target, list(self.versions.targets))
+            platforms = {name for target in self.versions.targets.values() for name in target.platforms}
+            meant = f"--platform {self.choices.target}" if self.choices.target in platforms else ""
+            raise UsageError.unknown(
+                "target",
+                self.choices.target,
+                list(self.versions.targets),
+                next_command=f"the same with {meant} in place of --target" if meant else "",
+            )
         return self.versions.for_cann(self.choices.target, self.cann)
 
     @cached_property
@@ -64,7 +71,13 @@ class Session:
             return self.choices.target
         platform = self.choices.platform or "twin"
         if platform not in self.target.platforms:
-            raise UsageError.unknown("platform", platform, list(self.target.platforms))
+            meant = f"--target {platform}" if platform in self.versions.targets else ""
+            raise UsageError.unknown(
+                "platform",
+                platform,
+                list(self.target.platforms),
+                next_command=f"the same with {meant} in place of --platform" if meant else "",
+            )
         return platform
 
     @cached_property

@@ -66,6 +66,21 @@ def test_a_wrong_choice_starts_no_engine(
             read()
 
 
+@pytest.mark.parametrize(
+    ("choices", "following"),
+    [
+        ({"platform": "cuda"}, "the same with --target cuda in place of --platform"),
+        ({"target": "cann"}, "the same with --platform cann in place of --target"),
+        ({"target": "tpu"}, ""),
+        ({"platform": "ascend"}, ""),
+    ],
+)
+def test_a_platform_for_a_target_and_a_target_for_a_platform(choices: dict[str, str], following: str) -> None:
+    with pytest.raises(UsageError) as error:
+        _ = make(**choices).platform
+    assert error.value.next_command == following
+
+
 def test_a_target_that_is_only_locked_says_which_have_an_image(tmp_path: Path) -> None:
     for entry in ROOT.iterdir():
         if entry.name in ("versions.yaml", "locks", "recipes"):
