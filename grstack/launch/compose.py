@@ -34,7 +34,8 @@ def document(
     service |= _devices(access) if access else {**({"user": user} if user else {}), "shm_size": "1g"}
     if access:
         service["volumes"] += [_bind(file, file, False) for file in access.files]
-    head = "# docker compose -f FILE up --abort-on-container-exit\n"
+    # `up` gives a container no terminal
+    head = f"# docker compose -f FILE {'run --rm grstack' if shell else 'up --abort-on-container-exit'}\n"
     return head + dump({"services": {"grstack": service}})
 
 

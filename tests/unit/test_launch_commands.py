@@ -120,6 +120,14 @@ def test_what_is_printed_writes_as_who_asked(
     assert yaml.safe_load(capsys.readouterr().out)["services"]["grstack"]["user"] == user
 
 
+def test_a_shell_s_compose_file_says_what_gives_it_a_terminal(
+    engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for interactive, typed in ((True, "run --rm grstack"), (False, "up --abort-on-container-exit")):
+        commands.run(CANN, ["bash"], interactive=interactive, request=Request(form="compose"), machine=machine)
+        assert capsys.readouterr().out.startswith(f"# docker compose -f FILE {typed}\nservices:\n")
+
+
 def test_the_smoke_test_is_printed_too(
     engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
