@@ -62,6 +62,30 @@ def options(words: list[str], name: str) -> list[str]:
     return [words[number + 1] for number, word in enumerate(words[:place]) if word == name]
 
 
+@pytest.mark.parametrize(
+    ("device", "image"),
+    [
+        ("npu", "grstack/npu:cann"),
+        ("npu:0", "grstack/npu:cann"),
+        ("cuda", "grstack/cuda:cuda"),
+        ("cpu", "grstack/cpu:cpu"),
+    ],
+)
+def test_the_image_is_that_of_the_device(tmp_path: Path, device: str, image: str) -> None:
+    words = engine_call(tmp_path, "--device", device, GRSTACK_IMAGE="", GRSTACK_PROCESSES="1")
+    assert words[words.index("torchrun") - 1] == image
+
+
+def test_without_a_device_it_is_a_cpu_s(tmp_path: Path) -> None:
+    words = engine_call(tmp_path, "--config", "ml-1m", GRSTACK_IMAGE="")
+    assert words[words.index("torchrun") - 1] == "grstack/cpu:cpu"
+
+
+def test_a_device_that_does_not_exist_is_told_before_a_node_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="unknown device 'gpu'; valid: npu, cuda, cpu"):
+        engine_call(tmp_path, "--device", "gpu")
+
+
 @pytest.fixture
 def dev(tmp_path: Path) -> Path:
     """/dev of a host with two NPUs, as files: theirs is group 4321, and everybody may open the management nodes."""
