@@ -127,6 +127,7 @@ PLACES = {
     "installer.md": (
         "kernels/packaging",
         "kernels/packaging/tests/test_install.py",
+        "kernels/packaging/tests/test_upgrade.py",
         "tests/integration/test_opp_install.py",
         "tests/integration/test_opp_damage.py",
         "tests/integration/test_opp_image.py",

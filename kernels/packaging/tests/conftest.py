@@ -1,8 +1,10 @@
 """A .run package built from a synthetic vendor tree: real ELF libraries, no NPU, no CANN."""
 
+import hashlib
 import os
 import platform
 import pwd
+import stat
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,3 +142,19 @@ def opp(tmp_path: Path) -> Path:
     path = tmp_path / "ascend home" / "opp"
     path.mkdir(parents=True)
     return path
+
+
+def priority(opp: Path) -> str:
+    return (opp / "vendors/config.ini").read_text().strip()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def tree_state(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
