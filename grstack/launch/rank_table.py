@@ -29,6 +29,8 @@ def hosts_of(given: str) -> tuple[str, ...]:
     words = [line.split("#")[0].split() for line in lines]
     hosts = tuple(word[0] for word in words if word)
     twice = sorted({host for host in hosts if hosts.count(host) > 1})
+    if not given:
+        raise UsageError("no host is named: --hosts A,B, or --hosts FILE", next_command=EXAMPLE)
     if not hosts or twice:
         what = f"names {', '.join(twice)} twice" if twice else "names no host"
         raise UsageError(f"--hosts {given} {what}", next_command=EXAMPLE)

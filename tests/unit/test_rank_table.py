@@ -70,7 +70,12 @@ def test_hosts_come_from_a_list_or_a_file(tmp_path: Path) -> None:
     file.write_text("node1 slots=8\n\n# node2 is away\nroot@node3  # rack 2\n")
     assert rank_table.hosts_of(str(file)) == ("node1", "root@node3")
     assert rank_table.hosts_of("a, b") == ("a", "b")
-    for wrong, text in (("", "names no host"), ("a,a", "names a twice"), ("a,-oProxyCommand=x", "is no host")):
+    for wrong, text in (
+        ("", "^no host is named: --hosts A,B"),
+        (",", "--hosts , names no host"),
+        ("a,a", "names a twice"),
+        ("a,-oProxyCommand=x", "is no host"),
+    ):
         with pytest.raises(UsageError, match=text):
             rank_table.hosts_of(wrong)
 
