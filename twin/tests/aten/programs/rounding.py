@@ -25,6 +25,8 @@ OPERATORS = {
     "native_batch_norm": HALVES,
     "_batch_norm_with_update": HALVES,
     "logspace": ("float16",),
+    "nn.functional.conv1d": ("float16",),
+    "nn.functional.conv2d": ("float16",),
     "nn.functional.conv_transpose1d": HALVES,
     "nn.functional.conv_transpose2d": HALVES,
     "nn.functional.scaled_dot_product_attention": ("float32",),
