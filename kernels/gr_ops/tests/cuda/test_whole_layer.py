@@ -178,6 +178,18 @@ def test_the_sum_of_queries_is_rounded_once(tokens, width, coded, device):
     assert made[:, width:].isnan().all()
 
 
+@pytest.mark.parametrize(("tokens", "width", "size"), [(37, 96, 1024), (1, 40, 64), (8, 512, 4096)])
+def test_the_sum_of_queries_begins_at_zero(tokens, width, size, device):
+    """All of it, and nothing behind it."""
+    import triton
+    from gr_ops.cuda.hopper import rounding
+
+    made = torch.full((tokens + 3, width), torch.nan, device=device)
+    rounding.clear_sum[(triton.cdiv(tokens * width, size),)](made, tokens, width // 8, size)
+    assert (made[:tokens] == 0).all()
+    assert made[tokens:].isnan().all()
+
+
 @pytest.mark.parametrize("capability", [(9, 0), (8, 0), (10, 0)])
 def test_which_layers_are_taken(capability, monkeypatch):
     """By shapes and types: what products and attention for Hopper take, both."""

@@ -8,7 +8,6 @@ warp loads. Sums over programs come in any order, so bits may differ between run
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
@@ -39,10 +38,8 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch:
             m.q.load(used, q_desc, item.begin + at, item.head)
             if j == 0:  # queries can come while the last item still needs its keys
                 first = item.begin + item.tile * (2 * HALF)
-                mbarrier.wait(m.kv_empty.index(0), (turn & 1) ^ 1)
-                mbarrier.expect(m.kv_full.index(0), 4 * HALF * m.P * 2)
-                m.k.load(k_desc, first, item.head, m.kv_full.index(0))
-                m.v.load(v_desc, first, item.head, m.kv_full.index(0))
+                m.load_keys(k_desc, turn, first, item.head)
+                m.load_values(v_desc, turn, first, item.head)
             m.grad.load(used, grad_desc, item.begin + at, item.head)
             used += 1
         number = draw_from(batch.counter, items)
@@ -151,6 +148,8 @@ def backward(
         make_halves(v_desc, P),
         make_barriers(1, 1),
         make_barriers(1, 3),
+        make_barriers(1, 1),
+        make_barriers(1, 2),
         make_ring(q_desc, STAGES, Q, P, 2),
         make_ring(grad_desc, STAGES, Q, P, 2),
         gl.allocate_shared_memory(q_desc.dtype, [2 * SLOTS, HALF, Q], ds_layout),

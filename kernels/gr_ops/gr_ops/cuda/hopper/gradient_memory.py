@@ -14,8 +14,10 @@ HALF = gl.constexpr(64)  # keys of a warpgroup
 class Shared:
     k: Halves
     v: Halves
-    kv_full: gl.shared_memory_descriptor
-    kv_empty: gl.shared_memory_descriptor
+    k_full: gl.shared_memory_descriptor
+    k_empty: gl.shared_memory_descriptor  # of the gradient of queries too, which needs no values
+    v_full: gl.shared_memory_descriptor
+    v_empty: gl.shared_memory_descriptor
     q: Ring
     grad: Ring
     ds: gl.shared_memory_descriptor  # [2 SLOTS, 64, Q]
@@ -25,6 +27,26 @@ class Shared:
     P: gl.constexpr
     Q: gl.constexpr
     SLOTS: gl.constexpr
+
+    @gluon.jit
+    def load_keys(self, desc, turn, row, head):
+        mbarrier.wait(self.k_empty.index(0), (turn & 1) ^ 1)
+        mbarrier.expect(self.k_full.index(0), 2 * HALF * self.P * 2)
+        self.k.load(desc, row, head, self.k_full.index(0))
+
+    @gluon.jit
+    def load_values(self, desc, turn, row, head):
+        mbarrier.wait(self.v_empty.index(0), (turn & 1) ^ 1)
+        mbarrier.expect(self.v_full.index(0), 2 * HALF * self.P * 2)
+        self.v.load(desc, row, head, self.v_full.index(0))
+
+    @gluon.jit
+    def wait_for_keys(self, turn):
+        mbarrier.wait(self.k_full.index(0), turn & 1)
+
+    @gluon.jit
+    def wait_for_values(self, turn):
+        mbarrier.wait(self.v_full.index(0), turn & 1)
 
     @gluon.jit
     def put_ds(self, used, values, PART: gl.constexpr):

@@ -30,6 +30,7 @@ def _add(
     place,
     key,
     item,
+    turn,
     half,
     PART: gl.constexpr,
     MASKED: gl.constexpr,
@@ -66,6 +67,7 @@ def _add(
     m.grad.wait(stage, phase)
     if MASKED:
         clear_behind(grad, item.length - at, m.Q, m.P)
+        m.wait_for_values(turn)
     p_token = warpgroup_mma(m.v.matrix(PART), grad.permute((1, 0)), zero, use_acc=False, is_async=True)
     dv_token = warpgroup_mma(p, grad, dv, is_async=True)
     of_weight = warpgroup_mma_wait(1, deps=(p_token,))
@@ -132,7 +134,7 @@ def of_keys(
         codes = relative.row_of(item, own)
         dk = gl.zeros([HALF, m.P], gl.float32, g_layout)
         dv = gl.zeros([HALF, m.P], gl.float32, g_layout)
-        mbarrier.wait(m.kv_full.index(0), turn & 1)
+        m.wait_for_keys(turn)
         if SKIPS:
             _skip(m, used, PART)
             used += 1
@@ -158,11 +160,13 @@ def of_keys(
                 place,
                 key,
                 item,
+                turn,
                 half,
                 PART,
                 True,
             )
             used += 1
+        m.wait_for_values(turn)
         at, end = queries.tile(queries.masked)
         code = relative.code(codes, at)
         early = relative.early(place, item, own, at, batch.SEGMENTS)
@@ -184,13 +188,15 @@ def of_keys(
                 place,
                 key,
                 item,
+                turn,
                 half,
                 PART,
                 False,
             )
             at += m.Q
             used += 1
-        mbarrier.arrive(m.kv_empty.index(0), count=1)
+        mbarrier.arrive(m.k_empty.index(0), count=1)
+        mbarrier.arrive(m.v_empty.index(0), count=1)
         token = first + PART * HALF + gl.arange(0, HALF, gl.SliceLayout(1, out_layout))
         column = gl.arange(0, m.P, gl.SliceLayout(0, out_layout))
         inside = (token < length)[:, None]

@@ -22,7 +22,7 @@ GRADIENTS = Kernel("hopper.backward", "backward")
 WIDE_GRADIENTS_OF_KEYS = Kernel("hopper.wide_keys", "backward_of_keys")
 WIDE_GRADIENTS_OF_QUERIES = Kernel("hopper.wide_queries", "backward_of_queries")
 ADD_NEAR = Kernel("hopper.near_sums", "add_near")
-ROUND_SUM = Kernel("hopper.rounding", "round_sum")
+ROUND_SUM, CLEAR_SUM = Kernel("hopper.rounding", "round_sum"), Kernel("hopper.rounding", "clear_sum")
 PREPARE, ENCODE = Kernel("hopper.times", "prepare"), Kernel("hopper.times", "encode")
 LIST_TILES = Kernel("hopper.work_list", "list_tiles")
 Sums = tuple[torch.Tensor, torch.Tensor] | None
@@ -157,7 +157,8 @@ def gradients(
     flags = (listed, q.shape[1], dim, padded, *kind, *kinds)
     tables, _kept = _tables(p, batch[0], listed, False)
     sums = _sums(p, grid)
-    summed = torch.zeros(dq.shape, dtype=torch.float32, device=dq.device)
+    summed = torch.empty(dq.shape, dtype=torch.float32, device=dq.device)
+    _clear(summed)
     q_codes, k_codes, v_codes = slopes or (dq, dk, dv)  # never read
     arguments = (
         *(_describe(x, rows, padded) for x, rows in ((q, shape.queries), (k, HALF), (v, HALF), (grad, shape.queries))),
@@ -232,6 +233,11 @@ def _wide_gradients(
     numbers = (half, key_scale, dq.stride(0), q_codes, q_codes.stride(0))
     arguments = (*(_describe(x, rows, padded) for x, rows in tiles), dq, *batch, *numbers, *flags)
     _launch(WIDE_GRADIENTS_OF_QUERIES, (grid,), _types(p), flags, arguments, device, 4)
+
+
+def _clear(summed: torch.Tensor) -> None:
+    arguments = (summed, len(summed), summed[0].numel() // 8, ROUNDED)
+    launch(CLEAR_SUM, (triton.cdiv(summed.numel(), ROUNDED),), (), arguments, summed.device.index, num_warps=4)
 
 
 def _round(summed: torch.Tensor, codes: torch.Tensor | None, out: torch.Tensor) -> None:

@@ -43,7 +43,7 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
         first = item.tile * (2 * HALF)
         length = item.length
         queries = batch.query_tiles(item, m.Q)
-        mbarrier.wait(m.kv_full.index(0), turn & 1)
+        m.wait_for_keys(turn)
         k_0 = m.k.matrix(0)
         k_1 = m.k.matrix(1)
         clear_behind(k_0, length - first, HALF, m.P)
@@ -103,7 +103,7 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
             used += 1
         if relative.ON:
             put_all(sums, running, key_scale)
-        mbarrier.arrive(m.kv_empty.index(0), count=1)
+        mbarrier.arrive(m.k_empty.index(0), count=1)
         turn += 1
         item = queue.read(turn)
     tma.store_wait(0)

@@ -25,8 +25,22 @@ def slope_of(score, half):
 
 
 @gluon.jit
+def in_runs(values, P: gl.constexpr):
+    """[64, P] of 16 bits as wgmma leaves them, so that a thread has 8 columns side by side. Warps keep their rows, so
+    that this takes 2 KB of shared memory; more is not left."""
+    layout: gl.constexpr = gl.DistributedLinearLayout(
+        reg_bases=[[0, 1], [0, 2], [0, 4], [8, 0], [0, 32], [0, 64], [0, 128]],
+        lane_bases=[[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0]],
+        block_bases=[],
+        shape=[HALF, P],
+    )
+    return gl.convert_layout(values, layout)
+
+
+@gluon.jit
 def store(out, values, stride, slopes: Slopes, item, first, D: gl.constexpr, P: gl.constexpr):
-    """[64, P] float32 as wgmma leaves them, times slopes: no shared memory is left to make longer runs of columns."""
+    """[64, P], times slopes."""
     layout: gl.constexpr = values.type.layout
     token = first + gl.arange(0, HALF, gl.SliceLayout(1, layout))
     column = gl.arange(0, P, gl.SliceLayout(0, layout))
@@ -35,5 +49,4 @@ def store(out, values, stride, slopes: Slopes, item, first, D: gl.constexpr, P: 
         inside = inside & (column < D)[None, :]
     row = (item.begin + token).to(gl.int64)[:, None]
     place = item.head * D + column[None, :]
-    values = slopes.times(values, row, place, inside)
-    gl.store(out + row * stride + place, values.to(out.dtype.element_ty), mask=inside)
+    gl.store(out + row * stride + place, slopes.times(values, row, place, inside), mask=inside)

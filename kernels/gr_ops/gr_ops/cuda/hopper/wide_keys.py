@@ -18,7 +18,7 @@ from gr_ops.cuda.hopper.gradient_memory import HALF
 from gr_ops.cuda.hopper.ring import Ring, clear_behind, make_barriers, make_ring, matrix
 from gr_ops.cuda.hopper.slopes import Slopes
 from gr_ops.cuda.hopper.structs import struct
-from gr_ops.cuda.hopper.wide import store
+from gr_ops.cuda.hopper.wide import in_runs, store
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 
 
@@ -26,8 +26,8 @@ from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 class Shared:
     k: gl.shared_memory_descriptor  # [64, 1, P]
     v: gl.shared_memory_descriptor
-    kv_full: gl.shared_memory_descriptor
-    kv_empty: gl.shared_memory_descriptor
+    own_full: gl.shared_memory_descriptor  # of keys, and of values: each has one reader
+    own_empty: gl.shared_memory_descriptor
     q: Ring
     grad: Ring
     slopes: gl.shared_memory_descriptor  # [SLOTS, 64, Q]
@@ -37,6 +37,12 @@ class Shared:
     Q: gl.constexpr
     SLOTS: gl.constexpr
     DTYPE: gl.constexpr
+
+    @gluon.jit
+    def load_own(self, which: gl.constexpr, desc, to, turn, row, head):
+        mbarrier.wait(self.own_empty.index(which), (turn & 1) ^ 1)
+        mbarrier.expect(self.own_full.index(which), HALF * self.P * 2)
+        tma.async_copy_global_to_shared(desc, [row, head, 0], self.own_full.index(which), to)
 
     @gluon.jit
     def put_slope(self, used, values):
@@ -69,10 +75,8 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch:
             m.q.load(used, q_desc, item.begin + at, item.head)
             if j == 0:  # queries can come while the last item still needs its keys
                 first = item.begin + item.tile * HALF
-                mbarrier.wait(m.kv_empty.index(0), (turn & 1) ^ 1)
-                mbarrier.expect(m.kv_full.index(0), 2 * HALF * m.P * 2)
-                tma.async_copy_global_to_shared(k_desc, [first, item.head, 0], m.kv_full.index(0), m.k)
-                tma.async_copy_global_to_shared(v_desc, [first, item.head, 0], m.kv_full.index(0), m.v)
+                m.load_own(0, k_desc, m.k, turn, first, item.head)
+                m.load_own(1, v_desc, m.v, turn, first, item.head)
             m.grad.load(used, grad_desc, item.begin + at, item.head)
             used += 1
         number = draw_from(batch.counter, items)
@@ -115,7 +119,7 @@ def _of_values(
         queries = batch.query_tiles(item, m.Q)
         key = item.tile * HALF + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
         dv = gl.zeros([HALF, m.P], gl.float32, g_layout)
-        mbarrier.wait(m.kv_full.index(0), turn & 1)
+        mbarrier.wait(m.own_full.index(0), turn & 1)
         for j in range(queries.masked):
             at, end = queries.tile(j)
             stage, phase = m.q.place(used)
@@ -150,12 +154,14 @@ def _of_values(
                 dv, _p = warpgroup_mma_wait(0, deps=(dv_token, p))
                 m.grad.release(last_stage)
                 p = following
+            mbarrier.arrive(m.own_empty.index(0), count=1)
             m.grad.wait(stage, phase)
             dv = warpgroup_mma(p, m.grad.matrix(stage), dv)
             m.grad.release(stage)
             used += 1
-        mbarrier.arrive(m.kv_empty.index(0), count=1)
-        store(dv_out, dv * scale, dv_stride, slopes, item, item.tile * HALF, D, m.P)
+        else:
+            mbarrier.arrive(m.own_empty.index(0), count=1)
+        store(dv_out, in_runs((dv * scale).to(m.DTYPE), m.P), dv_stride, slopes, item, item.tile * HALF, D, m.P)
         turn += 1
         item = queue.read(turn)
 
@@ -181,7 +187,7 @@ def _of_keys(m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, slope
         queries = batch.query_tiles(item, m.Q)
         key = item.tile * HALF + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
         dk = gl.zeros([HALF, m.P], gl.float32, g_layout)
-        mbarrier.wait(m.kv_full.index(0), turn & 1)
+        mbarrier.wait(m.own_full.index(1), turn & 1)
         for j in range(queries.masked):
             at, end = queries.tile(j)
             stage, phase = m.q.place(used)
@@ -218,11 +224,13 @@ def _of_keys(m: Shared, queue: WorkQueue, batch: Batch, dk_out, dk_stride, slope
                 dk, _a = warpgroup_mma_wait(0, deps=(dk_token, a))
                 m.q.release(last_stage)
                 a = following
+            mbarrier.arrive(m.own_empty.index(1), count=1)
             dk = warpgroup_mma(a, m.q.matrix(stage), dk)
             m.q.release(stage)
             used += 1
-        mbarrier.arrive(m.kv_empty.index(0), count=1)
-        store(dk_out, dk * key_scale, dk_stride, slopes, item, item.tile * HALF, D, m.P)
+        else:
+            mbarrier.arrive(m.own_empty.index(1), count=1)
+        store(dk_out, in_runs((dk * key_scale).to(m.DTYPE), m.P), dk_stride, slopes, item, item.tile * HALF, D, m.P)
         turn += 1
         item = queue.read(turn)
 
@@ -293,8 +301,8 @@ def backward_of_keys(
     m = Shared(
         gl.allocate_shared_memory(k_desc.dtype, [HALF, 1, P], k_desc.layout),
         gl.allocate_shared_memory(v_desc.dtype, [HALF, 1, P], v_desc.layout),
-        make_barriers(1, 1),
-        make_barriers(1, 2),
+        make_barriers(2, 1),
+        make_barriers(2, 1),
         make_ring(q_desc, STAGES, Q, P, 2),
         make_ring(grad_desc, STAGES, Q, P, 2),
         gl.allocate_shared_memory(gl.float16, [SLOTS, HALF, Q], slope_layout),

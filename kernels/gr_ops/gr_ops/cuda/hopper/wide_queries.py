@@ -3,7 +3,13 @@ go through the keys that they see, as the forward pass does. Three products a ti
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup_mma, warpgroup_mma_wait
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
 
 from gr_ops.cuda.hopper.batch import NUMBERS, POINTERS, Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF
@@ -18,12 +24,18 @@ from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 class Shared:
     q: Halves
     grad: Halves
-    own_full: gl.shared_memory_descriptor
+    own_full: gl.shared_memory_descriptor  # of both halves of q, and of both of grad: each has one reader
     own_empty: gl.shared_memory_descriptor
     tiles: Ring  # of keys and of values, in turns
     P: gl.constexpr
     K: gl.constexpr
     DTYPE: gl.constexpr
+
+    @gluon.jit
+    def load_own(self, which: gl.constexpr, desc, to, turn, row, head):
+        mbarrier.wait(self.own_empty.index(which), (turn & 1) ^ 1)
+        mbarrier.expect(self.own_full.index(which), HALF * self.P * 2)
+        tma.async_copy_global_to_shared(desc, [row, head, 0], self.own_full.index(which), to)
 
 
 @gluon.jit
@@ -41,10 +53,10 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch:
             m.tiles.load(used, k_desc, item.begin + at, item.head)
             if j == 0:
                 first = item.begin + item.tile * (2 * HALF)
-                mbarrier.wait(m.own_empty.index(0), (turn & 1) ^ 1)
-                mbarrier.expect(m.own_full.index(0), 4 * HALF * m.P * 2)
-                m.q.load(q_desc, first, item.head, m.own_full.index(0))
-                m.grad.load(grad_desc, first, item.head, m.own_full.index(0))
+                for part in gl.static_range(2):
+                    m.load_own(part, q_desc, m.q.data.index(part), turn, first + part * HALF, item.head)
+                for part in gl.static_range(2):
+                    m.load_own(2 + part, grad_desc, m.grad.data.index(part), turn, first + part * HALF, item.head)
             m.tiles.load(used + 1, v_desc, item.begin + at, item.head)
             used += 2
         number = draw_from(batch.counter, items)
@@ -95,7 +107,7 @@ def _of_queries(
         own = item.tile * (2 * HALF) + PART * HALF
         row = own + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
         dq = gl.zeros([HALF, m.P], gl.float32, g_layout)
-        mbarrier.wait(m.own_full.index(0), turn & 1)
+        mbarrier.wait(m.own_full.index(PART), turn & 1)
         for j in range(gl.minimum(keys.masked, 1) if SKIPS else keys.masked):
             at, end = keys.tile(j)
             stage, phase = m.tiles.place(used)
@@ -107,6 +119,7 @@ def _of_queries(
             found = batch.sees(row[:, None], key[None, :], item)
             if batch.SEGMENTS:
                 found = found & (key < end)[None, :]
+            mbarrier.wait(m.own_full.index(2 + PART), turn & 1)
             a = _of_score(m, used, slope_of(score, half), found, PART, True, a_layout)
             dq = warpgroup_mma(a, k, dq)
             m.tiles.release(stage)
@@ -122,6 +135,7 @@ def _of_queries(
             m.tiles.wait(stage, phase)
             score = warpgroup_mma(q, m.tiles.matrix(stage).permute((1, 0)), zero, use_acc=False)
             slope = slope_of(score, half)
+            mbarrier.wait(m.own_full.index(2 + PART), turn & 1)
             for _ in range(1, keys.unmasked):
                 a = _of_score(m, used, slope, 0, PART, False, a_layout)
                 last_stage = stage
@@ -134,12 +148,20 @@ def _of_queries(
                 slope = slope_of(score, half)
                 dq, _a = warpgroup_mma_wait(0, deps=(dq_token, a))
                 m.tiles.release(last_stage)
+            mbarrier.arrive(m.own_empty.index(PART), count=1)
             a = _of_score(m, used, slope, 0, PART, False, a_layout)
             dq = warpgroup_mma(a, m.tiles.matrix(stage), dq)
             m.tiles.release(stage)
             used += 2
-        mbarrier.arrive(m.own_empty.index(0), count=1)
-        store(dq_out, dq * key_scale, dq_stride, slopes, item, own, D, m.P)
+        else:
+            mbarrier.arrive(m.own_empty.index(PART), count=1)
+        # Through the memory of grad, to store whole rows; queries of the next item can come meanwhile.
+        rows = m.grad.matrix(PART)
+        rows.store((dq * key_scale).to(m.DTYPE))
+        values = rows.load(gl.BlockedLayout([1, 8], [256 // m.P, m.P // 8], [4, 1], [1, 0]))
+        fence_async_shared()
+        mbarrier.arrive(m.own_empty.index(2 + PART), count=1)
+        store(dq_out, values, dq_stride, slopes, item, own, D, m.P)
         turn += 1
         item = queue.read(turn)
 
@@ -205,8 +227,8 @@ def backward_of_queries(
     m = Shared(
         make_halves(q_desc, P),
         make_halves(grad_desc, P),
-        make_barriers(1, 1),
-        make_barriers(1, 2),
+        make_barriers(4, 1),
+        make_barriers(4, 1),
         make_ring(k_desc, BUFFERS, K, P, 2),
         P,
         K,
