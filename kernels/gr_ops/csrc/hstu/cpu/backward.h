@@ -104,7 +104,7 @@ class Backward {
   void queries(int first, int last) {
     for (int block = first; block < last; ++block) {
       set_queries(block * kQueryBlock, smaller(kQueryBlock, head_.queries - block * kQueryBlock));
-      ahead_ = ahead_of_block<P>(head_, block, last);
+      ahead_ = ahead_of_block<P>(head_, block, last, false);
       pack_query_columns();
       clear_columns(query_sums_, head_.dim, visible_.lanes);
       start_relative();

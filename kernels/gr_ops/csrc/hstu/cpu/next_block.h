@@ -12,7 +12,7 @@ namespace {
 
 // The tokens of a block of queries, and as many keys beside them.
 template <class P>
-void ask_for_block(const Head& head, int block, Prefetch& ahead) {
+void ask_for_block(const Head& head, int block, bool writes_keys, Prefetch& ahead) {
   constexpr ptrdiff_t size = sizeof(typename P::Stored);
   const int first = block * kQueryBlock;
   const auto place = [&](const void* data, ptrdiff_t stride) {
@@ -33,18 +33,20 @@ void ask_for_block(const Head& head, int block, Prefetch& ahead) {
   read(head.grad, head.queries, head.value_dim);
   write(head.out, head.out_stride, head.queries, head.value_dim);
   write(head.dq, head.q.stride, head.queries, head.dim);
+  if (!writes_keys) return;
   write(head.dk, head.k.stride, head.keys, head.dim);
   write(head.dv, head.v.stride, head.keys, head.value_dim);
 }
 
-// Of a pass over the blocks of this head up to `last`, then over the head that comes next.
+// Of a pass over the blocks of this head up to `last`, then over the head that comes next. `writes_keys`: whether this
+// pass writes their gradients.
 template <class P>
-Prefetch ahead_of_block(const Head& head, int block, int last) {
+Prefetch ahead_of_block(const Head& head, int block, int last, bool writes_keys = true) {
   Prefetch ahead;
   if (block + 1 < last) {
-    ask_for_block<P>(head, block + 1, ahead);
+    ask_for_block<P>(head, block + 1, writes_keys, ahead);
   } else if (head.next != nullptr) {
-    ask_for_block<P>(*head.next, 0, ahead);
+    ask_for_block<P>(*head.next, 0, true, ahead);
   }
   return ahead;
 }

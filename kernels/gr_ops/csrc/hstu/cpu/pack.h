@@ -41,14 +41,26 @@ inline void put(float* to, VectorF value) { store(to, value); }
 inline void put(double* to, VectorD value) { store(to, value); }
 inline void put(uint32_t* to, VectorF value) { std::memcpy(to, &value, sizeof(value)); }
 
-// Columns: to[group of dim][kQueryBlock], one lane a token. Whole vectors of lanes are written, and
-// rows of groups up to a multiple of kLanes.
+constexpr int kFewColumns = 4;  // that are moved one by one: fewer moves than a square of vectors takes
+
+// Columns: to[group of dim][kQueryBlock], one lane a token. Whole vectors of lanes are written.
 template <class P>
 void pack_columns(const Tokens& tokens, int first, int count, int dim, typename P::Operand* to) {
   constexpr int lanes = P::kLanes;
   const int depth = groups<P>(dim);
   for (int i = 0; i < count; i += lanes) {
     for (int d = 0; d < depth; d += lanes) {
+      if constexpr (P::kDirect && P::kGroup == 1) {
+        if (depth - d <= kFewColumns) {
+          for (int r = 0; r < lanes; ++r) {
+            const auto* from = i + r < count ? token<typename P::Stored>(tokens, first + i + r) : nullptr;
+            for (int e = d; e < depth; ++e) {
+              to[static_cast<ptrdiff_t>(e) * kQueryBlock + i + r] = from == nullptr ? typename P::Operand{} : from[e];
+            }
+          }
+          continue;
+        }
+      }
       typename P::Vector rows[lanes];
       for (int r = 0; r < lanes; ++r) {
         rows[r] = i + r < count ? operands<P>(token<typename P::Stored>(tokens, first + i + r), d, dim)
@@ -145,6 +157,16 @@ void unpack_columns(const typename P::Sum* from, int first, int count, int dim, 
   auto* tokens = static_cast<typename P::Stored*>(to);
   for (int i = first; i < count; i += lanes) {
     for (int d = 0; d < dim; d += lanes) {
+      if constexpr (P::kDirect && P::kGroup == 1) {
+        if (dim - d <= kFewColumns) {
+          for (int r = 0; r < lanes && i + r < count; ++r) {
+            for (int e = d; e < dim; ++e) {
+              tokens[(i + r) * stride + e] = scale[0] * from[static_cast<ptrdiff_t>(e) * kQueryBlock + i + r];
+            }
+          }
+          continue;
+        }
+      }
       typename P::Vector rows[lanes];
       for (int r = 0; r < lanes; ++r) {
         rows[r] = d + r < dim ? load(from + static_cast<ptrdiff_t>(d + r) * kQueryBlock + i) : typename P::Vector{};
