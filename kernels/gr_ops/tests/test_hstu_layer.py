@@ -5,10 +5,18 @@ import torch
 import torch.nn.functional as F
 
 EPS = 1e-6
-# 1: alone; 47, 48, 49: around a block of tokens; 500: several blocks, and shares of two threads.
-TOKENS = [0, 1, 47, 48, 49, 500]
-# Widths below, at and above whole vectors of any instruction set; more than one panel of columns.
-PROJECTIONS = [(1, (1,)), (8, (8, 8, 4, 4)), (16, (16, 16)), (50, (50, 50, 50, 50)), (67, (40, 3, 130, 5))]
+# 1: alone; 63, 64, 65: around a block of tokens; 500: several blocks, and shares of two threads.
+TOKENS = [0, 1, 63, 64, 65, 500]
+# Widths below, at and above whole vectors of any instruction set; more than one panel of columns; several parts in a
+# vector, and half of the last one.
+PROJECTIONS = [
+    (1, (1,)),
+    (8, (8, 8, 4, 4)),
+    (16, (16, 16)),
+    (20, (7, 2, 3, 9, 16)),
+    (50, (50, 50, 50, 50)),
+    (67, (40, 3, 130, 5)),
+]
 GATES = [(1, 1), (6, 8), (16, 16), (50, 50), (130, 67)]
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-13}
 

@@ -1,24 +1,30 @@
 #pragma once
 
-#include "layer/cpu/rows.h"
+#include "layer/cpu/parts.h"
 
 // SiLU(norm(x) W) and its gradients. Nothing but the inputs is kept for the backward pass: to multiply again costs less
 // than to write and read the products.
 namespace gr_ops::layer {
 namespace {
 
+// Columns of the products that are there at a time, so that they stay in the first cache.
+template <typename T>
+constexpr ptrdiff_t kPanel = hstu::kColumns * Lanes<T>::count;
+
 template <typename T>
 struct ProjectionScratch {
   T *normed, *inverse, *products, *gradients, *of_normed;
+  Pieces<T> pieces;
   size_t bytes;
 
   ProjectionScratch(const Projection& p, void* block) {
     Arena arena(block);
     normed = arena.take<T>(kBlock * padded<T>(p.dim));
     inverse = arena.take<T>(kBlock);
-    products = arena.take<T>(kBlock * padded<T>(p.width));
+    products = arena.take<T>(kBlock * kPanel<T>);
     gradients = arena.take<T>(kBlock * padded<T>(p.width));
     of_normed = arena.take<T>(kBlock * padded<T>(p.dim));
+    pieces.allocate(arena, p);
     bytes = arena.used();
   }
 };
@@ -28,16 +34,26 @@ size_t projection_scratch(const Projection& p) {
   return ProjectionScratch<T>(p, nullptr).bytes;
 }
 
-template <typename T>
-void products_of(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<T>& scratch, Prefetch& ahead) {
+// body(vector, row, z) with each vector of norm(x) W.
+template <typename T, typename Body>
+void each_product(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<T>& scratch, Prefetch& ahead,
+                  const Body& body) {
   normalise(static_cast<const T*>(p.x) + token * p.dim, rows, p.dim, p.eps, scratch.normed, scratch.inverse, ahead);
-  multiply<T>(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), p.weight, scratch.products, ahead);
+  multiply_panels<T>(
+      rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), p.weight, kPanel<T>, ahead,
+      [&](ptrdiff_t) { return scratch.products; },
+      [&](ptrdiff_t first, int vectors, const T* products) {
+        for (int r = 0; r < rows; ++r) {
+          for (int v = 0; v < vectors; ++v) body(first + v, r, load(products + r * kPanel<T> + v * Lanes<T>::count));
+          ahead.step(Prefetch::kRowLines);
+        }
+      });
 }
 
 template <typename T>
 void project(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* memory) {
-  const ProjectionScratch<T> scratch(p, memory);
-  const ptrdiff_t ld = padded<T>(p.width);
+  ProjectionScratch<T> scratch(p, memory);
+  scratch.pieces.set(p, p.out);
   for (ptrdiff_t token = first; token < last; token += kBlock) {
     const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
     Prefetch ahead;
@@ -46,29 +62,18 @@ void project(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* memory)
       ahead.write(static_cast<char*>(p.out[part]) + token * row, rows * row);
     }
     ask_for_next<T>(ahead, p.x, p.dim, token + rows, last);
-    products_of(p, token, rows, scratch, ahead);
-    for (int r = 0; r < rows; ++r) {
-      for (ptrdiff_t i = r * ld; i < (r + 1) * ld; i += Lanes<T>::count) {
-        const auto z = load(scratch.products + i);
-        store(scratch.products + i, z * hstu::sigmoid<true>(z));
-      }
-      ahead.step(Prefetch::kRowLines);
-    }
-    ptrdiff_t column = 0;
-    for (int part = 0; part < p.parts; column += p.split[part++]) {
-      auto* out = static_cast<T*>(p.out[part]) + token * p.split[part];
-      for (int r = 0; r < rows; ++r) {
-        copy_row(scratch.products + r * ld + column, p.split[part], out + r * p.split[part]);
-      }
-    }
+    each_product(p, token, rows, scratch, ahead, [&](ptrdiff_t vector, int r, typename Lanes<T>::Vector z) {
+      scratch.pieces.put(vector, token + r, z * hstu::sigmoid<true>(z));
+    });
   }
 }
 
 template <typename T>
 void project_backward(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* dweight, void* memory) {
-  const ProjectionScratch<T> scratch(p, memory);
+  ProjectionScratch<T> scratch(p, memory);
+  scratch.pieces.set(p, p.grad);
   const ptrdiff_t ld = padded<T>(p.width);
-  std::memset(scratch.gradients, 0, kBlock * ld * sizeof(T));  // the padding stays 0
+  const auto one = splat(T{1});
   for (ptrdiff_t token = first; token < last; token += kBlock) {
     const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
     Prefetch ahead;
@@ -78,20 +83,11 @@ void project_backward(const Projection& p, ptrdiff_t first, ptrdiff_t last, void
     }
     ahead.write(static_cast<T*>(p.dx) + token * p.dim, rows * p.dim * sizeof(T));
     ask_for_next<T>(ahead, p.x, p.dim, token + rows, last);
-    products_of(p, token, rows, scratch, ahead);
-    ptrdiff_t column = 0;
-    for (int part = 0; part < p.parts; column += p.split[part++]) {
-      const auto* grad = static_cast<const T*>(p.grad[part]) + token * p.split[part];
-      for (int r = 0; r < rows; ++r) {
-        copy_row(grad + r * p.split[part], p.split[part], scratch.gradients + r * ld + column);
-      }
-    }
-    const auto one = splat(T{1});
-    for (ptrdiff_t i = 0; i < rows * ld; i += Lanes<T>::count) {
-      const auto z = load(scratch.products + i);
+    each_product(p, token, rows, scratch, ahead, [&](ptrdiff_t vector, int r, typename Lanes<T>::Vector z) {
       const auto s = hstu::sigmoid<true>(z);
-      store(scratch.gradients + i, load(scratch.gradients + i) * (s + z * s * (one - s)));
-    }
+      store(scratch.gradients + r * ld + vector * Lanes<T>::count,
+            scratch.pieces.get(vector, token + r) * (s + z * s * (one - s)));
+    });
     multiply<T>(rows, p.width, p.dim, scratch.gradients, ld, p.turned, scratch.of_normed, ahead);
     multiply_add_turned<T>(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), scratch.gradients, dweight, ahead);
     normalise_backward(scratch.normed, scratch.of_normed, scratch.inverse, rows, p.dim,

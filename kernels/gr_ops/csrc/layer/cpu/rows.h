@@ -19,9 +19,10 @@ using hstu::Prefetch;
 using hstu::splat;
 using hstu::store;
 using hstu::store_some;
+using hstu::store_sums;
 using hstu::sum_of;
 
-constexpr int kBlock = 48;  // tokens at a time: all that belongs to them stays in the second-level cache
+constexpr int kBlock = 64;  // tokens at a time: all that belongs to them stays in the second-level cache
 
 template <typename T>
 constexpr ptrdiff_t padded(ptrdiff_t width) {
@@ -54,25 +55,63 @@ void pack(const void* from, ptrdiff_t depth, ptrdiff_t width, bool turned, void*
   }
 }
 
-// c [rows][padded(width)] = a [rows][depth] times a packed matrix.
+// Whether of the last vector of so many columns no more than the first half is used.
 template <typename T>
-void multiply(int rows, ptrdiff_t depth, ptrdiff_t width, const T* a, ptrdiff_t lda, const void* packed, T* c,
-              Prefetch& ahead) {
+constexpr bool ends_in_half(ptrdiff_t columns) {
+  return Lanes<T>::count == 16 && columns % 16 > 0 && columns % 16 <= 8;
+}
+
+// gemm of so many columns, of which the last ones may be half a vector: what is behind them in c stays as it is.
+template <typename T, bool Transposed>
+void multiply_columns(int rows, ptrdiff_t columns, ptrdiff_t depth, const T* a, ptrdiff_t lda, const T* b,
+                      ptrdiff_t ldb, T* c, ptrdiff_t ldc, bool add, Prefetch& ahead) {
+  int vectors = static_cast<int>(padded<T>(columns) / Lanes<T>::count);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    if (ends_in_half<T>(columns)) {
+      const ptrdiff_t last = --vectors * Lanes<T>::count;
+      hstu::gemm<hstu::HalfWidth, Transposed, 1>(rows, 1, depth, a, lda, b + last, ldb, c + last, ldc, add, ahead);
+    }
+  }
+#endif
+  hstu::gemm<hstu::Plain<T, T>, Transposed>(rows, vectors, depth, a, lda, b, ldb, c, ldc, add, ahead);
+}
+
+// a [rows][depth] times a packed matrix, panel by panel: body(first vector, vectors, c) finds each one in c
+// [rows][ldc], which is where place(first column) is.
+template <typename T, typename Place, typename Body>
+void multiply_panels(int rows, ptrdiff_t depth, ptrdiff_t width, const T* a, ptrdiff_t lda, const void* packed,
+                     ptrdiff_t ldc, Prefetch& ahead, const Place& place, const Body& body) {
   constexpr ptrdiff_t lanes = Lanes<T>::count;
-  const ptrdiff_t ldc = padded<T>(width), tail = tail_of<T>(depth, width);
-  const ptrdiff_t end = padded<T>(width - tail);
+  const ptrdiff_t tail = tail_of<T>(depth, width), end = padded<T>(width - tail);
   const auto* panel = static_cast<const T*>(packed);
   for (ptrdiff_t n = 0; n < end;) {
-    const ptrdiff_t left = (end - n) / lanes;
+    const ptrdiff_t left = (end - n) / lanes, columns = width - tail - n;
     const int vectors = static_cast<int>(left < hstu::kColumns ? left : hstu::kColumns);
-    hstu::gemm<hstu::Plain<T, T>, false>(rows, vectors, depth, a, lda, panel, vectors * lanes, c + n, ldc, false,
-                                         ahead);
+    T* c = place(n);
+    multiply_columns<T, false>(rows, left <= hstu::kColumns ? columns : vectors * lanes, depth, a, lda, panel,
+                               vectors * lanes, c, ldc, false, ahead);
+    if (left <= hstu::kColumns && ends_in_half<T>(columns)) {
+      for (int r = 0; r < rows; ++r) std::memset(c + r * ldc + vectors * lanes - lanes / 2, 0, lanes / 2 * sizeof(T));
+    }
+    body(n / lanes, vectors, c);
     panel += depth * vectors * lanes;
     n += vectors * lanes;
   }
   if (tail == 0) return;
-  for (int r = 0; r < rows; ++r) store(c + r * ldc + end, typename Lanes<T>::Vector{});
-  hstu::add_tail(rows, static_cast<int>(tail), depth, a, lda, panel, padded<T>(depth), c + end, ldc);
+  T* c = place(end);
+  for (int r = 0; r < rows; ++r) store(c + r * ldc, typename Lanes<T>::Vector{});
+  hstu::add_tail(rows, static_cast<int>(tail), depth, a, lda, panel, padded<T>(depth), c, ldc);
+  body(end / lanes, 1, c);
+}
+
+// c [rows][padded(width)] = a [rows][depth] times a packed matrix.
+template <typename T>
+void multiply(int rows, ptrdiff_t depth, ptrdiff_t width, const T* a, ptrdiff_t lda, const void* packed, T* c,
+              Prefetch& ahead) {
+  multiply_panels<T>(
+      rows, depth, width, a, lda, packed, padded<T>(width), ahead, [&](ptrdiff_t column) { return c + column; },
+      [](ptrdiff_t, int, const T*) {});
 }
 
 // c [m][padded(width)] += a^T b, of a [rows][lda] with m columns and b [rows][padded(width)].
@@ -80,8 +119,7 @@ template <typename T>
 void multiply_add_turned(int rows, ptrdiff_t m, ptrdiff_t width, const T* a, ptrdiff_t lda, const T* b, void* c,
                          Prefetch& ahead) {
   const ptrdiff_t ld = padded<T>(width);
-  hstu::gemm<hstu::Plain<T, T>, true>(static_cast<int>(m), static_cast<int>(ld / Lanes<T>::count), rows, a, lda, b, ld,
-                                      static_cast<T*>(c), ld, true, ahead);
+  multiply_columns<T, true>(static_cast<int>(m), width, rows, a, lda, b, ld, static_cast<T*>(c), ld, true, ahead);
 }
 
 // The block of tokens that starts at `token`, of rows of `width` elements.
@@ -91,58 +129,79 @@ void ask_for_next(Prefetch& ahead, const void* rows, ptrdiff_t width, ptrdiff_t 
   ahead.read(static_cast<const T*>(rows) + token * width, count * width * sizeof(T));
 }
 
-template <typename T>
-inline void copy_row(const T* from, ptrdiff_t count, T* to) {
-  for (ptrdiff_t i = 0; i < count; i += Lanes<T>::count) {
-    const int left = static_cast<int>(count - i);
-    store_some(to + i, load_some(from + i, left), left);
-  }
-}
-
 inline float root(float value) { return __builtin_sqrtf(value); }
 inline double root(double value) { return __builtin_sqrt(value); }
 
 constexpr int kRowVectors = 8;  // rows of as many vectors or fewer stay in registers
 
+// So many rows are summed up together, if they fit into registers.
+constexpr int kRowsTogether = 4;
+constexpr int rows_together(int vectors) { return vectors > 0 && vectors <= 4 ? kRowsTogether : 1; }
+
 // (x - mean) / standard deviation of each row, to [rows][padded(width)]; the inverse of the latter to `inverse`.
-// Vectors: of a row; 0: any number.
-template <typename T, int Vectors>
-void normalise_rows(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead) {
+// Vectors: of a row; 0: any number, of one row.
+template <typename T, int Vectors, int Rows>
+inline void normalise_together(const T* x, ptrdiff_t width, double eps, T* to, T* inverse) {
   using Vector = typename Lanes<T>::Vector;
   constexpr int lanes = Lanes<T>::count;
   const ptrdiff_t ld = Vectors > 0 ? Vectors * lanes : padded<T>(width);
   const T share = T{1} / static_cast<T>(width);
   Vector inside;  // of the last vector: 1 for elements, 0 for padding
   for (int i = 0; i < lanes; ++i) inside[i] = ld - lanes + i < width ? T{1} : T{0};
-  for (int r = 0; r < rows; ++r, x += width, to += ld) {
-    Vector kept[Vectors > 0 ? Vectors : 1];
-    const auto at = [&](ptrdiff_t i) { return Vectors > 0 ? kept[i / lanes] : load(to + i); };
-    const auto put = [&](ptrdiff_t i, Vector value) {
-      if constexpr (Vectors > 0) {
-        kept[i / lanes] = value;
-      } else {
-        store(to + i, value);
-      }
-    };
-    Vector sum{};
+  Vector kept[Rows][Vectors > 0 ? Vectors : 1];
+  const auto at = [&](int r, ptrdiff_t i) { return Vectors > 0 ? kept[r][i / lanes] : load(to + i); };
+  const auto put = [&](int r, ptrdiff_t i, Vector value) {
+    if constexpr (Vectors > 0) {
+      kept[r][i / lanes] = value;
+    } else {
+      store(to + i, value);
+    }
+  };
+  Vector sums[Rows];
+  T totals[Rows];
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r) {
+    sums[r] = Vector{};
 #pragma GCC unroll 8
     for (ptrdiff_t i = 0; i < ld; i += lanes) {
-      const Vector value = load_some(x + i, static_cast<int>(width - i));
-      sum += value;
-      put(i, value);
+      const Vector value = load_some(x + r * width + i, static_cast<int>(width - i));
+      sums[r] += value;
+      put(r, i, value);
     }
-    const Vector mean = splat(sum_of<T>(sum) * share);
-    Vector squares{};
+  }
+  store_sums<T>(sums, totals);
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r) {
+    const Vector mean = splat(totals[r] * share);
+    sums[r] = Vector{};
 #pragma GCC unroll 8
     for (ptrdiff_t i = 0; i < ld; i += lanes) {
-      const Vector centred = i + lanes == ld ? (at(i) - mean) * inside : at(i) - mean;
-      squares += centred * centred;
-      put(i, centred);
+      const Vector centred = i + lanes == ld ? (at(r, i) - mean) * inside : at(r, i) - mean;
+      sums[r] += centred * centred;
+      put(r, i, centred);
     }
-    inverse[r] = T{1} / root(sum_of<T>(squares) * share + static_cast<T>(eps));
+  }
+  store_sums<T>(sums, totals);
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r) {
+    inverse[r] = T{1} / root(totals[r] * share + static_cast<T>(eps));
     const Vector factor = splat(inverse[r]);
 #pragma GCC unroll 8
-    for (ptrdiff_t i = 0; i < ld; i += lanes) store(to + i, at(i) * factor);
+    for (ptrdiff_t i = 0; i < ld; i += lanes) store(to + r * ld + i, at(r, i) * factor);
+  }
+}
+
+template <typename T, int Vectors>
+void normalise_rows(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead) {
+  constexpr int together = rows_together(Vectors);
+  const ptrdiff_t ld = padded<T>(width);
+  int r = 0;
+  for (; r + together <= rows; r += together) {
+    normalise_together<T, Vectors, together>(x + r * width, width, eps, to + r * ld, inverse + r);
+    ahead.step(together * Prefetch::kRowLines);
+  }
+  for (; r < rows; ++r) {
+    normalise_together<T, Vectors, 1>(x + r * width, width, eps, to + r * ld, inverse + r);
     ahead.step(Prefetch::kRowLines);
   }
 }
@@ -158,27 +217,50 @@ void normalise(const T* x, int rows, ptrdiff_t width, double eps, T* to, T* inve
 }
 
 // The gradient of x, to [rows][width], from that of the normalised rows; both are padded, `gradient` with zeros.
-template <typename T, int Vectors>
-void normalise_rows_backward(const T* normed, const T* gradient, const T* inverse, int rows, ptrdiff_t width, T* to) {
+template <typename T, int Vectors, int Rows>
+inline void normalise_backward_together(const T* normed, const T* gradient, const T* inverse, ptrdiff_t width, T* to) {
   using Vector = typename Lanes<T>::Vector;
   constexpr int lanes = Lanes<T>::count;
   const ptrdiff_t ld = Vectors > 0 ? Vectors * lanes : padded<T>(width);
   const T share = T{1} / static_cast<T>(width);
-  for (int r = 0; r < rows; ++r, normed += ld, gradient += ld, to += width) {
+  Vector sums[2 * Rows];
+  T totals[2 * Rows];
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r) {
     Vector sum{}, along{};
 #pragma GCC unroll 8
-    for (ptrdiff_t i = 0; i < ld; i += lanes) {
+    for (ptrdiff_t i = r * ld; i < (r + 1) * ld; i += lanes) {
       sum += load(gradient + i);
       along += load(gradient + i) * load(normed + i);
     }
-    const Vector mean = splat(sum_of<T>(sum) * share);
-    const Vector slope = splat(sum_of<T>(along) * share);
+    sums[2 * r] = sum;
+    sums[2 * r + 1] = along;
+  }
+  store_sums<T>(sums, totals);
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r, normed += ld, gradient += ld, to += width) {
+    const Vector mean = splat(totals[2 * r] * share);
+    const Vector slope = splat(totals[2 * r + 1] * share);
     const Vector factor = splat(inverse[r]);
 #pragma GCC unroll 8
     for (ptrdiff_t i = 0; i < ld; i += lanes) {
       const Vector value = (load(gradient + i) - mean - load(normed + i) * slope) * factor;
       store_some(to + i, value, static_cast<int>(width - i));
     }
+  }
+}
+
+template <typename T, int Vectors>
+void normalise_rows_backward(const T* normed, const T* gradient, const T* inverse, int rows, ptrdiff_t width, T* to) {
+  constexpr int together = rows_together(Vectors);
+  const ptrdiff_t ld = padded<T>(width);
+  int r = 0;
+  for (; r + together <= rows; r += together) {
+    normalise_backward_together<T, Vectors, together>(normed + r * ld, gradient + r * ld, inverse + r, width,
+                                                      to + r * width);
+  }
+  for (; r < rows; ++r) {
+    normalise_backward_together<T, Vectors, 1>(normed + r * ld, gradient + r * ld, inverse + r, width, to + r * width);
   }
 }
 
