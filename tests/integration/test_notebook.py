@@ -1,5 +1,6 @@
-"""`inv notebook` and `inv ssh` as a user has them: the page in a browser, the session over SSH.
+"""`inv notebook` and `inv ssh` in every target's image as a user has them: the page in a browser, the session over SSH.
 
+The image of target cuda is tried as far as this machine goes: without a GPU its notebook trains on the CPU.
 Slow: `python -m pytest -m slow tests/integration/test_notebook.py`, with `chromium-driver` and `openssh-client` of the
 distribution, and `inv fetch-data ml-100k` before.
 """
@@ -25,9 +26,14 @@ from typing import Any
 
 import pytest
 
+from grstack.launch import gpu
+from grstack.launch.machine import Machine
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 900.0  # a first build of the image is part of it
-TRAINING = 300.0  # seconds for all cells; half a minute on two idle cores
+PATIENCE = 1800.0  # a first build of the image is part of it
+TORCH = {"npu": "2.6.0", "cpu": "2.6.0", "cuda": "2.8.0"}  # by target
+IMAGES = {"npu": "npu-notebook:twin", "cpu": "cpu-notebook:cpu", "cuda": "cuda-notebook:cuda"}
+TRAINING = 900.0  # seconds for all cells; half a minute on two idle cores
 NOTEBOOK = "train-hstu.ipynb"
 OUTPUT = ".jp-OutputArea-output"
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # tracebacks too
@@ -45,6 +51,7 @@ class Served:
     process: subprocess.Popen[str]
     port: int
     said: str
+    target: str
 
     @property
     def url(self) -> str:
@@ -58,10 +65,10 @@ class Served:
 
 
 @contextmanager
-def served(*words: str) -> Iterator[Served]:
-    """What `inv notebook` or `inv ssh` serves, ended by Ctrl-C."""
+def served(target: str, *words: str) -> Iterator[Served]:
+    """What `inv notebook` or `inv ssh` serves in the image of `target`, ended by Ctrl-C."""
     port = free_port()
-    argv = [str(Path(sys.executable).parent / "inv"), *words, "--port", str(port)]
+    argv = [str(Path(sys.executable).parent / "inv"), *words, "--target", target, "--port", str(port)]
     process = subprocess.Popen(
         argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -74,7 +81,7 @@ def served(*words: str) -> Iterator[Served]:
                 break
             assert time.monotonic() < end, said
         assert "ready: " in said, said
-        yield Served(process, port, said)
+        yield Served(process, port, said, target)
     finally:
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
@@ -82,10 +89,15 @@ def served(*words: str) -> Iterator[Served]:
         assert left.stdout == b"", "the container outlived the command"
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Served]:
-    with served("notebook") as server:
+@pytest.fixture(scope="module", params=TORCH)
+def lab(request: pytest.FixtureRequest) -> Iterator[Served]:
+    with served(request.param, "notebook") as server:
         yield server
+
+
+def device_of(target: str) -> str:
+    """What the notebook trains on in this target's image."""
+    return "cpu" if target == "cuda" and gpu.absent(Machine()) else target
 
 
 def ask(url: str, **headers: str) -> tuple[int, bytes]:
@@ -125,6 +137,17 @@ def test_nothing_runs_as_root(lab: Served) -> None:
     users = subprocess.run(["docker", "top", found.stdout.strip(), "-o", "pid,uid"], capture_output=True, text=True)
     expected = os.getuid() or 1000
     assert {line.split()[1] for line in users.stdout.splitlines()[1:]} == {str(expected)}, users
+
+
+def test_it_says_what_it_computes_on(lab: Served) -> None:
+    device = {
+        "npu": r"npu, emulated on this CPU \(correctness, not speed\)",
+        "cpu": "cpu",
+        "cuda": r"\d+ GPUs?, driver for CUDA .*"
+        if device_of("cuda") == "cuda"
+        else "cpu: this container was given no GPU",
+    }[lab.target]
+    assert re.search(f"^device: {device}$", lab.said, re.MULTILINE), lab.said
 
 
 def texts(browser: Any, selector: str) -> list[str]:
@@ -172,17 +195,51 @@ def test_the_notebook_runs_to_its_last_cell(lab: Served, copy: str) -> None:
         training.until(lambda b: any("finished: hr@10" in text for text in texts(b, OUTPUT)) or texts(b, ERROR))
         assert texts(browser, ERROR) == []
         said = "\n".join(texts(browser, OUTPUT))
-        assert re.search(r"^torch \S+ on npu$", said, re.MULTILINE) and "smoke on npu:0 (emulated)" in said, said
+        device = device_of(lab.target)
+        assert re.search(rf"^torch {TORCH[lab.target]}\S* on {device}$", said, re.MULTILINE), said
+        assert {"npu": "smoke on npu:0 (emulated)", "cpu": "smoke on cpu", "cuda": "smoke on cuda:0"}[device] in said, (
+            said
+        )
         assert re.findall(r"^user 1, (\d): \S", said, re.MULTILINE) == list("12345"), said
         pictures = browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea-output img")
         assert len(pictures) == 1 and int(pictures[0].get_property("naturalWidth")) > 400
     finally:
-        browser.save_screenshot(str(ROOT / "build/notebook/lab.png"))
+        browser.save_screenshot(str(ROOT / f"build/notebook/lab-{lab.target}.png"))
         browser.quit()
     losses = [json.loads(line) for line in (ROOT / "build/out/notebook-run/log.jsonl").open()]
     assert [event["step"] for event in losses if event["event"] == "step"][-1] == 300
     assert (ROOT / "build/out/notebook-run/report.html").is_file()
     assert (ROOT / "build/out/notebook-run").stat().st_uid == (os.getuid() or 1000)
+
+
+def test_without_a_checkout_it_serves_on_a_read_only_root(lab: Served, tmp_path: Path) -> None:
+    """By `docker run` alone, as a user that the image does not know; `lab` has built it."""
+    tmp_path.chmod(0o777)
+    options = ("--read-only", "--publish=127.0.0.1::8888", "--user=4321:4321", f"--volume={tmp_path}:/out")
+    image = f"grstack/{IMAGES[lab.target]}"
+    name = docker("run", "--detach", "--cap-drop=ALL", *options, image)
+    try:
+        end = time.monotonic() + 120
+        state = "--format={{.State.Status}} {{.State.Health.Status}}"
+        while (now := docker("inspect", state, name)) != "running healthy":
+            assert now.startswith("running") and time.monotonic() < end, f"{now}\n{docker('logs', name, both=True)}"
+            time.sleep(0.5)
+        said = docker("logs", name)
+        token = re.search(r"^ready: http://127\.0\.0\.1:8888/lab\?token=([0-9a-f]{48})$", said, re.MULTILINE)
+        assert token, said
+        url = f"http://{docker('port', name, '8888')}/api/contents"
+        assert ask(url)[0] == 403 and ask(url, Authorization=f"token {token[1]}")[0] == 200
+    finally:
+        docker("rm", "--force", "--volumes", name)
+    assert (tmp_path / f"notebooks/{NOTEBOOK}").stat().st_uid == 4321
+
+
+def docker(*words: str, both: bool = False) -> str:
+    """What it prints; `both`: on the standard error too, as `docker logs` does of a container's."""
+    errors = subprocess.STDOUT if both else subprocess.PIPE
+    done = subprocess.run(["docker", *words], stdout=subprocess.PIPE, stderr=errors, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +251,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def shell(keys: Path) -> Iterator[Served]:
-    with served("ssh", "--key", str(keys / "mine.pub")) as server:
+@pytest.fixture(scope="module", params=TORCH)
+def shell(request: pytest.FixtureRequest, keys: Path) -> Iterator[Served]:
+    with served(request.param, "ssh", "--key", str(keys / "mine.pub")) as server:
         yield server
 
 
@@ -211,10 +268,11 @@ def ssh(server: Served, *words: str, user: str = "grstack") -> subprocess.Comple
 
 
 def test_the_key_opens_a_session_with_the_image_s_environment(shell: Served, keys: Path) -> None:
-    program = "import os, torch, gr_ops; print(os.getuid(), torch.__version__, os.environ['GRSTACK_DATA'])"
+    program = "import os, torch, fbgemm_gpu, gr_ops; print(os.getuid(), torch.__version__, os.environ['GRSTACK_DATA'])"
     done = ssh(shell, "-i", str(keys / "mine"), f'python -c "{program}"')
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(os.getuid() or 1000), "2.6.0+cu124", "/data"] or "2.6.0+cpu" in done.stdout
+    user, torch, data = done.stdout.split()
+    assert (user, torch.partition("+")[0], data) == (str(os.getuid() or 1000), TORCH[shell.target], "/data")
 
 
 def test_a_file_goes_over_sftp(shell: Served, keys: Path, tmp_path: Path) -> None:
