@@ -1,5 +1,5 @@
-// Blocks of tokens: a core takes every cores-th one, and has two of each kind in its workspace. Sums of the cube are S
-// there, those of gradients fp32.
+// Blocks of tokens: a core takes every cores-th one. What the cube reads of a block, and the sums that find no place in
+// the results, stand in the core's workspace, where blocks take turns.
 #pragma once
 #include "layer_strips.h"
 
@@ -11,16 +11,14 @@ struct Block {
   uint32_t slot = 0;  // 0 and 1 by turns
 };
 
-template <typename T, typename S>
+template <typename T>
 class Blocks {
  public:
   __aicore__ inline void Init(GM_ADDR workspace, const LayerTilingData& tiling) {
     tiling_ = &tiling;
     GM_ADDR own = workspace + static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreBytes;
-    gradients_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own), 2 * tiling.gradientElements);
-    own += 2 * tiling.gradientElements * sizeof(float);
-    sums_.SetGlobalBuffer(reinterpret_cast<__gm__ S*>(own), 2 * tiling.sumElements);
-    own += 2 * tiling.sumElements * sizeof(S);
+    sums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(own), tiling.sumBlocks * tiling.sumElements);
+    own += tiling.sumBlocks * tiling.sumElements * sizeof(float);
     operands_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(own), 2 * tiling.operandElements);
     cores_ = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
     next_ = AscendC::GetBlockIdx();
@@ -39,9 +37,8 @@ class Blocks {
     return true;
   }
 
-  __aicore__ inline AscendC::GlobalTensor<S> Sums(uint32_t slot) const { return sums_[slot * tiling_->sumElements]; }
-  __aicore__ inline AscendC::GlobalTensor<float> Gradients(const Block& block) const {
-    return gradients_[block.slot * tiling_->gradientElements];
+  __aicore__ inline AscendC::GlobalTensor<float> Sums(const Block& block) const {
+    return sums_[block.slot % tiling_->sumBlocks * tiling_->sumElements];
   }
   __aicore__ inline AscendC::GlobalTensor<T> Operand(const Block& block) const {
     return operands_[block.slot * tiling_->operandElements];
@@ -49,8 +46,7 @@ class Blocks {
 
  private:
   const LayerTilingData* tiling_;
-  AscendC::GlobalTensor<S> sums_;
-  AscendC::GlobalTensor<float> gradients_;
+  AscendC::GlobalTensor<float> sums_;
   AscendC::GlobalTensor<T> operands_;
   int64_t cores_;
   int64_t next_;

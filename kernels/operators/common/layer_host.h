@@ -6,8 +6,10 @@
 
 namespace layer {
 
-constexpr int64_t MAX_INNER = 16384;       // columns of a product
-constexpr uint64_t UB_BESIDE = 28 * 1024;  // the norm's buffers and the bias
+constexpr int64_t MAX_INNER = 16384;           // columns of a product
+constexpr uint64_t UB_BESIDE = 28 * 1024;      // the norm's buffers and the bias
+constexpr int64_t OPERAND_BYTES = 256 * 1024;  // of a product's left side: half of L1, weight passes through the rest
+constexpr int64_t MOST_ROWS = 256;
 
 inline bool IsMatrix(const gert::Shape& shape, int64_t rows, int64_t columns) {
   return shape.GetDimNum() == 2 && shape.GetDim(0) == rows && shape.GetDim(1) == columns;
@@ -24,6 +26,11 @@ inline void SizeBlocks(const platform_ascendc::PlatformAscendC& platform, int64_
   tiling.blocks = host::CeilDiv(tiling.tokens, rows);
 }
 
+// The most tokens whose rows, the left side of a product, fit in half of L1. Weight is read once for each block.
+inline int64_t FittingRows(int64_t columns, uint32_t dataBytes) {
+  return host::Clamp(OPERAND_BYTES / (columns * dataBytes) / 16 * 16, hstu::BLOCK_ROWS, MOST_ROWS);
+}
+
 inline uint64_t BlockElements(const LayerTilingData& tiling, int64_t columns) {
   return static_cast<uint64_t>(tiling.blockRows * hstu::RoundUpTo(columns, LAYER_UNIT));
 }
@@ -38,11 +45,9 @@ inline void SizeStrips(const platform_ascendc::PlatformAscendC& platform, uint32
   tiling.stripElements = static_cast<uint32_t>(fits);
 }
 
-// `sumBytes`: of an element of sums.
 inline ge::graphStatus Launch(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& platform,
-                              uint32_t dataBytes, uint32_t sumBytes, LayerTilingData& tiling) {
-  tiling.coreBytes = 2 * (tiling.gradientElements * sizeof(float) + tiling.sumElements * sumBytes +
-                          tiling.operandElements * dataBytes);
+                              uint32_t dataBytes, LayerTilingData& tiling) {
+  tiling.coreBytes = tiling.sumBlocks * tiling.sumElements * sizeof(float) + 2 * tiling.operandElements * dataBytes;
   const int64_t blocks = std::min<int64_t>(platform.GetCoreNumAic(), (tiling.blocks + 1) / 2);
   context->SetBlockDim(static_cast<uint32_t>(std::max<int64_t>(blocks, 1)));
   context->SetTilingKey(0);

@@ -59,6 +59,23 @@ class Strips {
     Then();
   }
 
+  // Rows in halves: those of their left columns and those of their right ones, each densely packed.
+  __aicore__ inline void FetchHalves(const Floats& to, const AscendC::GlobalTensor<float>& left,
+                                     const AscendC::GlobalTensor<float>& right, uint32_t rows, uint32_t columns) {
+    const uint32_t half = columns / 2;
+    const uint32_t bytes = half * static_cast<uint32_t>(sizeof(float));
+    const AscendC::DataCopyExtParams shape(static_cast<uint16_t>(rows), bytes, 0, bytes / 32, 0);
+    const AscendC::DataCopyPadExtParams<float> unpadded(false, 0, 0, 0.0f);
+    AscendC::LocalTensor<float> strip = in_.template AllocTensor<float>();
+    AscendC::DataCopyPad(strip, left, shape, unpadded);
+    AscendC::DataCopyPad(strip[half], right, shape, unpadded);
+    in_.EnQue(strip);
+    strip = in_.template DeQue<float>();
+    AscendC::Muls(to, strip, 1.0f, static_cast<int32_t>(rows * columns));
+    in_.FreeTensor(strip);
+    Then();
+  }
+
   // Bytes of 0 and 1; `halves`: scratch of the strip's elements.
   __aicore__ inline void FetchBytes(const Floats& to, const AscendC::GlobalTensor<uint8_t>& from, const Shape& shape,
                                     const AscendC::LocalTensor<half>& halves) {

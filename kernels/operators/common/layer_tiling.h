@@ -23,10 +23,10 @@ struct LayerTilingData {
   float eps;
   uint32_t parts;
   uint32_t split[LAYER_MAX_PARTS];  // widths of the parts, which sum to `inner`
-  uint64_t operandElements;         // of a block of the product's left side in the workspace
-  uint64_t sumElements;             // of a block or panel of sums
-  uint64_t gradientElements;        // of a second block of sums, fp32: the projection's backward pass
-  uint64_t coreBytes;               // workspace of a vector core: two of each
+  uint64_t operandElements;         // of a block of the product's left side in the workspace: two of them
+  uint64_t sumElements;             // of a block of sums in the workspace, fp32
+  uint64_t sumBlocks;               // how many of them; 0: all sums stand in the results
+  uint64_t coreBytes;               // workspace of a vector core
   AscendC::tiling::TCubeTiling product;
   AscendC::tiling::TCubeTiling gradient;
 };

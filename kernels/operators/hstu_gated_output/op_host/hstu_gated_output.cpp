@@ -30,12 +30,11 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   layer::SizeBlocks(platform, hstu::BLOCK_ROWS, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
   tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
-  tiling->sumElements = layer::BlockElements(*tiling, tiling->inner);
   if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->inner, tiling->width,
                              tiling->product, type)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, *tiling);
 }
 
 }  // namespace optiling

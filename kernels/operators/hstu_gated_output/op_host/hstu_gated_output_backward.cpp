@@ -22,14 +22,18 @@ static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetInputDesc(0)->GetDataType();
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
-  layer::SizeBlocks(platform, hstu::BLOCK_ROWS, *tiling);
+  layer::SizeBlocks(platform, layer::FittingRows(tiling->inner, bytes), *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
-  tiling->sumElements = layer::BlockElements(*tiling, tiling->width);
+  // Rows of fp32 sums stand in one result, or in two, half and half.
+  if (bytes != sizeof(float) && tiling->width % LAYER_UNIT != 0) {
+    tiling->sumBlocks = 2;
+    tiling->sumElements = layer::BlockElements(*tiling, tiling->width);
+  }
   if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->width, tiling->inner,
                              tiling->product)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, sizeof(float), *tiling);
+  return layer::Launch(context, platform, bytes, *tiling);
 }
 
 }  // namespace optiling

@@ -1,6 +1,6 @@
 // out = x + (norm(attended) u keep scale) weight^T + bias, a block of tokens at a time: the vector unit makes the left
-// side of the product in the workspace, the cube multiplies, the vector unit adds x and the bias. While the cube has a
-// block, the vector unit has the ones before and after it.
+// side of the product in the workspace, the cube multiplies into the result, the vector unit adds x and the bias there.
+// While the cube has a block, the vector unit has the ones before and after it.
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 
@@ -75,16 +75,14 @@ class GatedOutput {
     const int32_t m = static_cast<int32_t>(block.rows);
     const int32_t n = static_cast<int32_t>(dim_);
     const int32_t k = static_cast<int32_t>(width_);
-    product.SetOrgShape(m, n, static_cast<int32_t>(layer::PitchOf(width_)), k,
-                        static_cast<int32_t>(layer::PitchOf(dim_)));
+    product.SetOrgShape(m, n, static_cast<int32_t>(layer::PitchOf(width_)), k, n);
     product.SetSingleShape(m, n, k);
     product.SetTensorA(blocks_.Operand(block));
     product.SetTensorB(weight_, true);
-    product.template IterateAll<false>(blocks_.Sums(block.slot), 0, false, true);
+    product.template IterateAll<false>(out_[static_cast<uint64_t>(block.first) * dim_], 0, false, true);
   }
 
   __aicore__ inline void AddRows(const layer::Block& block) {
-    const AscendC::GlobalTensor<T> sums = blocks_.Sums(block.slot);
     const layer::Floats bias = biasBuffer_.template Get<float>();
     const uint32_t atOnce = gate_.strips.Rows(dim_);
     const uint32_t pitch = layer::PitchOf(dim_);
@@ -93,7 +91,7 @@ class GatedOutput {
       const layer::Shape shape = {rows, dim_, dim_};
       const uint64_t at = static_cast<uint64_t>(block.first + row) * dim_;
       gate_.strips.Fetch(gate_.u, x_[at], shape);
-      gate_.strips.Fetch(gate_.normed, sums[static_cast<uint64_t>(row) * pitch], layer::Shape{rows, dim_, pitch});
+      gate_.strips.Fetch(gate_.normed, out_[at], shape);
       AscendC::Add(gate_.u, gate_.u, gate_.normed, shape.Elements());
       layer::Then();
       for (uint32_t r = 0; r < rows; ++r) {
@@ -106,7 +104,7 @@ class GatedOutput {
 
   uint32_t width_;
   uint32_t dim_;
-  layer::Blocks<T, T> blocks_;
+  layer::Blocks<T> blocks_;
   GateStrips<T> gate_;
   AscendC::GlobalTensor<T> x_;
   AscendC::GlobalTensor<T> weight_;

@@ -1,5 +1,8 @@
 // The gradients of attended and u from that of the result, and norm(attended) u keep scale once more, for the weight's.
-// The cube multiplies the gradient of the next block with the weight while the vector unit has the one before.
+// The cube multiplies the gradient of the next block with the weight while the vector unit has the one before. Its fp32
+// sums stand where the results of the same rows will: in dattended, which a row of fp32 fills; a row of 16-bit type is
+// half as long and takes the left columns, that of du the right ones. Only 16-bit rows without such halves need
+// workspace.
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 
@@ -22,6 +25,11 @@ class GatedOutputBackward {
     const uint64_t rows = static_cast<uint64_t>(tiling.tokens);
     grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(grad), rows * dim_);
     weight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weight), static_cast<uint64_t>(dim_) * width_);
+    halves_ = sizeof(T) != sizeof(float) && tiling.sumBlocks == 0;
+    inResults_ = tiling.sumBlocks == 0;
+    columns_ = halves_ ? width_ / 2 : width_;
+    left_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(dattended), rows * columns_);
+    right_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(du), rows * columns_);
     dattended_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dattended), rows * width_);
     du_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(du), rows * width_);
     gated_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(gated), rows * width_);
@@ -39,6 +47,9 @@ class GatedOutputBackward {
     }
     while (more) {
       more = blocks_.Next(next);
+      if (halves_) {
+        product.WaitIterateAll();
+      }
       layer::FinishProduct(product);
       if (more) {
         StartProduct(next);
@@ -50,29 +61,49 @@ class GatedOutputBackward {
 
  private:
   __aicore__ inline void StartProduct(const layer::Block& block) {
+    if (inResults_) {
+      Multiply(block, 0, left_[static_cast<uint64_t>(block.first) * columns_], columns_);
+    } else {
+      layer::WaitFor<AscendC::HardEvent::MTE2_S>();  // the slot's sums have been read
+      Multiply(block, 0, blocks_.Sums(block), layer::PitchOf(width_));
+    }
+    if (halves_) {
+      Multiply(block, columns_, right_[static_cast<uint64_t>(block.first) * columns_], columns_);
+    }
+  }
+  // sums = grad weight[:, column:], as many columns as stand together, in rows `pitch` elements apart.
+  __aicore__ inline void Multiply(const layer::Block& block, uint32_t column, const AscendC::GlobalTensor<float>& sums,
+                                  uint32_t pitch) {
     const int32_t m = static_cast<int32_t>(block.rows);
-    const int32_t n = static_cast<int32_t>(width_);
     const int32_t k = static_cast<int32_t>(dim_);
-    layer::WaitFor<AscendC::HardEvent::MTE2_S>();  // the slot's sums have been read
-    product.SetOrgShape(m, n, k, k, static_cast<int32_t>(layer::PitchOf(width_)));
-    product.SetSingleShape(m, n, k);
+    product.SetOrgShape(m, static_cast<int32_t>(width_), k, k, static_cast<int32_t>(pitch));
+    product.SetSingleShape(m, static_cast<int32_t>(columns_), k);
     product.SetTensorA(grad_[static_cast<uint64_t>(block.first) * dim_]);
-    product.SetTensorB(weight_);
-    product.template IterateAll<false>(blocks_.Sums(block.slot), 0, false, true);
+    product.SetTensorB(weight_[column]);
+    product.template IterateAll<false>(sums, 0, false, true);
+  }
+  __aicore__ inline void FetchSums(const layer::Floats& to, const layer::Block& block, uint32_t row, uint32_t rows) {
+    const uint64_t at = static_cast<uint64_t>(block.first + row) * columns_;
+    const uint32_t pitch = layer::PitchOf(width_);
+    if (halves_) {
+      gate_.strips.FetchHalves(to, left_[at], right_[at], rows, width_);
+    } else if (inResults_) {
+      gate_.strips.Fetch(to, left_[at], gate_.ShapeOf(rows));
+    } else {
+      gate_.strips.Fetch(to, blocks_.Sums(block)[static_cast<uint64_t>(row) * pitch], {rows, width_, pitch});
+    }
   }
 
   __aicore__ inline void MakeGradients(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = blocks_.Sums(block.slot);
     const layer::Floats of = ofGated_.template Get<float>();
     const uint32_t atOnce = gate_.strips.Rows(width_);
-    const uint32_t pitch = layer::PitchOf(width_);
     for (uint32_t row = 0; row < block.rows; row += atOnce) {
       const uint32_t rows = layer::Least(atOnce, block.rows - row);
       const layer::Shape shape = gate_.ShapeOf(rows);
       const int32_t count = shape.Elements();
       const uint64_t at = gate_.At(block.first + row);
       gate_.Fetch(block.first + row, rows);
-      gate_.strips.Fetch(of, sums[static_cast<uint64_t>(row) * pitch], layer::Shape{rows, width_, pitch});
+      FetchSums(of, block, row, rows);
       AscendC::Mul(of, of, gate_.factor, count);
       AscendC::Mul(gate_.factor, gate_.factor, gate_.u, count);
       layer::Then();
@@ -89,10 +120,15 @@ class GatedOutputBackward {
 
   uint32_t width_;
   uint32_t dim_;
-  layer::Blocks<T, float> blocks_;
+  uint32_t columns_;  // of a product
+  bool inResults_;
+  bool halves_;
+  layer::Blocks<T> blocks_;
   GateStrips<T> gate_;
   AscendC::GlobalTensor<T> grad_;
   AscendC::GlobalTensor<T> weight_;
+  AscendC::GlobalTensor<float> left_;
+  AscendC::GlobalTensor<float> right_;
   AscendC::GlobalTensor<T> dattended_;
   AscendC::GlobalTensor<T> du_;
   AscendC::GlobalTensor<T> gated_;

@@ -25,12 +25,11 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   projection::SizePanels(platform, bytes, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
   tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
-  tiling->sumElements = layer::BlockElements(*tiling, tiling->panelColumns);
   if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->panelColumns, tiling->width,
                              tiling->product, type)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, *tiling);
 }
 
 }  // namespace optiling

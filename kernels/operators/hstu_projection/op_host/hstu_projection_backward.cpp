@@ -35,15 +35,15 @@ static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
   const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
   projection::SizePanels(platform, bytes, *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
-  tiling->sumElements = layer::BlockElements(*tiling, tiling->panelColumns);
-  tiling->gradientElements = layer::BlockElements(*tiling, tiling->width);
+  tiling->sumBlocks = 1;
+  tiling->sumElements = layer::BlockElements(*tiling, tiling->width);
   if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->panelColumns, tiling->width,
                              tiling->product, type) ||
       !hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->width, tiling->inner,
                              tiling->gradient)) {
     return ge::GRAPH_FAILED;
   }
-  return layer::Launch(context, platform, bytes, bytes, *tiling);
+  return layer::Launch(context, platform, bytes, *tiling);
 }
 
 }  // namespace optiling

@@ -1,13 +1,13 @@
 // What forward and backward pass share on the host.
 #pragma once
+#include <algorithm>
+
 #include "layer_host.h"
 
 namespace projection {
 
-constexpr int64_t OPERAND_BYTES = 256 * 1024;  // of a block's normed rows: half of L1, weight passes through the rest
-constexpr int64_t PANEL_BYTES = 512 * 1024;    // of a panel's sums: two for each core
-constexpr int64_t MOST_ROWS = 256;
-constexpr int64_t PANEL_UNIT = 64;  // columns
+constexpr int64_t PANEL_BYTES = 512 * 1024;  // of a panel's sums: they are in L2 when the vector unit wants them
+constexpr int64_t PANEL_UNIT = 64;           // columns
 
 enum Attribute : std::size_t { SPLIT, EPS };
 
@@ -40,14 +40,14 @@ inline bool Describe(gert::TilingContext* context, std::size_t x, std::size_t we
   return true;
 }
 
-// Tokens of a block, and how many columns the cube makes of it at once. Weight is read once for each block.
+// Tokens of a block, and how many columns of a part the cube makes of it at once.
 inline void SizePanels(const platform_ascendc::PlatformAscendC& platform, uint32_t dataBytes, LayerTilingData& tiling) {
-  const int64_t fits = OPERAND_BYTES / (static_cast<int64_t>(tiling.width) * dataBytes) / 16 * 16;
-  layer::SizeBlocks(platform, host::Clamp(fits, hstu::BLOCK_ROWS, MOST_ROWS), tiling);
+  layer::SizeBlocks(platform, layer::FittingRows(tiling.width, dataBytes), tiling);
   const int64_t most = PANEL_BYTES / (static_cast<int64_t>(tiling.blockRows) * dataBytes) / PANEL_UNIT * PANEL_UNIT;
-  const int64_t panels = host::CeilDiv(tiling.inner, most);
-  const int64_t columns = hstu::RoundUpTo(host::CeilDiv(tiling.inner, panels), PANEL_UNIT);
-  tiling.panelColumns = static_cast<uint32_t>(std::min<int64_t>(tiling.inner, columns));
+  const int64_t widest = *std::max_element(tiling.split, tiling.split + tiling.parts);
+  const int64_t panels = host::CeilDiv(widest, most);
+  const int64_t columns = hstu::RoundUpTo(host::CeilDiv(widest, panels), PANEL_UNIT);
+  tiling.panelColumns = static_cast<uint32_t>(std::min<int64_t>(widest, columns));
 }
 
 template <typename Definition>

@@ -1,6 +1,7 @@
 // SiLU(norm(x) weight), split along its columns, a block of tokens at a time: the vector unit normalises rows into the
-// workspace, the cube multiplies them with a panel of weight's columns, the vector unit applies SiLU and writes each
-// part where it is contiguous. While the cube has a panel, the vector unit has the ones before and after it.
+// workspace, the cube multiplies them with a panel of weight's columns and writes the products where they belong in
+// their part, the vector unit applies SiLU there. While the cube has a panel, the vector unit has the ones before and
+// after it.
 #include "kernel_operator.h"
 #include "kernel_operator_list_tensor_intf.h"
 #include "lib/matmul_intf.h"
@@ -38,31 +39,37 @@ class ProjectionKernel {
       if (follows) {
         layer::FinishProduct(product);
       }
-      panels_.Start(product, panel, operand, pitch, weight_);
+      panels_.Start(product, panel, operand, pitch, weight_, Part(panel, 0, panel.column), panel.width);
       if (follows) {
-        WriteParts(before);
+        ApplySilu(before);
       }
       before = panel;
       follows = true;
     }
     if (follows) {
       layer::FinishProduct(product);
-      WriteParts(before);
+      ApplySilu(before);
     }
   }
 
  private:
-  __aicore__ inline void WriteParts(const Panel& panel) {
-    const AscendC::GlobalTensor<T> sums = panels_.Sums(panel);
-    const uint64_t pitch = panels_.Pitch();
+  // A panel's part, from a row of its block and a column on.
+  __aicore__ inline AscendC::GlobalTensor<T> Part(const Panel& panel, uint32_t row, uint32_t column) const {
+    AscendC::GlobalTensor<T> part;
+    part.SetGlobalBuffer(parts_.GetDataPtr<T>(panel.part), static_cast<uint64_t>(tiling_->tokens) * panel.width);
+    return part[static_cast<uint64_t>(panel.block.first + row) * panel.width + column];
+  }
+
+  __aicore__ inline void ApplySilu(const Panel& panel) {
     pieces_.Open(*tiling_, panel);
     Piece piece;
     while (pieces_.Next(piece)) {
       const layer::Floats x = rows_.values;
       const layer::Floats e = rows_.scratch;
+      const AscendC::GlobalTensor<T> place = Part(panel, piece.row, piece.column);
+      const layer::Shape shape = piece.ShapeFrom(panel.width);
       const int32_t count = piece.Elements();
-      rows_.strips.Fetch(x, sums[piece.row * pitch + piece.start + piece.column - panel.column],
-                         piece.ShapeFrom(pitch));
+      rows_.strips.Fetch(x, place, shape);
       AscendC::Muls(e, x, -1.0f, count);
       layer::Then();
       AscendC::Exp(e, e, count);
@@ -72,10 +79,7 @@ class ProjectionKernel {
       layer::Then();
       AscendC::Div(x, x, e, count);  // an exponential that overflows gives 0
       layer::Then();
-      AscendC::GlobalTensor<T> part;
-      part.SetGlobalBuffer(parts_.GetDataPtr<T>(piece.part), static_cast<uint64_t>(tiling_->tokens) * piece.width);
-      const uint64_t row = static_cast<uint64_t>(panel.block.first + piece.row) * piece.width;
-      rows_.strips.Put(part[row + piece.column], x, piece.ShapeFrom(piece.width));
+      rows_.strips.Put(place, x, shape);
     }
   }
 

@@ -1,7 +1,8 @@
 // The gradient of x, with the two matrices that the weight's gradient is the product of: norm(x), and the gradient of
-// the products before SiLU. Five steps a block: norm (vector), products (cube) and their gradient (vector), a panel of
-// columns at a time, that of the norm (cube), that of x (vector). The cube has the next panel while the vector unit has
-// this one, and the gradient of this block's norm while the vector unit finishes the one before.
+// the products before SiLU. Five steps a block: norm (vector), products (cube) and their gradient in the same place
+// (vector), a panel of columns at a time, that of the norm (cube), that of x (vector). The cube has the next panel
+// while the vector unit has this one, and the gradient of a block's norm while the vector unit has the next block's
+// panels.
 #include "kernel_operator.h"
 #include "kernel_operator_list_tensor_intf.h"
 #include "lib/matmul_intf.h"
@@ -60,11 +61,9 @@ class ProjectionBackward {
       if (panel.last) {
         if (follows) {
           layer::FinishProduct(gradient);
-        }
-        StartGradient(panel.block);
-        if (follows) {
           FinishRows(before);
         }
+        StartGradient(panel.block);
         before = panel.block;
         follows = true;
       }
@@ -86,25 +85,25 @@ class ProjectionBackward {
   }
 
   __aicore__ inline void StartProduct(const Panel& panel) {
-    panels_.Start(product, panel, normed_[RowsBefore(panel.block, dim_)], dim_, weight_);
+    const uint64_t to = RowsBefore(panel.block, width_) + panel.start + panel.column;
+    panels_.Start(product, panel, normed_[RowsBefore(panel.block, dim_)], dim_, weight_, dproducts_[to], width_);
   }
 
   __aicore__ inline void StartGradient(const layer::Block& block) {
     const int32_t m = static_cast<int32_t>(block.rows);
     const int32_t n = static_cast<int32_t>(dim_);
     const int32_t k = static_cast<int32_t>(width_);
+    layer::WaitFor<AscendC::HardEvent::MTE2_S>();  // the sums of the block before have been read
     gradient.SetOrgShape(m, n, k, k, static_cast<int32_t>(layer::PitchOf(dim_)));
     gradient.SetSingleShape(m, n, k);
     gradient.SetTensorA(dproducts_[RowsBefore(block, width_)]);
     gradient.SetTensorB(weight_, true);
-    gradient.template IterateAll<false>(panels_.blocks.Gradients(block), 0, false, true);
+    gradient.template IterateAll<false>(panels_.blocks.Sums(block), 0, false, true);
   }
 
   // With s = sigmoid(z) of a product z: grad s (1 + z (1 - s)).
   __aicore__ inline void MakeGradients(const Panel& panel) {
     const layer::Block& block = panel.block;
-    const AscendC::GlobalTensor<T> sums = panels_.Sums(panel);
-    const uint64_t pitch = panels_.Pitch();
     pieces_.Open(*tiling_, panel);
     Piece piece;
     while (pieces_.Next(piece)) {
@@ -113,8 +112,9 @@ class ProjectionBackward {
       const layer::Floats s = sigmoidBuffer_.template Get<float>();
       const layer::Floats grad = gradientBuffer_.template Get<float>();
       const int32_t count = piece.Elements();
-      const uint32_t column = piece.start + piece.column;
-      rows_.strips.Fetch(z, sums[piece.row * pitch + column - panel.column], piece.ShapeFrom(pitch));
+      const AscendC::GlobalTensor<T> place =
+          dproducts_[static_cast<uint64_t>(block.first + piece.row) * width_ + panel.start + piece.column];
+      rows_.strips.Fetch(z, place, piece.ShapeFrom(width_));
       AscendC::Muls(e, z, -1.0f, count);
       AscendC::Duplicate(s, 1.0f, count);
       layer::Then();
@@ -133,24 +133,23 @@ class ProjectionBackward {
       AscendC::Adds(z, z, 1.0f, count);
       layer::Then();
       AscendC::Mul(z, z, s, count);
-      FetchGradient(grad, block, piece);
+      FetchGradient(grad, panel, piece);
       AscendC::Mul(z, z, grad, count);
       layer::Then();
-      const uint64_t row = static_cast<uint64_t>(block.first + piece.row) * width_;
-      rows_.strips.Put(dproducts_[row + column], z, piece.ShapeFrom(width_));
+      rows_.strips.Put(place, z, piece.ShapeFrom(width_));
     }
     layer::WaitFor<AscendC::HardEvent::MTE3_S>();  // the cube reads what the stores have written
   }
 
-  __aicore__ inline void FetchGradient(const layer::Floats& to, const layer::Block& block, const Piece& piece) {
+  __aicore__ inline void FetchGradient(const layer::Floats& to, const Panel& panel, const Piece& piece) {
     AscendC::GlobalTensor<T> grad;
-    grad.SetGlobalBuffer(grads_.GetDataPtr<T>(piece.part), static_cast<uint64_t>(tiling_->tokens) * piece.width);
-    const uint64_t row = static_cast<uint64_t>(block.first + piece.row) * piece.width;
-    rows_.strips.Fetch(to, grad[row + piece.column], piece.ShapeFrom(piece.width));
+    grad.SetGlobalBuffer(grads_.GetDataPtr<T>(panel.part), static_cast<uint64_t>(tiling_->tokens) * panel.width);
+    const uint64_t row = static_cast<uint64_t>(panel.block.first + piece.row) * panel.width;
+    rows_.strips.Fetch(to, grad[row + piece.column], piece.ShapeFrom(panel.width));
   }
 
   __aicore__ inline void FinishRows(const layer::Block& block) {
-    const AscendC::GlobalTensor<float> sums = panels_.blocks.Gradients(block);
+    const AscendC::GlobalTensor<float> sums = panels_.blocks.Sums(block);
     const layer::Floats of = gradientBuffer_.template Get<float>();
     const uint32_t atOnce = rows_.strips.Rows(dim_);
     const uint32_t pitch = layer::PitchOf(dim_);

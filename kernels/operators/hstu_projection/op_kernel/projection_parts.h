@@ -1,5 +1,5 @@
-// What forward and backward pass share: the normed rows of a block, the panels of its products, and the strips of a
-// panel, part by part.
+// What forward and backward pass share: the normed rows of a block, the panels of its products, part by part, and the
+// strips of a panel.
 #pragma once
 #include "layer_blocks.h"
 #include "layer_norm.h"
@@ -8,26 +8,14 @@
 // to.
 constexpr float LARGEST = 3.402823466e+38f;
 
-// A stretch of columns of one part, some rows of a block.
-struct Piece {
-  uint32_t row;  // in the block
-  uint32_t rows;
-  uint32_t part;
-  uint32_t column;  // in the part
-  uint32_t columns;
-  uint32_t start;  // of the part among the columns of the product
-  uint32_t width;  // of the part
-
-  __aicore__ inline layer::Shape ShapeFrom(uint64_t pitch) const { return {rows, columns, pitch}; }
-  __aicore__ inline int32_t Elements() const { return ShapeFrom(columns).Elements(); }
-};
-
-// Some columns of a block's products: what the cube makes at once.
+// Some columns of one part of a block's products: what the cube makes at once.
 struct Panel {
   layer::Block block;
-  uint32_t column = 0;
+  uint32_t part = 0;
+  uint32_t start = 0;   // of the part among the columns of weight
+  uint32_t width = 0;   // of the part
+  uint32_t column = 0;  // in the part
   uint32_t columns = 0;
-  uint32_t slot = 0;   // 0 and 1 by turns
   bool first = false;  // of its block
   bool last = false;
 };
@@ -38,101 +26,96 @@ class Panels {
   __aicore__ inline void Init(GM_ADDR workspace, const LayerTilingData& tiling) {
     tiling_ = &tiling;
     blocks.Init(workspace, tiling);
-    next_ = tiling.inner;
-    taken_ = 0;
+    part_ = tiling.parts;
   }
   __aicore__ inline bool Next(Panel& panel) {
-    if (next_ >= tiling_->inner) {
+    const bool first = part_ == tiling_->parts;
+    if (first) {
       if (!blocks.Next(block_)) {
         return false;
       }
-      next_ = 0;
+      part_ = 0;
+      start_ = 0;
+      column_ = 0;
     }
-    panel.block = block_;
-    panel.column = next_;
-    panel.columns = layer::Least(tiling_->panelColumns, tiling_->inner - next_);
-    panel.slot = taken_++ % 2;
-    panel.first = next_ == 0;
-    next_ += panel.columns;
-    panel.last = next_ >= tiling_->inner;
+    const uint32_t width = tiling_->split[part_];
+    const uint32_t columns = layer::Least(tiling_->panelColumns, width - column_);
+    panel = {block_, part_, start_, width, column_, columns, first, false};
+    column_ += columns;
+    if (column_ == width) {
+      ++part_;
+      start_ += width;
+      column_ = 0;
+    }
+    panel.last = part_ == tiling_->parts;
     return true;
   }
-  // In the workspace.
-  __aicore__ inline uint32_t Pitch() const { return layer::PitchOf(tiling_->panelColumns); }
-  __aicore__ inline AscendC::GlobalTensor<T> Sums(const Panel& panel) const { return blocks.Sums(panel.slot); }
 
-  // sums = rows weight[:, panel], with rows `pitch` elements apart.
+  // to = rows weight[:, panel], with rows `pitch` and those of `to` `toPitch` elements apart.
   template <typename Product>
   __aicore__ inline void Start(Product& product, const Panel& panel, const AscendC::GlobalTensor<T>& rows,
-                               uint32_t pitch, const AscendC::GlobalTensor<T>& weight) const {
+                               uint32_t pitch, const AscendC::GlobalTensor<T>& weight,
+                               const AscendC::GlobalTensor<T>& to, uint32_t toPitch) const {
     const int32_t m = static_cast<int32_t>(panel.block.rows);
     const int32_t k = static_cast<int32_t>(tiling_->width);
-    layer::WaitFor<AscendC::HardEvent::MTE2_S>();  // the slot's sums have been read
     product.SetOrgShape(m, static_cast<int32_t>(tiling_->inner), static_cast<int32_t>(pitch), k,
-                        static_cast<int32_t>(Pitch()));
+                        static_cast<int32_t>(toPitch));
     product.SetSingleShape(m, static_cast<int32_t>(panel.columns), k);
     product.SetTensorA(rows);
-    product.SetTensorB(weight[panel.column]);
-    product.template IterateAll<false>(Sums(panel), 0, false, true);
+    product.SetTensorB(weight[panel.start + panel.column]);
+    product.template IterateAll<false>(to, 0, false, true);
   }
 
-  layer::Blocks<T, T> blocks;
+  layer::Blocks<T> blocks;
 
  private:
   const LayerTilingData* tiling_;
   layer::Block block_;
-  uint32_t next_;  // column
-  uint32_t taken_;
+  uint32_t part_;
+  uint32_t start_;
+  uint32_t column_;
 };
 
-// The pieces of a panel, by parts, then columns, then rows.
+// A strip of a panel.
+struct Piece {
+  uint32_t row;  // in the block
+  uint32_t rows;
+  uint32_t column;  // in the part
+  uint32_t columns;
+
+  __aicore__ inline layer::Shape ShapeFrom(uint64_t pitch) const { return {rows, columns, pitch}; }
+  __aicore__ inline int32_t Elements() const { return ShapeFrom(columns).Elements(); }
+};
+
+// The pieces of a panel, by columns, then rows.
 class Pieces {
  public:
   __aicore__ inline void Open(const LayerTilingData& tiling, const Panel& panel) {
-    tiling_ = &tiling;
+    stripElements_ = tiling.stripElements;
     blockRows_ = panel.block.rows;
     end_ = panel.column + panel.columns;
-    at_ = {0, 0, 0, 0, 0, 0, tiling.split[0]};
-    while (at_.start + at_.width <= panel.column) {
-      NextPart();
-    }
-    at_.column = panel.column - at_.start;
-    first_ = true;
+    at_ = {0, 0, panel.column, 0};
   }
   __aicore__ inline bool Next(Piece& piece) {
-    if (!first_) {
-      at_.row += at_.rows;
-      if (at_.row >= blockRows_) {
-        at_.row = 0;
-        at_.column += at_.columns;
-      }
-      if (at_.start + at_.column >= end_) {
-        return false;
-      }
-      if (at_.column >= at_.width) {
-        NextPart();
-      }
+    at_.row += at_.rows;
+    if (at_.row >= blockRows_) {
+      at_.row = 0;
+      at_.column += at_.columns;
     }
-    first_ = false;
-    at_.columns = layer::Least(layer::Least(at_.width, end_ - at_.start) - at_.column, LAYER_MAX_WIDTH);
-    at_.rows = layer::Least(tiling_->stripElements / layer::PitchOf(at_.columns), blockRows_ - at_.row);
+    if (at_.column >= end_) {
+      return false;
+    }
+    at_.columns = layer::Least(end_ - at_.column, LAYER_MAX_WIDTH);
+    at_.rows = layer::Least(stripElements_ / layer::PitchOf(at_.columns), blockRows_ - at_.row);
     piece = at_;
     return true;
   }
 
  private:
-  __aicore__ inline void NextPart() {
-    at_.column = 0;
-    at_.start += at_.width;
-    ++at_.part;
-    at_.width = tiling_->split[at_.part];
-  }
-
-  const LayerTilingData* tiling_;
+  uint32_t stripElements_;
   uint32_t blockRows_;
-  uint32_t end_;  // column of the product
+  uint32_t end_;  // column of the part
   Piece at_;
-  bool first_;
 };
 
 template <typename T>
