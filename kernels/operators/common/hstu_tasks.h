@@ -16,8 +16,7 @@ struct Tile {
   int64_t other = 0;  // first position of the other side
   int64_t otherRows = 0;
   int64_t segmentEnd = 0;
-  int64_t slab = 0;   // of the segment: its first row
-  uint32_t task = 0;  // counts this core's tasks
+  int64_t slab = 0;  // of the segment: its first row
   bool first = false;
   bool last = false;
   bool opens = false;  // the first tile of its segment
@@ -120,7 +119,6 @@ class Tasks {
     begin_ = share * core;
     end_ = begin_ + share;
     head_ = tiling_->heads;
-    task_ = 0;
     inTask_ = false;
     own_ = 0;
     segmentEnd_ = 0;
@@ -231,7 +229,6 @@ class Tasks {
     tile.ownRows = blockEnd_ - block_;
     tile.other = other_;
     tile.otherRows = to - other_;
-    tile.task = task_;
     tile.first = firstTile_;
     tile.opens = firstTile_ && block_ == segmentStart_;
     tile.segmentEnd = segmentEnd_;
@@ -245,7 +242,6 @@ class Tasks {
     SkipUnseen();
     tile.last = other_ >= otherEnd_;
     if (tile.last) {
-      ++task_;
       inTask_ = false;
     }
     return true;
@@ -267,7 +263,6 @@ class Tasks {
   int64_t segmentEnd_;
   bool inTask_;
   bool firstTile_;
-  uint32_t task_;
   int64_t taskHead_;
   int64_t block_;
   int64_t blockEnd_;

@@ -10,7 +10,7 @@ constexpr uint32_t HSTU_FULL = 2;
 constexpr uint32_t HSTU_CUSTOM = 3;  // the caller's weights
 
 constexpr uint32_t HSTU_COLUMN_UNIT = 64;   // columns of a tile in workspace and unified buffer are padded to this
-constexpr uint32_t HSTU_SLOTS = 3;          // tiles in flight per vector core
+constexpr uint32_t HSTU_SLOTS = 2;          // tiles in flight per vector core
 constexpr int64_t HSTU_SEGMENTS = 128;      // of all heads, or of one: enough to share out over the cores
 constexpr int64_t HSTU_SEGMENT_BLOCKS = 4;  // of a segment at least: its sums are cleared and read once more
 

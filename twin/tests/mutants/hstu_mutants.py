@@ -21,6 +21,7 @@ GRAD_HOST = "hstu_dense_backward/op_host/hstu_dense_backward.cpp"
 SIZES = "hstu_dense_backward/op_host/hstu_backward_host.h"
 SEGMENTS = "common/hstu_segments.h"
 WRONG = "wrong: element"
+EARLY = "if (follows) { StartScores(next, number + 1); } if (number > 0) { FinishValues(before); }"
 STORED = "        // The cube reads what the stores have written.\n"
 WAIT = "WaitFor<AscendC::HardEvent::MTE3_S>();\n"
 
@@ -63,11 +64,18 @@ ATTENTIONS = [
         (KERNEL, "static_cast<uint64_t>(number % HSTU_SLOTS)", "static_cast<uint64_t>(number % 1)"),
     ),
     attention(
-        "workspace_of_two_slots",
-        "wrong tiling field: the workspace of a core holds two tiles of three",
+        "slot_taken_too_early",
+        "missing wait: the next tile's scores go where the cube still reads the weights of the one before",
+        "E-32",
+        "is not ordered with",
+        (KERNEL, "if (number > 0) { FinishValues(before); } if (follows) { StartScores(next, number + 1); }", EARLY),
+    ),
+    attention(
+        "workspace_of_one_slot",
+        "wrong tiling field: the workspace of a core holds one tile of two",
         "E-17",
         "of a GlobalTensor of",
-        (HOST, "HSTU_SLOTS * tiling.slotElements", "2 * tiling.slotElements"),
+        (HOST, "HSTU_SLOTS * tiling.slotElements", "1 * tiling.slotElements"),
     ),
     attention(
         "pitch_of_the_columns",
@@ -81,7 +89,7 @@ ATTENTIONS = [
         "wrong tail: the last strip of a tile has as many rows as the others",
         "E-17",
         "is outside",
-        (KERNEL, "hstu::Least(atOnce, tile.ownRows - from), pitch);", "atOnce, pitch);"),
+        (KERNEL, "hstu::Least(atOnce, end - from), Pitch(tile));", "atOnce, Pitch(tile));"),
     ),
     attention(
         "first_product_added",

@@ -38,7 +38,7 @@ inline void SizeBackward(const Describer& describer, uint32_t dataBytes, HstuTil
   tiling.slotElements = static_cast<uint64_t>(block * tiling.chunk);
   const int64_t widths = RoundUpTo(tiling.valueDim, 16) + RoundUpTo(tiling.dim, 16);
   tiling.accumulatorElements = dataBytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling.blockRows * widths);
-  tiling.coreElements = HSTU_SLOTS * 2 * tiling.slotElements + 2 * tiling.accumulatorElements;
+  tiling.coreElements = HSTU_SLOTS * 2 * tiling.slotElements + tiling.accumulatorElements;
 
   tiling.segments = (HSTU_SEGMENTS + tiling.heads - 1) / std::max<int64_t>(tiling.heads, 1);
   tiling.slabRows = tiling.queryRows + SpareSlabRows(std::max<int64_t>(describer.LongestPossible(), 1), tiling);

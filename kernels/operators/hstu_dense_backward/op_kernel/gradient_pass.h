@@ -51,20 +51,24 @@ class GradientPass {
       if (tile.otherRows != 0) {
         products_->FinishScores();
       }
-      if (follows) {
-        StartScores(next, number + 1);
-      }
-      Differentiate(tile, number);
+      const int64_t half = OpenTile(tile);
+      Differentiate(tile, number, 0, half);
       if (number > 0) {
         FinishSums(before);
       }
+      if (follows) {
+        StartScores(next, number + 1);  // in the slot of the tile before
+      }
+      if (number > 0) {
+        Close(before);
+      }
+      Differentiate(tile, number, half, tile.otherRows);
+      // The cube reads what the stores have written.
+      WaitFor<AscendC::HardEvent::MTE3_S>();
       if (tile.opens) {
         querySums_.Open(tile);
       }
       StartSums(tile, number);
-      if (number > 0) {
-        Close(before);
-      }
       before = tile;
       tile = next;
       more = follows;
@@ -85,16 +89,25 @@ class GradientPass {
     }
   }
 
-  __aicore__ inline void Differentiate(const Tile& tile, uint32_t number) {
+  // Before the strips of a tile. Gives the rows of the first half of them.
+  __aicore__ inline int64_t OpenTile(const Tile& tile) {
     if (tile.otherRows == 0) {
-      return;
+      return 0;
     }
     sequences_.SetMask(tile.sequence, mask_);
     const Grid grid = GridOf(tile);
     strips_->OpenTile(grid, tile.sequence, mask_);
+    return HalfOfStrips(grid.rows, strips_->RowsAtOnce(grid));
+  }
+
+  __aicore__ inline void Differentiate(const Tile& tile, uint32_t number, int64_t begin, int64_t end) {
+    if (tile.otherRows == 0) {
+      return;
+    }
+    const Grid grid = GridOf(tile);
     const int64_t atOnce = strips_->RowsAtOnce(grid);
-    for (int64_t from = 0; from < grid.rows; from += atOnce) {
-      const Grid strip = grid.Rows(from, Least(atOnce, grid.rows - from));
+    for (int64_t from = begin; from < end; from += atOnce) {
+      const Grid strip = grid.Rows(from, Least(atOnce, end - from));
       const uint64_t at = static_cast<uint64_t>(from * grid.pitch);
       strips_->Differentiate(strip, mask_, products_->ScoreTile(number)[at], products_->ProductTile(number)[at]);
       const AscendC::GlobalTensor<T> target = products_->ScoreGradients(number)[at];
@@ -107,8 +120,6 @@ class GradientPass {
       }
       strips_->Finish();
     }
-    // The cube reads what the stores have written.
-    WaitFor<AscendC::HardEvent::MTE3_S>();
   }
   __aicore__ inline AscendC::GlobalTensor<T> BiasAt(const Grid& strip) const {
     const int64_t matrix = strip.batch * tiling_->heads + strip.head;
@@ -123,9 +134,9 @@ class GradientPass {
     const int64_t queryRow = QueryRow(tile.sequence, grid.row);
     const int64_t keyRow = KeyRow(tile.sequence, grid.column);
     products_->StartColumnSums(grid, products_->Weights(number), products_->grad, queryRow,
-                               SumsOf(values_, keyRow, tile, ValueSums(tile)), SumPitch(values_), tile.first);
+                               SumsOf(values_, keyRow, tile.head, ValueSums()), SumPitch(values_), tile.first);
     products_->StartColumnSums(grid, products_->ScoreGradients(number), products_->q, queryRow,
-                               SumsOf(keys_, keyRow, tile, KeySums(tile)), SumPitch(keys_), tile.first);
+                               SumsOf(keys_, keyRow, tile.head, KeySums()), SumPitch(keys_), tile.first);
     products_->StartRowSums(grid, products_->ScoreGradients(number), products_->k, keyRow,
                             querySums_.Of(tile, grid.row), querySums_.Pitch());
   }
@@ -148,23 +159,21 @@ class GradientPass {
       keys_.Zero(row, tile.head, tile.ownRows, strips_->Out());
     } else if (tile.last) {
       if constexpr (!Result<T>::inPlace) {
-        values_.Round(ValueSums(tile), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
-        keys_.Round(KeySums(tile), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
+        values_.Round(ValueSums(), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
+        keys_.Round(KeySums(), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
       }
     }
   }
 
-  __aicore__ inline AscendC::GlobalTensor<float> ValueSums(const Tile& tile) const {
-    return products_->Accumulator(tile.task);
-  }
-  __aicore__ inline AscendC::GlobalTensor<float> KeySums(const Tile& tile) const {
-    return ValueSums(tile)[static_cast<uint64_t>(tiling_->blockRows * values_.SumPitch())];
+  __aicore__ inline AscendC::GlobalTensor<float> ValueSums() const { return products_->Accumulator(); }
+  __aicore__ inline AscendC::GlobalTensor<float> KeySums() const {
+    return ValueSums()[static_cast<uint64_t>(tiling_->blockRows * values_.SumPitch())];
   }
   // Where the cube adds up: the result itself where it is fp32.
-  __aicore__ inline static AscendC::GlobalTensor<float> SumsOf(const Result<T>& result, int64_t row, const Tile& tile,
+  __aicore__ inline static AscendC::GlobalTensor<float> SumsOf(const Result<T>& result, int64_t row, int64_t head,
                                                                const AscendC::GlobalTensor<float>& workspace) {
     if constexpr (Result<T>::inPlace) {
-      return result.At(row, tile.head);
+      return result.At(row, head);
     } else {
       return workspace;
     }

@@ -58,7 +58,6 @@ class GradientProducts {
     k.Init(inputs.k, tiling.keyRows, tiling.heads, tiling.dim);
     v.Init(inputs.v, tiling.keyRows, tiling.heads, tiling.valueDim);
     slotElements_ = tiling.slotElements;
-    accumulatorElements_ = tiling.accumulatorElements;
     workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) +
                                    static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreElements,
                                tiling.coreElements);
@@ -75,9 +74,9 @@ class GradientProducts {
   __aicore__ inline AscendC::GlobalTensor<T> ScoreGradients(uint32_t number) const {
     return Rounded(ProductTile(number));
   }
-  // Sums of a task; tasks take turns.
-  __aicore__ inline AscendC::GlobalTensor<float> Accumulator(uint32_t task) const {
-    return workspace_[HSTU_SLOTS * SLOT_TILES * slotElements_ + (task % 2) * accumulatorElements_];
+  // Sums of a task: those of the task before are rounded by the time that its first product is asked for.
+  __aicore__ inline AscendC::GlobalTensor<float> Accumulator() const {
+    return workspace_[HSTU_SLOTS * SLOT_TILES * slotElements_];
   }
 
   // Scores and products of a grid into a slot: q, grad from query row `queryRow`, k, v from key row `keyRow`.
@@ -134,7 +133,6 @@ class GradientProducts {
   }
 
   uint64_t slotElements_;
-  uint64_t accumulatorElements_;
   AscendC::GlobalTensor<float> workspace_;
 };
 

@@ -15,7 +15,7 @@ inline void SizeForward(const Describer& describer, uint32_t dataBytes, HstuTili
   tiling.slotElements = static_cast<uint64_t>(tiling.blockRows) * tiling.chunk;
   tiling.accumulatorElements =
       dataBytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling.blockRows * RoundUpTo(tiling.valueDim, 16));
-  tiling.coreElements = HSTU_SLOTS * tiling.slotElements + 2 * tiling.accumulatorElements;
+  tiling.coreElements = HSTU_SLOTS * tiling.slotElements + tiling.accumulatorElements;
 }
 
 inline bool DescribeForwardProducts(const platform_ascendc::PlatformAscendC& platform, ge::DataType type,

@@ -1,8 +1,9 @@
 // attn_output = (SiLU((q k^T + bias) alpha) scale mask) v per sequence and head, without softmax.
 // A vector core takes tiles (block of queries x stretch of keys) one after the other. For a tile the cube computes the
 // scores into a slot of the workspace, the vector unit turns them into weights in place, the cube multiplies these with
-// the values. Requests to the cube run ahead: while the vector unit works on a tile, the cube has the scores of the
-// next tile and the values of the one before.
+// the values. Requests to the cube run ahead: while the vector unit has the first half of a tile, the cube multiplies
+// the one before with its values; then it makes the next tile's scores in that slot, while the vector unit has the
+// rest.
 #pragma once
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
@@ -76,17 +77,19 @@ class HstuForward {
     while (more) {
       const bool follows = tasks_.Next(next);
       FinishScores(tile);
-      if (follows) {
-        StartScores(next, number + 1);
-      }
-      MakeWeights(tile, number);
+      const int64_t half = OpenWeights(tile);
+      MakeWeights(tile, number, 0, half);
       if (number > 0) {
         FinishValues(before);
       }
-      StartValues(tile, number);
+      if (follows) {
+        StartScores(next, number + 1);
+      }
       if (number > 0) {
         Close(before);
       }
+      MakeWeights(tile, number, half, tile.ownRows);
+      StartValues(tile, number);
       before = tile;
       tile = next;
       more = follows;
@@ -102,8 +105,9 @@ class HstuForward {
   __aicore__ inline AscendC::GlobalTensor<float> Slot(uint32_t number) const {
     return workspace_[static_cast<uint64_t>(number % HSTU_SLOTS) * tiling_->slotElements];
   }
-  __aicore__ inline AscendC::GlobalTensor<float> Accumulator(const hstu::Tile& tile) const {
-    return workspace_[HSTU_SLOTS * tiling_->slotElements + (tile.task % 2) * tiling_->accumulatorElements];
+  // Sums of a task: those of the task before are rounded by the time that its first product is asked for.
+  __aicore__ inline AscendC::GlobalTensor<float> Accumulator() const {
+    return workspace_[HSTU_SLOTS * tiling_->slotElements];
   }
   __aicore__ inline static int64_t Pitch(const hstu::Tile& tile) {
     return hstu::RoundUp(tile.otherRows, HSTU_COLUMN_UNIT);
@@ -148,6 +152,8 @@ class HstuForward {
     if (tile.otherRows == 0) {
       return;
     }
+    // The cube reads what the stores have written.
+    hstu::WaitFor<AscendC::HardEvent::MTE3_S>();
     const int32_t m = static_cast<int32_t>(tile.ownRows);
     const int32_t n = static_cast<int32_t>(tile.otherRows);
     const int32_t width = static_cast<int32_t>(output_.RowPitch());
@@ -166,7 +172,7 @@ class HstuForward {
     if constexpr (hstu::Result<T>::inPlace) {
       values.template IterateAll<false>(output_.At(QueryRow(tile), tile.head), add, false, true);
     } else {
-      values.template IterateAll<false>(Accumulator(tile), add, false, true);
+      values.template IterateAll<false>(Accumulator(), add, false, true);
     }
   }
   __aicore__ inline void FinishValues(const hstu::Tile& tile) {
@@ -181,25 +187,32 @@ class HstuForward {
       output_.Zero(QueryRow(tile), tile.head, tile.ownRows, out_);
     } else if (tile.last) {
       if constexpr (!hstu::Result<T>::inPlace) {
-        output_.Round(Accumulator(tile), QueryRow(tile), tile.head, tile.ownRows, in_, out_);
+        output_.Round(Accumulator(), QueryRow(tile), tile.head, tile.ownRows, in_, out_);
       }
     }
   }
 
-  // Scores of a tile become weights, strip by strip.
-  __aicore__ inline void MakeWeights(const hstu::Tile& tile, uint32_t number) {
+  __aicore__ inline int64_t RowsAtOnce(const hstu::Tile& tile) const {
+    return hstu::Least(tiling_->stripElements / Pitch(tile), 4095);
+  }
+  // Before the strips of a tile. Gives the rows of the first half of them.
+  __aicore__ inline int64_t OpenWeights(const hstu::Tile& tile) {
+    if (tile.otherRows == 0) {
+      return 0;
+    }
+    sequences_.SetMask(tile.sequence, mask_);
+    addends_.OpenTile(tile.sequence, mask_, tile.own, tile.ownRows, tile.other, tile.otherRows);
+    return hstu::HalfOfStrips(tile.ownRows, RowsAtOnce(tile));
+  }
+  // Scores of rows [begin, end) of a tile become weights, strip by strip.
+  __aicore__ inline void MakeWeights(const hstu::Tile& tile, uint32_t number, int64_t begin, int64_t end) {
     if (tile.otherRows == 0) {
       return;
     }
-    sequences_.SetMask(tile.sequence, mask_);
-    const int64_t pitch = Pitch(tile);
-    addends_.OpenTile(tile.sequence, mask_, tile.own, tile.ownRows, tile.other, tile.otherRows);
-    const int64_t atOnce = hstu::Least(tiling_->stripElements / pitch, 4095);
-    for (int64_t from = 0; from < tile.ownRows; from += atOnce) {
-      WeighStrip(tile, Slot(number), from, hstu::Least(atOnce, tile.ownRows - from), pitch);
+    const int64_t atOnce = RowsAtOnce(tile);
+    for (int64_t from = begin; from < end; from += atOnce) {
+      WeighStrip(tile, Slot(number), from, hstu::Least(atOnce, end - from), Pitch(tile));
     }
-    // The cube reads what the stores have written.
-    hstu::WaitFor<AscendC::HardEvent::MTE3_S>();
   }
 
   __aicore__ inline void WeighStrip(const hstu::Tile& tile, const AscendC::GlobalTensor<float>& slot, int64_t from,
