@@ -87,10 +87,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def _refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
     """Before argparse looks, which misses `--config` where it is spelt `--confg`."""
     valid = [option for action in parser._actions for option in action.option_strings]
+    names = [setting.name for setting in reference.settings()]
     for word in (argument.partition("=")[0] for argument in arguments if argument.startswith("-")):
         if word not in (*valid, "--"):
             long = [option for option in valid if option.startswith("--")]
-            hint = advice.hint(word, long)
+            bare = word.lstrip("-")
+            settings = [each for each in advice.meant(bare, names) if bare in (each, each.rpartition(".")[2])]
+            hint = f" (a setting, without dashes: {' or '.join(settings)}=...)" if settings else advice.hint(word, long)
             raise ArgumentError(f"unknown option {word!r}{hint}; valid: {', '.join(long)}")
 
 

@@ -175,7 +175,14 @@ def _clean(array: pa.Array) -> pa.Array:
     return pc.utf8_trim_whitespace(pc.fill_null(array, ""))
 
 
-def _check(where: str, names: Sequence[str], wanted: dict[str, str], delimiter: str = "") -> None:
+def _check(where: str, names: list[str], wanted: dict[str, str], delimiter: str = "") -> None:
+    if delimiter and not any(names):
+        raise DataError(f"{where}: the first line is empty, and the names of the columns stand there")
+    if twice := [name for name in wanted if names.count(name) > 1]:
+        raise DataError(
+            f"{where}: there is more than one column {_named(twice, wanted)}\n"
+            "  next: give each a name of its own, for one of them is read"
+        )
     missing = [name for name in wanted if name not in names]
     if not missing:
         return
@@ -186,9 +193,11 @@ def _check(where: str, names: Sequence[str], wanted: dict[str, str], delimiter: 
             f"  next: the same command with 'data.delimiter={shown}'"
         )
     likely = advice.meant(missing[0], names) or ["COLUMN"]
+    following = f"the same command with {wanted[missing[0]]}={likely[0]}, the name that the file has"
+    if delimiter and any(name.isdigit() for name in names):
+        following = f"put a line with the columns' names before it, if that is a row; else {following}"
     raise DataError(
-        f"{where}: there is no column {_named(missing, wanted)}; it has {', '.join(names)}\n"
-        f"  next: the same command with {wanted[missing[0]]}={likely[0]}, the name that the file has"
+        f"{where}: there is no column {_named(missing, wanted)}; it has {', '.join(names)}\n  next: {following}"
     )
 
 

@@ -28,7 +28,9 @@ def split(name: str) -> tuple[str, str]:
     """Kind and index ("" for none) of a device's name; DeviceError for one that there cannot be."""
     kind, _, index = name.partition(":")
     if kind not in KINDS or (index and not index.isdigit()):
-        hint = config_advice.hint(kind, KINDS) if kind not in KINDS else ""
+        meant = {"gpu": "cuda", "ascend": "npu"}.get(kind, "")
+        near = f" (did you mean {meant!r}?)" if meant else config_advice.hint(kind, KINDS)
+        hint = near if kind not in KINDS else ""
         raise DeviceError(f"unknown device {name!r}{hint}; valid: {', '.join(KINDS)}, or with an index such as npu:0")
     return kind, index
 

@@ -47,6 +47,12 @@ def folder(tmp_path: Path) -> Path:
         (["--config", "smoke", "train.lr=quick"], "train.lr: expected float, got 'quick'"),
         (["--config", "smoke", "dataset=ml-100"], "unknown data set 'ml-100' (did you mean 'ml-100k'?)"),
         (["--config", "smoke", "--device", "nup"], "unknown device 'nup' (did you mean 'npu'?)"),
+        (["--config", "smoke", "--device", "gpu:1"], "unknown device 'gpu:1' (did you mean 'cuda'?)"),
+        (
+            ["--config", "smoke", "--steps", "5"],
+            "'--steps' (a setting, without dashes: train.steps=...)",
+        ),
+        (["--config", "smoke", "--train.lr=1e-3"], "'--train.lr' (a setting, without dashes: train.lr=...)"),
         (["--config", "smoke", "--otu", "x"], "unknown option '--otu' (did you mean '--out'?)"),
         (["--confg", "smoke"], "unknown option '--confg' (did you mean '--config'?)"),
         (["--config", "smoke", "--go_on"], "unknown option '--go_on' (did you mean '--go-on'?)"),

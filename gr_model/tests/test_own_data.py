@@ -276,7 +276,18 @@ def test_quotes_that_are_closed_are_read(tmp_path: Path) -> None:
         ("a.xlsx", "x", "a.xlsx: is of no kind that can be read; valid: .csv, .tsv"),
         ("a.parquet", "x", "a.parquet: not readable as Parquet"),
         ("a.csv", HEAD, "the data set has no rows"),
-        ("a.csv", "", "there is no column user (data.user), item (data.item), time (data.time)"),
+        ("a.csv", "", "a.csv:1: the first line is empty, and the names of the columns stand there"),
+        (
+            "a.csv",
+            "user,item,time,item\na,x,1,y\n",
+            "a.csv:1: there is more than one column item (data.item)\n",
+        ),
+        (
+            "a.csv",
+            GOOD,
+            "a.csv:1: there is no column user (data.user), item (data.item), time (data.time); it has a, x,"
+            " 1700000000, view, 1, 0\n  next: put a line with the columns' names before it, if that is a row",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read(name: str, text: str | None, told: str, tmp_path: Path) -> None:
