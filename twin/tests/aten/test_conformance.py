@@ -125,6 +125,15 @@ def test_a_run_goes_on_where_it_was_cut_off(twin_lib64: str, sample: Path, tmp_p
     assert rows_of(results) == rows_of(sample)
 
 
+def test_too_few_are_an_exit_code_or_the_page_says_it(twin_lib64: str, tmp_path: Path) -> None:
+    """torch_npu makes float32 where float64 is asked for: no sample passes."""
+    chosen = ("--ops", "double", "--output", str(tmp_path))
+    assert conformance(twin_lib64, *chosen).returncode == 1
+    done = conformance(twin_lib64, *chosen, "--docs", str(tmp_path / "docs"))
+    assert done.returncode == 0 and "5 of 5 cases are there from an earlier run" in done.stdout, done.stderr
+    assert "0 of 25 samples" in (tmp_path / "docs/conformance.md").read_text().replace("*", "")
+
+
 def test_an_unknown_operator_is_refused(twin_lib64: str) -> None:
     done = conformance(twin_lib64, "--ops", "no_such_operator")
     assert done.returncode == 2
