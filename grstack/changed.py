@@ -39,10 +39,11 @@ PARTS = {
         ),
     ),
     "ascend_twin": Part(home=("twin/python/",), suites=("twin/tests/package",), on=("twin",)),
+    "packing": Part(home=("kernels/packaging/",), suites=()),  # what makes a package, of each operator too
     "operators": Part(
         home=("kernels/operators/",),
         suites=("kernels/operators", "twin/tests/launcher", "twin/tests/mutants"),
-        on=("twin",),
+        on=("twin", "packing"),
     ),
     "packages": Part(home=("kernels/packaging/",), suites=("kernels/packaging/tests", ENGINE), on=("operators",)),
     "row_math": Part(home=("kernels/row_math/",), suites=()),
@@ -72,7 +73,7 @@ PARTS = {
 }
 # Tests that other suites use too: references, cases, fixtures.
 SHARED_TESTS = {
-    "kernels/operators/common/tests/": ("twin/tests/launcher", "twin/tests/mutants"),
+    "kernels/operators/common/tests/": ("kernels/operators", "twin/tests/launcher", "twin/tests/mutants"),
     "twin/tests/launcher/": ("twin/tests/mutants", "twin/tests/sanitizers"),
     "embeddings/hybrid_torchrec/tests/": ("embeddings/torchrec_embcache/tests",),
 }
@@ -81,6 +82,14 @@ PAGES = {"docs/dynamic-embeddings.md": ("embeddings/hybrid_torchrec/tests",)}
 TOOL = ("grstack/", "tasks.py", "docker/", "recipes/", "tests/", "Makefile", "bootstrap.sh")
 PAGES_ALONE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "embeddings/README.md", "kernels/README.md")
 TEXT = ("docs/", "benchmarks/", "deploy/", ".", *PAGES_ALONE)
+IMAGE = (
+    "docker/base",
+    "docker/environment",
+    "docker/npu",
+    "docker/devel",
+    "grstack/suites.py",
+)  # where suites run, and how
+COPIED = {"grstack/new/tests": ("kernels", "smoke_tests")}  # into a checkout of the test's own
 EVERYTHING = ("versions.yaml", "locks/", "pyproject.toml", "conftest.py", "tests/start/")
 
 
@@ -157,13 +166,18 @@ def _and_above(parts: Iterable[str]) -> set[str]:
 
 
 def sources_of(suite: str) -> tuple[str, ...]:
-    """What can touch a suite of the image: its parts, all that those stand on, and what touches everything."""
+    """What can touch a suite of the image: its parts, what those stand on, the image, and what touches everything."""
     parts = {name for name, part in PARTS.items() if suite in part.suites}
     while more := {below for name in parts for below in PARTS[name].on} - parts:
         parts |= more
     homes = {home for name in parts for home in PARTS[name].home}
-    shared = {folder for folder, suites in SHARED_TESTS.items() if suite in suites}
-    return tuple(sorted({*homes, *(f"recipes/{name}" for name in parts), WHEELS, *shared, *EVERYTHING}))
+    recipes = {f"recipes/{name}" for name in parts}
+    return tuple(sorted({*homes, *recipes, WHEELS, *COPIED.get(suite, ()), *IMAGE, *EVERYTHING}))
+
+
+def tests_of(suite: str) -> tuple[str, ...]:
+    """The folders of a suite's own tests and of those that it shares."""
+    return (suite, *(folder for folder, suites in SHARED_TESTS.items() if suite in suites))
 
 
 def why(chosen: Mapping[str, str]) -> list[str]:

@@ -27,7 +27,8 @@ from grstack.evidence import measured, table
 from grstack.evidence.measured import Measured
 from grstack.evidence.state import MISSING, PRESENT, STALE, State
 from grstack.execute import execute
-from grstack.files import write_atomically
+from grstack.files import sha256_of, write_atomically
+from grstack.keys import combine, files_under
 from grstack.spec import SWEEPS
 
 NAME = "slow-tests"
@@ -115,13 +116,22 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
 
 
 def keys_of(root: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """For each file, of the suite given, the content key of itself and of all that can touch the suite."""
-    everything = table.load(root)[NAME].sources
-    keys = {
-        suite: measured.keys_of(root, everything if suite in suites.WITH_ENGINE else changed.sources_of(suite))
-        for suite in set(files.values())
-    }
-    return {file: measured.combined(keys[suite] | measured.keys_of(root, [file])) for file, suite in files.items()}
+    """For each file, of the suite given, the content key of itself and of all that can touch it."""
+    of_suite = {suite: _of_suite(root, suite) for suite in set(files.values())}
+    return {file: measured.combined(of_suite[suite] | measured.keys_of(root, [file])) for file, suite in files.items()}
+
+
+def _of_suite(root: Path, suite: str) -> dict[str, str]:
+    everything = suite in suites.WITH_ENGINE
+    sources = table.load(root)[NAME].sources if everything else changed.sources_of(suite)
+    helpers = [
+        file
+        for folder in changed.tests_of(suite)
+        for file in files_under(root / folder, tests=True)
+        if not file.name.startswith("test_")
+    ]
+    own = combine((file.relative_to(root).as_posix(), sha256_of(file)) for file in helpers)
+    return {**measured.keys_of(root, sources), "what its tests call": own}
 
 
 def reports_of(root: Path, file: str) -> dict[str, table.Evidence]:

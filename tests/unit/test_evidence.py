@@ -310,6 +310,8 @@ def test_a_slow_test_in_the_image_is_as_old_as_what_its_suite_stands_on(with_slo
     assert after("fast/kernel.py") == {outside} and after("smoke_tests/check.py") == set()
     assert after("kernels/gr_ops/csrc/op.cpp") == after("kernels/row_math/row.h") == set(SLOW) - {outside}
     assert after("versions.yaml") == set(SLOW) - {outside} and inside in after("tests/start/ranks.py")
+    assert after("gr_model/tests/helper.py") == {inside} and after("gr_model/tests/test_z2.py") == set()
+    assert after("kernels/packaging/pack.py") == after("docker/npu/Dockerfile") == set(SLOW) - {outside}
     assert after("twin/cores/core.cpp") == set(SLOW) - {outside} and after("gr_model/train.py") == set(SLOW)
 
 
