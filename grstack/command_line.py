@@ -117,13 +117,17 @@ def _refuse_unquoted(tokens: Sequence[str], contexts: Sequence[ParserContext], c
         return
     known = {*context.flags, *core.flags}
     first = _first_word(tokens, context)
-    if any(token.partition("=")[0] not in known for token in tokens[1:first] if token.startswith("--")):
-        return  # of a misspelt option nobody knows whether the next word is its value
+    before_it = [token.partition("=")[0] for token in tokens[1:first] if token.startswith("--")]
+    if any(option not in known or (option in core.flags and core.flags[option].takes_value) for option in before_it):
+        return  # of a misspelt option, and of invoke's own, nobody knows whether the next word is its value
+    # An option after the command is the task's, or one of invoke's that changes how it says things; -c is its argument.
+    about_it = {flag: argument for flag, argument in context.flags.items() if argument.name != "command"}
+    about_it |= {flag: core.flags[flag] for flag in core.flags if not core.flags[flag].takes_value or flag == "--hide"}
     waiting, words = False, []
     for token in tokens[first + 1 :]:
         option, equals, _ = token.partition("=")
-        if not waiting and option in context.flags:
-            waiting = context.flags[option].takes_value and not equals
+        if not waiting and option in about_it:
+            waiting = about_it[option].takes_value and not equals
             continue
         if not waiting:
             words.append(token)
@@ -150,7 +154,7 @@ def _first_word(tokens: Sequence[str], context: ParserContext) -> int:
 def _is_about(word: str, context: ParserContext, core: ParserContext) -> bool:
     """Whether an option after the command is meant for the task: its help, or one of its own that is misspelt."""
     option = word.partition("=")[0]
-    if option in ("--help", "-h", "--dry", "-R"):
+    if option in ("--help", "-h", "--dry", "--dry-run", "-R"):
         return True
     return option.startswith("--") and option not in core.flags and bool(_nearest(option, context.flags))
 

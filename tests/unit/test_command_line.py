@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from invoke.collection import Collection
+from invoke.program import Program
 
-from grstack.command_line import spell_out
+import tasks
+from grstack.command_line import check, spell_out
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {"opp": ("action", "name"), "run": ("command",)}
@@ -81,6 +84,9 @@ def test_invoke_takes_them() -> None:
         ),
         (["run", "python x.py", "--config", "smoke"], "quotes are missing", 'inv run "python x.py --config smoke"'),
         (["run", "echo", "$HOME"], "quotes are missing", 'inv run "COMMAND"'),
+        (["run", "python", "-c", "print(1)"], "quotes are missing", "inv run \"python -c 'print(1)'\""),
+        (["run", "python x.py", "--echo", "--config", "smoke"], "quotes are missing", "inv run "),
+        (["run", "python x.py", "--dry-run"], "inv run has no option '--dry-run'", "inv --help run"),
         (["run", "true", "--targett", "cpu"], "did you mean --target?", "inv --help run"),
         (["fetch-data"], "'name'", "inv --help fetch-data"),
         (["build-image", "--dry"], "--dry is invoke's own", "inv build-image --dry-run"),
@@ -92,6 +98,13 @@ def test_a_misspelt_word_is_answered_with_the_nearest(typed: list[str], said: st
     first, last = done.stderr.splitlines()
     assert first.startswith("error: ") and said in first
     assert last.startswith(f"  next:  {next_command}")
+
+
+@pytest.mark.parametrize("behind", [["--echo"], ["--hide=both"], ["--hide", "out"], ["--warn-only", "--target", "cpu"]])
+def test_options_of_invoke_may_stand_behind_the_command(behind: list[str]) -> None:
+    every = Collection(tasks.run, tasks.test)
+    check(["run", "--command=python x.py --a", *behind], every, Program().initial_context)
+    check(["run", "python x.py --a", *behind], every, Program().initial_context)
 
 
 @pytest.mark.parametrize("typed", [["--list"], ["--help", "build-image"], ["build-image", "--help"], ["opp", "-h"]])
