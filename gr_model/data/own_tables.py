@@ -181,7 +181,7 @@ def _check(where: str, names: list[str], wanted: dict[str, str], delimiter: str 
     if twice := [name for name in wanted if names.count(name) > 1]:
         raise DataError(
             f"{where}: there is more than one column {_named(twice, wanted)}\n"
-            "  next: give each a name of its own, for one of them is read"
+            "  next: give each a name of its own: only one of them can be read"
         )
     missing = [name for name in wanted if name not in names]
     if not missing:
