@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from half_cases import HALF_ATTENTION, HALF_GRADIENTS
 from hstu_cases import ATTENTION, GRADIENTS
 from mutant import COMPARISON, Edit, Mutant
 
@@ -83,13 +84,6 @@ ATTENTIONS = [
         "E-17",
         "of a GlobalTensor of",
         (LAUNCH, "RoundUpTo(longest, HSTU_COLUMN_UNIT)", "longest"),
-    ),
-    attention(
-        "strip_not_cut",
-        "wrong tail: the last strip of a tile has as many rows as the others",
-        "E-17",
-        "is outside",
-        (KERNEL, "hstu::Least(atOnce, end - from), Pitch(tile));", "atOnce, Pitch(tile));"),
     ),
     attention(
         "first_product_added",
@@ -290,4 +284,38 @@ GRADIENTS_OF_ALL = [
     ),
 ]
 
-MUTANTS = [*ATTENTIONS, *GRADIENTS_OF_ALL]
+ROUNDS = "if (number > 0) { Close(before); } "
+IN_HALVES = [
+    Mutant(
+        "hstu_strip_not_cut",
+        "wrong tail: the last strip of a tile has as many rows as the others",
+        HALF_ATTENTION,
+        (Edit(KERNEL, "hstu::Least(atOnce, end - from), Pitch(tile));", "atOnce, Pitch(tile));"),),
+        "E-17",
+        "of a GlobalTensor of",
+    ),
+    Mutant(
+        "hstu_sums_rounded_late",
+        "missing wait: a task's first product goes where the sums of the task before are still read",
+        HALF_ATTENTION,
+        (
+            Edit(KERNEL, ROUNDS + "MakeWeights(tile, number, half,", "MakeWeights(tile, number, half,"),
+            Edit(KERNEL, "StartValues(tile, number); before =", "StartValues(tile, number); " + ROUNDS + "before ="),
+        ),
+        "E-32",
+        "is not ordered with",
+    ),
+    Mutant(
+        "hstu_grad_sums_rounded_late",
+        "missing wait: a task's first products go where the sums of the task before are still read",
+        HALF_GRADIENTS,
+        (
+            Edit(PASS, ROUNDS + "Differentiate(tile, number, half,", "Differentiate(tile, number, half,"),
+            Edit(PASS, "StartSums(tile, number); before =", "StartSums(tile, number); " + ROUNDS + "before ="),
+        ),
+        "E-32",
+        "is not ordered with",
+    ),
+]
+
+MUTANTS = [*ATTENTIONS, *GRADIENTS_OF_ALL, *IN_HALVES]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from half_cases import HALF_GATE_GRADIENTS
 from layer_cases import GATE, GATE_GRADIENTS, PROJECTION, PROJECTION_GRADIENTS
 from mutant import COMPARISON, Edit, Mutant
 from workshop import Operator
@@ -11,6 +12,7 @@ STRIPS = "common/layer_strips.h"
 BLOCKS = "common/layer_blocks.h"
 HOST = "common/layer_host.h"
 GATE_KERNEL = "hstu_gated_output/op_kernel/hstu_gated_output.cpp"
+GATE_BACKWARD = "hstu_gated_output/op_kernel/hstu_gated_output_backward.cpp"
 PARTS = "hstu_projection/op_kernel/projection_parts.h"
 PROJECTION_BACKWARD = "hstu_projection/op_kernel/hstu_projection_backward.cpp"
 WRONG = "wrong: element"
@@ -110,5 +112,33 @@ MUTANTS = [
         COMPARISON,
         WRONG,
         (PROJECTION_BACKWARD, "AscendC::Adds(z, z, 1.0f, count);", "AscendC::Duplicate(z, 1.0f, count);"),
+    ),
+    mutant(
+        "sums_taken_too_early",
+        "missing wait: a block's sums go where those of the block before are still read",
+        PROJECTION_GRADIENTS,
+        "E-32",
+        "is not ordered with",
+        (
+            PROJECTION_BACKWARD,
+            "FinishRows(before); } StartGradient(panel.block);",
+            "} StartGradient(panel.block); if (follows) { FinishRows(before); }",
+        ),
+    ),
+    mutant(
+        "halves_swapped",
+        "wrong address: the left half of the sums is taken for the right one",
+        HALF_GATE_GRADIENTS,
+        COMPARISON,
+        "wrong: byte",
+        (GATE_BACKWARD, "FetchHalves(to, left_[at], right_[at],", "FetchHalves(to, right_[at], left_[at],"),
+    ),
+    mutant(
+        "second_half_not_waited_for",
+        "missing wait: of a block's two products one is waited for",
+        HALF_GATE_GRADIENTS,
+        "E-32",
+        "WaitIterateAll",
+        (GATE_BACKWARD, "if (halves_) { product.WaitIterateAll();", "if (false) { product.WaitIterateAll();"),
     ),
 ]

@@ -16,12 +16,18 @@ from pathlib import Path
 import pytest
 from cases import write_cases
 from catalogue import MUTANTS, TABLE, table
+from half_cases import CASES as HALF_CASES
 from mutant import COMPARISON, COMPILER, TIMEOUT, Mutant
 from operators import ALL, CASES
 from workshop import OPERATORS, Operator, Workshop
 
 CORES = "48,2"
+CASES_OF = {**{op: CASES[op.snake] for op in ALL}, **HALF_CASES}
 DRAWN = random.Random().sample(MUTANTS, len(MUTANTS) // 3)  # a failure says which: the slow test has it, too
+
+
+def name(op: Operator) -> str:
+    return "-".join([op.snake, *op.macros.values()])
 
 
 class Bench:
@@ -30,7 +36,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.workshop = Workshop(folder, flags=("-O0",))
         self.workshop.fixed_objects()
-        self.cases = {op.snake: write_cases(folder / f"{op.snake}.cases", op.type, CASES[op.snake]) for op in ALL}
+        self.cases = {op: write_cases(folder / f"{name(op)}.cases", op.type, own) for op, own in CASES_OF.items()}
         self.tables = {op.snake: self.workshop.table_object(op) for op in ALL}
         self.hosts = {op.snake: self.workshop.host_object(op, OPERATORS, folder / f"{op.snake}.o") for op in ALL}
 
@@ -46,21 +52,21 @@ class Bench:
         if mutant.host_changes:
             host = self.workshop.host_object(op, tree, tree / "host.o")
         program = self.link(op, kernel, host, f"{mutant.name}/program")
-        result = self.run(program, op.snake, "0.5" if mutant.found_by == TIMEOUT else "30")
+        result = self.run(program, op, "0.5" if mutant.found_by == TIMEOUT else "30")
         program.unlink()
         return f"{result.returncode} {result.stdout}{result.stderr}"
 
     def original(self, op: Operator) -> Path:
-        kernel = self.workshop.kernel_object(op, OPERATORS, self.workshop.folder / f"original/{op.snake}.o")
-        return self.link(op, kernel, self.hosts[op.snake], f"original/{op.snake}")
+        kernel = self.workshop.kernel_object(op, OPERATORS, self.workshop.folder / f"original/{name(op)}.o")
+        return self.link(op, kernel, self.hosts[op.snake], f"original/{name(op)}")
 
     def link(self, op: Operator, kernel: Path, host: Path, name: str) -> Path:
         return self.workshop.link([kernel, host, self.tables[op.snake], *self.workshop.fixed_objects()], name)
 
-    def run(self, program: Path, snake: str, timeout: str) -> subprocess.CompletedProcess[str]:
+    def run(self, program: Path, op: Operator, timeout: str) -> subprocess.CompletedProcess[str]:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("TWIN_")}
         environment = {**clean, "TWIN_KERNEL_TIMEOUT": timeout}
-        command = [str(program), "--cores", CORES, str(self.cases[snake])]
+        command = [str(program), "--cores", CORES, str(self.cases[op])]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -101,9 +107,9 @@ def test_every_mutant_is_an_edit_of_the_sources(tmp_path: Path) -> None:
         mutant.write(tmp_path / mutant.name)
 
 
-@pytest.mark.parametrize("op", ALL, ids=lambda op: op.snake)
+@pytest.mark.parametrize("op", CASES_OF, ids=name)
 def test_the_original_passes(bench: Bench, op: Operator) -> None:
-    result = bench.run(bench.original(op), op.snake, "30")
+    result = bench.run(bench.original(op), op, "30")
     assert (result.returncode, result.stdout.split()[:1]) == (0, ["ok"]), result.stdout + result.stderr
 
 
