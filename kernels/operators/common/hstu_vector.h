@@ -2,6 +2,7 @@
 #pragma once
 #include "kernel_operator.h"
 
+#include "hstu_halves.h"
 #include "hstu_mask.h"
 
 namespace hstu {
@@ -17,12 +18,6 @@ __aicore__ inline void WaitFor() {
 __aicore__ inline void Then() { AscendC::PipeBarrier<PIPE_V>(); }
 
 __aicore__ inline int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
-// Rows of the first half of a tile's strips, of `atOnce` rows each.
-__aicore__ inline int64_t HalfOfStrips(int64_t rows, int64_t atOnce) {
-  const int64_t strips = (rows + atOnce - 1) / atOnce;
-  return Least((strips + 1) / 2 * atOnce, rows);
-}
 
 // Zeros in [from, to) of a float tensor. Vector instructions start at whole 32-byte blocks: lanes of the first block
 // that stay are left out by a mask.

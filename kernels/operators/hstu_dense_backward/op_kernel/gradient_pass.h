@@ -97,7 +97,10 @@ class GradientPass {
     sequences_.SetMask(tile.sequence, mask_);
     const Grid grid = GridOf(tile);
     strips_->OpenTile(grid, tile.sequence, mask_);
-    return HalfOfStrips(grid.rows, strips_->RowsAtOnce(grid));
+    return HalfOfStrips(grid.rows, RowsAtOnce(grid));
+  }
+  __aicore__ inline int64_t RowsAtOnce(const Grid& grid) const {
+    return RowsOfStrip(grid.rows, strips_->RowsAtOnce(grid));
   }
 
   __aicore__ inline void Differentiate(const Tile& tile, uint32_t number, int64_t begin, int64_t end) {
@@ -105,7 +108,7 @@ class GradientPass {
       return;
     }
     const Grid grid = GridOf(tile);
-    const int64_t atOnce = strips_->RowsAtOnce(grid);
+    const int64_t atOnce = RowsAtOnce(grid);
     for (int64_t from = begin; from < end; from += atOnce) {
       const Grid strip = grid.Rows(from, Least(atOnce, end - from));
       const uint64_t at = static_cast<uint64_t>(from * grid.pitch);

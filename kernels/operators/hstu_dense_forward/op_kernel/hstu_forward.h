@@ -193,7 +193,7 @@ class HstuForward {
   }
 
   __aicore__ inline int64_t RowsAtOnce(const hstu::Tile& tile) const {
-    return hstu::Least(tiling_->stripElements / Pitch(tile), 4095);
+    return hstu::RowsOfStrip(tile.ownRows, hstu::Least(tiling_->stripElements / Pitch(tile), 4095));
   }
   // Before the strips of a tile. Gives the rows of the first half of them.
   __aicore__ inline int64_t OpenWeights(const hstu::Tile& tile) {
