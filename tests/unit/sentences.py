@@ -33,6 +33,7 @@ from figures import (
     planted,
     processes,
     relative,
+    result,
     several_gpus,
     smoke_quality,
     step_counts,
@@ -56,6 +57,20 @@ class Sentence(NamedTuple):
 
 def of_operator(folder: str, text: str, **figures: tuple[str, str, int]) -> Sentence:
     return Sentence(f"kernels/operators/{folder}/README.md", text, counted(**figures))
+
+
+def takes(**figures: tuple[str, str]) -> Callable[[Path], Values]:
+    """name -> (operator, one of `L2`, `HBM` and `products`), in microseconds of benchmarks/operators_counts.py."""
+    counts_of = {"L2": ("moves", 7e6), "HBM": ("moves in HBM", 1.6e6), "products": ("computes", 376e6)}
+
+    def values(root: Path) -> Values:
+        rows = {row["operator"]: row for row in result(root, "operators-counts")}
+        return {
+            name: f"{rows[operator][counts_of[what][0]] / counts_of[what][1]:.0f}"
+            for name, (operator, what) in figures.items()
+        }
+
+    return values
 
 
 SENTENCES: tuple[Sentence, ...] = (
@@ -164,17 +179,53 @@ SENTENCES += (
     ),
     of_operator("hstu_dense_backward", "HBM moves {a} times the bound's bytes", a=("hstu_dense_backward", HBM, 1)),
     of_operator("hstu_dense_forward", "{a} times the bytes of q, k, v", a=("hstu_dense", ASKED, 1)),
+    of_operator("hstu_dense_forward", "HBM moves {a} times the bound's bytes", a=("hstu_dense", HBM, 2)),
     of_operator(
         "hstu_gated_output",
         "{a} times its bytes are asked for forward, {b} times backward",
         a=("hstu_gated_output", ASKED, 1),
         b=("hstu_gated_output_backward", ASKED, 1),
     ),
+    Sentence(
+        "kernels/operators/hstu_gated_output/README.md",
+        "All of it over L2's 7 TB/s takes {a} and {b} us",
+        takes(a=("hstu_gated_output", "L2"), b=("hstu_gated_output_backward", "L2")),
+    ),
+    of_operator(
+        "hstu_gated_output",
+        "lets {a} times the bound's bytes through forward",
+        a=("hstu_gated_output", HBM, 2),
+    ),
+    of_operator(
+        "hstu_gated_output",
+        "Backward it is {a} times, the gated rows",
+        a=("hstu_gated_output_backward", HBM, 2),
+    ),
     of_operator(
         "hstu_projection",
         "{a} times its bytes are asked for forward, {b} times backward",
         a=("hstu_projection", ASKED, 1),
         b=("hstu_projection_backward", ASKED, 1),
+    ),
+    Sentence(
+        "kernels/operators/hstu_projection/README.md",
+        "All of it over L2's 7 TB/s takes {a} us forward, beside the cube's {b}, and {c} us backward, beside {d}",
+        takes(
+            a=("hstu_projection", "L2"),
+            b=("hstu_projection", "products"),
+            c=("hstu_projection_backward", "L2"),
+            d=("hstu_projection_backward", "products"),
+        ),
+    ),
+    of_operator("hstu_projection", "lets {a} times the bound's bytes through", a=("hstu_projection", HBM, 2)),
+    Sentence(
+        "kernels/operators/hstu_projection/README.md", "through forward ({a} us)", takes(a=("hstu_projection", "HBM"))
+    ),
+    of_operator("hstu_projection", "Backward it is {a} times (", a=("hstu_projection_backward", HBM, 2)),
+    Sentence(
+        "kernels/operators/hstu_projection/README.md",
+        "times ({a} us): `normed`",
+        takes(a=("hstu_projection_backward", "HBM")),
     ),
     of_operator(
         "permute2d_sparse_data",
