@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grstack.ask import ask
+from grstack.evidence.table import RESULTS
 from grstack.plan import Plan
 
 PREFIX = "org.opencontainers.image"
@@ -20,11 +21,13 @@ def of_plan(plan: Plan) -> dict[str, str]:
 def of_checkout(root: Path) -> dict[str, str]:
     """created: the commit's time, not the clock's, so that one commit makes one image.
 
-    Empty where `root` is no git checkout, and where it is not as its commit says: that would name another's sources. No
-    source: the address of a checkout's origin may be a private one, and such never land in an image.
+    Empty where `root` is no git checkout, and where it is not as its commit says: that would name another's sources
+    (results, which `inv test --slow` writes between two builds, are in no image). No source: the address of a
+    checkout's origin may be a private one, and such never land in an image.
     """
     top = ask(["git", "-C", str(root), "rev-parse", "--show-toplevel"])
-    changed = ask(["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"])
+    status = ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"]
+    changed = ask([*status, "--", ".", f":(exclude){RESULTS}"])
     found = ask(["git", "-C", str(root), "log", "-1", "--format=%H %cI"])
     if top.code or found.code or changed.output or Path(top.output.strip()) != root.resolve():
         return {}

@@ -10,6 +10,7 @@ import pytest
 
 from grstack import labels, layers
 from grstack.errors import StepError
+from grstack.evidence.table import RESULTS
 from grstack.locks import Lock
 from grstack.plan import make_plan
 from grstack.spec import TARGETS
@@ -125,6 +126,9 @@ def test_labels_name_the_commit_and_its_time_and_no_private_address(tmp_path: Pa
 
     git("init", "-q")
     (tmp_path / "kernel.cpp").write_text("1")
+    result = tmp_path / RESULTS / "slow-tests.json"
+    result.parent.mkdir(parents=True)
+    result.write_text("1")
     git("add", ".")
     git("commit", "-qm", "first")
     git("remote", "add", "origin", "https://me:secret@private.example.org/grstack.git")
@@ -132,6 +136,8 @@ def test_labels_name_the_commit_and_its_time_and_no_private_address(tmp_path: Pa
     assert labels.of_checkout(tmp_path) == {f"org.opencontainers.image.{name}": v for name, v in wanted.items()}
     (tmp_path / "unpacked").mkdir()
     assert labels.of_checkout(tmp_path / "unpacked") == {}, "in another's checkout"
+    result.write_text("2")
+    assert labels.of_checkout(tmp_path), "a new result is no other source"
     (tmp_path / "kernel.cpp").write_text("2")
     assert labels.of_checkout(tmp_path) == {}, "not what the commit says"
 
