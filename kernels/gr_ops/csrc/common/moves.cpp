@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include "common/prefetch.h"
 #include "common/vector_clones.h"
 
@@ -11,7 +15,9 @@ namespace {
 
 typedef uint64_t Block __attribute__((vector_size(64)));
 constexpr int64_t kBlock = sizeof(Block);
-constexpr int64_t kLong = 8192;  // bytes of a segment: how it ends no longer matters
+// Bytes of a segment: how it ends no longer matters, and memcpy and memset write it by an instruction that fetches no
+// line only to overwrite it.
+constexpr int64_t kLong = 8192;
 
 #define GR_OPS_INLINE static inline __attribute__((always_inline))
 
@@ -38,8 +44,10 @@ GR_OPS_INLINE void copy(char* to, const char* from, int64_t bytes) {
   if (bytes <= 2 * kBlock) {
     move_block(to, from);
     move_block(to + kBlock, from + kBlock);
-  } else {
+  } else if (bytes < kLong) {
     copy_blocks(to, from, bytes);
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
   }
 }
 
@@ -64,16 +72,68 @@ void Padding::fill(char* to, int64_t bytes) const {
 
 GR_OPS_VECTOR_CLONES
 void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
-  copy_blocks(to, from, bytes);
+  if (bytes < kLong) {
+    copy_blocks(to, from, bytes);
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  char* rest = to + bytes;
+  if (line_bytes - bytes >= kLong) {
+    padding.fill(rest, line_bytes - bytes);
+    return;
+  }
   Block block;
   std::memcpy(&block, padding.block(), sizeof(block));
-  char* rest = to + bytes;
   std::memcpy(rest, &block, sizeof(block));
   for (int64_t at = to_boundary(rest); at < line_bytes - bytes; at += kBlock) {
     fetch_to_write(rest + at, kBlock);
     std::memcpy(rest + at, &block, sizeof(block));
   }
 }
+
+#if defined(__x86_64__)
+
+namespace {
+
+GR_OPS_INLINE void stream_block(char* to, const char* from) {
+  for (int64_t at = 0; at < kBlock; at += 16) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+  }
+}
+
+}  // namespace
+
+bool streams(const char* to, int64_t line_bytes, int64_t result_bytes) {
+  return result_bytes >= kStreamed && line_bytes % kBlock == 0 && to_boundary(to) == kBlock;
+}
+
+void pad_line_streaming(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
+  int64_t at = 0;
+  for (; at + kBlock <= bytes; at += kBlock) stream_block(to + at, from + at);
+  if (at < bytes) {  // an element's width divides what is before the padding: it goes on as in a block of its own
+    alignas(kBlock) char mixed[kBlock];
+    std::memcpy(mixed, padding.block(), sizeof(mixed));
+    std::memcpy(mixed, from + at, static_cast<size_t>(bytes - at));
+    stream_block(to + at, mixed);
+    at += kBlock;
+  }
+  for (; at < line_bytes; at += kBlock) stream_block(to + at, padding.block());
+}
+
+void finish_streaming() { _mm_sfence(); }
+
+#else
+
+bool streams(const char*, int64_t, int64_t) { return false; }
+
+void pad_line_streaming(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  padding.fill(to + bytes, line_bytes - bytes);
+}
+
+void finish_streaming() {}
+
+#endif
 
 GR_OPS_VECTOR_CLONES
 void copy_spilling(char* to, const char* from, int64_t bytes) { copy(to, from, bytes); }

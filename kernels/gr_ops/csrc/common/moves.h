@@ -27,6 +27,15 @@ class Padding {
 // memcpy(to, from, bytes), and the rest of to[0, line_bytes) is padding.
 void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding);
 
+// The same past the caches, for whole blocks of 64 bytes, and nothing is spilled; finish_streaming() comes before
+// another thread reads them. A result of kStreamed bytes leaves the last cache before a reader has come to its end:
+// lines of 26 KB, 52 MB of them, take 0.71 of memcpy's time so, and 0.78 of it with a pass that reads them; with
+// 13 MB the two together take 1.16 of it, and with 7 MB 1.5.
+constexpr int64_t kStreamed = 16 * 1024 * 1024;
+bool streams(const char* to, int64_t line_bytes, int64_t result_bytes);
+void pad_line_streaming(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding);
+void finish_streaming();
+
 // memcpy(to, from, bytes)
 void copy_spilling(char* to, const char* from, int64_t bytes);
 

@@ -40,29 +40,33 @@ at::Tensor pad(const char* op, const at::Tensor& values, at::TensorList offsets,
   const auto* from = static_cast<const char*>(source.const_data_ptr());
   const char* const from_end = from + available * bytes;
   auto* to = static_cast<char*>(dense.mutable_data_ptr());
-  parallel_rows(dense.numel() * static_cast<int64_t>(dense.itemsize()) / line_bytes, line_bytes,
-                [&](int64_t first, int64_t end) {
-                  const char* const to_end = to + end * line_bytes;
-                  OffsetTree::NodeWalk walk(tree, first);
-                  for (int64_t line = first; line < end; ++line) {
-                    const int64_t node = walk.next();
-                    char* target = to + line * line_bytes;
-                    int64_t stored = 0;
-                    const char* segment = from;
-                    if (node >= 0) {
-                      const int64_t start = tree.rows()[node];
-                      const int64_t rows = std::min(tree.rows()[node + 1], available) - start;
-                      stored = std::max<int64_t>(0, std::min(rows, tree.max_length())) * bytes;
-                      segment += start * bytes;
-                    }
-                    if (to_end - target >= line_bytes + kSpill && from_end - segment >= stored + kSpill) {
-                      pad_line_spilling(target, line_bytes, segment, stored, padding);
-                    } else {
-                      if (stored > 0) std::memcpy(target, segment, stored);
-                      padding.fill(target + stored, line_bytes - stored);
-                    }
-                  }
-                });
+  const int64_t dense_bytes = dense.numel() * static_cast<int64_t>(dense.itemsize());
+  const bool streaming = streams(to, line_bytes, dense_bytes);
+  parallel_rows(dense_bytes / line_bytes, line_bytes, [&](int64_t first, int64_t end) {
+    const char* const to_end = to + end * line_bytes;
+    OffsetTree::NodeWalk walk(tree, first);
+    for (int64_t line = first; line < end; ++line) {
+      const int64_t node = walk.next();
+      char* target = to + line * line_bytes;
+      int64_t stored = 0;
+      const char* segment = from;
+      if (node >= 0) {
+        const int64_t start = tree.rows()[node];
+        const int64_t rows = std::min(tree.rows()[node + 1], available) - start;
+        stored = std::max<int64_t>(0, std::min(rows, tree.max_length())) * bytes;
+        segment += start * bytes;
+      }
+      if (streaming) {
+        pad_line_streaming(target, line_bytes, segment, stored, padding);
+      } else if (to_end - target >= line_bytes + kSpill && from_end - segment >= stored + kSpill) {
+        pad_line_spilling(target, line_bytes, segment, stored, padding);
+      } else {
+        if (stored > 0) std::memcpy(target, segment, stored);
+        padding.fill(target + stored, line_bytes - stored);
+      }
+    }
+    if (streaming) finish_streaming();
+  });
   return dense;
 }
 
