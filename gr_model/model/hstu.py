@@ -47,7 +47,7 @@ class HSTULayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x_LD: torch.Tensor, batch: BatchAttention) -> torch.Tensor:
-        if self._by_operators(x_LD) and (whole_LD := self._whole(x_LD, batch)) is not None:
+        if self._fits_operators(x_LD) and (whole_LD := self._whole(x_LD, batch)) is not None:
             return whole_LD
         x_LD, u_L, v_L, q_L, k_L = self.project(x_LD)
         q_LNA, k_LNA, v_LNV = (x_L.unflatten(1, (self.heads, -1)) for x_L in (q_L, k_L, v_L))
@@ -77,9 +77,12 @@ class HSTULayer(nn.Module):
             )
         return x_LD + self.output(self.dropout(self._gated(u_L, attended_L)))
 
+    def _fits_operators(self, x_LD: torch.Tensor) -> bool:
+        return self.fused and fused_ops.around_attention(x_LD, self.uvqk, self.split[0])
+
     def _by_operators(self, x_LD: torch.Tensor) -> bool:
-        compiled = x_LD.is_cuda and "_projected" in vars(self)  # by training/compiled.py
-        return self.fused and not compiled and fused_ops.around_attention(x_LD, self.uvqk, self.split[0])
+        """Not on a GPU where training/compiled.py has compiled the parts, which is faster than the operators."""
+        return not (x_LD.is_cuda and "_projected" in vars(self)) and self._fits_operators(x_LD)
 
     def _projected(self, x_LD: torch.Tensor) -> Sequence[torch.Tensor]:
         parts: Sequence[torch.Tensor] = F.silu(self.norm(x_LD) @ self.uvqk).split(self.split, dim=1)
