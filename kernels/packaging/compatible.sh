@@ -34,10 +34,30 @@ check_platform() {
         "$(basename -- "$1") was built for $package, but the toolkit in $home is $toolkit; get the other package"
 }
 
+# with_stubs HOME PATH: PATH, and behind it the toolkit's own stubs where no folder of PATH has the driver's library.
+# The toolkit's libraries need libascend_hal.so; `docker build` has no driver, and CANN's own builds take the stubs there.
+with_stubs() {
+    local home=$1 path=$2 machine folder
+    local -a folders=()
+    IFS=: read -r -a folders <<< "$path"
+    for folder in ${folders[@]+"${folders[@]}"}; do
+        if [[ -n $folder && -e $folder/libascend_hal.so ]]; then
+            echo "$path"
+            return
+        fi
+    done
+    machine=$(uname -m)
+    for folder in "$home"/{runtime/lib64/stub,"$machine-linux/devlib"}{,"/linux/$machine"}; do
+        [[ ! -d $folder ]] || path+=${path:+:}$folder
+    done
+    echo "$path"
+}
+
 check_loads() {
     local tree=$1 library=$2 path message
     command -v python3 > /dev/null || fail "python3 is needed to check $(basename -- "$library"); $SKIP_HINT"
     path=$(dirname -- "$library"):$tree/op_api/lib:$ASCEND_HOME_PATH/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    path=$(with_stubs "$ASCEND_HOME_PATH" "$path")
     # RTLD_NOW: a missing symbol must show here, not at the first call
     if ! message=$(LD_LIBRARY_PATH=$path python3 -c \
         'import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)' "$library" 2>&1); then

@@ -8,6 +8,9 @@ operators=$GRSTACK_SOURCE/kernels/operators
 packaging=$GRSTACK_SOURCE/kernels/packaging
 socs=${GRSTACK_SOCS:?the SoCs to build for, separated by commas (versions.yaml)}
 version=$(< "$packaging/VERSION")
+set_env="source /usr/local/Ascend/ascend-toolkit/set_env.sh (from CANN 8.5 on: /usr/local/Ascend/cann/set_env.sh)"
+# shellcheck source=../../kernels/packaging/compatible.sh
+source "$packaging/compatible.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 
@@ -34,36 +37,53 @@ build_twin() {
         --include "$torch_npu/include/third_party/acl/inc" --werror
 }
 
+# release HOME: the release of a toolkit. `Version` is the compiler's own number, 7.6.0.1.220 of CANN 8.0.0.
+release() {
+    local info key value
+    for info in "$1/compiler/version.info" "$1/opp/version.info" "$1"/*-linux/ascend_toolkit_install.info; do
+        for key in version_dir '[Vv]ersion'; do
+            value=$(sed -n "s/^$key=//p" "$info" 2> /dev/null | head -n 1) || true
+            [[ -z $value ]] || { echo "$value" && return; }
+        done
+    done
+}
+
 # The tiling data of the HSTU operators holds AscendC::tiling::TCubeTiling, which is declared from CANN 8.2 on.
 check_toolkit() {
-    local version
-    version=$(sed -n 's/^[Vv]ersion=//p' "$1/compiler/version.info" 2> /dev/null || true)
-    [[ -n $version ]] || fail \
-        "$1/compiler/version.info names no version; type: source /usr/local/Ascend/ascend-toolkit/set_env.sh"
-    [[ $(printf '%s\n' 8.2 "$version" | sort -V | head -n 1) == 8.2 ]] || fail \
-        "CANN $version lacks AscendC::tiling::TCubeTiling, which the HSTU operators need; install CANN 8.2 or newer"
+    local found
+    found=$(release "$1")
+    [[ -n $found ]] || fail "$1 names no version in compiler/version.info; is it a toolkit? Type: $set_env"
+    [[ $(printf '%s\n' 8.2 "$found" | sort -V | head -n 1) == 8.2 ]] || fail \
+        "CANN $found lacks AscendC::tiling::TCubeTiling, which the HSTU operators need; install CANN 8.2 or newer"
+}
+
+# without_venv: PATH without the environment. The toolkit's compilers are Python programs, and the packages that CANN asks
+# for (protobuf 3.20, cffi and others) stand beside the base's own Python.
+without_venv() {
+    tr : '\n' <<< "$PATH" | grep -vxF -- "$(dirname -- "$GRSTACK_PYTHON")" | paste -sd :
 }
 
 # build_cann OPERATOR VENDOR TREE
 build_cann() {
-    local home=${ASCEND_HOME_PATH:-} package
-    [[ -n $home ]] || fail \
-        "ASCEND_HOME_PATH is not set; install CANN's toolkit and type: source /usr/local/Ascend/ascend-toolkit/set_env.sh"
+    local home=${ASCEND_HOME_PATH:-} package python
+    [[ -n $home ]] || fail "ASCEND_HOME_PATH is not set; install CANN's toolkit and type: $set_env"
     check_toolkit "$home"
+    PATH=$(without_venv)
+    python=$(type -P python3) || fail "the toolkit's compilers need a python3 on PATH beside $GRSTACK_PYTHON; install it"
+    LD_LIBRARY_PATH=$(with_stubs "$home" "${LD_LIBRARY_PATH:-}")
+    export PATH LD_LIBRARY_PATH
     run cmake -S "$recipe/cann" -B "$scratch/cann/$1" -DCMAKE_BUILD_TYPE=Release "-DOPERATOR_DIR=$operators/$1" \
         "-DCOMMON_DIR=$operators/common" "-DASCEND_CANN_PACKAGE_PATH=$home" "-DASCEND_COMPUTE_UNIT=${socs//,/;}" \
-        "-Dvendor_name=$2" "-DPython3_EXECUTABLE=$GRSTACK_PYTHON"
+        "-Dvendor_name=$2" "-DPython3_EXECUTABLE=$GRSTACK_PYTHON" "-DASCEND_PYTHON_EXECUTABLE=$python"
     run cmake --build "$scratch/cann/$1" --parallel "${GRSTACK_JOBS:-2}"
     run cmake --build "$scratch/cann/$1" --target package
     # Only the tree is taken from CANN's package: the installer is ours.
     package=$(find "$scratch/cann/$1" -maxdepth 2 -name '*.run' -print -quit)
     [[ -n $package ]] || fail "CANN's build of $1 left no .run package in $scratch/cann/$1; see its output above"
-    run bash "$package" --noexec --quiet --target "$3"
+    run bash "$package" --noexec --quiet "--extract=$3" # its header has no --target, and ends with its help
     [[ -d $3/packages/vendors/$2 ]] || fail "CANN's package of $1 does not hold vendor $2"
     if [[ ! -f $3/packages/vendors/$2/version.info ]]; then
-        local toolkit
-        toolkit=$(sed -n 's/^[Vv]ersion=//p' "$home/compiler/version.info")
-        echo "custom_opp_compiler_version=$toolkit" > "$3/packages/vendors/$2/version.info"
+        echo "custom_opp_compiler_version=$(release "$home")" > "$3/packages/vendors/$2/version.info"
     fi
 }
 

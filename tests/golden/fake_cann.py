@@ -1,6 +1,7 @@
 """A directory that looks like CANN's toolkit to a build, and writes down what it is asked to do instead of compiling.
 
-Written from the public interface: the CMake package ASC, or msopgen and the project it makes.
+Written from the public interface: the CMake package ASC, or msopgen and the project it makes; of a package's header the
+options that the documentation of CANN's packages names.
 """
 
 from __future__ import annotations
@@ -8,20 +9,35 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-# What CANN's package is to its user: a file that unpacks a vendor's tree with --noexec --quiet --target DIR.
+# What CANN's package is to its user. Its makeself header knows the options below and those that the installer's help
+# names; any other ends with the help and 1. The directory of --extract is what stands between the first two "=".
 PACKAGE = r"""#!/bin/bash
-[[ "$1 $2 $3" == "--noexec --quiet --target" ]] || exit 1
-for soc in {socs}; do
-    mkdir -p "$4/packages/vendors/{vendor}/op_impl/ai_core/tbe/config/$soc"
-    echo '{{"X": {{}}}}' > "$4/packages/vendors/{vendor}/op_impl/ai_core/tbe/config/$soc/aic-$soc-ops-info.json"
+help() {{ echo "Usage: $0 [--help | --check | --noexec | --extract=<path> | --quiet | --install-path=<path>]"; }}
+execute=y target=
+while [[ -n $* ]]; do
+    case "$1" in
+        -h | --help) help; exit 0 ;;
+        -q | --quiet | --nox11 | --check | --install-path=*) ;;
+        --noexec) execute=n ;;
+        --extract=*) target=$(echo "$1" | cut -d= -f2) ;;
+        *) help; exit 1 ;;
+    esac
+    shift
 done
-mkdir -p "$4/packages/vendors/{vendor}/op_api/lib"
-echo "not a library" > "$4/packages/vendors/{vendor}/op_api/lib/libcust_opapi.so"
+[[ $execute == n && -n $target ]] || {{ echo "this stand-in only unpacks" >&2; exit 1; }}
+for soc in {socs}; do
+    mkdir -p "$target/packages/vendors/{vendor}/op_impl/ai_core/tbe/config/$soc"
+    echo '{{"X": {{}}}}' > "$target/packages/vendors/{vendor}/op_impl/ai_core/tbe/config/$soc/aic-$soc-ops-info.json"
+done
+mkdir -p "$target/packages/vendors/{vendor}/op_api/lib"
+echo "not a library" > "$target/packages/vendors/{vendor}/op_api/lib/libcust_opapi.so"
 """
 
 ASC = r"""
 set(log $ENV{FAKE_CANN_LOG})
-file(APPEND ${log} "find_package(ASC), ASCEND_COMPUTE_UNIT=${ASCEND_COMPUTE_UNIT}, vendor_name=${vendor_name}\n")
+file(APPEND ${log} "find_package(ASC), ASCEND_COMPUTE_UNIT=${ASCEND_COMPUTE_UNIT}, vendor_name=${vendor_name}, \
+ASCEND_PYTHON_EXECUTABLE=${ASCEND_PYTHON_EXECUTABLE}\n")
+file(APPEND ${log} "    libraries in $ENV{LD_LIBRARY_PATH}\n")
 foreach(name npu_op_package npu_op_code_gen npu_op_library npu_op_kernel_options npu_op_kernel_library
     npu_op_package_add)
   cmake_language(EVAL CODE "
@@ -66,7 +82,7 @@ BUILD = r"""#!/bin/bash
 set -eu
 cd "$(dirname "$0")"
 {
-    echo "build.sh, in a project of"
+    echo "build.sh, with $(type -P python3), libraries in ${LD_LIBRARY_PATH:-}, in a project of"
     find op_host op_kernel -type f | LC_ALL=C sort | sed 's/^/    /'
     sed 's/^/    /' CMakePresets.json
 } >> "$FAKE_CANN_LOG"
@@ -81,7 +97,8 @@ mkdir -p build_out
 def make_toolkit(home: Path, form: str) -> dict[str, str]:
     """Writes the toolkit in one form (functions, msopgen); returns the variables that a build with it needs."""
     (home / "compiler").mkdir(parents=True)
-    (home / "compiler/version.info").write_text("Version=8.3.RC1\n")
+    (home / "compiler/version.info").write_text("Version=8.3.0.1.200\nversion_dir=8.3.RC1\n")
+    (home / "runtime/lib64/stub").mkdir(parents=True)
     if form == "functions":
         _write(home / "compiler/tikcpp/ascendc_kernel_cmake/ASCConfig.cmake", ASC)
     else:

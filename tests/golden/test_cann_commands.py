@@ -42,14 +42,22 @@ def build(
         source.mkdir()
         project(source)
         out.mkdir()
+    for folder in ("venv", "base"):
+        python = tmp_path / folder / "bin/python3"
+        if not python.exists():
+            python.parent.mkdir(parents=True)
+            python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+            python.chmod(0o755)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND")}
+    environment.pop("LD_LIBRARY_PATH", None)
     environment |= {
         "GRSTACK_SOURCE": str(source),
         "GRSTACK_OUT": str(out),
         "GRSTACK_DEPS": str(tmp_path / "deps"),
         "GRSTACK_PLATFORM": "cann",
         "GRSTACK_ARCH": "x86_64",
-        "GRSTACK_PYTHON": sys.executable,
+        "GRSTACK_PYTHON": str(tmp_path / "venv/bin/python3"),
+        "PATH": f"{tmp_path}/venv/bin:{tmp_path}/base/bin:{os.environ['PATH']}",
         "GRSTACK_JOBS": "2",
         "GRSTACK_OPERATOR": OPERATOR,
         "GRSTACK_SOCS": socs,
@@ -64,7 +72,7 @@ def build(
 def plain(text: str, tmp_path: Path) -> str:
     """Without the places of this run."""
     text = re.sub(re.escape(str(tmp_path)) + r"/tmp\.\w+", "SCRATCH", text)
-    text = text.replace(str(tmp_path), "HERE").replace(sys.executable, "PYTHON")
+    text = text.replace(str(tmp_path), "HERE").replace("HERE/venv/bin/python3", "PYTHON")
     version = (ROOT / "kernels/packaging/VERSION").read_text().strip()
     return text.replace(str(ROOT / "recipes"), "HERE/source/recipes").replace(f"'{version}'", "VERSION")
 
@@ -127,15 +135,31 @@ def test_the_source_package_holds_what_the_kernels_include(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("version", "word"), [("8.1.RC1", "TCubeTiling"), ("8.0.0", "install CANN 8.2"), ("", "no version")]
+    ("version", "word"),
+    [
+        ("Version=8.1.RC1", "TCubeTiling"),
+        ("Version=7.6.0.1.220\nversion_dir=8.0.0", "CANN 8.0.0 lacks"),
+        ("", "names no version in compiler/version.info; is it a toolkit? Type: source "),
+    ],
 )
 def test_a_toolkit_that_is_too_old_is_refused_with_the_reason(tmp_path: Path, version: str, word: str) -> None:
     variables = make_toolkit(tmp_path / "cann", "functions")
-    (tmp_path / "cann/compiler/version.info").write_text(f"Version={version}\n")
+    (tmp_path / "cann/compiler/version.info").write_text(f"{version}\n")
     done = build(tmp_path, variables)
     assert done.returncode != 0 and word in done.stderr and not (tmp_path / "cann/log").exists()
-    (tmp_path / "cann/compiler/version.info").write_text("Version=8.10.0\n")
+    (tmp_path / "cann/compiler/version.info").unlink()
+    (tmp_path / "cann/opp").mkdir()
+    (tmp_path / "cann/opp/version.info").write_text("Version=7.8.T5.0.B028\nversion_dir=8.10.0\n")
     assert build(tmp_path, variables).returncode == 0
+
+
+@pytest.mark.parametrize("form", ["functions", "msopgen"])
+def test_a_driver_that_is_there_is_taken_and_no_stub(tmp_path: Path, form: str) -> None:
+    variables = make_toolkit(tmp_path / "cann", form)
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver/libascend_hal.so").touch()
+    assert build(tmp_path, {**variables, "LD_LIBRARY_PATH": f"{tmp_path}/driver"}).returncode == 0
+    assert re.findall(r"libraries in ([^,\n]*)", (tmp_path / "cann/log").read_text()) == [f"{tmp_path}/driver"]
 
 
 def test_a_soc_that_cann_leaves_out_is_an_error(tmp_path: Path) -> None:

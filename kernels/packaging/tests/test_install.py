@@ -1,13 +1,15 @@
 """install.sh against the vendor contract."""
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from conftest import OPAPI, OPMASTER, OPSPROTO, as_nobody, mode, needs_root, nobody_id, priority, run, tree_state
+from conftest import ARCH, OPAPI, OPMASTER, OPSPROTO, as_nobody, mode, needs_root, nobody_id, priority, run, tree_state
 
 Make = Callable[..., Path]
 
@@ -103,6 +105,67 @@ def test_library_with_a_missing_symbol_is_refused_by_opening_it(
 
 def test_good_libraries_open(make_package: Make, opp: Path) -> None:
     assert run(make_package(), ASCEND_OPP_PATH=opp, ASCEND_HOME_PATH=opp.parent).code == 0
+
+
+def link(output: Path, text: str, *needed: Path) -> bytes:
+    """A shared library that needs others, which it knows by name alone."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    options = ["-shared", "-fPIC", f"-Wl,-soname,{output.name}", "-Wl,--allow-shlib-undefined", "-o", output]
+    folders = [f"-L{path.parent}" for path in needed]
+    subprocess.run(
+        ["cc", "-x", "c", "-", *options, *folders, *(f"-l:{p.name}" for p in needed)], input=text.encode(), check=True
+    )
+    return output.read_bytes()
+
+
+@pytest.fixture
+def on_a_driver(tmp_path: Path, opp: Path) -> bytes:
+    """libcust_opapi.so, which needs the toolkit's library, which needs the driver's; and no driver."""
+    hal, runtime = tmp_path / "elsewhere/libascend_hal.so", opp.parent / "lib64/libruntime.so"
+    link(hal, "int drvOpen(void) { return 1; }")
+    link(runtime, "int drvOpen(void); int rtOpen(void) { return drvOpen(); }", hal)
+    return link(tmp_path / "linked/libcust_opapi.so", "int rtOpen(void); int call(void) { return rtOpen(); }", runtime)
+
+
+STUBS = (
+    "runtime/lib64/stub",
+    f"runtime/lib64/stub/linux/{ARCH}",
+    f"{ARCH}-linux/devlib",
+    f"{ARCH}-linux/devlib/linux/{ARCH}",
+)
+
+
+@pytest.mark.parametrize("folder", STUBS)
+def test_without_a_driver_the_toolkits_stubs_stand_for_it(
+    make_package: Make, tmp_path: Path, opp: Path, on_a_driver: bytes, folder: str
+) -> None:
+    """An image is built without a driver, and its libraries are opened all the same."""
+    package = make_package(changes={OPAPI: on_a_driver})
+    result = run(package, ASCEND_OPP_PATH=opp, ASCEND_HOME_PATH=opp.parent)
+    assert result.code == 1 and "libascend_hal.so" in result.err
+    stub = opp.parent / folder / "libascend_hal.so"
+    stub.parent.mkdir(parents=True)
+    shutil.copy(tmp_path / "elsewhere/libascend_hal.so", stub)
+    result = run(package, ASCEND_OPP_PATH=opp, ASCEND_HOME_PATH=opp.parent)
+    assert (result.code, result.last) == (0, "SUCCESS"), result.err
+
+
+@pytest.mark.parametrize("there", ["a driver", "an old driver"])
+def test_no_stub_hides_what_driver_or_toolkit_lack(
+    make_package: Make, tmp_path: Path, opp: Path, on_a_driver: bytes, there: str
+) -> None:
+    stubs, driver = opp.parent / STUBS[0], tmp_path / "a driver/libascend_hal.so"
+    shutil.copytree(tmp_path / "elsewhere", stubs)
+    if there == "a driver":  # the toolkit's own library is gone, and stands among the stubs
+        (opp.parent / "lib64/libruntime.so").rename(stubs / "libruntime.so")
+        lacks = "libruntime.so"
+        link(driver, "int drvOpen(void) { return 1; }")
+    else:  # a driver that is too old
+        lacks = "drvOpen"
+        link(driver, "int drvOther(void) { return 1; }")
+    package = make_package(changes={OPAPI: on_a_driver})
+    result = run(package, ASCEND_OPP_PATH=opp, ASCEND_HOME_PATH=opp.parent, LD_LIBRARY_PATH=driver.parent)
+    assert result.code == 1 and lacks in result.err
 
 
 def test_other_machine_is_refused_without_the_toolkit(make_package: Make, good_library: bytes, opp: Path) -> None:

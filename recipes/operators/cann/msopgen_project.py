@@ -64,6 +64,7 @@ def main() -> None:
         parser.add_argument(option, type=Path, required=True)
     parser.add_argument("--compute-unit", required=True, help="SoCs, separated by ;")
     parser.add_argument("--vendor", required=True)
+    parser.add_argument("--python", required=True, help="what the toolkit's compilers run on")
     options = parser.parse_args()
 
     project: Path = options.out / "project"
@@ -76,6 +77,7 @@ def main() -> None:
     preset = {
         "ASCEND_COMPUTE_UNIT": options.compute_unit,
         "ASCEND_CANN_PACKAGE_PATH": str(options.toolkit),
+        "ASCEND_PYTHON_EXECUTABLE": options.python,
         "vendor_name": options.vendor,
         "ENABLE_SOURCE_PACKAGE": "True",
         "ENABLE_BINARY_PACKAGE": "True",
