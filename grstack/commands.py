@@ -116,6 +116,10 @@ def install_ops(
     for name in operators:
         if name not in s.versions.operators:
             raise UsageError.unknown("operator", name, s.versions.operators)
+    if soc:
+        from grstack import install
+
+        install.check_soc(s, operators or tuple(s.versions.operators), soc)
     if into:
         _install_into(s, operators, Path(into).expanduser().resolve(), soc=soc, force=force)
         return
@@ -132,8 +136,6 @@ def install_ops(
 def _install_into(s: Session, operators: tuple[str, ...], target: Path, *, soc: str, force: bool) -> None:
     from grstack import install
 
-    if soc:
-        install.check_soc(s, operators or tuple(s.versions.operators), soc)
     install.check_target(target)
     until = "packages" if soc else "operators"
     _built(s, until=f"operators/{operators[0]}" if len(operators) == 1 and not soc else until).show(s.console)

@@ -14,7 +14,8 @@ from grstack.session import Session
 
 def check_soc(s: Session, operators: tuple[str, ...], soc: str) -> None:
     """Refuses a SoC for which one of the operators is not built."""
-    known = sorted({name for operator in operators for name in s.versions.operators[operator].socs})
+    built = {name for operator in operators for name in s.versions.operators[operator].socs}
+    known = [name for name in s.versions.socs if name in built]
     if soc in known:
         return
     reasons = {s.versions.operators[operator].refused.get(soc) for operator in operators} - {None}

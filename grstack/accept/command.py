@@ -131,6 +131,11 @@ def _say(s: Session, run: Acceptance, folder: Path) -> None:
     for result in run.results:
         told = ", ".join(f"{count} {name}" for name, count in result.tests.items() if count)
         s.console.print(f"{result.state:14} {result.part:18} {result.seconds:8.0f} s  {told}", soft_wrap=True)
+    if left := [result.part for result in run.results if result.state == LEFT]:
+        s.console.print(
+            f"{len(left)} parts not run, so the whole has not passed; next: the same command without --only",
+            soft_wrap=True,
+        )
     s.console.print(f"report: {folder / 'accept.html'}", soft_wrap=True)
     if run.emulated:
         s.console.print("[yellow]a rehearsal on emulated devices: it says nothing of hardware[/yellow]")

@@ -10,6 +10,8 @@ import importlib
 import json
 import os
 import platform
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ def look(manifest: dict[str, Any]) -> dict[str, Any]:
         "toolkit": _told(_toolkit),
         "npu-smi": _told(lambda: ask(["npu-smi", "info"]).output.strip() or "npu-smi: not found"),
     }
+    if not facts["emulated"]:
+        facts["the toolkit's compilers"] = _told(_compilers)
     facts["devices"] = _told(_devices)
     facts["sum of two numbers"] = _told(_sum)
     return facts
@@ -55,6 +59,19 @@ def _toolkit() -> str:
         if (home / name).is_file():
             return (home / name).read_text().strip()
     return f"no version.info in {home}"
+
+
+def _compilers() -> str:
+    """Whether the toolkit's package tbe imports: on the base's own Python, as the operators were compiled."""
+    home, own = os.environ.get("ASCEND_HOME_PATH", ""), Path(sys.executable).parent
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != own]
+    python = shutil.which("python3", path=os.pathsep.join(folders))
+    if python is None:
+        return f"there is no python3 on PATH beside {sys.executable}"
+    places = (f"{home}/python/site-packages", f"{home}/opp/built-in/op_impl/ai_core/tbe")
+    answer = ask([python, "-c", "import tbe"], env={"PYTHONPATH": os.pathsep.join(places)})
+    said = (answer.errors.strip().splitlines() or [f"exit code {answer.code}"])[-1]
+    return f"tbe {'imports' if not answer.code else f'does not import ({said})'} with {python}"
 
 
 def _devices() -> list[dict[str, Any]]:

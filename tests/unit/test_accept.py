@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from grstack import commands, fetch, session
-from grstack.accept import command, report
+from grstack.accept import command, machine, report
 from grstack.accept.parts import PARTS, chosen
 from grstack.accept.results import Acceptance, Result, read_tests
 from grstack.ask import ask
@@ -155,6 +155,34 @@ def test_ctrl_c_keeps_what_is_done(accept: Accept, build: Path, engine: Devices)
     engine.codes, engine.ran = {}, []
     assert accept() == 0
     assert engine.ran == [part.name for part in PARTS][2:]
+
+
+def test_a_part_that_passes_alone_says_why_the_whole_has_not(accept: Accept, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(commands, "_console", lambda: Console(file=out, width=200))
+    assert accept(only="smoke") == 1
+    said = f"{len(PARTS) - 1} parts not run, so the whole has not passed; next: the same command without --only"
+    assert said in out.getvalue()
+    assert accept() == 0 and out.getvalue().count("not run, so") == 1
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_the_machine_says_whether_the_toolkit_s_compilers_have_their_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool
+) -> None:
+    """On the base's Python: the one that stands first on PATH is the environment's."""
+    if has:
+        (tmp_path / "home/python/site-packages/tbe").mkdir(parents=True)
+        (tmp_path / "home/python/site-packages/tbe/__init__.py").touch()
+    (tmp_path / "base").mkdir()
+    own = tmp_path / "base/python3"
+    own.symlink_to(sys.executable)
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{own.parent}")
+    said = machine.look({"emulated": False})["the toolkit's compilers"]
+    assert said.startswith("tbe imports" if has else "tbe does not import (ModuleNotFoundError: No module named 'tbe')")
+    assert said.endswith(f"with {own}")
+    assert "the toolkit's compilers" not in machine.look({"emulated": True})
 
 
 def test_no_test_that_ran_is_no_success(accept: Accept, build: Path, engine: Devices) -> None:

@@ -99,6 +99,17 @@ def test_a_part_leaves_the_report_of_the_whole_as_it_is(
     assert report.read_bytes() == whole and (checkout / "build/build-report-packages.json").is_file()
 
 
+@pytest.mark.parametrize("into", ["", "opp"])
+def test_a_soc_that_nothing_is_built_for_is_told_the_reason(checkout: Path, tmp_path: Path, into: str) -> None:
+    """Before it is told that an image holds every operator, or that a directory is missing."""
+    with pytest.raises(UsageError) as fault:
+        commands.install_ops(Choices(), into=str(tmp_path / into) if into else "", soc="ascend310p")
+    assert "nothing is built for ascend310p: needs" in fault.value.what
+    assert fault.value.next_command == "inv install-ops --into DIR --soc ascend910b"
+    with pytest.raises(UsageError, match="an image holds every operator"):
+        commands.install_ops(Choices(), soc="ascend910b")
+
+
 def test_a_custom_directory_is_added_to_the_toolkit_s_own_operators(
     out: io.StringIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from ascend_twin.info import RuntimeFault, check_settings, gather, text
 
 NOT_FOUND = 127  # as a shell says that there is no such command
 USAGE = 2
+OPTIONS = {"devices": "TWIN_NPU_COUNT", "soc": "TWIN_NPU_SOC", "aten": "TWIN_ATEN", "streams": "TWIN_STREAMS"}  # of run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,10 +61,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(value: str) -> int:
-    number = int(value)
-    if number < 1:
+    if not value.isdecimal() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"{value} is not a positive number of devices")
-    return number
+    return int(value)
 
 
 def _env(arguments: argparse.Namespace) -> int:
@@ -72,7 +72,13 @@ def _env(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _log_nothing() -> None:
+    """Of this process alone: the library's log would tell a fault that is told here."""
+    os.environ.setdefault("TWIN_LOG", "off")
+
+
 def _info(arguments: argparse.Namespace) -> int:
+    _log_nothing()
     found = gather(find_home(os.environ))
     print(json.dumps(found.as_data(), indent=1) if arguments.json else text(found))
     return 0
@@ -83,13 +89,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if not command:
         print("ascend-twin: run what? python -m ascend_twin run python train.py", file=sys.stderr)
         return USAGE
-    asked = {
-        "TWIN_NPU_COUNT": arguments.devices,
-        "TWIN_NPU_SOC": arguments.soc,
-        "TWIN_ATEN": arguments.aten,
-        "TWIN_STREAMS": arguments.streams,
-    }
-    return _become(command, {name: str(value) for name, value in asked.items() if value is not None})
+    asked = {variable: getattr(arguments, option) for option, variable in OPTIONS.items()}
+    given = {variable: str(value) for variable, value in asked.items() if value is not None}
+    try:
+        return _become(command, given)
+    except RuntimeFault as error:
+        said = str(error)
+        for option, variable in OPTIONS.items():
+            if variable in given:
+                said = said.replace(f"{variable}='", f"--{option} '")
+        print(f"ascend-twin: {said}\nnext: python -m ascend_twin run --help", file=sys.stderr)
+        return 1
 
 
 def _selftest(arguments: argparse.Namespace) -> int:
@@ -101,8 +111,9 @@ def _become(command: Sequence[str], settings: dict[str, str]) -> int:
     """Replaces this process, so that signals and the exit code are the command's own."""
     home = find_home(os.environ)
     os.environ.update(settings)
-    check_settings(home)  # a chip that does not exist is told now, not when the program first uses a device
     environment = {**os.environ, **variables(home, os.environ)}
+    _log_nothing()
+    check_settings(home)  # a chip that does not exist is told now, not when the program first uses a device
     program = shutil.which(command[0], path=environment["PATH"])
     if program is not None:
         sys.stdout.flush()

@@ -56,7 +56,7 @@ def gather(home: Path) -> Info:
         emulated=True,
         version=_installed("ascend_twin") or "not installed as a package",
         home=str(home),
-        cann=version_info(home).get("Version", "unknown"),
+        cann=os.environ.get("TWIN_CANN_VERSION") or version_info(home).get("Version", "unknown"),
         streams=os.environ.get("TWIN_STREAMS") or "free",
         python=platform.python_version(),
         packages={name: _installed(name) or "not installed" for name in PACKAGES},

@@ -49,6 +49,9 @@ def test_run_takes_options_and_keeps_the_exit_code(environment: Environment) -> 
     ask = "import torch, torch_npu, sys; print(torch.npu.device_count(), torch.npu.get_device_name(0)); sys.exit(3)"
     done = environment.twin("run", "--devices", "4", "--soc", "Ascend910B3", "python", "-c", ask, code=3)
     assert done.stdout == "4 Ascend910B3\n"
+    ask = "import os; print(os.environ.get('TWIN_LOG'))"  # what silences the check of the settings goes no further
+    assert environment.twin("run", "python", "-c", ask).stdout == "None\n"
+    assert "argument --devices: x is not a positive number" in environment.twin("run", "--devices", "x", code=2).stderr
     assert "run what" in environment.twin("run", code=2).stderr
     assert "no such command" in environment.twin("run", "no-such-program", code=127).stderr
 
@@ -89,6 +92,9 @@ def test_info_says_that_it_is_emulated(environment: Environment) -> None:
     assert data["emulated"] is True
     assert data["packages"] == {"torch": data["packages"]["torch"], "torch_npu": "2.6.0.post3"}
     assert [device["name"] for device in data["devices"]] == ["Ascend910B2"] * 2
+    assert data["cann"] == "8.3.RC1"
+    data = json.loads(environment.twin("info", "--json", TWIN_CANN_VERSION="8.2.RC1").stdout)
+    assert data["cann"] == "8.2.RC1"
     assert "TWIN_NPU_COUNT='many' is not" in environment.twin("info", code=1, TWIN_NPU_COUNT="many").stderr
 
 
