@@ -13,16 +13,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Answer:
-    code: int  # 127: there is no such command
+    code: int  # 127: there is no such command; 124: it took too long
     output: str
     errors: str
 
 
-def ask(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Answer:
-    """Runs `argv`; `env` is added to this process's environment."""
+def ask(argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float | None = None) -> Answer:
+    """Runs `argv`; `env` is added to this process's environment. `timeout`: seconds, then it is ended."""
     environment = {**os.environ, **env} if env is not None else None
     try:
-        done = subprocess.run(list(argv), env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(list(argv), env=environment, capture_output=True, text=True, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        return Answer(124, "", str(error))
     except OSError as error:
         return Answer(127, "", str(error))
     return Answer(done.returncode, done.stdout, done.stderr)

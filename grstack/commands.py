@@ -201,7 +201,8 @@ def smoke_test(choices: Choices, request: Request | None = None, machine: Machin
     """Runs smoke_tests in the image and leaves build/smoke/smoke-report.{json,html}."""
     request = request or Request()
     s = _session_for(choices, request)
-    access = access_of(s, request, machine or Machine(), s.console)
+    machine = machine or Machine()
+    access = access_of(s, request, machine, s.console)
     out = s.paths.build / "smoke"
     mounts = {
         "out": Mount(source=out, name="out", writable=True),
@@ -210,7 +211,7 @@ def smoke_test(choices: Choices, request: Request | None = None, machine: Machin
     }
     if request.form:
         argv = _smoke_argv(s, {name: place(mount) for name, mount in mounts.items()}, MANIFEST)
-        print(text_of(s, request, access, argv, list(mounts.values()), shell=False))
+        print(text_of(s, request, access, machine, argv, list(mounts.values()), shell=False))
         return
     fetch_data("ml-100k")
     out.mkdir(parents=True, exist_ok=True)
@@ -257,7 +258,8 @@ def run(
     """
     request = request or Request()
     s = _session_for(choices, request)
-    access = access_of(s, request, machine or Machine(), s.console)
+    machine = machine or Machine()
+    access = access_of(s, request, machine, s.console)
     out = s.paths.build / "out"
     mounts = [
         Mount(source=out, name="out", writable=True),
@@ -265,7 +267,7 @@ def run(
         Mount(source=s.paths.root, name="source"),
     ]
     if request.form:
-        print(text_of(s, request, access, argv, mounts, shell=interactive))
+        print(text_of(s, request, access, machine, argv, mounts, shell=interactive))
         return 0
     out.mkdir(parents=True, exist_ok=True)
     s.paths.data.mkdir(parents=True, exist_ok=True)

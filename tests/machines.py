@@ -6,6 +6,7 @@ Nothing of it is hardware. The tables have the form that the vendors' manuals sh
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -64,6 +65,28 @@ def program(root: Path, place: str, text: str) -> None:
     file.chmod(0o755)
 
 
+def docker(
+    root: Path,
+    *,
+    version: str = "27.5.1",
+    rootless: bool = False,
+    cdi: bool = False,
+    name: str = "",
+    calls: Path | None = None,
+) -> None:
+    """The command `docker` of the machine below `root`, which knows `docker info` alone. `calls`: a line for each."""
+    info = {
+        "ServerVersion": version,
+        "Name": name or socket.gethostname(),
+        "SecurityOptions": ["name=seccomp,profile=builtin", *(["name=rootless"] if rootless else [])],
+        "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"] if cdi else [],
+    }
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "info.json").write_text(json.dumps(info))
+    counted = f'echo >> "{calls}"; ' if calls else ""
+    program(root, "/usr/bin/docker", f'[ "$1" = info ] || exit 2; {counted}cat "{root}/info.json"')
+
+
 def atlas(
     root: Path,
     *,
@@ -108,6 +131,7 @@ def gpu_host(
     processes: Sequence[tuple[int, int, str]] = (),
     toolkit: bool = True,
     cdi: bool = False,
+    nodes: bool = False,
     broken: str = "",
     uid: int = 0,
 ) -> Machine:
@@ -121,6 +145,11 @@ def gpu_host(
         f'case "$1" in --query-gpu=*) cat "{root}/gpus.csv";; --query-compute-apps=*) cat "{root}/processes.csv";; esac'
     )
     program(root, "/usr/bin/nvidia-smi", f'echo "{broken}"; exit 9' if broken else answer)
+    if nodes:
+        (root / "dev").mkdir()
+        for name in (*(f"nvidia{number}" for number in devices), "nvidiactl", "nvidia-uvm"):
+            (root / "dev" / name).touch()
+            (root / "dev" / name).chmod(0o666)
     if toolkit:
         program(root, "/usr/bin/nvidia-container-runtime-hook", "exit 0")
     if cdi:

@@ -39,6 +39,10 @@ class Store:
         for image in images:
             image.others = self.stored
         self.registry: dict[str, str] = {}  # what registries have: digests by tag
+        self.answer: dict[str, Any] = {}  # what `docker info` says
+
+    def info(self) -> dict[str, Any]:
+        return self.answer
 
     @property
     def images(self) -> Store:

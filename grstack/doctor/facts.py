@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from grstack import host, network
 from grstack.files import free_bytes
 from grstack.launch import gpu, npu
+from grstack.launch.daemon import Daemon
 from grstack.launch.machine import Machine
 from grstack.launch.seen import Seen
 from grstack.opp.search import Environment, candidates, conflicts
@@ -28,7 +29,10 @@ class EngineState:
     """`version` is None where no daemon answers; `problem` says what the client lacks; `remedy` installs it."""
 
     version: str | None
-    host: str = ""  # what DOCKER_HOST names, without credentials; empty for this machine's own engine
+    host: str = ""  # of an engine that the user has chosen, without credentials; empty for this machine's own
+    chosen_by: str = ""  # DOCKER_HOST, or a context of the docker command line
+    undo: str = ""  # what to type so that it is this machine's own again
+    rootless: bool = False
     problem: str = ""
     remedy: str = ""
     can_install: bool = False  # root on Debian or Ubuntu: the first build installs and starts one
@@ -113,11 +117,11 @@ class HostFacts:
     def places(self) -> tuple[Path, ...]:
         import docker.errors
 
-        import docker
+        from grstack.engines.connect import connect
         from grstack.engines.docker import store_of
 
         try:
-            return self.paths.build, self.paths.cache, *store_of(docker.from_env(timeout=int(PATIENCE)))
+            return self.paths.build, self.paths.cache, *store_of(connect(timeout=int(PATIENCE)))
         except (docker.errors.DockerException, OSError):
             return self.paths.build, self.paths.cache
 
@@ -137,22 +141,30 @@ class HostFacts:
     def engine(self) -> EngineState:
         import docker.errors
 
-        import docker
-        from grstack.engines import docker_cli, find
+        from grstack.engines import docker_cli
+        from grstack.engines.connect import connect, endpoint
         from grstack.errors import EngineError
 
         can_install = host.can_install()
-        named = network.load().redact(find.named_host())
+        chosen = endpoint()
+        named = network.load().redact(chosen.host) if chosen else ""
+        state = EngineState(
+            version=None,
+            host=named,
+            chosen_by=chosen.chosen_by if chosen else "",
+            undo=chosen.undo if chosen else "",
+            can_install=can_install,
+        )
         try:
-            version = str(docker.from_env(timeout=int(PATIENCE)).version()["Version"])
-        except (docker.errors.DockerException, OSError, KeyError):
-            remedy = docker_cli.install_command()
-            return EngineState(version=None, host=named, remedy=remedy, can_install=can_install)
+            found = Daemon.of(connect(timeout=int(PATIENCE)).info())
+        except (docker.errors.DockerException, OSError):
+            return replace(state, remedy=docker_cli.install_command())
+        state = replace(state, version=found.version, rootless=found.rootless)
         try:
             docker_cli.find_client()
         except EngineError as error:
-            return EngineState(version=version, problem=error.what, remedy=error.next_command, can_install=can_install)
-        return EngineState(version=version)
+            return replace(state, problem=error.what, remedy=error.next_command)
+        return state
 
     def npu(self) -> Seen:
         return npu.look(Machine())
@@ -204,14 +216,14 @@ class HostFacts:
     def registry_problem(self) -> str | None:
         import docker.errors
 
-        import docker
+        from grstack.engines.connect import connect
         from grstack.engines.upstream import asked_for
 
         settings = network.load()
         base = self.versions.bases[self.versions.targets["npu"].platforms["twin"].base]
         said = ""
         try:
-            client: Any = docker.from_env(timeout=int(PATIENCE))
+            client = connect(timeout=int(PATIENCE))
             for reference in asked_for(base, settings):
                 try:
                     client.images.get_registry_data(reference)

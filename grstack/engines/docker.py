@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,14 @@ from grstack.engines.artefacts import (
 from grstack.engines.base import IMAGE_VENV, Inputs, Mount
 from grstack.engines.bootstrap import host_secrets
 from grstack.engines.checkouts import Checkouts
+from grstack.engines.connect import connect
 from grstack.engines.names import KEY, Names
 from grstack.engines.upstream import Upstream
 from grstack.errors import EngineError
 from grstack.keys import IGNORED
-from grstack.launch.access import Access
+from grstack.launch.access import Access, SecurityContext
+from grstack.launch.daemon import Daemon
+from grstack.launch.machine import Machine
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
@@ -58,12 +62,15 @@ class DockerEngine:
         self.runner = runner
         self.settings = settings
         self.artefacts = Artefacts(paths)
+        self.context = SecurityContext(selinux=Machine().selinux)  # of what is no run with devices
 
     @cached_property
     def client(self) -> Any:
-        import docker
+        return connect(timeout=600)
 
-        return docker.from_env(timeout=600)
+    @cached_property
+    def daemon(self) -> Daemon:
+        return Daemon.of(self.client.info())
 
     @cached_property
     def cli(self) -> Path:
@@ -343,6 +350,7 @@ class DockerEngine:
             volumes=volumes,
             env=env,
             network="none",
+            context=self.context,
             name=name,
             labels={CHECKOUT: str(self.paths.root)},
         )
@@ -375,6 +383,7 @@ class DockerEngine:
         access: Access | None = None,
         memory_mib: int = 0,
     ) -> int:
+        given = access or self.context
         name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
         command = docker_cli.run_argv(
             self.cli,
@@ -386,8 +395,8 @@ class DockerEngine:
             name=name,
             hostname="localhost" if apart else None,  # torchrun asks for the address of the host's name
             interactive=interactive,
-            access=access,
-            user=self._user(plan),
+            terminal=sys.stdin.isatty(),
+            context=replace(given, user=self._user(plan) or given.user),
             memory_mib=memory_mib,
         )
         title = f"docker run {self.locate(plan, plan.image)} {shlex.join(argv)}"
@@ -407,7 +416,9 @@ class DockerEngine:
     def _user(self, plan: Plan) -> str:
         """An image whose user is not root runs as who started it, so that what it writes belongs to them."""
         config = self.client.images.get(self._image_that_is_there(plan)).attrs.get("Config") or {}
-        return f"{os.getuid()}:{os.getgid()}" if config.get("User") else ""
+        if not config.get("User"):
+            return ""
+        return "0:0" if self.daemon.rootless else f"{os.getuid()}:{os.getgid()}"
 
     def end(self, name: str) -> None:
         """Ends a container that may have ended already: politely first."""
@@ -429,7 +440,10 @@ def store_of(client: Any) -> tuple[Path, ...]:
     """The daemon's own folder, where the daemon runs on this machine."""
     if not str(client.api.base_url).startswith("http+docker://"):  # what the SDK calls a Unix socket
         return ()
-    root = Path(client.info().get("DockerRootDir") or "/nonexistent")
+    info = client.info()
+    if Daemon.of(info).elsewhere:  # Docker Desktop's machine has such a folder too
+        return ()
+    root = Path(info.get("DockerRootDir") or "/nonexistent")
     return (root,) if root.is_dir() else ()
 
 

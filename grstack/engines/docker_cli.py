@@ -10,7 +10,7 @@ from pathlib import Path
 from grstack import host
 from grstack.ask import ask
 from grstack.errors import EngineError
-from grstack.launch.access import Access
+from grstack.launch.access import SecurityContext
 
 # The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
 PACKAGES = ("docker.io", "docker-cli", "docker-buildx")
@@ -96,23 +96,25 @@ def run_argv(
     volumes: Sequence[tuple[Path, str, bool]],
     env: Mapping[str, str],
     network: str,
-    access: Access | None = None,
+    context: SecurityContext | None = None,
     name: str | None = None,
     hostname: str | None = None,
     labels: Mapping[str, str] | None = None,
     interactive: bool = False,
-    user: str = "",
+    terminal: bool = True,
     memory_mib: int = 0,
 ) -> list[str]:
+    """`terminal`: where there is none, an interactive container reads from a pipe; docker ends where it is asked to."""
     command = [str(client), "run", "--rm", "--init", f"--network={network}"]
-    command += access.options() if access else ["--shm-size=1g"]
+    given = context or SecurityContext()
+    command += given.options()
     command += [f"--name={name}"] if name else []
     command += [f"--hostname={hostname}"] if hostname else []
-    command += [f"--user={user}"] if user else []
     command += [f"--memory={memory_mib}m", f"--memory-swap={memory_mib}m"] if memory_mib else []
     command += [f"--label={key}={value}" for key, value in sorted((labels or {}).items())]
-    command += ["--interactive", "--tty"] if interactive else []
+    command += ["--interactive"] if interactive else []
+    command += ["--tty"] if interactive and terminal else []
     command += [f"--volume={source}:{target}{'' if writable else ':ro'}" for source, target, writable in volumes]
-    variables = {**(access.environment if access else {}), **env}
+    variables = {**given.environment, **env}
     command += [f"--env={key}={value}" for key, value in sorted(variables.items())]
     return [*command, image, *argv]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from pathlib import Path
@@ -10,13 +9,13 @@ from pathlib import Path
 from grstack import host
 from grstack.engines import docker_cli
 from grstack.engines.base import Engine
+from grstack.engines.connect import connect, endpoint
 from grstack.errors import EngineError, UsageError
 from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.run import Runner, leave_running
 
 NAMES = ("auto", "docker", "none")
-OWN_SOCKETS = ("", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
 DAEMON_LOG = Path("/var/log/grstack-dockerd.log")
 
 
@@ -37,29 +36,27 @@ def find_engine(name: str, paths: Paths, runner: Runner, settings: Settings) -> 
 
 
 def named_host() -> str:
-    """What DOCKER_HOST names, if it is not the engine that a build could start here."""
-    host = os.environ.get("DOCKER_HOST", "").strip()
-    return "" if host in OWN_SOCKETS else host
+    """What DOCKER_HOST or a context names, if it is not the engine that a build could start here."""
+    found = endpoint()
+    return found.host if found else ""
 
 
 def _refuse_another_host(settings: Settings) -> None:
     """The user has chosen an engine: one that is started here in its place would have none of their images."""
-    if host := named_host():
+    if chosen := endpoint():
         raise EngineError(
-            f"no container engine answers at {settings.redact(host)}",
-            where="DOCKER_HOST",
-            next_command="unset DOCKER_HOST   (to use this machine's own engine)",
+            f"no container engine answers at {settings.redact(chosen.host)}",
+            where=chosen.chosen_by,
+            next_command=f"{chosen.undo}   (to use this machine's own engine)",
         )
 
 
 def answers() -> bool:
-    """Whether a Docker daemon answers (at DOCKER_HOST or the default socket)."""
+    """Whether the Docker daemon answers that the command line would ask."""
     import docker.errors
 
-    import docker
-
     try:
-        docker.from_env(timeout=5).ping()
+        connect(timeout=5).ping()
     except (docker.errors.DockerException, OSError):
         return False
     return True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grstack.launch.access import SHM_SIZE, Access
+from grstack.launch.access import SHM_SIZE, Access, SecurityContext
 from grstack.launch.yaml_text import dump
 
 Volume = tuple[Path, str, bool]  # source, target, writable
@@ -16,12 +16,10 @@ def document(
     image: str,
     argv: Sequence[str],
     volumes: Sequence[Volume],
-    access: Access | None,
+    context: SecurityContext,
     *,
-    user: str = "",
     shell: bool = False,
 ) -> str:
-    """`user`: of a run without `access`, which has its own."""
     service: dict[str, Any] = {
         "image": image,
         "command": [_literal(word) for word in argv],
@@ -31,9 +29,11 @@ def document(
     }
     if shell:
         service |= {"stdin_open": True, "tty": True}
-    service |= _devices(access) if access else {**({"user": user} if user else {}), "shm_size": "1g"}
-    if access:
-        service["volumes"] += [_bind(file, file, False) for file in access.files]
+    service |= _devices(context) if isinstance(context, Access) else {"user": context.user, "shm_size": "1g"}
+    if isinstance(context, Access):
+        service["volumes"] += [_bind(file, file, False) for file in context.files]
+    if context.selinux:
+        service["security_opt"] = ["label=disable"]
     # `up` gives a container no terminal
     head = f"# docker compose -f FILE {'run --rm grstack' if shell else 'up --abort-on-container-exit'}\n"
     return head + dump({"services": {"grstack": service}})
@@ -67,6 +67,4 @@ def _devices(access: Access) -> dict[str, Any]:
         ids = [str(number) for number in access.ids]
         reserved = {"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}
         found["deploy"] = {"resources": {"reservations": {"devices": [reserved]}}}
-    if access.selinux:
-        found["security_opt"] = ["label=disable"]
     return found

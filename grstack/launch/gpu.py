@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 
-from grstack.launch.access import LOCKED, Access, Flavour
+from grstack.launch.access import Access, Flavour, mapped
 from grstack.launch.machine import Machine
 from grstack.launch.seen import Device, Process, Seen
 
 NOUN = "GPU"
 CDI = ("/etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.json", "/var/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.json")
 TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")  # what docker's --gpus starts
+INSTALL = (
+    "sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker"
+    " && sudo systemctl restart docker"
+)
 _DEVICES = ("--query-gpu=index,uuid,name,driver_version", "--format=csv,noheader")
 _PROCESSES = ("--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader")
 
@@ -65,20 +70,36 @@ def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: b
     listed = ",".join(map(str, ids))
     driver = bool(machine.tool("nvidia-smi"))
     there = shown or driver
-    hook = flavour == "docker" and (_has_toolkit(machine) or not machine.those(CDI))
-    return Access(
-        kind="cuda",
-        flavour=flavour,
-        ids=ids,
+    hook = flavour == "docker" and not by_cdi(machine)
+    given = Access.with_bounds(
+        machine,
+        "cuda",
+        flavour,
+        ids,
+        opened=opened(ids),
+        elsewhere=shown and not driver,
+        # CUDA's own order is by speed, nvidia-smi's numbers are by the bus
+        process_env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed},
+    )
+    return replace(
+        given,
         # docker reads the option as CSV: quotes keep the list one field
         gpus=f'"device={listed}"' if there and hook else "",
         cdi=() if hook or not there else tuple(f"nvidia.com/gpu={number}" for number in ids),
-        process_env={"CUDA_VISIBLE_DEVICES": listed},
-        user=f"{machine.uid}:{machine.gid}",
-        rootless=flavour == "podman" and machine.uid != 0,
-        locked=LOCKED if (shown and not driver) or machine.raises_limits else {},
-        selinux=machine.selinux,
     )
+
+
+def opened(ids: tuple[int, ...]) -> tuple[str, ...]:
+    """The nodes that a program with these devices opens. A device's number is here taken for its minor number."""
+    return (*(f"/dev/nvidia{number}" for number in ids), "/dev/nvidiactl", "/dev/nvidia-uvm")
+
+
+def by_cdi(machine: Machine) -> bool:
+    """Whether Docker is given names of CDI. The toolkit's hook sets up device control groups, which a rootless engine
+    may not."""
+    if not machine.those(CDI):
+        return False
+    return not _has_toolkit(machine) or (mapped(machine, "docker") and machine.docker.cdi)
 
 
 def _has_toolkit(machine: Machine) -> bool:

@@ -15,6 +15,7 @@ from grstack.launch.yaml_text import dump
 
 FOLDER = Path("deploy/kubernetes")
 RESOURCES = {"npu": "huawei.com/Ascend910", "cuda": "nvidia.com/gpu"}
+NODES = {"npu": {"accelerator": "huawei-Ascend910"}}  # labels, as deploy/kubernetes/devices asks for them
 FOLDERS = ("/data", "/out")  # claims; a cluster has no other folder of this machine
 
 
@@ -40,6 +41,7 @@ def document(root: Path, image: str, argv: Sequence[str], access: Access | None,
         container["env"].append({"name": "PET_NPROC_PER_NODE", "value": count})
         container["resources"]["limits"][resource] = count
         container["resources"]["requests"][resource] = count
+        pod |= {"nodeSelector": NODES[access.kind]} if access.kind in NODES else {}
     job["spec"]["template"]["spec"] = pod
     head = "# kubectl create -f FILE; claims grstack-data and grstack-runs, secrets: docs/clusters.md\n"
     return head + dump(job)

@@ -8,12 +8,15 @@ import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from grstack.ask import Answer, ask
+from grstack.launch.daemon import Daemon
 
 CAP_SYS_RESOURCE = 24  # capabilities(7)
+PATIENCE = 5.0  # seconds that an engine may take to answer
 FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
@@ -40,9 +43,20 @@ class Machine:
         places = (f"{folder.rstrip('/')}/{name}" for folder in (*folders, *FOLDERS))
         return next((place for place in places if os.access(self.path(place), os.X_OK)), "")
 
-    def ask(self, tool: str, *arguments: str) -> Answer:
+    def ask(self, tool: str, *arguments: str, timeout: float | None = None) -> Answer:
         """`tool` is what `tool()` gave. Messages of the drivers are not translated, tables are."""
-        return ask([str(self.path(tool)), *arguments], env={"LC_ALL": "C"})
+        return ask([str(self.path(tool)), *arguments], env={"LC_ALL": "C"}, timeout=timeout)
+
+    @cached_property
+    def docker(self) -> Daemon:
+        """The engine that the command `docker` reaches from here."""
+        tool = self.tool("docker")
+        answer = self.ask(tool, "info", "--format", "{{json .}}", timeout=PATIENCE) if tool else Answer(127, "", "")
+        try:
+            info = json.loads(answer.output) if not answer.code else {}
+        except ValueError:
+            info = {}
+        return Daemon.of(info if isinstance(info, dict) else {})
 
     def text(self, place: str) -> str:
         try:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from grstack import ascend, host
-from grstack.launch.access import LOCKED, Access, Flavour
+from grstack.launch.access import Access, Flavour, mapped
 from grstack.launch.machine import Machine
 from grstack.launch.seen import Device, Process, Seen
 
@@ -87,25 +87,28 @@ def parse(text: str) -> list[Device]:
     ]
 
 
+def opened(ids: tuple[int, ...]) -> tuple[str, ...]:
+    """The nodes that a program with these devices opens."""
+    return (*(f"/dev/davinci{number}" for number in ids), *MANAGEMENT)
+
+
 def access(machine: Machine, ids: tuple[int, ...], flavour: Flavour, *, shown: bool = False) -> Access:
     """What a container needs beside its image. `shown`: for a reader, where this machine may have no driver."""
-    nodes = (*(f"/dev/davinci{number}" for number in ids), *MANAGEMENT)
+    nodes = opened(ids)
     listed = ",".join(map(str, ids))
-    rootless = flavour == "podman" and machine.uid != 0
     elsewhere = shown and not machine.has(ascend.DRIVER)
-    given = Access(
-        kind="npu",
-        flavour=flavour,
-        ids=ids,
+    given = Access.with_bounds(
+        machine,
+        "npu",
+        flavour,
+        ids,
+        opened=nodes,
+        elsewhere=elsewhere,
         process_env={"ASCEND_RT_VISIBLE_DEVICES": listed},
-        user=f"{machine.uid}:{machine.gid}",
-        groups=machine.groups_of(machine.those(nodes)),
-        rootless=rootless,
-        locked=LOCKED if elsewhere or machine.raises_limits else {},
-        selinux=machine.selinux,
     )
     files: tuple[str, ...] = (ascend.DRIVER, DCMI, machine.tool("npu-smi"), INSTALLED, NETWORK)
-    if flavour == "docker" and (runtime := _runtime(machine)):
+    # a rootless engine does not read the settings that name the runtime
+    if flavour == "docker" and not mapped(machine, flavour) and (runtime := _runtime(machine)):
         brought = set(machine.text(RUNTIME_MOUNTS).split())
         files = tuple(file for file in (VERSION, INSTALLED, NETWORK) if file not in brought)
         env = {"ASCEND_VISIBLE_DEVICES": listed}

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from grstack.errors import DeviceError, UsageError
 from grstack.launch import drivers, gpu, npu
-from grstack.launch.access import Access, Flavour, Kind
+from grstack.launch.access import Access, Flavour, Kind, mapped
 from grstack.launch.machine import Machine
 from grstack.launch.seen import Seen
 
+CDI_ON = """Docker 25 or newer with {"features": {"cdi": true}} in /etc/docker/daemon.json"""
+NO_CGROUPS = "sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place"
 EXAMPLE = 'inv run --devices 0 "COMMAND"'
 
 
@@ -99,9 +101,12 @@ def _examine(
         faults += _npu_parts(seen, machine)
     elif flavour is not None:
         faults += _gpu_parts(seen, machine, flavour)
+    if flavour is not None and mapped(machine, flavour):
+        faults += _closed(machine, (npu if kind == "npu" else gpu).opened(tuple(ids)))
     needs = (drivers.NPU if kind == "npu" else drivers.GPU).get(release)
     driver_faults, notes = _driver(seen, needs)
     sick = [d for number in ids if (d := seen.device(number)) is not None and d.health != "OK"]
+    notes += _unasked(kind, machine, flavour)
     notes += [f"{seen.noun} {device.id} reports health {device.health}" for device in sick]
     return faults + driver_faults, notes
 
@@ -132,13 +137,39 @@ def _npu_parts(seen: Seen, machine: Machine) -> list[Fault]:
 
 
 def _gpu_parts(seen: Seen, machine: Machine, flavour: Flavour) -> list[Fault]:
-    if seen.helper == "CDI" or (flavour == "docker" and seen.helper) or machine.those(gpu.CDI):
-        return []
     if flavour == "podman":
         make = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-        return [Fault("no CDI description of the GPUs, by which podman hands them to a container", make)]
-    install = "sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime configure"
-    return [Fault("no NVIDIA Container Toolkit, by which docker hands GPUs to a container", install)]
+        said = "no CDI description of the GPUs, by which podman hands them to a container"
+        return [] if machine.those(gpu.CDI) else [Fault(said, make)]
+    docker = machine.docker
+    if seen.helper == "CDI" and docker.version and not docker.cdi:
+        lacks = "takes no devices by CDI: it is older than 25, or that is off"
+        said = f"no NVIDIA Container Toolkit, and Docker {docker.version} {lacks}"
+        return [Fault(said, f"{gpu.INSTALL}; or {CDI_ON}")]
+    if seen.helper:
+        return []
+    return [Fault("no NVIDIA Container Toolkit, by which docker hands GPUs to a container", gpu.INSTALL)]
+
+
+def _closed(machine: Machine, nodes: Sequence[str]) -> list[Fault]:
+    """Nodes that no container of a rootless engine can open: it has none of its user's groups."""
+    closed = [node for node in machine.those(nodes) if machine.groups_of([node])]
+    if not closed:
+        return []
+    lacks = "containers of rootless Docker have no groups of this machine"
+    said = f"{', '.join(closed)} is open to a group alone, and {lacks}"
+    return [Fault(said, "docker context use default, or the same with --print podman")]
+
+
+def _unasked(kind: Kind, machine: Machine, flavour: Flavour | None) -> list[str]:
+    """What must be known of the engine for GPUs, and cannot be asked."""
+    if kind != "cuda" or flavour != "docker":
+        return []
+    if gpu.by_cdi(machine) and not machine.docker.version:
+        return ["no engine answers: whether it takes devices by CDI (Docker 25 or newer) was not looked at"]
+    if mapped(machine, flavour) and not gpu.by_cdi(machine):
+        return [f"rootless Docker: the NVIDIA Container Toolkit must leave control groups alone: {NO_CGROUPS}"]
+    return []
 
 
 def _driver(seen: Seen, needs: drivers.Needs | None) -> tuple[list[Fault], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from grstack.engines import Mount, docker_cli, names
-from grstack.engines.find import named_host
 from grstack.errors import UsageError
 from grstack.launch import compose, gpu, kubernetes
-from grstack.launch.access import Access, Flavour, Kind
+from grstack.launch.access import Access, Flavour, Kind, SecurityContext
 from grstack.launch.line import shell_line
 from grstack.launch.machine import Machine
 from grstack.launch.prepare import prepare
@@ -34,14 +34,23 @@ class Request:
         if self.form and self.form not in FORMS:
             raise UsageError.unknown("form to print", self.form, FORMS, next_command='inv run "COMMAND" --print')
 
+    @property
+    def flavour(self) -> Flavour:
+        return "podman" if self.form == "podman" else "docker"
+
 
 def access_of(s: Session, request: Request, machine: Machine, console: Console) -> Access | None:
     """The devices of this run; None where the platform has none of its own. Says which they are."""
     if not request.form:
         s.check_choices()
+    elif s.choices.engine == "none":
+        raise UsageError(
+            "--print shows what a container engine is given, and with --engine none there is none",
+            next_command="the same without --engine",
+        )
     kind = KINDS.get(s.platform)
     if kind is None:
-        if request.devices:
+        if request.devices not in ("", "none"):
             why = "its NPUs are emulated" if s.platform == "twin" else "it uses no device"
             raise UsageError(
                 f"--devices: platform {s.platform} has none of this machine's, {why}",
@@ -51,38 +60,50 @@ def access_of(s: Session, request: Request, machine: Machine, console: Console) 
     if request.devices == "none":
         return None
     if kind == "cuda" and not (request.devices or request.form) and gpu.absent(machine):
-        console.print(Text("note: no GPU and no driver here: the container gets none", style="yellow"), soft_wrap=True)
+        say(console, "no GPU and no driver here: the container gets none")
         return None
     packages, platforms = s.target.packages, s.target.platforms
     release = platforms[s.platform].cann if s.platform in platforms else packages["torch"]
-    flavour: Flavour = "podman" if request.form == "podman" else "docker"
+    contained = bool(request.form) or s.choices.engine != "none"
     done = prepare(
         kind,
         request.devices,
         machine,
         release=release,
-        flavour=flavour,
+        flavour=request.flavour,
         force=request.force,
         shown=bool(request.form),
-        contained=bool(request.form) or s.choices.engine != "none",
+        contained=contained,
     )
-    elsewhere = ["devices were looked at on this machine, and DOCKER_HOST names another"] if named_host() else []
-    for note in (*done.notes, *elsewhere):
-        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
+    notes = list(done.notes)
+    if contained and machine.docker.elsewhere:
+        notes.append(f"devices were looked at on this machine, and the container engine is on {machine.docker.name}")
+    for note in notes:
+        say(console, note)
     return done.access
 
 
 def text_of(
-    s: Session, request: Request, access: Access | None, argv: Sequence[str], mounts: Sequence[Mount], *, shell: bool
+    s: Session,
+    request: Request,
+    access: Access | None,
+    machine: Machine,
+    argv: Sequence[str],
+    mounts: Sequence[Mount],
+    *,
+    shell: bool,
 ) -> str:
-    """The command line, or the file, that does the same without `inv`."""
+    """The command line, or the file, that does the same without `inv`. Says what it needs."""
     image = names.short(s.plan_to_show(with_engine=False))
     volumes = [(mount.source, place(mount), mount.writable) for mount in mounts]
-    user = f"{os.getuid()}:{os.getgid()}"  # the image's own may not write into the folders that are mounted
-    if request.form == "compose":
-        return compose.document(image, argv, volumes, access, user=user, shell=shell)
     if request.form == "k8s":
         return kubernetes.document(s.paths.root, image, argv, access, shell=shell)
+    if request.form == "podman":
+        say(s.console, f"podman has an image store of its own; next: docker save {image} | podman load")
+    _folders(s.console, mounts)
+    context = access or SecurityContext.of(machine, request.flavour)
+    if request.form == "compose":
+        return compose.document(image, argv, volumes, context, shell=shell)
     words = docker_cli.run_argv(
         Path(request.form),
         image=image,
@@ -91,10 +112,20 @@ def text_of(
         env={},
         network="host",
         interactive=shell,
-        access=access,
-        user="" if access else user,
+        context=context,
     )
     return shell_line(words, image)
+
+
+def _folders(console: Console, mounts: Sequence[Mount]) -> None:
+    """Docker makes a folder that is missing root's, and compose and Podman end."""
+    missing = [os.path.relpath(mount.source) for mount in mounts if not mount.source.exists()]
+    if missing:
+        say(console, f"next: mkdir -p {shlex.join(missing)}   (who starts the container must be able to write there)")
+
+
+def say(console: Console, note: str) -> None:
+    console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
 
 
 def place(mount: Mount) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.text import Text
 
 from grstack.engines.find import named_host
-from grstack.errors import UsageError
+from grstack.errors import EngineError, UsageError
 from grstack.launch.access import Access
 from grstack.notebook.container import USER, Folders, Owner, run_argv
 from grstack.notebook.image import NotebookImage
@@ -123,6 +123,11 @@ def _serve(
     secret: dict[str, str],
 ) -> int:
     image = NotebookImage(s)
+    if image.engine.daemon.rootless:
+        raise EngineError(
+            "rootless Docker: nothing is served as root, and no other user of a container may write to this machine",
+            next_command="docker context use default, or inv shell",
+        )
     image.build()
     folders, owner = Folders.of(s.paths), Owner.here()
     folders.make(owner)
@@ -135,7 +140,7 @@ def _serve(
         published=f"{f'[{address}]' if ':' in address else address}:{port}",
         owner=owner,
         folders=folders,
-        access=access,
+        context=access or image.engine.context,
         env=env,
         from_environment=tuple(secret),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grstack.launch.access import Access
+from grstack.launch.access import SecurityContext
 from grstack.paths import Paths
 
 NAMELESS = 1000  # whose place is taken where root starts it: nothing is served as root
@@ -92,18 +92,18 @@ def run_argv(
     published: str,
     owner: Owner,
     folders: Folders,
-    access: Access | None,
+    context: SecurityContext,
     env: Mapping[str, str],
     from_environment: Sequence[str] = (),
 ) -> list[str]:
     """`published` is ADDRESS:PORT of the host. `from_environment` names variables whose values stay out of the command
     line: the token."""
-    given = replace(access, user=owner.user) if access else None
+    given = replace(context, user=owner.user)
     argv = [str(client), "run", "--rm", f"--name={name}", f"--publish={published}:{PORTS[service]}"]
     argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges"]
-    argv += given.options() if given else ["--shm-size=1g", f"--user={owner.user}"]
+    argv += given.options()
     argv += [f"--volume={volume}" for volume in folders.volumes(service)]
-    variables = {**(given.environment if given else {}), **env}
+    variables = {**given.environment, **env}
     argv += [f"--env={key}={value}" for key, value in sorted(variables.items())]
     argv += [f"--env={key}" for key in from_environment]
     return [*argv, image, *START, service]

@@ -15,7 +15,7 @@ from grstack.launch.access import Access, Flavour, Kind
 from grstack.launch.line import shell_line
 from grstack.launch.machine import Machine
 from grstack.launch.prepare import prepare
-from tests.machines import atlas, gpu_host
+from tests.machines import atlas, docker, gpu_host
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES: dict[Kind, str] = {"npu": "8.3.RC1", "cuda": "2.8.0"}
@@ -28,7 +28,14 @@ HOSTS: dict[str, tuple[Kind, Callable[[Path], Machine]]] = {
     "npu-runtime": ("npu", lambda root: atlas(root, runtime=True)),
     "gpu": ("cuda", lambda root: gpu_host(root, uid=1000)),
     "gpu-cdi": ("cuda", lambda root: gpu_host(root, toolkit=False, cdi=True)),
+    "npu-rootless": ("npu", lambda root: rootless(root, atlas(root, uid=1000))),
+    "gpu-rootless": ("cuda", lambda root: rootless(root, gpu_host(root, uid=1000, cdi=True))),
 }
+
+
+def rootless(root: Path, machine: Machine) -> Machine:
+    docker(root, rootless=True, cdi=True)
+    return machine
 
 
 def given(host: str, root: Path, flavour: Flavour, devices: str = "0,1") -> tuple[Kind, Access]:
@@ -43,7 +50,7 @@ def given(host: str, root: Path, flavour: Flavour, devices: str = "0,1") -> tupl
 def test_command_line(tmp_path: Path, host: str, flavour: Flavour, snapshot: SnapshotAssertion) -> None:
     kind, access = given(host, tmp_path, flavour)
     words = docker_cli.run_argv(
-        Path(flavour), image=IMAGES[kind], argv=COMMAND, volumes=VOLUMES, env={}, network="host", access=access
+        Path(flavour), image=IMAGES[kind], argv=COMMAND, volumes=VOLUMES, env={}, network="host", context=access
     )
     assert shell_line(words, IMAGES[kind]) == snapshot
 

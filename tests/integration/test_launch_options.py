@@ -65,7 +65,7 @@ def test_a_container_has_what_was_given(tmp_path: Path) -> None:
         volumes=[],
         env={},
         network="none",
-        access=access,
+        context=access,
     )
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

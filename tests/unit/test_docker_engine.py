@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
 from rich.console import Console
 
 from grstack import locks
-from grstack.engines import Inputs, Mount, names
+from grstack.engines import Inputs, Mount, docker, names
 from grstack.engines.artefacts import constraints
 from grstack.engines.docker import DockerEngine
 from grstack.engines.names import KEY
@@ -136,6 +139,20 @@ def test_a_command_in_the_image_is_shown_as_it_was_typed(
         assert made.lines[1] == "got echo a b"
 
 
+@pytest.mark.parametrize(("terminal", "words"), [(True, ["--interactive", "--tty"]), (False, ["--interactive"])])
+def test_a_shell_asks_for_a_terminal_where_it_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool, words: list[str]
+) -> None:
+    made = Engine(tmp_path, "exit 0")
+    plan = made.plan
+    made.store.stored.append(Image("sha256:1", [], labels={KEY: plan.image.key}))
+    given: list[str] = []
+    monkeypatch.setattr(made.engine.runner, "replace", lambda argv, **more: given.extend(argv) or 0)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
+    assert made.engine.run(plan, ["bash"], interactive=True) == 0
+    assert [word for word in given if word in ("--interactive", "--tty")] == words
+
+
 def test_an_image_that_is_gone_is_an_error_with_the_next_command(tmp_path: Path) -> None:
     made = Engine(tmp_path, "exit 0")
     for use in (lambda: made.engine.run(made.plan, ["true"]), lambda: made.engine.name_result(made.plan, take=True)):
@@ -163,3 +180,38 @@ def test_the_image_s_pip_reads_them() -> None:
     place = config.partition("constraint = ")[2].split()[0]
     assert f"COPY constraints.txt {place}" in dockerfile
     assert "COPY docker/pip.conf /opt/grstack/venv/pip.conf" in dockerfile
+
+
+class Named(Image):
+    """An image whose user is not root."""
+
+    @property
+    def attrs(self) -> dict[str, object]:
+        return {"Config": {"User": "grstack"}}
+
+
+@pytest.mark.parametrize("rootless", [False, True])
+def test_a_run_writes_as_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rootless: bool) -> None:
+    made = Engine(tmp_path, 'for word; do case $word in --user*) echo "$word";; esac; done')
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(os, "getgid", lambda: 1000)
+    made.store.answer = {"SecurityOptions": ["name=seccomp,profile=default", *(["name=rootless"] if rootless else [])]}
+    plan = made.plan
+    made.store.stored.append(Named("sha256:1", [], labels={KEY: plan.image.key}))
+    assert made.engine.run(plan, ["true"]) == 0
+    assert made.lines[1:] == ["--user=0:0" if rootless else "--user=1000:1000"]
+
+
+def test_where_selinux_is_enforced_runs_and_builds_read_their_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker.Machine, "selinux", True)
+    made = Engine(tmp_path, 'echo "$@"; exit 1')
+    monkeypatch.chdir(made.root)
+    plan = made.plan
+    with pytest.raises(StepError):
+        made.engine.build(plan, plan.step("operators/one"), Inputs())
+    assert "--security-opt=label=disable" in (made.root / "build/logs/operators-one.log").read_text()
+    made.store.stored.append(Image("sha256:1", [], labels={KEY: plan.image.key}))
+    made.engine.run(plan, ["true"])
+    assert "--security-opt=label=disable" in made.lines[-1]

@@ -116,6 +116,13 @@ CASES = [
     ("engine", {"engine_state": EngineState(version=None)}, Severity.WARNING, "no container engine", "--engine none"),
     (
         "engine",
+        {"engine_state": EngineState(version=None, host="ssh://h", chosen_by="docker context far", undo="UNDO")},
+        Severity.ERROR,
+        "no container engine answers at ssh://h, which docker context far names",
+        "UNDO, or start that engine",
+    ),
+    (
+        "engine",
         {"engine_state": EngineState(version=None, can_install=True)},
         Severity.NOTE,
         "the first build installs",
@@ -242,6 +249,13 @@ def test_each_lack_has_a_severity_and_a_remedy(
     assert remedy in found.remedy
     assert {f.severity for f in findings.values()} == {Severity.OK}, "one lack, one finding"
     assert run(machine)[0] == (1 if severity is Severity.ERROR else 0)
+
+
+def test_a_toolkit_is_installed_and_named_to_docker() -> None:
+    """Without both of these `--gpus` goes on failing."""
+    finding = CHECKS["GPU driver"](Machine(gpu_state=gpus(helper="")))
+    for word in ("nvidia-container-toolkit", "nvidia-ctk runtime configure", "restart docker"):
+        assert word in finding.remedy
 
 
 def test_what_is_seen_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,10 @@ import pytest
 from grstack import spec
 from grstack.errors import DeviceError, UsageError
 from grstack.launch import drivers, gpu, npu
+from grstack.launch.daemon import Daemon
 from grstack.launch.machine import Machine
 from grstack.launch.prepare import Prepared, numbers, prepare
-from tests.machines import atlas, gpu_host, npu_smi_info, program
+from tests.machines import atlas, docker, gpu_host, npu_smi_info, program
 
 ROOT = Path(__file__).resolve().parents[2]
 CANN, TORCH = "8.3.RC1", "2.8.0"
@@ -164,6 +167,16 @@ def test_the_table_has_what_versions_yaml_names() -> None:
         assert drivers.older(needs.oldest, needs.paired) and needs.source
 
 
+def test_the_page_has_every_row_of_the_table() -> None:
+    page = (ROOT / "docs/devices.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(("| CANN", "| CUDA"))]
+    found = {row[0]: (re.search(r"\d\S*", row[1]), row[2]) for row in rows}
+    for needs in (*drivers.NPU.values(), *drivers.GPU.values()):
+        oldest, paired = found.pop(needs.toolkit)
+        assert oldest is not None and (oldest[0], paired) == (needs.oldest, needs.paired)
+    assert not found
+
+
 def test_nodes_that_every_npu_needs(tmp_path: Path) -> None:
     machine = atlas(tmp_path)
     (tmp_path / "dev/hisi_hdc").unlink()
@@ -256,7 +269,10 @@ def test_under_force_what_is_there_is_passed(tmp_path: Path) -> None:
 
 def test_without_a_container_no_toolkit_is_needed(tmp_path: Path) -> None:
     bare = gpu_host(tmp_path, toolkit=False)
-    assert dict(on_gpus(bare, "1", contained=False).access.process_env) == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert dict(on_gpus(bare, "1", contained=False).access.process_env) == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "1",
+    }
 
 
 def test_the_runtime_s_own_mounts_are_not_given_twice(tmp_path: Path) -> None:
@@ -269,3 +285,90 @@ def test_what_is_shown_where_there_is_no_driver_has_its_usual_places(tmp_path: P
     given = on_npus(atlas(tmp_path, devices=[], driver=None), "0", shown=True).access
     assert "/usr/local/bin/npu-smi" in given.files and "/etc/hccn.conf" in given.files
     assert on_npus(atlas(tmp_path / "b", devices=[], driver=None), "0", force=True).access.files == ()
+
+
+# The engine ----------------------------------------------------------------------------------------------------------
+
+
+def test_rootless_docker_runs_as_root_who_is_the_user(tmp_path: Path) -> None:
+    """Seen with Docker 20.10: as 1001 /out is closed, `memlock` is refused, a group of the host is none of its own."""
+    machine = atlas(tmp_path, uid=1234, runtime=True)
+    assert on_npus(machine, "0").access.runtime == "ascend"  # and without an engine that answers
+    docker(tmp_path, rootless=True)
+    given = on_npus(Machine(root=tmp_path, uid=1234, gid=1234), "0").access
+    options = given.options()
+    assert given.user == "0:0" and given.environment == {} and given.runtime == "" and given.nodes
+    assert [o for o in options if o.startswith("--ulimit")] == ["--ulimit=stack=67108864:67108864"]
+    assert not [o for o in options if o.startswith(("--group-add", "--userns"))]
+    podman = on_npus(Machine(root=tmp_path, uid=1234, gid=1234), "0", flavour="podman").access
+    assert podman.user == "1234:1234" and podman.keep_id
+
+
+@pytest.mark.parametrize("kind", ["npu", "cuda"])
+def test_rootless_docker_cannot_open_what_a_group_may(tmp_path: Path, kind: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root may give a file to another group")
+    machine = atlas(tmp_path, uid=7) if kind == "npu" else gpu_host(tmp_path, nodes=True, uid=7)
+    docker(tmp_path, rootless=True)
+    node = tmp_path / ("dev/davinci1" if kind == "npu" else "dev/nvidiactl")
+    use = on_npus if kind == "npu" else on_gpus
+    use(machine, "1")
+    os.chown(node, -1, 4321)
+    node.chmod(0o660)
+    error = refusal(use, machine, "1")
+    assert error.what.startswith(f"/dev/{node.name} is open to a group alone") and "podman" in error.next_command
+    assert use(machine, "1", force=True).access.groups == ()
+    assert use(machine, "1", flavour="podman", force=True).access.groups == (4321,)
+
+
+def test_the_engine_is_asked_once(tmp_path: Path) -> None:
+    machine = gpu_host(tmp_path, toolkit=False, cdi=True)
+    docker(tmp_path, cdi=True, calls=tmp_path / "calls")
+    on_gpus(machine, "0")
+    on_gpus(machine, "1")
+    assert (tmp_path / "calls").read_text() == "\n"
+
+
+def test_an_engine_that_does_not_answer_is_not_known(tmp_path: Path) -> None:
+    program(tmp_path, "/usr/bin/docker", 'echo \'{"ServerVersion": "27"}\'; exit 1')
+    assert Machine(root=tmp_path).docker == Daemon()
+    program(tmp_path, "/usr/bin/docker", "echo no json")
+    assert Machine(root=tmp_path).docker == Daemon()
+
+
+def test_cdi_needs_an_engine_that_takes_it(tmp_path: Path) -> None:
+    """Docker 20.10 of Debian 12 says `could not select device driver "cdi"`."""
+    machine = gpu_host(tmp_path / "old", toolkit=False, cdi=True)
+    docker(tmp_path / "old", version="20.10.24+dfsg1")
+    error = refusal(on_gpus, machine, "0")
+    assert "Docker 20.10.24+dfsg1 takes no devices by CDI" in error.what
+    assert "nvidia-container-toolkit" in error.next_command and '"cdi": true' in error.next_command
+    new = gpu_host(tmp_path / "new", toolkit=False, cdi=True)
+    docker(tmp_path / "new", version="28.2.2", cdi=True)
+    assert on_gpus(new, "0").access.cdi == ("nvidia.com/gpu=0",) and len(on_gpus(new, "0").notes) == 0
+    asked = gpu_host(tmp_path / "none", toolkit=False, cdi=True)
+    assert any("by CDI (Docker 25 or newer) was not looked at" in note for note in on_gpus(asked, "0").notes)
+    podman = gpu_host(tmp_path / "podman", toolkit=False, cdi=True)
+    docker(tmp_path / "podman", version="20.10.24")
+    assert on_gpus(podman, "0", flavour="podman").access.cdi == ("nvidia.com/gpu=0",)
+
+
+def test_rootless_docker_prefers_cdi_and_else_says_what_the_toolkit_needs(tmp_path: Path) -> None:
+    for name, cdi in (("new", True), ("old", False)):
+        machine = gpu_host(tmp_path / name, cdi=True, uid=5)
+        docker(tmp_path / name, rootless=True, cdi=cdi)
+        done = on_gpus(machine, "0")
+        assert bool(done.access.cdi) is cdi and bool(done.access.gpus) is not cdi
+        assert any("no-cgroups" in note for note in done.notes) is not cdi
+
+
+def test_a_user_gets_the_groups_of_closed_gpu_nodes(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root may give a file to another group")
+    machine = gpu_host(tmp_path, nodes=True, uid=1234)
+    assert on_gpus(machine, "0").access.groups == ()
+    for group, name in enumerate(("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"), 4320):
+        os.chown(tmp_path / "dev" / name, -1, group)
+        (tmp_path / "dev" / name).chmod(0o660)
+    options = on_gpus(machine, "0").access.options()
+    assert [o for o in options if "group" in o] == ["--group-add=4320", "--group-add=4322", "--group-add=4323"]

@@ -18,7 +18,7 @@ from grstack.engines.fake import FakeEngine
 from grstack.errors import DeviceError, UsageError
 from grstack.launch.machine import Machine
 from grstack.launch.request import Request
-from tests.machines import atlas, npu_smi_info
+from tests.machines import atlas, docker, npu_smi_info
 
 ROOT = Path(__file__).resolve().parents[2]
 CANN = Choices(platform="cann")
@@ -179,3 +179,88 @@ def test_without_a_gpu_a_cuda_image_gets_none(engine: FakeEngine, said: io.Strin
     assert engine.accesses == [None, None, None]
     with pytest.raises(DeviceError, match="no GPU 0"):
         commands.run(choices, ["true"], request=Request(devices="0"), machine=here)
+
+
+@pytest.mark.parametrize("choices", [Choices(), Choices(target="cpu"), Choices(target="cuda")])
+def test_podman_of_a_user_keeps_their_number_without_devices_too(
+    engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str], choices: Choices
+) -> None:
+    """Without it the number is one of the subordinate ones, and /out is closed."""
+    request = Request(form="podman", devices="none" if choices.target == "cuda" else "")
+    for uid, keeps in ((1000, True), (0, False)):
+        commands.run(choices, ["true"], request=request, machine=Machine(root=tmp_path, uid=uid, gid=uid))
+        printed = capsys.readouterr()
+        words = shlex.split(printed.out)
+        assert f"--user={uid}:{uid}" in words and ("--userns=keep-id" in words) is keeps
+        image = next(word for word in words if word.startswith("grstack/"))
+        assert f"docker save {image} | podman load" in " ".join(printed.err.split())
+
+
+def test_for_rootless_docker_a_line_runs_as_root(
+    engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docker(tmp_path, rootless=True)
+    here = Machine(root=tmp_path, uid=1000, gid=1000)
+    for form, user in (("docker", "0:0"), ("podman", "1000:1000")):
+        commands.run(Choices(target="cpu"), ["true"], request=Request(form=form), machine=here)
+        assert f"--user={user}" in shlex.split(capsys.readouterr().out)
+    commands.run(Choices(target="cpu"), ["true"], request=Request(form="compose"), machine=here)
+    assert yaml.safe_load(capsys.readouterr().out)["services"]["grstack"]["user"] == "0:0"
+
+
+@pytest.mark.parametrize("choices", [Choices(), Choices(target="cpu"), Choices(target="cuda"), CANN])
+def test_where_selinux_is_enforced_mounts_can_be_read_without_devices_too(
+    engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str], choices: Choices
+) -> None:
+    (tmp_path / "sys/fs/selinux").mkdir(parents=True)
+    (tmp_path / "sys/fs/selinux/enforce").write_text("1")
+    here = Machine(root=tmp_path, uid=1000, gid=1000)
+    devices = "none" if choices.target == "cuda" or choices.platform == "cann" else ""
+    for form in ("docker", "podman"):
+        commands.run(choices, ["true"], request=Request(form=form, devices=devices), machine=here)
+        assert "--security-opt=label=disable" in shlex.split(capsys.readouterr().out)
+    commands.run(choices, ["true"], request=Request(form="compose", devices=devices), machine=here)
+    service = yaml.safe_load(capsys.readouterr().out)["services"]["grstack"]
+    assert service["security_opt"] == ["label=disable"]
+
+
+@pytest.mark.parametrize(("name", "told"), [("", False), ("docker-desktop", True)])
+def test_an_engine_on_another_machine_is_said(
+    engine: FakeEngine, said: io.StringIO, machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str, told: bool
+) -> None:
+    """A rootless engine has a socket of its own too, and is on this machine."""
+    docker(machine.root, name=name, rootless=not told)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/1000/docker.sock")
+    commands.run(CANN, ["true"], request=Request(devices="0"), machine=machine)
+    assert ("the container engine is on docker-desktop" in said.getvalue()) is told
+    assert ("the container engine is on" in said.getvalue()) is told
+    before = said.getvalue().count("the container engine is on")
+    commands.run(Choices(platform="cann", engine="none"), ["true"], request=Request(devices="0"), machine=machine)
+    assert said.getvalue().count("the container engine is on") == before
+
+
+@pytest.mark.parametrize("choices", [Choices(), Choices(target="cpu")])
+def test_none_may_be_said_where_there_are_none(engine: FakeEngine, said: io.StringIO, choices: Choices) -> None:
+    commands.run(choices, ["true"], request=Request(devices="none"))
+    assert engine.accesses == [None] and len(engine.runs) == 1
+    with pytest.raises(UsageError, match="--devices: platform"):
+        commands.run(choices, ["true"], request=Request(devices="all"))
+
+
+@pytest.mark.parametrize("form", ["docker", "podman", "compose", "k8s"])
+def test_folders_that_are_missing_are_said(
+    engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.chdir(commands.ROOT)
+    commands.run(CANN, ["true"], request=Request(devices="0", form=form), machine=machine)
+    assert ("mkdir -p build/out data " in capsys.readouterr().err) is (form != "k8s")
+    for name in ("build/out", "data"):
+        (commands.ROOT / name).mkdir(parents=True)
+    commands.run(CANN, ["true"], request=Request(devices="0", form=form), machine=machine)
+    assert "mkdir" not in capsys.readouterr().err
+
+
+def test_without_an_engine_there_is_no_line_to_print(engine: FakeEngine, machine: Machine) -> None:
+    with pytest.raises(UsageError, match="--print shows what a container engine is given") as error:
+        commands.run(Choices(engine="none"), ["true"], request=Request(form="docker"), machine=machine)
+    assert error.value.next_command == "the same without --engine"

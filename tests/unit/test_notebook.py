@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import socket
@@ -10,15 +11,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import cast
 
 import pytest
+from rich.console import Console
 
-from grstack.errors import UsageError
-from grstack.launch.access import Access
+from grstack.errors import EngineError, UsageError
+from grstack.launch.access import Access, SecurityContext
+from grstack.launch.daemon import Daemon
 from grstack.notebook import command
 from grstack.notebook.container import Folders, Owner, run_argv
 from grstack.paths import Paths
+from grstack.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docker/notebook"
@@ -44,7 +49,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def argv(tmp_path: Path, service: str = "lab", access: Access | None = None) -> list[str]:
+def argv(tmp_path: Path, service: str = "lab", context: SecurityContext | None = None) -> list[str]:
     folders = Folders.of(Paths(root=tmp_path, cache=tmp_path))
     return run_argv(
         Path("docker"),
@@ -54,7 +59,7 @@ def argv(tmp_path: Path, service: str = "lab", access: Access | None = None) -> 
         published="127.0.0.1:9000",
         owner=OWNER,
         folders=folders,
-        access=access,
+        context=context or SecurityContext(),
         env={"GRSTACK_URL": "http://127.0.0.1:9000"},
         from_environment=("JUPYTER_TOKEN",),
     )
@@ -74,9 +79,24 @@ def test_the_container_has_one_port_no_capability_and_no_root(tmp_path: Path, se
 
 def test_devices_are_handed_on_and_their_user_is_not(tmp_path: Path) -> None:
     access = Access(kind="npu", flavour="docker", ids=(0,), nodes=("/dev/davinci0",), user="0:0", groups=(1000,))
-    words = argv(tmp_path, access=access)
+    words = argv(tmp_path, context=access)
     assert [word for word in words if word.startswith("--user")] == ["--user=1234:4321"]
     assert {"--device=/dev/davinci0", "--group-add=1000"} <= set(words)
+
+
+def test_where_selinux_is_enforced_its_mounts_can_be_read(tmp_path: Path) -> None:
+    words = argv(tmp_path, context=SecurityContext(selinux=True))
+    assert "--security-opt=label=disable" in words and "--user=1234:4321" in words
+
+
+def test_rootless_docker_serves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only root of such a container may write to /out."""
+    engine = SimpleNamespace(daemon=Daemon(rootless=True))
+    monkeypatch.setattr(command, "NotebookImage", lambda s: SimpleNamespace(engine=engine))
+    session = cast(Session, SimpleNamespace(console=Console(file=io.StringIO())))
+    with pytest.raises(EngineError, match="rootless Docker: nothing is served as root") as error:
+        command.notebook(session, None, port=9000, address="127.0.0.1", token="x" * 20)
+    assert error.value.next_command.startswith("docker context use default")
 
 
 def test_the_token_is_named_and_not_said(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_help_of_a_task_is_shown_and_nothing_is_run(task: str, option: str) -> N
     assert (done.returncode, done.stderr) == (0, "") and f" {task} [--options]" in done.stdout.splitlines()[0]
 
 
-@pytest.mark.parametrize("words", [("--list",), ("run", "--help"), ("run", "--print", "true")])
+@pytest.mark.parametrize("words", [("--list",), ("run", "--help"), ("run", "--print", "k8s", "true")])
 def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word(words: tuple[str, ...]) -> None:
     reads, writes = os.pipe()
     os.close(reads)

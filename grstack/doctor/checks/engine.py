@@ -9,8 +9,8 @@ from grstack.doctor.finding import Finding, error, note, ok, warning
 def check(facts: Facts) -> Finding:
     state = facts.engine()
     if state.version is None and state.host:
-        message = f"no container engine answers at {state.host}, which DOCKER_HOST names"
-        return error(message, "unset DOCKER_HOST, or start that engine, or use --engine none")
+        message = f"no container engine answers at {state.host}, which {state.chosen_by} names"
+        return error(message, f"{state.undo}, or start that engine, or use --engine none")
     if state.version is None and state.can_install:
         return note("no engine answers; the first build installs and starts one", "or use --engine none")
     if state.version is None:
@@ -20,4 +20,5 @@ def check(facts: Facts) -> Finding:
         return note(f"{state.problem}; the first build installs one", state.remedy)
     if state.problem:
         return warning(state.problem, state.remedy)
-    return ok(f"Docker {state.version}")
+    where = f", by {state.chosen_by}" if state.chosen_by else ""
+    return ok(f"Docker {state.version}{', rootless' if state.rootless else ''}{where}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grstack.doctor.checks.accelerators import all_well
 from grstack.doctor.facts import Facts
 from grstack.doctor.finding import Finding, note, warning
-from grstack.launch import drivers
+from grstack.launch import drivers, gpu
 
 
 def check(facts: Facts) -> Finding:
@@ -17,7 +17,7 @@ def check(facts: Facts) -> Finding:
     if seen.devices and not seen.helper:
         return warning(
             f"{seen.names()}, driver {seen.driver}, but neither NVIDIA Container Toolkit nor a CDI description",
-            "sudo apt-get install -y nvidia-container-toolkit",
+            gpu.INSTALL,
         )
     cuda = facts.versions.targets.get("cuda")
     return all_well(seen, drivers.GPU.get(cuda.packages["torch"]) if cuda else None)
