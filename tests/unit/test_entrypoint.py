@@ -1,4 +1,4 @@
-"""docker/npu/entrypoint.sh: which set_env.sh it takes, in the layouts of CANN's releases and of the twin."""
+"""What entry points of images find: set_env.sh in the layouts of CANN's releases and of the twin, NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -34,3 +34,47 @@ def test_the_toolkit_s_environment_comes_first(tmp_path: Path, places: tuple[str
         check=True,
     )
     assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
+DRIVER = "libnvidia-ml.so.1"
+
+
+@pytest.mark.parametrize(
+    ("mounted", "cached", "paths"),
+    [
+        (None, False, ["/opt/grstack/no-driver"]),
+        (None, True, []),  # NVIDIA's container toolkit
+        ([DRIVER], False, ["MOUNTED"]),  # Google's clusters
+        ([DRIVER], True, ["MOUNTED"]),
+        ([], False, ["MOUNTED", "/opt/grstack/no-driver"]),
+    ],
+)
+def test_the_driver_is_looked_for_where_clusters_mount_it(
+    tmp_path: Path, mounted: list[str] | None, cached: bool, paths: list[str]
+) -> None:
+    place = tmp_path / "nvidia"
+    for name in mounted or ():
+        (place / "lib64").mkdir(parents=True)
+        (place / "lib64" / name).touch()
+    if mounted is not None:
+        (place / "lib64").mkdir(parents=True, exist_ok=True)
+    script = tmp_path / "entrypoint.sh"
+    script.write_text(
+        (ENTRYPOINT.parents[1] / "cuda/entrypoint.sh").read_text().replace("/usr/local/nvidia", str(place))
+    )
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    line = f'echo "  {DRIVER} (libc6,x86-64) => /x"' if cached else "exit 0"
+    (tools / "ldconfig").write_text(f"#!/bin/sh\n{line}\n")
+    (tools / "ldconfig").chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(script), "sh", "-c", 'echo "$LD_LIBRARY_PATH"; echo "$PATH"'],
+        env={"PATH": f"{tools}:/usr/bin:/bin", "LD_LIBRARY_PATH": "/own"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    libraries, path = done.stdout.splitlines()
+    found = [str(place / "lib64") if part == "MOUNTED" else part for part in paths]
+    assert [part for part in libraries.split(":") if part != "/own"] == found and "/own" in libraries
+    assert (f"{place}/bin" in path.split(":")) is (mounted is not None)

@@ -273,6 +273,8 @@ def test_the_page_s_example_is_a_job(tmp_path: Path) -> None:
     document = yaml.safe_load(_rendered(tmp_path / "kubernetes/mine"))
     (pod,) = pods(document)
     (container,) = pod["containers"]
+    assert pod["securityContext"]["supplementalGroups"] == [1001]  # beside, not in the place of, what the base says
+    assert pod["securityContext"]["runAsUser"] == 1000 and pod["securityContext"]["runAsNonRoot"] is True
     assert document["kind"] == "JobSet" and container["image"] == "registry.example.com/grstack/npu:cann"
     found = [word.partition("=") for word in container["args"] if "=" in word]
     assert {name: value for name, _, value in found} == {
@@ -299,3 +301,7 @@ def test_a_printed_job_by_the_schema(tmp_path: Path, kind: str) -> None:
     assert "$$(date)" in pod["containers"][0]["args"][2]  # $(NAME) is Kubernetes' own
     assert pod["containers"][0]["resources"]["limits"][DEVICES[kind]] == "2"
     validate(document)
+    # the nodes that the overlay of these devices asks for
+    component = yaml.safe_load((FOLDER / "devices" / kind / "kustomization.yaml").read_text())
+    steps = {step["path"]: step["value"] for step in yaml.safe_load(component["patches"][0]["patch"])}
+    assert pod.get("nodeSelector") == steps.get("/template/spec/nodeSelector")

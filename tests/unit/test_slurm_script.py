@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "deploy/slurm/train.sbatch"
 STUBS = {
     "scontrol": 'case $* in *hostnames*) echo host-a ;; *) echo "NodeName=host-a NodeAddr=10.0.0.1 Port=1" ;; esac',
     "srun": 'while [[ $1 == --* ]]; do shift; done; SLURM_NODEID=1 exec "$@"',
-    "nvidia-smi": "for gpu in 0 1 2 3; do echo GPU $gpu; done",
-    "docker": "printf '%s\\n' \"$@\"",
+    "nvidia-smi": "for gpu in 0 1 2 3; do echo GPU $gpu: NVIDIA H100; done",
+    "docker": "if [[ $1 == info ]]; then echo '[name=seccomp,profile=default]'; else printf '%s\\n' \"$@\"; fi",
     "podman": "printf '%s\\n' \"$@\"",
     "apptainer": "printf '%s\\n' \"$@\"",
     "id": "echo 1234",
@@ -21,11 +22,13 @@ STUBS = {
 IMAGE = "grstack/cuda:cuda"
 
 
-def engine_call(tmp_path: Path, *arguments: str, dev: Path | None = None, **variables: str) -> list[str]:
+def engine_call(
+    tmp_path: Path, *arguments: str, dev: Path | None = None, stubs: Mapping[str, str] = STUBS, **variables: str
+) -> list[str]:
     """The words that the engine gets on one of two nodes. `dev` stands in the place of /dev."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, text in STUBS.items():
+    for name, text in stubs.items():
         (programs / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
         (programs / name).chmod(0o755)
     slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "host-[a-b]", "SLURM_JOB_NUM_NODES": "2"}
@@ -133,4 +136,48 @@ def test_podman_of_a_user_gets_gpus_by_cdi_and_keeps_the_host_s_groups(tmp_path:
 def test_apptainer_gets_the_driver_of_gpus_and_no_option_of_docker(tmp_path: Path) -> None:
     words = engine_call(tmp_path, "--device", "cuda", GRSTACK_ENGINE="apptainer")
     assert words[:2] == ["run", "--nv"] and not {"--gpus", "--device"} & set(words[: words.index("torchrun")])
-    assert words[words.index("torchrun") - 1] == f"docker-daemon://{IMAGE}"
+    assert words[words.index("torchrun") - 1] == f"docker-daemon:{IMAGE}"
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["/shared/x.sif", "x.sif", "/shared/sandbox", "docker://registry/a/b:c", "oras://r/x:1", "docker-archive:/s/x.tar"],
+)
+def test_apptainer_gets_files_and_uris_as_they_are(tmp_path: Path, image: str) -> None:
+    words = engine_call(tmp_path, GRSTACK_ENGINE="apptainer", GRSTACK_IMAGE=image)
+    assert words[words.index("torchrun") - 1] == image
+
+
+MIG = "echo 'GPU 0: H100 (UUID: GPU-a)'; echo '  MIG 1g.10gb Device  0: (UUID: MIG-b)'; echo '  MIG 1g.10gb Device  1'"
+
+
+def test_a_gpu_s_slices_are_no_gpus(tmp_path: Path) -> None:
+    words = engine_call(tmp_path, "--device", "cuda", stubs={**STUBS, "nvidia-smi": MIG})
+    assert words[words.index("--nproc-per-node") + 1] == "1"
+
+
+@pytest.mark.parametrize("answer", ["echo 'No devices were found'; exit 6", "exit 127", "exit 0"])
+def test_a_node_without_gpus_says_what_to_ask_for(tmp_path: Path, answer: str) -> None:
+    with pytest.raises(AssertionError, match="no device of kind cuda(.|\n)*--gpus-per-node"):
+        engine_call(tmp_path, "--device", "cuda", stubs={**STUBS, "nvidia-smi": answer})
+
+
+def test_the_head_of_the_script_shows_how_gpus_are_asked_for() -> None:
+    (example,) = [line for line in SCRIPT.read_text().splitlines() if line.startswith("#   sbatch") and "cuda" in line]
+    assert "--gpus-per-node" in example
+
+
+def test_rootless_docker_runs_as_root_who_is_the_user(tmp_path: Path) -> None:
+    rootless = STUBS["docker"].replace("profile=default", "profile=default name=rootless")
+    words = engine_call(tmp_path, "--device", "cuda", stubs={**STUBS, "docker": rootless})
+    assert options(words, "--user") == ["0:0"] and options(words, "--gpus") == ["all"]
+    assert options(words, "--ulimit") == [] and options(words, "--group-add") == []
+
+
+def test_a_user_may_open_the_gpus_of_a_node(tmp_path: Path, dev: Path) -> None:
+    for name, group in (("nvidia0", 44), ("nvidiactl", 44), ("nvidia-uvm", 45), ("nvidia-modeset", 46)):
+        (dev / name).touch()
+        (dev / name).chmod(0o660)
+        os.chown(dev / name, 0, group)
+    words = engine_call(tmp_path, "--device", "cuda", dev=dev)
+    assert options(words, "--group-add") == ["44", "45"] and options(words, "--device") == []
