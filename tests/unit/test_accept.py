@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -219,18 +220,56 @@ ALSO_WITHOUT = {  # what reads lines of its own, or counts where there are any
 }
 
 
+def files_of_parts() -> list[Path]:
+    suites = [part for part in PARTS if part.results]
+    places = {
+        ROOT / word.removeprefix("SOURCE/") for part in suites for word in part.argv if word.startswith("SOURCE/")
+    }
+    folders = [file for place in places if place.is_dir() for file in place.rglob("test_*.py")]
+    return sorted(file for file in {*folders, *(p for p in places if p.is_file())} if "/cuda/" not in str(file))
+
+
 def test_what_only_emulated_devices_show_is_left_out_on_real_ones() -> None:
     """By the mark: a count is no fault of a device that counts nothing."""
-    suites = [part for part in PARTS if part.results]
-    for part in suites:
+    for part in (part for part in PARTS if part.results):
         assert part.argv[part.argv.index("not slow and not emulated") - 1] == "-m"
         assert part.rehearsal[part.rehearsal.index("not slow") - 1] == "-m"
-    places = {word.removeprefix("SOURCE/") for part in suites for word in part.argv if word.startswith("SOURCE/")}
-    folders = [ROOT / place for place in places if (ROOT / place).is_dir()]
-    files = [file for folder in folders for file in folder.rglob("test_*.py") if "/cuda/" not in str(file)]
-    found = {str(file.relative_to(ROOT)) for file in files if TWINS_OWN.search(file.read_text())} - ALSO_WITHOUT
+    found = {str(file.relative_to(ROOT)) for file in files_of_parts() if TWINS_OWN.search(file.read_text())}
+    found -= ALSO_WITHOUT
     assert len(found) >= 8
     assert not [name for name in sorted(found) if "pytest.mark.emulated" not in (ROOT / name).read_text()]
+
+
+# Which code of aclnn a fault gets, and the text, are each toolkit's own: kernels/operators/common/tests/refusals.py.
+PINNED = re.compile(r"(?<![\d.])(161|361|561|507)\d{3}\b|AclnnError, match=|with refused\([^)]")
+
+
+def pinned(source: str) -> list[str]:
+    """The lines that pin a code or a text of the emulation, outside tests marked `emulated`."""
+    lines = source.splitlines()
+    for node in ast.parse(source).body:
+        marked = isinstance(node, ast.FunctionDef) and any(
+            "mark.emulated" in ast.unparse(d) for d in node.decorator_list
+        )
+        if marked:
+            first = min(part.lineno for part in (node, *node.decorator_list))  # type: ignore[attr-defined]
+            lines[first - 1 : node.end_lineno] = [""] * (node.end_lineno - first + 1)  # type: ignore[operator]
+    return [line.strip() for line in lines if PINNED.search(line)]
+
+
+def test_no_test_for_real_devices_pins_a_code_or_text_of_the_emulation() -> None:
+    found = {str(file.relative_to(ROOT)): pinned(file.read_text()) for file in files_of_parts()}
+    assert len(found) >= 100
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_a_pinned_code_is_seen() -> None:
+    wrong = 'def test_a(call):\n    with pytest.raises(AclnnError, match="161002"):\n        call()\n'
+    assert len(pinned(wrong)) == 1
+    assert pinned(f"@pytest.mark.emulated\n{wrong}") == []
+    assert pinned(wrong.replace('pytest.raises(AclnnError, match="161002")', "refused()")) == []
+    assert pinned("assert error.value.code in (161002, 561001)") and pinned("with refused('expected'): pass")
+    assert pinned("0.561002") == []
 
 
 def test_a_broken_file_of_results_is_a_failure(tmp_path: Path) -> None:

@@ -391,9 +391,6 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
     }
     const auto tiling = functions_.tiling;
     const auto code = tiling == nullptr ? ge::GRAPH_FAILED : tiling(&context);
-    if (code == ge::GRAPH_PARAM_INVALID) {
-      return Fail(kInvalid, "the tiling function refused the arguments");
-    }
     if (code != ge::GRAPH_SUCCESS) {
       return Fail(kTilingFailed, "the tiling function failed" + MissedValues(call));
     }

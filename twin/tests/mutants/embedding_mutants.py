@@ -68,7 +68,7 @@ LOOKUPS = [
         "batch_of_the_bags",
         "wrong tiling field: T * B samples",
         "host",
-        "161002",
+        "561002",
         (HOST, "tiling->batch = tiling->bags / tiling->features;", "tiling->batch = tiling->bags;"),
     ),
     lookup(

@@ -102,9 +102,10 @@ def test_unknown_tiling_key(call):
         call(np.ones((2, 5), np.float32), None, ctypes.c_double(1), np.ones((2, 5), np.float32))
 
 
-def test_failed_tiling(call):
-    with pytest.raises(RuntimeError, match="561002"):
-        call(np.ones(5, np.float32), None, ctypes.c_double(1), np.ones(5, np.float32))
+@pytest.mark.parametrize("shape", [(5,), (1, 2, 5)])
+def test_failed_tiling(call, shape):
+    with pytest.raises(RuntimeError, match="561002: .*the tiling function failed"):
+        call(np.ones(shape, np.float32), None, ctypes.c_double(1), np.ones(shape, np.float32))
 
 
 def test_strided_input_without_auto_contiguous(call):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError
 from bounds_reference import FIRST_OFFSET, NOTHING, repair
 from data_faults import no_faults, told
+from refusals import refused
 
 NAME = "bounds_check_indices", "BoundsCheckIndices"
 FATAL, WARNING, IGNORE = range(3)
@@ -136,7 +136,7 @@ def test_nothing_to_check(call):
 
 @pytest.mark.parametrize("fault", ["mode", "offsets", "warning", "b_offsets"])
 def test_wrong_arguments(call, fault):
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         if fault == "warning":
             two = np.zeros(2, np.int64)
             i, o = np.zeros(1, np.int64), np.array([0, 1])

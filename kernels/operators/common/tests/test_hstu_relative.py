@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError
 from hstu_calls import same
 from hstu_reference import FULL, UPPER, Options
 from hstu_relative_problem import (
@@ -17,6 +16,7 @@ from hstu_relative_problem import (
     edges,
     run,
 )
+from refusals import refused
 
 
 @pytest.fixture(params=[FORWARD, BACKWARD], ids=lambda operator: operator.snake)
@@ -180,7 +180,6 @@ def test_what_does_not_fit_is_refused(call, operator, position, value):
     inputs = problem.inputs()
     inputs[position] = value
     outputs = operator.outputs(problem)
-    with pytest.raises(AclnnError) as error:
+    with refused():
         call(operator.folder, operator.type, *operator.arguments(problem, inputs), *operator.results(problem, outputs))
-    assert error.value.code in (161002, 561001)
     assert all((array == 7).all() for array in outputs.values())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError, Bits
+from aclnn_host import Bits
 from jagged_reference import TYPES, random_offsets, random_values, same_bits, to_jagged
+from refusals import refused
 
 NAME = "dense_to_jagged", "DenseToJagged"
 
@@ -96,10 +97,10 @@ def test_no_batch_gives_zeros(call):
 
 @pytest.mark.parametrize("shape", [(3, 3, 2), (2, 3, 3)])
 def test_wrong_dense_shape(call, shape):
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         call(*NAME, np.zeros(shape, np.int32), [np.array([0, 1, 2])], None, 2, np.zeros((2, 2), np.int32), None)
 
 
 def test_negative_total_len(call):
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         call(*NAME, np.zeros((2, 3, 2), np.int32), [np.array([0, 1, 2])], None, -2, np.zeros((2, 2), np.int32), None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import BFLOAT16, AclnnError, Bits
+from aclnn_host import BFLOAT16, Bits
 from jagged_reference import random_values, same_bits
+from refusals import refused
 
 NAME = "gather_for_rank1", "GatherForRank1"
 TYPES = [("float32", None), ("float16", None), ("uint16", BFLOAT16), ("int32", None), ("int64", None)]
@@ -73,5 +74,5 @@ def test_empty(call):
 
 @pytest.mark.parametrize("x", [np.ones((2, 2), np.float32), np.ones(3, np.float64), np.ones(3, bool)])
 def test_wrong_x(call, x):
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         run(call, x, np.array([0]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError
 from hstu_calls import BACKWARD, Gradients, check, same
 from hstu_problem import Problem
+from refusals import refused
 
 
 def test_bias_gradient_only_when_asked(call):
@@ -32,7 +32,6 @@ def test_what_does_not_fit_is_refused(call, position, value):
     inputs = [problem.arrays["grad"], *problem.inputs()]
     inputs[position] = value
     results = [problem.empty(*problem.arrays[name].shape) for name in ("q", "k", "v", "bias")]
-    with pytest.raises(AclnnError) as error:
+    with refused():
         call(BACKWARD.snake, BACKWARD.type, *inputs, *problem.attributes(), *results)
-    assert error.value.code in (161002, 561001)
     assert all((array == 7).all() for array in results)

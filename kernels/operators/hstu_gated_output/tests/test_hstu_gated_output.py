@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError
 from hstu_problem import wrap
 from layer_problem import Arrays, Gate, assert_close
+from refusals import refused
 
 SNAKE = "hstu_gated_output"
 FORWARD, BACKWARD = (SNAKE, "HstuGatedOutput"), (SNAKE, "HstuGatedOutputBackward")
@@ -95,11 +95,10 @@ def test_no_tokens(call):
 )
 def test_what_does_not_fit_is_refused(call, position, shape):
     dtype = np.uint8 if position == 5 else np.float32
-    with pytest.raises(AclnnError) as error:
+    with refused():
         forward(call, Gate(tokens=9, width=16, dim=4), inputs={position: np.zeros(shape, dtype)})
-    assert error.value.code in (161002, 561001)
 
 
 def test_rows_wider_than_a_strip_are_refused(call):
-    with pytest.raises(AclnnError):
+    with refused():
         forward(call, Gate(tokens=2, width=2049, dim=4))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aclnn_host import AclnnError, Ints
+from aclnn_host import Ints
 from hstu_problem import read, stored, wrap
 from layer_problem import Arrays, Projection, assert_close
+from refusals import refused
 
 SNAKE = "hstu_projection"
 FORWARD, BACKWARD = (SNAKE, "HstuProjection"), (SNAKE, "HstuProjectionBackward")
@@ -136,17 +137,16 @@ def test_no_tokens(call):
     ids=str,
 )
 def test_what_does_not_fit_is_refused(call, changes):
-    with pytest.raises(AclnnError) as error:
+    with refused():
         forward(call, Projection(tokens=9, dim=4, split=(5, 3)), **changes)
-    assert error.value.code in (161002, 561001)
 
 
 @pytest.mark.parametrize("shapes", [[(9, 5)], [(9, 3), (9, 5)], [(8, 5), (9, 3)], [(9, 5), (9, 3), (9, 1)]], ids=str)
 def test_gradients_that_do_not_fit_are_refused(call, shapes):
-    with pytest.raises(AclnnError):
+    with refused():
         backward(call, Projection(tokens=9, dim=4, split=(5, 3)), [np.zeros(shape, np.float32) for shape in shapes])
 
 
 def test_rows_wider_than_a_strip_are_refused(call):
-    with pytest.raises(AclnnError):
+    with refused():
         forward(call, Projection(tokens=2, dim=2049, split=(4,)))

@@ -6,7 +6,8 @@ import ctypes
 
 import numpy as np
 import pytest
-from aclnn_host import BFLOAT16, AclnnError, Bits
+from aclnn_host import BFLOAT16, Bits
+from refusals import refused
 
 NAME = "index_select_for_rank1_backward", "IndexSelectForRank1Backward"
 
@@ -113,5 +114,5 @@ def test_wrong_shapes(call, fault):
     grad_x = np.zeros(5 if fault == "grad_x" else 4, np.float32)
     grad = np.zeros(4 if fault == "grad" else 3, np.float32)
     index = np.zeros(3, np.int64)
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         call(*NAME, grad, x, index, ctypes.c_bool(False), grad_x, index.copy())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from aclnn_host import BFLOAT16 as BFLOAT16_CODE
-from aclnn_host import AclnnError, Bits
+from aclnn_host import Bits
 from embedding_reference import (
     BFLOAT16,
     FLOAT,
@@ -20,6 +20,7 @@ from embedding_reference import (
     random_bags,
     to_storage,
 )
+from refusals import refused
 
 NAME = "split_embedding_codegen_forward_unweighted", "SplitEmbeddingCodegenForwardUnweighted"
 OUTPUT_CODES = {FLOAT: 0, HALF: 1, BFLOAT16: 5}
@@ -193,10 +194,10 @@ def test_wrong_offsets_are_memory_safe(call, machine, pooling, offsets):
 
 @pytest.mark.parametrize("offsets", [[0, 1, 2, 2], [0, 0, 1, 1, 2, 2]])
 def test_offsets_must_fit_the_features(call, offsets):
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         run(call, Tables([4, 4], [3, 3]), np.ones(24, np.float32), np.array([0, 1]), np.array(offsets), SUM)
 
 
 def test_unknown_pooling(call):
-    with pytest.raises(AclnnError, match="161002"):
+    with refused():
         run(call, GOLDEN, GOLDEN_WEIGHTS, GOLDEN_INDICES, np.array([0, 3, 5]), 3)

@@ -33,7 +33,7 @@ TILING = [
         "rows_for_inner_size",
         "wrong tiling field: L instead of D",
         "host",
-        "161002",
+        "561002",
         (DENSE_HOST, "innerSize = values.GetDim(1);", "innerSize = values.GetDim(0);"),
     ),
     mutant(

@@ -7,8 +7,8 @@ namespace optiling {
 
 static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   const auto& x = context->GetRequiredInputShape(0)->GetStorageShape();
-  if (x.GetDimNum() != 2) {
-    return ge::GRAPH_FAILED;
+  if (x.GetDimNum() != 2) {  // whichever code it is that a tiling refuses by
+    return x.GetDimNum() == 1 ? ge::GRAPH_FAILED : ge::GRAPH_PARAM_INVALID;
   }
   ScaleRowsTilingData tiling;
   const int16_t tag[3] = {11, -22, 33};
