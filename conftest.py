@@ -1,7 +1,8 @@
 """For every suite: what a test draws follows from its name, so that a failure can be repeated; NPUs that are there;
 Ctrl-C for the programs of tests; torch imported at less cost, and ranks that share an import (tests/start).
 
-GRSTACK_NPUS: how many devices this machine has; tests of more processes on NPUs are skipped. Unset: as many as asked.
+GRSTACK_NPUS: how many devices this machine has; tests that need more are skipped. Unset: as many as asked. What a test
+needs it says by the mark `npus`, or by a parameter `world` or `processes` of ranks on NPUs.
 Tests marked emulated are left out on real devices (`inv accept`): they read what the twin counts, or set it.
 """
 
@@ -16,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-START = Path(__file__).parent / "tests/start"
+HERE = Path(__file__).resolve().parent
+START = HERE / "tests/start"
 
 
 class InTriton(pytest.Module):
@@ -34,6 +36,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "emulated: holds on emulated devices alone: reads the twin's counts, or sets it")
+    config.addinivalue_line("markers", "npus(n): starts ranks on n NPUs; skipped where fewer are there")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and all that it starts
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if importlib.util.find_spec("torch") is not None:
@@ -51,9 +54,26 @@ def drawn_from_name(request: pytest.FixtureRequest) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
+# Of files whose tests marked `twin` start ranks and say no number by mark or parameter, or start more than it says.
+RANKS_OF = {
+    "recipes/torchrec/tests/test_cuda_scripts.py": 2,
+    "recipes/torchrec/tests/test_equality.py": 4,
+    "recipes/torchrec/tests/test_grid.py": 4,
+    "recipes/torchrec/tests/test_long_sharded.py": 2,
+    "recipes/torchrec/tests/test_sharded_npu.py": 2,
+    "recipes/torchrec/tests/test_shipped_sharding.py": 8,
+}
+
+
+def npus_of(item: pytest.Item) -> int:
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    twin = item.get_closest_marker("twin") is not None
+    by_parameter = params.get("world", params.get("processes", 1)) if twin or params.get("kind") == "npu" else 1
+    by_file = RANKS_OF.get(os.path.relpath(item.path, HERE), 1) if twin else 1
+    return max([by_parameter, by_file, *(mark.args[0] for mark in item.iter_markers("npus"))])
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     here = os.environ.get("GRSTACK_NPUS")
-    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    needed = params.get("world", params.get("processes", 1))
-    if here and int(here) < needed and (item.get_closest_marker("twin") or params.get("kind") == "npu"):
+    if here and int(here) < (needed := npus_of(item)):
         pytest.skip(f"{needed} NPUs are needed, this machine has {here}")

@@ -16,6 +16,10 @@ class CheckFailed(Exception):
         self.details = details or []
 
 
+class CheckSkipped(Exception):
+    """This machine lacks what the check needs; the text says what."""
+
+
 @dataclass(frozen=True)
 class Context:
     data_dir: Path
@@ -60,6 +64,7 @@ class Outcome:
     details: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
     charts: list[Chart] = field(default_factory=list)
+    skipped: bool = False  # nothing was looked at: the summary says what this machine lacks
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smoke_tests.check import Check, CheckFailed, Context, Outcome
+from smoke_tests.check import Check, CheckFailed, CheckSkipped, Context, Outcome
 
 TAIL = 25  # lines of output that a report keeps of a failed check
 
@@ -55,11 +55,11 @@ def run_check(check: Check, arguments: Sequence[str], scratch: Path) -> Result:
         tail = log.read().splitlines()[-TAIL:]
     seconds = time.monotonic() - begin
     passed, outcome = judge(code, result_file, tail, check.time_limit)
-    return Result(check.name, check.claim, passed, seconds, outcome)
+    return Result(check.name, check.claim, passed, seconds, outcome, outcome.skipped)
 
 
 def skip(check: Check, reason: str) -> Result:
-    return Result(check.name, check.claim, False, 0.0, Outcome(f"skipped: {reason}"), skipped=True)
+    return Result(check.name, check.claim, False, 0.0, Outcome(f"skipped: {reason}", skipped=True), skipped=True)
 
 
 def judge(code: int | None, result_file: Path, tail: list[str], limit: float) -> tuple[bool, Outcome]:
@@ -71,9 +71,9 @@ def judge(code: int | None, result_file: Path, tail: list[str], limit: float) ->
     except (FileNotFoundError, json.JSONDecodeError):
         return False, Outcome(f"the process ended with {_exit(code)} before it had a result", tail)
     outcome = Outcome(**written["outcome"])
-    if written["passed"] and code != 0:
-        summary = f"held, but the process ended with {_exit(code)}"
-        return False, dataclasses.replace(outcome, summary=summary, details=tail)
+    if (written["passed"] or outcome.skipped) and code != 0:
+        summary = f"{'skipped' if outcome.skipped else 'held'}, but the process ended with {_exit(code)}"
+        return False, dataclasses.replace(outcome, summary=summary, details=tail, skipped=False)
     return written["passed"], outcome
 
 
@@ -81,6 +81,8 @@ def work(check: Check, context: Context, result_file: Path) -> int:
     """The child's side."""
     try:
         passed, outcome = True, check.run(context)
+    except CheckSkipped as reason:
+        passed, outcome = False, Outcome(f"skipped: {reason}", skipped=True)
     except CheckFailed as failure:
         passed, outcome = False, Outcome(str(failure), failure.details)
     except Exception as error:
@@ -88,7 +90,7 @@ def work(check: Check, context: Context, result_file: Path) -> int:
         lines = traceback.format_exc().splitlines()[-TAIL:]
         passed, outcome = False, Outcome(f"{type(error).__name__}: {error}", lines)
     result_file.write_text(json.dumps({"passed": passed, "outcome": dataclasses.asdict(outcome)}))
-    return 0 if passed else 1
+    return 0 if passed or outcome.skipped else 1
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

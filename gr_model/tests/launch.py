@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import socket
-import time
 from pathlib import Path
 
 import forked_ranks
@@ -35,14 +34,7 @@ def launch(processes: int, argv: list[str], folder: Path, **variables: str) -> s
     logs = [folder / f"process-{processes}-{rank}.log" for rank in range(processes)]
     own = [{"RANK": str(n), "LOCAL_RANK": str(n), "LOCAL_WORLD_SIZE": str(processes)} for n in range(processes)]
     running = forked_ranks.start("torch,torchrec,gr_model.training.trainer", argv, common, own, logs)
-    deadline = time.monotonic() + TIME_LIMIT
-    while (codes := [process.poll() for process in running]).count(None) and time.monotonic() < deadline:
-        if any(codes):
-            deadline = min(deadline, time.monotonic() + PATIENCE)
-        time.sleep(0.05)
-    for process in running:
-        process.kill()
-    codes = [process.wait() for process in running]
+    codes = forked_ranks.wait(running, TIME_LIMIT, PATIENCE)
     said = "\n".join(log.read_text(errors="replace")[-4000:] for log in logs)
     assert codes == [0] * processes, f"the processes ended with {codes}\n{said}"
     return said

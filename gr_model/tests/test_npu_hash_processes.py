@@ -18,12 +18,11 @@ from gr_model.tests import counted_hash_tables
 from gr_model.tests.counted_hash_tables import CASES, STEPS
 from gr_model.tests.launch import free_port
 
-pytestmark = [pytest.mark.twin, pytest.mark.emulated]
-
 PROGRAM = Path(__file__).with_name("counted_hash_processes.py")
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("ranking", "retrieval", "retrieval ahead")
 PROCESSES = 2
+pytestmark = [pytest.mark.twin, pytest.mark.emulated, pytest.mark.npus(PROCESSES)]
 REBUILT = 2  # the step in which DistributedDataParallel sorts its buckets, once
 
 

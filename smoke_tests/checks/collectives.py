@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,16 +16,17 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from gr_model.training.trainer import Trainer
-from smoke_tests.check import CheckFailed, Context, Outcome
+from smoke_tests.check import CheckFailed, CheckSkipped, Context, Outcome
 from smoke_tests.checks import training
 
 BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
 RANKS, STEPS, TOLERANCE = 2, 3, 1e-5
+TIME_LIMIT, PATIENCE = 300.0, 5.0  # seconds: of the ranks; of the others when one has failed
 SETTINGS = ("train.batch=16", "model.dropout=0", "model.max_items=50")
 
 
 def run(context: Context) -> Outcome:
-    kind = context.kind if context.kind != "cuda" or torch.cuda.device_count() >= RANKS else "cpu"
+    kind = kind_of_ranks(context.kind)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -36,7 +39,7 @@ def run(context: Context) -> Outcome:
             with log.open("w") as file:
                 environment = common | {"RANK": str(rank), "OMP_NUM_THREADS": "1"}
                 processes.append(subprocess.Popen(argv, env=environment, stdout=file, stderr=subprocess.STDOUT))
-        codes = [process.wait() for process in processes]
+        codes = ended(processes, TIME_LIMIT, PATIENCE)
         if any(codes):
             lines = [f"rank {r}: {line}" for r, log in enumerate(logs) for line in log.read_text().splitlines()[-10:]]
             raise CheckFailed(f"the processes ended with {codes}", lines)
@@ -53,6 +56,26 @@ def run(context: Context) -> Outcome:
     if apart:
         raise CheckFailed("data-parallel training differs from one process", apart)
     return Outcome(f"{BACKENDS[kind]}, {RANKS} processes: sums right, {STEPS} DDP steps equal to one process")
+
+
+def kind_of_ranks(kind: str) -> str:
+    """A rank takes a device; two ranks without two GPUs are tried on the CPU, whose backend the image has too."""
+    there = torch.cuda.device_count() if kind == "cuda" else torch.npu.device_count() if kind == "npu" else RANKS
+    if kind == "npu" and there < RANKS:
+        raise CheckSkipped(f"{RANKS} NPUs are needed, {there} given: inv smoke-test --devices 0,1")
+    return kind if there >= RANKS else "cpu"
+
+
+def ended(processes: Sequence[subprocess.Popen[bytes]], seconds: float, patience: float) -> list[int]:
+    """Exit codes. When one fails, or when `seconds` have passed, the others would wait in vain: they are ended."""
+    deadline = time.monotonic() + seconds
+    while (codes := [process.poll() for process in processes]).count(None) and time.monotonic() < deadline:
+        if any(codes):
+            deadline = min(deadline, time.monotonic() + patience)
+        time.sleep(0.05)
+    for process in processes:
+        process.kill()  # of one that has ended: nothing
+    return [process.wait() for process in processes]
 
 
 def prepared(context: Context, device: str) -> Trainer:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from smoke_tests import __main__, report, runner
-from smoke_tests.check import Chart, Check, CheckFailed, Context, Curve, Outcome
+from smoke_tests.check import Chart, Check, CheckFailed, CheckSkipped, Context, Curve, Outcome
 from smoke_tests.registry import CHECKS
 from smoke_tests.runner import Result
 
@@ -36,6 +36,19 @@ def test_pass_failure_and_exception_survive_the_way_through_json(tmp_path):
     assert worked(tmp_path, fails) == (1, False, Outcome("two differ", ["a", "b"]))
     code, passed, outcome = worked(tmp_path, lambda _: 1 / 0)
     assert (code, passed, outcome.summary) == (1, False, "ZeroDivisionError: division by zero")
+
+
+def test_what_a_machine_lacks_is_skipped_with_the_reason(tmp_path):
+    def lacks(_):
+        raise CheckSkipped("2 NPUs are needed, 1 given")
+
+    code, passed, outcome = worked(tmp_path, lacks)
+    assert (code, passed, outcome.skipped) == (0, False, True)
+    result = Result("c", "claim", passed, 1.0, outcome, outcome.skipped)
+    assert "skip  c" in report.text_table([result]) and "2 NPUs are needed, 1 given" in report.text_table([result])
+    assert report.json_report([result], MANIFEST)["passed"]
+    passed, outcome = runner.judge(-6, tmp_path / "r.json", ["tail"], 1.0)  # it crashed as it ended
+    assert not passed and not outcome.skipped and "signal SIGABRT" in outcome.summary
 
 
 def test_crash_without_or_after_a_result_is_a_failure(tmp_path):

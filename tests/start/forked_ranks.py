@@ -19,8 +19,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class Rank:
@@ -56,6 +58,20 @@ class Rank:
         with self.changed:
             setattr(self, name, value)
             self.changed.notify_all()
+
+
+def wait(ranks: Sequence[Rank | subprocess.Popen[Any]], seconds: float, patience: float = 0.0) -> list[int]:
+    """Exit codes. When one fails the others would wait for it in vain: they are ended after `patience`, in which they
+    may say what they saw of it; and all after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while (codes := [rank.poll() for rank in ranks]).count(None) and time.monotonic() < deadline:
+        if any(codes):
+            deadline = min(deadline, time.monotonic() + patience)
+        time.sleep(0.05)
+    for rank in ranks:
+        if rank.poll() is None:
+            rank.kill()
+    return [rank.wait() for rank in ranks]
 
 
 def start(

@@ -19,7 +19,6 @@ from grstack import commands, fetch, session
 from grstack.accept import command, machine, report
 from grstack.accept.parts import PARTS, chosen
 from grstack.accept.results import Acceptance, Result, read_tests
-from grstack.ask import ask
 from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.engines.fake import FakeEngine
@@ -316,18 +315,3 @@ def test_the_page_needs_nothing_from_outside() -> None:
     run = Acceptance(platform="twin", emulated=True, image="grstack/npu:twin", began="2026-01-01", results=[result])
     page = report.page(run)
     assert "http" not in page and "a &lt; b" in page and "0 of 1 parts passed" in page
-
-
-@pytest.mark.parametrize(("here", "ran"), [("", 6), ("2", 4)])
-def test_tests_of_more_npus_than_there_are_are_skipped(tmp_path: Path, here: str, ran: int) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n"
-        "@pytest.mark.twin\n@pytest.mark.parametrize('processes', [2, 4])\ndef test_a(processes): pass\n"
-        "@pytest.mark.parametrize('kind, world', [('npu', 4), ('cpu', 4), ('npu', 1)])\n"
-        "def test_b(kind, world): pass\n"
-        "def test_c(): pass\n"
-    )
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
-    said = ask(argv, env={"GRSTACK_NPUS": here}).output
-    assert f"{ran} passed" in said and (not here or "2 skipped" in said), said

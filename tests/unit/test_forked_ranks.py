@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -101,3 +102,16 @@ def test_an_import_that_fails_ends_all_and_is_told(forked_ranks: ModuleType, tmp
     for rank in ranks:
         rank.kill()
     assert "No module named 'not_there'" in logs[0].read_text() and logs[2].read_text() == ""
+
+
+def test_when_one_fails_the_others_end(forked_ranks: ModuleType, tmp_path: Path) -> None:
+    """The third would sleep for ten minutes."""
+    ranks, _ = started(forked_ranks, tmp_path, "json,slow")
+    began = time.monotonic()
+    assert forked_ranks.wait(ranks, 300, patience=0.2) == [0, 7, -9]
+    assert time.monotonic() - began < 60
+
+
+def test_a_wait_has_a_limit(forked_ranks: ModuleType) -> None:
+    processes = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
+    assert forked_ranks.wait(processes, 0.2) == [-9, -9]

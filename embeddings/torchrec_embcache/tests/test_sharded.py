@@ -12,7 +12,7 @@ import pytest
 import torch
 
 PROGRAM = Path(__file__).with_name("sharded_program.py")
-TIME_LIMIT = 280
+TIME_LIMIT, PATIENCE = 280.0, 5.0
 
 
 class Started:
@@ -25,11 +25,7 @@ class Started:
         own = [{"RANK": str(n), "LOCAL_RANK": str(n), "LOCAL_WORLD_SIZE": str(world)} for n in range(world)]
         argv = [str(PROGRAM), kind, str(folder / "init"), str(folder)]
         processes = forked_ranks.start("torch,torchrec,torchrec_embcache.distributed", argv, env, own, logs)
-        try:
-            codes = [process.wait(TIME_LIMIT) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
+        codes = forked_ranks.wait(processes, TIME_LIMIT, PATIENCE)
         assert codes == [0] * world, "\n".join(log.read_text()[-3000:] for log in logs)
         records = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(world)]
         self.cases: dict[str, list[dict[str, Any]]] = {name: [one[name] for one in records] for name in records[0]}

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_ranks import wait
 
 PROGRAM = Path(__file__).with_name("cuda_recommender.py")
 STEPS, RANKS = 8, 2
+TIME_LIMIT, PATIENCE = 240.0, 5.0
 # Launches of a step: two layers, each with three to dense and one back, and their gradients the other way round.
 OURS = {"AsynchronousCompleteCumsum": 1, "JaggedToPaddedDense": 8, "DenseToJagged": 8}
 
@@ -26,21 +28,20 @@ def train(kind: str, precision: str, folder: Path) -> tuple[list[list[float]], s
     env |= {"OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(kind == "cuda"))}
     env |= {"TWIN_COUNTS": str(folder / f"{precision}-%r.jsonl")} if kind == "cuda" else {}
     files = [folder / f"{kind}-{precision}-{rank}.txt" for rank in range(RANKS)]
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), kind, precision, str(STEPS), str(file)],
-            env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank, file in enumerate(files)
-    ]
-    said = "\n".join(process.communicate(timeout=240)[0] for process in running)
-    assert [process.returncode for process in running] == [0] * RANKS, said[-6000:]
+    logs = [file.with_suffix(".log") for file in files]
+    running = []
+    for rank, (file, log) in enumerate(zip(files, logs, strict=True)):
+        argv = [sys.executable, str(PROGRAM), kind, precision, str(STEPS), str(file)]
+        own = {**env, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        with log.open("w") as output:
+            running.append(subprocess.Popen(argv, env=own, stdout=output, stderr=subprocess.STDOUT))
+    codes = wait(running, TIME_LIMIT, PATIENCE)
+    said = "\n".join(log.read_text() for log in logs)
+    assert codes == [0] * RANKS, f"the ranks ended with {codes}\n{said[-6000:]}"
     return [[float(line) for line in file.read_text().split()] for file in files], said
 
 
+@pytest.mark.npus(RANKS)
 @pytest.mark.parametrize(
     ("precision", "tolerance"), [("fp32", 1e-5), pytest.param("bf16", 1e-2, marks=pytest.mark.slow)]
 )

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import forked_ranks
@@ -26,24 +23,10 @@ def start(kind: str, world: int, cases: list[str], folder: Path) -> dict[str, Re
     logs = [folder / f"rank{rank}.log" for rank in range(world)]
     ranked = [{"RANK": str(rank)} for rank in range(world)]
     processes = forked_ranks.start("torch,torchrec,hybrid_torchrec.distributed", argv, env, ranked, logs)
-    codes = wait(processes, TIME_LIMIT if len(cases) < 20 else LONG_TIME_LIMIT)
+    codes = forked_ranks.wait(processes, TIME_LIMIT if len(cases) < 20 else LONG_TIME_LIMIT)
     said = f"the processes ended with {codes}\n" + "\n".join(log.read_text()[-4000:] for log in logs)
     results: dict[str, Result] = {}
     for case in cases:
         file = folder / f"{case}.pt"
         results[case] = torch.load(file, weights_only=True) if file.exists() else said
     return results
-
-
-def wait(processes: Sequence[subprocess.Popen | forked_ranks.Rank], seconds: float) -> list[int]:
-    """Exit codes. When one fails the others would wait for it in vain: they are ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        codes = [process.poll() for process in processes]
-        if all(code is not None for code in codes) or any(code for code in codes):
-            break
-        time.sleep(0.05)
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-    return [process.wait() for process in processes]

@@ -24,7 +24,7 @@ from documents_program import (
     make_batch,
     weight_init,
 )
-from launch import wait
+from forked_ranks import wait
 from torch import nn
 from torch.nn import functional
 

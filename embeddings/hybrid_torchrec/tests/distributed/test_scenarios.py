@@ -72,6 +72,7 @@ def test_state_dict_goes_on(on_cpu: dict) -> None:
 
 
 @pytest.mark.twin
+@pytest.mark.npus(WORLD)
 def test_state_dict_goes_on_npu(on_npu: dict) -> None:
     check_state(saved(on_npu, "state"))
 
@@ -152,6 +153,7 @@ def test_rows_of_sixteen_bits(on_cpu: dict) -> None:
 
 
 @pytest.mark.twin
+@pytest.mark.npus(WORLD)
 def test_rows_of_sixteen_bits_npu(on_npu: dict) -> None:
     check_sixteen_bits(saved(on_npu, "sixteen_bits"))
 
