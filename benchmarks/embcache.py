@@ -7,7 +7,9 @@ table a twentieth is on the device (the CPU here), a quarter in host memory, the
 same steps in turn: ids to slots, lookup, a dense layer on the rows (``--dense``: its width), and the fused update. At
 the end all rows are compared bit by bit. The ratio is that of the processor time of the whole process (all threads) in
 a round of steps with the cache and in the same steps with the resident table; asked is 1.2 by the median. Wall time,
-of the same core, stands beside it. Prints and writes a JSON and a table.
+of the same core, stands beside it. malloc keeps what is freed (kept_memory.py): else both would map activations of
+33 MB anew in every step, the same on both sides, which would hide what the cache costs. Prints and writes a JSON and a
+table.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import os
 import platform
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,6 +33,10 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import torch  # noqa: E402
 from hybrid_torchrec import HashTable, OptimizerSpec, TableConfig  # noqa: E402
 from torchrec_embcache import CacheConfig, CachedTable  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import kept_memory  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ASKED = 1.2
@@ -59,11 +66,12 @@ class Times:
     wall: float
     thread: float
     process: float
+    faults: int  # pages that the system gave
 
 
 def trained(table: HashTable, batches: list[torch.Tensor], dense: torch.Tensor, ahead: int) -> Times:
     cached = isinstance(table, CachedTable)
-    start = time.perf_counter(), time.thread_time(), time.process_time()
+    start = time.perf_counter(), time.thread_time(), time.process_time(), kept_memory.faults()
     sent = 0
     for step, ids in enumerate(batches):
         while cached and ahead and sent < min(step + ahead + 1, len(batches)):
@@ -75,7 +83,7 @@ def trained(table: HashTable, batches: list[torch.Tensor], dense: torch.Tensor, 
         table.update(slots, hidden @ dense.t() * 1e-3)
     while cached and table.waiting_rows:  # what these steps have left to write is theirs
         time.sleep(0.0005)
-    end = time.perf_counter(), time.thread_time(), time.process_time()
+    end = time.perf_counter(), time.thread_time(), time.process_time(), kept_memory.faults()
     return Times(*(after - before for before, after in zip(start, end)))
 
 
@@ -112,12 +120,15 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     before, disk_before = asdict(cached.metrics.counters()), cached.disk_stats()
     ratios: dict[str, list[float]] = {"wall": [], "thread": [], "process": []}
     base: list[float] = []
+    faults: dict[str, list[float]] = {"cached": [], "resident": []}
     for batches in rounds(stream, 0, arguments.rounds, arguments.steps):
         resident_times = trained(resident, batches, dense, 0)
         cached_times = trained(cached, batches, dense, arguments.look_ahead)
         for name in ratios:
             ratios[name].append(getattr(cached_times, name) / getattr(resident_times, name))
         base.append(resident_times.wall / arguments.steps)
+        for side, times in (("cached", cached_times), ("resident", resident_times)):
+            faults[side].append(times.faults / arguments.steps)
     counters = {name: value - before[name] for name, value in asdict(cached.metrics.counters()).items()}
     disk = cached.disk_stats()
     equal = all(same(resident, cached, ids) for ids in everything)
@@ -126,6 +137,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "bit_identical": equal,
         "resident_step_ms": statistics.median(base) * 1e3,
         "ratio": {name: quartiles(values) for name, values in ratios.items()},
+        "page_faults_per_step": {side: statistics.median(counts) for side, counts in faults.items()},
         "hit_rate": counters["hits"] / counters["lookups"],
         "distinct_per_batch": counters["lookups"] / counters["batches"],
         "wait_ms_per_step": counters["prefetch_wait_seconds"] / counters["batches"] * 1e3,
@@ -173,6 +185,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--output", type=Path, default=RESULTS / "embcache-step")
     arguments = parser.parse_args()
+    kept_memory.keep()
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0] if arguments.core is None else arguments.core})
     folder = Path(tempfile.mkdtemp(dir=arguments.folder))
     try:
@@ -181,7 +194,7 @@ def main() -> None:
         shutil.rmtree(folder)
     settings = {name: value for name, value in vars(arguments).items() if name not in ("folder", "output")}
     facts = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "torch": torch.__version__}
-    facts |= {"load": round(os.getloadavg()[0], 1), **settings}
+    facts |= {"load": round(os.getloadavg()[0], 1), **kept_memory.SETTINGS, **settings}
     arguments.output.with_suffix(".json").write_text(json.dumps({**facts, "result": result}, indent=1) + "\n")
     lines = ["# Step with a cache beside a resident table", "", f"`python benchmarks/embcache.py`: {json.dumps(facts)}"]
     lines += ["", "| figure | value |", "|---|---|"]
@@ -192,6 +205,10 @@ def main() -> None:
                 if clock == "process":
                     text += f"; {ASKED} asked: {'reached' if figures['median'] <= ASKED else 'missed'}"
                 lines.append(f"| cached / resident, {NAMES[clock]} | {text} |")
+        elif name == "page_faults_per_step":
+            lines.append(
+                f"| page faults per step, cached / resident | {value['cached']:,.0f} / {value['resident']:,.0f} |"
+            )
         elif name == "disk":
             lines += [f"| {figure} | {number:,.2f} |" for figure, number in value.items()]
         else:

@@ -12,7 +12,7 @@ idle cores: on a busy machine the two workers wait for each other's turns.
 
 glibc gives blocks of 32 MiB and more back to the system at once. Only one worker's activations are as large, so it
 would fault them in anew in every step, and two workers would seem faster by that: all processes keep their memory
-(``KEPT``).
+(kept_memory.py).
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from torchrec_embcache.pipeline import EmbCacheTrainPipelineSparseDist  # noqa: 
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import kept_memory  # noqa: E402
 from embcache import RESULTS, Stream, quartiles  # noqa: E402
 
 ODD = -7046029254386353131
 ASKED = 1.8
 CPU = torch.device("cpu")
-KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
 @dataclass
@@ -171,7 +171,13 @@ def work(options: argparse.Namespace) -> None:
 def measured(options: argparse.Namespace, world: int, folder: Path) -> dict[str, float]:
     """Seconds a step, of wall time and of processor time of the busier worker, and MB a step of its disk."""
     store = folder / "store"
-    env = {**os.environ, **KEPT, "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    env = {
+        **os.environ,
+        **kept_memory.SETTINGS,
+        "WORLD_SIZE": str(world),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     argv = [sys.executable, *sys.argv, "--store", str(store)]
     workers = [
         subprocess.Popen(argv, env={**env, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
@@ -225,7 +231,7 @@ def main() -> None:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "load": os.getloadavg()[0],
         "torch": torch.__version__,
-        **KEPT,
+        **kept_memory.SETTINGS,
         **settings,
     }
     options.output.with_suffix(".json").write_text(json.dumps({**facts, "result": result}, indent=1) + "\n")

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
 from torchrec.modules.mc_modules import LFU_EvictionPolicy, MCHManagedCollisionModule
 from torchrec.sparse.jagged_tensor import JaggedTensor
@@ -85,7 +86,7 @@ def duels(rows: int, batch: int, rounds: int) -> Iterator[Duel]:
     yield beside_transformer(stream, index, batches)
     yield roofline(stream, index, batches)
     for count in NEW:
-        yield new_ids(stream, count)
+        yield new_ids(count)
 
 
 def beside_torchrec(stream: PowerLaw, index: torch.ScriptObject, batches: list[torch.Tensor]) -> Duel:
@@ -120,15 +121,25 @@ def beside_transformer(stream: PowerLaw, index: torch.ScriptObject, batches: lis
     )
 
 
-def new_ids(stream: PowerLaw, count: int) -> Duel:
-    """Ours grows, and takes all its memory from the system in each round. The peer has room for all ids from the start,
-    and glibc keeps its blocks of less than 32 MiB (up to 2**19 ids) from round to round: no page is new to it."""
-    fresh = stream.ids[:count]
-    assert len(fresh) == count, f"{count} new ids are more than the stream has"
+class Fresh:
+    """Random ids, other ones in each round."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._random = count, np.random.default_rng(1)
+
+    def draw(self, _: int) -> None:
+        self.ids = torch.from_numpy(self._random.integers(-(2**63), 2**63 - 1, self._count))
+
+
+def new_ids(count: int) -> Duel:
+    """Ours grows from nothing, the peer has room for all ids from the start. Both begin with memory that their process
+    has had before: the peer's is malloc's (kept_memory.py); ours comes from a pool that keeps 64 MiB, in pieces of 32
+    at most (mapping_pool.h), and what is more, or larger, from the system, page by page."""
+    fresh = Fresh(count)
 
     def fill(_: int) -> None:
         grown = torch.classes.hybrid_torchrec.HashIndex(0)
-        for part in fresh.split(1 << 16):
+        for part in fresh.ids.split(1 << 16):
             grown.insert(part, torch.ones_like(part), 1)
 
     return Duel(
@@ -137,7 +148,8 @@ def new_ids(stream: PowerLaw, count: int) -> Duel:
         unit="ids/s",
         amount=count,
         ours=fill,
-        theirs=lambda _: Transformer(count).transform(fresh),
+        theirs=lambda _: Transformer(count).transform(fresh.ids),
+        prepare=fresh.draw,
     )
 
 

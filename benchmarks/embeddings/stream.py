@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from kept_memory import faults
 
 EXPONENT = 1.05
 
@@ -40,6 +41,7 @@ class Duel:
     amount: float
     ours: Callable[[int], object]
     theirs: Callable[[int], object]
+    prepare: Callable[[int], object] = lambda _: None  # before a round, in nobody's time
     asked: float = 1.0  # of the ratio; 0: nothing, the peer is a bound
 
 
@@ -50,6 +52,7 @@ class Timing:
     ratio: float  # median of the rounds' ratios, above 1: ours is faster
     low: float
     high: float
+    faults: tuple[float, float]  # pages that the system gave in a call: ours, theirs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +69,24 @@ class Result:
         return min(self.cold.ratio, self.warm.ratio) < self.asked
 
 
-def seconds(call: Callable[[int], object], number: int) -> float:
-    """Processor time of the calling thread: other work on the machine hardly enters."""
-    started = time.thread_time()
+Call = tuple[float, int]
+
+
+def timed(call: Callable[[int], object], number: int) -> Call:
+    """Processor time of the calling thread, which other work on the machine hardly enters, and faults of pages."""
+    before, started = faults(), time.thread_time()
     call(number)
-    return time.thread_time() - started
+    return time.thread_time() - started, faults() - before
 
 
-def timing(amount: float, times: list[tuple[float, float]]) -> Timing:
-    low, middle, high = statistics.quantiles([theirs / ours for ours, theirs in times], n=4)
-    ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
-    return Timing(ours=amount / ours, theirs=amount / theirs, ratio=middle, low=low, high=high)
+def timing(amount: float, calls: list[tuple[Call, Call]]) -> Timing:
+    low, middle, high = statistics.quantiles([theirs / ours for (ours, _), (theirs, _) in calls], n=4)
+    ours, theirs = (
+        [statistics.median(column) for column in zip(*side, strict=True)] for side in zip(*calls, strict=True)
+    )
+    return Timing(
+        ours=amount / ours[0], theirs=amount / theirs[0], ratio=middle, low=low, high=high, faults=(ours[1], theirs[1])
+    )
 
 
 WARM_UP = 2  # rounds
@@ -86,11 +96,12 @@ def run(duel: Duel, rounds: int) -> Result:
     """Each round has a new batch: a side's first call on it is cold, its second warm. Sides begin in turn."""
     pairs = []
     for i in range(rounds + WARM_UP):
+        duel.prepare(i)
         sides = (duel.ours, duel.theirs)
-        times: dict[int, tuple[float, float]] = {}
+        calls: dict[int, tuple[Call, Call]] = {}
         for side in (i % 2, 1 - i % 2):
-            times[side] = (seconds(sides[side], i), seconds(sides[side], i))
-        pairs.append((times[0], times[1]))
+            calls[side] = (timed(sides[side], i), timed(sides[side], i))
+        pairs.append((calls[0], calls[1]))
     cold, warm = ([(ours[way], theirs[way]) for ours, theirs in pairs[WARM_UP:]] for way in (0, 1))
     return Result(
         name=duel.name,
