@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import statistics
 from collections.abc import Callable
@@ -42,7 +43,7 @@ _WAYS = ("forward", "backward")
 
 
 def layer(root: Path) -> Values:
-    rows = [row["ms"] for row in result(root, f"hstu-layer-{H100}")["rows"] if "fp32" not in row["shape"]]
+    rows = [row["ms"] for row in result(root, f"hstu-layer-{H100}")["rows"]]
     eager, compiled = ([ms[peer] / ms["ours"] for ms in rows] for peer in ("eager", "compiled"))
     return dict(zip("abcd", [*span(eager), *span(compiled)], strict=True))
 
@@ -143,12 +144,27 @@ def checkpoints(root: Path) -> Values:
     }
 
 
+def smoke_settings() -> str:
+    """Those of the smoke test, as smoke_quality.py names them."""
+    program = ast.parse((Path(__file__).parents[2] / "smoke_tests/checks/quality.py").read_text(encoding="utf-8"))
+    found: dict[str, Any] = {}
+    for node in program.body:
+        if isinstance(node, ast.Assign):
+            names = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
+            values = ast.literal_eval(node.value)
+            found.update(
+                zip((ast.unparse(name) for name in names), values if len(names) > 1 else [values], strict=True)
+            )
+    return " ".join([*found["SETTINGS"], f"train.steps={found['STEPS']}"])
+
+
 def smoke_quality(root: Path) -> Values:
-    """The setting that the smoke test has, on the targets where it looks."""
-    runs = [run for run in result(root, "smoke-quality") if run["targets"] == "test"]
-    by = [[r["average"] for r in runs if r["settings"] == settings] for settings in {r["settings"] for r in runs}]
-    least, below = min(min(found) for found in by), min(statistics.mean(f) - 3 * statistics.stdev(f) for f in by)
-    return {"seeds": str(min(len(found) for found in by)), "least": f"{least:.2f}", "below": f"{below:.2f}"}
+    """The settings and the steps that the smoke test has, on the targets where it looks."""
+    settings = smoke_settings()
+    runs = [run for run in result(root, "smoke-quality") if (run["targets"], run["settings"]) == ("test", settings)]
+    found = [run["average"] for run in runs]
+    below = statistics.mean(found) - 3 * statistics.stdev(found)
+    return {"seeds": str(len(found)), "least": f"{min(found):.2f}", "below": f"{below:.2f}"}
 
 
 def planted(root: Path) -> Values:
@@ -215,3 +231,22 @@ def step_of(name: str, case: str, digits: int = 0) -> Callable[[Path], Values]:
 
 def compiled_cpu(root: Path) -> Values:
     return dict(zip("ab", span([m["eager / compiled"] for m in result(root, "compile-cpu")["models"].values()])))
+
+
+def compiled_h200(root: Path) -> Values:
+    found = result(root, "compile-nvidia-h200")["models"].values()
+    return dict(zip("ab", span([model["eager / compiled"] for model in found])))
+
+
+def equivalence(root: Path) -> Values:
+    """The largest relative difference of all ranks, and that of AdamW."""
+    found = result(root, "embeddings-equivalence")
+    errors = [(name.split(".")[1], error) for case in found["ranks"].values() for name, error in case.items()]
+    largest, adamw = max(errors, key=lambda e: e[1]), max(error for kind, error in errors if kind == "adamw")
+    return {
+        "allowed": f"{found['allowed']:.0e}".replace("e-0", "e-"),
+        "largest": f"{largest[1]:.1e}".replace("e-0", "e-"),
+        "kind": largest[0],
+        "adamw": f"{adamw:.1e}".replace("e-0", "e-"),
+        "verdict": verdict(largest[1] < found["allowed"]),
+    }

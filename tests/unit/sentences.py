@@ -24,8 +24,10 @@ from figures import (
     checkpoints,
     cold_build,
     compiled_cpu,
+    compiled_h200,
     counted,
     counts,
+    equivalence,
     hash_tables,
     layer,
     on_gpu,
@@ -89,6 +91,8 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         INDEX, "takes {a} times the processor time of a resident one in a step; 1.2 was asked: {verdict}", cached_step
     ),
+    Sentence(INDEX, "steps have {a} to {b} of eager's speed on a Hopper GPU", compiled_h200),
+    Sentence(INDEX, "a layer is one function that it takes apart, and {a} to {b} on a CPU", compiled_cpu),
     Sentence(INDEX, "{a} times as fast as one, {b} times by processor time; 1.8 was asked: {verdict}", workers),
     Sentence(INDEX, "reads rows {read} and {lmdb} times as fast as RocksDB and LMDB", stores),
     Sentence(INDEX, "RocksDB overwrites rows {rewrite} times as fast", stores),
@@ -108,6 +112,12 @@ SENTENCES: tuple[Sentence, ...] = (
         INDEX,
         "the least of {seeds} seeds is {least} times popularity, three deviations below the mean {below}",
         smoke_quality,
+    ),
+    Sentence(
+        INDEX,
+        "torchrec's collections do: {allowed} is asked of every optimizer, {verdict}; the largest difference is "
+        "{largest} ({kind}), AdamW's {adamw}",
+        equivalence,
     ),
     Sentence(INDEX, "the model reaches {a} of the best possible NDCG@10", planted),
     Sentence(INDEX, "two processes {two} times one, four {four} times, by processor time", processes),
@@ -132,7 +142,9 @@ SENTENCES: tuple[Sentence, ...] = (
         "users a GPU, with a hash table of items {c} and {d}, and on four {e}, {f}, {g} and {h} times",
         several_gpus,
     ),
-    Sentence(TRAINING, "the article's step in {a} ms, 98 with PyTorch's layer", step_of(f"training-{H100}", "article")),
+    Sentence(
+        TRAINING, "the article's step in {a} ms: `benchmarks/results/training", step_of(f"training-{H100}", "article")
+    ),
     Sentence(
         TRAINING, "the article's float32 step takes {a} ms for 1,003", step_of(f"training-{H100}", "article tf32")
     ),
@@ -246,7 +258,7 @@ def places(sentence: Sentence, page: str) -> Iterator[tuple[str, int, int]]:
     parts = re.split(r"\{(\w+)\}", sentence.text)
     words = [r"\s+".join(re.escape(word) for word in re.split(r"\s+", part)) for part in parts[::2]]
     names = parts[1::2]
-    found = list(re.finditer(r"([\w.,]*\w)".join(words), page))
+    found = list(re.finditer(r"([\d.]+e-\d+|[\w.,]*\w)".join(words), page))
     if len(found) != 1:
         raise ValueError(f"{sentence.page} has {len(found)} times: {sentence.text}")
     for at, name in enumerate(names, 1):

@@ -39,3 +39,21 @@ def test_new_results_are_written_into_the_pages(tmp_path: Path) -> None:
 def test_a_sentence_that_is_gone_is_told() -> None:
     with pytest.raises(ValueError, match="page.md has 0 times: it takes {a} ms"):
         list(sentences.places(Sentence("page.md", "it takes {a} ms", lambda root: {}), "it took 3 ms"))
+
+
+def test_the_smoke_test_s_figures_are_of_its_own_steps_and_targets(tmp_path: Path) -> None:
+    ours = figures.smoke_settings()
+    assert ours.endswith(" train.steps=600") and "train.lr=5e-3" in ours
+    other = ours.replace("steps=600", "steps=800")
+    rows = [(ours, "test", 2.7), (ours, "test", 2.9), (other, "test", 2.1), (other, "test", 2.2)]
+    rows += [(ours, "validation", 1.0)]
+    file = tmp_path / figures.RESULTS / "smoke-quality.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps([{"settings": s, "targets": t, "average": value} for s, t, value in rows]))
+    assert figures.smoke_quality(tmp_path) == {"seeds": "2", "least": "2.70", "below": f"{2.8 - 3 * 0.1 * 2**0.5:.2f}"}
+
+
+def test_figures_with_exponents_are_found() -> None:
+    sentence = Sentence("page.md", "{a} is asked, reached; the largest is {b} (lamb)", lambda root: {})
+    page = "1e-6 is asked, reached; the largest is 7.3e-07 (lamb)"
+    assert [page[begin:end] for _, begin, end in sentences.places(sentence, page)] == ["1e-6", "7.3e-07"]
