@@ -1,6 +1,6 @@
 """Steps of the source article's preset at its full size on an NPU that computes nothing; prints its memory as JSON.
 
-TWIN_COMPUTE=off TWIN_ATEN=aclnn TWIN_NPU_MEMORY=68719476736 python full_size_program.py float32|bfloat16 ITEMS
+TWIN_COMPUTE=off TWIN_ATEN=aclnn TWIN_NPU_MEMORY=68719476736 python full_size_program.py fp32|bf16 ITEMS
 """
 
 from __future__ import annotations
