@@ -2,8 +2,9 @@
 
 Counted on the emulated NPU (TWIN_COUNTS, docs/twin.md); no time is measured. The article's ranking model, short and
 narrow, by where its items live: a static table, a hash table whose slots are found on the host, without and with
-batches made ahead. Steps behind the second one, so that the optimizer's state is there. Writes
-benchmarks/results/step-counts.{json,md}.
+batches made ahead. Each with PyTorch's operators as they are called (TWIN_ATEN=override), and with the launches that
+torch_npu makes of them by its calls of CANN (aclnn), which is nearest to a device. Steps behind the second one, so that
+the optimizer's state is there. Writes benchmarks/results/step-counts.{json,md}.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ ROWS = {
     "hash table, slots found on the host": HASH,
     "hash table, batches made ahead": (*HASH, "train.pipeline=sparse_dist", "embedding.look_ahead=2"),
 }
+ATEN = {"override": "as called", "aclnn": "as torch_npu calls CANN"}
 WAYS = ("host_to_device", "device_to_host")
 
 
@@ -58,10 +60,11 @@ def count() -> None:
         print(json.dumps({"row": name, "steps": done, "ahead": trainer.config.train.pipeline != "none"}), flush=True)
 
 
-def measure() -> list[dict[str, Any]]:
+def measure(aten: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts.jsonl"
         environment = {**os.environ, COUNTS: str(path), "TASK_QUEUE_ENABLE": "0", "OMP_NUM_THREADS": "1"}
+        environment["TWIN_ATEN"] = aten
         command = [sys.executable, "-m", "benchmarks.step_counts"]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -69,7 +72,7 @@ def measure() -> list[dict[str, Any]]:
     rows = []
     for row in (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")):
         steps = [next(counts) for _ in range(row["steps"] + row["ahead"])][FIRST : row["steps"]]
-        rows.append(row_of(row["row"], steps))
+        rows.append({"aten": aten, **row_of(row["row"], steps)})
     if next(counts, None) is not None:
         raise SystemExit("there are more steps than were made")
     return rows
@@ -104,13 +107,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         "`python -m benchmarks.step_counts`, on an emulated NPU; its head says what runs. Medians over steps, of which",
         f"every {LOG_EVERY}th reads the losses: that is asked to be the only wait of the host.",
         "",
-        "| items | launches | of our operators | steps with a wait | waits | from |"
+        "| items | PyTorch's operators | launches | of our operators | steps with a wait | waits | from |"
         " copies that block or are not pinned | bytes to the device | to the host | MiB at peak |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
         lines.append(
-            f"| {r['row']} | {r['launches']} | {r['of our operators']} | {r['steps with a wait']} of {r['steps']} |"
+            f"| {r['row']} | {ATEN[r['aten']]} | {r['launches']} | {r['of our operators']} |"
+            f" {r['steps with a wait']} of {r['steps']} |"
             f" {r['waits in all']} | {', '.join(r['waits from'])} | {r['copies that block or are not pinned']} |"
             f" {r['bytes host_to_device']:,} | {r['bytes device_to_host']:,} | {r['peak bytes'] / 2**20:.1f} |"
         )
@@ -124,7 +128,7 @@ def main() -> None:
     if COUNTS in os.environ:
         count()
         return
-    rows = measure()
+    rows = [row for aten in ATEN for row in measure(aten)]
     text = table(rows)
     print(text)
     (options.output / "step-counts.json").write_text(json.dumps(rows, indent=1) + "\n")
