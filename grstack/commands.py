@@ -272,7 +272,11 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     s.paths.data.mkdir(parents=True, exist_ok=True)
     _built(s, take_name=False)
-    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive, access=access)
+    bundle = s.settings.ca_bundle
+    ca = Mount(source=bundle, name="ca-bundle.pem") if bundle else None
+    mounts += [ca] if ca else []
+    private = s.settings.in_a_run(s.engine.path_of(ca) if ca else "")
+    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive, access=access, private=private)
 
 
 def notebook(choices: Choices, request: Request, machine: Machine | None = None, *, port: str, address: str) -> int:

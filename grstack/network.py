@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import unquote, urlsplit
@@ -94,6 +94,16 @@ class Settings:
             env |= dict.fromkeys(names, bundle)
         return env
 
+    def in_a_run(self, ca_bundle: str) -> dict[str, str]:
+        """The same for a command in the image, which sees the CA bundle at `ca_bundle`, and no folder of this host."""
+        return replace(
+            self,
+            index_url=_elsewhere(self.index_url),
+            extra_index_urls=tuple(url for url in self.extra_index_urls if _elsewhere(url)),
+            find_links=tuple(place for place in self.find_links if _elsewhere(place)),
+            ca_bundle=Path(ca_bundle) if self.ca_bundle else None,
+        ).environment()
+
     def redact(self, text: str) -> str:
         """`text` without credentials, fit for an error on the terminal."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
@@ -136,6 +146,10 @@ class Settings:
             if password:
                 found |= {password, unquote(password)}
         return found
+
+
+def _elsewhere(place: str | None) -> str | None:
+    return place if place and "://" in place and not place.startswith("file:") else None
 
 
 def load(environ: Mapping[str, str] | None = None, config: Path | None = None) -> Settings:

@@ -111,8 +111,11 @@ class Engine(Protocol):
         apart: str = "",
         access: Access | None = None,
         memory_mib: int = 0,
+        private: Mapping[str, str] | None = None,
     ) -> int:
         """Runs a command in the finished image, with the devices that `access` gives it; returns its exit code.
+
+        `private`: variables as `env`, whose values may hold credentials: they are on no command line.
 
         `apart` names one of several that run at once: it has a log of its own and, where `isolates`, a network of its
         own, in which it sees itself only. `memory_mib`: what the kernel gives it at most, page cache included and no

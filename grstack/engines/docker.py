@@ -382,6 +382,7 @@ class DockerEngine:
         apart: str = "",
         access: Access | None = None,
         memory_mib: int = 0,
+        private: Mapping[str, str] | None = None,
     ) -> int:
         given = access or self.context
         name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
@@ -391,6 +392,7 @@ class DockerEngine:
             argv=argv,
             volumes=[(m.source, self.path_of(m), m.writable) for m in mounts],
             env=env or {},
+            inherited=tuple(private or ()),
             network="none" if apart else "host",
             name=name,
             hostname="localhost" if apart else None,  # torchrun asks for the address of the host's name
@@ -401,9 +403,10 @@ class DockerEngine:
         )
         title = f"docker run {self.locate(plan, plan.image)} {shlex.join(argv)}"
         if interactive:
-            return self.runner.replace(command, title=title)
+            return self.runner.replace(command, env=private, title=title)
         try:
-            self.runner.stream(command, log=self.paths.logs / f"{apart or 'run'}.log", show=True, title=title)
+            log = self.paths.logs / f"{apart or 'run'}.log"
+            self.runner.stream(command, log=log, env=private, show=True, title=title)
         except CommandFailed as error:
             if error.code < 0:  # the client was ended, before the command
                 self._remove_container(name)

@@ -103,8 +103,12 @@ def run_argv(
     interactive: bool = False,
     terminal: bool = True,
     memory_mib: int = 0,
+    inherited: Sequence[str] = (),
 ) -> list[str]:
-    """`terminal`: where there is none, an interactive container reads from a pipe; docker ends where it is asked to."""
+    """`terminal`: where there is none, an interactive container reads from a pipe; docker ends where it is asked to.
+
+    `inherited`: variables that the container takes from the client's own environment.
+    """
     command = [str(client), "run", "--rm", "--init", f"--network={network}"]
     given = context or SecurityContext()
     command += given.options()
@@ -117,4 +121,5 @@ def run_argv(
     command += [f"--volume={source}:{target}{'' if writable else ':ro'}" for source, target, writable in volumes]
     variables = {**given.environment, **env}
     command += [f"--env={key}={value}" for key, value in sorted(variables.items())]
+    command += [f"--env={key}" for key in sorted(set(inherited) - variables.keys())]
     return [*command, image, *argv]

@@ -23,6 +23,8 @@ class FakeEngine:
         self.history: list[str] = []
         self.runs: list[tuple[str, ...]] = []
         self.accesses: list[Access | None] = []  # of each run
+        self.private: list[dict[str, str]] = []
+        self.mounts: list[tuple[Mount, ...]] = []
         self.named: list[tuple[str, bool]] = []  # short name, whether it was to be taken
         self.said = ""  # what naming answers
 
@@ -77,7 +79,10 @@ class FakeEngine:
         apart: str = "",
         access: Access | None = None,
         memory_mib: int = 0,
+        private: Mapping[str, str] | None = None,
     ) -> int:
         self.runs.append(tuple(argv))
+        self.private.append(dict(private or {}))
+        self.mounts.append(tuple(mounts))
         self.accesses.append(access)
         return self.exit_code

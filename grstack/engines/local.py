@@ -223,9 +223,10 @@ class LocalEngine:
         apart: str = "",
         access: Access | None = None,
         memory_mib: int = 0,
+        private: Mapping[str, str] | None = None,
     ) -> int:
         visible = access.process_env if access else {}
-        variables = {**self.environment(plan), **visible, **(env or {})}
+        variables = {**self.environment(plan), **visible, **(private or {}), **(env or {})}
         if interactive:
             return self.runner.replace(argv, env=variables)
         try:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from grstack import commands, fetch, install, session
 from grstack.choices import Choices
+from grstack.engines import Mount
 from grstack.engines.fake import FakeEngine
 from grstack.errors import PackageError, UsageError
 
@@ -61,6 +62,18 @@ def test_a_smoke_test_takes_it_and_a_run_does_not(engine: FakeEngine, out: io.St
     commands.smoke_test(Choices())
     assert commands.run(Choices(), ["true"]) == 0
     assert engine.named == [("fake/npu:twin", True), ("fake/npu:twin", False)]
+
+
+def test_a_run_is_told_of_the_hosts_index_and_ca(
+    engine: FakeEngine, out: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ca.pem").write_text("a certificate")
+    monkeypatch.setenv("GRSTACK_INDEX_URL", "https://me:secret@packages.example.com/simple")
+    monkeypatch.setenv("GRSTACK_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    assert commands.run(Choices(), ["pip", "install", "x"]) == 0
+    assert engine.private[-1]["PIP_INDEX_URL"] == "https://me:secret@packages.example.com/simple"
+    assert engine.private[-1]["PIP_CERT"] == "/ca-bundle.pem"
+    assert Mount(source=tmp_path / "ca.pem", name="ca-bundle.pem") in engine.mounts[-1]
 
 
 def test_the_next_command_is_of_the_same_image(engine: FakeEngine, out: io.StringIO) -> None:

@@ -153,6 +153,19 @@ def test_a_shell_asks_for_a_terminal_where_it_has_one(
     assert [word for word in given if word in ("--interactive", "--tty")] == words
 
 
+def test_a_private_variable_reaches_the_command_and_is_on_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Engine(tmp_path, 'echo "words $*" | cut -c1-400; echo "has ${#PIP_INDEX_URL} letters"')
+    monkeypatch.chdir(made.root)
+    made.store.stored.append(Image("sha256:1", [], labels={KEY: made.plan.image.key}))
+    given = {"PIP_INDEX_URL": "https://me:secret@packages.example.com/simple"}
+    assert made.engine.run(made.plan, ["true"], env={"A": "b"}, private=given) == 0
+    said = "\n".join(made.lines)
+    assert f"has {len(given['PIP_INDEX_URL'])} letters" in said
+    assert "--env=A=b --env=PIP_INDEX_URL " in said and "secret" not in said and "***" not in said
+
+
 def test_an_image_that_is_gone_is_an_error_with_the_next_command(tmp_path: Path) -> None:
     made = Engine(tmp_path, "exit 0")
     for use in (lambda: made.engine.run(made.plan, ["true"]), lambda: made.engine.name_result(made.plan, take=True)):

@@ -134,3 +134,20 @@ def test_the_registry_stands_in_for_the_public_ones(tmp_path: Path) -> None:
     assert load(tmp_path).mirrored("debian") == ()
     with pytest.raises(SpecError, match="without credentials"):
         load(tmp_path, GRSTACK_REGISTRY="https://me:secret@images.corp")
+
+
+def test_a_command_in_the_image_gets_what_it_can_reach() -> None:
+    here = Settings(
+        index_url="https://packages.example.com/simple",
+        extra_index_urls=("file:///srv/index", "https://more.example.com/simple"),
+        find_links=("/srv/wheels", "https://wheels.example.com/all.html"),
+        https_proxy="http://proxy.example.com:3128",
+        ca_bundle=Path("/etc/ca.pem"),
+    )
+    env = here.in_a_run("/ca-bundle.pem")
+    assert env["PIP_INDEX_URL"] == "https://packages.example.com/simple"
+    assert env["PIP_EXTRA_INDEX_URL"] == "https://more.example.com/simple"
+    assert env["PIP_FIND_LINKS"] == "https://wheels.example.com/all.html"
+    assert env["https_proxy"] == env["HTTPS_PROXY"] == "http://proxy.example.com:3128"
+    assert {env[name] for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")} == {"/ca-bundle.pem"}
+    assert not {"PIP_INDEX_URL", "PIP_CERT"} & set(Settings(index_url="file:///srv/index").in_a_run(""))
