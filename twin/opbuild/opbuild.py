@@ -28,6 +28,7 @@ from kernel_objects import kernel_objects  # noqa: E402
 from operator_build import CORES, CORES_BUILT, Build, BuildError  # noqa: E402
 from vendor_tree import lay_out  # noqa: E402
 
+DUMP = HERE / "templates" / "dump_definitions.cpp"
 KNOWN_SOCS = ("ascend910b", "ascend910_93", "ascend310p")
 SUPPORTED_ARCHS = ("x86_64", "aarch64")
 
@@ -48,15 +49,18 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, A
     sources = sorted((build.op / "op_host").glob("*.cpp"))
     if not sources:
         raise BuildError(f"{build.op}/op_host holds no .cpp file")
-    dump_source = HERE / "templates" / "dump_definitions.cpp"
 
     def compile_host(source: Path) -> Path:
-        if source != dump_source:
+        if source != DUMP:
             check_host_language(build, source)
         return build.compile(source, build.work / "host" / f"{source.stem}.o", build.api_includes)
 
+    dump = dump_beside(build.cores)
+    ready = dump.is_file() and not build.sanitize
     with ThreadPoolExecutor(build.jobs) as pool:
-        *objects, dump = pool.map(compile_host, [*sources, dump_source])
+        objects = list(pool.map(compile_host, sources if ready else [*sources, DUMP]))
+    if not ready:
+        dump = objects.pop()
     program = build.work / "dump_definitions"
     build.run([*build.compiler, *map(str, [*objects, dump]), "-o", str(program)])
     data = json.loads(build.run([str(program)]))
@@ -93,10 +97,22 @@ def core_objects(build: Build) -> list[Path]:
     return [build.cores] if ready else compile_cores(build)
 
 
+def dump_beside(cores: Path) -> Path:
+    """The compiled program that prints definitions; it comes with the cores, and is the same for all operators too."""
+    return cores.with_name(f"{DUMP.stem}.o")
+
+
 def make_cores(build: Build, target: Path) -> None:
-    """One object of the cores, for the builds of many operators. It appears whole: several may be made at once."""
+    """One object of the cores, and `dump_beside` it, for the builds of many operators."""
     made = build.work / target.name
     build.run([*build.compiler, "-r", "-nostdlib", *map(str, compile_cores(build)), "-o", str(made)])
+    dump = build.compile(DUMP, build.work / "host" / f"{DUMP.stem}.o", [f"-I{folder}" for folder in build.include])
+    deliver(dump, dump_beside(target))
+    deliver(made, target)
+
+
+def deliver(made: Path, target: Path) -> None:
+    """A file appears whole: several may be made at once."""
     target.parent.mkdir(parents=True, exist_ok=True)
     arrived = target.with_name(f".{target.name}-{os.getpid()}")
     shutil.copyfile(made, arrived)

@@ -8,7 +8,20 @@ namespace twin::opapi {
 namespace {
 
 constexpr aclnnStatus NULL_EXECUTOR = 561103;
+constexpr aclnnStatus RUNTIME_FAILURE = 361001;
 constexpr int32_t KERNEL_EXCEPTION = 507015;  // what a device reports when a kernel fails
+
+// Queues the call on the stream. Its exceptions become the stream's failure. Accesses are told only where streams are
+// strict.
+aclnnStatus Launch(const char* operatorName, aclrtStream stream, const std::shared_ptr<const HeldCall>& call) {
+  Accesses accesses;
+  if (twinStrictStreams()) {
+    call->AddTo(accesses);
+  }
+  const aclError error = Submit(stream, operatorName, accesses,
+                                [operatorName, call] { return Compute(operatorName, [&] { call->Compute(); }); });
+  return error == ACL_SUCCESS ? 0 : RUNTIME_FAILURE;
+}
 
 }  // namespace
 
@@ -30,12 +43,27 @@ aclnnStatus Refuse(const char* operatorName, aclnnStatus status, const char* rea
   return status;
 }
 
-aclnnStatus Launch(const char* operatorName, aclrtStream stream, const Accesses& accesses,
-                   std::function<void()> computation) {
-  const aclError error = Submit(stream, operatorName, accesses, [operatorName, computation = std::move(computation)] {
-    return Compute(operatorName, computation);
-  });
-  return error == ACL_SUCCESS ? 0 : RUNTIME_FAILURE;
+aclnnStatus Plan(const Signature& signature, c10::function_ref<std::unique_ptr<const HeldCall>()> hold,
+                 uint64_t* workspaceSize, aclOpExecutor** executor) {
+  const char* operatorName = signature.Function();
+  try {
+    const std::shared_ptr<const HeldCall> call = hold();
+    signature.Count();
+    if (twinRefuseFailedDevice() != 0) {
+      return RUNTIME_FAILURE;
+    }
+    *workspaceSize = 0;
+    *executor = new aclOpExecutor{operatorName, [operatorName, call](void*, uint64_t, aclrtStream stream) {
+                                    return Launch(operatorName, stream, call);
+                                  }};
+    return 0;
+  } catch (const WrongSignature& wrong) {
+    return Refuse(operatorName, wrong.Status(), (wrong.what() + ("; " + signature.Text())).c_str());
+  } catch (const Refusal& refusal) {
+    return Refuse(operatorName, refusal.Status(), refusal.what());
+  } catch (const std::exception& error) {
+    return Refuse(operatorName, INVALID_ARGUMENT, error.what());
+  }
 }
 
 aclnnStatus Execute(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {

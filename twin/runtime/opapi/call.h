@@ -8,11 +8,12 @@
 // defines aclnnAddGetWorkspaceSize and aclnnAdd. ACLNN_CHECKED takes, after the name, a function that sees the held
 // arguments in phase one and throws Refusal (check.h).
 #pragma once
-#include <exception>
 #include <functional>
-#include <string>
+#include <memory>
 #include <tuple>
 #include <utility>
+
+#include <c10/util/FunctionRef.h>
 
 #include "arguments.h"
 #include "signature.h"
@@ -21,17 +22,10 @@
 
 namespace twin::opapi {
 
-constexpr aclnnStatus RUNTIME_FAILURE = 361001;
-
 aclnnStatus Refuse(const char* operatorName, aclnnStatus status, const char* reason);
 
 // Runs the computation below autograd: 0, or the code of a failed kernel with the text of its exception kept.
 int32_t Compute(const char* operatorName, const std::function<void()>& computation);
-
-// Queues the computation on the stream. Its exceptions become the stream's failure. `accesses` is empty unless the
-// streams are strict.
-aclnnStatus Launch(const char* operatorName, aclrtStream stream, const Accesses& accesses,
-                   std::function<void()> computation);
 
 // What an argument's tensors make the operator read or write.
 template <class Held>
@@ -45,6 +39,18 @@ void AddAccesses(Accesses& accesses, const Held& held) {
   }
 }
 
+// A call between its phases: the arguments that phase one has held.
+class HeldCall {
+ public:
+  virtual ~HeldCall() = default;
+  virtual void AddTo(Accesses& accesses) const = 0;
+  virtual void Compute() const = 0;
+};
+
+// Phase one of every operator: `hold` makes and checks the call, or throws.
+aclnnStatus Plan(const Signature& signature, c10::function_ref<std::unique_ptr<const HeldCall>()> hold,
+                 uint64_t* workspaceSize, aclOpExecutor** executor);
+
 // Phase two of every operator: runs the executor once and deletes it.
 aclnnStatus Execute(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 
@@ -54,52 +60,39 @@ template <class... Kinds>
 struct Operator {
   using Computation = void (*)(typename Argument<Kinds>::Value...);
 
+  // What is no template, and the same for every operator, stands in twin::opapi::Plan: there are hundreds of operators.
   template <class Check>
   static aclnnStatus Plan(const Signature& signature, Computation computation, Check check,
                           typename Argument<Kinds>::Handle... handles, uint64_t* workspaceSize,
                           aclOpExecutor** executor) {
-    const char* operatorName = signature.Function();
-    try {
-      auto held = Hold(signature, std::index_sequence_for<Kinds...>(), handles...);
+    const auto hold = [&]() -> std::unique_ptr<const HeldCall> {
+      auto call = std::make_unique<const Call>(computation, signature, std::index_sequence_for<Kinds...>(), handles...);
       RequireMemory(workspaceSize, "workspaceSize");
       RequireMemory(executor, "executor");
-      std::apply(check, held);
-      signature.Count();
-      if (twinRefuseFailedDevice() != 0) {
-        return RUNTIME_FAILURE;
-      }
-      *workspaceSize = 0;
-      *executor =
-          new aclOpExecutor{operatorName, [=](void*, uint64_t, aclrtStream stream) {
-                              Accesses accesses;
-                              if (twinStrictStreams()) {
-                                std::apply([&](const auto&... each) { (AddAccesses(accesses, each), ...); }, held);
-                              }
-                              return Launch(operatorName, stream, accesses, [=] { Run(computation, held); });
-                            }};
-      return 0;
-    } catch (const WrongSignature& wrong) {
-      return Refuse(operatorName, wrong.Status(), (wrong.what() + ("; " + signature.Text())).c_str());
-    } catch (const Refusal& refusal) {
-      return Refuse(operatorName, refusal.Status(), refusal.what());
-    } catch (const std::exception& error) {
-      return Refuse(operatorName, INVALID_ARGUMENT, error.what());
-    }
+      std::apply(check, call->held);
+      return call;
+    };
+    return opapi::Plan(signature, hold, workspaceSize, executor);
   }
 
  private:
-  using Held = std::tuple<typename Argument<Kinds>::Held...>;
+  struct Call final : HeldCall {
+    template <size_t... I>
+    Call(Computation function, const Signature& signature, std::index_sequence<I...>,
+         typename Argument<Kinds>::Handle... handles)
+        : computation(function), held{Argument<Kinds>::Hold(handles, signature.Name(I))...} {
+      (signature.CheckType(I, std::get<I>(held)), ...);
+    }
+    void AddTo(Accesses& accesses) const override {
+      std::apply([&](const auto&... each) { (AddAccesses(accesses, each), ...); }, held);
+    }
+    void Compute() const override {
+      std::apply([&](const auto&... each) { computation(Argument<Kinds>::Open(each)...); }, held);
+    }
 
-  template <size_t... I>
-  static Held Hold(const Signature& signature, std::index_sequence<I...>, typename Argument<Kinds>::Handle... handles) {
-    Held held{Argument<Kinds>::Hold(handles, signature.Name(I))...};
-    (signature.CheckType(I, std::get<I>(held)), ...);
-    return held;
-  }
-
-  static void Run(Computation computation, const Held& held) {
-    std::apply([&](const auto&... each) { computation(Argument<Kinds>::Open(each)...); }, held);
-  }
+    Computation computation;
+    std::tuple<typename Argument<Kinds>::Held...> held;
+  };
 };
 
 }  // namespace twin::opapi

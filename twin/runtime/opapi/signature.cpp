@@ -26,8 +26,8 @@ std::string TypeNames(TypeSet set) {
 
 }  // namespace
 
-Signature::Signature(const char* function, std::vector<const char*> names, const char* text)
-    : function_(function), names_(std::move(names)), text_(text) {
+Signature::Signature(const char* function, std::initializer_list<const char*> names, const char* text)
+    : function_(function), names_(names), text_(text) {
   for (const char* name : names_) {
     types_.push_back(TypesOf(function, name));
   }

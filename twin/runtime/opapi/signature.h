@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ using TypeSet = uint64_t;
 class Signature {
  public:
   // `text`: "(In, self), (Out, out)", the kinds and names as the definition has them.
-  Signature(const char* function, std::vector<const char*> names, const char* text);
+  Signature(const char* function, std::initializer_list<const char*> names, const char* text);
   Signature(const Signature&) = delete;
   Signature& operator=(const Signature&) = delete;
 

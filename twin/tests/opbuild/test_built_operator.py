@@ -81,6 +81,15 @@ def test_cores_that_are_not_there_are_asked_for(tmp_path):
     assert f"cores.o is not there; make it: opbuild.py --make-cores {tmp_path}/cores.o" in done.stderr
 
 
+def test_the_program_that_prints_definitions_is_taken_from_beside_the_cores(tmp_path):
+    (tmp_path / "cores.o").touch()
+    (tmp_path / "dump_definitions.o").write_text("no object")
+    command = [*opbuild(tmp_path / "out", tmp_path, "ascend910b"), "--cores", str(tmp_path / "cores.o")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"{tmp_path}/dump_definitions.o" in done.stderr and "dump_definitions.cpp" not in done.stderr
+
+
 @pytest.fixture
 def call(vendor, host):
     library = vendor / "op_api/lib/libcust_opapi.so"
