@@ -23,7 +23,7 @@ struct Pending {
   std::unique_ptr<c10_npu::NPUEvent> copied;
 };
 
-std::mutex mutex;
+std::mutex pending_mutex;
 
 std::deque<Pending>& pending() {
   static auto* reports = new std::deque<Pending>;  // events must not outlive the device: never destroyed
@@ -52,12 +52,12 @@ void expect_report(const at::Tensor& report) {
   entry.host = report.to(at::kCPU, /*non_blocking=*/true);
   entry.copied = std::make_unique<c10_npu::NPUEvent>();
   entry.copied->record();
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(pending_mutex);
   pending().push_back(std::move(entry));
 }
 
 void raise_arrived_reports(bool wait) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(pending_mutex);
   while (!pending().empty()) {
     Pending& oldest = pending().front();
     if (wait) {
