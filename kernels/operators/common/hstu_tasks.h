@@ -1,4 +1,4 @@
-// Splits the work over vector cores and lists a core's tiles. A task is (sequence, head, block of rows); its tiles are
+// Splits the work over blocks and lists a block's tiles. A task is (sequence, head, block of rows); its tiles are
 // the stretches of the other side that it needs. Tasks are dealt out in contiguous ranges of equal cost; those that own
 // keys by segments (hstu_segments.h).
 #pragma once
@@ -112,11 +112,10 @@ class Tasks {
       longest = Most(longest, sequence_.keys);
     }
     scale_ = tiling_->scale != 0.0f ? tiling_->scale : 1.0f / static_cast<float>(longest > 0 ? longest : 1);
-    const int64_t cores = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
-    const int64_t core = AscendC::GetBlockIdx();
-    const int64_t share = (total + cores - 1) / cores;
+    const int64_t blocks = AscendC::GetBlockNum();
+    const int64_t share = (total + blocks - 1) / blocks;
     at_ = 0;
-    begin_ = share * core;
+    begin_ = share * (AscendC::GetBlockIdx() / AscendC::GetSubBlockNum());
     end_ = begin_ + share;
     head_ = tiling_->heads;
     inTask_ = false;
@@ -167,6 +166,9 @@ class Tasks {
         continue;
       }
       // It belongs to the range that holds its middle: no core gets more than half of one too much at an end.
+      if constexpr (keysOwn) {
+        segments_.SetHead(head_);
+      }
       const int64_t to = SegmentEnd(sequence_, own_);
       const int64_t cost = CostOfRows(sequence_, own_, to);
       const int64_t middle = at_ + cost / 2;

@@ -10,8 +10,8 @@ constexpr uint32_t HSTU_FULL = 2;
 constexpr uint32_t HSTU_CUSTOM = 3;  // the caller's weights
 
 constexpr uint32_t HSTU_COLUMN_UNIT = 64;   // columns of a tile in workspace and unified buffer are padded to this
-constexpr uint32_t HSTU_SLOTS = 2;          // tiles in flight per vector core
-constexpr int64_t HSTU_SEGMENTS = 128;      // of all heads, or of one: enough to share out over the cores
+constexpr uint32_t HSTU_SLOTS = 2;          // tiles in flight per block
+constexpr int64_t HSTU_SEGMENTS = 128;      // of a head at most
 constexpr int64_t HSTU_SEGMENT_BLOCKS = 4;  // of a segment at least: its sums are cleared and read once more
 
 // A [batch or 1, heads or 1, size, size] input; the stride of a broadcast dimension is 0. Strides in elements.
@@ -29,8 +29,8 @@ constexpr int64_t HSTU_TURN = 512;       // entries of the position table that a
 constexpr int64_t HSTU_SUM_LANES = 8;    // partial sums of a time bucket
 constexpr int64_t HSTU_TILE_SIDE = 512;  // rows or columns of a tile at most
 
-// The relative bias; positions 0: none. A core keeps a turned copy of the position table in its workspace, and in the
-// backward pass sums of the same form, then the sums of its time buckets.
+// The relative bias; positions 0: none. Each vector core keeps a turned copy of the position table in the workspace,
+// and in the backward pass sums of the same form, then the sums of its time buckets: behind what both share.
 struct HstuRelative {
   int64_t positions;
   int64_t buckets;
@@ -74,7 +74,7 @@ struct HstuTilingData {
   uint32_t sumsBias;       // the bias gradient sums over a broadcast dimension
   uint64_t slotElements;   // fp32 elements of a tile in the workspace
   uint64_t accumulatorElements;
-  uint64_t coreElements;                   // workspace of one vector core
+  uint64_t coreElements;                   // workspace of a vector core, half of its block's
   AscendC::tiling::TCubeTiling scores;     // rows of queries times rows of keys, turned
   AscendC::tiling::TCubeTiling values;     // forward: weights times values; backward: tiles, turned, times rows
   AscendC::tiling::TCubeTiling gradients;  // backward: tiles times rows

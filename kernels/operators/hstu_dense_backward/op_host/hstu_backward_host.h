@@ -2,9 +2,11 @@
 #pragma once
 #include <cmath>
 
-#include "hstu_launch.h"
+#include "hstu_block_host.h"
 
 namespace hstu {
+
+constexpr int64_t SEGMENTS = 64;  // of all heads, or of one: enough to share out over the blocks
 
 // Scores, products and results with two buffers each, sigma and the slope: bytes of unified buffer per element of a
 // strip.
@@ -30,17 +32,19 @@ inline int64_t SpareSlabRows(int64_t longest, const HstuTilingData& tiling) {
   return byCells < static_cast<double>(most) ? std::max<int64_t>(static_cast<int64_t>(byCells), 0) : most;
 }
 
-// Tiles, the workspace of a core for them, and the slabs of all segments.
+// Tiles, the workspace of a block for them, and the slabs of all segments.
 inline void SizeBackward(const Describer& describer, uint32_t dataBytes, HstuTilingData& tiling) {
   SizeTiles(describer, tiling);
   // A tile is a block by a chunk either way round, its columns padded.
   const int64_t block = RoundUpTo(tiling.blockRows, HSTU_COLUMN_UNIT);
-  tiling.slotElements = static_cast<uint64_t>(block * tiling.chunk);
+  const int64_t chunk = tiling.chunk;
+  // Each core of a block sums tiles of a shared bias of its own, a block by a block, in half of the slots.
+  tiling.slotElements = static_cast<uint64_t>(block * (tiling.sumsBias != 0 ? std::max(chunk, 2 * block) : chunk));
   const int64_t widths = RoundUpTo(tiling.valueDim, 16) + RoundUpTo(tiling.dim, 16);
   tiling.accumulatorElements = dataBytes == sizeof(float) ? 0 : static_cast<uint64_t>(tiling.blockRows * widths);
-  tiling.coreElements = HSTU_SLOTS * 2 * tiling.slotElements + tiling.accumulatorElements;
+  tiling.coreElements = (HSTU_SLOTS * 2 * tiling.slotElements + tiling.accumulatorElements) / 2;
 
-  tiling.segments = (HSTU_SEGMENTS + tiling.heads - 1) / std::max<int64_t>(tiling.heads, 1);
+  tiling.segments = (SEGMENTS + tiling.heads - 1) / std::max<int64_t>(tiling.heads, 1);
   tiling.slabRows = tiling.queryRows + SpareSlabRows(std::max<int64_t>(describer.LongestPossible(), 1), tiling);
 }
 
@@ -57,7 +61,7 @@ inline ge::graphStatus LaunchBackward(gert::TilingContext* context, const platfo
                                       ge::DataType type, const HstuTilingData& tiling) {
   // All cores meet before the segments are added up.
   context->SetScheduleMode(1);
-  const auto status = Launch(context, platform, tiling, std::max(tiling.queryRows, tiling.keyRows));
+  const auto status = LaunchBlocks(context, platform, tiling, std::max(tiling.queryRows, tiling.keyRows));
   if (status == ge::GRAPH_SUCCESS) {
     const int64_t pitch = RoundUpTo(tiling.dim, 32 / ge::GetSizeByDataType(type));
     context->GetWorkspaceSizes(1)[0] +=

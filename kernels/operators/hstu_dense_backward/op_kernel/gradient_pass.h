@@ -48,9 +48,7 @@ class GradientPass {
     uint32_t number = 0;
     while (more) {
       const bool follows = tasks_.Next(next);
-      if (tile.otherRows != 0) {
-        products_->FinishScores();
-      }
+      FinishScores(tile);
       const int64_t half = OpenTile(tile);
       Differentiate(tile, number, 0, half);
       if (number > 0) {
@@ -62,7 +60,7 @@ class GradientPass {
       if (number > 0) {
         Close(before);
       }
-      Differentiate(tile, number, half, tile.otherRows);
+      Differentiate(tile, number, half, ShareOf(tile.otherRows).rows);
       // The cube reads what the stores have written.
       WaitFor<AscendC::HardEvent::MTE3_S>();
       if (tile.opens) {
@@ -83,38 +81,53 @@ class GradientPass {
 
  private:
   __aicore__ inline void StartScores(const Tile& tile, uint32_t number) {
-    if (tile.otherRows != 0) {
+    if (tile.otherRows != 0 && Leads()) {
       const Grid grid = GridOf(tile);
       products_->StartScores(grid, QueryRow(tile.sequence, grid.row), KeyRow(tile.sequence, grid.column), number);
     }
   }
 
+  __aicore__ inline void FinishScores(const Tile& tile) {
+    if (tile.otherRows == 0) {
+      return;
+    }
+    if (Leads()) {
+      products_->FinishScores();
+    }
+    Meet(SCORES_MADE);
+  }
+
   // Before the strips of a tile. Gives the rows of the first half of them.
   __aicore__ inline int64_t OpenTile(const Tile& tile) {
-    if (tile.otherRows == 0) {
+    const Share share = ShareOf(tile.otherRows);
+    if (share.rows == 0) {
       return 0;
     }
     sequences_.SetMask(tile.sequence, mask_);
     const Grid grid = GridOf(tile);
-    strips_->OpenTile(grid, tile.sequence, mask_);
-    return HalfOfStrips(grid.rows, RowsAtOnce(grid));
+    strips_->OpenTile(grid.Rows(share.begin, share.rows), tile.sequence, mask_);
+    return HalfOfStrips(share.rows, RowsAtOnce(grid));
   }
   __aicore__ inline int64_t RowsAtOnce(const Grid& grid) const {
-    return RowsOfStrip(grid.rows, strips_->RowsAtOnce(grid));
+    return RowsOfStrip(ShareOf(grid.rows).rows, strips_->RowsAtOnce(grid));
   }
 
+  // Rows [begin, end) of this core's share of a tile.
   __aicore__ inline void Differentiate(const Tile& tile, uint32_t number, int64_t begin, int64_t end) {
-    if (tile.otherRows == 0) {
+    if (begin == end) {
       return;
     }
     const Grid grid = GridOf(tile);
     const int64_t atOnce = RowsAtOnce(grid);
-    for (int64_t from = begin; from < end; from += atOnce) {
-      const Grid strip = grid.Rows(from, Least(atOnce, end - from));
+    const Share share = ShareOf(grid.rows);
+    for (int64_t done = begin; done < end; done += atOnce) {
+      const int64_t rows = Least(atOnce, end - done);
+      const int64_t from = share.Strip(done, rows);
+      const Grid strip = grid.Rows(from, rows);
       const uint64_t at = static_cast<uint64_t>(from * grid.pitch);
       strips_->Differentiate(strip, mask_, products_->ScoreTile(number)[at], products_->ProductTile(number)[at]);
-      const AscendC::GlobalTensor<T> target = products_->ScoreGradients(number)[at];
-      strips_->StoreWeights(strip, products_->Weights(number)[at]);
+      const AscendC::GlobalTensor<T> target = products_->ScoreGradients(grid, number)[at];
+      strips_->StoreWeights(strip, products_->Weights(grid, number)[at]);
       if (storesBias_) {
         strips_->StoreGradients(strip, target, BiasAt(strip), tiling_->bias.size);
       } else {
@@ -133,39 +146,55 @@ class GradientPass {
     if (tile.otherRows == 0) {
       return;
     }
+    Meet(TILE_STORED);
+    if (!Leads()) {
+      return;
+    }
     const Grid grid = GridOf(tile);
     const int64_t queryRow = QueryRow(tile.sequence, grid.row);
     const int64_t keyRow = KeyRow(tile.sequence, grid.column);
-    products_->StartColumnSums(grid, products_->Weights(number), products_->grad, queryRow,
+    products_->StartColumnSums(grid, products_->Weights(grid, number), products_->grad, queryRow,
                                SumsOf(values_, keyRow, tile.head, ValueSums()), SumPitch(values_), tile.first);
-    products_->StartColumnSums(grid, products_->ScoreGradients(number), products_->q, queryRow,
+    products_->StartColumnSums(grid, products_->ScoreGradients(grid, number), products_->q, queryRow,
                                SumsOf(keys_, keyRow, tile.head, KeySums()), SumPitch(keys_), tile.first);
-    products_->StartRowSums(grid, products_->ScoreGradients(number), products_->k, keyRow,
+    products_->StartRowSums(grid, products_->ScoreGradients(grid, number), products_->k, keyRow,
                             querySums_.Of(tile, grid.row), querySums_.Pitch());
   }
   __aicore__ inline void FinishSums(const Tile& tile) {
     if (tile.otherRows == 0) {
       return;
     }
-    products_->columnSums.WaitIterateAll();
-    products_->columnSums.WaitIterateAll();
-    products_->columnSums.End();
-    products_->rowSums.WaitIterateAll();
-    products_->rowSums.End();
+    if (Leads()) {
+      products_->columnSums.WaitIterateAll();
+      products_->columnSums.WaitIterateAll();
+      products_->columnSums.End();
+      products_->rowSums.WaitIterateAll();
+      products_->rowSums.End();
+    }
+    if (tile.last) {
+      Meet(SUMS_MADE);
+    }
   }
 
   // After the last tile of a task its sums are rounded to the results.
   __aicore__ inline void Close(const Tile& tile) {
-    const int64_t row = KeyRow(tile.sequence, tile.own);
+    const Share share = ShareOf(tile.ownRows);
+    const int64_t row = KeyRow(tile.sequence, tile.own) + share.begin;
     if (tile.otherRows == 0) {
-      values_.Zero(row, tile.head, tile.ownRows, strips_->Out());
-      keys_.Zero(row, tile.head, tile.ownRows, strips_->Out());
+      values_.Zero(row, tile.head, share.rows, strips_->Out());
+      keys_.Zero(row, tile.head, share.rows, strips_->Out());
     } else if (tile.last) {
       if constexpr (!Result<T>::inPlace) {
-        values_.Round(ValueSums(), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
-        keys_.Round(KeySums(), row, tile.head, tile.ownRows, strips_->In(), strips_->Out());
+        RoundShare(values_, ValueSums(), row, tile.head, share);
+        RoundShare(keys_, KeySums(), row, tile.head, share);
       }
     }
+  }
+
+  __aicore__ inline void RoundShare(Result<T>& result, const AscendC::GlobalTensor<float>& sums, int64_t row,
+                                    int64_t head, const Share& share) {
+    result.Round(sums[static_cast<uint64_t>(share.begin * result.SumPitch())], row, head, share.rows, strips_->In(),
+                 strips_->Out());
   }
 
   __aicore__ inline AscendC::GlobalTensor<float> ValueSums() const { return products_->Accumulator(); }

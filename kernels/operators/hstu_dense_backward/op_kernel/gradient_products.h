@@ -3,6 +3,7 @@
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 
+#include "hstu_block.h"
 #include "hstu_gradient_strips.h"
 #include "hstu_result.h"
 #include "hstu_tasks.h"
@@ -58,9 +59,13 @@ class GradientProducts {
     k.Init(inputs.k, tiling.keyRows, tiling.heads, tiling.dim);
     v.Init(inputs.v, tiling.keyRows, tiling.heads, tiling.valueDim);
     slotElements_ = tiling.slotElements;
-    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) +
-                                   static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreElements,
-                               tiling.coreElements);
+    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) + BlockPlace(tiling), BlockElements(tiling));
+  }
+  // From now on this core has slots of half the size for itself.
+  __aicore__ inline void Part() {
+    const uint64_t own = HSTU_SLOTS * SLOT_TILES * (slotElements_ / 2);
+    slotElements_ /= 2;
+    workspace_ = workspace_[Leads() ? 0 : own];
   }
 
   __aicore__ inline AscendC::GlobalTensor<float> ScoreTile(uint32_t number) const {
@@ -69,10 +74,12 @@ class GradientProducts {
   __aicore__ inline AscendC::GlobalTensor<float> ProductTile(uint32_t number) const {
     return ScoreTile(number)[slotElements_];
   }
-  // The same tiles once the vector unit has rounded them to T.
-  __aicore__ inline AscendC::GlobalTensor<T> Weights(uint32_t number) const { return Rounded(ScoreTile(number)); }
-  __aicore__ inline AscendC::GlobalTensor<T> ScoreGradients(uint32_t number) const {
-    return Rounded(ProductTile(number));
+  // The tiles of a grid once the vector units have rounded them to T.
+  __aicore__ inline AscendC::GlobalTensor<T> Weights(const Grid& grid, uint32_t number) const {
+    return Rounded<T>(ScoreTile(number), grid.rows, grid.pitch);
+  }
+  __aicore__ inline AscendC::GlobalTensor<T> ScoreGradients(const Grid& grid, uint32_t number) const {
+    return Rounded<T>(ProductTile(number), grid.rows, grid.pitch);
   }
   // Sums of a task: those of the task before are rounded by the time that its first product is asked for.
   __aicore__ inline AscendC::GlobalTensor<float> Accumulator() const {
@@ -116,11 +123,6 @@ class GradientProducts {
   }
 
  private:
-  __aicore__ inline AscendC::GlobalTensor<T> Rounded(const AscendC::GlobalTensor<float>& tile) const {
-    AscendC::GlobalTensor<T> rounded;
-    rounded.SetGlobalBuffer((__gm__ T*)(tile.GetPhyAddr(0)), slotElements_);
-    return rounded;
-  }
   __aicore__ inline void StartScore(const Grid& grid, const Rows<T>& left, const Rows<T>& right, int64_t queryRow,
                                     int64_t keyRow, const AscendC::GlobalTensor<float>& target) {
     const int32_t m = static_cast<int32_t>(grid.rows);

@@ -41,6 +41,7 @@ __aicore__ inline void RunHstuBackward(const hstu::BackwardInputs& inputs, GM_AD
   if (outputs.bias != nullptr && tiling.sumsBias != 0) {
     // The next pass uses the workspace anew.
     AscendC::PipeBarrier<PIPE_ALL>();
+    products.Part();
     hstu::BiasPass<T, CONFIG> bias;
     bias.Init(tiling, inputs, outputs, products, strips);
     bias.Process();

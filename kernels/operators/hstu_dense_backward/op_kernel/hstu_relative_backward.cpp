@@ -18,9 +18,8 @@ __aicore__ inline void RunHstuRelativeBackward(const hstu::BackwardInputs& input
                     products.rowSums, &tiling.gradients);
   products.Init(inputs, workspace, tiling);
   AscendC::GlobalTensor<float> own;
-  own.SetGlobalBuffer(
-      reinterpret_cast<__gm__ float*>(workspace) + static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreElements,
-      tiling.coreElements);
+  own.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) + hstu::CorePlace(tiling, AscendC::GetBlockIdx()),
+                      tiling.coreElements);
   Strips strips;
   strips.Init(&pipe, tiling, relative, own);
   hstu::GradientPass<T, CONFIG, Strips> pass;

@@ -1,7 +1,8 @@
-// Sums of dQ in fp32 while a head's keys are walked: a slab for each segment, which one core clears and adds to in
+// Sums of dQ in fp32 while a head's keys are walked: a slab for each segment, which one block clears and adds to in
 // order. When all segments are done their slabs are added up in order and rounded to the result, so that a gradient has
 // one order of summation and its bits do not depend on the number of cores.
 #pragma once
+#include "hstu_block.h"
 #include "hstu_gradient_strips.h"
 #include "hstu_result.h"
 #include "hstu_tasks.h"
@@ -11,7 +12,7 @@ namespace hstu {
 template <typename T, typename Strips>
 class QuerySums {
  public:
-  // Slabs lie behind the workspaces of all cores: [heads, slabRows, pitch].
+  // Slabs lie behind the workspaces of all blocks and cores: [heads, slabRows, pitch].
   __aicore__ inline void Init(const HstuTilingData& tiling, const SequenceInputs& inputs, GM_ADDR queries,
                               GM_ADDR workspace, Strips& strips) {
     tiling_ = &tiling;
@@ -20,9 +21,8 @@ class QuerySums {
     mask_.Init(tiling);
     result_.Init(queries, tiling.queryRows, tiling.heads, tiling.dim, tiling.stripElements);
     cores_ = AscendC::GetBlockNum() * AscendC::GetSubBlockNum();
-    slabs_.SetGlobalBuffer(
-        reinterpret_cast<__gm__ float*>(workspace) + static_cast<uint64_t>(cores_) * tiling.coreElements,
-        static_cast<uint64_t>(tiling.heads * tiling.slabRows * Pitch()));
+    slabs_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) + PlaceOfAll(tiling),
+                           static_cast<uint64_t>(tiling.heads * tiling.slabRows * Pitch()));
   }
 
   // Rows from query `position` of the tile's sequence on.
@@ -70,6 +70,7 @@ class QuerySums {
     sequences_.Rewind(sequence);
     while (sequences_.Next(sequence)) {
       segments_.Open(sequence);
+      segments_.SetHead(head);
       const int64_t end = Least(last - sequence.queryStart, sequence.queries);
       int64_t from = RoundUp(Most(first - sequence.queryStart, 0), tiling_->blockRows);
       if (from >= end) {
@@ -120,12 +121,16 @@ class QuerySums {
     }
   }
 
+  // Each core of the block clears a half.
   __aicore__ inline void Clear(const AscendC::GlobalTensor<float>& rows, int64_t elements) {
+    const int64_t half = RoundUp(elements / 2, SUM_UNIT / 2);
+    const int64_t begin = Leads() ? 0 : half;
+    const int64_t end = Leads() ? half : elements;
     // A buffer of the result's queue, in whole floats.
     const int64_t atOnce =
         tiling_->stripElements * static_cast<int64_t>(sizeof(T)) / static_cast<int64_t>(sizeof(float));
-    for (int64_t from = 0; from < elements; from += atOnce) {
-      const uint32_t count = static_cast<uint32_t>(Least(atOnce, elements - from));
+    for (int64_t from = begin; from < end; from += atOnce) {
+      const uint32_t count = static_cast<uint32_t>(Least(atOnce, end - from));
       AscendC::LocalTensor<float> zeros = strips_->Out().template AllocTensor<float>();
       AscendC::Duplicate(zeros, 0.0f, static_cast<int32_t>(count));
       strips_->Out().EnQue(zeros);

@@ -1,6 +1,7 @@
 // The gradients of the tables of the relative bias: each core has summed the cells of its tasks; these are added up in
 // the order of the cores.
 #pragma once
+#include "hstu_block.h"
 #include "hstu_relative.h"
 
 namespace hstu {
@@ -15,16 +16,14 @@ class RelativeSums {
     position_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(position),
                               static_cast<uint64_t>(tiling.relative.positions));
     time_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(time), static_cast<uint64_t>(tiling.relative.buckets));
-    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace),
-                               static_cast<uint64_t>(cores_) * tiling.coreElements);
+    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace), PlaceOfAll(tiling));
   }
 
   // After all tasks. Cores share out the distances in stretches; the last one has the time buckets.
   __aicore__ inline void Process(const AscendC::LocalTensor<float>& timeSums) {
     WaitFor<AscendC::HardEvent::V_MTE3>();
-    const uint64_t own = static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling_->coreElements;
-    AscendC::DataCopy(workspace_[own + tiling_->relative.timeSumsOffset], timeSums,
-                      static_cast<uint32_t>(tiling_->relative.buckets * HSTU_SUM_LANES));
+    AscendC::DataCopy(workspace_[CorePlace(*tiling_, AscendC::GetBlockIdx()) + tiling_->relative.timeSumsOffset],
+                      timeSums, static_cast<uint32_t>(tiling_->relative.buckets * HSTU_SUM_LANES));
     AscendC::PipeBarrier<PIPE_ALL>();
     AscendC::SyncAll();
     for (int64_t distance = AscendC::GetBlockIdx() * HSTU_TURN; distance < tiling_->relative.positions;
@@ -46,8 +45,8 @@ class RelativeSums {
     Then();
     for (int64_t core = 0; core < cores_; ++core) {
       WaitFor<AscendC::HardEvent::V_MTE2>();
-      AscendC::DataCopyPad(table_->To(), workspace_[static_cast<uint64_t>(core) * tiling_->coreElements + offset],
-                           burst, AscendC::DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
+      AscendC::DataCopyPad(table_->To(), workspace_[CorePlace(*tiling_, core) + offset], burst,
+                           AscendC::DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
       WaitFor<AscendC::HardEvent::MTE2_V>();
       AscendC::Add(table_->From(), table_->From(), table_->To(), static_cast<int32_t>(HSTU_TURN));
       Then();

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hstu_calls import BACKWARD, Gradients, check, same
+from hstu_calls import BACKWARD, Gradients, check, run, same
 from hstu_problem import Problem
+from hstu_reference import CAUSAL, FULL, Options
 from refusals import refused
 
 
@@ -14,6 +15,17 @@ def test_bias_gradient_only_when_asked(call):
     with_bias, without = check(call, BACKWARD, problem), check(call, Gradients(of_bias=False), problem)
     assert "bias" not in without
     assert same(without, with_bias)
+
+
+# 32 heads of which none is a 24th of the work: those are cut in which one of 24 shares of it ends (hstu_segments.h).
+@pytest.mark.parametrize(("dtype", "mask_type"), [("float32", CAUSAL), ("bfloat16", CAUSAL), ("float16", FULL)])
+def test_heads_are_cut_where_shares_end(call, dtype, mask_type, monkeypatch):
+    lengths = [600, 590, 610, 600, 640, 577, 600, 601]
+    problem = Problem(lengths=lengths, heads=4, dim=8, dtype=dtype, options=Options(mask_type=mask_type))
+    expected = check(call, BACKWARD, problem)
+    for cores in (2, 20):
+        monkeypatch.setenv("TWIN_CORES", str(cores))
+        assert same(expected, run(call, BACKWARD, problem))
 
 
 @pytest.mark.parametrize(

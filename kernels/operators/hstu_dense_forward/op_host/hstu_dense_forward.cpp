@@ -28,7 +28,7 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   if (!hstu::DescribeForwardProducts(platform, type, *tiling)) {
     return ge::GRAPH_FAILED;
   }
-  return hstu::Launch(context, platform, *tiling, tiling->queryRows);
+  return hstu::LaunchForward(context, platform, *tiling);
 }
 
 }  // namespace optiling

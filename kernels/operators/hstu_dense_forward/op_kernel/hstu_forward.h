@@ -1,13 +1,14 @@
 // attn_output = (SiLU((q k^T + bias) alpha) scale mask) v per sequence and head, without softmax.
-// A vector core takes tiles (block of queries x stretch of keys) one after the other. For a tile the cube computes the
-// scores into a slot of the workspace, the vector unit turns them into weights in place, the cube multiplies these with
-// the values. Requests to the cube run ahead: while the vector unit has the first half of a tile, the cube multiplies
-// the one before with its values; then it makes the next tile's scores in that slot, while the vector unit has the
-// rest.
+// A block takes tiles (block of queries x stretch of keys) one after the other. For a tile the cube computes the scores
+// into a slot of the workspace, the two vector cores turn them into weights in place, half of the rows each, the cube
+// multiplies these with the values. Requests to the cube run ahead: while the vector units have the first half of their
+// rows, the cube multiplies the tile before with its values; then it makes the next tile's scores in that slot, while
+// the vector units have the rest.
 #pragma once
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 
+#include "hstu_block.h"
 #include "hstu_cube.h"
 #include "hstu_faults.h"
 #include "hstu_result.h"
@@ -46,9 +47,8 @@ class HstuForward {
     v_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(inputs.v), static_cast<uint64_t>(tiling.keyRows) * valueWidth);
     cache_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(inputs.cache),
                            2 * static_cast<uint64_t>(tiling.pages * tiling.pageSize) * width);
-    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) +
-                                   static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreElements,
-                               tiling.coreElements);
+    workspace_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) + hstu::BlockPlace(tiling),
+                               hstu::BlockElements(tiling));
     output_.Init(output, tiling.queryRows, tiling.heads, tiling.valueDim, tiling.stripElements);
     inputs_ = inputs.sequences;
     sequences_.Init(tiling, inputs_);
@@ -88,7 +88,7 @@ class HstuForward {
       if (number > 0) {
         Close(before);
       }
-      MakeWeights(tile, number, half, tile.ownRows);
+      MakeWeights(tile, number, half, hstu::ShareOf(tile.ownRows).rows);
       StartValues(tile, number);
       before = tile;
       tile = next;
@@ -128,7 +128,7 @@ class HstuForward {
   }
 
   __aicore__ inline void StartScores(const hstu::Tile& tile, uint32_t number) {
-    if (tile.otherRows == 0) {
+    if (tile.otherRows == 0 || !hstu::Leads()) {
       return;
     }
     const int32_t m = static_cast<int32_t>(tile.ownRows);
@@ -142,10 +142,14 @@ class HstuForward {
     scores.template IterateAll<false>(Slot(number), 0, false, true);
   }
   __aicore__ inline void FinishScores(const hstu::Tile& tile) {
-    if (tile.otherRows != 0) {
+    if (tile.otherRows == 0) {
+      return;
+    }
+    if (hstu::Leads()) {
       scores.WaitIterateAll();
       scores.End();
     }
+    hstu::Meet(hstu::SCORES_MADE);
   }
 
   __aicore__ inline void StartValues(const hstu::Tile& tile, uint32_t number) {
@@ -154,12 +158,14 @@ class HstuForward {
     }
     // The cube reads what the stores have written.
     hstu::WaitFor<AscendC::HardEvent::MTE3_S>();
+    hstu::Meet(hstu::TILE_STORED);
+    if (!hstu::Leads()) {
+      return;
+    }
     const int32_t m = static_cast<int32_t>(tile.ownRows);
     const int32_t n = static_cast<int32_t>(tile.otherRows);
     const int32_t width = static_cast<int32_t>(output_.RowPitch());
     const int32_t pitch = static_cast<int32_t>(Pitch(tile));
-    AscendC::GlobalTensor<T> weights;
-    weights.SetGlobalBuffer((__gm__ T*)(Slot(number).GetPhyAddr(0)), tiling_->slotElements);
     const uint8_t add = tile.first ? 0 : 1;
     if constexpr (hstu::Result<T>::inPlace) {
       values.SetOrgShape(m, width, pitch, n, width);
@@ -167,7 +173,7 @@ class HstuForward {
       values.SetOrgShape(m, width, pitch, n, static_cast<int32_t>(output_.SumPitch()));
     }
     values.SetSingleShape(m, static_cast<int32_t>(tiling_->valueDim), n);
-    values.SetTensorA(weights);
+    values.SetTensorA(hstu::Rounded<T>(Slot(number), tile.ownRows, Pitch(tile)));
     values.SetTensorB(Keys(tile, v_, tiling_->valueDim, 1));
     if constexpr (hstu::Result<T>::inPlace) {
       values.template IterateAll<false>(output_.At(QueryRow(tile), tile.head), add, false, true);
@@ -176,37 +182,48 @@ class HstuForward {
     }
   }
   __aicore__ inline void FinishValues(const hstu::Tile& tile) {
-    if (tile.otherRows != 0) {
+    if (tile.otherRows == 0) {
+      return;
+    }
+    if (hstu::Leads()) {
       values.WaitIterateAll();
       values.End();
+    }
+    if (tile.last) {
+      hstu::Meet(hstu::SUMS_MADE);
     }
   }
   // After the last tile of a task.
   __aicore__ inline void Close(const hstu::Tile& tile) {
+    const hstu::Share share = hstu::ShareOf(tile.ownRows);
+    const int64_t row = QueryRow(tile) + share.begin;
     if (tile.otherRows == 0) {
-      output_.Zero(QueryRow(tile), tile.head, tile.ownRows, out_);
+      output_.Zero(row, tile.head, share.rows, out_);
     } else if (tile.last) {
       if constexpr (!hstu::Result<T>::inPlace) {
-        output_.Round(Accumulator(), QueryRow(tile), tile.head, tile.ownRows, in_, out_);
+        const AscendC::GlobalTensor<float> sums =
+            Accumulator()[static_cast<uint64_t>(share.begin * output_.SumPitch())];
+        output_.Round(sums, row, tile.head, share.rows, in_, out_);
       }
     }
   }
 
   __aicore__ inline int64_t RowsAtOnce(const hstu::Tile& tile) const {
-    return hstu::RowsOfStrip(tile.ownRows, hstu::Least(tiling_->stripElements / Pitch(tile), 4095));
+    return hstu::RowsOfStrip(hstu::ShareOf(tile.ownRows).rows, hstu::Least(tiling_->stripElements / Pitch(tile), 4095));
   }
   // Before the strips of a tile. Gives the rows of the first half of them.
   __aicore__ inline int64_t OpenWeights(const hstu::Tile& tile) {
-    if (tile.otherRows == 0) {
+    const hstu::Share share = hstu::ShareOf(tile.ownRows);
+    if (tile.otherRows == 0 || share.rows == 0) {
       return 0;
     }
     sequences_.SetMask(tile.sequence, mask_);
-    addends_.OpenTile(tile.sequence, mask_, tile.own, tile.ownRows, tile.other, tile.otherRows);
-    return hstu::HalfOfStrips(tile.ownRows, RowsAtOnce(tile));
+    addends_.OpenTile(tile.sequence, mask_, tile.own + share.begin, share.rows, tile.other, tile.otherRows);
+    return hstu::HalfOfStrips(share.rows, RowsAtOnce(tile));
   }
-  // Scores of rows [begin, end) of a tile become weights, strip by strip.
+  // Scores of rows [begin, end) of this core's share of a tile become weights, strip by strip.
   __aicore__ inline void MakeWeights(const hstu::Tile& tile, uint32_t number, int64_t begin, int64_t end) {
-    if (tile.otherRows == 0) {
+    if (tile.otherRows == 0 || begin == end) {
       return;
     }
     const int64_t atOnce = RowsAtOnce(tile);
@@ -215,8 +232,9 @@ class HstuForward {
     }
   }
 
-  __aicore__ inline void WeighStrip(const hstu::Tile& tile, const AscendC::GlobalTensor<float>& slot, int64_t from,
+  __aicore__ inline void WeighStrip(const hstu::Tile& tile, const AscendC::GlobalTensor<float>& slot, int64_t done,
                                     int64_t rows, int64_t pitch) {
+    const int64_t from = hstu::ShareOf(tile.ownRows).Strip(done, rows);
     const int32_t count = static_cast<int32_t>(rows * pitch);
     const int64_t row = tile.own + from;
     AscendC::LocalTensor<float> x = in_.template AllocTensor<float>();
@@ -256,8 +274,7 @@ class HstuForward {
     in_.FreeTensor(x);
     out_.EnQue(weights);
     weights = out_.template DeQue<T>();
-    AscendC::GlobalTensor<T> target;
-    target.SetGlobalBuffer((__gm__ T*)(slot.GetPhyAddr(0)), tiling_->slotElements);
+    const AscendC::GlobalTensor<T> target = hstu::Rounded<T>(slot, tile.ownRows, pitch);
     AscendC::DataCopy(target[static_cast<uint64_t>(from * pitch)], weights, static_cast<uint32_t>(count));
     out_.FreeTensor(weights);
   }

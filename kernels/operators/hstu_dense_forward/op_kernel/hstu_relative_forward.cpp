@@ -10,9 +10,8 @@ __aicore__ inline void RunHstuRelative(const ForwardInputs& inputs, const hstu::
   HstuForward<T, CONFIG, hstu::RelativeBias<false>> kernel;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), kernel.scores, &tiling.scores, kernel.values, &tiling.values);
   AscendC::GlobalTensor<float> own;
-  own.SetGlobalBuffer(
-      reinterpret_cast<__gm__ float*>(workspace) + static_cast<uint64_t>(AscendC::GetBlockIdx()) * tiling.coreElements,
-      tiling.coreElements);
+  own.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(workspace) + hstu::CorePlace(tiling, AscendC::GetBlockIdx()),
+                      tiling.coreElements);
   kernel.Init(&pipe, inputs, output, workspace, tiling, relative, own);
   kernel.Process();
 }
