@@ -184,9 +184,13 @@ def read(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(root: Path, file: str, row: dict[str, Any]) -> None:
-    """Puts `row` in place of the file's earlier one; rows of files without slow tests go."""
+    """Puts `row` in place of the file's earlier one; rows of files without slow tests go.
+
+    Of its failures the names: what pytest says of them holds paths of this machine.
+    """
     known = with_slow_tests(root)
-    rows = {name: found for name, found in sorted({**read(root), file: row}.items()) if name in known}
+    named = {**row, "failures": sorted(row["failures"])}
+    rows = {name: found for name, found in sorted({**read(root), file: named}.items()) if name in known}
     folder = root / table.RESULTS
     write_atomically(folder / f"{NAME}.json", json.dumps(rows, indent=1) + "\n")
     write_atomically(folder / f"{NAME}.md", as_page(rows, sorted(known.keys() - rows.keys())))

@@ -371,6 +371,7 @@ def test_what_came_of_slow_tests_takes_the_place_of_their_last_run(with_slow_tes
     slow.write(root, first, row(passed=2))
     slow.write(root, second, row(passed=1))
     slow.write(root, first, {**row(passed=1, failed=1), "failures": {"test_x": "AssertionError"}})
+    assert slow.read(root)[first]["failures"] == ["test_x"], "what pytest says has paths of the machine"
     assert {name: found["failed"] for name, found in slow.read(root).items()} == {first: 1, second: 0}
     page = (root / "benchmarks/results/slow-tests.md").read_text()
     assert f"| `{first}` | 1 | 1 | 0 | 1 | c | 2026-01-01 |" in page and "- `test_x`" in page
