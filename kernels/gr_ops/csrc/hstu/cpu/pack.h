@@ -41,7 +41,7 @@ inline void put(float* to, VectorF value) { store(to, value); }
 inline void put(double* to, VectorD value) { store(to, value); }
 inline void put(uint32_t* to, VectorF value) { std::memcpy(to, &value, sizeof(value)); }
 
-constexpr int kFewColumns = 4;  // that are moved one by one: fewer moves than a square of vectors takes
+constexpr int kFewColumns = 4;  // that are moved one by one: a square of eight lanes or more takes more moves
 
 // Columns: to[group of dim][kQueryBlock], one lane a token. Whole vectors of lanes are written.
 template <class P>
