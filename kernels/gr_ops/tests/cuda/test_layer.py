@@ -173,11 +173,14 @@ def test_products_for_hopper(tokens, dim, split, dtype):
     sigmoid = product.sigmoid()
     slopes = torch.cat(grads, 1).double() * sigmoid * (1 + product * (1 - sigmoid))
     assert relative_error(hopper_products.slope_parts(a, weight, grads), slopes) < limit
+    width = sum(split)
     for like in (torch.float32, dtype):
-        output, bias, x = drawn(sum(split), dim) * dim**-0.5, drawn(sum(split)), drawn(tokens, sum(split)).to(like)
-        out = torch.full_like(x, torch.nan)
-        hopper_products.with_residual(a, output, bias, x, out)
-        assert relative_error(out, x.double() + F.linear(a.double(), output.double(), bias.double())) < limit
+        output, x = drawn(width, dim) * dim**-0.5, drawn(tokens, width).to(like)
+        # At an address that 16 divides, at one that it does not, and every second number.
+        for bias in (drawn(width), drawn(width + 1)[1:], drawn(2 * width)[::2]):
+            out = torch.full_like(x, torch.nan)
+            hopper_products.with_residual(a, output, bias, x, out)
+            assert relative_error(out, x.double() + F.linear(a.double(), output.double(), bias.double())) < limit
 
 
 class Matrix:

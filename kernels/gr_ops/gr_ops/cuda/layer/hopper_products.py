@@ -55,7 +55,7 @@ def with_residual(
     a_LV: torch.Tensor, weight_DV: torch.Tensor, bias_D: torch.Tensor, x_LD: torch.Tensor, out_LD: torch.Tensor
 ) -> None:
     """out = x + a weight^T + bias"""
-    _launch(RESIDUAL, a_LV, weight_DV.t(), [with_rows(x_LD)], [out_LD], bias_D)
+    _launch(RESIDUAL, a_LV, weight_DV.t(), [with_rows(x_LD)], [out_LD], bias_D.contiguous())
 
 
 def _aligned(x: torch.Tensor) -> bool:
@@ -83,16 +83,15 @@ def _launch(
     programs = min(_multiprocessors(a_LD.device.index), triton.cdiv(tokens, 2 * TOKENS) * tiles)
     numbers = (*read_numbers, *written_numbers, tokens, tiles, inner // INNER)
     arguments = (*described, *read, *written, bias, *numbers, *constants)
-    key = (a_LD.dtype, inputs[0].dtype, outputs[0].dtype, bias.dtype, _alignment(read, written, numbers), constants)
+    types = (a_LD.dtype, inputs[0].dtype, outputs[0].dtype, bias.dtype)
+    key = (*types, _alignment((*read, *written, bias), numbers), constants)
     launch(PRODUCT, (programs,), key, arguments, a_LD.device.index, num_warps=4)
 
 
-def _alignment(
-    read: Sequence[torch.Tensor], written: Sequence[torch.Tensor], numbers: Sequence[int]
-) -> tuple[Any, ...]:
+def _alignment(tensors: Sequence[torch.Tensor], numbers: Sequence[int]) -> tuple[Any, ...]:
     """What Triton compiles a kernel for beside the types; the tokens are no matter to it."""
     return (
-        *(x.data_ptr() % 16 == 0 for x in (*read, *written)),
+        *(x.data_ptr() % 16 == 0 for x in tensors),
         *((x == 1, x % 16 == 0) for x in (*numbers[:-3], *numbers[-2:])),
     )
 
