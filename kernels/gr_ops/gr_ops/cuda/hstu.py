@@ -40,6 +40,12 @@ def problem_of(given: Arguments) -> Problem:
     if not given["max_seq_len_k"] and (key_offsets is not None or pages is not None):
         most_keys = _most_keys(offsets if key_offsets is None else key_offsets, pages)
     alpha = given["alpha"]
+
+    def in_row(tokens: int) -> int:
+        """A number of tokens beyond every row says no more than the longest does, and what it is added to could leave
+        32 bits."""
+        return min(tokens, max(most_keys, 1))
+
     return Problem(
         q=rows(q),
         k=rows(k),
@@ -51,9 +57,9 @@ def problem_of(given: Arguments) -> Problem:
         mask_type=given["mask_type"],
         contexts=given["num_context"],
         targets=_targets(given),
-        group=max(given["target_group_size"] or 0, 1),
-        window=given["max_attn_len"],
-        min_full=given["min_full_attn_seq_len"],
+        group=in_row(max(given["target_group_size"] or 0, 1)),
+        window=in_row(given["max_attn_len"]),
+        min_full=in_row(given["min_full_attn_seq_len"]),
         distance=given["window_size"],
         mask=given["mask"].contiguous() if given["mask"] is not None and given["mask_type"] == USER else None,
         dense=None if bias is None else bias.contiguous(),

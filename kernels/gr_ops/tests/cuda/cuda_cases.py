@@ -199,6 +199,8 @@ CASES = {
         "targets": (20, 5, 3, 0, 0),
         "group": 3,
     },
+    "a group of all and more": {"targets": (20, 7, 3, 0, 0), "contexts": CONTEXTS, "group": 2**31 - 1},
+    "a window beyond all": {"window": 2**31 - 1, "whole": 2**40, "contexts": CONTEXTS, "targets": (5, 2, 4, 0, 0)},
     "window by distance beyond all": {"distance": 2**40, "contexts": CONTEXTS, "targets": TARGETS},
     "a bias for each": {"square": (5, 2), "heads": 2, "alpha": 0.5},
     "a bias for all": {"square": (1, 1), "contexts": CONTEXTS, "targets": TARGETS},

@@ -34,6 +34,17 @@ def test_half_precision_is_as_near_as_its_rounding(name, device):
     assert_near(case.found(device), case.expected(), bound)
 
 
+@pytest.mark.parametrize(
+    "most", [{"group": 2**31 - 1}, {"window": 2**31 - 1}, {"window": 2**40, "whole": 2**31 - 1}], ids=str
+)
+def test_numbers_of_tokens_beyond_all_rows(most, device):
+    """Of a width and a type that the kernels for Hopper take: several tiles of rows, which are added to."""
+    dtype, bound = (torch.bfloat16, 6e-3) if ON_GPU else (torch.float16, 1e-3)
+    lengths, targets = ((400, 129, 128), (290, 7, 3)) if ON_GPU else ((40, 25, 16), (25, 2, 0))
+    case = Case(lengths, width=32, value_width=32, dtype=dtype, **most | {"targets": targets})
+    assert_near(case.found(device), case.expected(), bound)
+
+
 def test_layouts_are_the_same_problem(device):
     """[B, S, N, D] and [L, N, D], offsets as a list and as a tensor, and the backward operators called by hand."""
     case = Case((9, 9, 9), heads=2, scale=1 / 9)

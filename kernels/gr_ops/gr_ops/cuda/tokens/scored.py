@@ -20,7 +20,7 @@ def scored(x, at, weight, bias, out, normed, inverse, chosen, width, x_stride, e
     row_M, column_1P = tl.program_id(0).to(tl.int64) * M + tl.arange(0, M), tl.arange(0, P)[None, :]
     there_M, wide_1P = row_M < chosen, column_1P < width
     there_MP = there_M[:, None] & wide_1P
-    from_M = tl.load(at + row_M, mask=there_M, other=0)
+    from_M = tl.load(at + row_M, mask=there_M, other=0).to(tl.int64)
     x_MP = tl.load(x + (from_M * x_stride)[:, None] + column_1P, mask=there_MP, other=0.0).to(tl.float32)
     normed_MP, inverse_M1 = normed_of(x_MP, there_MP, width, eps)
     place_MP = (row_M * width)[:, None] + column_1P
@@ -64,7 +64,7 @@ def scored_backward(
         weight_sum_MP += grad_MP * normed_MP
         bias_sum_MP += grad_MP
         found_MP = norm_gradient_of(grad_MP * weight_1P, normed_MP, inverse_M[:, None], width)
-        to_M = tl.load(at + row_M, mask=there_M, other=0)
+        to_M = tl.load(at + row_M, mask=there_M, other=0).to(tl.int64)
         tl.store(of_x + (to_M * width)[:, None] + column_P[None, :], found_MP.to(of_x.dtype.element_ty), mask=there_MP)
     place_P = tl.program_id(0) * width + column_P
     tl.store(of_weights + place_P, tl.sum(weight_sum_MP, 0), mask=wide_P)
