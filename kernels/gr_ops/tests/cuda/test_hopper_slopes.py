@@ -29,7 +29,7 @@ def check(sample):
     rights = [right * factor for right, factor in zip(sample.expected(problem)[1:], factors)]
     sizes = [*(right.norm() for right in rights[:3]), *(x.sum().sqrt() for x in getattr(sample, "sizes", ()))]
     for name, one, right, size in zip(NAMES, found, rights, sizes):
-        # Gradients of keys and values are rounded before they are multiplied too where heads are up to 128 wide.
+        # All but those of queries of heads up to 128 wide are rounded before they are multiplied too.
         error = float((one.double() - right).norm() / size)
         assert error < 2 * BOUND[sample.q.dtype], (name, error)
     assert made[:, :width].isnan().all()

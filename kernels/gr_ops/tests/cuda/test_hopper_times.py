@@ -80,6 +80,8 @@ def check(found, rows, position, of_queries=True):
     for bucket in range(1, time_buckets.COUNT):
         second = int(least[bucket])
         assert time_buckets.bucket(second) >= bucket > time_buckets.bucket(second - 1), bucket
+    behind = [made[name][sum(map(len, rows)) :] for name in ("lows", "highs", "times", "parts", "nears")]
+    assert all(len(x) == times.PADDING and not x.any() for x in behind)
     begin = 0
     for number, row in enumerate(rows):
         assert torch.equal(made["times"][begin : begin + len(row)], row)

@@ -1,4 +1,5 @@
-"""The float32 sum of the gradient of queries in 16 bits, times slopes of the SiLU before them where those are given."""
+"""The float32 sum of the gradient of queries in 16 bits, times slopes of the SiLU before them where those are given:
+rounded once, where the other gradients are rounded before slopes too (slopes.py)."""
 
 import triton
 import triton.language as tl

@@ -18,7 +18,7 @@ class Slopes:
 
     @gluon.jit
     def times(self, values, row, column, inside):
-        """`values` of these rows and columns."""
+        """`values` of these rows and columns, of 16 bits: with slopes they are rounded twice."""
         if self.ON:
             codes = gl.load(self.codes + row * self.stride + column, mask=inside, other=_zero)
             slopes = (codes.to(gl.float32) - _zero) * (1.0 / _steps)

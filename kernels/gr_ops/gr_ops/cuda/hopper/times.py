@@ -7,8 +7,8 @@ as the kernels scale their scores.
 
 What few tiles need is in one buffer of int64, `tables`, whose address each row of codes begins with: a pointer more
 takes registers of the kernels. With S tokens, one after the other:
-    S [HEADER]; cells [CELLS]; lows, highs [S], at a block's first token the least and the greatest time of the block;
-    times [S]; parts [S], each token's seconds from the one (lower half) and to the other (upper half), at most FAR;
+    S [HEADER]; cells [CELLS]; lows, highs [S], the least and the greatest time of each token's block; times [S];
+    parts [S], each token's seconds from the one (lower half) and to the other (upper half), at most FAR;
     nears [S, DIAGONALS, BLOCK], float16, the numbers of time at the diagonal; of each bucket the seconds from which on
     it or a later one is meant, and its number, float32.
 """
@@ -99,15 +99,23 @@ def prepare(
             second = tl.load(times + begin + tl.minimum(token, length - 1))
             low, high = tl.min(second, 0), tl.max(second, 0)
             row = tables + HEADER + CELLS + begin
-            tl.store(row + first, low)
-            tl.store(row + padded + first, high)
-            tl.store(row + 2 * padded + token, second, mask=token < length)
+            there = token < length
+            tl.store(row + token, tl.zeros_like(second) + low, mask=there)
+            tl.store(row + padded + token, tl.zeros_like(second) + high, mask=there)
+            tl.store(row + 2 * padded + token, second, mask=there)
             parts = tl.minimum(second - low, FAR) | (tl.minimum(high - second, FAR) << 32)
-            tl.store(row + 3 * padded + token, parts, mask=token < length)
+            tl.store(row + 3 * padded + token, parts, mask=there)
     elif program < sequences * blocks + T // SEARCHED:
         number = tl.arange(0, CELLS)
         tl.store(tables, padded)
         tl.store(tables + HEADER + number, tl.load(cells + number))
+        if program == sequences * blocks:  # what tiles read behind the last token, and do not use
+            of_tokens = tables + HEADER + CELLS
+            for part in tl.static_range(4):
+                tl.store(of_tokens + part * padded + total + tl.arange(0, PADDING), tl.zeros([PADDING], tl.int64))
+            WIDTH: tl.constexpr = DIAGONALS * BLOCK // 4
+            nears = of_tokens + 4 * padded + total.to(tl.int64) * WIDTH
+            tl.store(nears + tl.arange(0, PADDING * WIDTH), tl.zeros([PADDING * WIDTH], tl.int64))
         bucket = (program - sequences * blocks) * SEARCHED + tl.arange(0, SEARCHED)
         before = tl.zeros([SEARCHED], tl.int64)  # seconds that are of an earlier bucket, or 0
         thirty_two = tl.arange(0, 32)

@@ -40,7 +40,7 @@ def in_runs(values, P: gl.constexpr):
 
 @gluon.jit
 def store(out, values, stride, slopes: Slopes, item, first, D: gl.constexpr, P: gl.constexpr):
-    """[64, P], times slopes."""
+    """[64, P] of 16 bits, times slopes."""
     layout: gl.constexpr = values.type.layout
     token = first + gl.arange(0, HALF, gl.SliceLayout(1, layout))
     column = gl.arange(0, P, gl.SliceLayout(0, layout))
