@@ -23,6 +23,7 @@ from gr_model import config as configs
 from gr_model import data
 from gr_model.common import errors
 from gr_model.common.errors import GrModelError
+from gr_model.common.ticker import Ticker
 from gr_model.config import Config, ConfigError
 from gr_model.config import checks as config_checks
 from gr_model.data.interactions import DataError, Interactions
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{chosen}: is a {config.task} run, which scores items that it is given; valid: retrieval"
             )
         interactions = data.load(
-            config.dataset, options.data_dir, config.data.bad_rows, print, config.synthetic, config.data
+            config.dataset, options.data_dir, config.data.bad_rows, _say, config.synthetic, config.data
         )
         data_note.check(chosen, interactions)
         out = options.out or options.run / leftovers.RECOMMENDED
@@ -55,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     print(f"wrote {out}: {written:,} rows")
     return 0
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _write(options: argparse.Namespace, config: Config, chosen: Path, known: Interactions, out: Path) -> int:
@@ -85,6 +90,8 @@ def _write(options: argparse.Namespace, config: Config, chosen: Path, known: Int
         rows = csv.writer(file, lineterminator="\n")
         titles = known.item_titles
         rows.writerow((*HEADER, "title") if titles else HEADER)
+        _say(f"the best {options.top} of {known.items:,} items for each of {len(users):,} users")
+        tick = Ticker(_say)
         for start in range(0, len(users), BATCH):
             block = users[start : start + BATCH]
             items_UK, scores_UK = top_items(task, chunks, [known.users[user] for user in block], options.top, device)
@@ -94,6 +101,7 @@ def _write(options: argparse.Namespace, config: Config, chosen: Path, known: Int
                         row = (user_names[user], item_names[item], rank, f"{score:.6f}")
                         rows.writerow((*row, titles[item]) if titles else row)
                         written += 1
+            tick(f"{start + len(block):,} of {len(users):,} users so far")
         file.flush()
         file.detach()
     return written

@@ -110,7 +110,7 @@ def _load_shards(
     manifest = shards.read_manifest(place)
     there = all((folder / file).exists() for file in source.files)
     # Shards serve without the files that they were made from; with other files they are made anew.
-    if manifest is None or (there and not fingerprint.same(manifest["files"], source, folder)):
+    if manifest is None or (there and not fingerprint.same(manifest["files"], source, folder, say)):
         try:
             build.build(source, folder, place, BadRows(bad_rows), say)
         except OSError as error:

@@ -6,13 +6,13 @@ Memory: one block of text, one bucket of rows, and a number per user and per ite
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from gr_model.common.ticker import Say, Ticker
 from gr_model.data import fingerprint
 from gr_model.data.bad_rows import BadRows
 from gr_model.data.interactions import DataError
@@ -21,7 +21,6 @@ from gr_model.data.source import Source
 
 BUCKET = 1 << 30  # bytes of text for one bucket, which takes about a third of that in memory
 PACKED = 5  # how much larger the text behind a .gz or .parquet is
-TELL_EVERY = 10.0  # seconds
 ROW = np.dtype([("user", np.int32), ("item", np.int32), ("action", np.int16), ("time", np.int64)])
 
 
@@ -41,10 +40,10 @@ class Ids:
         return np.array(table, np.int32)[encoded.indices.to_numpy()]
 
 
-def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callable[[str], None] = print) -> None:
+def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Say = print) -> None:
     """Writes the shards of the data set in `folder` as the folder `shards`, whole or not at all."""
     refuse_foreign(shards)
-    files = fingerprint.of(source, folder)
+    files = fingerprint.of(source, folder, say)
     shards.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{shards.name}.", dir=shards.parent) as name:
         scratch = Path(name)
@@ -61,6 +60,9 @@ def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callabl
         action_values, tasks = source.found_actions() if source.found_actions else (source.action_values, source.tasks)
         out = scratch / "shards"
         names = np.array(list(users.code_of), dtype=object)
+        shown, tick = int(keep_user.sum()), Ticker(say)
+        say(f"{source.name}: ordering the rows of {shown:,} users by time, and writing them")
+        written = 0
         with ShardWriter(out, int(keep_item.sum()), len(action_values)) as writer:
             for bucket in buckets:
                 rows = np.fromfile(bucket, ROW)
@@ -72,6 +74,8 @@ def build(source: Source, folder: Path, shards: Path, bad: BadRows, say: Callabl
                     writer.add(
                         user, new_item[one["item"]], one["action"], one["time"] // source.ticks, features.of(user)
                     )
+                    written += 1
+                    tick(f"{source.name}: {written:,} of {shown:,} users written so far")
                 bucket.unlink()
             writer.name_items(id for id, kept in zip(items.code_of, keep_item) if kept)
             writer.finish(
@@ -99,10 +103,10 @@ def _spill(
     users: Ids,
     items: Ids,
     bad: BadRows,
-    say: Callable[[str], None],
+    say: Say,
 ) -> None:
     files = [bucket.open("wb") for bucket in buckets]
-    told = time.monotonic()
+    tick = Ticker(say)
     try:
         for block in source.rows(folder, bad):
             rows = np.empty(len(block["user"]), ROW)
@@ -110,9 +114,10 @@ def _spill(
             rows["action"], rows["time"] = block["action"], block["time"]
             for index, file in enumerate(files):
                 (rows if len(files) == 1 else rows[rows["user"] % len(files) == index]).tofile(file)
-            if time.monotonic() - told > TELL_EVERY:
-                told = time.monotonic()
-                say(f"{source.name}: {bad.rows:,} rows, {len(users.code_of):,} users, {len(items.code_of):,} items so far")
+            tick(
+                f"{source.name}: {bad.rows:,} rows, {len(users.code_of):,} users, "
+                f"{len(items.code_of):,} items so far"
+            )
     finally:
         for file in files:
             file.close()

@@ -7,14 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gr_model.common import in_image
+from gr_model.common import in_image, ticker
+from gr_model.common.ticker import Say, Ticker
 from gr_model.data.interactions import DataError
 from gr_model.data.source import Source
 
 CHUNK = 1 << 20
 
 
-def of(source: Source, folder: Path) -> dict[str, Any]:
+def of(source: Source, folder: Path, say: Say = ticker.nothing) -> dict[str, Any]:
     """For each file its size and time; with `source.by_content` its SHA-256 too, and what tells that it was not touched.
 
     DataError for a file that is not there.
@@ -24,18 +25,21 @@ def of(source: Source, folder: Path) -> dict[str, Any]:
         path = folder / name
         try:
             size, written = path.stat().st_size, path.stat().st_mtime_ns
-            found[name] = {"untouched": _untouched(path), "sha256": _sha256(path)} if source.by_content else [size, written]
+            if source.by_content:
+                found[name] = {"untouched": _untouched(path), "sha256": _sha256(path, say)}
+            else:
+                found[name] = [size, written]
         except FileNotFoundError:
             raise DataError(f"{path}: no such file; {in_image.fetch_data(folder)}") from None
     return found
 
 
-def same(before: dict[str, Any], source: Source, folder: Path) -> bool:
+def same(before: dict[str, Any], source: Source, folder: Path, say: Say = ticker.nothing) -> bool:
     """Whether the files are those of `before`. Files that nobody wrote since are not read again."""
     if not source.by_content:
         return before == of(source, folder)
     return set(before) == set(source.files) and all(
-        told["untouched"] == _untouched(folder / name) or told["sha256"] == _sha256(folder / name)
+        told["untouched"] == _untouched(folder / name) or told["sha256"] == _sha256(folder / name, say)
         for name, told in before.items()
     )
 
@@ -52,9 +56,11 @@ def _untouched(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
+def _sha256(path: Path, say: Say) -> str:
+    digest, size, tick = hashlib.sha256(), path.stat().st_size, Ticker(say)
+    say(f"{path.name}: its SHA-256, of {size:,} bytes")
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
+            tick(f"{path.name}: its SHA-256, {file.tell():,} of {size:,} bytes so far")
     return digest.hexdigest()

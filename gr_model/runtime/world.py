@@ -12,7 +12,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from gr_model.common import ticker
 from gr_model.common.errors import GrModelError
+from gr_model.common.ticker import Say, Ticker
 from gr_model.data.interactions import History
 from gr_model.runtime.launched import launched
 
@@ -64,7 +66,9 @@ class World:
         mine = np.frombuffer(text.encode() if self.first else b"", np.uint8)
         return self.gather(mine).tobytes().decode()
 
-    def batches(self, users: Sequence[History], batch: int) -> Iterator[tuple[Sequence[History], bool]]:
+    def batches(
+        self, users: Sequence[History], batch: int, say: Say = ticker.nothing
+    ) -> Iterator[tuple[Sequence[History], bool]]:
         """This process's batches of `users`, and whether each counts; one after the other, as users lie on disk.
 
         All processes get equally many, because the lookups of sharded tables are common to all; one that has fewer
@@ -72,10 +76,13 @@ class World:
         """
         starts = range(0, len(users), batch)
         each = -(-len(starts) // self.size)
+        tick = Ticker(say)
         for turn in range(self.rank * each, (self.rank + 1) * each):
             counts = turn < len(starts)
             start = starts[turn] if counts else 0
             yield users[start : start + batch], counts
+            done = turn + 1 - self.rank * each
+            tick(f"evaluation: {done:,} of {each:,} batches so far")
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """The rows of all processes, those of process 0 first; their number may differ."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from gr_model.common import ticker
+from gr_model.common.ticker import Say
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions
 from gr_model.model.preprocess import Tokens
@@ -64,8 +66,8 @@ class Task(ABC):
         return batch.loss(model or self.model)
 
     @abstractmethod
-    def evaluate(self, device: torch.device) -> dict[str, float]:
-        """Metrics over all users, the same on every process."""
+    def evaluate(self, device: torch.device, say: Say = ticker.nothing) -> dict[str, float]:
+        """Metrics over all users, the same on every process. `say` hears every ten seconds how far it is."""
 
     @abstractmethod
     def protocol(self) -> str:

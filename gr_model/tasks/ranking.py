@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from gr_model.common import ticker
+from gr_model.common.ticker import Say
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.model import heads
@@ -91,11 +93,11 @@ class Ranking(Task):
         return self._batch(shown, device, self.config.ranking.candidates)
 
     @torch.no_grad()
-    def evaluate(self, device: torch.device) -> dict[str, float]:
+    def evaluate(self, device: torch.device, say: Say = ticker.nothing) -> dict[str, float]:
         self.model.eval()
         none = np.empty((0, len(self.config.ranking.tasks)), np.float32)
         scores, labels = [none], [none]
-        for users, counts in self.world.batches(self.users, self.config.train.batch):
+        for users, counts in self.world.batches(self.users, self.config.train.batch, say):
             # Of the test all are candidates, or all come one after the other.
             batch = self._batch(users, device, self.config.ranking.held_out if self.config.ranking.candidates else 0)
             held_out = self.held_out(batch.tokens)

@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gr_model.common import draws
+from gr_model.common import draws, ticker
+from gr_model.common.ticker import Say
 from gr_model.config import Config
 from gr_model.data.interactions import History, Interactions, select
 from gr_model.embedding import tables
@@ -165,17 +166,17 @@ class Retrieval(Task):
         counts = tuple((length - len(self.columns)) // width for length in inputs.sequences.lengths)
         return losses.ByUser(train.seed, step, tuple(users), counts)
 
-    def evaluate(self, device: torch.device) -> dict[str, float]:
+    def evaluate(self, device: torch.device, say: Say = ticker.nothing) -> dict[str, float]:
         """Of all users, spread over the processes; items are scored in chunks, never users x items at once."""
-        return metrics.of_ranks(self.ranks(device).ravel())
+        return metrics.of_ranks(self.ranks(device, say).ravel())
 
     @torch.no_grad()
-    def ranks(self, device: torch.device) -> np.ndarray:
+    def ranks(self, device: torch.device, say: Say = ticker.nothing) -> np.ndarray:
         """[U, H] int64, from 1: of the H held-out items of each user, in order; the same on every process."""
         self.model.eval()
         chunks = self.model.item_chunks(tables.CHUNK)
         ranks_UH = [np.empty((0, self.held_out), np.int64)]
-        for users, counts in self.world.batches(self.users, self.config.train.batch):
+        for users, counts in self.world.batches(self.users, self.config.train.batch, say):
             batch = self._tokens([user[:-1] for user in users], device)
             by_length = [users[b] for b in batch.order]
             query_ID = self.model.queries(batch, self._before_targets(batch))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +115,33 @@ def test_a_ranking_run_is_refused(place: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_a_folder_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert recommend.main([str(tmp_path)]) == 1
-    assert "no whole checkpoint is there" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no whole checkpoint is there" in told and "next:" not in told
+
+
+def test_a_folder_that_holds_runs_names_one(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest, by the link `latest` where a run has set it; one without a checkpoint is none."""
+    where = ["--data-dir", str(tmp_path / "data")]
+    shutil.copytree(place / "run", tmp_path / "b")
+    shutil.copytree(place / "run", tmp_path / "a")
+    os.utime(tmp_path / "b/run-id.json", (1, 1))
+    shutil.copytree(place / "run", tmp_path / "empty", ignore=shutil.ignore_patterns("checkpoints"))
+    assert recommend.main([str(tmp_path), *where]) == 1
+    assert f"has a folder of its own; the same command with {tmp_path}/a\n" in capsys.readouterr().err
+    (tmp_path / "latest").symlink_to("b")
+    assert recommend.main([str(tmp_path), *where]) == 1
+    assert f"has a folder of its own; the same command with {tmp_path}/latest\n" in capsys.readouterr().err
+
+
+def test_it_says_how_far_it_is(place: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    times = itertools.count(0.0, 10.0)
+    monkeypatch.setattr("gr_model.common.ticker.time.monotonic", lambda: next(times))
+    monkeypatch.setattr(recommend, "BATCH", 16)
+    assert recommend.main([str(place / "run"), "--data-dir", str(place / "data"), "--top", "5"]) == 0
+    users = len(own_files.histories(TABLE))
+    told = capsys.readouterr().out.splitlines()
+    begun = told.index(f"the best 5 of {len(data_note.item_ids(place / 'run'))} items for each of {users} users")
+    assert told[begun + 1 : -1] == [f"{min(done, users)} of {users} users so far" for done in range(16, users + 16, 16)]
 
 
 FILMS = {str(7 * n % 41): f'Film, "{n}"' for n in range(40)}  # ids in no order, titles with the CSV's own signs

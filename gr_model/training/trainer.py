@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from gr_model import config as configs
-from gr_model.common import draws
+from gr_model.common import draws, ticker
+from gr_model.common.ticker import Say
 from gr_model.config import Config, ConfigError
 from gr_model.data.interactions import Interactions
 from gr_model.data.loader import Loader, Shares, Work, shares_of
@@ -212,14 +213,14 @@ class Trainer:
         """Waits for the losses and norms that nobody looked at yet; TrainingDiverged if one is not finite."""
         self._readings.read()
 
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self, say: Say = ticker.nothing) -> dict[str, float]:
         """Of the averaged weights, where there are any; the same on every process."""
         self.read()
         with (
             self.average.in_place() if self.average else nullcontext(),
             self._pipeline.paused() if self._pipeline else nullcontext(),
         ):
-            metrics = self.task.evaluate(self.device)
+            metrics = self.task.evaluate(self.device, say)
         self.parallel.drop_gathered()
         return metrics
 

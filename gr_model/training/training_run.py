@@ -150,7 +150,7 @@ class Run:
     def _evaluate(self) -> dict[str, float]:
         self._catch_up()
         begin = time.perf_counter()
-        metrics = self.trainer.evaluate()
+        metrics = self.trainer.evaluate(self.show.say)
         seconds = time.perf_counter() - begin
         self.log("evaluation", step=self.trainer.step, metrics=metrics, seconds=round(seconds, 3))
         self.board.metrics(self.trainer.step, metrics)
