@@ -19,7 +19,7 @@ from typing import Any
 
 from gr_model import config as configs
 from gr_model import runs
-from gr_model.common import errors, files
+from gr_model.common import errors, files, in_image
 from gr_model.common.errors import GrModelError
 from gr_model.config import ConfigError, presets, reference
 from gr_model.run import leftovers
@@ -125,7 +125,8 @@ def _search(options: argparse.Namespace, space: Space, base: configs.Config) -> 
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
     except ImportError as error:
-        raise SweepError(f"a sweep needs the package optuna ({error})\n  next: pip install optuna") from None
+        how = in_image.pip_install("optuna", "gr_model.sweep")
+        raise SweepError(f"a sweep needs the package optuna ({error})\n  next: {how}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     options.out.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(

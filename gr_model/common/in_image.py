@@ -33,7 +33,17 @@ def fetch_data(folder: Path) -> str:
             f"on the host, in the checkout: make fetch-data ARGS={name}; then mount its data folder, docker run "
             f'-v "$PWD/data:/data", or name the folder that holds {name}/: --data-dir FOLDER'
         )
-    return f"fetch it: inv fetch-data {name}; or name the folder that holds {name}/: --data-dir FOLDER"
+    return f"in a checkout: make fetch-data ARGS={name}; or name the folder that holds {name}/: --data-dir FOLDER"
+
+
+def pip_install(package: str, module: str) -> str:
+    """How a package that is not there comes to `python -m MODULE`. The image's own folders are root's."""
+    if inside():
+        return (
+            f"pip install --target /out/extra {package}, then PYTHONPATH=/out/extra:$PYTHONPATH python -m {module} "
+            "with the same arguments"
+        )
+    return f"pip install {package}"
 
 
 def goes_with_container(folder: Path) -> bool:

@@ -138,8 +138,17 @@ def find(path: Path) -> Path:
         return path
     found = newest(path)
     if found is None:
-        raise RunCheckpointError(f"{path}: no whole checkpoint is there, neither step-N nor {FOLDER}/step-N")
+        run = _run_below(path)
+        said = f"\n  next: a run has a folder of its own; the same command with {run}" if run else ""
+        raise RunCheckpointError(f"{path}: no whole checkpoint is there, neither step-N nor {FOLDER}/step-N{said}")
     return found
+
+
+def _run_below(path: Path) -> Path | None:
+    """The newest run of those that a folder holds, by the link that names it where there is one."""
+    runs = [each.parent for each in path.glob(f"*/{run_id.FILE}") if every(each.parent)]
+    links = [run for run in runs if run.is_symlink()]
+    return max(links or runs, key=lambda run: (run / run_id.FILE).stat().st_mtime, default=None)
 
 
 def newest(out: Path) -> Path | None:

@@ -188,7 +188,7 @@ def test_a_run_in_a_container_warns(folder, tmp_path, monkeypatch, capsys) -> No
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_how_a_data_set_is_fetched_where_this_is(tmp_path, monkeypatch, inside) -> None:
-    """The image has no `inv`."""
+    """Neither the image nor an environment of `pip install ./gr_model` has `inv`."""
     if inside:
         (tmp_path / "manifest.json").write_text("{}")
     monkeypatch.setattr(in_image, "MANIFEST", tmp_path / "manifest.json")
@@ -196,8 +196,8 @@ def test_how_a_data_set_is_fetched_where_this_is(tmp_path, monkeypatch, inside) 
         with pytest.raises(DataError, match="no such file") as caught:
             data.load(name, tmp_path / "data")
         told = str(caught.value)
-        assert f"fetch-data ARGS={name}" in told if inside else f"inv fetch-data {name}" in told
-        assert ("inv " not in told and 'docker run -v "$PWD/data:/data"' in told) == inside and "--data-dir" in told
+        assert f"make fetch-data ARGS={name}" in told and "inv " not in told and "--data-dir" in told
+        assert ('docker run -v "$PWD/data:/data"' in told) == inside
 
 
 def test_shards_take_the_place_of_nothing_else(folder, monkeypatch) -> None:

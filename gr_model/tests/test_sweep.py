@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gr_model import sweep
+from gr_model.common import in_image
 from gr_model.config import ConfigError, presets
 
 SMALL = ["dataset=planted-sequences", "synthetic.users=40", "train.steps=2", "train.eval_every=0"]
@@ -55,10 +56,16 @@ def arguments(out: Path, *more: str) -> list[str]:
     return ["--config", "smoke", "--out", str(out), "--by", "ndcg@10", *search, *more, *SMALL]
 
 
-def test_without_optuna_it_says_what_to_install(tmp_path: Path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("inside", [True, False])
+def test_without_optuna_it_says_what_to_install(tmp_path: Path, monkeypatch, capsys, inside: bool) -> None:
+    """The packages of the image belong to root."""
+    monkeypatch.setattr(in_image, "inside", lambda: inside)
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert sweep.main(arguments(tmp_path / "sweep")) == 1
-    assert "a sweep needs the package optuna" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "a sweep needs the package optuna" in told
+    want = "pip install --target /out/extra optuna, then PYTHONPATH=/out/extra:$PYTHONPATH python -m gr_model.sweep "
+    assert (want if inside else "next: pip install optuna\n") in told
     assert not (tmp_path / "sweep").exists()
 
 
