@@ -68,7 +68,7 @@ def described(checkout: Path, seconds: float, engine: bool) -> dict[str, Any]:
             raise SystemExit(f"{step['name']} was {step['status']}: this run was not from nothing")
         steps[step["name"].partition("/")[0]] += step["seconds"]
     checks = {check["check"]: check["seconds"] for check in smoke["checks"]}
-    rest = seconds - sum(steps.values()) - sum(checks.values())
+    rest = seconds - sum(steps.values()) - smoke["seconds"]
     head = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True
     )
@@ -82,6 +82,7 @@ def described(checkout: Path, seconds: float, engine: bool) -> dict[str, Any]:
         "limit": LIMIT,
         "steps": {name: round(value, 1) for name, value in steps.items()},
         "checks": {name: round(value, 1) for name, value in checks.items()},
+        "smoke test": smoke["seconds"],
         "engine, tools, start of containers": round(rest, 1),
     }
 
@@ -89,17 +90,19 @@ def described(checkout: Path, seconds: float, engine: bool) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     verdict = "reached" if result["seconds"] <= result["limit"] else "missed"
     rows = [(f"build: {name}", value) for name, value in result["steps"].items()]
-    rows += [(f"check: {name}", value) for name, value in result["checks"].items()]
+    rows.append(("smoke test", result["smoke test"]))
+    checks = ", ".join(f"{name} {value:.0f}" for name, value in result["checks"].items())
+    beside = " (some side by side)" if sum(result["checks"].values()) > result["smoke test"] else ""
     rows.append(("engine, tools, start of containers", result["engine, tools, start of containers"]))
     rows.append(("total", result["seconds"]))
     engine = "was installed before" if result["engine was there"] else "was installed by it"
     if gate := result.get("gate"):
         word = "reached" if gate["seconds"] <= gate["limit"] else "missed"
-        beside = f" Beside it ran {gate['beside']}." if gate["beside"] else ""
+        also = f" Beside it ran {gate['beside']}." if gate["beside"] else ""
         end = [
             "It was the first part of a whole gate (`.ci/run`) from nothing: Docker and the compilers purged, all "
             f"caches and images deleted before. The gate took {gate['seconds']:,.0f} s, {gate['seconds'] / 60:.0f} "
-            f"minutes, {gate['limit'] / 60:.0f} asked: {word}.{beside}",
+            f"minutes, {gate['limit'] / 60:.0f} asked: {word}.{also}",
             "",
         ]
     else:
@@ -116,6 +119,8 @@ def table(result: dict[str, Any]) -> str:
             "| step | s |",
             "|---|---|",
             *(f"| {name} | {value:.1f} |" for name, value in rows),
+            "",
+            f"The smoke test's checks, s{beside}: {checks}.",
             "",
             *end,
         ]

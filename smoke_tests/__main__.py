@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gr_model.common import files
-from smoke_tests import report, runner
+from smoke_tests import report, runner, side_by_side
 from smoke_tests.check import Context
 from smoke_tests.registry import CHECKS
 
@@ -39,16 +40,14 @@ def main(arguments: Sequence[str]) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = [checks[name] for name in options.only] or list(checks.values())
     print(f"smoke test: {report.platform_line(manifest)}, {len(chosen)} checks", flush=True)
-    results = []
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="smoke-") as scratch:
-        for check in chosen:
-            print(f"  {check.name}: {check.claim} ...", flush=True)
-            reason = Context(options.data_dir, Path(scratch), lock, manifest).reason_to_skip(check)
-            results.append(runner.skip(check, reason) if reason else runner.run_check(check, arguments, Path(scratch)))
-            print(f"    {report.word(results[-1])}, {results[-1].seconds:.0f} s", flush=True)
+        context = Context(options.data_dir, Path(scratch), lock, manifest)
+        results = side_by_side.run(chosen, context, arguments, at_once=side_by_side.at_once(context))
+    seconds = time.monotonic() - begin
     print("\n" + report.text_table(results))
     files.write_text(
-        options.out / "smoke-report.json", json.dumps(report.json_report(results, manifest), indent=1) + "\n"
+        options.out / "smoke-report.json", json.dumps(report.json_report(results, manifest, seconds), indent=1) + "\n"
     )
     files.write_text(options.out / "smoke-report.html", report.html_report(results, manifest))
     print(f"\n{report.count(results)}; {options.out / 'smoke-report.html'}")

@@ -23,7 +23,7 @@ class CheckSkipped(Exception):
 @dataclass(frozen=True)
 class Context:
     data_dir: Path
-    scratch: Path  # files that one check leaves for the next
+    scratch: Path  # where the results of checks lie
     lock: dict[str, Any]
     manifest: dict[str, Any]  # of the image: target, platform, operators, files of each component
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from typing import Any
 from smoke_tests.check import Check, CheckFailed, CheckSkipped, Context, Outcome
 
 TAIL = 25  # lines of output that a report keeps of a failed check
+POLL = 0.1  # seconds
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,9 @@ class Result:
         return dataclasses.asdict(self)
 
 
-def run_check(check: Check, arguments: Sequence[str], scratch: Path) -> Result:
-    """`arguments` are the command line of smoke_tests; the child gets them again with --worker."""
+def run_check(check: Check, arguments: Sequence[str], scratch: Path, end: threading.Event) -> Result:
+    """`arguments` are the command line of smoke_tests; the child gets them again with --worker. `end`, set by another
+    thread, ends the child."""
     result_file = scratch / f"{check.name}.json"
     result_file.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "smoke_tests", *arguments, "--worker", check.name, "--result", str(result_file)]
@@ -46,9 +49,9 @@ def run_check(check: Check, arguments: Sequence[str], scratch: Path) -> Result:
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
         try:
-            code: int | None = process.wait(check.time_limit)
-        except subprocess.TimeoutExpired:
-            code = None
+            while (code := process.poll()) is None and time.monotonic() - begin < check.time_limit:
+                if end.wait(POLL):
+                    break
         finally:
             _end_group(process)
         log.seek(0)

@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_what_a_machine_lacks_is_skipped_with_the_reason(tmp_path):
     assert (code, passed, outcome.skipped) == (0, False, True)
     result = Result("c", "claim", passed, 1.0, outcome, outcome.skipped)
     assert "skip  c" in report.text_table([result]) and "2 NPUs are needed, 1 given" in report.text_table([result])
-    assert report.json_report([result], MANIFEST)["passed"]
+    assert report.json_report([result], MANIFEST, 1.0)["passed"]
     passed, outcome = runner.judge(-6, tmp_path / "r.json", ["tail"], 1.0)  # it crashed as it ended
     assert not passed and not outcome.skipped and "signal SIGABRT" in outcome.summary
 
@@ -68,7 +69,7 @@ def test_a_check_that_hangs_is_ended(tmp_path, monkeypatch):
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import time; print(1, flush=True); time.sleep(600)'\n")
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    result = runner.run_check(Check("c", "claim", lambda _: GOOD, time_limit=1.0), [], tmp_path)
+    result = runner.run_check(Check("c", "claim", lambda _: GOOD, time_limit=1.0), [], tmp_path, threading.Event())
     assert not result.passed and result.outcome.summary == "no end after 1 s" and result.seconds < 30
 
 
@@ -76,8 +77,8 @@ def test_reports(tmp_path):
     results = [Result("good", "holds", True, 1.0, GOOD), Result("bad", "breaks", False, 2.0, Outcome("no", ["why"]))]
     text = report.text_table(results)
     assert "pass  good" in text and "FAIL  bad" in text and "why" in text and "a <detail>" not in text
-    data = json.loads(json.dumps(report.json_report(results, MANIFEST)))
-    assert data["passed"] is False and data["emulated"] is True and len(data["checks"]) == 2
+    data = json.loads(json.dumps(report.json_report(results, MANIFEST, 2.5)))
+    assert data["passed"] is False and data["emulated"] is True and len(data["checks"]) == 2 and data["seconds"] == 2.5
     results[0] = dataclasses.replace(results[0], outcome=Outcome(**data["checks"][0]["outcome"]))
     page = report.html_report(results, MANIFEST)
     assert "1 of 2 checks passed" in page and "emulated" in page and "<polyline" in page and "a &lt;detail&gt;" in page
@@ -107,7 +108,7 @@ def test_whole_command_reports_a_failure(tmp_path, capsys):
     out = tmp_path / "out"
     arguments = ["--out", str(out), "--data-dir", str(tmp_path), "--lock", str(lock), "--manifest", str(manifest)]
     assert __main__.main([*arguments, "--only", "versions"]) == 1
-    assert "\n    FAIL, " in capsys.readouterr().out  # as soon as it is known
+    assert "\n    versions: FAIL, " in capsys.readouterr().out  # as soon as it is known
     data = json.loads((out / "smoke-report.json").read_text())
     details = data["checks"][0]["outcome"]["details"]
     assert not data["passed"] and any("installed but not locked" in line for line in details)
