@@ -53,7 +53,7 @@ void Core::CrossSet(int mode, pipe_t pipe, int flag) {
   finished[state->block] = state->known[Index(pipe)];
   finished[state->block].at[Index(pipe)] = state->issued[Index(pipe)];
   auto& own = state->crossFlags[flag];
-  own.sets[mode].push_back(std::move(finished));
+  own.sets[mode].push_back({std::move(finished), state->requests.Mark()});
   if (own.sets[mode].size() + own.arrived.size() > kMostCrossSets) {
     Trap("E-14", "flag %d is set more than %u times without a wait", flag, kMostCrossSets);
   }
@@ -69,7 +69,10 @@ void Core::CrossWait(int flag) {
     Yield();
   }
   state->waitsFor = -1;
-  CrossClock known = std::move(own.arrived.front());
+  CrossClock known = std::move(own.arrived.front().finished);
+  if (state->keepsRequests) {
+    state->requests.WaitFor(std::move(own.arrived.front().meeting));
+  }
   own.arrived.pop_front();
   if (state->cross != nullptr) {
     JoinCross(known, *state->cross);
@@ -80,9 +83,12 @@ void Core::CrossWait(int flag) {
 // Mode 0: all cores; mode 1: the two vector cores of a block.
 void Scheduler::AnswerFlags(const CoreState& core, int mode, int flag) {
   std::vector<CoreState*> group;
-  for (auto* other : running_) {
+  L2Meeting meeting;
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    auto* other = running_[i];
     if (mode == 0 || other->block / 2 == core.block / 2) {
       group.push_back(other);
+      meeting.members.push_back({i, {}});
     }
   }
   const bool all = std::all_of(group.begin(), group.end(), [mode, flag](const CoreState* member) {
@@ -92,13 +98,15 @@ void Scheduler::AnswerFlags(const CoreState& core, int mode, int flag) {
     return;
   }
   CrossClock together;
-  for (auto* member : group) {
-    auto& sets = member->crossFlags[flag].sets[mode];
-    JoinCross(together, sets.front());
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    auto& sets = group[i]->crossFlags[flag].sets[mode];
+    JoinCross(together, sets.front().finished);
+    meeting.members[i].place = sets.front().place;
     sets.pop_front();
   }
+  const auto met = std::make_shared<const L2Meeting>(std::move(meeting));
   for (auto* member : group) {
-    member->crossFlags[flag].arrived.push_back(together);
+    member->crossFlags[flag].arrived.push_back({together, met});
   }
 }
 

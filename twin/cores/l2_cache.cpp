@@ -8,7 +8,43 @@ namespace {
 
 constexpr uint64_t kTurnLines = 64 * 1024 / kL2Line;
 
+// How far the requests of one core are served.
+struct Reader {
+  L2Place at;
+  uint64_t done = 0;  // lines of the request at hand
+};
+
+bool HasMet(const std::vector<Reader>& readers, const L2Meeting& meeting) {
+  return std::all_of(meeting.members.begin(), meeting.members.end(), [&readers](const L2Meeting::Member& member) {
+    const L2Place& at = readers[member.core].at;
+    return at.requests >= member.place.requests && at.waits >= member.place.waits;
+  });
+}
+
+// Passes the waits before the request at hand. False: one of them is not over.
+bool PassWaits(const std::vector<Reader>& readers, const L2Requests& requests, Reader& reader) {
+  auto& at = reader.at;
+  while (at.waits < requests.waits.size() && requests.waits[at.waits].before == at.requests) {
+    if (!HasMet(readers, *requests.waits[at.waits].meeting)) {
+      return false;
+    }
+    ++at.waits;
+  }
+  return true;
+}
+
 }  // namespace
+
+void L2Requests::Clear() {
+  all.clear();
+  waits.clear();
+  marked_ = 0;
+}
+
+L2Place L2Requests::Mark() {
+  marked_ = all.size();
+  return {all.size(), waits.size()};
+}
 
 void L2Requests::Add(const void* address, uint64_t bytes, bool read, bool write, uint64_t barrier) {
   if (bytes == 0) {
@@ -18,7 +54,7 @@ void L2Requests::Add(const void* address, uint64_t bytes, bool read, bool write,
   const uint64_t first = start / kL2Line;
   const uint64_t end = (start + bytes - 1) / kL2Line + 1;
   const auto met = static_cast<uint32_t>(barrier & ((1u << 30) - 1));
-  if (!all.empty()) {
+  if (all.size() > marked_) {
     auto& last = all.back();
     const bool same = last.read == read && last.write == write && last.barrier == met;
     if (same && first == last.line + last.lines) {
@@ -66,23 +102,21 @@ void L2Cache::Touch(uint64_t number, bool read, bool write) {
   PutLast(at);
 }
 
-void L2Cache::Serve(const std::vector<const L2Requests*>& cores) {
-  struct Reader {
-    std::size_t at = 0;
-    uint64_t done = 0;  // lines of the request at hand
-  };
+bool L2Cache::Serve(const std::vector<const L2Requests*>& cores) {
   std::vector<Reader> readers(cores.size());
   for (uint32_t barrier = 0;; ++barrier) {
-    bool later = false;
+    bool later = false;     // somebody has requests left,
+    bool withheld = false;  // until the next barrier
     for (bool busy = true; busy;) {
-      busy = false;
-      later = false;
+      busy = later = withheld = false;
       for (std::size_t i = 0; i < cores.size(); ++i) {
         const auto& all = cores[i]->all;
         auto& reader = readers[i];
+        std::size_t& at = reader.at.requests;
+        const std::size_t waits = reader.at.waits;
         uint64_t turn = kTurnLines;
-        while (turn > 0 && reader.at < all.size() && all[reader.at].barrier <= barrier) {
-          const L2Access& access = all[reader.at];
+        while (PassWaits(readers, *cores[i], reader) && turn > 0 && at < all.size() && all[at].barrier <= barrier) {
+          const L2Access& access = all[at];
           const uint64_t count = std::min(turn, access.lines - reader.done);
           for (uint64_t n = 0; n < count; ++n) {
             Touch(access.line + reader.done + n, access.read, access.write);
@@ -90,16 +124,21 @@ void L2Cache::Serve(const std::vector<const L2Requests*>& cores) {
           turn -= count;
           reader.done += count;
           if (reader.done == access.lines) {
-            ++reader.at;
+            ++at;
             reader.done = 0;
           }
           busy = true;
         }
-        later = later || reader.at < all.size();
+        busy = busy || reader.at.waits != waits;  // who waits for this core may go on
+        later = later || at < all.size();
+        withheld = withheld || (at < all.size() && all[at].barrier > barrier);
       }
     }
     if (!later) {
-      return;
+      return true;
+    }
+    if (!withheld) {
+      return false;
     }
   }
 }

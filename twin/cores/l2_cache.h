@@ -2,8 +2,11 @@
 // in lines of 512, of which the one that was longest unused gives way. It is empty when a launch starts, and what is
 // written in it goes to HBM at the end.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace twin {
@@ -18,21 +21,51 @@ struct L2Access {
   uint32_t write : 1;  // whole lines are written without being read; atomic sums do both
 };
 
-// What one core asks for, in order.
+// How far a core has come.
+struct L2Place {
+  std::size_t requests = 0;
+  std::size_t waits = 0;
+};
+
+// Cores that have set a flag for each other, and where each did.
+struct L2Meeting {
+  struct Member {
+    std::size_t core;  // among those that are served together
+    L2Place place;
+  };
+  std::vector<Member> members;
+};
+
+// What one core asks for, in order, and which flags it waits for in between.
 class L2Requests {
  public:
-  void Clear() { all.clear(); }
+  struct Wait {
+    std::size_t before;  // this request
+    std::shared_ptr<const L2Meeting> meeting;
+  };
+
+  void Clear();
   void Add(const void* address, uint64_t bytes, bool read, bool write, uint64_t barrier);
 
+  // Where the core is. A later request is not joined to earlier ones.
+  L2Place Mark();
+  // Later requests come after all that the members of the meeting have asked for before it.
+  void WaitFor(std::shared_ptr<const L2Meeting> meeting) { waits.push_back({Mark().requests, std::move(meeting)}); }
+
   std::vector<L2Access> all;
+  std::vector<Wait> waits;
+
+ private:
+  std::size_t marked_ = 0;
 };
 
 class L2Cache {
  public:
   explicit L2Cache(uint64_t bytes) : capacity_(bytes / kL2Line) {}
 
-  // What cores ask for at the same time. Between two barriers each takes a turn of 64 KiB.
-  void Serve(const std::vector<const L2Requests*>& cores);
+  // What cores ask for at the same time. Between two barriers each takes a turn of 64 KiB, unless it waits for a flag.
+  // False: all wait for each other, as those of a launch that has run cannot.
+  [[nodiscard]] bool Serve(const std::vector<const L2Requests*>& cores);
   void Finish();
 
   uint64_t bytesRead = 0;  // of HBM

@@ -348,7 +348,11 @@ void Scheduler::ServeFromL2() {
   for (const auto* core : running_) {
     requests.push_back(&core->requests);
   }
-  l2_->Serve(requests);
+  if (!l2_->Serve(requests)) {
+    Fail(kTrapped, std::string("operator ") + launch.name +
+                       ": [TWIN_COUNTS_L2] the cores' requests of global memory have no order that keeps the flags "
+                       "between cores, though the launch had one: the emulation is wrong");
+  }
 }
 
 int Scheduler::Run(std::string& error) {
@@ -397,7 +401,7 @@ int Scheduler::Run(std::string& error) {
       CheckHistory();
     }
     carried_.clear();
-    if (l2_ != nullptr) {
+    if (l2_ != nullptr && code_ == 0) {
       ServeFromL2();
     }
   }

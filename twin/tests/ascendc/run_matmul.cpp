@@ -5,13 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "ascendc/launch.h"
-#include "l2_cache.h"
 #include "launch_work.h"
+#include "line_memory.h"
 #include "matmul_tile_kernels.h"
 #include "tiling/tiling_api.h"
 
@@ -85,22 +84,6 @@ const std::map<std::string, Case> kCases = {
     {"two-open", {Enter<cases::TwoOpenObjects>, 4, false, false, false}},
     {"no-task-type", {Enter<cases::WithoutTaskType>, 4, false, false, false}},
 };
-
-// Memory that starts at a line of L2, so that a launch's counts repeat.
-template <typename T>
-struct OnLines {
-  using value_type = T;
-  OnLines() = default;
-  template <typename U>
-  OnLines(const OnLines<U>&) {}
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
-  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kLine); }
-  bool operator==(const OnLines&) const { return true; }
-  bool operator!=(const OnLines&) const { return false; }
-  static constexpr std::align_val_t kLine{twin::kL2Line};
-};
-template <typename T>
-using Memory = std::vector<T, OnLines<T>>;
 
 // A matrix with gaps between its rows, as stored and in double.
 struct Matrix {
