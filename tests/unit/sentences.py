@@ -167,6 +167,17 @@ SENTENCES += (
         c=("embedding_update (Adam)", ASKED, 2),
     ),
     of_operator(
+        "backward_codegen_adagrad_unweighted_exact",
+        "HBM moves {a} times the bound with SGD, {b} with Adagrad and Adam",
+        a=("embedding_update (SGD)", HBM, 2),
+        b=("embedding_update (Adam)", HBM, 2),
+    ),
+    of_operator(
+        "backward_codegen_adagrad_unweighted_exact",
+        "Row-wise Adagrad has {a}",
+        a=("embedding_update (row-wise Adagrad)", HBM, 2),
+    ),
+    of_operator(
         "bounds_check_indices",
         "for {a} times what must be read once; HBM moves {b} times",
         a=("bounds_check_indices", ASKED, 2),
