@@ -138,6 +138,14 @@ def test_a_flag_passed_on_without_requests(program: Path, waits: bool) -> None:
     assert run(program, 8, 3, events) == ((0 if waits else LINE), LINE)
 
 
+def test_neighbours_on_both_sides_of_a_flag(program: Path) -> None:
+    """Core 1 reads the one line that fits before core 0 goes on to the next."""
+    first, second = (Request(0, LINE * line, LINE, read=False, write=True) for line in (0, 1))
+    reads = Request(1, 0, LINE, read=True, write=False)
+    events = [first, Flag("set", 0, 0), Flag("wait", 1, 0), reads, Flag("set", 1, 1), Flag("wait", 0, 1), second]
+    assert run(program, 1, 2, events) == (0, 2 * LINE)
+
+
 def test_what_has_no_order_is_refused(program: Path) -> None:
     """Each sets behind its wait for the other."""
     events: list[Event] = []
