@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from grstack.ask import ask
+
+DRIVER = "libascend_hal.so"  # of the driver, which no toolkit brings
 
 
 class NotALibrary(Exception):
@@ -77,23 +80,41 @@ def _cached_folders() -> tuple[Path, ...]:
     return (*sorted(found), Path("/lib64"), Path("/usr/lib64"), Path("/lib"), Path("/usr/lib"))
 
 
+def _listed_folders() -> list[Path]:
+    return [Path(part) for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
+
+
+def stub_folders(toolkit: Path) -> tuple[Path, ...]:
+    """What stands for a driver where none is: those of with_stubs in kernels/packaging/compatible.sh."""
+    machine = platform.machine()
+    roots = (toolkit / "runtime/lib64/stub", toolkit / f"{machine}-linux/devlib")
+    folders = (folder for root in roots for folder in (root, root / "linux" / machine))
+    return tuple(folder for folder in folders if folder.is_dir())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Closure:
     missing: tuple[str, ...]  # libraries that are found nowhere
     unresolved: tuple[str, ...]  # symbols that no library of the closure exports; empty where a library is missing
+    stubs: tuple[str, ...] = ()  # libraries that are found among the stubs alone
 
 
-def closure(library: Library, folders: Sequence[Path]) -> Closure:
-    """Follows NEEDED as the loader would, with `folders` before its own."""
-    places = (*folders, *_cached_folders())
+def closure(library: Library, folders: Sequence[Path], stubs: Sequence[Path] = ()) -> Closure:
+    """Follows NEEDED as the loader would, with `folders` before its own, and `stubs` last where no driver is."""
+    places = (*folders, *_listed_folders(), *_cached_folders())
+    if any((place / DRIVER).exists() for place in places):
+        stubs = ()
     found: dict[str, Library] = {}
     missing: list[str] = []
+    stood_for: list[str] = []
     queue = list(library.needed)
     while queue:
         name = queue.pop()
         if name in found or name in missing:
             continue
-        other = next((lib for place in places if (lib := _match(place / name, library.machine))), None)
+        other = _first(places, name, library.machine)
+        if other is None and (other := _first(stubs, name, library.machine)):
+            stood_for.append(name)
         if other is None:
             missing.append(name)
         else:
@@ -101,7 +122,11 @@ def closure(library: Library, folders: Sequence[Path]) -> Closure:
             queue += other.needed
     offered = library.exports.union(*(other.exports for other in found.values()))
     unresolved = () if missing else tuple(sorted(library.undefined - offered))
-    return Closure(missing=tuple(sorted(missing)), unresolved=unresolved)
+    return Closure(missing=tuple(sorted(missing)), unresolved=unresolved, stubs=tuple(sorted(stood_for)))
+
+
+def _first(places: Sequence[Path], name: str, machine: str) -> Library | None:
+    return next((found for place in places if (found := _match(place / name, machine))), None)
 
 
 @cache
@@ -115,12 +140,11 @@ def _match(path: Path, machine: str) -> Library | None:
     return library if library.machine == machine else None
 
 
-def load_error(path: Path, folders: Sequence[Path]) -> str:
+def load_error(path: Path, folders: Sequence[Path], stubs: Sequence[Path] = ()) -> str:
     """Loads the library in a process of its own, every symbol at once; an empty text if that works."""
-    listed = [str(folder) for folder in folders]
-    listed += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
+    listed = ":".join(map(str, (*folders, *_listed_folders(), *stubs)))
     program = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)"
-    answer = ask([sys.executable, "-c", program, str(path)], env={"LD_LIBRARY_PATH": ":".join(listed)})
+    answer = ask([sys.executable, "-c", program, str(path)], env={"LD_LIBRARY_PATH": listed})
     if not answer.code:
         return ""
     lines = answer.errors.strip().splitlines()

@@ -14,6 +14,7 @@ from grstack.opp.search import Candidate, Environment, conflicts
 MANIFEST = "manifest.sha256"
 INSTALLED = {MANIFEST, "scripts/uninstall.sh", "scripts/vendors.sh", "bin/set_env.bash"}  # written by the installer
 SHOWN = 5  # of a long list
+ELSEWHERE = "this machine has no driver; check it again where one is"
 MACHINES = {"x86_64": "x64", "aarch64": "AArch64"}  # the names of ELF readers
 
 
@@ -138,7 +139,8 @@ def _library(environment: Environment, root: Path, file: Path) -> Iterator[tuple
         return
     folders = [file.parent, root / "op_api/lib"]
     folders += [Path(environment.toolkit) / "lib64"] if environment.toolkit else []
-    closure = library.closure(found, folders)
+    stubs = library.stub_folders(Path(environment.toolkit)) if environment.toolkit else ()
+    closure = library.closure(found, folders, stubs)
     if closure.missing and not environment.toolkit:
         names = _some(closure.missing)
         yield f"{file.name} was not loaded: {names} come with the toolkit", "set ASCEND_HOME_PATH to check it", "note"
@@ -147,5 +149,7 @@ def _library(environment: Environment, root: Path, file: Path) -> Iterator[tuple
         yield f"{file.name} needs {_some(closure.missing)}, not found with {environment.toolkit}", again, "error"
     elif closure.unresolved:
         yield f"{file.name} has undefined symbols: {_some(closure.unresolved)}", again, "error"
-    elif why := library.load_error(file, folders):
+    elif why := library.load_error(file, folders, stubs if closure.stubs else ()):
         yield f"{file.name} cannot be loaded: {why}", again, "error"
+    elif closure.stubs:
+        yield f"{file.name} was loaded with the toolkit's stubs of {_some(closure.stubs)}", ELSEWHERE, "note"
