@@ -11,7 +11,7 @@ from typing import Any
 
 from packaging.utils import parse_wheel_filename
 
-from grstack import keys
+from grstack import ascend, keys
 from grstack.engines.base import Inputs
 from grstack.errors import StepError
 from grstack.files import sha256_of
@@ -127,8 +127,9 @@ def stage_sources(root: Path, step: Step, into: Path) -> Path:
     return into
 
 
-def build_environment(step: Step, platform: str, arch: str, places: dict[str, str]) -> dict[str, str]:
-    """The variables of a recipe's build.sh. `places` maps source, out, deps, wheels, python to paths."""
+def build_environment(step: Step, platform: str, arch: str, places: dict[str, str], home: str = "") -> dict[str, str]:
+    """The variables of a recipe's build.sh. `places` maps source, out, deps, wheels, python to paths; `home` is where
+    the machine that builds has CANN's toolkit."""
     assert step.recipe is not None
     variables = {
         "GRSTACK_SOURCE": places["source"],
@@ -142,6 +143,7 @@ def build_environment(step: Step, platform: str, arch: str, places: dict[str, st
         "SOURCE_DATE_EPOCH": "1700000000",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **(ascend.variables(home) if home else {}),
     }
     if step.recipe.operator:
         variables["GRSTACK_OPERATOR"] = step.recipe.operator

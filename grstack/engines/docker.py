@@ -337,7 +337,7 @@ class DockerEngine:
         places["python"] = f"{IMAGE_VENV}/bin/python"
         name = f"grstack-{out.name}-{os.getpid()}"
         script = step.recipe.script(self.paths.root, "build.sh")
-        env = build_environment(step, plan.platform, plan.arch, places)
+        env = build_environment(step, plan.platform, plan.arch, places, plan.toolkit)
         command = ["bash", f"/source/{script}"]
         if compiled := compiler_cache.prepare(self.paths.cache, self.name):
             volumes += [(compiled.programs, CACHED_COMPILERS, False), (compiled.store, "/ccache/store", True)]

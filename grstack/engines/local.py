@@ -149,7 +149,9 @@ class LocalEngine:
                 (deps / need.name).symlink_to(self.artefacts.directory(need))
         python = self._place(plan, plan.step("environment")) / "venv/bin/python"
         places = {"source": source, "out": out, "deps": deps, "wheels": wheels, "python": python}
-        env = build_environment(step, plan.platform, plan.arch, {name: str(path) for name, path in places.items()})
+        named = {name: str(path) for name, path in places.items()}
+        toolkit = host.cann() if plan.platform == "cann" else None
+        env = build_environment(step, plan.platform, plan.arch, named, str(toolkit.home) if toolkit else "")
         folders = [str(python.parent), os.environ["PATH"]]
         if compiled := compiler_cache.prepare(self.paths.cache, self.name):
             folders.insert(0, str(compiled.programs))

@@ -51,9 +51,9 @@ def make_plan(
     if not whole:
         steps.append(_builder(root, environment, bottom))
     for recipe in recipes:
-        steps.append(_component(root, lock, recipe, platform, environment, steps))
+        steps.append(_component(root, lock, recipe, platform, environment, steps, home))
     installed = [s for s in steps if s.recipe is not None and s.recipe.image]
-    steps.append(_image(root, lock, platform, environment, installed, tag or platform))
+    steps.append(_image(root, lock, platform, environment, installed, tag or platform, home))
     if devel and not on_host:
         steps.append(_devel(root, lock.target, steps[-1], bottom))
     return Plan(
@@ -133,12 +133,15 @@ def _builder(root: Path, environment: Step, base: Step) -> Step:
     )
 
 
-def _component(root: Path, lock: Lock, recipe: Recipe, platform: str, environment: Step, before: list[Step]) -> Step:
+def _component(
+    root: Path, lock: Lock, recipe: Recipe, platform: str, environment: Step, before: list[Step], home: str
+) -> Step:
     place = next((step for step in before if step.kind is Kind.BUILDER), environment)
     needs = [s for s in before if s.recipe is not None and s.recipe.folder in recipe.needs]
     inputs = [("platform", platform), (place.name, place.key)]
     inputs += [(step.name, step.key) for step in needs]
     inputs += [("socs", ",".join(recipe.socs))] if recipe.socs else []
+    inputs += [("home", home)] if home else []
     inputs += _beside(root, lock, recipe)
     inputs += [(path, keys.of_tree(root / path)) for path in recipe.sources]
     return _step(
@@ -159,7 +162,9 @@ def _beside(root: Path, lock: Lock, recipe: Recipe) -> list[tuple[str, str]]:
     return [(package.filename, package.sha256) for package in other.packages if recipe.reads(package.filename)]
 
 
-def _image(root: Path, lock: Lock, platform: str, environment: Step, components: list[Step], tag: str) -> Step:
+def _image(
+    root: Path, lock: Lock, platform: str, environment: Step, components: list[Step], tag: str, home: str
+) -> Step:
     files = [f"docker/{lock.target}", *SOURCES]
     return _step(
         name="image",
@@ -167,6 +172,7 @@ def _image(root: Path, lock: Lock, platform: str, environment: Step, components:
         summary=f"grstack/{lock.target}:{tag}",
         needs=(environment.name, *(s.name for s in components)),
         inputs=[("environment", environment.key), ("platform", platform)]
+        + ([("home", home)] if home else [])
         + [(step.name, step.key) for step in components]
         + [(path, keys.of_tree(root / path)) for path in files],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from grstack import ascend
 from grstack.recipes import Recipe
 
 
@@ -61,6 +62,11 @@ class Plan:
     def plain(self) -> Plan:
         """The plan of the image below a devel variant; of an image, itself."""
         return replace(self, steps=self.steps[:-1]) if self.devel else self
+
+    @property
+    def toolkit(self) -> str:
+        """Where the base has CANN's toolkit; empty on other platforms."""
+        return (self.home or ascend.HOME) if self.platform == "cann" else ""
 
     @property
     def builder(self) -> Step:

@@ -3,6 +3,19 @@
 # Platform twin: by the twin's operator builder. Platform cann: by the toolkit in ASCEND_HOME_PATH.
 set -euo pipefail
 
+# Its compilers are found by the toolkit's own environment. First, since it is written for shells without -e and -u, and
+# sets what it likes.
+if [[ $GRSTACK_PLATFORM == cann && -n ${ASCEND_HOME_PATH:-} ]]; then
+    for script in "$ASCEND_HOME_PATH"/{../,}set_env.sh; do # up to CANN 8.3 beside the folder, from 8.5 on in it
+        [[ -f $script ]] || continue
+        set +eu
+        # shellcheck source=/dev/null
+        source "$script"
+        set -eu
+        break
+    done
+fi
+
 recipe=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 operators=$GRSTACK_SOURCE/kernels/operators
 packaging=$GRSTACK_SOURCE/kernels/packaging

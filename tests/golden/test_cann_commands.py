@@ -162,6 +162,20 @@ def test_a_driver_that_is_there_is_taken_and_no_stub(tmp_path: Path, form: str) 
     assert re.findall(r"libraries in ([^,\n]*)", (tmp_path / "cann/log").read_text()) == [f"{tmp_path}/driver"]
 
 
+@pytest.mark.parametrize("place", ["set_env.sh", "cann/set_env.sh"])  # up to CANN 8.3, and from 8.5 on
+def test_the_toolkits_own_environment_is_read(tmp_path: Path, place: str) -> None:
+    """Written for an interactive shell: it meets unset variables and failing commands, and names its own files."""
+    variables = make_toolkit(tmp_path / "cann", "functions")
+    (tmp_path / place).write_text(
+        "recipe=/nowhere version=0\nfalse\n"
+        f"export LD_LIBRARY_PATH={tmp_path}/cann/lib64:$LD_LIBRARY_PATH NEVER=$NEVER_SET\n"
+    )
+    done = build(tmp_path, variables)
+    assert done.returncode == 0, done.stderr
+    (told,) = re.findall(r"libraries in ([^,\n]*)", (tmp_path / "cann/log").read_text())
+    assert told.split(":")[0] == f"{tmp_path}/cann/lib64"
+
+
 def test_a_soc_that_cann_leaves_out_is_an_error(tmp_path: Path) -> None:
     variables = make_toolkit(tmp_path / "cann", "functions")
     packer = tmp_path / "cann/pack"

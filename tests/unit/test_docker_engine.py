@@ -48,14 +48,18 @@ class Engine:
 
     @property
     def plan(self) -> Plan:
+        return self.plan_of("twin")
+
+    def plan_of(self, platform: str, home: str = "") -> Plan:
         return make_plan(
             self.root,
             lock=make_lock(),
-            platform="twin",
+            platform=platform,
             base="bootstrap:x",
             build="plain",
             components=COMPONENTS,
             operators=OPERATORS,
+            home=home,
         )
 
     @property
@@ -121,6 +125,28 @@ def test_an_image_knows_where_its_base_has_the_toolkit(tmp_path: Path, home: str
         made.engine.build(plan, plan.image, Inputs())
     log = (made.root / "build/logs/image.log").read_text()
     assert (f"--build-arg=ASCEND_HOME={home}" in log) == bool(home)
+
+
+@pytest.mark.parametrize(
+    ("platform", "home", "named"),
+    [
+        ("cann", "", "/usr/local/Ascend/ascend-toolkit/latest"),
+        ("cann", "/opt/ascend/cann-8.5.0", "/opt/ascend/cann-8.5.0"),
+        ("twin", "", ""),
+    ],
+)
+def test_a_component_is_built_with_the_toolkit_of_its_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, home: str, named: str
+) -> None:
+    made = Engine(tmp_path, "exit 0")
+    monkeypatch.chdir(made.root)
+    plan = made.plan_of(platform, home)
+    with pytest.raises(StepError):  # nothing is built
+        made.engine.build(plan, plan.step("operators/one"), Inputs())
+    words = shlex.split((made.root / "build/logs/operators-one.log").read_text().splitlines()[0].removeprefix("+ "))
+    given = dict(word.removeprefix("--env=").split("=", 1) for word in words if word.startswith("--env=ASCEND_"))
+    names = {"ASCEND_HOME_PATH": named, "ASCEND_TOOLKIT_HOME": named, "ASCEND_OPP_PATH": f"{named}/opp"}
+    assert given == (names if named else {})
 
 
 @pytest.mark.parametrize("interactive", [False, True])

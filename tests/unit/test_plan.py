@@ -18,6 +18,7 @@ def plan_of(
     platform: str = "twin",
     base: str = "bootstrap:debian/bookworm",
     build: str = "plain",
+    home: str = "",
     devel: bool = False,
 ) -> Plan:
     return make_plan(
@@ -28,6 +29,7 @@ def plan_of(
         build=build,
         components=COMPONENTS,
         operators=OPERATORS,  # type: ignore[arg-type]
+        home=home,
         devel=devel,
     )
 
@@ -165,6 +167,18 @@ def test_a_mode_change_counts_and_caches_do_not(root: Path) -> None:
 def test_the_build_of_torch_and_the_base_are_part_of_the_key(root: Path) -> None:
     assert "wheels" in changed(plan_of(root), plan_of(root, build="cpu"))
     assert "base" in changed(plan_of(root), plan_of(root, base="debian@sha256:" + "0" * 64))
+
+
+def test_where_the_toolkit_is_counts_for_what_is_made_with_it(root: Path) -> None:
+    """A wrong `home` that is corrected leaves nothing of the old one."""
+    before, after = plan_of(root, platform="cann"), plan_of(root, platform="cann", home="/opt/cann")
+    names = {step.name for step in before.steps}
+    assert changed(before, after) == names - {"wheels", "base", "environment"}
+    assert (before.toolkit, after.toolkit, plan_of(root).toolkit) == (
+        "/usr/local/Ascend/ascend-toolkit/latest",
+        "/opt/cann",
+        "",
+    )
 
 
 def test_platform_cann_has_no_twin(root: Path) -> None:
