@@ -54,23 +54,11 @@ def drawn_from_name(request: pytest.FixtureRequest) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
-# Of files whose tests marked `twin` start ranks and say no number by mark or parameter, or start more than it says.
-RANKS_OF = {
-    "recipes/torchrec/tests/test_cuda_scripts.py": 2,
-    "recipes/torchrec/tests/test_equality.py": 4,
-    "recipes/torchrec/tests/test_grid.py": 4,
-    "recipes/torchrec/tests/test_long_sharded.py": 2,
-    "recipes/torchrec/tests/test_sharded_npu.py": 2,
-    "recipes/torchrec/tests/test_shipped_sharding.py": 8,
-}
-
-
 def npus_of(item: pytest.Item) -> int:
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    twin = item.get_closest_marker("twin") is not None
-    by_parameter = params.get("world", params.get("processes", 1)) if twin or params.get("kind") == "npu" else 1
-    by_file = RANKS_OF.get(os.path.relpath(item.path, HERE), 1) if twin else 1
-    return max([by_parameter, by_file, *(mark.args[0] for mark in item.iter_markers("npus"))])
+    on_npus = item.get_closest_marker("twin") is not None or params.get("kind") == "npu"
+    by_parameter = params.get("world", params.get("processes", 1)) if on_npus else 1
+    return max([by_parameter, *(mark.args[0] for mark in item.iter_markers("npus"))])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

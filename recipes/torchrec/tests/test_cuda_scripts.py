@@ -76,12 +76,14 @@ def for_cuda(patched: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 @pytest.mark.twin
+@pytest.mark.npus(RANKS)
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_is_the_npu(name: str, for_npu: dict[str, list[object]], for_cuda: dict[str, list[object]]) -> None:
     assert_same(name, for_npu[name], for_cuda[name])
 
 
 @pytest.mark.twin
+@pytest.mark.npus(RANKS)
 @pytest.mark.parametrize("late", range(RANKS))
 def test_ends_beside_a_rank_that_is_gone(late: int, patched: str, tmp_path: Path) -> None:
     """Upstream's training example leaves collectives of coming batches in its streams and never destroys its group."""
@@ -92,6 +94,7 @@ def test_ends_beside_a_rank_that_is_gone(late: int, patched: str, tmp_path: Path
 
 
 @pytest.mark.twin
+@pytest.mark.npus(RANKS)
 def test_hccl_says_npu(for_npu: dict[str, list[object]]) -> None:
     """Planners without a topology in a group of hccl; the same program on gloo plans for the CPU."""
     for found in for_npu["TrainPipelineBase"]:

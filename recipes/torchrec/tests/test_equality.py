@@ -13,7 +13,8 @@ import sharded_training
 import torch
 from sharded_training import Case
 
-pytestmark = pytest.mark.twin
+# One start of ranks gives the results of all sizes.
+pytestmark = [pytest.mark.twin, pytest.mark.npus(max(program.WORLDS))]
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}
 Results = dict[tuple[str, int], list[dict[str, Any]]]
 

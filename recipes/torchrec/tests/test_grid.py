@@ -25,6 +25,7 @@ def start(patched: str, *argv: str, **settings: str) -> subprocess.CompletedProc
 
 
 @pytest.mark.twin
+@pytest.mark.npus(max(case.world for case in representative()))
 def test_a_dozen_cases_pass(patched: str, tmp_path: Path) -> None:
     done = start(patched, "-m", "grid", "--output", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr

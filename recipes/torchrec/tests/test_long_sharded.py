@@ -26,6 +26,7 @@ def check(ranks: list[list[dict[str, Any]]]) -> None:
 
 
 @pytest.mark.twin
+@pytest.mark.npus(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("queue", ["0", "1", "2"])
 def test_10000_steps_hold_no_more_memory(patched: str, tmp_path: Path, queue: str) -> None:

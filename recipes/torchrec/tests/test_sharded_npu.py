@@ -137,6 +137,7 @@ def on_cpu(patched: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.twin
+@pytest.mark.npus(program.RANKS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_npu_equals_unsharded_cpu(case: Case, on_npu: dict[Case, dict[str, object] | str]) -> None:
     got = on_npu[case]
@@ -145,12 +146,14 @@ def test_npu_equals_unsharded_cpu(case: Case, on_npu: dict[Case, dict[str, objec
 
 
 @pytest.mark.twin
+@pytest.mark.npus(program.RANKS)
 def test_npu_hccl_equals_cpu_gloo(on_npu: dict[Case, dict[str, object] | str], on_cpu: dict[str, object] | str) -> None:
     assert not isinstance(on_cpu, str), on_cpu
     assert_equal(on_npu[BOTH], on_cpu)
 
 
 @pytest.mark.twin
+@pytest.mark.npus(program.RANKS)
 @pytest.mark.parametrize("aten", ["override", "aclnn"])
 def test_a_program_that_never_imports_gr_ops_has_its_operators(
     patched: str, tmp_path: Path, aten: str, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("shipped_sharding.py")
 # (docs/generated/torchrec-grid.md).
 WRONG_EVERYWHERE = {("test_sharding_grid", "mean"), ("test_sharding_grid_8gpu", "mean")}
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.twin, pytest.mark.npus(8)]
 
 
 def run(patched: str, folder: Path, *methods: str) -> list[dict[str, Any]]:
