@@ -24,10 +24,11 @@ def main(kind: str, folder: Path, names: list[str]) -> None:
     os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=os.environ["WORLD_SIZE"])
     if kind == "cuda":
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
+    import upstream_models
     import upstream_programs
 
-    upstream_programs.at = torch.device(kind, rank)
-    getattr(torch, kind).set_device(upstream_programs.at)
+    upstream_models.use(torch.device(kind, rank))
+    getattr(torch, kind).set_device(upstream_models.at())
     dist.init_process_group("nccl" if kind == "cuda" else "hccl")
     for name in names:
         torch.manual_seed(0)

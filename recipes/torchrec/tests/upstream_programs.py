@@ -1,38 +1,28 @@
 """What programs that nobody wrote for NPUs do with torchrec: PROGRAMS, each for one of two processes of a group.
 
-The calls are those of upstream's examples and unit tests, with small tables; no program names a device where upstream's
-does not. Each returns everything that it computed, by name. cpu_runner.py starts them on the CPU, cuda_program.py on
-what "cuda" means; `at` says where.
+The calls are those of upstream's examples and unit tests; no program names a device where upstream's does not. Each
+returns everything that it computed, by name. cpu_runner.py starts them on the CPU, cuda_program.py on what "cuda"
+means.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed._shard.sharding_spec import EnumerableShardingSpec, ShardMetadata
 from torch.distributed.optim import _apply_optimizer_in_backward as apply_optimizer_in_backward
-from torchrec import (
-    EmbeddingBagCollection,
-    EmbeddingBagConfig,
-    EmbeddingCollection,
-    EmbeddingConfig,
-    JaggedTensor,
-    KeyedJaggedTensor,
-    PoolingType,
-)
-from torchrec.datasets.utils import Batch
+from torchrec import EmbeddingBagCollection, JaggedTensor, KeyedJaggedTensor, PoolingType
 from torchrec.distributed import DistributedModelParallel
 from torchrec.distributed import train_pipeline as pipelines
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embedding_types import EmbeddingComputeKernel
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.fbgemm_qcomm_codec import CommType, QCommsConfig, get_qcomm_codecs_registry
-from torchrec.distributed.model_parallel import get_default_sharders
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints
 from torchrec.distributed.planner.planners import HeteroEmbeddingShardingPlanner
 from torchrec.distributed.shard import shard, shard_modules
@@ -52,7 +42,6 @@ from torchrec.distributed.types import (
     ShardingPlan,
     ShardingType,
 )
-from torchrec.models.dlrm import DLRM, DLRMTrain
 from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
 from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
 from torchrec.modules.fused_embedding_modules import FusedEmbeddingBagCollection
@@ -68,139 +57,35 @@ from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 from torchrec.optim.warmup import WarmupOptimizer, WarmupPolicy, WarmupStage
-
-META = torch.device("meta")
-at = torch.device("cpu")  # the device that scripts find at their start
-FEATURES = ["f0", "f1", "f2"]
-ROWS = 20
-MANY_ROWS = 3000  # a planner left to itself replicates smaller tables
-DIM = 8
-DENSE = 4
-BATCH = 5
-STEPS = 4
-RATE = 0.1
-
-
-def kjt(step: int, keys: list[str], limit: int = ROWS, longest: int = 3) -> KeyedJaggedTensor:
-    generator = torch.Generator().manual_seed(100 * step + dist.get_rank())
-    lengths = torch.randint(0, longest + 1, (len(keys) * BATCH,), generator=generator)
-    values = torch.randint(0, limit, (int(lengths.sum()),), generator=generator)
-    return KeyedJaggedTensor(keys=keys, values=values, lengths=lengths).to(at)
-
-
-def batches(steps: int = STEPS) -> Iterator[Batch]:
-    for step in range(steps):
-        generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
-        dense = torch.rand(BATCH, DENSE, generator=generator)
-        labels = torch.randint(0, 2, (BATCH,), generator=generator)
-        yield Batch(dense_features=dense, sparse_features=kjt(step, FEATURES), labels=labels)
-
-
-def bag_configs(rows: int = ROWS, dim: int = DIM, pooling: PoolingType = PoolingType.SUM) -> list[EmbeddingBagConfig]:
-    return [
-        EmbeddingBagConfig(
-            name=f"t_{f}", num_embeddings=rows + n, embedding_dim=dim, feature_names=[f], pooling=pooling
-        )
-        for n, f in enumerate(FEATURES)
-    ]
-
-
-def bags(
-    device: torch.device = META, rows: int = ROWS, dim: int = DIM, pooling: PoolingType = PoolingType.SUM
-) -> EmbeddingBagCollection:
-    return EmbeddingBagCollection(tables=bag_configs(rows, dim, pooling), device=device)
-
-
-def sequences(device: torch.device = META) -> EmbeddingCollection:
-    return EmbeddingCollection(
-        tables=[
-            EmbeddingConfig(name=f"t_{f}", num_embeddings=ROWS + n, embedding_dim=DIM, feature_names=[f])
-            for n, f in enumerate(FEATURES)
-        ],
-        device=device,
-    )
-
-
-def dlrm(collection: nn.Module | None = None) -> DLRMTrain:
-    return DLRMTrain(
-        DLRM(
-            embedding_bag_collection=collection or bags(),
-            dense_in_features=DENSE,
-            dense_arch_layer_sizes=[8, DIM],
-            over_arch_layer_sizes=[8, 1],
-            dense_device=at,
-        )
-    )
-
-
-def flat(value: object, name: str = "") -> dict[str, object]:
-    """Every tensor in a (nested, sharded) state, by its path; of a sharded one each local shard and its placement."""
-    if hasattr(value, "local_shards") and hasattr(value, "metadata"):
-        found: dict[str, object] = {f"{name} metadata": str(value.metadata())}
-        for n, part in enumerate(value.local_shards()):
-            found[f"{name}[{n}]"] = part.tensor.detach().cpu().clone()
-        return found
-    if isinstance(value, Tensor):
-        return {name: value.detach().cpu().clone()}
-    if isinstance(value, dict):
-        return {k: v for key, part in value.items() for k, v in flat(part, f"{name}.{key}").items()}
-    return {name: repr(value)}
-
-
-def in_place(module: nn.Module) -> None:
-    """Nothing of the module is elsewhere than what is asked for on `at`."""
-    expected = torch.empty(0, device=at).device.type
-    for name, parameter in [*module.named_parameters(), *module.named_buffers()]:
-        here = parameter.device.type in (expected, "meta") or not parameter.numel()  # empty: of the other rank
-        assert here, f"{name} is on {parameter.device}"
-
-
-def dense_optimizer(model: nn.Module) -> KeyedOptimizerWrapper:
-    return KeyedOptimizerWrapper(
-        dict(in_backward_optimizer_filter(model.named_parameters())),
-        lambda parameters: torch.optim.Adagrad(parameters, lr=RATE),
-    )
-
-
-def run(pipeline: object, model: nn.Module, steps: int = STEPS) -> dict[str, object]:
-    """Drives a pipeline to the end of its data; returns every loss and the state that is left."""
-    iterator = batches(steps)
-    losses: dict[str, object] = {}
-    while True:
-        try:
-            out = pipeline.progress(iterator)  # type: ignore[attr-defined]
-        except StopIteration:
-            break
-        losses.update(flat(out[0], f"loss {len(losses)}"))
-    in_place(model)
-    return {**losses, **flat(model.state_dict())}
-
-
-def planned(model: nn.Module) -> DistributedModelParallel:
-    """One table whole, one replicated, one split by columns, as a planner without a topology places them."""
-    types = {"t_f0": ShardingType.TABLE_WISE, "t_f1": ShardingType.DATA_PARALLEL, "t_f2": ShardingType.COLUMN_WISE}
-    constraints = {
-        name: ParameterConstraints(sharding_types=[kind.value], min_partition=DIM // 2) for name, kind in types.items()
-    }
-    plan = EmbeddingShardingPlanner(constraints=constraints).collective_plan(model, get_default_sharders())
-    return DistributedModelParallel(module=model, device=at, plan=plan)
-
-
-def in_backward(model: DLRMTrain) -> None:
-    apply_optimizer_in_backward(RowWiseAdagrad, model.model.sparse_arch.parameters(), {"lr": RATE})
+from upstream_models import (
+    DIM,
+    FEATURES,
+    MANY_ROWS,
+    META,
+    RATE,
+    STEPS,
+    at,
+    bag_configs,
+    bags,
+    batches,
+    dlrm,
+    kjt,
+    sequences,
+)
+from upstream_training import dense_optimizer, flat, in_backward, planned, run, train
 
 
 def train_dlrm() -> dict[str, object]:
     """examples/golden_training/train_dlrm.py: no plan, quantised communication, TrainPipelineSparseDist."""
     model = dlrm(bags(rows=MANY_ROWS))
     in_backward(model)
-    registry = get_qcomm_codecs_registry(QCommsConfig(CommType.FP16, CommType.FP16), device=at)
+    registry = get_qcomm_codecs_registry(QCommsConfig(CommType.FP16, CommType.FP16), device=at())
     sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry)
-    sharded = DistributedModelParallel(module=model, device=at, sharders=[sharder])
+    sharded = DistributedModelParallel(module=model, device=at(), sharders=[sharder])
     optimizer = KeyedOptimizerWrapper(
         dict(sharded.named_parameters()), lambda parameters: torch.optim.Adagrad(parameters, lr=RATE)
     )
-    pipeline = pipelines.TrainPipelineSparseDist(sharded, optimizer, at)
+    pipeline = pipelines.TrainPipelineSparseDist(sharded, optimizer, at())
     return {"plan": str(sharded.plan), **run(pipeline, sharded)}
 
 
@@ -208,8 +93,8 @@ def unfinished() -> dict[str, object]:
     """train_dlrm.py as it ends: the pipeline has begun batches that nobody asks for."""
     model = dlrm(bags(rows=MANY_ROWS))
     in_backward(model)
-    sharded = DistributedModelParallel(module=model, device=at)
-    pipeline = pipelines.TrainPipelineSparseDist(sharded, dense_optimizer(sharded), at)
+    sharded = DistributedModelParallel(module=model, device=at())
+    pipeline = pipelines.TrainPipelineSparseDist(sharded, dense_optimizer(sharded), at())
     iterator = batches(STEPS + 3)
     found: dict[str, object] = {}
     for step in range(STEPS):
@@ -223,7 +108,7 @@ def train_dlrm_data_parallel() -> dict[str, object]:
     constraints = {"t_f1": ParameterConstraints(compute_kernels=[EmbeddingComputeKernel.DENSE.value])}
     plan = EmbeddingShardingPlanner(constraints=constraints).collective_plan(model)
     in_backward(model)
-    sharded = DistributedModelParallel(plan=plan, module=model, device=at, sharders=[EmbeddingBagCollectionSharder()])
+    sharded = DistributedModelParallel(plan=plan, module=model, device=at(), sharders=[EmbeddingBagCollectionSharder()])
     sparse = KeyedOptimizerWrapper(
         dict(in_backward_optimizer_filter(sharded.module.model.sparse_arch.named_parameters())),
         lambda parameters: RowWiseAdagrad(parameters, lr=RATE),
@@ -233,7 +118,7 @@ def train_dlrm_data_parallel() -> dict[str, object]:
         lambda parameters: torch.optim.Adagrad(parameters, lr=RATE),
     )
     optimizer = CombinedOptimizer([("sparse", sparse), ("dense", dense), ("fused", sharded.fused_optimizer)])
-    result = run(pipelines.TrainPipelineSparseDist(sharded, optimizer, at), sharded)
+    result = run(pipelines.TrainPipelineSparseDist(sharded, optimizer, at()), sharded)
     return {"plan": str(plan), **result, **flat(optimizer.state_dict(), "optimizer")}
 
 
@@ -253,24 +138,11 @@ def qcomm(forward: CommType, backward: CommType) -> Callable[[], dict[str, objec
         assumed = get_qcomm_codecs_registry(config)  # without a device
         model = bags(dim=64)
         apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": RATE})
-        sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=get_qcomm_codecs_registry(config, device=at))
-        sharded = DistributedModelParallel(module=model, device=at, sharders=[sharder])
+        sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=get_qcomm_codecs_registry(config, device=at()))
+        sharded = DistributedModelParallel(module=model, device=at(), sharders=[sharder])
         return {"assumed": repr(sorted(assumed or {})), **train(sharded, "bags")}
 
     return program
-
-
-def train(sharded: nn.Module, name: str, steps: int = 2) -> dict[str, object]:
-    """Trains on the sum of squares; returns outputs and state."""
-    found: dict[str, object] = {}
-    for step in range(steps):
-        out = sharded(kjt(step, FEATURES))
-        out = out.wait() if hasattr(out, "wait") else out
-        values = out.values() if not isinstance(out, dict) else torch.cat([part.values() for part in out.values()])
-        values.square().sum().backward()
-        found[f"{name} {step}"] = values.detach().cpu().clone()
-    in_place(sharded)
-    return {**found, **flat(sharded.state_dict(), name)}
 
 
 def composable() -> dict[str, object]:
@@ -278,11 +150,11 @@ def composable() -> dict[str, object]:
     found: dict[str, object] = {}
     generators = {"table": table_wise(rank=0), "column": column_wise(ranks=[0, 1]), "data": data_parallel()}
     for name, generator in generators.items():
-        module = bags(at)
+        module = bags(at())
         apply_optimizer_in_backward(RowWiseAdagrad, module.parameters(), {"lr": 0.01})
         plan = construct_module_sharding_plan(module, apply_to_all(module, generator))
         found[f"{name} plan"] = str(plan)
-        sharded = shard(module=module, plan=plan, device=at)
+        sharded = shard(module=module, plan=plan, device=at())
         found.update(train(sharded, name))
         found.update(flat(sharded.fused_optimizer.state_dict(), f"{name} optimizer"))
     return found
@@ -290,8 +162,8 @@ def composable() -> dict[str, object]:
 
 def shard_without_device() -> dict[str, object]:
     """shard() and shard_modules() that find the device themselves."""
-    found = train(shard(bags(at), table_wise(rank=1)), "shard")
-    modules = shard_modules(nn.ModuleDict({"bags": bags(at)}), init_params=True)
+    found = train(shard(bags(at()), table_wise(rank=1)), "shard")
+    modules = shard_modules(nn.ModuleDict({"bags": bags(at())}), init_params=True)
     return {**found, **train(modules["bags"], "shard_modules")}
 
 
@@ -300,7 +172,7 @@ def plan_by_hand() -> dict[str, object]:
     tables = {}
     for n, table in enumerate(bag_configs()):
         rank = n % 2
-        where = f"rank:{rank}/cpu" if at.type == "cpu" else f"rank:{rank}/{at.type}:{rank}"
+        where = f"rank:{rank}/cpu" if at().type == "cpu" else f"rank:{rank}/{at().type}:{rank}"
         shards = [ShardMetadata([0, 0], [table.num_embeddings, DIM], placement=where)]
         tables[table.name] = ParameterSharding(
             sharding_type=ShardingType.TABLE_WISE.value,
@@ -309,7 +181,7 @@ def plan_by_hand() -> dict[str, object]:
             sharding_spec=EnumerableShardingSpec(shards),
         )
     plan = ShardingPlan({"": EmbeddingModuleShardingPlan(tables)})
-    return train(DistributedModelParallel(bags(), device=at, plan=plan), "by hand")
+    return train(DistributedModelParallel(bags(), device=at(), plan=plan), "by hand")
 
 
 def warmup() -> dict[str, object]:
@@ -317,7 +189,7 @@ def warmup() -> dict[str, object]:
     module = bags()
     apply_optimizer_in_backward(RowWiseAdagrad, module.parameters(), {"lr": 0.01})
     tables = {"t_f0": table_wise(rank=0), "t_f1": table_wise(rank=1), "t_f2": column_wise(ranks=[0, 1])}
-    sharded = shard(module, construct_module_sharding_plan(module, tables), device=at)
+    sharded = shard(module, construct_module_sharding_plan(module, tables), device=at())
     found: dict[str, object] = {}
     stages = [WarmupStage(policy=WarmupPolicy.LINEAR, max_iters=10000, value=0.5, lr_scale=1.0)]
     for name, parameter in sharded.named_parameters():
@@ -353,7 +225,7 @@ def checkpoints() -> dict[str, object]:
         in_backward(model)
         sharded = planned(model)
         optimizer = CombinedOptimizer([("dense", dense_optimizer(sharded)), ("fused", sharded.fused_optimizer)])
-        run(pipelines.TrainPipelineSparseDist(sharded, optimizer, at), sharded, steps)
+        run(pipelines.TrainPipelineSparseDist(sharded, optimizer, at()), sharded, steps)
         return sharded, optimizer
 
     model, optimizer = trained(3)
@@ -377,18 +249,18 @@ def kinds_of_modules() -> dict[str, object]:
         tables=bag_configs(), optimizer_type=torch.optim.Adagrad, optimizer_kwargs={"lr": RATE}, device=META
     )
     plan = construct_module_sharding_plan(fused, apply_to_all(fused, column_wise(ranks=[0, 1])))
-    found.update(train(DistributedModelParallel(fused, device=at, plan=ShardingPlan({"": plan})), "fused"))
+    found.update(train(DistributedModelParallel(fused, device=at(), plan=ShardingPlan({"": plan})), "fused"))
     mean = bags(pooling=PoolingType.MEAN)
     apply_optimizer_in_backward(torch.optim.SGD, mean.parameters(), {"lr": RATE})
-    found.update(train(DistributedModelParallel(mean, device=at), "mean"))
+    found.update(train(DistributedModelParallel(mean, device=at()), "mean"))
     return found
 
 
 def feature_processed() -> dict[str, object]:
-    weighted = EmbeddingBagCollection(tables=bag_configs(), is_weighted=True, device=at)
-    positions = PositionWeightedModuleCollection(max_feature_lengths=dict.fromkeys(FEATURES, 4), device=at)
+    weighted = EmbeddingBagCollection(tables=bag_configs(), is_weighted=True, device=at())
+    positions = PositionWeightedModuleCollection(max_feature_lengths=dict.fromkeys(FEATURES, 4), device=at())
     processed = FeatureProcessedEmbeddingBagCollection(weighted, positions)
-    return train(DistributedModelParallel(nn.Sequential(processed), device=at), "processed")
+    return train(DistributedModelParallel(nn.Sequential(processed), device=at()), "processed")
 
 
 def managed_collisions() -> dict[str, object]:
@@ -396,7 +268,7 @@ def managed_collisions() -> dict[str, object]:
     modules = {
         t.name: MCHManagedCollisionModule(
             zch_size=t.num_embeddings,
-            device=at,
+            device=at(),
             eviction_interval=2,
             input_hash_size=1000,
             eviction_policy=DistanceLFU_EvictionPolicy(),
@@ -404,7 +276,7 @@ def managed_collisions() -> dict[str, object]:
         for t in tables
     }
     collection = ManagedCollisionEmbeddingBagCollection(
-        EmbeddingBagCollection(tables=tables, device=at), ManagedCollisionCollection(modules, tables)
+        EmbeddingBagCollection(tables=tables, device=at()), ManagedCollisionCollection(modules, tables)
     )
     found: dict[str, object] = {}
     for step in range(3):
@@ -423,14 +295,14 @@ def pools() -> dict[str, object]:
     rank = dist.get_rank()
     ids = torch.tensor([rank, rank + 4, rank + 8])
     tensors = TensorPoolSharder().shard(
-        TensorPool(pool_size=12, dim=2, dtype=torch.float32), env=env, device=at, plan=plan
+        TensorPool(pool_size=12, dim=2, dtype=torch.float32), env=env, device=at(), plan=plan
     )
     tensors.update(ids=ids, values=torch.arange(6.0).view(3, 2) + 10 * rank)
     found = {"tensors": tensors.lookup(ids=torch.tensor([0, 1, 4, 9])).wait().clone()}
     jagged = KeyedJaggedTensorPoolSharder().shard(
         KeyedJaggedTensorPool(pool_size=12, feature_max_lengths={"a": 2, "b": 3}, values_dtype=torch.int64),
         env=env,
-        device=at,
+        device=at(),
         plan=plan,
     )
     values = {
@@ -446,7 +318,7 @@ def quantised() -> dict[str, object]:
     """Inference: quantised tables on the CPU."""
     from torchrec.inference.modules import quantize_embeddings
 
-    model = nn.Sequential(bags(at))
+    model = nn.Sequential(bags(at()))
     quant = quantize_embeddings(model, dtype=torch.qint8, inplace=False)
     return {"int8": quant[0](kjt(1, FEATURES)).values().clone(), **flat(quant.state_dict())}
 
@@ -455,14 +327,14 @@ PROGRAMS: dict[str, Callable[[], dict[str, object]]] = {
     "train_dlrm": train_dlrm,
     "train_dlrm_data_parallel": train_dlrm_data_parallel,
     "unfinished": unfinished,
-    "TrainPipelineBase": pipeline(lambda m, o: pipelines.TrainPipelineBase(m, o, at)),
-    "TrainPipelineSparseDist": pipeline(lambda m, o: pipelines.TrainPipelineSparseDist(m, o, at)),
+    "TrainPipelineBase": pipeline(lambda m, o: pipelines.TrainPipelineBase(m, o, at())),
+    "TrainPipelineSparseDist": pipeline(lambda m, o: pipelines.TrainPipelineSparseDist(m, o, at())),
     "execute_all_batches": pipeline(
-        lambda m, o: pipelines.TrainPipelineSparseDist(m, o, at, execute_all_batches=False)
+        lambda m, o: pipelines.TrainPipelineSparseDist(m, o, at(), execute_all_batches=False)
     ),
-    "PrefetchTrainPipelineSparseDist": pipeline(lambda m, o: pipelines.PrefetchTrainPipelineSparseDist(m, o, at)),
-    "TrainPipelineSemiSync": pipeline(lambda m, o: pipelines.train_pipelines.TrainPipelineSemiSync(m, o, at)),
-    "EvalPipelineSparseDist": pipeline(lambda m, o: pipelines.EvalPipelineSparseDist(m, o, at)),
+    "PrefetchTrainPipelineSparseDist": pipeline(lambda m, o: pipelines.PrefetchTrainPipelineSparseDist(m, o, at())),
+    "TrainPipelineSemiSync": pipeline(lambda m, o: pipelines.train_pipelines.TrainPipelineSemiSync(m, o, at())),
+    "EvalPipelineSparseDist": pipeline(lambda m, o: pipelines.EvalPipelineSparseDist(m, o, at())),
     "qcomm_fp16": qcomm(CommType.FP16, CommType.FP16),
     "qcomm_bf16": qcomm(CommType.FP16, CommType.BF16),
     "qcomm_int8": qcomm(CommType.INT8, CommType.FP32),
