@@ -25,6 +25,14 @@ IN_PLACE = ("eq", "expm1", "floor_divide", "nn.functional.embedding_bag", "nn.fu
 PARTS = 12  # of the operators; each run takes one by chance, two samples at two data types each
 PART = int(os.environ.get("GRSTACK_PART") or random.SystemRandom().randrange(PARTS)) % PARTS
 SAMPLE = ("--every", str(PARTS), "--first", str(PART))
+# How reasons begin by which the results of device and CPU are both right and differ in a last bit. Which samples are
+# close enough is a matter of the processor that computed the CPU's. programs/rounding.py holds both to float64.
+ROUNDINGS = (
+    "statistics in float32, ",
+    "computed in float32 and rounded once: ",
+    "another order of additions: ",
+    "torch_npu multiplies by the matrix of a transform, in float32: ",
+)
 
 
 def conformance(library_dir: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,26 +55,88 @@ def sample(twin_lib64: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "conformance.jsonl"
 
 
-def worse(
-    rows: list[tally.Row], committed: dict[tuple[str, str], tally.Row], *, also: Collection[str] = ()
-) -> list[tally.Row]:
-    """Those with a failing sample whose cause is none of `also` and none that the committed table has for that operator
-    and type.
+Table = dict[tuple[str, str], tally.Row]
+
+
+def worse(rows: list[tally.Row], committed: Table) -> list[tally.Row]:
+    """Those with a failing sample whose cause the committed table has not for that operator and type, and which no
+    listed rounding excuses.
     """
-    known = {key: {*row.causes, *also} for key, row in committed.items()}
-    return [row for row in rows if set(row.causes) - known[row.op, row.dtype]]
+    return [row for row in rows if set(row.causes) - set(committed[row.op, row.dtype].causes) - rounded(row)]
 
 
-def row(op: str, *failed_by: str) -> tally.Row:
-    return tally.Row(op, "float32", samples=2, passed=2 - len(failed_by), causes=Counter(failed_by))
+def fewer(rows: list[tally.Row], committed: Table) -> list[tally.Row]:
+    """Those with other samples than the committed table has, or with more that fail by a cause other than a listed
+    rounding.
+    """
+
+    def falls_short(row: tally.Row) -> bool:
+        old, excused = committed[row.op, row.dtype], rounded(row)
+        more = (cause for cause, count in row.causes.items() if count > old.causes[cause])
+        return row.samples != old.samples or not excused.issuperset(more)
+
+    return [row for row in rows if falls_short(row)]
+
+
+def rounded(row: tally.Row) -> set[str]:
+    """The cause of the failing samples that a listed rounding explains; none where an error of that cause is another's,
+    since then their numbers cannot be told apart.
+    """
+    checks = " ".join(sorted(check for check, count in row.failed.items() if count))
+    found = [reasons.explain(row.op, row.dtype, error, checks) for error in row.errors]
+    excused = {cause for cause, why in found if why.startswith(ROUNDINGS)}
+    return excused - {cause for cause, why in found if not why.startswith(ROUNDINGS)}
+
+
+CLOSE, REFUSED = "Tensor-likes are not close!", "call aclnnMatmul failed, error code is 161002"
+NORM, NORMED = "nn.functional.layer_norm", "float16"
+
+
+def row(op: str, *failed_by: str, dtype: str = "float32", errors: Collection[str] = ()) -> tally.Row:
+    passed, failed = 2 - len(failed_by), Counter(forward=len(failed_by))
+    causes = Counter(failed_by)
+    return tally.Row(op, dtype, samples=2, passed=passed, failed=failed, causes=causes, errors=Counter(errors))
 
 
 def test_a_new_cause_is_worse_and_a_known_one_is_not() -> None:
     known = {(op, "float32"): r for op, r in (("add", row("add")), ("qr", row("qr", "torch_npu")))}
     assert worse([row("add"), row("qr"), row("qr", "torch_npu", "torch_npu")], known) == []
-    assert worse([row("add", "device")], known, also={"device"}) == []
     for one in (row("add", "device"), row("add", "torch_npu"), row("qr", "twin"), row("qr", "torch_npu", "twin")):
         assert worse([row("add"), one], known) == [one]
+
+
+@pytest.mark.parametrize("told", [worse, fewer])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_what_a_listed_rounding_fails_may_be_more_or_less(told: Callable[..., list[tally.Row]], before: int) -> None:
+    known = {(op, dtype): row(op, dtype=dtype) for op in ("add", NORM) for dtype in ("float32", NORMED, "int64")}
+    known[NORM, NORMED] = row(NORM, *["device"] * before, dtype=NORMED, errors=[CLOSE])
+    for now in range(3):
+        assert told([row(NORM, *["device"] * now, dtype=NORMED, errors=[CLOSE])], known) == []
+    for one in (
+        row(NORM, "twin", dtype=NORMED, errors=["float32 instead of float16"]),
+        row(NORM, "device", "twin", dtype=NORMED, errors=[CLOSE, "float32 instead of float16"]),
+        row(NORM, "twin", errors=[CLOSE]),  # in float32, where no rounding is listed
+        row("add", "twin", dtype=NORMED, errors=[CLOSE]),
+    ):
+        assert told([one], known) == [one]
+
+
+def test_of_a_cause_that_is_no_rounding_no_more_samples_may_fail() -> None:
+    known = {(op, "int64"): row(op, "device", dtype="int64", errors=[REFUSED]) for op in ("mm", "bmm")}
+    same, more = known["mm", "int64"], row("bmm", "device", "device", dtype="int64", errors=[REFUSED])
+    assert fewer([same, more, row("mm", dtype="int64")], known) == [more]
+    assert fewer([tally.Row("mm", "int64", samples=1, passed=1)], known) != []
+
+
+def test_roundings_are_those_of_the_reasons_and_measured() -> None:
+    """Each is a reason, each reason that is held to float64 is listed, and so is each recommender's operator."""
+    listed = [rule for rule in reasons.RULES if rule.text.startswith(ROUNDINGS)]
+    assert all(any(rule.text.startswith(start) for rule in listed) for start in ROUNDINGS)
+    assert listed == [rule for rule in reasons.RULES if "programs/rounding.py" in rule.text]
+    assert {rule.error for rule in listed} == {"not close"}
+    program = (Path(__file__).parent / "programs/rounding.py").read_text()
+    operators = [op for op in recommender.OPERATORS if any(re.fullmatch(rule.operator, op) for rule in listed)]
+    assert operators and all(f'"{op}": ' in program for op in operators)
 
 
 def rows_of(results: Path) -> list[str]:
@@ -90,29 +160,24 @@ def test_the_parts_are_all_operators() -> None:
 
 
 def test_aclnn_gives_no_less_than_its_committed_table_says(twin_lib64: str, tmp_path: Path) -> None:
-    """All samples of a part of the recommenders' operators. A rounding at the limit may pass on another processor."""
+    """All samples of a part of the recommenders' operators."""
     committed = {(row.op, row.dtype): row for row in tally.read_csv(DOCS / "conformance-aclnn.csv")}
     names = sorted(recommender.OPERATORS)[PART::PARTS]
     done = conformance(twin_lib64, "--aten", "aclnn", "--ops", *names, "--output", str(tmp_path))
     assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: below 95 % of so few
     rows = [tally.from_json(row) for row in rows_of(tmp_path / "conformance.jsonl")]
     assert {row.op for row in rows} == set(names)
-    was = [(committed[row.op, row.dtype].samples, committed[row.op, row.dtype].passed) for row in rows]
-    worse = [row for row, old in zip(rows, was, strict=True) if row.samples != old[0] or row.passed < old[1]]
-    assert worse == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
+    assert fewer(rows, committed) == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
 
 
 def test_no_operator_of_aclnn_fails_that_passes_in_the_committed_table(twin_lib64: str, tmp_path: Path) -> None:
-    """Two samples at two data types of a part of all operators.
-
-    What a device rounds once, shown against float64, is as near to a CPU as that processor's own code rounds.
-    """
+    """Two samples at two data types of a part of all operators."""
     committed = {(row.op, row.dtype): row for row in tally.read_csv(DOCS / "conformance-aclnn.csv")}
     done = conformance(twin_lib64, "--aten", "aclnn", *SAMPLE, "--output", str(tmp_path))
     assert done.returncode in (0, 1), done.stdout + done.stderr
     rows = [tally.from_json(row) for row in rows_of(tmp_path / "conformance.jsonl")]
     assert sum(row.samples for row in rows) > 130
-    assert worse(rows, committed, also={reasons.DEVICE}) == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
+    assert worse(rows, committed) == [], f"part {PART}: run this test with GRSTACK_PART={PART}"
 
 
 def test_a_run_goes_on_where_it_was_cut_off(twin_lib64: str, sample: Path, tmp_path: Path) -> None:
