@@ -53,6 +53,7 @@ write_manifest() {
 # pack STAGE PACKAGE VERSION OUT: STAGE holds packages/vendors/<vendor>, complete
 pack() {
     local stage=$1 package=$2 version=$3 out=$4 file text tree tar_options vendors=
+    local -a form=()
     for tree in "$stage/packages/vendors"/*/; do
         tree=${tree%/}
         write_manifest "$tree"
@@ -74,13 +75,20 @@ pack() {
     mkdir -p "$(dirname -- "$out")"
     tar_options="--owner=0 --group=0 --numeric-owner --no-recursion --mtime=@${SOURCE_DATE_EPOCH:-0}"
     tar_options+=" --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"
+    # Releases before 2.4.5 (openEuler's 2.4.2) leave the format to tar; later ones name one, and tar takes no second.
+    text=$(makeself --help 2>&1) || true # its exit code is not 0
+    if [[ $text == *--tar-format* ]]; then
+        form=(--tar-format posix)
+    else
+        tar_options="--format=posix $tar_options"
+    fi
     # makeself has no option for gzip's -n, without which the time of packing stands in the bytes.
     mkdir -p "$scratch/bin"
     printf '#!/bin/sh\nexec %q -n "$@"\n' "$(command -v gzip)" > "$scratch/bin/gzip"
     chmod 755 "$scratch/bin/gzip"
     # The working directory is the only path with spaces that makeself need not see.
     (cd "$scratch" && PATH=$scratch/bin:$PATH TMPDIR=$scratch makeself --quiet --gzip --complevel 4 --nomd5 --nocrc --sha256 --nox11 \
-        --tar-format posix --tar-extra "$tar_options" --help-header "$(basename -- "$stage")/help.info" \
+        ${form[@]+"${form[@]}"} --tar-extra "$tar_options" --help-header "$(basename -- "$stage")/help.info" \
         --header "$here/header.sh" "$(basename -- "$stage")" archive.run "$package version:$version" ./install.sh \
         > makeself.log 2>&1) || {
         cat "$scratch/makeself.log" >&2

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,37 @@ def test_the_time_of_packing_is_not_in_the_bytes(make_tree: Make, tmp_path: Path
     content = (tmp_path / "a.run").read_bytes()
     start = content.index(b"\x1f\x8b\x08")  # a gzip member; its modification time follows the flags
     assert content[start + 4 : start + 8] == bytes(4)
+
+
+# makeself before 2.4.5, as openEuler has it: it knows no format, and tar gets what --tar-extra says.
+OLDER = r"""#!/bin/bash
+words=()
+while (($#)); do
+    case $1 in
+        --help) "REAL" --help 2>&1 | grep -v -e --tar-format; exit 1 ;;
+        --tar-format) echo "Unrecognized flag : $1"; exit 1 ;;
+        --tar-extra)
+            [[ $2 =~ --format=([a-z]+) ]] && words+=(--tar-format "${BASH_REMATCH[1]}")
+            words+=("$1" "${2/"${BASH_REMATCH[0]}"/}")
+            shift 2
+            ;;
+        *) words+=("$1"); shift ;;
+    esac
+done
+exec "REAL" "${words[@]}"
+"""
+
+
+def test_an_older_makeself_makes_the_same_archive(make_tree: Make, tmp_path: Path) -> None:
+    real = shutil.which("makeself")
+    assert real
+    place = tmp_path / "older/makeself"
+    place.parent.mkdir()
+    place.write_text(OLDER.replace("REAL", real))
+    place.chmod(0o755)
+    tree, path = make_tree(), f"{place.parent}:{os.environ['PATH']}"
+    assert run("makeself", "--tar-format", "posix", PATH=path).code == 1
+    assert build(tree, tmp_path / "older.run", PATH=path) == build(tree, tmp_path / "newer.run")
 
 
 def test_the_manifest_names_every_file_with_its_hash(make_package: Make, opp: Path) -> None:
