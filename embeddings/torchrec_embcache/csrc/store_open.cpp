@@ -45,6 +45,10 @@ RowStore::RowStore(const Options& options)
     lock_ = File(lock_path, O_RDONLY);
   } else {
     if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) throw_system_error("make folder", folder, errno);
+    // Files that can be written do not say that the folder takes the next one, and rows would be written until then.
+    if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+      throw_system_error("write in", folder, errno);
+    }
     lock_ = File(lock_path, O_RDWR | O_CREAT);
   }
   if (!lock_.try_lock(options_.read_only)) {

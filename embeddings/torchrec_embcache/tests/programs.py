@@ -22,6 +22,7 @@ torch.set_num_threads(1)  # children are forked
 CONFIG = TableConfig(name="item", dim=5, optimizer=OptimizerSpec(kind="rowwise_adagrad", lr=0.1))
 SLAB_BYTES = 6000
 INDEX_ROWS = (1 << 20, 13)  # all of the index in memory, or files of it all the time
+NOBODY = 65534  # the user's number
 Send = Callable[[Any], None]
 
 
@@ -100,8 +101,9 @@ def read_what_was_cut(send: Send, folder: Path) -> None:
 
 
 def open_as_nobody(send: Send, folder: Path) -> None:
+    """As the user who runs the tests, but for root, to whom nothing is read-only."""
     if os.getuid() == 0:
-        os.setuid(65534)
+        os.setuid(NOBODY)
     for read_only in (False, True):
         try:
             store = DiskStore(folder, CONFIG, read_only=read_only)

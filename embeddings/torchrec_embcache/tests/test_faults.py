@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 from faulty import run, server
 from hybrid_torchrec.table import TableConfig
-from programs import CONFIG, INDEX_ROWS, SLAB_BYTES, fill_store, open_as_nobody, read_badly, read_what_was_cut
+from programs import CONFIG, INDEX_ROWS, NOBODY, SLAB_BYTES, fill_store, open_as_nobody, read_badly, read_what_was_cut
 from rows import assert_rows, rows_of
 from torchrec_embcache import (
     CacheConfig,
@@ -74,12 +75,18 @@ def test_file_that_is_cut_while_it_is_open(context: object, folder: Path) -> Non
     assert sent[1:] == ["another's"] and ended == -signal.SIGBUS
 
 
-def test_read_only_disk(context: object, folder: Path) -> None:
+@pytest.mark.parametrize("writable", ["nothing", "files"])
+def test_read_only_disk(context: object, folder: Path, writable: str) -> None:
+    """files: those that are there are the user's own, but the folder takes no other."""
     filled(folder)
-    folder.parent.chmod(0o755)
     for parent in folder.parents:
-        if parent.name.startswith("pytest-"):
+        if parent == folder.parent or parent.name.startswith("pytest-"):
             parent.chmod(0o755)
+    for file in folder.iterdir():
+        if writable == "nothing":
+            file.chmod(0o444)
+        elif os.getuid() == 0:
+            os.chown(file, NOBODY, NOBODY)
     folder.chmod(0o555)
     sent, _ = run(context, open_as_nobody, folder)
     assert sent[0][0] == "StoreReadOnly" and "read_only=True" in sent[0][1]
