@@ -205,7 +205,7 @@ def test_a_job_at_its_time_limit_goes_on_where_it_was(slurm: Slurm, alone: dict[
     slurm.wait(job, lambda: slurm.state(job) == "PENDING")
     before = slurm.losses(job)
     assert 5 < len(before) < STEPS
-    assert "saved; the job is put into the queue again" in slurm.log(job)
+    assert "ended; the job is put into the queue again" in slurm.log(job)
     slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
     slurm.wait(job, lambda: slurm.state(job) == "COMPLETED")
     assert f"checkpoints/step-{max(before):08d}" in slurm.log(job)

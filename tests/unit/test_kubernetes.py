@@ -24,6 +24,7 @@ FOLDER = ROOT / "deploy/kubernetes"
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 DEVICES = {"npu": "huawei.com/Ascend910", "ascend-1980": "huawei.com/ascend-1980", "cuda": "nvidia.com/gpu"}
 KINDS = ("job", "jobset", "pytorchjob", "volcano")
+BETWEEN_HOSTS = [f"{device}-{kind}" for device in ("npu", "ascend-1980") for kind in KINDS[1:]]
 RELEASE = "1.32"
 # Of the definition of Volcano's Job (batch.volcano.sh/v1alpha1), what ours sets.
 VOLCANO = {"schedulerName": str, "queue": str, "minAvailable": int, "maxRetry": int}
@@ -167,7 +168,7 @@ def test_a_process_for_each_device(overlay: str) -> None:
         others = set(DEVICES.values()) - {resource}
         assert not others & set(container["resources"]["limits"])
         device = "cuda" if resource == "nvidia.com/gpu" else "npu"
-        assert f"--device={device}" in container["args"] and f"grstack/{device}:" in container["image"]
+        assert f"--device={device}" in container["args"] and container["image"].startswith(f"registry.invalid/grstack/{device}:")
 
 
 @with_kubectl
@@ -200,7 +201,7 @@ def test_volcano_s_number_of_a_pod_reaches_torchrun(tmp_path: Path) -> None:
 @with_kubectl
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_pod_may_do_nothing_but_train(overlay: str) -> None:
-    """What the pod security standard 'restricted' asks, and a root that is read-only."""
+    """What the pod security standard 'restricted' asks, but for one file of the host; and a root that is read-only."""
     for pod in pods(rendered(overlay)):
         (container,) = pod["containers"]
         assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] >= 1000
@@ -210,12 +211,25 @@ def test_a_pod_may_do_nothing_but_train(overlay: str) -> None:
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"] is True and context["allowPrivilegeEscalation"] is False
         assert context["capabilities"] == {"drop": ["ALL"]} and "privileged" not in context
-        assert all(set(volume) & {"emptyDir", "persistentVolumeClaim"} for volume in pod["volumes"])
         mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-        assert set(mounted) == {"/data", "/out", "/dev/shm", "/tmp"}
+        between_hosts = {"/etc/hccn.conf"} if overlay in BETWEEN_HOSTS else set()
+        assert set(mounted) == {"/data", "/out", "/dev/shm", "/tmp", *between_hosts}
+        for volume in pod["volumes"]:
+            if volume["name"] not in {mounted[path] for path in between_hosts}:
+                assert set(volume) & {"emptyDir", "persistentVolumeClaim"}
         shm = next(volume for volume in pod["volumes"] if volume["name"] == mounted["/dev/shm"])
         assert shm["emptyDir"]["medium"] == "Memory"
         assert "command" not in container  # it would go past the image's entry point, which sets up CANN
+
+
+@with_kubectl
+@pytest.mark.parametrize("overlay", BETWEEN_HOSTS)
+def test_hccl_reads_the_host_s_addresses(overlay: str) -> None:
+    for pod in pods(rendered(overlay)):
+        (volume,) = (volume for volume in pod["volumes"] if "hostPath" in volume)
+        assert volume["hostPath"] == {"path": "/etc/hccn.conf", "type": "File"}
+        (mount,) = (each for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume["name"])
+        assert mount["mountPath"] == "/etc/hccn.conf" and mount["readOnly"] is True
 
 
 @with_kubectl
@@ -248,12 +262,12 @@ def test_the_driver_s_files_of_a_host_are_a_choice(tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path / "kubernetes")
     mine = tmp_path / "kubernetes/mine"
     mine.mkdir()
-    listed = "[../base, ../devices/npu, ../devices/npu-host-files, ../kinds/job]"
+    listed = "[../base, ../devices/npu, ../devices/npu-host-files, ../devices/npu-between-hosts, ../kinds/jobset]"
     head = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
     (mine / "kustomization.yaml").write_text(f"{head}components: {listed}\n")
     document = yaml.safe_load(_rendered(mine))
-    validate(document)
     (pod,) = pods(document)
+    validate(as_pod(pod))
     paths = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     assert {"/etc/hccn.conf", "/usr/local/Ascend/driver", "/etc/ascend_install.info"} <= paths
     mounts = {mount["mountPath"]: mount for mount in pod["containers"][0]["volumeMounts"]}
@@ -264,7 +278,11 @@ def test_the_driver_s_files_of_a_host_are_a_choice(tmp_path: Path) -> None:
 def test_the_page_s_example_is_a_job(tmp_path: Path) -> None:
     text = (ROOT / "docs/clusters.md").read_text(encoding="utf-8")
     files = re.findall(r"```yaml\n# deploy/kubernetes/(\S+)\n(.*?)```", text, re.DOTALL)
-    assert [name for name, _ in files] == ["mine/kustomization.yaml", "mine/settings/kustomization.yaml"]
+    assert [name for name, _ in files] == [
+        "mine/storage.yaml",
+        "mine/kustomization.yaml",
+        "mine/settings/kustomization.yaml",
+    ]
     shutil.copytree(FOLDER, tmp_path / "kubernetes")
     for name, content in files:
         file = tmp_path / "kubernetes" / name
@@ -276,6 +294,13 @@ def test_the_page_s_example_is_a_job(tmp_path: Path) -> None:
     assert pod["securityContext"]["supplementalGroups"] == [1001]  # beside, not in the place of, what the base says
     assert pod["securityContext"]["runAsUser"] == 1000 and pod["securityContext"]["runAsNonRoot"] is True
     assert document["kind"] == "JobSet" and container["image"] == "registry.example.com/grstack/npu:cann"
+    *claims, loader = yaml.safe_load_all(files[0][1])
+    for each in (*claims, loader):
+        validate(each)
+    assert [claim["metadata"]["name"] for claim in claims] == ["grstack-data", "grstack-runs"]
+    (data,) = (volume for volume in loader["spec"]["volumes"] if volume["name"] == "data")
+    assert data["persistentVolumeClaim"]["claimName"] == "grstack-data"
+    assert loader["spec"]["containers"][0]["image"] == container["image"]
     found = [word.partition("=") for word in container["args"] if "=" in word]
     assert {name: value for name, _, value in found} == {
         "--config": "kuairand-1k",

@@ -28,6 +28,7 @@ def engine_call(
     """The words that the engine gets on one of two nodes. `dev` stands in the place of /dev."""
     programs = tmp_path / "bin"
     programs.mkdir()
+    (tmp_path / "data").mkdir()
     for name, text in stubs.items():
         (programs / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
         (programs / name).chmod(0o755)
@@ -59,9 +60,9 @@ def test_the_container_gets_what_names_the_network_and_nothing_else(tmp_path: Pa
     assert words.index("OMP_NUM_THREADS") < words.index("grstack/cuda:cuda")
 
 
-def options(words: list[str], name: str) -> list[str]:
+def options(words: list[str], name: str, image: str = IMAGE) -> list[str]:
     """What follows each `name` before the image."""
-    place = next(number for number, word in enumerate(words) if word.endswith(IMAGE))
+    place = next(number for number, word in enumerate(words) if word.endswith(image))
     return [words[number + 1] for number, word in enumerate(words[:place]) if word == name]
 
 
@@ -77,6 +78,17 @@ def options(words: list[str], name: str) -> list[str]:
 def test_the_image_is_that_of_the_device(tmp_path: Path, device: str, image: str) -> None:
     words = engine_call(tmp_path, "--device", device, GRSTACK_IMAGE="", GRSTACK_PROCESSES="1")
     assert words[words.index("torchrun") - 1] == image
+    assert options(words, "--pull", image) == ["never"]
+
+
+def test_an_image_that_is_named_may_be_pulled(tmp_path: Path) -> None:
+    assert options(engine_call(tmp_path, "--device", "cpu"), "--pull") == ["missing"]
+
+
+def test_a_folder_of_data_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"GRSTACK_DATA: \S+/absent is no folder\n\s+next:"):
+        engine_call(tmp_path, GRSTACK_DATA=str(tmp_path / "absent"))
+    assert not (tmp_path / "absent").exists() and not (tmp_path / "runs").exists()
 
 
 def test_without_a_device_it_is_a_cpu_s(tmp_path: Path) -> None:
