@@ -42,7 +42,17 @@ def serve() -> int:
         )
     host_key = KEYS / "ssh_host_ed25519_key"
     if not host_key.exists():
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "grstack", "-f", host_key], check=True)
+        made = subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "grstack", "-f", host_key],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if made.returncode:
+            return refused(
+                f"the host's key cannot be made in {KEYS}: {made.stderr.strip()}",
+                f"mount a folder that user {os.getuid()} may write to on {KEYS}",
+            )
     if host := os.environ.get("GRSTACK_SSH_HOST"):  # for the user's ssh, which then asks nothing at the first time
         public = host_key.with_suffix(".pub").read_text()
         (KEYS / "known_hosts").write_text(f"{host} {public}")

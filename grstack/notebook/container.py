@@ -15,6 +15,7 @@ NAMELESS = 1000  # whose place is taken where root starts it: nothing is served 
 START = ("/opt/grstack/notebook/bin/python", "/opt/grstack/notebook/start/start.py")
 PORTS = {"lab": 8888, "ssh": 2222}  # inside the container
 USER = "grstack"
+SHARDS = "/out/shards"  # of data sets, since /data is read-only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +104,7 @@ def run_argv(
     argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges"]
     argv += given.options()
     argv += [f"--volume={volume}" for volume in folders.volumes(service)]
-    variables = {**given.environment, **env}
+    variables = {**given.environment, "GRSTACK_SHARDS": SHARDS, **env}
     argv += [f"--env={key}={value}" for key, value in sorted(variables.items())]
     argv += [f"--env={key}" for key in from_environment]
     return [*argv, image, *START, service]

@@ -77,6 +77,14 @@ def test_the_container_has_one_port_no_capability_and_no_root(tmp_path: Path, se
     assert words[-1] == service
 
 
+@pytest.mark.parametrize("service", ["lab", "ssh"])
+def test_a_file_of_one_s_own_has_a_place_for_its_shards(tmp_path: Path, service: str) -> None:
+    """/data is read-only there."""
+    words = argv(tmp_path, service)
+    assert "--env=GRSTACK_SHARDS=/out/shards" in words
+    assert [word for word in words if word.endswith(":/out") or word.endswith(":/data:ro")]
+
+
 def test_devices_are_handed_on_and_their_user_is_not(tmp_path: Path) -> None:
     access = Access(kind="npu", flavour="docker", ids=(0,), nodes=("/dev/davinci0",), user="0:0", groups=(1000,))
     words = argv(tmp_path, context=access)
@@ -241,6 +249,24 @@ def test_ssh_is_ready_when_its_port_answers_and_ends_when_it_is_told(tmp_path: P
         finally:
             process.terminate()
     assert process.returncode == 0
+
+
+def test_a_host_s_key_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """/ssh belongs to the host's user, who is not always the container's."""
+    (tmp_path / "authorized_keys").write_text(PUBLIC)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ssh-keygen").write_text("#!/bin/sh\necho 'Saving key failed: Permission denied' >&2\nexit 1\n")
+    (programs / "ssh-keygen").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    ssh = load("ssh")
+    monkeypatch.setattr(ssh, "KEYS", tmp_path)
+    assert ssh.serve() == 1
+    told = capsys.readouterr().err
+    assert f"cannot be made in {tmp_path}: Saving key failed: Permission denied" in told
+    assert f"next:  mount a folder that user {os.getuid()} may write to on {tmp_path}" in told
 
 
 def test_looking_whether_ssh_listens_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
