@@ -168,7 +168,8 @@ def test_a_process_for_each_device(overlay: str) -> None:
         others = set(DEVICES.values()) - {resource}
         assert not others & set(container["resources"]["limits"])
         device = "cuda" if resource == "nvidia.com/gpu" else "npu"
-        assert f"--device={device}" in container["args"] and container["image"].startswith(f"registry.invalid/grstack/{device}:")
+        assert f"--device={device}" in container["args"]
+        assert container["image"].startswith(f"registry.invalid/grstack/{device}:")  # a name that nobody can own
 
 
 @with_kubectl
