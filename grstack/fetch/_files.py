@@ -17,10 +17,11 @@ from rich.console import Console
 
 from grstack.errors import DataError, HashMismatch, UsageError
 from grstack.fetch._url import download_url
-from grstack.files import sha256_of
 from grstack.network import Settings
 from grstack.spec import FileData
+from grstack.ticker import Ticker
 
+BLOCK = 1 << 20
 SOURCE = "source.json"  # hashes of the file and of what was taken from it
 
 
@@ -29,17 +30,17 @@ def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, sett
 
     Raises UsageError, HashMismatch, DataError, NetworkError; nothing of a file with a wrong hash is kept.
     """
-    folder = dest / name
+    folder, console = dest / name, Console(stderr=True)
     if folder.exists():
-        check(folder, name)
+        check(folder, name, console)
         return folder
     if from_file is not None and not from_file.is_file():
         raise UsageError(f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from {dataset.file}")
     dest.mkdir(parents=True, exist_ok=True)
     part = dest / f".{name}.{dataset.file}.part"
-    source = from_file or download_url(dataset.file, dataset.urls, part, settings, Console(stderr=True))
+    source = from_file or download_url(dataset.file, dataset.urls, part, settings, console)
     try:
-        digest = _verify(name, dataset, source)
+        digest = _verify(name, dataset, source, console)
     except HashMismatch:
         if from_file is None:
             part.unlink()
@@ -47,10 +48,7 @@ def place(name: str, dataset: FileData, dest: Path, from_file: Path | None, sett
     staging = Path(tempfile.mkdtemp(prefix=f".{name}.unpacking.", dir=dest))
     staging.chmod(0o777 & ~_umask())
     try:
-        for member, reader in _members(dataset, source):
-            with reader as stream, (staging / member.rpartition("/")[2]).open("wb") as sink:
-                shutil.copyfileobj(stream, sink, 1 << 20)
-        hashes = {path.name: sha256_of(path) for path in sorted(staging.iterdir())}
+        hashes = dict(sorted(_unpack(dataset, source, staging, console)))
         note = {"file": dataset.file, "sha256": digest, "members": hashes, "licence": dataset.licence}
         (staging / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
         staging.rename(folder)
@@ -69,7 +67,7 @@ def not_verified(dataset: object, folder: Path) -> str:
     return f"{dataset.unverified}: {dataset.file} came with sha256 {sha256}"
 
 
-def check(folder: Path, name: str) -> None:
+def check(folder: Path, name: str, console: Console) -> None:
     """Every file that was unpacked is still what it was. Raises HashMismatch with the file."""
     next_command = f"rm -r {folder} && inv fetch-data {name}"
     try:
@@ -80,7 +78,11 @@ def check(folder: Path, name: str) -> None:
         ) from None
     for member, sha256 in expected.items():
         path = folder / member
-        got = sha256_of(path) if path.is_file() else "no such file"
+        got = (
+            _sha256_of(path, Ticker(console, f"{name}: is {member} what was fetched?"))
+            if path.is_file()
+            else "no such file"
+        )
         if got != sha256:
             raise HashMismatch(
                 f"{member} is not the file that was fetched\n  expected: sha256 {sha256}\n  got:      {got}",
@@ -89,13 +91,40 @@ def check(folder: Path, name: str) -> None:
             )
 
 
-def _verify(name: str, dataset: FileData, source: Path) -> str:
+def _unpack(dataset: FileData, source: Path, folder: Path, console: Console) -> Iterator[tuple[str, str]]:
+    """Name and sha256 of each wanted file, which is in `folder` then."""
+    for member, reader in _members(dataset, source):
+        tick, digest = Ticker(console, f"unpacking {member}"), hashlib.sha256()
+        name, size = member.rpartition("/")[2], 0
+        with reader as stream, (folder / name).open("wb") as sink:
+            while block := stream.read(BLOCK):
+                sink.write(block)
+                digest.update(block)
+                size += len(block)
+                tick(size)
+        yield name, digest.hexdigest()
+
+
+def _sha256_of(path: Path, tick: Ticker) -> str:
+    digest, done = hashlib.sha256(), 0
+    with path.open("rb") as reader:
+        while block := reader.read(BLOCK):
+            digest.update(block)
+            done += len(block)
+            tick(done)
+    return digest.hexdigest()
+
+
+def _verify(name: str, dataset: FileData, source: Path, console: Console) -> str:
     """The sha256 of `source`, after the published hash was found to be its own."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    tick, done = Ticker(console, f"{name}: is {source.name} the published file?"), 0
     with source.open("rb") as reader:
-        while block := reader.read(1 << 20):
+        while block := reader.read(BLOCK):
             sha256.update(block)
             md5.update(block)
+            done += len(block)
+            tick(done)
     for kind, expected, got in (
         ("sha256", dataset.sha256, sha256.hexdigest()),
         ("md5", dataset.md5, md5.hexdigest()),

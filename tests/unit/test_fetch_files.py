@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import tarfile
 import threading
@@ -16,12 +17,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from grstack import spec
 from grstack.errors import DataError, HashMismatch, NetworkError, UsageError
 from grstack.fetch import _files, fetch_data, not_verified
 from grstack.fetch._url import NoDowngrade
 from grstack.spec import FileData
+from grstack.ticker import Ticker
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -124,6 +127,34 @@ def test_the_members_of_an_archive(server: FileServer, tmp_path: Path, file: str
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["toy"]
     server.close()
     assert fetch_data(root, "toy", tmp_path / "data") == folder
+
+
+def test_every_part_is_said_and_every_ten_seconds_within(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = zipped()
+    times = itertools.count(0.0, 10.0)  # every look at the clock is ten seconds later
+    monkeypatch.setattr("grstack.ticker.time.monotonic", lambda: next(times))
+    brought = _written(tmp_path / "toy.zip", data)
+    root = repository(tmp_path, server.url, "toy.zip", data)
+    fetch_data(root, "toy", tmp_path / "data", from_file=brought)
+    parts = ["toy: is toy.zip the published file?", "unpacking toy/ratings.dat", "unpacking toy/users.dat"]
+    said = [line for part in parts for line in (part, f"{part}: 0.0 MB so far")]
+    assert capsys.readouterr().err.splitlines() == said
+    fetch_data(root, "toy", tmp_path / "data")
+    parts = [f"toy: is {name} what was fetched?" for name in ("ratings.dat", "users.dat")]
+    said = [line for part in parts for line in (part, f"{part}: 0.0 MB so far")]
+    assert capsys.readouterr().err.splitlines() == said
+
+
+def test_a_line_in_ten_seconds_and_no_more(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    times = itertools.count(0.0, 4.0)
+    monkeypatch.setattr("grstack.ticker.time.monotonic", lambda: next(times))
+    tick = Ticker(Console(stderr=True), "hashing [x]")
+    for number in range(1, 7):  # at 4, 8, ... 24 s
+        tick(number * 1_000_000)
+    said = ["hashing [x]", "hashing [x]: 3.0 MB so far", "hashing [x]: 6.0 MB so far"]
+    assert capsys.readouterr().err.splitlines() == said
 
 
 def test_a_single_file_is_kept_as_it_is(server: FileServer, tmp_path: Path) -> None:
