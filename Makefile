@@ -9,6 +9,7 @@ MOVED := $(shell test ! -e .venv || test "$$(cat .venv/made-in 2>/dev/null)" = "
 
 help: $(INV)
 	@$(INV) --list
+	@echo 'make X is inv X. To type inv, once: export PATH="$$PWD/.venv/bin:$$PATH"'
 
 # +: also where make itself was asked for a dry run (make build-image --dry-run)
 $(INV): locks/tools-dev.txt bootstrap.sh

@@ -15,7 +15,9 @@ if ! command -v "$python" >/dev/null 2>&1 || ! "$python" -c 'import ensurepip, v
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
             python3 python3-venv ca-certificates >/dev/null
     else
-        die "Python 3.10 or later with the venv module is needed" "sudo apt-get install -y python3 python3-venv"
+        install="sudo apt-get install -y python3 python3-venv"
+        command -v apt-get >/dev/null 2>&1 || install="sudo dnf install -y python3 python3-pip"
+        die "Python 3.10 or later with the venv module is needed" "$install"
     fi
 fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||

@@ -35,7 +35,9 @@ def _help(*options: str, **more: str) -> dict[str, str]:
 
 def _call(function: Callable[[], Any]) -> Any:
     """Shows an expected error as text with its exit code; anything else keeps its traceback."""
+    from grstack.commands import ROOT
     from grstack.errors import GrstackError, UsageError
+    from grstack.files import not_ours
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -45,6 +47,10 @@ def _call(function: Callable[[], Any]) -> Any:
     except BrokenPipeError:  # `inv ... | head`: the reader has seen enough
         _say_no_more()
         raise Exit(code=128 + signal.SIGPIPE) from None
+    except PermissionError as error:
+        if not (closed := not_ours(error, ROOT)):
+            raise
+        raise Exit(f"error: {closed}", code=closed.exit_code) from None
     except GrstackError as error:
         if isinstance(error, UsageError) and not error.next_command:
             error.next_command = f"inv --help {_typed_task()}"
@@ -196,10 +202,21 @@ def smoke_test(
     _call(lambda: commands.smoke_test(choices, _request(devices, force, print)))
 
 
-@task(help=_help("target", "platform", "engine"))
-def smoke(c: Context, target: str = "npu", platform: str = "", engine: str = "auto") -> None:
+@task(help={**_help(*OPTIONS), **DEVICES})
+def smoke(
+    c: Context,
+    target: str = "npu",
+    platform: str = "",
+    base: str = "",
+    python: str = "",
+    engine: str = "auto",
+    devices: str = "",
+    force: bool = False,
+    print: str = "",
+) -> None:
     """Everything: fetch the data, build the image, train and check in the container."""
-    smoke_test(c, target=target, platform=platform, engine=engine)
+    chosen = {"target": target, "platform": platform, "base": base, "python": python, "engine": engine}
+    smoke_test(c, **chosen, devices=devices, force=force, print=print)
 
 
 @task(

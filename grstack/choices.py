@@ -15,3 +15,9 @@ class Choices:
     python: str = ""
     engine: str = "auto"
     devel: bool = False  # the variant of the image that has build tools and tests
+
+    def words(self) -> str:
+        """What differs from the default, as it is typed: each option after a space."""
+        named = ("target", "platform", "base", "python", "engine")
+        given = [(name, getattr(self, name)) for name in named if getattr(self, name) != getattr(Choices, name)]
+        return "".join(f" --{name} {value}" for name, value in given) + (" --devel" if self.devel else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.engines.artefacts import Artefacts
 from grstack.engines.docker import MANIFEST
-from grstack.errors import StepError, UsageError
+from grstack.errors import Interrupted, StepError, UsageError
 from grstack.execute import execute
 from grstack.launch.machine import Machine
 from grstack.launch.request import Request, access_of, place, text_of
@@ -102,7 +103,8 @@ def tag(choices: Choices) -> None:
     s = session(choices)
     if not s.engine.is_built(s.plan, s.plan.image):
         raise UsageError(
-            "this checkout has no image to name: it is not built, or was changed since", next_command="inv build-image"
+            "this checkout has no image to name: it is not built, or was changed since",
+            next_command=f"inv build-image{choices.words()}",
         )
     _name(s, take=True)
     s.console.print(f"{s.engine.short_name(s.plan)} is {s.engine.locate(s.plan, s.plan.image)}")
@@ -183,8 +185,13 @@ def rank_table(hosts: str, devices: str, *, folder: str = "", out: str = "") -> 
     if not out:
         print(text, end="")
         return
-    Path(out).write_text(text)
-    _console().print(f"{out}: on every host  export RANK_TABLE_FILE=$PWD/{out}", soft_wrap=True)
+    file = Path(out).expanduser().resolve()
+    try:
+        file.write_text(text)
+    except OSError as error:
+        following = f"mkdir -p {shlex.quote(str(file.parent))}" if not file.parent.exists() else "--out another file"
+        raise UsageError(f"--out {out}: {error.strerror}", next_command=following) from error
+    _console().print(f"{out}: on every host  export RANK_TABLE_FILE={shlex.quote(str(file))}", soft_wrap=True)
 
 
 def lint(*, fix: bool = False) -> list[str]:
@@ -229,7 +236,7 @@ def smoke_test(choices: Choices, request: Request | None = None, machine: Machin
         raise StepError(
             f"the smoke test failed (exit code {code})",
             where=str(s.paths.logs / "run.log"),
-            next_command="inv shell, then python -m smoke_tests --help",
+            next_command=f"inv shell{choices.words()}, then python -m smoke_tests --help",
         )
     s.console.print("[green]the smoke test passed[/green]")
 
@@ -276,7 +283,15 @@ def run(
     ca = Mount(source=bundle, name="ca-bundle.pem") if bundle else None
     mounts += [ca] if ca else []
     private = s.settings.in_a_run(s.engine.path_of(ca) if ca else "")
-    return s.engine.run(s.plan, argv, mounts=mounts, interactive=interactive, access=access, private=private)
+    try:
+        return s.engine.run(
+            s.plan, argv, mounts=mounts, interactive=interactive, access=access, private=private, saves=not interactive
+        )
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            "ended at once: what the command had not saved is lost",
+            next_command='inv run "python -m gr_model.train --resume /out/RUN", for a training that has a checkpoint',
+        ) from error
 
 
 def notebook(choices: Choices, request: Request, machine: Machine | None = None, *, port: str, address: str) -> int:

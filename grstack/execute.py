@@ -120,7 +120,7 @@ def check_disk(places: Sequence[Path], target: str) -> None:
                 f"{free / GIB:.1f} GiB free, a step needs {DISK_LEFT / GIB:.0f} GiB and a first build "
                 f"{disk_needed(target) / GIB:.0f} GiB",
                 where=str(place),
-                next_command="inv clean, or docker system prune",
+                next_command="inv clean, then docker builder prune",
             )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
 
-from grstack.errors import DiskFull
+from grstack.errors import DiskFull, GrstackError
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -37,6 +38,18 @@ def disk_full(error: OSError, path: Path) -> DiskFull | None:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     return DiskFull("no space left on the device", where=str(path), next_command=f"df -h {path.parent}")
+
+
+def not_ours(error: PermissionError, root: Path) -> GrstackError | None:
+    """The user's error for a file below the checkout `root` that root has made (`sudo make smoke`), or None."""
+    place = Path(os.path.abspath(os.fsdecode(error.filename or "/")))
+    if not place.is_relative_to(root):
+        return None
+    made = [os.path.relpath(root / name) for name in ("build", "data", ".venv") if (root / name).exists()]
+    return GrstackError(
+        f"{os.path.relpath(place)}: {error.strerror}; an earlier command was another user's",
+        next_command=f"sudo chown -R $(id -u):$(id -g) {shlex.join(made)}",
+    )
 
 
 def free_bytes(path: Path) -> int:

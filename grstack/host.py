@@ -85,6 +85,20 @@ def field_of(path: Path, name: str) -> str | None:
     return None
 
 
+def has_dnf() -> bool:
+    """Whether this machine's packages are dnf's: openEuler, RHEL and its like."""
+    return not shutil.which("apt-get") and bool(shutil.which("dnf"))
+
+
+def install_command(packages: Iterable[str]) -> str:
+    """What to type; `packages` are named as Debian has them, for dnf (openEuler, RHEL) as that does."""
+    names = list(packages)
+    if not has_dnf():
+        return f"sudo apt-get install -y {' '.join(names)}"
+    rpms = {"g++": "gcc-c++"}
+    return f"sudo dnf install -y {' '.join(rpms.get(name, name) for name in names if not name.endswith('-venv'))}"
+
+
 def ensure_commands(packages: Mapping[str, str], runner: Runner, log: Path, env: Mapping[str, str]) -> None:
     """Makes sure that each command is there; `packages` names the Debian package of each.
 
@@ -99,9 +113,7 @@ def ensure_packages(missing: Iterable[str], runner: Runner, log: Path, env: Mapp
     if not names:
         return
     if not can_install():
-        raise EngineError(
-            f"this machine lacks {', '.join(names)}", next_command=f"sudo apt-get install -y {' '.join(names)}"
-        )
+        raise EngineError(f"this machine lacks {', '.join(names)}", next_command=install_command(names))
     apt_install(names, runner, log, env)
 
 

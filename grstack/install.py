@@ -40,7 +40,8 @@ def check_target(target: Path) -> None:
         if path.exists() and not (path.is_dir() and os.access(path, os.W_OK)):
             raise PackageError(
                 f"{path} cannot be written by user {os.geteuid()}",
-                next_command=f"sudo chown -R {os.geteuid()} {shlex.quote(str(path))}, or --into another directory",
+                next_command="the same command with --into ~/opp, which ASCEND_CUSTOM_OPP_PATH then names"
+                " (source ~/opp/vendors/set_env.bash), or the same command by root",
             )
 
 

@@ -9,10 +9,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,7 @@ from grstack.network import Settings
 
 TAIL = 40
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+PassOn = Callable[["subprocess.Popen[str]", int], None]  # hands a signal to what a command runs
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 # found before it is needed: between fork and exec other threads' locks are never released
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -107,11 +109,15 @@ class Runner:
         cwd: Path | None = None,
         show: bool = False,
         title: str = "",
+        pass_on: PassOn | None = None,
     ) -> None:
         """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it.
 
         The terminal sees `title`, if there is one, in place of the command line. Several threads may do so at once,
         into logs of their own and with `show`.
+
+        With `pass_on` the first Ctrl-C or SIGTERM goes to the command, which has the time that it takes to end: a
+        training saves. A second ends it at once, as the first does otherwise. For the main thread alone.
         """
         redact, conceal = self.settings.redact, self._conceal
         typed = f"{title}   (log: {os.path.relpath(log)})" if title else shlex.join(argv)
@@ -139,7 +145,7 @@ class Runner:
             assert process.stdout is not None
             self._running.add(process)
             try:
-                with self._progress(show) as live:
+                with self._passing_on(process, pass_on), self._progress(show) as live:
                     for line in process.stdout:
                         sink.write(conceal(line))
                         line = redact(line)
@@ -159,7 +165,7 @@ class Runner:
             raise DiskFull(
                 f"the disk became full during {redact(shlex.join(argv[:2]))}",
                 where=f"full log: {log}",
-                next_command="inv doctor, or docker system prune",
+                next_command="inv clean, then docker builder prune",
             )
         if code:
             raise CommandFailed([redact(word) for word in argv], code, tail, log, title=redact(title))
@@ -176,10 +182,41 @@ class Runner:
         self.console.print(Text(f"+ {title or shlex.join(argv)}", style="dim"), soft_wrap=True)
         return subprocess.call(list(argv), env=_environment(env), cwd=cwd)
 
+    @contextmanager
+    def _passing_on(self, process: subprocess.Popen[str], pass_on: PassOn | None) -> Iterator[None]:
+        if pass_on is None:
+            yield
+            return
+        asked: list[int] = []
+
+        def ask(number: int) -> None:
+            self.console.print("ending; a second Ctrl-C ends it at once", style="yellow")
+            pass_on(process, number)
+
+        def handle(number: int, frame: object) -> None:
+            asked.append(number)
+            if len(asked) > 1:
+                raise KeyboardInterrupt
+            # not here: what is interrupted may be in the middle of a print
+            threading.Thread(target=ask, args=(number,), daemon=True).start()
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
     def _progress(self, show: bool) -> AbstractContextManager[Live | None]:
         if show or not self.console.is_terminal:
             return nullcontext()
         return Live(Spinner("dots"), console=self.console, transient=True)
+
+
+def to_its_group(process: subprocess.Popen[str], number: int) -> None:
+    """The signal for the command and all that it started, as a terminal's Ctrl-C is."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def leave_running(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:

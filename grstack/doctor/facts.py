@@ -33,6 +33,7 @@ class EngineState:
     chosen_by: str = ""  # DOCKER_HOST, or a context of the docker command line
     undo: str = ""  # what to type so that it is this machine's own again
     rootless: bool = False
+    closed: bool = False  # an engine runs, and its socket is not open to this user
     problem: str = ""
     remedy: str = ""
     can_install: bool = False  # root on Debian or Ubuntu: the first build installs and starts one
@@ -142,7 +143,7 @@ class HostFacts:
         import docker.errors
 
         from grstack.engines import docker_cli
-        from grstack.engines.connect import connect, endpoint
+        from grstack.engines.connect import JOIN_GROUP, connect, endpoint, is_closed
         from grstack.errors import EngineError
 
         can_install = host.can_install()
@@ -157,7 +158,9 @@ class HostFacts:
         )
         try:
             found = Daemon.of(connect(timeout=int(PATIENCE)).info())
-        except (docker.errors.DockerException, OSError):
+        except (docker.errors.DockerException, OSError) as error:
+            if is_closed(error):
+                return replace(state, closed=True, remedy=JOIN_GROUP)
             return replace(state, remedy=docker_cli.install_command())
         state = replace(state, version=found.version, rootless=found.rootless)
         try:

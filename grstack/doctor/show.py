@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from grstack.doctor.finding import Finding, Severity
@@ -14,7 +14,8 @@ _STYLES = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARNING: "yello
 
 
 def as_table(findings: Sequence[Finding]) -> Table:
-    table = Table("check", "", "finding", "remedy", title="inv doctor", title_justify="left")
+    folded = (Column(name, overflow="fold") for name in ("finding", "remedy"))  # a command is shown whole
+    table = Table("check", "", *folded, title="inv doctor", title_justify="left")
     for finding in findings:
         style = _STYLES[finding.severity]
         # Text, not str: messages hold brackets, which rich would read as markup

@@ -112,6 +112,7 @@ class Engine(Protocol):
         access: Access | None = None,
         memory_mib: int = 0,
         private: Mapping[str, str] | None = None,
+        saves: bool = False,
     ) -> int:
         """Runs a command in the finished image, with the devices that `access` gives it; returns its exit code.
 
@@ -120,6 +121,9 @@ class Engine(Protocol):
         `apart` names one of several that run at once: it has a log of its own and, where `isolates`, a network of its
         own, in which it sees itself only. `memory_mib`: what the kernel gives it at most, page cache included and no
         swap, where `isolates`; 0 for no limit.
+
+        `saves`: the command is given the first Ctrl-C or SIGTERM, and the time that it takes to end; a second ends it
+        at once, as the first does otherwise.
         """
         ...
 

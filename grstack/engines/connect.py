@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 OWN_SOCKETS = ("", "unix:///var/run/docker.sock", "unix:///run/docker.sock")
+JOIN_GROUP = "sudo usermod -aG docker $USER, then log in again"
 DEFAULT = "default"  # the context that stands for OWN_SOCKETS
 
 
@@ -44,6 +45,19 @@ def connect(timeout: int) -> Any:
     context = _load(_context())
     tls = {"tls": context.TLSConfig} if context.TLSConfig else {}
     return docker.DockerClient(base_url=context.Host, timeout=timeout, **tls)
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether an engine's socket is there, and not open to this user. The SDK wraps what the system said."""
+    found, left = set(), [error]
+    while left:
+        one = left.pop()
+        if isinstance(one, PermissionError):
+            return True
+        if id(one) not in found:
+            found.add(id(one))
+            left += [e for e in (one.__cause__, one.__context__, *one.args) if isinstance(e, BaseException)]
+    return False
 
 
 def _context() -> str:

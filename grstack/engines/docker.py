@@ -7,10 +7,12 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,7 @@ BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages a
 CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 MANIFEST = "/opt/grstack/manifest.json"
 CACHED_COMPILERS = "/ccache/bin"
+TO_ALL = "TINI_KILL_PROCESS_GROUP"  # docker-init gives signals to its child alone else: to bash, not to what that runs
 
 
 class DockerEngine:
@@ -383,6 +386,7 @@ class DockerEngine:
         access: Access | None = None,
         memory_mib: int = 0,
         private: Mapping[str, str] | None = None,
+        saves: bool = False,
     ) -> int:
         given = access or self.context
         name = "-".join(["grstack-run", str(os.getpid()), *([apart] if apart else [])])
@@ -391,7 +395,7 @@ class DockerEngine:
             image=self._image_that_is_there(plan),
             argv=argv,
             volumes=[(m.source, self.path_of(m), m.writable) for m in mounts],
-            env=env or {},
+            env={**(env or {}), **({TO_ALL: "1"} if saves else {})},
             inherited=tuple(private or ()),
             network="none" if apart else "host",
             name=name,
@@ -406,7 +410,8 @@ class DockerEngine:
             return self.runner.replace(command, env=private, title=title)
         try:
             log = self.paths.logs / f"{apart or 'run'}.log"
-            self.runner.stream(command, log=log, env=private, show=True, title=title)
+            pass_on = partial(self._signal, name) if saves else None
+            self.runner.stream(command, log=log, env=private, show=True, title=title, pass_on=pass_on)
         except CommandFailed as error:
             if error.code < 0:  # the client was ended, before the command
                 self._remove_container(name)
@@ -415,6 +420,15 @@ class DockerEngine:
             self._remove_container(name)
             raise
         return 0
+
+    def _signal(self, name: str, process: subprocess.Popen[str], number: int) -> None:
+        """Hands a signal to a container; where it is only being started, as soon as it runs."""
+        while process.poll() is None:
+            try:
+                self.client.containers.get(name).kill(signal=number)
+                return
+            except Exception:  # not made yet, or not started
+                time.sleep(0.1)
 
     def _user(self, plan: Plan) -> str:
         """An image whose user is not root runs as who started it, so that what it writes belongs to them."""

@@ -14,11 +14,14 @@ from grstack.launch.access import SecurityContext
 
 # The engine and a client that builds: Ubuntu ships buildx apart from docker.io, Debian 13 the client too.
 PACKAGES = ("docker.io", "docker-cli", "docker-buildx")
+RPMS = ("docker-ce", "docker-ce-cli", "docker-buildx-plugin")
 
 
 def install_command() -> str:
     """What to type, with the packages that this machine's distribution has."""
-    return f"sudo apt-get install -y {' '.join(host.apt_knows(PACKAGES) or PACKAGES)}"
+    if host.has_dnf():
+        return f"{host.install_command(RPMS)}, of Docker's own package repository (docs.docker.com: Install)"
+    return host.install_command(host.apt_knows(PACKAGES) or PACKAGES)
 
 
 def clients() -> list[Path]:

@@ -80,6 +80,7 @@ class FakeEngine:
         access: Access | None = None,
         memory_mib: int = 0,
         private: Mapping[str, str] | None = None,
+        saves: bool = False,
     ) -> int:
         self.runs.append(tuple(argv))
         self.private.append(dict(private or {}))

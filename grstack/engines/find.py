@@ -9,7 +9,7 @@ from pathlib import Path
 from grstack import host
 from grstack.engines import docker_cli
 from grstack.engines.base import Engine
-from grstack.engines.connect import connect, endpoint
+from grstack.engines.connect import JOIN_GROUP, connect, endpoint, is_closed
 from grstack.errors import EngineError, UsageError
 from grstack.network import Settings
 from grstack.paths import Paths
@@ -30,6 +30,7 @@ def find_engine(name: str, paths: Paths, runner: Runner, settings: Settings) -> 
 
     if not answers():
         _refuse_another_host(settings)
+        _refuse_closed_socket()
         _start(paths, runner, settings)
     _ensure_client(paths, runner, settings)
     return DockerEngine(paths, runner, settings)
@@ -49,6 +50,16 @@ def _refuse_another_host(settings: Settings) -> None:
             where=chosen.chosen_by,
             next_command=f"{chosen.undo}   (to use this machine's own engine)",
         )
+
+
+def _refuse_closed_socket() -> None:
+    import docker.errors
+
+    try:
+        connect(timeout=5).ping()
+    except (docker.errors.DockerException, OSError) as error:
+        if is_closed(error):
+            raise EngineError("Docker runs, and its socket is not open to you", next_command=JOIN_GROUP) from error
 
 
 def answers() -> bool:

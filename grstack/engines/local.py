@@ -23,7 +23,7 @@ from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.plan.make import SOURCES
-from grstack.run import CommandFailed, Runner
+from grstack.run import CommandFailed, Runner, to_its_group
 from grstack.spec import GLUON, Base
 
 MARKER = ".complete"
@@ -113,9 +113,10 @@ class LocalEngine:
             return os.path.realpath(sys.executable)
         found = shutil.which(f"python{version}")
         if not found:
+            install = host.install_command([f"python{version}", f"python{version}-venv"])
             raise EngineError(
                 f"--engine none needs Python {version} on this machine, and finds {sys.version.split()[0]}",
-                next_command=f"apt-get install -y python{version} python{version}-venv, or use the Docker engine",
+                next_command=f"{install}, or use the Docker engine",
             )
         return found
 
@@ -226,13 +227,16 @@ class LocalEngine:
         access: Access | None = None,
         memory_mib: int = 0,
         private: Mapping[str, str] | None = None,
+        saves: bool = False,
     ) -> int:
         visible = access.process_env if access else {}
         variables = {**self.environment(plan), **visible, **(private or {}), **(env or {})}
         if interactive:
             return self.runner.replace(argv, env=variables)
         try:
-            self.runner.stream(argv, log=self.paths.logs / f"{apart or 'run'}.log", env=variables, show=True)
+            log = self.paths.logs / f"{apart or 'run'}.log"
+            pass_on = to_its_group if saves else None
+            self.runner.stream(argv, log=log, env=variables, show=True, pass_on=pass_on)
         except CommandFailed as error:
             return error.code
         return 0

@@ -14,7 +14,8 @@ NOUN = "GPU"
 CDI = ("/etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.json", "/var/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.json")
 TOOLKIT = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")  # what docker's --gpus starts
 INSTALL = (
-    "sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker"
+    "add NVIDIA's package repository (docs.nvidia.com: Installing the NVIDIA Container Toolkit), then"
+    " sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker"
     " && sudo systemctl restart docker"
 )
 _DEVICES = ("--query-gpu=index,uuid,name,driver_version", "--format=csv,noheader")

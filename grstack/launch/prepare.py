@@ -14,7 +14,10 @@ from grstack.launch.seen import Seen
 
 CDI_ON = """Docker 25 or newer with {"features": {"cdi": true}} in /etc/docker/daemon.json"""
 NO_CGROUPS = "sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place"
-EXAMPLE = 'inv run --devices 0 "COMMAND"'
+EXAMPLES: dict[Kind, str] = {
+    "npu": 'inv run --platform cann --devices 0 "COMMAND"',
+    "cuda": 'inv run --target cuda --devices 0 "COMMAND"',
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def prepare(
     `contained`, nothing has to hand devices to a container.
     """
     seen = look(kind, machine)
-    ids, notes = _choose(seen, wanted, shown=shown)
+    ids, notes = _choose(seen, wanted, EXAMPLES[kind], shown=shown)
     faults, more = _examine(kind, seen, ids, machine, release, flavour if contained else None)
     if faults and not (force or shown):
         raise DeviceError(
@@ -62,14 +65,14 @@ def prepare(
     return Prepared(access=given, notes=(*notes, *more, *(fault.what for fault in faults)))
 
 
-def _choose(seen: Seen, wanted: str, *, shown: bool) -> tuple[tuple[int, ...], list[str]]:
+def _choose(seen: Seen, wanted: str, example: str, *, shown: bool) -> tuple[tuple[int, ...], list[str]]:
     if wanted == "all":
         if not seen.devices:
             following = "--devices 0-7: a line for another machine names its devices" if shown else "inv doctor"
             raise DeviceError(f"--devices all: this machine shows {seen.names()}", next_command=following)
         return tuple(device.id for device in seen.devices), []
     if wanted:
-        return numbers(wanted), []
+        return numbers(wanted, example), []
     free = [device.id for device in seen.devices if not device.busy]
     chosen = (free or [device.id for device in seen.devices] or [0])[0]
     others = "; --devices 0,1 or --devices all takes others" if len(seen.devices) > 1 else ""
@@ -77,16 +80,16 @@ def _choose(seen: Seen, wanted: str, *, shown: bool) -> tuple[tuple[int, ...], l
     return (chosen,), [f"{seen.noun} {chosen} is used{why}{others}"]
 
 
-def numbers(wanted: str) -> tuple[int, ...]:
+def numbers(wanted: str, example: str = EXAMPLES["npu"]) -> tuple[int, ...]:
     """`0,2-3` as (0, 2, 3). Raises UsageError for anything else, and for a number twice."""
     found: list[int] = []
     for part in wanted.split(","):
         match = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
-            raise UsageError(f"--devices {wanted}: numbers such as 0,1 or 0-3, or all", next_command=EXAMPLE)
+            raise UsageError(f"--devices {wanted}: numbers such as 0,1 or 0-3, or all", next_command=example)
         found += range(int(match[1]), int(match[2] or match[1]) + 1)
     if len(set(found)) < len(found):
-        raise UsageError(f"--devices {wanted} names a device twice", next_command=EXAMPLE)
+        raise UsageError(f"--devices {wanted} names a device twice", next_command=example)
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from grstack.launch import compose, gpu, kubernetes
 from grstack.launch.access import Access, Flavour, Kind, SecurityContext
 from grstack.launch.line import shell_line
 from grstack.launch.machine import Machine
-from grstack.launch.prepare import prepare
+from grstack.launch.prepare import EXAMPLES, prepare
 from grstack.session import Session
 
 FORMS = ("docker", "podman", "compose", "k8s")
@@ -54,7 +54,7 @@ def access_of(s: Session, request: Request, machine: Machine, console: Console) 
             why = "its NPUs are emulated" if s.platform == "twin" else "it uses no device"
             raise UsageError(
                 f"--devices: platform {s.platform} has none of this machine's, {why}",
-                next_command='inv run --platform cann --devices 0 "COMMAND"',
+                next_command=f"{EXAMPLES['npu']}   (a GPU: {EXAMPLES['cuda']})",
             )
         return None
     if request.devices == "none":

@@ -13,7 +13,7 @@ from grstack import commands, fetch, install, session
 from grstack.choices import Choices
 from grstack.engines import Mount
 from grstack.engines.fake import FakeEngine
-from grstack.errors import PackageError, UsageError
+from grstack.errors import PackageError, StepError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = "dense_to_jagged"
@@ -180,3 +180,13 @@ def test_fetch_data_says_what_is_not_verified(
     assert "not verified: no hash is published" in out.getvalue() and "0" * 64 in out.getvalue()
     commands.fetch_data("ml-100k")
     assert out.getvalue().count("not verified") == 1
+
+
+def test_what_is_to_be_typed_next_is_of_the_target_that_was_asked_for(engine: FakeEngine, out: io.StringIO) -> None:
+    with pytest.raises(UsageError) as unnamed:
+        commands.tag(Choices(target="cpu"))
+    assert unnamed.value.next_command == "inv build-image --target cpu"
+    engine.exit_code = 1
+    with pytest.raises(StepError) as failed:
+        commands.smoke_test(Choices(target="cuda"))
+    assert failed.value.next_command.startswith("inv shell --target cuda, ")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import os
 import shlex
+import signal
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 from rich.console import Console
 
+from docker import errors as docker_errors
 from grstack import locks
 from grstack.engines import Inputs, Mount, docker, names
 from grstack.engines.artefacts import constraints
@@ -177,6 +181,34 @@ def test_a_shell_asks_for_a_terminal_where_it_has_one(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
     assert made.engine.run(plan, ["bash"], interactive=True) == 0
     assert [word for word in given if word in ("--interactive", "--tty")] == words
+
+
+def test_a_container_is_given_the_signal_when_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Engine(tmp_path, "trap 'sleep 1; echo saved; exit 130' INT; echo $* > words; echo $$ > pid; sleep 60 & wait")
+    monkeypatch.chdir(made.root)
+    made.store.stored.append(Image("sha256:1", [], labels={KEY: made.plan.image.key}))
+    asked: list[str] = []
+
+    def kill(signal: int) -> None:
+        os.kill(int((made.root / "pid").read_text()), signal)
+
+    def get(name: str) -> SimpleNamespace:
+        asked.append(name)
+        if len(asked) < 3:
+            raise docker_errors.NotFound("the client has not made it yet")
+        return SimpleNamespace(kill=kill)
+
+    def interrupt() -> None:
+        while not (made.root / "pid").exists() or not (made.root / "pid").read_text().strip():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    made.store.containers = SimpleNamespace(get=get)
+    threading.Thread(target=interrupt, daemon=True).start()
+    assert made.engine.run(made.plan, ["bash", "-c", "cd / && python -m train"], saves=True) == 130
+    assert made.lines[-2:] == ["ending; a second Ctrl-C ends it at once", "saved"] and len(set(asked)) == 1
+    # else bash has it alone, which goes on waiting for what it runs
+    assert "--env=TINI_KILL_PROCESS_GROUP=1 " in (made.root / "words").read_text()
 
 
 def test_a_private_variable_reaches_the_command_and_is_on_no_line(

@@ -156,7 +156,7 @@ CASES = [
         {"disks": {"/build": 90 * GIB, "/cache": 90 * GIB, "/var/lib/docker": 2 * GIB}},
         Severity.ERROR,
         "2.0 GiB free at /var/lib/docker",
-        "docker system prune",
+        "inv clean, then docker builder prune",
     ),
     ("memory", {"memory": 2 * GIB}, Severity.ERROR, "2.0 GiB of memory, a build needs 4 GiB", "memory limit"),
     ("memory", {"memory": 6 * GIB}, Severity.WARNING, "6.0 GiB", "memory limit"),
@@ -405,3 +405,12 @@ def test_the_torch_index_is_asked_for_the_locked_cpu_wheel(
     ((argv, env),) = runner.calls
     assert "torch==2.6.0+cpu" in argv and argv[argv.index("--default-index") + 1] == "https://mirror.invalid/cpu"
     assert env["https_proxy"] == "http://proxy.invalid:1"
+
+
+def test_a_narrow_terminal_shows_the_whole_remedy() -> None:
+    out = io.StringIO()
+    run_doctor(
+        ROOT, facts=Machine(problem="/".join(["path"] * 20), no_registry="no"), console=Console(file=out, width=80)
+    )
+    shown = "".join(line.split("│")[4].strip() for line in out.getvalue().splitlines() if line.count("│") == 5)
+    assert shown.count("~/.config/grstack/network.yaml") == 2 and "…" not in out.getvalue()

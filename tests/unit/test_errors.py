@@ -4,8 +4,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import grstack.errors as errors
 from grstack.errors import GrstackError, UsageError
+from grstack.files import not_ours
 from grstack.run import CommandFailed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,3 +63,14 @@ def test_every_error_names_the_next_command() -> None:
                 without.append(f"{path.relative_to(ROOT)}:{call.lineno}")
     assert without == []
     assert CommandFailed(["g++"], 1, [], None).next_command and CommandFailed(["g++"], 1, [], Path("a b")).next_command
+
+
+def test_what_root_has_made_in_the_checkout_is_named_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "build").mkdir()
+    monkeypatch.chdir(tmp_path)
+    closed = not_ours(PermissionError(13, "Permission denied", str(tmp_path / "build/out")), tmp_path)
+    assert closed is not None and closed.what.startswith("build/out: Permission denied")
+    assert closed.next_command == "sudo chown -R $(id -u):$(id -g) build"
+    assert not_ours(PermissionError(13, "Permission denied", "/etc/shadow"), tmp_path) is None

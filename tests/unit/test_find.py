@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker.errors
 import pytest
 from rich.console import Console
 
@@ -176,3 +177,24 @@ def test_the_doctor_looks_at_the_engine_of_the_context(
     monkeypatch.setattr(docker_cli, "find_client", lambda: Path("docker"))
     finding = checks.engine.check(facts)
     assert finding.message == "Docker 27.5.1, rootless, by docker context live"
+
+
+def test_a_socket_that_is_closed_to_this_user_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the SDK says it: the system's error inside two others."""
+
+    def closed(timeout: int) -> None:
+        try:
+            raise ConnectionError("Connection aborted.", PermissionError(13, "Permission denied"))
+        except ConnectionError as error:
+            raise docker.errors.DockerException(f"Error while fetching server API version: {error}") from error
+
+    monkeypatch.setattr(find, "connect", closed)
+    monkeypatch.setattr(connect, "connect", closed)
+    monkeypatch.setattr(host, "can_install", lambda: False)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+    with pytest.raises(EngineError, match="its socket is not open to you") as error:
+        look(tmp_path)
+    assert error.value.next_command == "sudo usermod -aG docker $USER, then log in again"
+    finding = checks.engine.check(HostFacts(tmp_path, Runner(Console(file=io.StringIO()))))
+    assert finding.remedy == error.value.next_command

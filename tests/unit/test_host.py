@@ -114,3 +114,11 @@ def test_a_private_ca_is_told_to_apt(tmp_path: Path, monkeypatch: pytest.MonkeyP
     host.ensure_packages(["mmdebstrap", "mmdebstrap"], machine.runner, tmp_path / "log", env)
     assert all("CaInfo=/etc/corp.pem" in line for line in machine.log.read_text().splitlines())
     assert machine.installs[0].count("mmdebstrap") == 1
+
+
+def test_what_to_type_is_of_this_machine_s_package_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "dnf" else None)
+    assert host.install_command(["g++", "python3.11", "python3.11-venv"]) == "sudo dnf install -y gcc-c++ python3.11"
+    assert docker_cli.install_command().startswith("sudo dnf install -y docker-ce ")
+    monkeypatch.setattr(host.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert host.install_command(["g++"]) == "sudo apt-get install -y g++"

@@ -71,7 +71,7 @@ def test_numbers_and_ranges(typed: str, found: tuple[int, ...]) -> None:
 def test_what_names_no_devices_is_refused(typed: str) -> None:
     with pytest.raises(UsageError, match="--devices") as error:
         numbers(typed)
-    assert error.value.next_command.startswith("inv run --devices")
+    assert error.value.next_command.startswith("inv run --platform cann --devices")
 
 
 def test_without_a_word_one_device_is_taken_the_first_that_is_free(tmp_path: Path) -> None:
@@ -372,3 +372,9 @@ def test_a_user_gets_the_groups_of_closed_gpu_nodes(tmp_path: Path) -> None:
         (tmp_path / "dev" / name).chmod(0o660)
     options = on_gpus(machine, "0").access.options()
     assert [o for o in options if "group" in o] == ["--group-add=4320", "--group-add=4322", "--group-add=4323"]
+
+
+def test_the_example_is_of_the_kind_that_was_asked_for() -> None:
+    with pytest.raises(UsageError) as error:
+        prepare("cuda", "x", Machine(), release="2.8.0")
+    assert error.value.next_command == 'inv run --target cuda --devices 0 "COMMAND"'

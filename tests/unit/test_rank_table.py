@@ -102,3 +102,8 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, capsys: pytest.Capture
     assert out.read_text() == shown
     with pytest.raises(DataError, match="no copy of node9"):
         commands.rank_table("node9", "all", folder=str(tmp_path))
+    commands.rank_table("10.0.0.1", "all", folder=str(tmp_path), out=str(out))
+    assert f"export RANK_TABLE_FILE={out}" in "".join(capsys.readouterr().out.splitlines())
+    with pytest.raises(UsageError, match="No such file") as error:
+        commands.rank_table("10.0.0.1", "all", folder=str(tmp_path), out=str(tmp_path / "none/rt.json"))
+    assert error.value.next_command == f"mkdir -p {tmp_path}/none"

@@ -69,3 +69,57 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+SAVING = (
+    "import signal, sys, time\n"
+    "def save(number, frame):\n"
+    "    print('saving', flush=True); time.sleep(float(sys.argv[1]))\n"
+    "    print('saved', flush=True); sys.exit(128 + number)\n"
+    "for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, save)\n"
+    "print('training', flush=True)\n"
+    "while True: time.sleep(60)\n"
+)
+PATIENT = (
+    "import sys; from pathlib import Path; from rich.console import Console\n"
+    "from grstack.run import CommandFailed, Runner, to_its_group\n"
+    "argv = [sys.executable, '-c', sys.argv[1], sys.argv[2]]\n"
+    "try: Runner(Console()).stream(argv, log=Path(sys.argv[3]), show=True, pass_on=to_its_group)\n"
+    "except CommandFailed as error: sys.exit(error.code)\n"
+    "except KeyboardInterrupt: sys.exit('forced')\n"
+)
+
+
+def _patient(seconds: float, log: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", PATIENT, SAVING, str(seconds), str(log)]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _shows(process: subprocess.Popen[str], wanted: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == wanted:
+            return
+    pytest.fail(f"ended before it showed {wanted}: {process.stderr and process.stderr.read()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_saves_is_asked_and_waited_for(tmp_path: Path, number: signal.Signals) -> None:
+    """For longer than the five seconds that a command has which is simply ended."""
+    process = _patient(6, tmp_path / "log")
+    _shows(process, "training")
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    assert "ending; a second Ctrl-C ends it at once" in out and out.splitlines()[-1] == "saved"
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    process = _patient(60, tmp_path / "log")
+    _shows(process, "training")
+    process.send_signal(signal.SIGINT)
+    _shows(process, "saving")
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert "forced" in errors and "saved" not in out and time.monotonic() - begun < 30

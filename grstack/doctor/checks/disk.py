@@ -12,7 +12,7 @@ def check(facts: Facts) -> Finding:
     places = {facts.filesystem(path): path for path in reversed(facts.places)}
     path, free = min(((path, facts.free(path)) for path in places.values()), key=lambda item: item[1])
     message = f"{free / GIB:.1f} GiB free at {path}"
-    remedy = "inv clean, docker system prune, or set GRSTACK_CACHE to a larger disk"
+    remedy = "inv clean, then docker builder prune, or set GRSTACK_CACHE to a larger disk"
     if free < DISK_LEFT:
         return error(f"{message}, a step of a build needs {DISK_LEFT / GIB:.0f} GiB", remedy)
     if free < DISK_NEEDED:

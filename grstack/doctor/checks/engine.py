@@ -11,6 +11,8 @@ def check(facts: Facts) -> Finding:
     if state.version is None and state.host:
         message = f"no container engine answers at {state.host}, which {state.chosen_by} names"
         return error(message, f"{state.undo}, or start that engine, or use --engine none")
+    if state.version is None and state.closed:
+        return warning("Docker runs, and its socket is not open to you", state.remedy)
     if state.version is None and state.can_install:
         return note("no engine answers; the first build installs and starts one", "or use --engine none")
     if state.version is None:
