@@ -4,6 +4,7 @@
 
 #include "crc32c.h"
 #include "id_counts.h"
+#include "id_positions.h"
 #include "row_store.h"
 
 // The C interface that torchrec_embcache/store/library.py calls. It needs no torch and no Python, so one build serves
@@ -112,6 +113,21 @@ int64_t embcache_counts_remove(embcache::IdCounts* counts, const int64_t* ids, i
 
 int64_t embcache_counts_contains(embcache::IdCounts* counts, const int64_t* ids, int64_t count, unsigned char* there) {
   return counts->contains(ids, count, there);
+}
+
+// Null: no memory.
+embcache::IdPositions* embcache_positions_new(const int64_t* ids, int64_t count) {
+  try {
+    return new embcache::IdPositions(ids, count);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void embcache_positions_delete(embcache::IdPositions* positions) { delete positions; }
+
+void embcache_positions_find(const embcache::IdPositions* positions, const int64_t* ids, int64_t count, int64_t* out) {
+  positions->find(ids, count, out);
 }
 
 int64_t embcache_distinct(const int64_t* ids, int64_t count, int64_t* out) {

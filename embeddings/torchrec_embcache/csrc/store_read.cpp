@@ -2,6 +2,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "radix_sort.h"
 #include "row_store.h"
 
 namespace embcache {
@@ -28,7 +29,10 @@ void RowStore::check_columns(const std::vector<Column>& columns) const {
 // Bytes past the end of a file are zero.
 template <typename Visit>
 void RowStore::fetch(const Slabs& slabs, std::vector<Wanted>& wanted, bool whole, const Visit& visit) {
-  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) { return a.row < b.row; });
+  uint32_t rows = 0;  // all bits of any
+  for (const Wanted& one : wanted) rows |= one.row;
+  const int bits = rows == 0 ? 0 : 32 - __builtin_clz(rows);
+  radix_sort(wanted, 0, bits, [](const Wanted& one) { return uint64_t{one.row}; });
   const int64_t needed = whole ? format_.record_bytes() : static_cast<int64_t>(sizeof(RecordHead));
   const auto slot_of = [&](int64_t k) { return wanted[k].row / format_.slab_records; };
   const auto record_of = [&](int64_t k) { return wanted[k].row % format_.slab_records; };

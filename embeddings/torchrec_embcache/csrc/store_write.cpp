@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "radix_sort.h"
 #include "row_store.h"
 
 namespace embcache {
@@ -16,6 +17,7 @@ constexpr double kGarbage = 1.0 / 3;
 constexpr double kErasures = 1.0 / 4;
 constexpr int64_t kCompactedPerWritten = 4;
 constexpr int64_t kLeastCompacted = 1024;
+constexpr int kSortedBits = 22;  // of hashes; hardly two rows of a batch share them
 
 void prefetch_row(const std::vector<Column>& columns, int64_t position) {
   constexpr uint32_t kLine = 64;
@@ -37,7 +39,12 @@ void RowStore::require_writable() const {
 std::vector<int64_t> RowStore::distinct_by_hash(const int64_t* ids, int64_t count) const {
   std::vector<std::pair<uint64_t, int64_t>> hashes(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) hashes[i] = {hash_id(ids[i]), i};
-  std::sort(hashes.begin(), hashes.end());
+  radix_sort(hashes, 64 - kSortedBits, 64, [](const std::pair<uint64_t, int64_t>& one) { return one.first; });
+  const auto upper = [&](size_t k) { return hashes[k].first >> (64 - kSortedBits); };
+  for (size_t first = 0, end = 0; first < hashes.size(); first = end) {  // by all bits, where some share these
+    for (end = first + 1; end < hashes.size() && upper(end) == upper(first);) ++end;
+    if (end - first > 1) std::sort(hashes.begin() + first, hashes.begin() + end);
+  }
   std::vector<int64_t> order;
   order.reserve(hashes.size());
   for (size_t k = 0; k < hashes.size(); ++k) {

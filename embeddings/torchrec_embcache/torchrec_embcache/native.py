@@ -47,6 +47,9 @@ def load() -> ctypes.CDLL:
         "counts_add": (i64, [pointer, pointer, i64]),
         "counts_remove": (i64, [pointer, pointer, i64]),
         "counts_contains": (i64, [pointer, pointer, i64, pointer]),
+        "positions_new": (pointer, [pointer, i64]),
+        "positions_delete": (None, [pointer]),
+        "positions_find": (None, [pointer, pointer, i64, pointer]),
         "distinct": (i64, [pointer, i64, pointer]),
         "crc32c": (u32, [text, u64, i32]),
     }
@@ -102,3 +105,24 @@ class IdCounts:
         there = torch.empty(ids.numel(), dtype=torch.bool)
         self._library.embcache_counts_contains(self._handle, ids.data_ptr(), ids.numel(), there.data_ptr())
         return there
+
+
+class IdPositions:
+    """Where each of distinct ids (N,) int64 on the CPU stands among them (csrc/id_positions.h); any thread may ask."""
+
+    def __init__(self, ids: torch.Tensor) -> None:
+        self._library = load()
+        ids = ids.contiguous()
+        self._handle = self._library.embcache_positions_new(ids.data_ptr(), ids.numel())
+        if not self._handle:
+            raise MemoryError(f"no memory to find {ids.numel()} ids")
+
+    def __del__(self) -> None:
+        self._library.embcache_positions_delete(self._handle)
+
+    def find(self, ids: torch.Tensor) -> torch.Tensor:
+        """Positions of ids (L,), -1 where absent; (L,) int64."""
+        ids = ids.contiguous()
+        positions = torch.empty_like(ids)
+        self._library.embcache_positions_find(self._handle, ids.data_ptr(), ids.numel(), positions.data_ptr())
+        return positions

@@ -12,12 +12,14 @@ from torchrec_embcache.store.base import RowStore
 from torchrec_embcache.store.memory import MemoryStore
 
 SPILL_SHARE = 1 / 16  # of the host rows, at least, go to disk at once: choosing them looks at all
+SPILLED_AT_ONCE = 4096  # rows, so that what is copied on the way stays in the nearer caches
 
 
 class TieredStore:
     """At most ``host_rows`` rows in ``host``, the ones trained last; the others in ``disk``.
 
-    A row in ``host`` is newer than one on disk. Only flush() makes the disk hold everything.
+    A row in ``host`` is newer than one on disk, or the same: what is on disk as it is, is not written there again. Only
+    flush() makes the disk hold everything.
     """
 
     def __init__(self, host: MemoryStore, disk: RowStore, host_rows: int) -> None:
@@ -52,9 +54,11 @@ class TieredStore:
                 self._spill(max(excess, int(self._host_rows * SPILL_SHARE)))
 
     def _spill(self, count: int) -> None:
-        rows = self._host.oldest(count)
-        self._disk.write(rows)  # a failure leaves them in host memory
-        self._host.erase(rows.ids)
+        for slots in self._host.oldest(count).split(SPILLED_AT_ONCE):
+            unsaved = self._host.unsaved(slots)
+            if len(unsaved):
+                self._disk.write(unsaved)  # a failure leaves them in host memory
+            self._host.erase(self._host.ids_at(slots))
 
     def erase(self, ids: torch.Tensor) -> int:
         with self._lock:
@@ -87,9 +91,10 @@ class TieredStore:
 
     def flush(self) -> None:
         with self._lock:
-            for rows in self._host.scan(65536):
+            for rows in self._host.all_unsaved(65536):
                 self._disk.write(rows)
             self._disk.flush()
+            self._host.saved()
 
     def close(self) -> None:
         """Flushes, then closes, also if that fails."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import torch
-from hybrid_torchrec.backends.ids import IdIndex
 from hybrid_torchrec.table import RowBatch
 
 from torchrec_embcache.background import background_thread
 from torchrec_embcache.errors import StoreIOError
+from torchrec_embcache.native import IdPositions
 from torchrec_embcache.store.base import RowStore
 
 
@@ -23,18 +23,14 @@ class _Waiting:
         self.rows = rows
 
     @cached_property
-    def index(self) -> IdIndex:
-        """The row in position k has slot k + 1: ids of a RowBatch are distinct."""
-        ids = self.rows.ids
-        index: IdIndex = torch.classes.hybrid_torchrec.HashIndex(len(ids))
-        index.insert(ids, torch.ones_like(ids), 0)
-        return index
+    def positions(self) -> IdPositions:
+        return IdPositions(self.rows.ids)
 
     def find(self, ids: torch.Tensor) -> tuple[RowBatch, torch.Tensor]:
         """The rows of those of ids (L,) that wait, in their order, and which do, (L,) bool."""
-        slots = self.index.find(ids)
-        here = slots > 0
-        return self.rows.select(slots[here] - 1), here
+        positions = self.positions.find(ids)
+        here = positions >= 0
+        return self.rows.select(positions[here]), here
 
 
 class WriteBehind:
