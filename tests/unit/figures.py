@@ -233,8 +233,8 @@ def compiled_cpu(root: Path) -> Values:
     return dict(zip("ab", span([m["eager / compiled"] for m in result(root, "compile-cpu")["models"].values()])))
 
 
-def compiled_h200(root: Path) -> Values:
-    found = result(root, "compile-nvidia-h200")["models"].values()
+def compiled_h100(root: Path) -> Values:
+    found = result(root, f"compile-{H100}")["models"].values()
     return dict(zip("ab", span([model["eager / compiled"] for model in found])))
 
 
