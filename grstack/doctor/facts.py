@@ -87,8 +87,8 @@ class Facts(Protocol):
         """Asks the PyTorch index for the cpu wheel of torch; None if it is there."""
         ...
 
-    def registry_problem(self) -> str | None:
-        """Asks, through the engine, the registry that has the base image; None if it answers or the image is here."""
+    def registry_problem(self, platform: str) -> str | None:
+        """Asks, through the engine, the registry that has the base image of a platform of npu; None if it answers."""
         ...
 
     @property
@@ -216,14 +216,14 @@ class HostFacts:
             return settings.redact(said) or f"uv ended with code {error.code}"
         return None
 
-    def registry_problem(self) -> str | None:
+    def registry_problem(self, platform: str) -> str | None:
         import docker.errors
 
         from grstack.engines.connect import connect
         from grstack.engines.upstream import asked_for
 
         settings = network.load()
-        base = self.versions.bases[self.versions.targets["npu"].platforms["twin"].base]
+        base = self.versions.bases[self.versions.targets["npu"].platforms[platform].base]
         said = ""
         try:
             client = connect(timeout=int(PATIENCE))

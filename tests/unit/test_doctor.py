@@ -57,7 +57,7 @@ class Machine:
     opp_state: OppState | None = OppState(place="/opp", vendors=3)
     problem: str | None = None
     torch_problem: str | None = None
-    no_registry: str | None = None
+    no_registry: dict[str, str] = field(default_factory=dict)  # by platform
     cached_wheels: int = 0
 
     @property
@@ -94,8 +94,8 @@ class Machine:
     def torch_index_problem(self) -> str | None:
         return self.torch_problem
 
-    def registry_problem(self) -> str | None:
-        return self.no_registry
+    def registry_problem(self, platform: str) -> str | None:
+        return self.no_registry.get(platform)
 
 
 def run(machine: Machine, **options: object) -> tuple[int, str]:
@@ -233,7 +233,14 @@ CASES = [
     ("network", {"problem": "timed out"}, Severity.ERROR, "timed out", "PIP_INDEX_URL"),
     ("network", {"problem": "timed out", "cached_wheels": 7}, Severity.WARNING, "7 wheels are cached", "network.yaml"),
     ("PyTorch index", {"torch_problem": "no such host"}, Severity.NOTE, "no such host", "torch_index_url"),
-    ("registry", {"no_registry": "no such host"}, Severity.NOTE, "no such host", "set registry"),
+    ("registry", {"no_registry": {"twin": "no such host"}}, Severity.NOTE, "bootstrapped", "set registry"),
+    (
+        "registry of CANN",
+        {"no_registry": {"cann": "no such host"}},
+        Severity.NOTE,
+        "platform cann cannot be built: no such host",
+        "set registry",
+    ),
 ]
 
 
@@ -410,7 +417,7 @@ def test_the_torch_index_is_asked_for_the_locked_cpu_wheel(
 def test_a_narrow_terminal_shows_the_whole_remedy() -> None:
     out = io.StringIO()
     run_doctor(
-        ROOT, facts=Machine(problem="/".join(["path"] * 20), no_registry="no"), console=Console(file=out, width=80)
+        ROOT, facts=Machine(problem="/".join(["path"] * 20), no_registry={"twin": "no"}), console=Console(file=out, width=80)
     )
     shown = "".join(line.split("│")[4].strip() for line in out.getvalue().splitlines() if line.count("│") == 5)
     assert shown.count("~/.config/grstack/network.yaml") == 2 and "…" not in out.getvalue()

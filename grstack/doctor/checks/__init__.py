@@ -7,6 +7,7 @@ from collections.abc import Callable
 from grstack.doctor.checks import (
     arch,
     cann,
+    cann_registry,
     disk,
     engine,
     gpu_driver,
@@ -36,4 +37,5 @@ CHECKS: dict[str, Check] = {
     "network": network.check,
     "PyTorch index": torch_index.check,
     "registry": registry.check,
+    "registry of CANN": cann_registry.check,
 }
