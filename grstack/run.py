@@ -26,7 +26,8 @@ from grstack.network import Settings
 
 TAIL = 40
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
-PassOn = Callable[["subprocess.Popen[str]", int], None]  # hands a signal to what a command runs
+Process = subprocess.Popen[str]
+PassOn = Callable[[Process, int], None]  # hands a signal to what a command runs
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 # found before it is needed: between fork and exec other threads' locks are never released
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -213,7 +214,7 @@ class Runner:
         return Live(Spinner("dots"), console=self.console, transient=True)
 
 
-def to_its_group(process: subprocess.Popen[str], number: int) -> None:
+def to_its_group(process: Process, number: int) -> None:
     """The signal for the command and all that it started, as a terminal's Ctrl-C is."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)

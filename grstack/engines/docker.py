@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -41,7 +40,7 @@ from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.plan.make import DEVEL, ENVIRONMENT, SOURCES, devel_packages
-from grstack.run import CommandFailed, Runner
+from grstack.run import CommandFailed, Process, Runner
 from grstack.spec import Base
 
 PACKAGES = (  # Debian and Ubuntu have dpkg, openEuler has rpm
@@ -421,7 +420,7 @@ class DockerEngine:
             raise
         return 0
 
-    def _signal(self, name: str, process: subprocess.Popen[str], number: int) -> None:
+    def _signal(self, name: str, process: Process, number: int) -> None:
         """Hands a signal to a container; where it is only being started, as soon as it runs."""
         while process.poll() is None:
             try:

@@ -417,7 +417,9 @@ def test_the_torch_index_is_asked_for_the_locked_cpu_wheel(
 def test_a_narrow_terminal_shows_the_whole_remedy() -> None:
     out = io.StringIO()
     run_doctor(
-        ROOT, facts=Machine(problem="/".join(["path"] * 20), no_registry={"twin": "no"}), console=Console(file=out, width=80)
+        ROOT,
+        facts=Machine(problem="/".join(["path"] * 20), no_registry={"twin": "no"}),
+        console=Console(file=out, width=80),
     )
     shown = "".join(line.split("│")[4].strip() for line in out.getvalue().splitlines() if line.count("│") == 5)
     assert shown.count("~/.config/grstack/network.yaml") == 2 and "…" not in out.getvalue()
