@@ -116,6 +116,8 @@ def containers(job: int) -> list[str]:
 def image() -> str:
     if missing := [name for name in COMMANDS if not shutil.which(name)]:
         pytest.fail(f"{', '.join(missing)}: not found; next: apt-get install -y slurm-wlm munge")
+    if not (ROOT / "data/ml-100k").is_dir():
+        pytest.fail("data/ml-100k: not there; next: make fetch-data ARGS=ml-100k")
     if getpass.getuser() != "root" or not answers():
         pytest.fail("these tests need root and a running engine; type: inv build-image")
     s = Session(ROOT, Choices(), Console(quiet=True))
