@@ -290,7 +290,7 @@ def run(
     except KeyboardInterrupt as error:
         raise Interrupted(
             "ended at once: what the command had not saved is lost",
-            next_command='inv run "python -m gr_model.train --resume /out/RUN", for a training that has a checkpoint',
+            next_command=f'inv run{choices.words()} "python -m gr_model.train --resume /out/RUN", if it was a training',
         ) from error
 
 
