@@ -4,8 +4,11 @@ from __future__ import annotations
 
 TOOLKIT = "/usr/local/Ascend/ascend-toolkit"
 HOME = f"{TOOLKIT}/latest"
+LATER_HOME = "/usr/local/Ascend/cann"  # from CANN 8.5 on
 SET_ENV = f"source {TOOLKIT}/set_env.sh"
 DRIVER = "/usr/local/Ascend/driver"
+DRIVER_LIBRARIES = (f"{DRIVER}/lib64/common", f"{DRIVER}/lib64/driver")  # as docker/npu/Dockerfile has them
+CUSTOM = "ASCEND_CUSTOM_OPP_PATH"  # directories of vendors outside of the toolkit
 
 
 def variables(home: str) -> dict[str, str]:

@@ -63,9 +63,11 @@ class Cann:
 
 
 def cann() -> Cann | None:
-    """The CANN toolkit of this machine."""
-    home = Path(os.environ.get("ASCEND_HOME_PATH", ascend.HOME))
-    if not home.is_dir():
+    """The CANN toolkit of this machine: the one that is named, else where toolkits are by default."""
+    named = os.environ.get("ASCEND_HOME_PATH")
+    places = [named] if named else [ascend.HOME, ascend.LATER_HOME]
+    home = next((Path(place) for place in places if Path(place).is_dir()), None)
+    if home is None:
         return None
     files = [home / "version.info", home / "version.cfg", *sorted(home.glob("*-linux/ascend_toolkit_install.info"))]
     found = (field_of(file, key) for file in files for key in ("version", "Version", "toolkit_running_version"))

@@ -151,8 +151,7 @@ class LocalEngine:
         python = self._place(plan, plan.step("environment")) / "venv/bin/python"
         places = {"source": source, "out": out, "deps": deps, "wheels": wheels, "python": python}
         named = {name: str(path) for name, path in places.items()}
-        toolkit = host.cann() if plan.platform == "cann" else None
-        env = build_environment(step, plan.platform, plan.arch, named, str(toolkit.home) if toolkit else "")
+        env = build_environment(step, plan.platform, plan.arch, named, _toolkit(plan))
         folders = [str(python.parent), os.environ["PATH"]]
         if compiled := compiler_cache.prepare(self.paths.cache, self.name):
             folders.insert(0, str(compiled.programs))
@@ -172,6 +171,7 @@ class LocalEngine:
             "GRSTACK_ROOT": str(prefix),
             "GRSTACK_PYTHON": str(self._place(plan, plan.step("environment")) / "venv/bin/python"),
             "ASCEND_HOME": f"{prefix}{ascend.HOME}",
+            "GRSTACK_TOOLKIT": _toolkit(plan),
             # component wheels go beside the shared environment, which stays as it was
             "PIP_TARGET": str(prefix / "site-packages"),
             "UV_TARGET": str(prefix / "site-packages"),
@@ -190,7 +190,7 @@ class LocalEngine:
     def environment(self, plan: Plan) -> dict[str, str]:
         """The variables that an image sets with ENV."""
         prefix = self._place(plan, plan.image)
-        home = f"{prefix}{ascend.HOME}"
+        home = _toolkit(plan) or f"{prefix}{ascend.HOME}"
         venv = self._place(plan, plan.step("environment")) / "venv"
         compiles = any(step.recipe is not None and step.recipe.beside == GLUON for step in plan.install_order)
         return {
@@ -200,6 +200,7 @@ class LocalEngine:
             "PYTHONPATH": f"{prefix}/site-packages:{prefix}/src",
             "PATH": os.pathsep.join((*ascend.binaries(home), f"{venv}/bin", os.environ["PATH"])),
             "VIRTUAL_ENV": str(venv),
+            **(_on_cann(plan, home, prefix) if _toolkit(plan) else {}),
         }
 
     def name_result(self, plan: Plan, *, take: bool) -> str:
@@ -230,7 +231,12 @@ class LocalEngine:
         saves: bool = False,
     ) -> int:
         visible = access.process_env if access else {}
-        variables = {**self.environment(plan), **visible, **(private or {}), **(env or {})}
+        own, given = self.environment(plan), {**(private or {}), **(env or {})}
+        if "PYTHONPATH" in given:  # in an image the components are in the environment
+            given["PYTHONPATH"] = os.pathsep.join((given["PYTHONPATH"], own["PYTHONPATH"]))
+        variables = {**own, **visible, **given}
+        if _toolkit(plan):  # what its set_env.sh sets comes first, as in an image
+            argv = ["bash", str(self.paths.root / "docker/npu/entrypoint.sh"), *argv]
         if interactive:
             return self.runner.replace(argv, env=variables)
         try:
@@ -240,6 +246,23 @@ class LocalEngine:
         except CommandFailed as error:
             return error.code
         return 0
+
+
+def _toolkit(plan: Plan) -> str:
+    """Where this machine has CANN, which compiles and runs the operators; empty where the plan builds a home itself."""
+    found = host.cann() if plan.platform == "cann" else None
+    return os.path.abspath(found.home) if found else ""
+
+
+def _on_cann(plan: Plan, home: str, prefix: Path) -> dict[str, str]:
+    """What differs with a toolkit that is not ours: our operators stand beside it, its driver and this machine's
+    libraries behind."""
+    names = [step.recipe.operator for step in plan.components if step.recipe and step.recipe.operator]
+    vendors = [f"{prefix}{ascend.HOME}/opp/vendors/mxrec_{name}" for name in names]
+    libraries = (f"{home}/lib64", *ascend.DRIVER_LIBRARIES)
+    places = {ascend.CUSTOM: vendors, "LD_LIBRARY_PATH": libraries}
+    inherited = {name: os.environ.get(name, "").split(os.pathsep) for name in places}
+    return {name: os.pathsep.join(filter(None, (*own, *inherited[name]))) for name, own in places.items()}
 
 
 def leave_mark(step: Step, place: Path) -> None:

@@ -65,7 +65,9 @@ def host():
 
 def installed(operator: str) -> Path:
     """The vendor directory of the image's own installation: on a machine with NPUs, what the toolkit has built."""
+    custom = [Path(entry) for entry in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":") if entry]
     place = Path(os.environ["ASCEND_OPP_PATH"]) / "vendors" / f"mxrec_{operator}"
+    place = next((entry for entry in custom if entry.name == place.name), place)
     assert place.is_dir(), f"{place}: not installed; type: inv opp list"
     return place
 

@@ -3,9 +3,10 @@
 # seldom the one who runs it.
 set -euo pipefail
 
-# The target is this toolkit's opp directory and no other that the environment may name.
+# The target is this home's opp directory and no other that the environment may name. GRSTACK_TOOLKIT: the toolkit that
+# the libraries are opened with, where it stands elsewhere and is not ours.
 unset ASCEND_CUSTOM_OPP_PATH
-export ASCEND_HOME_PATH=$ASCEND_HOME ASCEND_OPP_PATH=$ASCEND_HOME/opp
+export ASCEND_HOME_PATH=${GRSTACK_TOOLKIT:-$ASCEND_HOME} ASCEND_OPP_PATH=$ASCEND_HOME/opp
 PATH=$(dirname -- "$GRSTACK_PYTHON"):$PATH # the installer opens the libraries with python3
 
 shopt -s nullglob

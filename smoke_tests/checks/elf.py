@@ -61,6 +61,7 @@ def roots() -> list[Path]:
         places.append(Path(home) / "lib64")
     if opp := os.environ.get("ASCEND_OPP_PATH"):
         places.append(Path(opp) / "vendors")
+    places += [Path(entry) for entry in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":") if entry]
     return [place for place in places if place.is_dir()]
 
 

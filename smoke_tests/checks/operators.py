@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from smoke_tests.operator_names import torch_operators
 
 def run(context: Context) -> Outcome:
     operators = [name.replace("-", "_") for name in context.manifest["operators"]]
-    faults, vendors = vendor_faults(operators, Path(os.environ["ASCEND_OPP_PATH"]))
+    custom = [Path(entry) for entry in os.environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":") if entry]
+    faults, vendors = vendor_faults(operators, Path(os.environ["ASCEND_OPP_PATH"]), custom)
     if faults:
         raise CheckFailed(f"{len(faults)} faults of installation", faults)
 
@@ -35,20 +37,22 @@ def run(context: Context) -> Outcome:
     return Outcome(f"{len(vendors)} operators, {count} results equal to the reference", list(vendors))
 
 
-def vendor_faults(operators: list[str], opp: Path) -> tuple[list[str], dict[str, Path]]:
-    """config.ini must list vendor mxrec_<operator>, and its library must export both phases."""
+def vendor_faults(operators: list[str], opp: Path, custom: Sequence[Path] = ()) -> tuple[list[str], dict[str, Path]]:
+    """`custom` must name vendor mxrec_<operator>, or config.ini list it, and its library must export both phases."""
     from elftools.elf.elffile import ELFFile
 
+    named = {place.name: place for place in custom}
+    wanted = [f"mxrec_{operator}" for operator in operators]
     config = opp / "vendors" / "config.ini"
-    if not config.is_file():
+    if not config.is_file() and not named.keys() >= set(wanted):
         return [f"{config} does not exist: no operator package is installed"], {}
-    lines = dict(line.split("=", 1) for line in config.read_text().splitlines() if "=" in line)
+    text = config.read_text() if config.is_file() else ""
+    lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     priority = [vendor.strip() for vendor in lines.get("load_priority", "").split(",")]
     faults, vendors = [], {}
-    for operator in operators:
-        vendor = f"mxrec_{operator}"
-        library = opp / "vendors" / vendor / "op_api" / "lib" / "libcust_opapi.so"
-        if vendor not in priority:
+    for operator, vendor in zip(operators, wanted, strict=True):
+        library = named.get(vendor, opp / "vendors" / vendor) / "op_api" / "lib" / "libcust_opapi.so"
+        if vendor not in priority and vendor not in named:
             faults.append(f"{config}: load_priority does not list {vendor}; it has {', '.join(priority)}")
         elif not library.is_file():
             faults.append(f"{library} does not exist")

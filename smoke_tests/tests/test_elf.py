@@ -64,3 +64,13 @@ def test_library_of_another_machine(libraries):
     path.write_bytes(data)
     faults, _ = elf.unresolved([elf.read(libraries / "libc_.so")], elf.system_directories(), ())
     assert len(faults) == 1 and "libb.so is found for" in faults[0]
+
+
+def test_vendors_beside_the_toolkit_are_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("opp/vendors", "one", "two"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setenv("ASCEND_OPP_PATH", f"{tmp_path}/opp")
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", f"{tmp_path}/one::{tmp_path}/absent:{tmp_path}/two")
+    assert [place for place in elf.roots() if tmp_path in place.parents] == [
+        tmp_path / name for name in ("opp/vendors", "one", "two")
+    ]

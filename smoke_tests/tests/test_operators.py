@@ -23,6 +23,22 @@ def test_missing_packages_are_named(tmp_path):
     assert "load_priority does not list mxrec_asynchronous_complete_cumsum" in faults[1]
 
 
+def test_packages_that_stand_beside_the_toolkit_are_found_by_their_variable(tmp_path):
+    """As with --engine none on a machine with CANN. Both variables: the first has the one, the second the other."""
+    names = ["dense_to_jagged", "asynchronous_complete_cumsum"]
+    place = tmp_path / "prefix" / "mxrec_dense_to_jagged"
+    faults, _ = operators.vendor_faults(names, tmp_path, [place])
+    assert len(faults) == 1 and "no operator package is installed" in faults[0]
+    faults, _ = operators.vendor_faults(names[:1], tmp_path, [place])
+    assert faults == [f"{place}/op_api/lib/libcust_opapi.so does not exist"]
+    library = place / "op_api/lib/libcust_opapi.so"
+    library.parent.mkdir(parents=True)
+    code = "void aclnnDenseToJagged() {} void aclnnDenseToJaggedGetWorkspaceSize() {}"
+    build = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(build, input=code, text=True, check=True)
+    assert operators.vendor_faults(names[:1], tmp_path, [place]) == ([], {place.name: library})
+
+
 def test_reference_by_hand():
     values = np.array([[1.0], [2.0], [3.0], [4.0]])
     padded, back = jagged_cases.reference(values, np.array([0, 3, 3, 4]), 2, pad=7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -26,14 +28,29 @@ def test_the_toolkit_s_environment_comes_first(tmp_path: Path, places: tuple[str
     (home / "version.info").write_text(info)
     for place in places:
         (tmp_path / place).write_text(f"export FROM={'within' if 'latest' in place else 'beside'}\n")
-    done = subprocess.run(
-        ["sh", str(ENTRYPOINT), "sh", "-c", "echo $FROM"],
-        env={"ASCEND_HOME_PATH": str(home), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = enter(home, "sh", "-c", "echo $FROM")
     assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
+def enter(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """As the image's ENTRYPOINT does."""
+    (line,) = re.findall(r"^ENTRYPOINT (.*)$", (ENTRYPOINT.parent / "Dockerfile").read_text(), re.MULTILINE)
+    shell, _ = json.loads(line)
+    variables = {"ASCEND_HOME_PATH": str(home), "PATH": "/usr/bin:/bin"}
+    return subprocess.run([shell, str(ENTRYPOINT), *command], env=variables, capture_output=True, text=True, check=True)
+
+
+def test_the_toolkit_s_environment_is_a_script_of_bash_and_sees_no_argument(tmp_path: Path) -> None:
+    """Its documentation says `source`; such scripts find their folder by BASH_SOURCE, and take options."""
+    home = tmp_path / "cann-8.5.0"
+    home.mkdir()
+    (home / "set_env.sh").write_text(
+        'here=$(dirname -- "${BASH_SOURCE[0]}")\n'
+        'for option in "$@"; do case $option in --*) echo "unknown option $option" >&2; exit 1 ;; esac; done\n'
+        'declare -x FROM="$here $#"\n'
+    )
+    done = enter(home, "sh", "-c", 'echo "$FROM, $1 and $2"', "sh", "--cxx_abi", "two words")
+    assert (done.stdout, done.stderr) == (f"{home} 0, --cxx_abi and two words\n", "")
 
 
 DRIVER = "libnvidia-ml.so.1"

@@ -12,16 +12,14 @@ from rich.console import Console
 
 from grstack import network, session, spec
 from grstack.choices import Choices
-from grstack.engines import Inputs, local, names
+from grstack.engines import local, names
 from grstack.engines.fake import FakeEngine
 from grstack.engines.local import LocalEngine
-from grstack.errors import EngineError, GrstackError, LockError, StepError, UnsupportedError, UsageError
+from grstack.errors import EngineError, GrstackError, LockError, UnsupportedError, UsageError
 from grstack.network import Settings
 from grstack.paths import Paths
-from grstack.plan import make_plan
 from grstack.run import Runner
 from grstack.session import Session
-from tests.project import COMPONENTS, OPERATORS, make_lock, make_project
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -203,35 +201,6 @@ def test_the_local_engine_has_the_image_s_second_compiler_where_it_installs_it(t
 def test_the_local_engine_names_its_result(tmp_path: Path) -> None:
     engine = LocalEngine(Paths(root=tmp_path, cache=tmp_path), Runner(Console(file=io.StringIO())), Settings())
     assert engine.describe(make().plan_to_show(with_engine=False)) == {}
-
-
-@pytest.mark.parametrize("variable", [True, False])
-def test_on_the_host_components_are_built_with_the_toolkit_that_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: bool
-) -> None:
-    """By the variable, or where toolkits are by default."""
-    home = tmp_path / "toolkit"
-    home.mkdir()
-    monkeypatch.setattr("grstack.ascend.HOME", str(home if not variable else tmp_path / "absent"))
-    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
-    if variable:
-        monkeypatch.setenv("ASCEND_HOME_PATH", str(home))
-    root = make_project(tmp_path / "project")
-    plan = make_plan(
-        root,
-        lock=make_lock(),
-        platform="cann",
-        base="host:x",
-        build="plain",
-        components=COMPONENTS,
-        operators=OPERATORS,  # type: ignore[arg-type]
-    )
-    given: dict[str, str] = {}
-    engine = LocalEngine(Paths(root=root, cache=tmp_path), Runner(Console(quiet=True)), Settings())
-    monkeypatch.setattr(engine.runner, "stream", lambda argv, *, log, env: given.update(env))
-    with pytest.raises(StepError):  # nothing is built
-        engine.build(plan, plan.step("operators/one"), Inputs())
-    assert (given["ASCEND_HOME_PATH"], given["ASCEND_OPP_PATH"]) == (str(home), f"{home}/opp")
 
 
 def test_what_was_made_for_another_place_is_made_anew(tmp_path: Path) -> None:
