@@ -154,3 +154,14 @@ def test_every_page_is_listed_in_an_index() -> None:
         text = index.read_text(encoding="utf-8")
         files = [path.name for path in folder.glob("*.md") if path != index]
         assert [name for name in files if f"({name})" not in text] == []
+
+
+def test_no_command_for_an_image_hides_the_packages_that_it_names_itself() -> None:
+    """CANN's compilers find their Python packages by PYTHONPATH. In double quotes this shell's would be taken."""
+    lines = [
+        (page, line) for page in pages() for line in page.read_text(encoding="utf-8").splitlines() if "inv run " in line
+    ]
+    setting = [(page, line) for page, line in lines if "PYTHONPATH=" in line]
+    assert len(setting) >= 4
+    kept = re.compile(r"inv run [^'\"]*'[^']*\bPYTHONPATH=[^\s']+:\$PYTHONPATH ")
+    assert not [f"{page.relative_to(ROOT)}: {line}" for page, line in setting if not kept.search(line)]
