@@ -24,11 +24,12 @@ HOST_SUPPLIED = {
     "libascend_hal.so": "Ascend driver",
     "libdrvdsmi_host.so": "Ascend driver",
 }
-# Parts of CANN that the twin does not emulate; only torch_npu's graph mode and ATB plugin, both optional, ask for them.
+# Only torch_npu's plug-in for it asks for this one, and only where a program calls an operator of it.
+OPTIONAL = {"libatb.so": "Ascend Transformer Boost, of CANN's package NNAL"}
+# Parts of CANN that the twin does not emulate; only torch_npu's graph mode, which is optional, asks for them.
 NOT_EMULATED = {
     "libfmk_parser.so": "CANN's graph engine (torchair)",
     "libascend_protobuf.so": "CANN's graph engine (torchair)",
-    "libatb.so": "Ascend Transformer Boost",
 }
 
 
@@ -42,8 +43,9 @@ class SharedObject:
 
 
 def run(context: Context) -> Outcome:
-    objects = [found for root in roots() for found in shared_objects(root)]
-    allowed = HOST_SUPPLIED | (NOT_EMULATED if context.manifest.get("emulated") else {})
+    emulated = bool(context.manifest.get("emulated"))
+    objects = [found for root in roots(emulated=emulated) for found in shared_objects(root)]
+    allowed = HOST_SUPPLIED | OPTIONAL | (NOT_EMULATED if emulated else {})
     faults, left = unresolved(objects, system_directories(), allowed)
     if faults:
         raise CheckFailed(f"{len(faults)} libraries are not found", faults)
@@ -51,13 +53,14 @@ def run(context: Context) -> Outcome:
     return Outcome(f"{len(objects)} shared objects, {sum(len(o.needed) for o in objects)} references resolve", details)
 
 
-def roots() -> list[Path]:
+def roots(*, emulated: bool) -> list[Path]:
+    """Libraries of the stack. A toolkit's own are its maker's, some for the device's own processor: none of them."""
     places = []
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         if spec and spec.submodule_search_locations:
             places.append(Path(next(iter(spec.submodule_search_locations))))
-    if home := os.environ.get("ASCEND_HOME_PATH"):
+    if emulated and (home := os.environ.get("ASCEND_HOME_PATH")):
         places.append(Path(home) / "lib64")
     if opp := os.environ.get("ASCEND_OPP_PATH"):
         places.append(Path(opp) / "vendors")

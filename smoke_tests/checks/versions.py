@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ INSTALLERS = {"pip", "setuptools", "wheel"}  # a virtual environment may bring t
 
 
 def run(context: Context) -> Outcome:
-    expected, found = expected_versions(context.lock, context.manifest), installed_versions(environment_folders())
+    expected = expected_versions(context.lock, context.manifest)
+    found = installed(expected, environment_folders(), os.environ.get("ASCEND_HOME_PATH", ""))
     faults = differences(expected, found, plain_only(context.lock), set(context.manifest.get("devel_packages", ())))
     if faults:
         raise CheckFailed(f"{len(faults)} differences from the lock", faults)
@@ -55,6 +57,24 @@ def installed_versions(folders: list[str]) -> dict[str, list[str]]:
     return found
 
 
+def installed(expected: Mapping[str, object], folders: list[str], toolkit: str) -> dict[str, list[str]]:
+    """What `folders` hold. Of those of CANN's toolkit, which set_env.sh puts first (its compilers and tools are
+    distributions too), only what would hide a package of the lock."""
+    theirs = [folder for folder in folders if toolkit and is_below(folder, toolkit)]
+    found = installed_versions([folder for folder in folders if folder not in theirs])
+    for name, versions in installed_versions(theirs).items():
+        if name in expected:
+            found.setdefault(name, []).extend(versions)
+    return found
+
+
+def is_below(folder: str, place: str) -> bool:
+    """By name, or where links lead: a toolkit's folders are links into that of its release."""
+    names = (os.path.abspath(folder), os.path.realpath(folder))
+    places = (os.path.abspath(place), os.path.realpath(place))
+    return any(os.path.commonpath((name, there)) == there for name in names for there in places)
+
+
 def environment_folders() -> list[str]:
     """Where a new interpreter looks: the environment's site-packages, and the components' where they stand apart.
 
@@ -62,7 +82,10 @@ def environment_folders() -> list[str]:
     """
     code = "import json, sys; print(json.dumps(sys.path))"
     path = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-    return list(dict.fromkeys(str(Path(folder).resolve()) for folder in path if folder))  # "" is the working directory
+    folders = {
+        str(Path(folder).resolve()): folder for folder in reversed(path) if folder
+    }  # "" is the working directory
+    return list(reversed(folders.values()))
 
 
 def differences(

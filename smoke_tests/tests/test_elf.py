@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from smoke_tests.check import Context
 from smoke_tests.checks import elf
 
 
@@ -67,10 +68,29 @@ def test_library_of_another_machine(libraries):
 
 
 def test_vendors_beside_the_toolkit_are_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("opp/vendors", "one", "two"):
+    """And the toolkit's own libraries where they are ours, not where they are CANN's."""
+    for name in ("lib64", "opp/vendors", "one", "two"):
         (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
     monkeypatch.setenv("ASCEND_OPP_PATH", f"{tmp_path}/opp")
     monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", f"{tmp_path}/one::{tmp_path}/absent:{tmp_path}/two")
-    assert [place for place in elf.roots() if tmp_path in place.parents] == [
-        tmp_path / name for name in ("opp/vendors", "one", "two")
-    ]
+    for emulated, names in ((False, ("opp/vendors", "one", "two")), (True, ("lib64", "opp/vendors", "one", "two"))):
+        found = [place for place in elf.roots(emulated=emulated) if tmp_path in place.parents]
+        assert found == [tmp_path / name for name in names]
+
+
+def test_what_torch_npu_s_plug_in_for_nnal_wants_is_no_fault_on_cann(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """set_env.sh of the toolkit does not name the folder of NNAL, which has its own."""
+    source = tmp_path / "x.c"
+    source.write_text("int x;")
+    for folder in ("nnal", "plugin"):
+        (tmp_path / folder).mkdir()
+    build = ["cc", "-shared", "-fPIC", str(source), "-o"]
+    subprocess.run([*build, str(tmp_path / "nnal/libatb.so"), "-Wl,-soname,libatb.so"], check=True)
+    linked = [f"-L{tmp_path}/nnal", "-Wl,--no-as-needed", "-latb"]
+    subprocess.run([*build, str(tmp_path / "plugin/libop_plugin_atb.so"), *linked], check=True)
+    monkeypatch.setattr(elf, "roots", lambda **settings: [tmp_path / "plugin"])
+    outcome = elf.run(Context(tmp_path, tmp_path, {}, {"target": "npu", "emulated": False}))
+    assert outcome.details == ["left out: libatb.so (Ascend Transformer Boost, of CANN's package NNAL)"]

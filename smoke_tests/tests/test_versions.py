@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 import smoke_tests
-from smoke_tests.checks.versions import differences, expected_versions, installed_versions, plain_only
+from smoke_tests.checks.versions import differences, expected_versions, installed, installed_versions, plain_only
 
 LOCK = {
     "packages": [
@@ -104,3 +104,20 @@ def test_every_folder_of_the_environment_and_no_other(tmp_path):
         text=True,
     )
     assert done.stdout.strip() == "['by-pth', 'torch', 'torchrec']", done.stderr
+
+
+def test_what_cann_brings_is_not_ours_to_lock_but_may_hide_nothing(tmp_path):
+    """Its set_env.sh puts two folders of its Python packages first; `latest` holds links into the release."""
+    release, latest = tmp_path / "8.3.RC1", tmp_path / "latest"
+    distribution(release / "python/site-packages", "te", "0.4.0")
+    distribution(release / "python/site-packages", "hccl", "0.1.0")
+    distribution(tmp_path / "venv", "numpy", "1.26.4")
+    distribution(tmp_path / "latest-no-more", "stray", "1")
+    latest.mkdir()
+    (latest / "python").symlink_to(release / "python")
+    folders = [str(latest / "python/site-packages"), str(tmp_path / "venv"), str(tmp_path / "latest-no-more")]
+    expected = {"numpy": {"1.26.4"}}
+    assert installed(expected, folders, str(latest)) == {"numpy": ["1.26.4"], "stray": ["1"]}
+    assert sorted(installed(expected, folders, "")) == ["hccl", "numpy", "stray", "te"]
+    distribution(release / "python/site-packages", "numpy", "2.0")
+    assert installed(expected, folders, str(latest))["numpy"] == ["1.26.4", "2.0"]
