@@ -36,6 +36,7 @@ def look(manifest: dict[str, Any]) -> dict[str, Any]:
     }
     if not facts["emulated"]:
         facts["the toolkit's compilers"] = _told(_compilers)
+        facts["the same, while programs run"] = _told(lambda: _imports_tbe(sys.executable))
     facts["devices"] = _told(_devices)
     facts["sum of two numbers"] = _told(_sum)
     return facts
@@ -62,12 +63,19 @@ def _toolkit() -> str:
 
 
 def _compilers() -> str:
-    """Whether the toolkit's package tbe imports: on the base's own Python, as the operators were compiled."""
-    home, own = os.environ.get("ASCEND_HOME_PATH", ""), Path(sys.executable).parent
+    """On the base's own Python, as the operators were compiled."""
+    own = Path(sys.executable).parent
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != own]
     python = shutil.which("python3", path=os.pathsep.join(folders))
     if python is None:
         return f"there is no python3 on PATH beside {sys.executable}"
+    return _imports_tbe(python)
+
+
+def _imports_tbe(python: str) -> str:
+    """Whether the toolkit's package tbe imports. torch_npu's legacy operators have it compile in the program's process:
+    CANN's page of runtime dependencies names the packages that it wants there."""
+    home = os.environ.get("ASCEND_HOME_PATH", "")
     places = (f"{home}/python/site-packages", f"{home}/opp/built-in/op_impl/ai_core/tbe")
     answer = ask([python, "-c", "import tbe"], env={"PYTHONPATH": os.pathsep.join(places)})
     said = (answer.errors.strip().splitlines() or [f"exit code {answer.code}"])[-1]

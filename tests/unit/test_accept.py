@@ -170,7 +170,7 @@ def test_a_part_that_passes_alone_says_why_the_whole_has_not(accept: Accept, mon
 def test_the_machine_says_whether_the_toolkit_s_compilers_have_their_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool
 ) -> None:
-    """On the base's Python: the one that stands first on PATH is the environment's."""
+    """On the base's Python, where the one that stands first on PATH is the environment's, and on that."""
     if has:
         (tmp_path / "home/python/site-packages/tbe").mkdir(parents=True)
         (tmp_path / "home/python/site-packages/tbe/__init__.py").touch()
@@ -179,10 +179,11 @@ def test_the_machine_says_whether_the_toolkit_s_compilers_have_their_packages(
     own.symlink_to(sys.executable)
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{own.parent}")
-    said = machine.look({"emulated": False})["the toolkit's compilers"]
-    assert said.startswith("tbe imports" if has else "tbe does not import (ModuleNotFoundError: No module named 'tbe')")
-    assert said.endswith(f"with {own}")
-    assert "the toolkit's compilers" not in machine.look({"emulated": True})
+    facts = machine.look({"emulated": False})
+    found = "tbe imports" if has else "tbe does not import (ModuleNotFoundError: No module named 'tbe')"
+    assert facts["the toolkit's compilers"] == f"{found} with {own}"
+    assert facts["the same, while programs run"] == f"{found} with {sys.executable}"
+    assert not {"the toolkit's compilers", "the same, while programs run"} & machine.look({"emulated": True}).keys()
 
 
 def test_no_test_that_ran_is_no_success(accept: Accept, build: Path, engine: Devices) -> None:
