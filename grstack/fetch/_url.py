@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from grstack.errors import NetworkError
 from grstack.network import Settings
+from grstack.ticker import Ticker
 
 TIMEOUT = 60.0
 BLOCK = 1 << 20
@@ -31,7 +32,7 @@ def download_url(file: str, urls: Sequence[str], part: Path, settings: Settings,
     said = []
     for url in candidates(file, urls, settings):
         try:
-            _one(url, part, settings, console)
+            _one(file, url, part, settings, console)
             return part
         except (urllib.error.URLError, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno is not None and not isinstance(error, urllib.error.URLError):
@@ -44,7 +45,7 @@ def download_url(file: str, urls: Sequence[str], part: Path, settings: Settings,
     )
 
 
-def _one(url: str, part: Path, settings: Settings, console: Console) -> None:
+def _one(file: str, url: str, part: Path, settings: Settings, console: Console) -> None:
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     with _opener(settings).open(request, timeout=TIMEOUT) as answer:
@@ -53,14 +54,18 @@ def _one(url: str, part: Path, settings: Settings, console: Console) -> None:
         start = have if continued else 0
         total = start + int(length) if length else None
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        tick = None if console.is_terminal else Ticker(console, f"downloading {file}")
         with (
             part.open("ab" if continued else "wb") as sink,
             Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
         ):
-            bar = progress.add_task(part.name.lstrip("."), total=total, completed=start)
+            bar, done = progress.add_task(file, total=total, completed=start), start
             while block := answer.read(BLOCK):
                 sink.write(block)
-                progress.update(bar, advance=len(block))
+                done += len(block)
+                progress.update(bar, completed=done)
+                if tick is not None:
+                    tick(done)
         if total is not None and part.stat().st_size != total:
             raise ValueError(f"ended after {part.stat().st_size} of {total} bytes; the same command continues")
 

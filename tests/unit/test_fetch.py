@@ -280,6 +280,18 @@ def test_fetch_data(repository: Path, index: PackageIndex, tmp_path: Path) -> No
     assert fetch_data(repository, "toy", tmp_path / "data") == folder
 
 
+def test_fetch_data_says_what_it_does(
+    repository: Path, index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = "toys-1.0-py3-none-any.whl"
+    fetch_data(repository, "toy", tmp_path / "data")
+    assert capsys.readouterr().err.splitlines() == [f"toy: downloading {wheel}", f"toy: unpacking {wheel}"]
+    brought = tmp_path / "brought.whl"
+    brought.write_bytes(index.wheels[wheel])
+    fetch_data(repository, "toy", tmp_path / "more", from_file=brought)
+    assert capsys.readouterr().err.splitlines() == ["toy: unpacking brought.whl"]
+
+
 def test_fetch_data_from_a_file(repository: Path, index: PackageIndex, tmp_path: Path) -> None:
     wheel = tmp_path / "brought.whl"
     wheel.write_bytes(index.wheels["toys-1.0-py3-none-any.whl"])

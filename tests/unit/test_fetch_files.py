@@ -147,6 +147,19 @@ def test_every_part_is_said_and_every_ten_seconds_within(
     assert capsys.readouterr().err.splitlines() == said
 
 
+def test_a_download_that_no_terminal_shows_says_how_far_it_is(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = itertools.count(0.0, 10.0)
+    monkeypatch.setattr("grstack.ticker.time.monotonic", lambda: next(times))
+    data = b"x" * 2_500_000  # three pieces
+    server.files["/reviews.json.gz"] = data
+    fetch_data(repository(tmp_path, server.url, "reviews.json.gz", data, "none"), "toy", tmp_path / "data")
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("downloading")]
+    far = [f"downloading reviews.json.gz: {size} MB so far" for size in ("1.0", "2.1", "2.5")]
+    assert said == ["downloading reviews.json.gz", *far]
+
+
 def test_a_line_in_ten_seconds_and_no_more(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     times = itertools.count(0.0, 4.0)
     monkeypatch.setattr("grstack.ticker.time.monotonic", lambda: next(times))
