@@ -123,6 +123,7 @@ def test_a_pytorchjob_by_its_model(device: str) -> None:
         assert set(replica) <= set(training.KubeflowOrgV1ReplicaSpec.attribute_map.values())
         containers = replica["template"]["spec"]["containers"]
         assert [container["name"] for container in containers] == ["pytorch"]  # the operator looks for it
+        assert replica["template"]["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
     (count,) = {value(pod, "PET_NPROC_PER_NODE") for pod in pods(document)}
     assert document["spec"]["nprocPerNode"] == count
 
