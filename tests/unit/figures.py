@@ -251,3 +251,13 @@ def equivalence(root: Path) -> Values:
         "adamw": f"{adamw:.1e}".replace("e-0", "e-"),
         "verdict": verdict(largest[1] < found["allowed"]),
     }
+
+
+def image_sizes(root: Path) -> Values:
+    """GB of the images of cpu and cuda, of CUDA's libraries in each, and of the second Triton."""
+    found = result(root, "images")
+    sizes = {target: found[target]["MB"] for target in ("cpu", "cuda")}
+    for target, layers in ((target, found[target]["layers"]) for target in ("cpu", "cuda")):
+        (sizes[f"{target}_libraries"],) = (each["MB"] for each in layers if each["made by"].endswith('" cuda'))
+    (sizes["triton"],) = (each["MB"] for each in found["cuda"]["layers"] if each["made by"].endswith(" gluon"))
+    return {name: f"{size / 1000:.1f}" for name, size in sizes.items()}

@@ -29,6 +29,7 @@ from figures import (
     counts,
     equivalence,
     hash_tables,
+    image_sizes,
     layer,
     on_gpu,
     paged,
@@ -154,6 +155,12 @@ SENTENCES: tuple[Sentence, ...] = (
 
 
 SENTENCES += (
+    Sentence("README.md", "It is {cpu} GB, of which {cpu_libraries} are the CUDA libraries that", image_sizes),
+    Sentence(
+        "README.md",
+        "(`/opt/grstack/triton`, {triton} GB). It is {cuda} GB, of which {cuda_libraries} are CUDA's libraries",
+        image_sizes,
+    ),
     Sentence(
         "embeddings/torchrec_embcache/README.md",
         "were {read} times as fast as RocksDB's and {lmdb} times LMDB's, looking for absent rows {absent} times "
