@@ -22,6 +22,7 @@ def document(
 ) -> str:
     service: dict[str, Any] = {
         "image": image,
+        "pull_policy": "never",  # a public registry's image of that name may be anybody's
         "command": [_literal(word) for word in argv],
         "init": True,
         "network_mode": "host",

@@ -14,6 +14,7 @@ from grstack.launch.access import Access
 from grstack.launch.yaml_text import dump
 
 FOLDER = Path("deploy/kubernetes")
+REGISTRY = "registry.invalid"  # no name of any (RFC 2606): no node can pull from it
 RESOURCES = {"npu": "huawei.com/Ascend910", "cuda": "nvidia.com/gpu"}
 NODES = {"npu": {"accelerator": "huawei-Ascend910"}}  # labels, as deploy/kubernetes/devices asks for them
 FOLDERS = ("/data", "/out")  # claims; a cluster has no other folder of this machine

@@ -93,11 +93,17 @@ def text_of(
     *,
     shell: bool,
 ) -> str:
-    """The command line, or the file, that does the same without `inv`. Says what it needs."""
+    """The command line, or the file, that does the same without `inv`. Says what it needs.
+
+    Nothing printed pulls the image by its short name, which in a public registry may be anybody's.
+    """
     image = names.short(s.plan_to_show(with_engine=False))
     volumes = [(mount.source, place(mount), mount.writable) for mount in mounts]
     if request.form == "k8s":
-        return kubernetes.document(s.paths.root, image, argv, access, shell=shell)
+        text = kubernetes.document(s.paths.root, f"{kubernetes.REGISTRY}/{image}", argv, access, shell=shell)
+        public = kubernetes.REGISTRY
+        say(s.console, f"next: push {image} to a registry of yours, whose name stands in the place of {public}")
+        return text
     if request.form == "podman":
         say(s.console, f"podman has an image store of its own; next: docker save {image} | podman load")
     _folders(s.console, mounts)
@@ -114,7 +120,7 @@ def text_of(
         interactive=shell,
         context=context,
     )
-    return shell_line(words, image)
+    return shell_line([*words[:2], "--pull=never", *words[2:]], image)
 
 
 def _folders(console: Console, mounts: Sequence[Mount]) -> None:

@@ -108,6 +108,24 @@ def test_what_is_printed_is_alone_on_the_output_and_nothing_is_built(
     assert not (commands.ROOT / "build/out").exists()
 
 
+@pytest.mark.parametrize("form", ["docker", "podman", "compose", "k8s"])
+def test_nothing_printed_takes_a_public_registry_s_image_of_that_name(
+    engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """Anybody may own the namespace `grstack` there."""
+    commands.run(CANN, ["true"], request=Request(devices="0", form=form), machine=machine)
+    told = capsys.readouterr()
+    if form in ("docker", "podman"):
+        words = shlex.split(told.out)
+        assert words.index("--pull=never") < words.index("grstack/npu:cann")
+    elif form == "compose":
+        assert yaml.safe_load(told.out)["services"]["grstack"]["pull_policy"] == "never"
+    else:
+        pod = yaml.safe_load(told.out)["spec"]["template"]["spec"]
+        assert pod["containers"][0]["image"] == "registry.invalid/grstack/npu:cann"
+        assert "next: push grstack/npu:cann to a registry of yours" in told.err
+
+
 @pytest.mark.parametrize("choices", [Choices(), Choices(target="cpu")])
 def test_what_is_printed_writes_as_who_asked(
     engine: FakeEngine, machine: Machine, capsys: pytest.CaptureFixture[str], choices: Choices
