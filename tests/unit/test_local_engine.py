@@ -90,6 +90,24 @@ def test_on_the_host_programs_have_the_toolkit_and_our_operators_beside_it(
     assert given["LD_LIBRARY_PATH"] == f"{toolkit}/lib64:{image}:/inherited"
 
 
+def test_on_the_host_the_toolkit_s_own_environment_is_read(
+    tmp_path: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For real: its script sees no argument, and what it puts first stays first."""
+    (toolkit / "set_env.sh").write_text(
+        f"export PYTHONPATH={toolkit}/python/site-packages:$PYTHONPATH SAW=$# ASCEND_OPP_PATH={toolkit}/opp\n"
+    )
+    on = OnCann(tmp_path, monkeypatch)
+    (on.engine.paths.root / "docker/npu").mkdir(parents=True, exist_ok=True)
+    (on.engine.paths.root / "docker/npu/entrypoint.sh").write_text((ROOT / "docker/npu/entrypoint.sh").read_text())
+    monkeypatch.undo()
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(toolkit))
+    on.engine.runner = Runner(Console(quiet=True))
+    code = on.engine.run(on.plan, ["sh", "-c", 'echo "$SAW $PYTHONPATH $1"; exit 3', "sh", "one two"])
+    path = ":".join((f"{toolkit}/python/site-packages", f"{on.prefix}/site-packages", f"{on.prefix}/src"))
+    assert code == 3 and f"0 {path} one two\n" in (tmp_path / "project/build/logs/run.log").read_text()
+
+
 @pytest.mark.parametrize("platform", ["cann", "twin"])
 def test_a_python_path_that_a_run_is_given_hides_no_component(
     tmp_path: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch, platform: str
