@@ -6,7 +6,6 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -42,6 +41,11 @@ def accept(s: Session, parts: Sequence[Part], access: Access | None, *, again: b
             s.console.print(f"[{number}/{len(parts)}] {part.name}: passed before; --again runs it anew", markup=False)
             continue
         s.console.print(Text(f"[{number}/{len(parts)}] {part.name}: {part.claim}", style="bold"), soft_wrap=True)
+        if not run.emulated and _devices(access) < part.npus:
+            why = f"{part.npus} NPUs are needed, this run has {_devices(access)}"
+            run.take(_left(part, {"not tried": why}), ORDER)
+            s.console.print(f"{part.name}: not run: {why}", markup=False)
+            continue
         run.take(_result(s, part, folder, access, emulated=run.emulated), ORDER)
         _write(run, state, folder)
     _write(run, state, folder)
@@ -80,7 +84,7 @@ def _result(s: Session, part: Part, folder: Path, access: Access | None, *, emul
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     if not emulated:
-        env |= {"GRSTACK_INSTALLED_OPERATORS": "1", "GRSTACK_NPUS": str(len(access.ids) if access else 1)}
+        env |= {"GRSTACK_INSTALLED_OPERATORS": "1", "GRSTACK_NPUS": str(_devices(access))}
     begin = time.monotonic()
     code = s.engine.run(s.plan, argv, mounts=list(mounts.values()), env=env, access=access)
     seconds = time.monotonic() - begin
@@ -109,6 +113,21 @@ def _result(s: Session, part: Part, folder: Path, access: Access | None, *, emul
     return result
 
 
+def _devices(access: Access | None) -> int:
+    return len(access.ids) if access else 1
+
+
+def _left(part: Part, why: dict[str, str]) -> Result:
+    return Result(
+        part=part.name,
+        claim=part.claim,
+        state=LEFT,
+        rehearsed=False,
+        failures=why,
+        on_hardware_before=part.hardware,
+    )
+
+
 def _placed(word: str, places: dict[str, str]) -> str:
     """`word` with the folder that it names in place of its name."""
     for name, place in places.items():
@@ -121,8 +140,7 @@ def _placed(word: str, places: dict[str, str]) -> str:
 def _write(run: Acceptance, state: Path, folder: Path) -> None:
     for part in PARTS:
         if run.of(part.name) is None:
-            left = Result(part=part.name, claim=part.claim, state=LEFT, rehearsed=False)
-            run.take(replace(left, on_hardware_before=part.hardware), ORDER)
+            run.take(_left(part, {}), ORDER)
     run.write(state)
     report.write(run, folder / "accept.html")
 
@@ -131,7 +149,10 @@ def _say(s: Session, run: Acceptance, folder: Path) -> None:
     for result in run.results:
         told = ", ".join(f"{count} {name}" for name, count in result.tests.items() if count)
         s.console.print(f"{result.state:14} {result.part:18} {result.seconds:8.0f} s  {told}", soft_wrap=True)
-    if left := [result.part for result in run.results if result.state == LEFT]:
+    for result in run.results:
+        if result.state == LEFT and result.failures:
+            s.console.print(f"{result.part}: {'; '.join(result.failures.values())}", markup=False, soft_wrap=True)
+    if left := [result.part for result in run.results if result.state == LEFT and not result.failures]:
         s.console.print(
             f"{len(left)} parts not run, so the whole has not passed; next: the same command without --only",
             soft_wrap=True,

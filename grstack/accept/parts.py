@@ -16,8 +16,9 @@ class Part:
 
     argv: SOURCE, DATA and OUT at a word's start stand for the folders as the program sees them, MANIFEST for the
     image's. rehearsal: what runs on emulated devices instead, where the whole would take too long; () for the same.
-    figures: a JSON file that the program leaves in OUT; * stands for any text. hardware: the devices and toolkit of the
-    first report that came back with this part passed, and its commit; NEVER until there is one.
+    npus: how many it needs to show anything. figures: a JSON file that the program leaves in OUT; * stands for any
+    text. hardware: the devices and toolkit of the first report that came back with this part passed, and its commit;
+    NEVER until there is one.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Part:
     argv: tuple[str, ...]
     minutes: int  # its limit
     rehearsal: tuple[str, ...] = ()
+    npus: int = 1
     figures: str = ""
     hardware: str = NEVER
 
@@ -34,7 +36,9 @@ class Part:
         return f"{self.name}.xml" if "pytest" in self.argv else ""
 
 
-def _suite(name: str, claim: str, minutes: int, *places: str, rehearse: str, ignore: tuple[str, ...] = ()) -> Part:
+def _suite(
+    name: str, claim: str, minutes: int, *places: str, rehearse: str, ignore: tuple[str, ...] = (), npus: int = 1
+) -> Part:
     """A suite of tests, but for what only emulated devices can show; its rehearsal is one file of it.
 
     ignore: what uses no device, or what the image does not hold (the wheels that it was made of).
@@ -48,6 +52,7 @@ def _suite(name: str, claim: str, minutes: int, *places: str, rehearse: str, ign
         argv=(*common, "-m", f"not slow and not {EMULATED}", *(f"SOURCE/{place}" for place in places)),
         rehearsal=(*common, "-m", "not slow", f"SOURCE/{rehearse}"),
         minutes=minutes,
+        npus=npus,
     )
 
 
@@ -120,6 +125,7 @@ PARTS = (
         30,
         "twin/tests/hccl/test_torch.py",
         rehearse="twin/tests/hccl/test_torch.py",
+        npus=2,
     ),
     Part(
         name="operator_times",

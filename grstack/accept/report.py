@@ -81,7 +81,8 @@ def _row(result: Result) -> list[str]:
 
 def _sections(result: Result) -> Iterable[str]:
     if result.failures:
-        yield f"<h2>{result.part}: {len(result.failures)} failed</h2>"
+        told = "not run" if result.state == LEFT else f"{len(result.failures)} failed"
+        yield f"<h2>{result.part}: {told}</h2>"
     for test, text in result.failures.items():
         yield f"<details><summary>{html.escape(test)}</summary><pre>{html.escape(text)}</pre></details>"
     if result.figures:

@@ -186,6 +186,23 @@ def test_the_machine_says_whether_the_toolkit_s_compilers_have_their_packages(
     assert not {"the toolkit's compilers", "the same, while programs run"} & machine.look({"emulated": True}).keys()
 
 
+def test_what_needs_more_devices_than_there_are_is_left_and_says_so(
+    build: Path, tmp_path: Path, engine: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tests would all be skipped, which is no success and no fault either."""
+    out = io.StringIO()
+    monkeypatch.setattr(commands, "_console", lambda: Console(file=out, width=200))
+    assert commands.accept(Choices(platform="cann"), None, atlas(tmp_path / "host", devices=[0])) == 1
+    assert engine.ran == [part.name for part in PARTS if part.name != "hccl"]
+    run = Acceptance.read(build / "cann/accept.json")
+    assert run is not None
+    why = "2 NPUs are needed, this run has 1"
+    assert (run.of("hccl").state, run.of("hccl").failures) == ("not run", {"not tried": why})  # type: ignore[union-attr]
+    assert out.getvalue().count(why) == 2 and "the same command without --only" not in out.getvalue()
+    page = (build / "cann/accept.html").read_text()
+    assert why in page and "hccl: not run" in page and "1 not run" in page and "failed</h2>" not in page
+
+
 def test_no_test_that_ran_is_no_success(accept: Accept, build: Path, engine: Devices) -> None:
     engine.xml = {"torchrec": '<testsuites><testsuite tests="2" failures="0" errors="0" skipped="2"/></testsuites>'}
     assert accept(only="torchrec") == 1
