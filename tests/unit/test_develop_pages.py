@@ -432,3 +432,28 @@ def test_a_room_s_readme_names_what_lies_in_it(room: str) -> None:
     text = (ROOT / room / "README.md").read_text(encoding="utf-8")
     inside = {p.stem for p in (ROOT / room).iterdir() if not p.name.startswith(("_", ".")) and p.name != "README.md"}
     assert [name for name in sorted(inside) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def _programs(file: Path) -> set[str]:
+    """Whose absence a test looks for: the text in shutil.which(), else what its file's tuple of names has."""
+    text = file.read_text(encoding="utf-8")
+    named = set(re.findall(r'which\("([\w+-]+)"\)', text))
+    if "which(name)" in text:
+        listed = re.search(r"for name in \(([^)]*)\)|^COMMANDS = \(([^)]*)\)", text, re.MULTILINE)
+        assert listed is not None, file
+        named |= set(re.findall(r'"([\w-]+)"', listed[1] or listed[2]))
+    return named - {"sbatch", "scancel", "scontrol", "squeue"}  # of the package that has slurmctld
+
+
+def test_testing_names_each_program_that_tests_on_the_host_look_for() -> None:
+    page = (DEVELOP / "testing.md").read_text(encoding="utf-8")
+    rows = "".join(line for line in page.splitlines() if line.startswith("| `"))
+    wanted = {
+        name: file
+        for part in ("unit", "integration")
+        for file in (ROOT / "tests" / part).glob("test_*.py")
+        for name in _programs(file)
+        if file != Path(__file__).resolve()
+    }
+    assert {"kubectl", "slurmctld", "docker-registry"} <= set(wanted)
+    assert [name for name in wanted if f"`{name}`" not in rows] == []
