@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,22 @@ def test_a_container_has_what_was_given(tmp_path: Path) -> None:
     assert seen["device"] is True and seen["driver"] == ["Version=0\n", True]
     assert seen["shm"] == 16 << 30 and seen["stack"] == 64 << 20
     assert seen["memlock"] == -1 or not access.locked
+
+
+def test_a_printed_line_does_what_it_says() -> None:
+    """Typed as it stands, with quotes and a variable of the container's own. The image is that of the short name."""
+    if not answers():
+        pytest.fail("these tests need a running engine; type: inv build-image")
+    for folder in (ROOT / "build/out", ROOT / "data"):
+        folder.mkdir(parents=True, exist_ok=True)
+    file = f"printed-{os.getpid()}"
+    command = f"""printf '%s' "$GRSTACK_RUNS it's" > /out/{file}; test ! -w /source"""
+    inv = [str(Path(sys.executable).parent / "inv"), "run", "--print", command]
+    line = subprocess.run(inv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{line}\n{done.stderr}\ntype: inv build-image"
+    written = ROOT / "build/out" / file
+    try:
+        assert written.read_text() == "/out it's" and written.stat().st_uid == os.getuid()
+    finally:
+        written.unlink()
