@@ -40,8 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and all that it starts
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if importlib.util.find_spec("torch") is not None:
-        runpy.run_path(str(START / "sitecustomize.py"))
         sys.path.append(str(START))
+        runpy.run_path(str(START / "sitecustomize.py"))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(START), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 

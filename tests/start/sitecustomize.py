@@ -2,15 +2,19 @@
 
 Torch with torch_npu imports 2,400 modules, whose objects all stay. The collector goes through them again and again: a
 fifth of the processor time of the import, and at the end of a program a quarter of what the whole program took. A gate
-imports torch many hundred times. What comes after the import is collected as ever.
+imports torch many hundred times. What comes after the import is collected as ever. And Inductor is imported when a
+program wants it (late_inductor.py).
 """
 
 import gc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+
+import late_inductor
 
 
 class WithoutCollections:
@@ -40,3 +44,5 @@ class WithoutCollections:
 
 
 sys.meta_path.insert(0, WithoutCollections)
+if "GRSTACK_NPUS" not in os.environ and os.environ.get("GRSTACK_FORK_RANKS") != "0":
+    sys.meta_path.insert(0, late_inductor.Late())
