@@ -184,7 +184,8 @@ def test_a_shell_asks_for_a_terminal_where_it_has_one(
 
 
 def test_a_container_is_given_the_signal_when_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Engine(tmp_path, "trap 'sleep 1; echo saved; exit 130' INT; echo $* > words; echo $$ > pid; sleep 60 & wait")
+    program = "trap 'sleep 1; echo saved; exit 130' INT; echo $* > words; echo $$ > pid; sleep 60 >&- 2>&- & wait"
+    made = Engine(tmp_path, program)  # what sleeps on holds none of its pipes
     monkeypatch.chdir(made.root)
     made.store.stored.append(Image("sha256:1", [], labels={KEY: made.plan.image.key}))
     asked: list[str] = []
