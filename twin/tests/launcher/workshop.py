@@ -141,7 +141,10 @@ class Workshop:
         return [file for part in parts for file in self._runtime[part]]
 
     def core_objects(self) -> list[Path]:
-        """The simulated cores and the aclnn calls, with the runtime below them if asked for; compiled once."""
+        """The simulated cores and the aclnn calls, with the runtime below them if asked for; compiled once, or by who
+        built the libraries that are linked."""
+        if not self._cores and not self.own_runtime and (built := lib64().parent / "tools/cores/cores.o").is_file():
+            self._cores = [built]
         if not self._cores:
             self._cores = self.compile_all(sorted(CORES.rglob("*.cpp")), self._host_flags())
             if self.own_runtime:
