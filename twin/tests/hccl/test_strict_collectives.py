@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from test_torch import torchrun
+from test_torch import forked
 
 pytestmark = pytest.mark.twin
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.twin
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("strict")
-    done = torchrun("strict_collectives.py", 2, str(folder), TWIN_STREAMS="strict", TASK_QUEUE_ENABLE="0")
-    assert done.returncode == 0, done.stderr
+    codes, said = forked("strict_collectives.py", 2, folder, TWIN_STREAMS="strict", TASK_QUEUE_ENABLE="0")
+    assert codes == [0, 0], said
     return [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
 
 
