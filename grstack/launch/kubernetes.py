@@ -45,6 +45,8 @@ def document(root: Path, image: str, argv: Sequence[str], access: Access | None,
         pod |= {"nodeSelector": NODES[access.kind]} if access.kind in NODES else {}
     job["spec"]["template"]["spec"] = pod
     head = "# kubectl create -f FILE; claims grstack-data and grstack-runs, secrets: docs/clusters.md\n"
+    if image.startswith(f"{REGISTRY}/"):
+        head += f"# First push the image to a registry of yours, and put its name in the place of {REGISTRY}.\n"
     return head + dump(job)
 
 

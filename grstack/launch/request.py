@@ -100,10 +100,7 @@ def text_of(
     image = names.short(s.plan_to_show(with_engine=False))
     volumes = [(mount.source, place(mount), mount.writable) for mount in mounts]
     if request.form == "k8s":
-        text = kubernetes.document(s.paths.root, f"{kubernetes.REGISTRY}/{image}", argv, access, shell=shell)
-        public = kubernetes.REGISTRY
-        say(s.console, f"next: push {image} to a registry of yours, whose name stands in the place of {public}")
-        return text
+        return kubernetes.document(s.paths.root, f"{kubernetes.REGISTRY}/{image}", argv, access, shell=shell)
     if request.form == "podman":
         say(s.console, f"podman has an image store of its own; next: docker save {image} | podman load")
     _folders(s.console, mounts)
