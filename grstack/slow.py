@@ -94,12 +94,12 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
         key, (commit, _) = keys_of(ROOT, {file: known[file]})[file], measured.commit_and_day(ROOT)
         begin = time.monotonic()
         if known[file] in suites.WITH_ENGINE:
-            suites.on_host(console, [file], results, marker="slow")
+            code = suites.on_host(console, [file], results, marker="slow")
         else:
             named = {variable: Path(path).name for e in reports.values() for variable, path in e.environment.items()}
             memory = memory_of(ROOT / file)
-            suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory, reports=named)
-        row = row_of(results, key, commit, round(time.monotonic() - begin))
+            code = suites.in_image(s, file, results=results.name, marker="slow", memory_mib=memory, reports=named)
+        row = row_of(results, code, key, commit, round(time.monotonic() - begin))
         if keys_of(ROOT, {file: known[file]})[file] != key:
             console.print(f"the sources changed while {file} ran: its result is not kept", style="red", soft_wrap=True)
             continue
@@ -110,9 +110,11 @@ def run(*, engine: str, only: str = "", again: bool = False) -> int:
         for name, text in row["failures"].items():
             console.print(Text(f"{name}\n{text}", style="red"), soft_wrap=True)
     rows, keys = read(ROOT), keys_of(ROOT, known)
-    failed = [file for file in files if not passed(rows.get(file), keys[file])]
-    console.print(f"{len(files) - len(failed)} of {len(files)} files passed: {table.RESULTS}/{NAME}.md")
-    return 1 if failed else 0
+    without = [file for file in files if skipped(rows.get(file), keys[file])]
+    done = sum(passed(rows.get(file), keys[file]) for file in files)
+    aside = f", every test skipped in {', '.join(without)}" if without else ""
+    console.print(f"{done} of {len(files)} files passed{aside}: {table.RESULTS}/{NAME}.md", soft_wrap=True)
+    return 0 if done + len(without) == len(files) else 1
 
 
 def keys_of(root: Path, files: Mapping[str, str]) -> dict[str, str]:
@@ -155,18 +157,26 @@ def state(root: Path, evidence: table.Evidence) -> State:
     if not rows:
         return State(NAME, MISSING, evidence, None)
     now = keys_of(root, known)
-    old = [file for file in known if file not in rows or rows[file]["key"] != now[file]]
-    said = (f"{len(old)} of {len(known)} files have no run on these sources",) if old else ()
+    old = [file for file in known if not passed(rows.get(file), now[file])]
+    said = (f"{len(old)} of {len(known)} files have not passed on these sources",) if old else ()
     return State(NAME, STALE if old else PRESENT, evidence, None, said)
 
 
 def passed(row: dict[str, Any] | None, key: str) -> bool:
-    """Tests that all were skipped say why; a file without any did not run."""
-    return row is not None and row["key"] == key and not row["failed"] and row["passed"] + row["skipped"] > 0
+    """One test at least, and none failed."""
+    return row is not None and row["key"] == key and not row["failed"] and row["passed"] > 0
 
 
-def row_of(results: Path, key: str, commit: str, seconds: int) -> dict[str, Any]:
+def skipped(row: dict[str, Any] | None, key: str) -> bool:
+    """All of them, for what this machine lacks: no failure, and nothing that was shown."""
+    return row is not None and row["key"] == key and not row["failed"] and not row["passed"] and row["skipped"] > 0
+
+
+def row_of(results: Path, code: int, key: str, commit: str, seconds: int) -> dict[str, Any]:
+    """`code`: of the tests' process, which may end badly after the last of them has passed."""
     counts, failures = read_tests(results)
+    if code and not counts["failed"]:
+        counts, failures = {**counts, "failed": 1}, {"the whole suite": f"its process ended with exit code {code}"}
     return {
         "key": key,
         "commit": commit,

@@ -235,10 +235,26 @@ def row(**counts: int) -> dict[str, Any]:
 
 
 def test_slow_tests_have_passed_on_these_sources_only_and_not_without_a_test() -> None:
-    assert slow.passed(row(passed=1), "k") and slow.passed(row(skipped=1), "k")
+    assert slow.passed(row(passed=1), "k") and slow.passed(row(passed=1, skipped=1), "k")
     assert not slow.passed(row(), "k"), "no test ran"
+    assert not slow.passed(row(skipped=1), "k") and slow.skipped(row(skipped=1), "k"), "nothing was shown"
+    assert not slow.skipped(row(), "k") and not slow.skipped(row(skipped=1, failed=1), "k")
     assert not slow.passed(row(passed=1), "other") and not slow.passed(row(passed=1, failed=1), "k")
     assert not slow.passed(None, "k")
+
+
+@pytest.mark.parametrize(
+    ("code", "failed", "counts"), [(0, 0, (2, 0)), (134, 0, (2, 1)), (1, 1, (1, 1)), (5, 0, (2, 1))]
+)
+def test_a_process_that_ends_badly_after_its_tests_has_failed(
+    tmp_path: Path, code: int, failed: int, counts: tuple[int, int]
+) -> None:
+    file = tmp_path / "results.xml"
+    test = '<testcase classname="a" name="b"><failure>no</failure></testcase>' if failed else ""
+    file.write_text(f'<testsuites><testsuite tests="2" failures="{failed}">{test}</testsuite></testsuites>')
+    found = slow.row_of(file, code, "k", "c", 1)
+    assert (found["passed"], found["failed"]) == counts and slow.passed(found, "k") == (code == 0)
+    assert bool(found["failures"]) == (code != 0)
 
 
 @pytest.fixture
@@ -357,13 +373,17 @@ def test_slow_tests_are_present_when_each_file_has_a_run_on_these_sources(with_s
     for at, file in enumerate(SLOW):
         slow.write(root, file, {**row(passed=1), "key": keys[file]})
         left = len(SLOW) - 1 - at
-        assert state() == (("stale", (f"{left} of 3 files have no run on these sources",)) if left else ("present", ()))
+        assert state() == (("stale", (f"{left} of 3 files have not passed on these sources",)) if left else ("present", ()))
+    for counts in ({"passed": 1, "failed": 1}, {"skipped": 1}):
+        slow.write(root, file, {**row(**counts), "key": keys[file]})
+        assert state() == ("stale", ("1 of 3 files have not passed on these sources",)), counts
+    slow.write(root, file, {**row(passed=1), "key": keys[file]})
     with pytest.raises(UsageError, match="slow-tests: each of its rows has a commit of its own"):
         command.record(root, [slow.NAME], "HEAD")
     assert renew.renew(session(root), command.chosen(root, slow.NAME)) == []
     assert slow.NAME not in measured.read(root)
     (root / "tests/integration/test_c.py").write_text("pytestmark = pytest.mark.slow  # mended")
-    assert state() == ("stale", ("1 of 3 files have no run on these sources",))
+    assert state() == ("stale", ("1 of 3 files have not passed on these sources",))
 
 
 def test_what_came_of_slow_tests_takes_the_place_of_their_last_run(with_slow_tests: Path) -> None:
