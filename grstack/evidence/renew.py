@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from grstack.evidence import measured
 from grstack.evidence.measured import Measured
 from grstack.evidence.state import State
 from grstack.evidence.table import HOST, TABLE, Evidence, files_of
+from grstack.files import write_atomically
 from grstack.run import Runner
 from grstack.session import Session
 
@@ -49,6 +52,7 @@ def _one(s: Session, state: State) -> int:
 
     root, evidence = s.paths.root, state.evidence
     before, written = measured.keys_of(root, evidence.sources), _times(root, state)
+    _forget_other_sources(root, state, before)
     begin = time.monotonic()
     if code := _run(s, evidence):
         return code
@@ -70,6 +74,20 @@ def _one(s: Session, state: State) -> int:
     found = Measured(commit=commit, date=date.today().isoformat(), sources=before, seconds=seconds)
     measured.add(root, state.name, found)
     return 0
+
+
+def _forget_other_sources(root: Path, state: State, keys: dict[str, str]) -> None:
+    """A run that was cut off goes on by what lies in its --output below build, if that is of the same sources: the
+    program itself does not look at all that its figures depend on."""
+    words = shlex.split(state.evidence.command)
+    folder = Path(words[words.index("--output") + 1]) if "--output" in words else Path()
+    if folder.parts[:1] != ("build",):
+        return
+    note = root / "build/evidence" / f"{state.name}.json"
+    same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == keys
+    if not same and (root / folder).exists():
+        shutil.rmtree(root / folder)
+    write_atomically(note, json.dumps(keys))
 
 
 def _times(root: Path, state: State) -> dict[Path, int]:

@@ -144,6 +144,31 @@ def test_what_measured_nothing_or_other_sources_is_not_recorded(root: Path, prog
     assert measured.read(root) == {}
 
 
+CONTINUED = """
+import pathlib
+rows = pathlib.Path('build/rows/all')
+rows.parent.mkdir(parents=True, exist_ok=True)
+rows.write_text((rows.read_text() if rows.exists() else '') + 'x')
+pathlib.Path('benchmarks/results/speed.json').write_text(rows.read_text())
+"""
+
+
+def test_a_run_goes_on_where_it_was_cut_off_on_the_same_sources_only(root: Path) -> None:
+    (root / "continued.py").write_text(CONTINUED)
+    text = TABLE.replace(json.dumps(RENEW), "python continued.py --output build/rows")
+    (root / "benchmarks/evidence.yaml").write_text(text)
+    (root / "build/rows").mkdir(parents=True)
+    (root / "build/rows/all").write_text("of sources that nobody knows: ")
+
+    def renewed() -> str:
+        assert renew.renew(session(root), command.chosen(root, "speed")) == []
+        return (root / "benchmarks/results/speed.json").read_text()
+
+    assert [renewed(), renewed()] == ["x", "xx"]
+    (root / "fast/kernel.py").write_text("2")
+    assert renewed() == "x"
+
+
 def test_a_command_that_fails_is_named_and_not_recorded(root: Path) -> None:
     failing = TABLE.replace(json.dumps(RENEW), "python -c 'raise SystemExit(3)'")
     (root / "benchmarks/evidence.yaml").write_text(failing)
