@@ -31,7 +31,7 @@ def listed(root: Path, console: Console, *, as_json: bool) -> int:
     else:
         console.print(show.as_table(found))
         console.print(show.summary(found), soft_wrap=True)
-        if any(state.word != PRESENT and state.evidence.runs_here for state in found):
+        if any(state.renewable for state in found):
             console.print(f"next: inv evidence --renew {STALE}", soft_wrap=True)
     return 0 if all(state.word == PRESENT for state in found) else 1
 
@@ -40,7 +40,7 @@ def chosen(root: Path, names: str) -> list[State]:
     """Of a list by commas, or all that are stale and can be renewed here."""
     found = {state.name: state for state in states(root)}
     if names == STALE:
-        return [state for state in found.values() if state.word != PRESENT and state.evidence.runs_here]
+        return [state for state in found.values() if state.renewable]
     for name in names.split(","):
         if name not in found:
             raise UsageError.unknown("result", name, found, next_command="inv evidence")

@@ -8,9 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from grstack.evidence.state import MISSING, PRESENT, STALE, UNKNOWN, State
+from grstack.evidence.state import MISSING, PART, PRESENT, STALE, UNKNOWN, State
 
-_STYLES = {PRESENT: "green", STALE: "yellow", UNKNOWN: "yellow", MISSING: "red"}
+_STYLES = {PRESENT: "green", STALE: "yellow", PART: "yellow", UNKNOWN: "yellow", MISSING: "red"}
 
 
 def as_table(states: Sequence[State]) -> Table:
@@ -19,7 +19,7 @@ def as_table(states: Sequence[State]) -> Table:
         table.add_column(column, overflow="fold")
     for state in states:
         when = f"{state.measured.commit} {state.measured.date}" if state.measured else ""
-        by = "" if state.word == PRESENT else "here" if state.evidence.runs_here else f"on {state.evidence.where}"
+        by = "" if state.word == PRESENT else state.place
         cells = (state.name, state.word, when, "\n".join(state.changed), by)
         table.add_row(*(Text(cell, style=_STYLES[state.word] if at == 1 else "") for at, cell in enumerate(cells)))
     return table
@@ -40,7 +40,7 @@ def as_document(states: Sequence[State]) -> dict[str, Any]:
 
 def summary(states: Sequence[State]) -> str:
     stale = [state for state in states if state.word != PRESENT]
-    here = sum(state.evidence.runs_here for state in stale)
+    here = sum(state.renewable for state in stale)
     if not stale:
         return "every result speaks of the present sources"
     return f"{len(stale)} of {len(states)} do not speak of the present sources; {here} of them can be renewed here"

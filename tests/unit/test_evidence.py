@@ -101,6 +101,34 @@ def test_a_result_that_is_older_than_the_commit_was_not_measured_there(root: Pat
     assert words(root)["far"] == "present"
 
 
+def test_rows_that_name_an_earlier_commit_speak_of_its_sources(root: Path) -> None:
+    names = []
+    for file in ("fast/README.md", "fast/kernel.py", "fast/tests/test_kernel.py"):
+        (root / file).write_text("2")
+        git(root, "commit", "-qam", file)
+        names.append(measured.commit_and_day(root)[0])
+    first, second, now = names
+    (root / "benchmarks/results/far.json").write_text("2")
+
+    def state(*commits: str) -> tuple[str, tuple[str, ...]]:
+        rows = [{"ms": 1, "commit": commit} for commit in commits]
+        (root / "benchmarks/results/speed.json").write_text(json.dumps({"rows": rows, "commit": now}))
+        command.record(root, ["speed", "far"], now)
+        found = next(state for state in command.states(root) if state.name == "speed")
+        return found.word, found.changed
+
+    assert state(f"{now}0") == ("present", ())
+    assert state(second) == ("present", ()), "tests alone have changed since"
+    assert state(second, first) == ("in part", (f"rows of {first}",))
+    assert command.chosen(root, "stale") == [], "this machine has measured its rows"
+    out = io.StringIO()
+    assert command.listed(root, Console(file=out, width=200), as_json=False) == 1
+    assert f"rows of {first}" in out.getvalue() and "1 of 2 do not speak" in out.getvalue()
+    assert state("0123456789") == ("in part", ("rows of 0123456789",)), "git does not know it"
+    (root / "fast/kernel.py").write_text("3")
+    assert words(root)["speed"] == "stale"
+
+
 def test_a_new_result_is_not_older_than_its_commit(root: Path) -> None:
     git(root, "rm", "-q", "benchmarks/results/far.json")
     git(root, "commit", "-qm", "no result of far")
@@ -148,7 +176,7 @@ CONTINUED = """
 import pathlib
 rows = pathlib.Path('build/rows/all')
 rows.parent.mkdir(parents=True, exist_ok=True)
-rows.write_text((rows.read_text() if rows.exists() else '') + 'x')
+rows.write_text((rows.read_text() if rows.exists() else '') + '1')
 pathlib.Path('benchmarks/results/speed.json').write_text(rows.read_text())
 """
 
@@ -158,15 +186,15 @@ def test_a_run_goes_on_where_it_was_cut_off_on_the_same_sources_only(root: Path)
     text = TABLE.replace(json.dumps(RENEW), "python continued.py --output build/rows")
     (root / "benchmarks/evidence.yaml").write_text(text)
     (root / "build/rows").mkdir(parents=True)
-    (root / "build/rows/all").write_text("of sources that nobody knows: ")
+    (root / "build/rows/all").write_text("9")
 
     def renewed() -> str:
         assert renew.renew(session(root), command.chosen(root, "speed")) == []
         return (root / "benchmarks/results/speed.json").read_text()
 
-    assert [renewed(), renewed()] == ["x", "xx"]
+    assert [renewed(), renewed()] == ["1", "11"], "9 is of sources that nobody knows"
     (root / "fast/kernel.py").write_text("2")
-    assert renewed() == "x"
+    assert renewed() == "1"
 
 
 def test_a_command_that_fails_is_named_and_not_recorded(root: Path) -> None:
@@ -398,7 +426,9 @@ def test_slow_tests_are_present_when_each_file_has_a_run_on_these_sources(with_s
     for at, file in enumerate(SLOW):
         slow.write(root, file, {**row(passed=1), "key": keys[file]})
         left = len(SLOW) - 1 - at
-        assert state() == (("stale", (f"{left} of 3 files have not passed on these sources",)) if left else ("present", ()))
+        assert state() == (
+            ("stale", (f"{left} of 3 files have not passed on these sources",)) if left else ("present", ())
+        )
     for counts in ({"passed": 1, "failed": 1}, {"skipped": 1}):
         slow.write(root, file, {**row(**counts), "key": keys[file]})
         assert state() == ("stale", ("1 of 3 files have not passed on these sources",)), counts
