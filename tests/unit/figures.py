@@ -105,6 +105,16 @@ def workers(root: Path) -> Values:
     return {"a": f"{wall:.2f}", "b": f"{processor:.3f}", "verdict": verdict(wall >= 1.8)}
 
 
+def operators_cpu(root: Path) -> Values:
+    """Rows that reach what is asked for, cold and warm, and how many there are: of permutations, jagged rows, lookups."""
+    figures = {}
+    for module, names in (("sparse", "ab"), ("jagged", "cd"), ("embedding", "ef")):
+        rows = [row for row in result(root, f"operators-cpu-{module}")["rows"] if row["target"]]
+        met = sum(min(row[at]["ratio"] for at in ("cold", "warm")) >= row["target"] for row in rows)
+        figures |= dict(zip(names, (str(met), str(len(rows))), strict=True))
+    return figures
+
+
 def stores(root: Path) -> Values:
     ours, rocks, lmdb = (
         {what: row[what]["rows_per_s"] for what in ("fill", "read", "rewrite", "absent")}

@@ -32,6 +32,7 @@ from figures import (
     image_sizes,
     layer,
     on_gpu,
+    operators_cpu,
     paged,
     planted,
     processes,
@@ -77,6 +78,11 @@ def takes(**figures: tuple[str, str]) -> Callable[[Path], Values]:
 
 
 SENTENCES: tuple[Sentence, ...] = (
+    Sentence(
+        INDEX,
+        "{a} of {b}, {c} of {d} and {e} of {f} rows of permutations, of jagged rows and of lookups reach it",
+        operators_cpu,
+    ),
     Sentence(INDEX, "on a Hopper GPU is {low} to {high} times as fast as cuDNN's", attention),
     Sentence(INDEX, "1.10 was asked, and {met} of {rows} rows reach it", attention),
     Sentence(INDEX, "the same kernels take {a} to {b} times as long forward, {c} to {d} times backward", relative),
