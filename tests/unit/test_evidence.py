@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -259,17 +260,46 @@ def imported(file: Path) -> set[Path]:
     return {path for path in found if path.name != "__init__.py"}
 
 
+def programs(evidence: table.Evidence) -> Iterator[Path]:
+    """Those of benchmarks/ in its command."""
+    for word in shlex.split(evidence.command, comments=True):
+        module = ROOT / word.replace(".", "/")
+        places = (module.with_suffix(".py"), module / "__main__.py", ROOT / word)
+        program = next((path for path in places if path.suffix == ".py" and path.is_file()), None)
+        if program is not None and ROOT / "benchmarks" in program.parents:
+            yield program
+
+
 def test_a_result_speaks_of_its_program_and_of_what_that_imports() -> None:
     for name, evidence in table.load(ROOT).items():
-        for word in shlex.split(evidence.command, comments=True):
-            module = ROOT / word.replace(".", "/")
-            places = (module.with_suffix(".py"), module / "__main__.py", ROOT / word)
-            program = next((path for path in places if path.suffix == ".py" and path.is_file()), None)
-            if program is None or ROOT / "benchmarks" not in program.parents:
-                continue
+        for program in programs(evidence):
             sources = [ROOT / source for source in evidence.sources]
             left_out = {p for p in imported(program) if not any(p == s or s in p.parents for s in sources)}
             assert not left_out, (name, left_out)
+
+
+HOMES = {
+    "gr_model": "gr_model",
+    "gr_ops": "kernels/gr_ops",
+    "grstack": "grstack",
+    "hybrid_torchrec": "embeddings/hybrid_torchrec",
+    "torchrec_embcache": "embeddings/torchrec_embcache",
+}
+OTHER_COMMANDS = {("twin-robustness", "gr_model"), ("twin-sharded", "gr_model")}  # `twin.py cost` imports it
+
+
+def test_a_result_speaks_of_the_packages_that_its_program_imports() -> None:
+    """Of a part of each at least: not all of a package is in every figure."""
+    for name, evidence in table.load(ROOT).items():
+        sources = [ROOT / source for source in evidence.sources]
+        for file in {file for program in programs(evidence) for file in imported(program)}:
+            nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+            names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+            names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+            for top in {each.split(".")[0] for each in names} & set(HOMES):
+                home = ROOT / HOMES[top]
+                there = any(s == home or s in home.parents or home in s.parents for s in sources)
+                assert there != ((name, top) in OTHER_COMMANDS), (name, top)
 
 
 def test_a_result_of_a_native_library_speaks_of_all_that_is_compiled_into_it() -> None:
