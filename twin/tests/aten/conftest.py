@@ -1,5 +1,5 @@
 """Programs under test run in processes of their own: the loader reads LD_LIBRARY_PATH only at process start, and
-after one asynchronous error the rest of a process is not trustworthy."""
+after one asynchronous error the rest of a process is not trustworthy. Those of one mode share the import of torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 MODES = ("override", "aclnn")
+TIMEOUT = 300.0
 
 
 class Program:
@@ -23,6 +24,7 @@ class Program:
     def __init__(self, library_dir: str) -> None:
         self.library_dir = library_dir
         self._kept: dict[tuple[object, ...], Any] = {}
+        self._of_mode: dict[str, Any] = {}
 
     def process(
         self, name: str, *arguments: str, mode: str = "override", **env: str
@@ -36,13 +38,25 @@ class Program:
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
             **env,
         }
-        command = [sys.executable, str(PROGRAMS / f"{name}.py"), *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        argv = [str(PROGRAMS / f"{name}.py"), *arguments]
+        if env:
+            return subprocess.run(
+                [sys.executable, *argv], env=environment, capture_output=True, text=True, timeout=TIMEOUT
+            )
+        if mode not in self._of_mode:
+            from forked_programs import Programs  # on the path when the session has begun (conftest.py above)
+
+            self._of_mode[mode] = Programs("torch", environment)
+        return self._of_mode[mode].run(argv, TIMEOUT)
 
     def __call__(self, name: str, *arguments: str, mode: str = "override", **env: str) -> Any:
         done = self.process(name, *arguments, mode=mode, **env)
         assert done.returncode == 0, f"{name} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return json.loads(done.stdout.splitlines()[-1])
+
+    def close(self) -> None:
+        for programs in self._of_mode.values():
+            programs.close()
 
     def kept(self, name: str, *arguments: str, mode: str = "override", **env: str) -> Any:
         """What the program gave the first time that a test asked for it."""
@@ -67,5 +81,7 @@ def twin_lib64() -> str:
 
 
 @pytest.fixture(scope="session")
-def program(twin_lib64: str) -> Callable[..., Any]:
-    return Program(twin_lib64)
+def program(twin_lib64: str) -> Iterator[Callable[..., Any]]:
+    made = Program(twin_lib64)
+    yield made
+    made.close()

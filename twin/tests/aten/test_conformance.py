@@ -36,7 +36,8 @@ ROUNDINGS = (
 
 
 def conformance(library_dir: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TWIN_LIB64": library_dir, "PYTHONPATH": str(ROOT / "twin/python")}
+    path = os.pathsep.join([str(ROOT / "twin/python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "TWIN_LIB64": library_dir, "PYTHONPATH": path}
     command = [sys.executable, "-m", "ascend_twin.conformance", "--jobs", "2", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
