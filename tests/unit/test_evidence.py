@@ -312,6 +312,11 @@ def test_a_result_of_a_native_library_speaks_of_all_that_is_compiled_into_it() -
             assert "embeddings/hybrid_torchrec" in sources, name
 
 
+def test_a_renewed_toolchain_has_the_cold_build_that_pages_quote_and_is_never_renewed_unasked() -> None:
+    evidence = table.load(ROOT)["toolchain"]
+    assert "--cold" in shlex.split(evidence.command) and not evidence.runs_here, "it removes what is built"
+
+
 def row(**counts: int) -> dict[str, Any]:
     rest = {"key": "k", "commit": "c", "date": "2026-01-01", "seconds": 1, "failures": {}}
     return {**rest, "passed": 0, "failed": 0, "skipped": 0, **counts}
