@@ -56,7 +56,7 @@ class Pointer:
         self.address, self.dtype = np.asarray(address, dtype=np.int64), dtype
 
     def to(self, dtype, bitcast=False):
-        return Pointer(self.address, dtype[1])
+        return Tensor(self.address, dtype) if dtype == "int64" else Pointer(self.address, dtype[1])
 
     def __add__(self, count):
         return Pointer(self.address + np.asarray(values_of(count), dtype=np.int64) * SIZES[self.dtype], self.dtype)
@@ -157,10 +157,29 @@ def atomic_add(pointer, values, mask=None, sem=None):
         np.add.at(block, places, (numbers if chosen is None else numbers[chosen]).reshape(-1))
 
 
+def _product(upper_a, lower_a, upper_b, lower_b, factor, upper, lower):
+    """mma.m16n8k16 of 8 x 8 blocks, [warps, 8, 8]; both halves of the second operand are one block, by columns."""
+
+    def rows(a, b, total):
+        return Tensor(np.einsum("wrk,wnk->wrn", a + b, factor.values) + total.values, "float32")
+
+    return rows(upper_a.values, upper_b.values, upper), rows(lower_a.values, lower_b.values, lower)
+
+
+def _add_four(address, upper, lower):
+    """Of each thread two numbers of the one and two of the other, at the address of its first one."""
+    assert (address.values % 16 == 0).all(), "not aligned"
+    assert (address.values[..., ::2] == address.values[..., 1::2]).all(), "a thread has two addresses"
+    for number, x in ((0, upper), (2, lower)):
+        step = 4 * (np.arange(8) % 2 + number)
+        atomic_add(Pointer(address.values + step, "float32"), x)
+
+
 def inline_asm_elementwise(asm, constraints, args, **_):
-    if "shfl.sync.idx" in asm:
-        words, lane = (x.values for x in args)
-        return Tensor(np.take_along_axis(words, np.broadcast_to(lane, words.shape) & 31, 1), args[0].dtype)
+    if "mma.sync.aligned.m16n8k16.row.col.f32.bf16" in asm:
+        return _product(*args)
+    if "red.relaxed.gpu.global.add.v4.f32" in asm:
+        return _add_four(*args)
     assert "setp.ge.s32 p, $2, $3; mov.b32 $0, $1; @p add.f32 $0, $1, $4" in asm
     total, left, right, more = (x.values for x in args)
     return Tensor(np.where(left >= right, total + more, total), "float32")
@@ -203,7 +222,7 @@ def _gl():
     for name in SIZES:
         setattr(gl, name, name)
     layout = type("Layout", (), {"__init__": lambda self, *_, **__: None, "get_default_for": lambda *_: None})
-    gl.BlockedLayout = gl.SliceLayout = gl.NVMMASharedLayout = layout
+    gl.BlockedLayout = gl.SliceLayout = gl.NVMMASharedLayout = gl.DistributedLinearLayout = layout
     gl.shared_memory_descriptor = gl.tensor = Tensor
     gl.constexpr = lambda x: x
     gl.pointer_type = lambda dtype: ("pointer", dtype)

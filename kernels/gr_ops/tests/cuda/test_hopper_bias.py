@@ -7,7 +7,7 @@ import pytest
 import time_buckets
 import torch
 from gluon_in_numpy import Pointer, Tensor, memory
-from gr_ops.cuda.hopper import near_sums, times
+from gr_ops.cuda.hopper import diagonals, near_sums, times
 
 ON_GPU = torch.cuda.is_available()
 pytestmark = pytest.mark.skipif(ON_GPU, reason="the kernels themselves are tested there (test_hopper_relative.py)")
@@ -131,13 +131,16 @@ def test_sums(gaps, masks):
     position = torch.randn(max(LENGTHS) + 5)
     batch = Batch(gaps, -1, position)
     relative = batch.relative(relative_module)
-    of_position, of_time = torch.zeros(len(position)), torch.zeros(1, time_buckets.COUNT)
+    of_position, of_time = torch.zeros(1, len(position)), torch.zeros(1, time_buckets.COUNT)
+    pairs = diagonals.pairs_of(max(LENGTHS))
+    of_blocks = torch.zeros(1, pairs * diagonals.NUMBERS)
     of_near = torch.full((HEADS, batch.total, times.DIAGONALS, 64), torch.nan, dtype=torch.bfloat16)
     sums = sums_module.Sums(
         Pointer(memory(of_position.numpy()), "float32"),
+        Pointer(memory(of_blocks.numpy()), "float32"),
         Pointer(memory(of_time.numpy()), "float32"),
         Pointer(memory(of_near.view(torch.int16).numpy()), "bfloat16"),
-        *(Tensor(n, "int32") for n in (len(position), batch.total)),
+        Tensor(batch.total, "int32"),
     )
     right = [np.zeros(len(position)), np.zeros(time_buckets.COUNT)]
     draw, scale = np.random.default_rng(2), Tensor(SCALE, "float32")
@@ -163,7 +166,12 @@ def test_sums(gaps, masks):
                         distance, bucket = batch.cell(row, query, key, n - min(targets, n))
                         for out, index in zip(right, (distance, bucket)):
                             np.add.at(out, index, halves[-1].values.astype(np.float64) * SCALE)
+                    bits = (
+                        relative.bits(relative.code(code, start), item, keys + 64 * half, start)
+                        for half, code in enumerate(codes)
+                    )
                     running = sums_module.add_tile(
+                        gluon_in_numpy.Shared(np.concatenate([half.values for half in halves])),
                         *halves,
                         sums,
                         relative,
@@ -171,8 +179,7 @@ def test_sums(gaps, masks):
                         item,
                         keys,
                         start,
-                        codes[0],
-                        *(relative.code(code, start) for code in codes),
+                        *bits,
                         scale,
                         segments,
                     )
@@ -182,6 +189,11 @@ def test_sums(gaps, masks):
     constants = (True, HEADS, segments, 64, times.DIAGONALS, 128, times.AROUND)
     arguments = (of_near, of_time, batch.seconds, batch.cells, batch.codes, batch.offsets, *counts)
     near_sums.add_near[(len(LENGTHS) * batch.blocks, times.DIAGONALS)](*arguments, *numbers, *constants)
-    for found, wanted in zip((of_position, of_time[0]), right):
+    out = torch.full((len(position),), torch.nan)
+    numbers = (pairs, len(position), SCALE)
+    constants = (segments, 1, diagonals.BEFORE, diagonals.FIRST, diagonals.NUMBERS, diagonals.DISTANCES)
+    programs = -(-len(position) // diagonals.DISTANCES)
+    diagonals.add_diagonals[(programs,)](of_blocks, of_position, out, *numbers, *constants)
+    for found, wanted in zip((out, of_time[0]), right):
         error = np.linalg.norm(found.double().numpy() - wanted) / np.linalg.norm(wanted)
         assert error < 1e-5, error

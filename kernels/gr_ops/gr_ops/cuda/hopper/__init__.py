@@ -14,5 +14,6 @@ their first call, the shapes in use; CUTLASS takes a minute and a half for each,
     wide_keys.py, wide_queries.py, wide.py   the backward pass of heads wider than 128
     relative.py, table_sums.py   the relative bias and the gradients of its tables
     times.py, near_sums.py   what they read, and the gradients of the tiles at the diagonal; plain Triton
+    diagonals.py         the position's gradient from the sums of blocks; plain Triton
     launch.py    from tensors to kernels
 """

@@ -48,7 +48,7 @@ def _load(q_desc, k_desc, v_desc, grad_desc, m: Shared, queue: WorkQueue, batch:
 
 
 @gluon.jit(
-    do_not_specialize=[*NUMBERS, "blocks", "pairs", "distances", "buckets"],
+    do_not_specialize=[*NUMBERS, "blocks", "pairs", "distances", "numbers", "buckets"],
     do_not_specialize_on_alignment=POINTERS + TABLES + SUMS,
 )
 def backward(
@@ -85,9 +85,11 @@ def backward(
     blocks,
     pairs,
     of_position,
+    of_blocks,
     of_time,
     of_near,
     distances,
+    numbers,
     buckets,
     LISTED: gl.constexpr,
     HEADS: gl.constexpr,
@@ -135,9 +137,9 @@ def backward(
     )
     sums = Sums(
         of_position + gl.program_id(0) % _copies * distances,
+        of_blocks + gl.program_id(0) % _copies * numbers,
         of_time + gl.program_id(0) * buckets,
         of_near,
-        distances,
         total,
     )
     k_slopes = Slopes(k_codes, codes_stride, SLOPED)
@@ -155,6 +157,7 @@ def backward(
         gl.allocate_shared_memory(q_desc.dtype, [2 * SLOTS, HALF, Q], ds_layout),
         make_barriers(2 * SLOTS, 1),
         make_barriers(SLOTS, 1),
+        gl.allocate_shared_memory(gl.int32, [4 * SLOTS, 1], gl.SwizzledSharedLayout(1, 1, 1, [0])),
         gl.allocate_shared_memory(gl.float32, [P // WIDTH, Q, 1, WIDTH], dq_desc.layout),
         P,
         Q,

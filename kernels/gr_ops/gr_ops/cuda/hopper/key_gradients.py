@@ -75,6 +75,9 @@ def _add(
     if MASKED:
         of_score = gl.where(found, of_score, 0.0)
     of_score = of_score.to(dtype)
+    m.wait_for_slot(used)
+    if relative.ON:
+        m.put_about(used, at, relative.bits(code, item, first, at), PART)
     m.put_ds(used, of_score, PART)
     a = gl.convert_layout(of_score, a_layout)
     dk_token = warpgroup_mma(a, q, dk, is_async=True)
@@ -88,12 +91,15 @@ def _add(
 
 
 @gluon.jit
-def _skip(m: Shared, used, PART: gl.constexpr):
+def _skip(m: Shared, relative: Relative, used, at, PART: gl.constexpr):
     """A tile of queries that sees none of a warpgroup's keys."""
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, m.Q, 16])
     stage, phase = m.q.place(used)
     m.q.skip(stage, phase)
     m.grad.skip(stage, phase)
+    m.wait_for_slot(used)
+    if relative.ON:
+        m.put_about(used, at, 0, PART)
     m.put_ds(used, gl.zeros([HALF, m.Q], m.q.data.dtype, layout), PART)
 
 
@@ -136,7 +142,7 @@ def of_keys(
         dv = gl.zeros([HALF, m.P], gl.float32, g_layout)
         m.wait_for_keys(turn)
         if SKIPS:
-            _skip(m, used, PART)
+            _skip(m, relative, used, first, PART)
             used += 1
         for j in range(1 if SKIPS else 0, queries.masked):
             at, end = queries.tile(j)

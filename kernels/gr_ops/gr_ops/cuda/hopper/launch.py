@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 import triton
 
-from gr_ops.cuda.hopper import near_sums, times, work_list
+from gr_ops.cuda.hopper import diagonals, near_sums, times, work_list
 from gr_ops.cuda.kernel import Kernel
 from gr_ops.cuda.launch_cache import launch
 from gr_ops.cuda.problem import Problem
@@ -22,6 +22,7 @@ GRADIENTS = Kernel("hopper.backward", "backward")
 WIDE_GRADIENTS_OF_KEYS = Kernel("hopper.wide_keys", "backward_of_keys")
 WIDE_GRADIENTS_OF_QUERIES = Kernel("hopper.wide_queries", "backward_of_queries")
 ADD_NEAR = Kernel("hopper.near_sums", "add_near")
+ADD_DIAGONALS = Kernel("hopper.diagonals", "add_diagonals")
 ROUND_SUM, CLEAR_SUM = Kernel("hopper.rounding", "round_sum"), Kernel("hopper.rounding", "clear_sum")
 PREPARE, ENCODE = Kernel("hopper.times", "prepare"), Kernel("hopper.times", "encode")
 LIST_TILES = Kernel("hopper.work_list", "list_tiles")
@@ -65,7 +66,8 @@ FORWARD = {
 # A relative bias takes registers: narrower tiles.
 FORWARD_RELATIVE = {**FORWARD, 32: Forward(64, 4, False), 64: Forward(64, 4, False)}
 BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 128: Backward(64, 2, 1, 208, 64)}
-# The gradient of scores waits for the sums of its diagonals: two slots, and registers for them.
+# The gradient of scores waits for the sums of its diagonals: two slots, and registers for them. 200 make ptxas wait for
+# each wgmma, 208 spill what the sums need: slower.
 BACKWARD_RELATIVE = {dim: shape._replace(slots=2, registers=200) for dim, shape in BACKWARD.items()}
 WIDE_BACKWARD = {256: WideBackward(64, 2, 2, 64, 3)}
 CHUNK = 1024  # distances that a program of times.prepare copies
@@ -175,8 +177,8 @@ def gradients(
         v_codes,
         k_codes.stride(0),
         *tables,
-        *(sums or (summed, summed, dq)),
-        *((sums[0].shape[1], sums[1].shape[1]) if sums else (0, 0)),
+        *(sums or (summed, summed, summed, dq)),
+        *((sums[0].shape[1], sums[1].shape[1], sums[2].shape[1]) if sums else (0, 0, 0)),
         *flags,
     )
     _launch(GRADIENTS, (grid,), (*_types(p), shape.columns), flags, arguments, device, 4)
@@ -184,14 +186,33 @@ def gradients(
     if sums is None:
         return None
     _add_near(p, sums, tables, batch, listed)
-    return sums[0].sum(0), sums[1].sum(0)
+    return _add_diagonals(p, sums), sums[2].sum(0)
+
+
+def _add_diagonals(p: Problem, sums: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The gradient of the position [P]."""
+    of_position, of_blocks = sums[:2]
+    out = torch.empty(len(p.relative.position_P), dtype=torch.float32, device=of_blocks.device)
+    constants = (
+        p.segments,
+        near_sums.COPIES,
+        diagonals.BEFORE,
+        diagonals.FIRST,
+        diagonals.NUMBERS,
+        diagonals.DISTANCES,
+    )
+    pairs = of_blocks.shape[1] // diagonals.NUMBERS
+    arguments = (of_blocks, of_position, out, pairs, len(out), float(p.scale * p.alpha), *constants)
+    grid = (triton.cdiv(len(out), diagonals.DISTANCES),)
+    launch(ADD_DIAGONALS, grid, (p.segments,), arguments, p.q.device.index, num_warps=4)
+    return out
 
 
 def _add_near(
     p: Problem, sums: tuple[torch.Tensor, ...], tables: tuple[Any, ...], batch: tuple[Any, ...], listed: bool
 ) -> None:
     """To the sums for time what the tiles at the diagonal add."""
-    _, of_time, of_near = sums
+    _, _, of_time, of_near = sums
     _, codes, blocks, _ = tables
     offsets, contexts, targets = batch[:3]
     heads, total = of_near.shape[:2]
@@ -285,8 +306,10 @@ def _sums(p: Problem, programs: int) -> tuple[torch.Tensor, ...] | None:
     if p.relative is None:
         return None
     total, heads, _ = p.q.shape
-    copies = (near_sums.COPIES, programs)
-    sizes = (len(p.relative.position_P), len(p.relative.time_T))
+    copies = (near_sums.COPIES, near_sums.COPIES, programs)
+    # By distance is added where tokens' distances do not follow the diagonals.
+    distances = len(p.relative.position_P) if p.segments else 0
+    sizes = (distances, diagonals.pairs_of(p.longest) * diagonals.NUMBERS, len(p.relative.time_T))
     near = torch.empty(heads, total, times.DIAGONALS, times.BLOCK, dtype=p.q.dtype, device=p.q.device)
     return *(torch.zeros(n, m, dtype=torch.float32, device=p.q.device) for n, m in zip(copies, sizes)), near
 

@@ -48,18 +48,17 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
         k_1 = m.k.matrix(1)
         clear_behind(k_0, length - first, HALF, m.P)
         clear_behind(k_1, length - first - HALF, HALF, m.P)
-        row_0 = relative.row_of(item, first)
-        row_1 = relative.row_of(item, first + HALF)
         if relative.ON:
             running = nothing_yet()
         for j in range(queries.masked + queries.unmasked):
-            at, end = queries.tile(j)
-            code_0 = relative.code(row_0, at)
-            code_1 = relative.code(row_1, at)
             slot = used % m.SLOTS
             phase = (used // m.SLOTS) & 1
             mbarrier.wait(m.ds_full.index(slot * 2), phase)
             mbarrier.wait(m.ds_full.index(slot * 2 + 1), phase)
+            if relative.ON:
+                at, bits_0, bits_1 = m.about_ds(slot)
+            else:
+                at, _end = queries.tile(j)
             for part in gl.static_range(PARTS):
                 dq = warpgroup_mma(
                     m.ds.index(slot * 2).permute((1, 0)),
@@ -85,6 +84,7 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
                 tma_add(dq_desc, [item.begin + at, item.head, part * WIDTH], dq_s)
             if relative.ON:
                 running = add_tile(
+                    m.whole_ds(slot),
                     m.ds.index(slot * 2),
                     m.ds.index(slot * 2 + 1),
                     sums,
@@ -93,9 +93,8 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
                     item,
                     first,
                     at,
-                    row_0,
-                    code_0,
-                    code_1,
+                    bits_0,
+                    bits_1,
                     key_scale,
                     batch.SEGMENTS,
                 )

@@ -19,6 +19,7 @@ _diagonals = gl.constexpr(DIAGONALS)
 _cells = gl.constexpr(CELLS)
 _header = gl.constexpr(HEADER)
 _around = gl.constexpr(AROUND)
+NEAR = gl.constexpr(32767 << 16)  # Relative.bits of a tile at the diagonal
 COMPARED = gl.constexpr(8)  # further buckets of a tile; with more each cell's own is looked up
 # What the compiled kernel must not depend on (launch.py).
 TABLES = ["band", "codes"]
@@ -171,6 +172,13 @@ class Relative:
     def read(self, code):
         bits = (code >> 32).to(gl.int32)
         return Code(code.to(gl.int32).to(gl.float32, bitcast=True), bits & 65535, (bits >> 16) & 32767, bits >= 0)
+
+    @gluon.jit
+    def bits(self, code, item, first, at):
+        """Of a tile its first bucket, and from bit 16 on how many follow; NEAR at the diagonal. 0 of keys behind the
+        row's end, which have no code, and nothing to add."""
+        bits = gl.where((at >= first) & (at < first + _diagonals * 64), NEAR, (code >> 32).to(gl.int32))
+        return gl.where(first < item.length, bits, 0)
 
     @gluon.jit
     def _pairs(self, place, distance):
