@@ -73,7 +73,7 @@ def _kind(a, b):
     kinds = [x.dtype for x in (a, b) if isinstance(x, Tensor)]
     ranks = ["bool", *SIZES]
     floats = [isinstance(x, float) for x in (a, b)]
-    return "float32" if any(floats) and kinds == ["float32"] else max(kinds, key=ranks.index)
+    return "float32" if any(floats) and kinds in ([], ["float32"]) else max(kinds, key=ranks.index)
 
 
 def _operator(name, function, result=None):
@@ -154,7 +154,7 @@ def atomic_add(pointer, values, mask=None, sem=None):
     block, places = _places(pointer, chosen)
     if block is not None:
         numbers = np.broadcast_to(values.values, shape)
-        np.add.at(block, places, (numbers if chosen is None else numbers[chosen]).reshape(-1))
+        np.add.at(block, places.reshape(-1), (numbers if chosen is None else numbers[chosen]).reshape(-1))
 
 
 def _product(upper_a, lower_a, upper_b, lower_b, factor, upper, lower):
