@@ -309,7 +309,7 @@ def test_tiles_are_described_for_who_launches(monkeypatch):
 def test_the_program_asks_for_what_a_model_launches(relative):
     names = {wanted.kernel.name for wanted in program.of_attention(torch.bfloat16, 4, 128, False, relative)}
     assert names == {"list_tiles", "forward", "backward", "clear_sum", "round_sum"} | (
-        {"prepare", "encode", "add_near"} if relative else set()
+        {"prepare", "encode", "add_near", "add_diagonals"} if relative else set()
     )
     wide = {wanted.kernel.name for wanted in program.of_attention(torch.float16, 4, 256, True, False)}
     assert wide == {"list_tiles", "forward", "backward_of_keys", "backward_of_queries"}
