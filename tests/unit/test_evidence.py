@@ -310,6 +310,8 @@ def test_a_result_of_a_native_library_speaks_of_all_that_is_compiled_into_it() -
             assert sources & {"kernels", "kernels/row_math"}, name
         if "embeddings/torchrec_embcache" in sources:
             assert "embeddings/hybrid_torchrec" in sources, name
+        if "kernels/gr_ops/csrc" in sources:
+            assert "kernels/gr_ops/CMakeLists.txt" in sources, f"{name}: it has the compiler's options"
 
 
 def test_a_renewed_toolchain_has_the_cold_build_that_pages_quote_and_is_never_renewed_unasked() -> None:
