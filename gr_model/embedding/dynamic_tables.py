@@ -34,7 +34,8 @@ class DynamicTable(CollectionTable):
             importlib.import_module(f"{PACKAGES[config.kind]}.modules")
         except ImportError as error:
             raise ConfigError(
-                f"embedding.kind={config.kind} needs {PACKAGES[config.kind]} ({error}); the images have it"
+                f"embedding.kind={config.kind} needs {PACKAGES[config.kind]} ({error}); the images have it\n"
+                "  next: the same command with embedding.kind=static, or in an image"
             ) from error
 
     def build(self, seed: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+from gr_model.common import in_image
 from gr_model.common.errors import GrModelError
 
 GAUGES = {
@@ -80,7 +81,8 @@ class Exporter:
         try:
             from prometheus_client import CollectorRegistry
         except ImportError as error:
-            raise ExporterError(f"--prometheus needs a package ({error}); the images have it") from None
+            how = in_image.pip_install("prometheus-client", "gr_model.train")
+            raise ExporterError(f"--prometheus needs a package ({error})\n  next: {how}") from None
         self.registry = CollectorRegistry()
         self._training = Figures("gr_model", run)
         self.registry.register(self._training)

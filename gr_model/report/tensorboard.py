@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gr_model.common import in_image
 from gr_model.common.errors import GrModelError
 
 
@@ -25,9 +26,8 @@ class Board:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
-                raise BoardMissing(
-                    f"--tensorboard needs the package tensorboard ({error}); the images have it"
-                ) from None
+                how = in_image.pip_install("tensorboard", "gr_model.train")
+                raise BoardMissing(f"--tensorboard needs the package tensorboard ({error})\n  next: {how}") from None
             self._writer = SummaryWriter(str(path), purge_step=purge + 1 if purge else None, filename_suffix=suffix)
 
     def __enter__(self) -> Board:

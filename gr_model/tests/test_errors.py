@@ -89,6 +89,30 @@ def test_tables_that_are_too_small(folder, tmp_path, capsys) -> None:
     assert "is full" in told and "embedding.eviction=lru" in told and "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    ("absent", "words", "said"),
+    [
+        ("gr_ops", ["model.attention=fused"], "fused needs gr_ops on a CPU"),
+        ("prometheus_client", ["--prometheus", "0"], "--prometheus needs a package"),
+        ("torch.utils.tensorboard", ["--tensorboard"], "--tensorboard needs the package tensorboard"),
+        ("hybrid_torchrec", ["embedding.kind=hash"], "embedding.kind=hash needs hybrid_torchrec"),
+    ],
+)
+def test_a_package_that_is_not_there(folder, tmp_path, monkeypatch, capsys, absent, words, said) -> None:
+    """`pip install ./gr_model` brings none of them."""
+    from gr_model.model import jagged
+
+    for name in [each for each in sys.modules if each == absent or each.startswith(f"{absent}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, absent, None)
+    if absent == "gr_ops":
+        monkeypatch.setattr(jagged, "load_operators", lambda device: "torch")
+    base = ["--config", "ml-1m", "--data-dir", str(folder), *SMALL, "train.steps=1", "--out", str(tmp_path / "run")]
+    assert train.main([*base, *words]) == 1
+    told = capsys.readouterr().err
+    assert said in told and "\n  next: " in told.partition("error: ")[2] and "Traceback" not in told
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_folder_without_permission(folder, tmp_path, capsys) -> None:
     closed = tmp_path / "closed"

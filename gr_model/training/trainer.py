@@ -52,7 +52,12 @@ class Trainer:
         synchronise_phases: bool = False,
     ) -> None:
         """With `synchronise_phases` the device is waited for at the end of each phase of a step, to time it."""
-        jagged.load_operators(device)
+        operators = jagged.load_operators(device)
+        if config.model.attention == "fused" and device.type == "cpu" and operators != "gr_ops":
+            raise ConfigError(
+                "model.attention: fused needs gr_ops on a CPU, which is not installed\n"
+                "  next: the same command with model.attention=plain; the images have gr_ops"
+            )
         self.world = world or World(device=device)
         if config.train.batch < self.world.size:
             raise ConfigError(
