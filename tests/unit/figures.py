@@ -232,6 +232,16 @@ def cold_build(root: Path) -> Values:
     }
 
 
+def from_nothing(root: Path) -> Values:
+    found = result(root, "from-nothing")
+    return {
+        "minutes": f"{found['seconds'] / 60:.1f}",
+        "commit": found["commit"],
+        "asked": f"{found['limit'] / 60:.0f}",
+        "verdict": verdict(found["seconds"] <= found["limit"]),
+    }
+
+
 def step_of(name: str, case: str, digits: int = 0) -> Callable[[Path], Values]:
     def values(root: Path) -> Values:
         row = next(row for row in result(root, name)["rows"] if row["case"] == case)

@@ -28,6 +28,7 @@ from figures import (
     counted,
     counts,
     equivalence,
+    from_nothing,
     hash_tables,
     image_sizes,
     layer,
@@ -134,6 +135,7 @@ SENTENCES: tuple[Sentence, ...] = (
         "HBM moves more than 1.3 times what must be moved in {hbm} of {rows} rows, cores ask for more in {asked}",
         counts,
     ),
+    Sentence(INDEX, "downloads included: {minutes} minutes on {commit}, {asked} asked: {verdict} |", from_nothing),
     Sentence(INDEX, "took {old} s of that day: the steps took {now} s on {commit}", cold_build),
     Sentence(
         INDEX,
