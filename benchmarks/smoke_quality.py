@@ -3,8 +3,8 @@
 Settings were compared on validation targets (--validation: the five interactions before each user's last, which is left
 aside); those of smoke_tests/checks/quality.py were then run on the test targets, where the smoke test looks, with 600
 and with 800 steps. One thread, attention by the fused operators, random numbers as in the smoke test. Runs are kept in
-benchmarks/results/smoke-quality.json, and one of the same settings, targets and seed is replaced; --tables only makes
-smoke-quality.md.
+benchmarks/results/smoke-quality.json with their commit, and one of the same settings, targets and seed is replaced;
+--tables only makes smoke-quality.md.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def run(settings: tuple[str, ...], validation: bool, seed: int, folder: Path) ->
         "settings": " ".join(settings),
         "targets": "validation" if validation else "test",
         "seed": seed,
+        "commit": os.environ.get("GRSTACK_COMMIT", "unknown"),
         "average": round(factors[0], 3),
         "weights": round(factors[1], 3),
         "seconds": round(seconds, 1),

@@ -314,6 +314,12 @@ def test_a_result_of_a_native_library_speaks_of_all_that_is_compiled_into_it() -
             assert "kernels/gr_ops/CMakeLists.txt" in sources, f"{name}: it has the compiler's options"
 
 
+def test_runs_that_a_renewal_keeps_name_their_commit() -> None:
+    """smoke_quality.py runs the present settings alone, beside those that were compared before."""
+    runs = json.loads((ROOT / table.RESULTS / "smoke-quality.json").read_text(encoding="utf-8"))
+    assert len({run["settings"] for run in runs}) > 2 and all(run["commit"] for run in runs)
+
+
 def test_a_renewed_toolchain_has_the_cold_build_that_pages_quote_and_is_never_renewed_unasked() -> None:
     evidence = table.load(ROOT)["toolchain"]
     assert "--cold" in shlex.split(evidence.command) and not evidence.runs_here, "it removes what is built"
