@@ -49,7 +49,7 @@ def detached(value: Any) -> Any:
 
 def difference(found: Any, expected: Any) -> str:
     """ "" where nothing differs."""
-    pairs = zip(found, expected) if isinstance(found, tuple | list) else [(found, expected)]
+    pairs = zip(found, expected, strict=True) if isinstance(found, tuple | list) else [(found, expected)]
     for one, reference in pairs:
         assert one.device.type == "npu"
         host, want = one.cpu().numpy(), np.asarray(reference)
