@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -52,7 +52,8 @@ def _one(s: Session, state: State) -> int:
 
     root, evidence = s.paths.root, state.evidence
     before, written = measured.keys_of(root, evidence.sources), _times(root, state)
-    _forget_other_sources(root, state, before)
+    if kept := _set_aside(root, state, before):
+        s.console.print(f"rows of other sources are now in {kept}", soft_wrap=True)
     begin = time.monotonic()
     if code := _run(s, evidence):
         return code
@@ -76,18 +77,23 @@ def _one(s: Session, state: State) -> int:
     return 0
 
 
-def _forget_other_sources(root: Path, state: State, keys: dict[str, str]) -> None:
+def _set_aside(root: Path, state: State, keys: dict[str, str]) -> Path | None:
     """A run that was cut off goes on by what lies in its --output below build, if that is of the same sources: the
-    program itself does not look at all that its figures depend on."""
+    program itself does not look at all that its figures depend on. Other rows, which may be somebody's own, are moved
+    beside it; returns where to."""
     words = shlex.split(state.evidence.command)
     folder = Path(words[words.index("--output") + 1]) if "--output" in words else Path()
-    if folder.parts[:1] != ("build",):
-        return
+    if folder.parts[:1] != ("build",) or len(folder.parts) == 1:
+        return None
     note = root / "build/evidence" / f"{state.name}.json"
     same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == keys
+    kept = None
     if not same and (root / folder).exists():
-        shutil.rmtree(root / folder)
+        names = (folder.with_name(f"{folder.name}-before-{number}") for number in itertools.count(1))
+        kept = next(name for name in names if not (root / name).exists())
+        (root / folder).rename(root / kept)
     write_atomically(note, json.dumps(keys))
+    return kept
 
 
 def _times(root: Path, state: State) -> dict[Path, int]:

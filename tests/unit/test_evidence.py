@@ -196,6 +196,8 @@ def test_a_run_goes_on_where_it_was_cut_off_on_the_same_sources_only(root: Path)
     assert [renewed(), renewed()] == ["1", "11"], "9 is of sources that nobody knows"
     (root / "fast/kernel.py").write_text("2")
     assert renewed() == "1"
+    aside = [(root / f"build/rows-before-{number}/all").read_text() for number in (1, 2)]
+    assert aside == ["9", "11"], "what may be somebody's is moved, not deleted"
 
 
 def test_a_command_that_fails_is_named_and_not_recorded(root: Path) -> None:
