@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-INV = Path(sys.executable).parent / "inv"
+from tests.integration.users_image import (
+    ROOT,
+    assert_labels_and_user,
+    docker,
+    inv,
+    modules_without_tests,
+    writable_folders,
+)
+
 IMAGE = "grstack/cpu:cpu"
 TRAIN = ("python", "-m", "gr_model.train", "--config", "smoke", "--device", "cpu", "train.steps=2")
 
 pytestmark = pytest.mark.slow
 
 
-def inv(*words: str) -> None:
-    subprocess.run([str(INV), *words], cwd=ROOT, check=True)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
     inv("build-image", "--target", "cpu")
-
-
-def docker(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", "run", "--rm", *words], capture_output=True, text=True, timeout=600)
-
-
-def inspected() -> dict[str, Any]:
-    text = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, text=True, check=True).stdout
-    config: dict[str, Any] = json.loads(text)[0]["Config"]
-    return config
 
 
 def test_the_smoke_test_passes_with_no_check_of_an_npu() -> None:
@@ -67,11 +56,7 @@ def test_without_a_command_it_says_what_it_is_and_what_to_type() -> None:
 
 
 def test_labels_and_user() -> None:
-    config = inspected()
-    assert config["User"] == "1000:1000"
-    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
-    assert {"title", "description", "licenses", "version", "base.name", "created", "revision"} <= set(labels)
-    assert config["Labels"]["grstack.key"].startswith(labels["version"])
+    assert_labels_and_user(IMAGE)
 
 
 @pytest.mark.parametrize("user", [(), ("--user", "4321:4321")])
@@ -83,11 +68,7 @@ def test_it_trains_on_a_read_only_root_as_any_user(user: tuple[str, ...]) -> Non
 
 
 def test_its_user_can_write_only_where_it_is_told() -> None:
-    places = "/ /opt/grstack /opt/grstack/venv /usr /etc"
-    done = docker(
-        IMAGE, "sh", "-c", f"for p in {places}; do touch $p/x 2>/dev/null && echo $p; done; touch /out/x /tmp/x"
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert writable_folders(IMAGE) == []
 
 
 def test_its_devel_variant_has_a_compiler_which_torch_calls() -> None:
@@ -99,14 +80,6 @@ def test_its_devel_variant_has_a_compiler_which_torch_calls() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     refused = docker("--network=none", "--shm-size=1g", data, IMAGE, *compiled)
     assert refused.returncode == 1 and "take the devel variant of the image" in refused.stderr
-
-
-def modules_without_tests(image: str) -> int:
-    """How many modules the plain image imports; asserts that it has no package of tests and misses none."""
-    program = Path(__file__).parent / "without_tests.py"
-    done = docker("--network=none", f"--volume={program}:/without_tests.py:ro", image, "python", "/without_tests.py")
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.splitlines()[-1])
 
 
 def test_packages_of_tests_are_in_the_devel_variant_alone() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cpu_image import docker, inv, modules_without_tests
+from tests.integration.users_image import (
+    ROOT,
+    assert_labels_and_user,
+    docker,
+    inv,
+    modules_without_tests,
+    writable_folders,
+)
 
-ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "grstack/cuda:cuda"
 TRAIN = ("python", "-m", "gr_model.train", "--config", "smoke", "--device", "cpu", "train.steps=2")
 
@@ -33,6 +38,14 @@ def test_without_a_command_it_says_what_it_is() -> None:
     said = docker(IMAGE)
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("grstack/cuda: ") and "torch 2.8.0" in said.stdout and "torchrec 1.3.0" in said.stdout
+
+
+def test_labels_and_user() -> None:
+    assert_labels_and_user(IMAGE)
+
+
+def test_its_user_can_write_only_where_it_is_told() -> None:
+    assert writable_folders(IMAGE, "/opt/grstack/triton") == []
 
 
 def test_fbgemm_is_imported_where_no_driver_is() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cpu_image import docker, inv
+from tests.integration.users_image import docker, inv
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "grstack/cuda:cuda-devel"

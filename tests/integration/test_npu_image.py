@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.test_cpu_image import docker, inv
+from tests.integration.users_image import ROOT, assert_labels_and_user, docker, inv, writable_folders
 
-ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "grstack/npu:twin"
 TOOLS = "g++ gcc cc cmake ninja make makeself patch ld"
 IN_IT = "/opt/grstack/src/gr_model/tests/test_metrics.py"
@@ -23,12 +19,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
     inv("build-image")
-
-
-def inspected() -> dict[str, Any]:
-    text = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, text=True, check=True).stdout
-    config: dict[str, Any] = json.loads(text)[0]["Config"]
-    return config
 
 
 def test_without_a_command_it_says_what_it_is_and_what_to_type() -> None:
@@ -44,10 +34,7 @@ def test_torch_npu_is_imported_without_a_warning() -> None:
 
 
 def test_labels_and_user() -> None:
-    config = inspected()
-    assert config["User"] == "1000:1000"
-    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
-    assert {"title", "description", "licenses", "version", "base.name", "created", "revision"} <= set(labels)
+    assert_labels_and_user(IMAGE)
 
 
 @pytest.mark.parametrize("user", [(), ("--user", "4321:4321"), ("--user", "0:0")])
@@ -64,11 +51,7 @@ def test_it_trains_with_its_operators_on_a_read_only_root_as_any_user(user: tupl
 
 
 def test_its_user_can_write_only_where_it_is_told() -> None:
-    places = "/ /opt/grstack /opt/grstack/venv /usr /etc /usr/local/Ascend"
-    done = docker(
-        IMAGE, "sh", "-c", f"for p in {places}; do touch $p/x 2>/dev/null && echo $p; done; touch /out/x /tmp/x"
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert writable_folders(IMAGE, "/usr/local/Ascend") == []
 
 
 def test_it_has_no_build_tools_and_no_tests_of_ours() -> None:
