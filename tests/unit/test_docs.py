@@ -165,3 +165,14 @@ def test_no_command_for_an_image_hides_the_packages_that_it_names_itself() -> No
     assert len(setting) >= 4
     kept = re.compile(r"inv run [^'\"]*'[^']*\bPYTHONPATH=[^\s']+:\$PYTHONPATH ")
     assert not [f"{page.relative_to(ROOT)}: {line}" for page, line in setting if not kept.search(line)]
+
+
+def test_no_line_to_type_asks_a_registry_for_an_image_of_ours() -> None:
+    """Anybody may own the namespace grstack in a public one, and an image that is not here would come from it."""
+    lines = 0
+    for page in pages():
+        text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+        for found in re.finditer(r"docker run [^`\n]*?\bgrstack/\w+(?:-\w+)?:", text):
+            lines += 1
+            assert "--pull=never" in found[0], where(page, text, found.start())
+    assert lines > 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ import yaml
 
 from grstack.launch import kubernetes
 from grstack.launch.prepare import prepare
+from tests.golden.manifests import FOLDER, OVERLAYS, ROOT, kept, render
 from tests.machines import atlas, gpu_host
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "deploy/kubernetes"
-OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 DEVICES = {"npu": "huawei.com/Ascend910", "ascend-1980": "huawei.com/ascend-1980", "cuda": "nvidia.com/gpu"}
 KINDS = ("job", "jobset", "pytorchjob", "volcano")
 BETWEEN_HOSTS = [f"{device}-{kind}" for device in ("npu", "ascend-1980") for kind in KINDS[1:]]
@@ -46,15 +43,13 @@ SECRET = re.compile(r"password|passwd|token|secret|credential|api_?key", re.IGNO
 with_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl: kustomize is part of it")
 
 
-@cache
-def _rendered(folder: Path) -> str:
-    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def rendered(overlay: str) -> dict[str, Any]:
-    (document,) = yaml.safe_load_all(_rendered(FOLDER / "overlays" / overlay))
+    """What kustomize makes of an overlay, as kept: tests/golden/test_manifests.py asks that it is true."""
+    return read(kept(overlay).read_text(encoding="utf-8"))
+
+
+def read(text: str) -> dict[str, Any]:
+    (document,) = yaml.safe_load_all(text)
     return dict(document)
 
 
@@ -81,7 +76,6 @@ def test_every_kind_has_an_overlay_for_every_device() -> None:
     assert sorted(f"{device}-{kind}" for device in DEVICES for kind in KINDS) == OVERLAYS
 
 
-@with_kubectl
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_by_the_schema(overlay: str) -> None:
     found = pods(rendered(overlay))
@@ -90,7 +84,6 @@ def test_pods_by_the_schema(overlay: str) -> None:
         validate(as_pod(pod))
 
 
-@with_kubectl
 @pytest.mark.parametrize("device", DEVICES)
 def test_jobs_by_the_schema(device: str) -> None:
     validate(rendered(f"{device}-job"))
@@ -100,7 +93,6 @@ def test_jobs_by_the_schema(device: str) -> None:
     )
 
 
-@with_kubectl
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_jobset_by_its_model(device: str) -> None:
     models = pytest.importorskip("kubeflow_trainer_api.models", reason="make bootstraps .venv from locks/tools-dev.txt")
@@ -110,7 +102,6 @@ def test_a_jobset_by_its_model(device: str) -> None:
         assert lost(document["spec"][key], read["spec"][key]) == [], key
 
 
-@with_kubectl
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_pytorchjob_by_its_model(device: str) -> None:
     training = pytest.importorskip("kubeflow.training", reason="make bootstraps .venv from locks/tools-dev.txt")
@@ -128,7 +119,6 @@ def test_a_pytorchjob_by_its_model(device: str) -> None:
     assert document["spec"]["nprocPerNode"] == count
 
 
-@with_kubectl
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_volcano_job_by_its_published_definition(device: str) -> None:
     spec = rendered(f"{device}-volcano")["spec"]
@@ -158,7 +148,6 @@ def value(pod: dict[str, Any], name: str) -> str | None:
     return next((entry.get("value") for entry in container["env"] if entry["name"] == name), None)
 
 
-@with_kubectl
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_process_for_each_device(overlay: str) -> None:
     resource = DEVICES[overlay.rpartition("-")[0]]
@@ -173,7 +162,6 @@ def test_a_process_for_each_device(overlay: str) -> None:
         assert container["image"].startswith(f"registry.invalid/grstack/{device}:")  # a name that nobody can own
 
 
-@with_kubectl
 @pytest.mark.parametrize("device", DEVICES)
 def test_hosts_meet_at_the_first_one(device: str) -> None:
     jobset = rendered(f"{device}-jobset")
@@ -189,7 +177,6 @@ def test_hosts_meet_at_the_first_one(device: str) -> None:
     assert value(pod, "PET_MASTER_ADDR") == f"{name}-{task['name']}-0.{name}"
 
 
-@with_kubectl
 def test_volcano_s_number_of_a_pod_reaches_torchrun(tmp_path: Path) -> None:
     (pod,) = pods(rendered("cuda-volcano"))
     argv = pod["containers"][0]["args"]
@@ -200,7 +187,6 @@ def test_volcano_s_number_of_a_pod_reaches_torchrun(tmp_path: Path) -> None:
     assert said.startswith("1 -m gr_model.train --config=ml-1m ")
 
 
-@with_kubectl
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_pod_may_do_nothing_but_train(overlay: str) -> None:
     """What the pod security standard 'restricted' asks, but for one file of the host; and a root that is read-only."""
@@ -224,7 +210,6 @@ def test_a_pod_may_do_nothing_but_train(overlay: str) -> None:
         assert "command" not in container  # it would go past the image's entry point, which sets up CANN
 
 
-@with_kubectl
 @pytest.mark.parametrize("overlay", BETWEEN_HOSTS)
 def test_hccl_reads_the_host_s_addresses(overlay: str) -> None:
     for pod in pods(rendered(overlay)):
@@ -234,7 +219,6 @@ def test_hccl_reads_the_host_s_addresses(overlay: str) -> None:
         assert mount["mountPath"] == "/etc/hccn.conf" and mount["readOnly"] is True
 
 
-@with_kubectl
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_job_that_ends_early_goes_on(overlay: str) -> None:
     document = rendered(overlay)
@@ -267,7 +251,7 @@ def test_the_driver_s_files_of_a_host_are_a_choice(tmp_path: Path) -> None:
     listed = "[../base, ../devices/npu, ../devices/npu-host-files, ../devices/npu-between-hosts, ../kinds/jobset]"
     head = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
     (mine / "kustomization.yaml").write_text(f"{head}components: {listed}\n")
-    document = yaml.safe_load(_rendered(mine))
+    document = read(render(mine))
     (pod,) = pods(document)
     validate(as_pod(pod))
     paths = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
@@ -290,7 +274,7 @@ def test_the_page_s_example_is_a_job(tmp_path: Path) -> None:
         file = tmp_path / "kubernetes" / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(content)
-    document = yaml.safe_load(_rendered(tmp_path / "kubernetes/mine"))
+    document = read(render(tmp_path / "kubernetes/mine"))
     (pod,) = pods(document)
     (container,) = pod["containers"]
     assert pod["securityContext"]["supplementalGroups"] == [1001]  # beside, not in the place of, what the base says
