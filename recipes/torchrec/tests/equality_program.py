@@ -1,9 +1,9 @@
-"""Everything that must be equal on emulated NPUs with hccl and on the CPU with gloo, on 2 and on 4 ranks (a program).
+"""Everything that must be equal on emulated NPUs with hccl and on the CPU with gloo, on 2, 4 and 8 ranks (a program).
 
-    python equality_program.py FOLDER
+    python equality_program.py FOLDER RANKS ...
 
 FOLDER/<kind>-<ranks>.pt holds what the ranks returned. The checkpoint is saved by the 4 NPUs and loaded by 2 NPUs and
-by 2 processes on the CPU.
+by 2 processes on the CPU, so 4 comes before 2.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PLANNED = Case("bags", "planned", "sgd")
 PIPELINED = Case("bags", "row_wise", "adagrad")
 SAVED, LOADED = Case("bags", "row_wise", "adagrad"), Case("bags", "table_wise", "adagrad")
 SAVE_AT, GO_ON = 5, 3  # steps
-SPLITS = {2: [2, 1], 4: [1, 0, 1, 1]}  # features that each rank gets
+SPLITS = {2: [2, 1], 4: [1, 0, 1, 1], 8: [0, 1, 0, 0, 1, 0, 1, 0]}  # features that each rank gets
 
 
 @dataclass
@@ -148,7 +148,7 @@ def load(rank: int, device: torch.device, world: int, folder: Path) -> dict[str,
 
 def on_rank(kind: str, world: int, saved: Path) -> dict[str, object]:
     rank = int(os.environ["RANK"])
-    # table-row-wise on 4 ranks: two nodes of two
+    # table-row-wise on 4 and 8 ranks: nodes of two
     os.environ.update(LOCAL_WORLD_SIZE="2", LOCAL_RANK=str(rank % 2))
     device = torch.device("npu", rank) if kind == "npu" else torch.device("cpu")
     dist.init_process_group("hccl" if kind == "npu" else "gloo")
@@ -168,15 +168,15 @@ def on_rank(kind: str, world: int, saved: Path) -> dict[str, object]:
     return result
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, worlds: list[int]) -> None:
     import torch_npu  # noqa: F401
 
-    for world in reversed(WORLDS):  # 4 ranks save what 2 load
+    for world in worlds:
         for kind in ("npu", "cpu"):
             saved, log = folder / "checkpoint", folder / "ranks.log"
-            results = run(on_rank, kind, world, saved, kind=kind, world=world, log=log, seconds=200)
+            results = run(on_rank, kind, world, saved, kind=kind, world=world, log=log, seconds=100.0 * world)
             torch.save(results if isinstance(results, list) else repr(results), folder / f"{kind}-{world}.pt")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [int(world) for world in sys.argv[2:]])

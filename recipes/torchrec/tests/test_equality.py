@@ -2,66 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from typing import Any
-
 import equality_program as program
+import equality_results
 import pytest
 import sharded_training
 import torch
+from equality_results import TOLERANCE, Results, assert_equal, check_case
 from sharded_training import Case
 
 # One start of ranks gives the results of all sizes.
 pytestmark = [pytest.mark.twin, pytest.mark.npus(max(program.WORLDS))]
-TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}
-Results = dict[tuple[str, int], list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
 def results(patched: str, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder = tmp_path_factory.mktemp("equality")
-    env = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
-        "TWIN_NPU_COUNT": "4",
-        "PYTHONPATH": f"{patched}:{os.environ.get('PYTHONPATH', '')}",
-    }
-    if "TWIN_LIB64" in os.environ:
-        env["LD_LIBRARY_PATH"] = f"{os.environ['TWIN_LIB64']}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    argv = [sys.executable, program.__file__, str(folder)]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-    loaded = {
-        (kind, world): torch.load(folder / f"{kind}-{world}.pt", weights_only=False)
-        for kind in ("npu", "cpu")
-        for world in program.WORLDS
-    }
-    log = (folder / "ranks.log").read_text()[-4000:]
-    for key, value in loaded.items():
-        assert isinstance(value, list), f"{key}: {value}\n{log}"
-    return loaded
-
-
-def assert_equal(got: dict[str, Any], expected: dict[str, Any]) -> None:
-    torch.testing.assert_close(torch.tensor(got["losses"]), torch.tensor(expected["losses"]), **TOLERANCE)
-    for name in (*sharded_training.TABLES, "over"):
-        torch.testing.assert_close(got[name], expected[name], **TOLERANCE)
+    worlds = sorted(program.WORLDS, reverse=True)  # 4 ranks save what 2 load
+    return equality_results.of(worlds, patched, tmp_path_factory.mktemp("equality"))
 
 
 @pytest.mark.parametrize("world", program.WORLDS)
 @pytest.mark.parametrize("case", program.CASES, ids=lambda case: case.name)
 def test_npu_hccl_equals_cpu_gloo(case: Case, world: int, results: Results) -> None:
-    """The model sums the embeddings of a sample, so an EmbeddingCollection trains to what an EmbeddingBagCollection
-    does, and that is its reference: fbgemm's CPU kernels have no unpooled lookup."""
-    npu, cpu = (results[kind, world][0] for kind in ("npu", "cpu"))
-    npu, cpu = npu[case.name], cpu[Case("bags", case.sharding, case.optimizer).name]
-    assert len(npu["losses"]) == program.STEPS and len(npu["losses"][0]) == world
-    assert all("/npu:" in placement for placement in npu["placements"])
-    assert npu["losses"][0] != npu["losses"][-1]
-    assert_equal(npu, cpu)
+    check_case(case, world, results)
 
 
 @pytest.mark.parametrize("world", program.WORLDS)
