@@ -148,7 +148,7 @@ def keep(root: Path, folder: Path, name: str, how: Measured) -> None:
     for file in files:
         shutil.copyfile(file, root / table.RESULTS / file.name)
     if files:
-        measured.add(root, name, how)
+        measured.add(root, name, how, table.files_of(root, name))
 
 
 def state(root: Path, evidence: table.Evidence) -> State:

@@ -74,6 +74,7 @@ def record(root: Path, names: Sequence[str], commit: str) -> list[str]:
     with measured.tree_of(root, commit) as tree:
         for name in names:
             found = measured.keys_of(tree, known[name].sources)
-            measured.add(root, name, Measured(commit=short, date=day, sources=found))
+            files = table.files_of(root, name, known[name].folder)
+            measured.add(root, name, Measured(commit=short, date=day, sources=found), files)
             said.append(f"{name}: measured on {short} of {day}")
     return said

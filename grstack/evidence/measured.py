@@ -6,13 +6,13 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from grstack import keys
 from grstack.ask import Answer, ask
 from grstack.errors import StepError, UsageError
-from grstack.files import write_atomically
+from grstack.files import sha256_of, write_atomically
 
 FILE = "benchmarks/measured.json"
 DIGITS = 12
@@ -20,12 +20,14 @@ DIGITS = 12
 
 @dataclass(frozen=True)
 class Measured:
-    """sources: the content key of each. commit: what was checked out. seconds: how long it took, where known."""
+    """sources: the content key of each, of a pinned package the version. commit: what was checked out. seconds: how
+    long it took, where known. results: the digest of each file that was written."""
 
     commit: str
     date: str
     sources: dict[str, str]
     seconds: int | None = None
+    results: dict[str, str] = field(default_factory=dict)
 
 
 def read(root: Path) -> dict[str, Measured]:
@@ -35,15 +37,28 @@ def read(root: Path) -> dict[str, Measured]:
     return {name: Measured(**row) for name, row in json.loads(file.read_text(encoding="utf-8")).items()}
 
 
-def add(root: Path, name: str, measured: Measured) -> None:
-    rows = read(root) | {name: measured}
+def add(root: Path, name: str, measured: Measured, files: Sequence[Path]) -> None:
+    """files: those of the result, as they were written."""
+    rows = read(root) | {name: replace(measured, results=digests_of(files))}
     plain = {key: {k: v for k, v in asdict(row).items() if v is not None} for key, row in sorted(rows.items())}
     write_atomically(root / FILE, json.dumps(plain, indent=1) + "\n")
 
 
 def keys_of(root: Path, sources: Sequence[str]) -> dict[str, str]:
     """As keys of a build: tests, pages and caches do not count, unless they are named themselves."""
-    return {source: keys.of_tree(root / source)[:DIGITS] for source in sources}
+    return {source: pinned(root, source) or keys.of_tree(root / source)[:DIGITS] for source in sources}
+
+
+def pinned(root: Path, source: str) -> str:
+    """Of a source `locks/TARGET:PACKAGE` the version, or the versions for several Pythons; of others nothing."""
+    target, _, name = source.partition(":")
+    locks = [json.loads(file.read_text(encoding="utf-8")) for file in root.glob(f"{target}-py*.json") if name]
+    packages = [package for lock in locks for package in lock["packages"] if package["variant"] == "plain"]
+    return "/".join(sorted({package["version"] for package in packages if package["name"] == name}))
+
+
+def digests_of(files: Sequence[Path]) -> dict[str, str]:
+    return {file.name: sha256_of(file)[:DIGITS] for file in files}
 
 
 def combined(sources: dict[str, str]) -> str:

@@ -73,7 +73,7 @@ def _one(s: Session, state: State) -> int:
         )
     commit, _ = measured.commit_and_day(root)
     found = Measured(commit=commit, date=date.today().isoformat(), sources=before, seconds=seconds)
-    measured.add(root, state.name, found)
+    measured.add(root, state.name, found, files_of(root, state.name, evidence.folder))
     return 0
 
 

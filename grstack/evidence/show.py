@@ -8,9 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from grstack.evidence.state import MISSING, PART, PRESENT, STALE, UNKNOWN, State
+from grstack.evidence.state import EDITED, MISSING, PART, PRESENT, STALE, UNKNOWN, State
 
-_STYLES = {PRESENT: "green", STALE: "yellow", PART: "yellow", UNKNOWN: "yellow", MISSING: "red"}
+_STYLES = {PRESENT: "green", STALE: "yellow", PART: "yellow", UNKNOWN: "yellow", EDITED: "red", MISSING: "red"}
 
 
 def as_table(states: Sequence[State]) -> Table:

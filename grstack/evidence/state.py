@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from grstack.errors import UsageError
-from grstack.evidence.measured import Measured, keys_of, tree_of
+from grstack.evidence.measured import Measured, digests_of, keys_of, tree_of
 from grstack.evidence.table import Evidence, files_of
 
 PRESENT, STALE, UNKNOWN, MISSING = "present", "stale", "no key", "no result"
+EDITED = "edited"  # a file of the result is not as it was written, whatever its sources are
 PART = "in part"  # some rows are of an earlier commit, which they name: of devices that were not there again
 
 
 @dataclass(frozen=True)
 class State:
-    """changed: the sources that are others than those that were measured; of tests file by file, how many are."""
+    """changed: the sources that are others than those that were measured, and the files of the result that are not as
+    they were written; of tests file by file, how many are."""
 
     name: str
     word: str
@@ -39,12 +41,19 @@ class State:
 
 
 def state_of(root: Path, name: str, evidence: Evidence, measured: Measured | None) -> State:
-    if not files_of(root, name, evidence.folder):
+    files = files_of(root, name, evidence.folder)
+    if not files:
         return State(name, MISSING, evidence, None)
     if measured is None:
         return State(name, UNKNOWN, evidence, None)
     now = keys_of(root, evidence.sources)
     changed = tuple(source for source, key in now.items() if measured.sources.get(source) != key)
+    digests = digests_of(files)
+    edited = [
+        file for file in sorted(digests.keys() | measured.results) if digests.get(file) != measured.results.get(file)
+    ]
+    if edited:
+        return State(name, EDITED, evidence, measured, (*edited, *changed))
     if not changed and (older := tuple(_older_parts(root, name, evidence, measured, now))):
         return State(name, PART, evidence, measured, older)
     return State(name, STALE if changed else PRESENT, evidence, measured, changed)

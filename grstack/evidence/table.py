@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from grstack.errors import SpecError
+from grstack.evidence.measured import pinned
 
 TABLE = "benchmarks/evidence.yaml"
 RESULTS = "benchmarks/results"
@@ -40,7 +41,7 @@ def load(root: Path) -> dict[str, Evidence]:
         raise SpecError(f"{TABLE} cannot be read: {error}", where=str(file), next_command=EDIT) from error
     for name, one in found.items():
         for source in one.sources:
-            if not (root / source).exists():
+            if not (root / source).exists() and not pinned(root, source):
                 raise SpecError(f"{name} speaks of {source}, which is not there", where=str(file), next_command=EDIT)
     return found
 

@@ -91,6 +91,48 @@ def test_rows_that_name_an_earlier_commit_speak_of_its_sources(root: Path) -> No
     assert words(root)["speed"] == "stale"
 
 
+def test_a_pinned_version_is_a_source_and_other_packages_are_none(root: Path) -> None:
+    def lock(**versions: str) -> None:
+        packages = [{"name": name, "variant": "plain", "version": version} for name, version in versions.items()]
+        packages.append({"name": "torch", "variant": "cpu", "version": f"{versions['torch']}+cpu"})
+        for python in ("3.10", "3.11"):
+            (root / f"locks/npu-py{python}-x86_64.json").write_text(json.dumps({"packages": packages}))
+
+    (root / "locks").mkdir()
+    lock(torch="2.6.0", scipy="1")
+    (root / "benchmarks/evidence.yaml").write_text(TABLE.replace("[fast]", "[fast, locks/npu:torch]"))
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "second")
+    (root / "benchmarks/results/far.json").write_text("2")
+    command.record(root, ["far"], "HEAD")
+    assert measured.read(root)["far"].sources["locks/npu:torch"] == "2.6.0"
+    lock(torch="2.6.0", scipy="2")
+    assert words(root)["far"] == "present"
+    lock(torch="2.7.0", scipy="2")
+    far = command.states(root)[1]
+    assert (far.word, far.changed) == ("stale", ("locks/npu:torch",))
+    lock(torch="2.7.0")
+    (root / "benchmarks/evidence.yaml").write_text(TABLE.replace("[fast]", "[fast, locks/npu:scipy]"))
+    with pytest.raises(SpecError, match="far speaks of locks/npu:scipy, which is not there"):
+        command.states(root)
+
+
+def test_a_result_that_is_not_as_it_was_written_is_told_before_its_sources(root: Path) -> None:
+    command.record(root, ["speed", "far"], "HEAD")
+    page = root / "benchmarks/results/speed.md"
+    page.write_text("faster")
+    (root / "benchmarks/speed.py").write_text("2")
+    speed, far = command.states(root)
+    assert (speed.word, speed.changed, far.word) == ("edited", ("speed.md", "benchmarks/speed.py"), "present")
+    assert [state.name for state in command.chosen(root, "stale")] == ["speed"]
+    page.unlink()
+    assert words(root)["speed"] == "edited", "one of its files is gone"
+    page.write_text("1")
+    assert words(root)["speed"] == "stale"
+    (root / "benchmarks/results/far.md").write_text("1")
+    assert words(root)["far"] == "edited", "one came"
+
+
 def test_a_new_result_is_not_older_than_its_commit(root: Path) -> None:
     git(root, "rm", "-q", "benchmarks/results/far.json")
     git(root, "commit", "-qm", "no result of far")
@@ -196,6 +238,8 @@ def test_every_committed_result_is_in_the_table_and_has_the_keys_of_what_was_mea
     for name in measured.read(ROOT):
         evidence = table.load(ROOT)[name]
         assert set(measured.read(ROOT)[name].sources) == set(evidence.sources), name
+        files = table.files_of(ROOT, name, evidence.folder)
+        assert measured.digests_of(files) == measured.read(ROOT)[name].results, f"{name}: edited since it was measured"
 
 
 def imported(file: Path) -> set[Path]:
@@ -271,6 +315,24 @@ def test_a_result_of_a_native_library_speaks_of_all_that_is_compiled_into_it() -
             assert "embeddings/hybrid_torchrec" in sources, name
         if "kernels/gr_ops/csrc" in sources:
             assert "kernels/gr_ops/CMakeLists.txt" in sources, f"{name}: it has the compiler's options"
+
+
+def test_a_result_speaks_of_the_pinned_packages_that_it_rests_on() -> None:
+    """In the image; a machine with a GPU had others, which its results name."""
+    of = {
+        "embeddings": {"torch", "fbgemm-gpu-cpu", "torchrec"},
+        "patches": {"torch", "fbgemm-gpu-cpu", "torchrec"},
+        "twin": {"torch", "torch-npu"},
+    }
+    for name, evidence in table.load(ROOT).items():
+        pins = {source.partition(":")[2] for source in evidence.sources if source.startswith("locks/npu:")}
+        wanted = {"torch"}.union(*(of.get(source.split("/")[0], set()) for source in evidence.sources))
+        if "locks" in evidence.sources or "GPU" in evidence.where or "NVIDIA" in evidence.where:
+            assert not pins, name
+        else:
+            assert wanted <= pins, name
+        if name.startswith("hstu-") and ROOT.joinpath(table.RESULTS, f"{name}.json").exists():
+            assert "locks/gluon:triton" in evidence.sources, name
 
 
 def test_runs_that_a_renewal_keeps_name_their_commit() -> None:
