@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -29,6 +27,7 @@ from grstack.engines.base import IMAGE_VENV, Inputs, Mount
 from grstack.engines.bootstrap import host_secrets
 from grstack.engines.checkouts import Checkouts
 from grstack.engines.connect import connect
+from grstack.engines.containers import Containers
 from grstack.engines.names import KEY, Names
 from grstack.engines.upstream import Upstream
 from grstack.errors import EngineError
@@ -40,7 +39,7 @@ from grstack.network import Settings
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
 from grstack.plan.make import DEVEL, ENVIRONMENT, SOURCES, devel_packages
-from grstack.run import CommandFailed, Process, Runner
+from grstack.run import CommandFailed, Runner
 from grstack.spec import Base
 
 PACKAGES = (  # Debian and Ubuntu have dpkg, openEuler has rpm
@@ -49,7 +48,6 @@ PACKAGES = (  # Debian and Ubuntu have dpkg, openEuler has rpm
     " else rpm -qa --queryformat '%{NAME}:%{ARCH} %{VERSION}-%{RELEASE}\\n'; fi"
 )
 BASE_PACKAGES = "grstack.base-packages"  # hash of the distribution's packages and their versions
-CHECKOUT = "grstack.checkout"  # on build containers: whose they are
 MANIFEST = "/opt/grstack/manifest.json"
 CACHED_COMPILERS = "/ccache/bin"
 TO_ALL = "TINI_KILL_PROCESS_GROUP"  # docker-init gives signals to its child alone else: to bash, not to what that runs
@@ -69,6 +67,10 @@ class DockerEngine:
     @cached_property
     def client(self) -> Any:
         return connect(timeout=600)
+
+    @cached_property
+    def containers(self) -> Containers:
+        return Containers(self.client, self.paths.root)
 
     @cached_property
     def daemon(self) -> Daemon:
@@ -315,11 +317,7 @@ class DockerEngine:
     @cached_property
     def leftovers_removed(self) -> int:
         """Ends the build containers of this checkout that a killed run left; asked once, under the build's lock."""
-        labels = [f"{CHECKOUT}={self.paths.root}"]
-        left = self.client.containers.list(all=True, filters={"label": labels})
-        for container in left:
-            self._remove_container(container.name)
-        return len(left)
+        return self.containers.remove_leftovers()
 
     def note(self, key: str) -> None:
         """Remembers that the image of this key is ours: a daemon may hold those of other users too."""
@@ -354,13 +352,13 @@ class DockerEngine:
             network="none",
             context=self.context,
             name=name,
-            labels={CHECKOUT: str(self.paths.root)},
+            labels=self.containers.labels,
         )
         try:
             title = f"docker run {self.locate(plan, plan.builder)} {script} for {step.name}"
             self.runner.stream(argv, log=log, title=title)
         except BaseException:
-            self._remove_container(name)
+            self.containers.remove(name)
             raise
         shutil.rmtree(source, ignore_errors=True)
         self.artefacts.finish(step, out)
@@ -409,25 +407,16 @@ class DockerEngine:
             return self.runner.replace(command, env=private, title=title)
         try:
             log = self.paths.logs / f"{apart or 'run'}.log"
-            pass_on = partial(self._signal, name) if saves else None
+            pass_on = partial(self.containers.signal, name) if saves else None
             self.runner.stream(command, log=log, env=private, show=True, title=title, pass_on=pass_on)
         except CommandFailed as error:
             if error.code < 0:  # the client was ended, before the command
-                self._remove_container(name)
+                self.containers.remove(name)
             return error.code
         except BaseException:
-            self._remove_container(name)
+            self.containers.remove(name)
             raise
         return 0
-
-    def _signal(self, name: str, process: Process, number: int) -> None:
-        """Hands a signal to a container; where it is only being started, as soon as it runs."""
-        while process.poll() is None:
-            try:
-                self.client.containers.get(name).kill(signal=number)
-                return
-            except Exception:  # not made yet, or not started
-                time.sleep(0.1)
 
     def _user(self, plan: Plan) -> str:
         """An image whose user is not root runs as who started it, so that what it writes belongs to them."""
@@ -437,13 +426,7 @@ class DockerEngine:
         return "0:0" if self.daemon.rootless else f"{os.getuid()}:{os.getgid()}"
 
     def end(self, name: str) -> None:
-        """Ends a container that may have ended already: politely first."""
-        with contextlib.suppress(Exception):
-            self.client.containers.get(name).stop(timeout=10)
-
-    def _remove_container(self, name: str) -> None:
-        with contextlib.suppress(Exception):  # it may be gone already; the first error is the one to show
-            self.client.containers.get(name).remove(force=True)
+        self.containers.end(name)
 
     def _scratch(self, name: str) -> Path:
         place = self.paths.scratch / name
